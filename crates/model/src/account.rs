@@ -1,0 +1,133 @@
+//! Accounts: whoever may act.
+
+use serde::{Deserialize, Serialize};
+
+use crate::mount::Rights;
+use crate::name::Name;
+use crate::noun::{FieldError, Kind, Noun};
+use crate::path::VPath;
+use crate::secret::Secret;
+use crate::time::Timestamp;
+
+/// What an account stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccountType {
+    /// A human being.
+    #[default]
+    Person,
+    /// Another organisation's machine or people.
+    Partner,
+    /// A machine of ours; rules run as one.
+    Service,
+    /// May change configuration.
+    Admin,
+    /// Cannot log in; others inherit from it.
+    Group,
+}
+
+/// One way to prove who one is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AuthMethod {
+    /// A password.
+    Password,
+    /// A signature of an SSH key (RFC 4252 §7).
+    PublicKey,
+}
+
+/// Whoever may act: person, partner, service, admin; also a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// The login name.
+    pub name: Name,
+    /// What it stands for.
+    #[serde(rename = "type", default)]
+    pub account_type: AccountType,
+    /// A disabled account is refused at every door.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub enabled: bool,
+    /// Groups it inherits mounts, policy and required methods from, first match wins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Name>,
+    /// Argon2id hash in PHC string form; never the password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_hash: Option<String>,
+    /// Accepted in documents and requests only: hashed on the way in, never stored or shown.
+    #[serde(default, skip_serializing)]
+    pub password: Option<Secret>,
+    /// Alternatives of methods that must all succeed, in order. Empty: any single method the
+    /// account has credentials for. `[[public-key, password]]` asks for both.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub login: Vec<Vec<AuthMethod>>,
+    /// Policy of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Name>,
+    /// Where its sessions start.
+    #[serde(default = "VPath::root", skip_serializing_if = "VPath::is_root")]
+    pub home: VPath,
+    /// Refused from this moment on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// Rights that its mounts may not exceed; all by default.
+    #[serde(default = "Rights::all", skip_serializing_if = "Rights::is_all")]
+    pub rights: Rights,
+    /// Free text for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+pub(crate) fn yes() -> bool {
+    true
+}
+
+// The signature is what serde's `skip_serializing_if` asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+pub(crate) fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+impl Account {
+    /// A new account of this name with every default.
+    pub fn new(name: Name, account_type: AccountType) -> Self {
+        Account {
+            name,
+            account_type,
+            enabled: true,
+            groups: Vec::new(),
+            password_hash: None,
+            password: None,
+            login: Vec::new(),
+            policy: None,
+            home: VPath::root(),
+            expires_at: None,
+            rights: Rights::all(),
+            note: String::new(),
+        }
+    }
+}
+
+impl Noun for Account {
+    const KIND: Kind = Kind::Account;
+    fn name(&self) -> &Name {
+        &self.name
+    }
+    fn references(&self) -> Vec<(Kind, Name)> {
+        let groups = self.groups.iter().map(|name| (Kind::Account, name.clone()));
+        groups.chain(self.policy.iter().map(|name| (Kind::Policy, name.clone()))).collect()
+    }
+    fn check(&self) -> Result<(), FieldError> {
+        if self.groups.contains(&self.name) {
+            return Err(FieldError::new("groups", "an account cannot be its own group"));
+        }
+        let group = self.account_type == AccountType::Group;
+        if group && (self.password_hash.is_some() || self.password.is_some()) {
+            return Err(FieldError::new("password", "a group cannot log in, remove its password"));
+        }
+        if self.login.iter().any(Vec::is_empty) {
+            return Err(FieldError::new("login", "an alternative needs at least one method"));
+        }
+        Ok(())
+    }
+}

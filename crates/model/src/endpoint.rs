@@ -1,0 +1,183 @@
+//! Endpoints: places we reach.
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::Name;
+use crate::noun::{FieldError, Kind, Noun};
+use crate::secret::{Sealed, Secret};
+
+/// A place we reach.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// Its name.
+    pub name: Name,
+    /// What and where it is.
+    pub target: EndpointTarget,
+    /// Free text for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// What an endpoint is. In a document a mapping with one key: `directory`, `memory`, `object`
+/// or `sftp`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EndpointTarget {
+    /// A directory of this machine.
+    Directory(DirectoryTarget),
+    /// Kept in memory until the process ends; for tests and scratch.
+    Memory(MemoryTarget),
+    /// A bucket of an object store.
+    Object(ObjectTarget),
+    /// An SFTP server.
+    Sftp(SftpTarget),
+}
+
+/// A directory of this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectoryTarget {
+    /// Absolute path. Made at first use if its parent exists.
+    pub path: String,
+}
+
+/// A store in memory.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryTarget {
+    /// Most bytes it takes, then it is full. Unset: 64 MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+/// Whose object store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ObjectProvider {
+    /// Amazon S3 or any server that speaks it.
+    #[default]
+    S3,
+    /// Microsoft Azure Blob Storage.
+    Azure,
+    /// Google Cloud Storage.
+    Gcs,
+}
+
+/// A bucket of an object store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectTarget {
+    /// Whose.
+    #[serde(default)]
+    pub provider: ObjectProvider,
+    /// Bucket or container.
+    pub bucket: String,
+    /// Key prefix below which everything lies, without leading or trailing slash.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// Base URL of an S3 compatible server; unset: the provider's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Region; unset: `us-east-1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Access key id, or Azure account name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_key_id: Option<String>,
+    /// The secret key, sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key_sealed: Option<Sealed>,
+    /// Accepted in documents and requests only: sealed on the way in, never stored or shown.
+    #[serde(default, skip_serializing)]
+    pub secret_key: Option<Secret>,
+    /// Allow `http://` and private addresses, for servers inside one's own network.
+    #[serde(default)]
+    pub allow_private: bool,
+}
+
+/// An SFTP server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SftpTarget {
+    /// Host name or address.
+    pub host: String,
+    /// Port.
+    #[serde(default = "ssh_port")]
+    pub port: u16,
+    /// Login name there.
+    pub user: String,
+    /// Pinned host keys, OpenSSH form or `SHA256:…` fingerprints; one must match.
+    pub host_keys: Vec<String>,
+    /// Directory below which everything lies; unset: the login directory.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub root: String,
+    /// A key of ours (by name, type `ssh-user` with a private half) to log in with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Name>,
+    /// The password, sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_sealed: Option<Sealed>,
+    /// Accepted in documents and requests only: sealed on the way in, never stored or shown.
+    #[serde(default, skip_serializing)]
+    pub password: Option<Secret>,
+    /// Allow private addresses, for servers inside one's own network.
+    #[serde(default)]
+    pub allow_private: bool,
+}
+
+fn ssh_port() -> u16 {
+    22
+}
+
+impl EndpointTarget {
+    /// The word, lower case.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            EndpointTarget::Directory(_) => "directory",
+            EndpointTarget::Memory(_) => "memory",
+            EndpointTarget::Object(_) => "object",
+            EndpointTarget::Sftp(_) => "sftp",
+        }
+    }
+}
+
+impl Noun for Endpoint {
+    const KIND: Kind = Kind::Endpoint;
+    fn name(&self) -> &Name {
+        &self.name
+    }
+    fn references(&self) -> Vec<(Kind, Name)> {
+        match &self.target {
+            EndpointTarget::Sftp(sftp) => {
+                sftp.key.iter().map(|name| (Kind::Key, name.clone())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+    fn check(&self) -> Result<(), FieldError> {
+        match &self.target {
+            EndpointTarget::Directory(directory) if !directory.path.starts_with('/') => {
+                Err(FieldError::new(
+                    "target.directory.path",
+                    "give an absolute path, such as /srv/files",
+                ))
+            }
+            EndpointTarget::Object(object) if object.bucket.is_empty() => {
+                Err(FieldError::new("target.object.bucket", "name a bucket"))
+            }
+            EndpointTarget::Sftp(sftp) if sftp.host_keys.is_empty() => Err(FieldError::new(
+                "target.sftp.host_keys",
+                "pin the server's host key: ssh-keyscan prints it, compare it with its owner",
+            )),
+            EndpointTarget::Sftp(sftp) => {
+                let password = sftp.password.is_some() || sftp.password_sealed.is_some();
+                if sftp.key.is_none() && !password {
+                    return Err(FieldError::new("target.sftp", "give a key or a password"));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

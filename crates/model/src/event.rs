@@ -1,0 +1,292 @@
+//! Events: immutable facts. The audit log is their table; rules, alerts, console and metrics only
+//! read it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{EventId, JobId, SessionId, SiteId, TransferId};
+use crate::listener::Protocol;
+use crate::name::Name;
+use crate::noun::Kind;
+use crate::time::Timestamp;
+use crate::transfer::Digests;
+
+/// An immutable fact. Its order is that of the journal of its node (`sequence` in the table).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id.
+    pub id: EventId,
+    /// When it happened.
+    pub at: Timestamp,
+    /// Whose.
+    pub site: SiteId,
+    /// The node that saw it.
+    pub node: Name,
+    /// Who acted, if anyone known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Name>,
+    /// In which session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// In which job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// The event that a rule reacted to when this happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<EventId>,
+    /// How many causes lie behind it.
+    #[serde(default)]
+    pub depth: u8,
+    /// What happened.
+    #[serde(flatten)]
+    pub fact: Fact,
+}
+
+/// A file that arrived, left or changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileFact {
+    /// The transfer.
+    pub transfer: TransferId,
+    /// Virtual path.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Digests, as far as known.
+    #[serde(flatten)]
+    pub digests: Digests,
+    /// Spoken with the peer.
+    pub protocol: Protocol,
+    /// When the transfer began.
+    pub started_at: Timestamp,
+    /// An older file of that name was replaced.
+    #[serde(default)]
+    pub replaced: bool,
+}
+
+macro_rules! facts {
+    ($( $(#[$doc:meta])* $word:literal $name:ident { $( $(#[$field_doc:meta])* $field:ident : $ty:ty ),* $(,)? } )*) => {
+        /// What happened. `kind` in JSON is the word that rules and searches use.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind")]
+        pub enum Fact { $( $(#[$doc])* #[serde(rename = $word)] $name { $( $(#[$field_doc])* $field: $ty, )* }, )* }
+
+        impl Fact {
+            /// Every kind, as rules and searches name it.
+            pub const KINDS: &'static [&'static str] = &[$($word,)*];
+
+            /// Its kind.
+            pub fn kind(&self) -> &'static str {
+                match self { $(Fact::$name { .. } => $word,)* }
+            }
+        }
+    };
+}
+
+facts! {
+    /// A node began to serve.
+    "node.started" NodeStarted {
+        /// Version of the program.
+        version: String,
+    }
+    /// A node stopped in good order.
+    "node.stopped" NodeStopped {}
+    /// Someone logged in.
+    "session.opened" SessionOpened {
+        /// Spoken.
+        protocol: Protocol,
+        /// Remote address.
+        address: String,
+        /// How the client names itself.
+        client: String,
+        /// Methods that proved the account, with key fingerprints.
+        proof: String,
+    }
+    /// A session ended.
+    "session.closed" SessionClosed {
+        /// Why, one sentence.
+        reason: String,
+        /// Bytes from the peer.
+        bytes_in: u64,
+        /// Bytes to the peer.
+        bytes_out: u64,
+    }
+    /// A login was refused.
+    "login.refused" LoginRefused {
+        /// Spoken.
+        protocol: Protocol,
+        /// Remote address.
+        address: String,
+        /// The name that was tried, as sent, cut to 64 characters.
+        name: String,
+        /// Why, for operators; the peer hears less.
+        reason: String,
+    }
+    /// An address or an account must wait after too many refused logins.
+    "login.limited" LoginLimited {
+        /// Remote address.
+        address: String,
+        /// Seconds.
+        seconds: u64,
+    }
+    /// A file is whole, durable and visible.
+    "file.uploaded" FileUploaded {
+        /// The file.
+        #[serde(flatten)]
+        file: FileFact,
+    }
+    /// A crash hid the answer: the file was found published at the next start.
+    "file.recovered" FileRecovered {
+        /// The file.
+        #[serde(flatten)]
+        file: FileFact,
+    }
+    /// A file was read to its end, or a part of it was.
+    "file.downloaded" FileDownloaded {
+        /// The file; `size` is what was sent.
+        #[serde(flatten)]
+        file: FileFact,
+    }
+    /// An upload was cut, refused or aborted. Nothing is visible.
+    "file.interrupted" FileInterrupted {
+        /// The file; `size` is what arrived.
+        #[serde(flatten)]
+        file: FileFact,
+        /// Kept for its owner to resume.
+        kept: bool,
+        /// Why, one sentence.
+        reason: String,
+    }
+    /// After a crash neither the staged nor the published file was there.
+    "file.unknown" FileUnknown {
+        /// The file.
+        #[serde(flatten)]
+        file: FileFact,
+    }
+    /// A file was removed.
+    "file.removed" FileRemoved {
+        /// Virtual path.
+        path: String,
+    }
+    /// A file or directory was renamed.
+    "file.renamed" FileRenamed {
+        /// Old virtual path.
+        from: String,
+        /// New virtual path.
+        to: String,
+        /// An older file of that name was replaced.
+        replaced: bool,
+        /// A temporary name became a final one: rules treat it as an arrival.
+        arrival: bool,
+        /// Bytes of the file.
+        size: u64,
+    }
+    /// A directory was made.
+    "directory.created" DirectoryCreated {
+        /// Virtual path.
+        path: String,
+    }
+    /// A directory was removed.
+    "directory.removed" DirectoryRemoved {
+        /// Virtual path.
+        path: String,
+    }
+    /// A file is whole and durable at an endpoint.
+    "file.delivered" FileDelivered {
+        /// The file; `path` is the one at the endpoint.
+        #[serde(flatten)]
+        file: FileFact,
+        /// Where to.
+        endpoint: Name,
+        /// The rule.
+        rule: Name,
+    }
+    /// An attempt of a job failed; it will be tried again.
+    "job.retrying" JobRetrying {
+        /// The rule.
+        rule: Name,
+        /// Attempts made.
+        attempts: u32,
+        /// Why, one sentence.
+        error: String,
+        /// When next.
+        due_at: Timestamp,
+    }
+    /// The last attempt of a job failed.
+    "job.failed" JobFailed {
+        /// The rule.
+        rule: Name,
+        /// Attempts made.
+        attempts: u32,
+        /// Why, one sentence.
+        error: String,
+    }
+    /// All steps of a job are done.
+    "job.done" JobDone {
+        /// The rule.
+        rule: Name,
+    }
+    /// Configuration was created, changed or deleted.
+    "config.changed" ConfigChanged {
+        /// What kind of noun.
+        noun: Kind,
+        /// Which.
+        name: Name,
+        /// `created`, `changed` or `deleted`.
+        action: String,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+        /// Names of the fields that changed; never their values.
+        fields: Vec<String>,
+    }
+}
+
+impl Fact {
+    /// The file it is about, if any: what the steps of a rule work on.
+    pub fn file(&self) -> Option<&FileFact> {
+        match self {
+            Fact::FileUploaded { file }
+            | Fact::FileRecovered { file }
+            | Fact::FileDownloaded { file }
+            | Fact::FileInterrupted { file, .. }
+            | Fact::FileUnknown { file }
+            | Fact::FileDelivered { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Env;
+
+    #[test]
+    fn json_form_is_flat_and_goes_round() {
+        let env = Env::simulated(1);
+        let event = Event {
+            id: env.new_id(),
+            at: env.now(),
+            site: SiteId::MAIN,
+            node: "n1".parse().unwrap(),
+            account: Some("acme".parse().unwrap()),
+            session: None,
+            job: None,
+            cause: None,
+            depth: 0,
+            fact: Fact::FileUploaded {
+                file: FileFact {
+                    transfer: env.new_id(),
+                    path: "/in/a.xml".to_owned(),
+                    size: 3,
+                    digests: Digests { blake3: Some([7; 32]), sha256: None },
+                    protocol: Protocol::Sftp,
+                    started_at: env.now(),
+                    replaced: false,
+                },
+            },
+        };
+        let json = serde_json::to_value(&event).unwrap();
+        assert_eq!(json["kind"], "file.uploaded");
+        assert_eq!(json["path"], "/in/a.xml");
+        assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
+    }
+}

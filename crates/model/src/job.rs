@@ -1,0 +1,72 @@
+//! Jobs: durable runs of rules.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Event;
+use crate::ids::{EventId, JobId, SiteId};
+use crate::name::Name;
+use crate::time::Timestamp;
+
+/// The life of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// Waits for a worker, from `due_at` on.
+    Ready,
+    /// Leased by a node until `leased_until`.
+    Running,
+    /// All steps done.
+    Done,
+    /// The last attempt failed: the dead-letter state. `retry` makes it ready again.
+    Failed,
+    /// Ended by an operator.
+    Cancelled,
+}
+
+impl JobState {
+    /// The word, lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::Ready => "ready",
+            JobState::Running => "running",
+            JobState::Done => "done",
+            JobState::Failed => "failed",
+            JobState::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// One durable run of a rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its id; derived from event and rule, so that one event makes one job of a rule.
+    pub id: JobId,
+    /// Whose.
+    pub site: SiteId,
+    /// The rule, by name.
+    pub rule: Name,
+    /// The event that started it.
+    pub event_id: EventId,
+    /// That event, whole: what the steps work on.
+    pub event: Event,
+    /// See [`JobState`].
+    pub state: JobState,
+    /// The step it is at; those before are done.
+    pub step: u32,
+    /// Attempts made.
+    pub attempts: u32,
+    /// Fencing token: one more at each lease; every later write carries it.
+    pub epoch: i64,
+    /// The node that holds the lease.
+    pub node: Option<Name>,
+    /// When the lease ends.
+    pub leased_until: Option<Timestamp>,
+    /// Not before this.
+    pub due_at: Timestamp,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub changed_at: Timestamp,
+    /// Why the last attempt failed, one sentence.
+    pub error: Option<String>,
+}

@@ -1,0 +1,43 @@
+//! The nouns of Entrepot as plain data: what is stored, shown, named in an API path, a table, a
+//! CLI verb and a configuration document. No async, no IO.
+//!
+//! `DESIGN` section 1 (copied into `ARCHITECTURE.md`) lists the nouns; each has one file here.
+
+pub mod account;
+pub mod endpoint;
+pub mod env;
+pub mod event;
+pub mod ids;
+pub mod job;
+pub mod key;
+pub mod limits;
+pub mod listener;
+pub mod mount;
+pub mod name;
+pub mod noun;
+pub mod path;
+pub mod policy;
+pub mod rule;
+pub mod secret;
+pub mod site;
+pub mod time;
+pub mod transfer;
+
+pub use account::{Account, AccountType, AuthMethod};
+pub use endpoint::{Endpoint, EndpointTarget};
+pub use env::Env;
+pub use event::{Event, Fact};
+pub use ids::*;
+pub use job::{Job, JobState};
+pub use key::{Key, KeyType};
+pub use listener::{Listener, Protocol};
+pub use mount::{Mount, Quota, Right, Rights};
+pub use name::Name;
+pub use noun::{Kind, Noun};
+pub use path::{StorePath, VPath};
+pub use policy::Policy;
+pub use rule::Rule;
+pub use secret::{Sealed, Secret};
+pub use site::Site;
+pub use time::Timestamp;
+pub use transfer::{Digests, Direction, Transfer, TransferState};

@@ -1,0 +1,12 @@
+//! Named limits of the data model.
+
+/// Longest [`crate::Name`].
+pub const NAME_BYTES: usize = 64;
+/// Longest component of a path (`NAME_MAX` of every file system we serve).
+pub const COMPONENT_BYTES: usize = 255;
+/// Longest path.
+pub const PATH_BYTES: usize = 4096;
+/// Most components of a path.
+pub const PATH_COMPONENTS: usize = 256;
+/// How deep events may cause each other before a rule is no longer started by them.
+pub const CAUSE_DEPTH: u8 = 8;

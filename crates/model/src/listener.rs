@@ -1,0 +1,71 @@
+//! Listeners: places they reach us.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::account::{is_yes, yes};
+use crate::name::Name;
+use crate::noun::{FieldError, Kind, Noun};
+
+/// A protocol we serve or speak.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// SFTP version 3 over SSH.
+    Sftp,
+    /// Not a peer's: a rule, the console or the command line.
+    Internal,
+}
+
+impl Protocol {
+    /// The word, lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Protocol::Sftp => "sftp",
+            Protocol::Internal => "internal",
+        }
+    }
+}
+
+/// A place they reach us; started, changed and stopped at run time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    /// Its name.
+    pub name: Name,
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// Address and port, such as `0.0.0.0:2022` or `[::]:2022`.
+    pub address: SocketAddr,
+    /// A disabled listener is closed.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub enabled: bool,
+    /// Host keys, by name. Empty: an Ed25519 key is made at first start and named
+    /// `<listener>-ed25519`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_keys: Vec<Name>,
+    /// Policy of its own: addresses, algorithms, rates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Name>,
+    /// Text shown before login.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub banner: String,
+}
+
+impl Noun for Listener {
+    const KIND: Kind = Kind::Listener;
+    fn name(&self) -> &Name {
+        &self.name
+    }
+    fn references(&self) -> Vec<(Kind, Name)> {
+        let keys = self.host_keys.iter().map(|name| (Kind::Key, name.clone()));
+        keys.chain(self.policy.iter().map(|name| (Kind::Policy, name.clone()))).collect()
+    }
+    fn check(&self) -> Result<(), FieldError> {
+        if self.protocol == Protocol::Internal {
+            return Err(FieldError::new("protocol", "use a protocol that peers speak: sftp"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! Mounts: which part of which endpoint an account sees under which path.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::name::Name;
+use crate::noun::{FieldError, Kind, Noun};
+use crate::path::{StorePath, VPath};
+
+/// One thing that may be done below a mount.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Right {
+    /// See names, sizes and times.
+    List = 1,
+    /// Read files.
+    Read = 2,
+    /// Create new files.
+    Write = 4,
+    /// Replace existing files, truncate, change times.
+    Overwrite = 8,
+    /// Remove files.
+    Delete = 16,
+    /// Rename within the mount.
+    Rename = 32,
+    /// Make and remove directories.
+    Directories = 64,
+}
+
+impl Right {
+    /// All rights.
+    pub const ALL: [Right; 7] = [
+        Right::List,
+        Right::Read,
+        Right::Write,
+        Right::Overwrite,
+        Right::Delete,
+        Right::Rename,
+        Right::Directories,
+    ];
+}
+
+/// A set of rights; in documents a list of words, or the word `all`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rights(u8);
+
+impl Rights {
+    /// Every right.
+    pub fn all() -> Self {
+        Right::ALL.into_iter().collect()
+    }
+
+    /// True if it holds every right.
+    // The signature is what serde's `skip_serializing_if` asks for.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    pub fn is_all(&self) -> bool {
+        *self == Rights::all()
+    }
+
+    /// No right.
+    pub fn none() -> Self {
+        Rights(0)
+    }
+
+    /// List and read.
+    pub fn read_only() -> Self {
+        [Right::List, Right::Read].into_iter().collect()
+    }
+
+    /// True if `right` is among them.
+    pub fn has(self, right: Right) -> bool {
+        self.0 & right as u8 != 0
+    }
+
+    /// What both sets hold.
+    #[must_use]
+    pub fn and(self, other: Rights) -> Rights {
+        Rights(self.0 & other.0)
+    }
+
+    /// The rights one by one.
+    pub fn iter(self) -> impl Iterator<Item = Right> {
+        Right::ALL.into_iter().filter(move |right| self.has(*right))
+    }
+}
+
+impl FromIterator<Right> for Rights {
+    fn from_iter<I: IntoIterator<Item = Right>>(rights: I) -> Self {
+        Rights(rights.into_iter().fold(0, |set, right| set | right as u8))
+    }
+}
+
+impl fmt::Debug for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl Serialize for Rights {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        if self.is_all() { to.serialize_str("all") } else { to.collect_seq(self.iter()) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Rights {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Rights;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "'all', 'read-only' or a list of list, read, write, overwrite, delete, \
+                     rename, directories",
+                )
+            }
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Rights, E> {
+                match word {
+                    "all" => Ok(Rights::all()),
+                    "read-only" => Ok(Rights::read_only()),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(word), &self)),
+                }
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<Rights, A::Error> {
+                let mut rights = Vec::new();
+                while let Some(right) = seq.next_element::<Right>()? {
+                    rights.push(right);
+                }
+                Ok(rights.into_iter().collect())
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
+}
+
+/// Most that may lie below a mount. Unset: no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// Bytes of all published files and of staging.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Number of files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+    /// Bytes of one file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_size_bytes: Option<u64>,
+}
+
+/// A virtual path → endpoint + prefix + rights + quota, given to an account or group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// Its name.
+    pub name: Name,
+    /// The account or group that gets it.
+    pub account: Name,
+    /// Where it appears. Of two mounts the deeper path wins; of an account and its group the
+    /// account.
+    pub path: VPath,
+    /// Where the files lie.
+    pub endpoint: Name,
+    /// Directory of the endpoint that appears as `path`. `{account}` stands for the account's
+    /// name, so that a group's mount gives each member a folder of its own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// What may be done there.
+    #[serde(default = "Rights::all")]
+    pub rights: Rights,
+    /// How much may lie there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+    /// Also compute SHA-256 of each upload, beside BLAKE3.
+    #[serde(default)]
+    pub sha256: bool,
+}
+
+impl Mount {
+    /// The prefix for this account, checked.
+    pub fn prefix_for(&self, account: &Name) -> Result<StorePath, crate::path::PathError> {
+        self.prefix.replace("{account}", account.as_str()).trim_matches('/').parse()
+    }
+}
+
+impl Noun for Mount {
+    const KIND: Kind = Kind::Mount;
+    fn name(&self) -> &Name {
+        &self.name
+    }
+    fn references(&self) -> Vec<(Kind, Name)> {
+        vec![(Kind::Account, self.account.clone()), (Kind::Endpoint, self.endpoint.clone())]
+    }
+    fn check(&self) -> Result<(), FieldError> {
+        self.prefix_for(&self.account).map_err(|e| FieldError::new("prefix", e.to_string()))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_in_documents() {
+        let all: Rights = serde_json::from_str("\"all\"").unwrap();
+        assert!(all.is_all());
+        let some: Rights = serde_json::from_str("[\"list\",\"write\"]").unwrap();
+        assert!(some.has(Right::Write) && !some.has(Right::Read));
+        assert_eq!(serde_json::to_string(&some).unwrap(), "[\"list\",\"write\"]");
+        assert!(serde_json::from_str::<Rights>("[\"fly\"]").is_err());
+        assert!(serde_json::from_str::<Rights>("\"most\"").is_err());
+    }
+
+    #[test]
+    fn a_prefix_cannot_climb() {
+        let mount = |prefix: &str| Mount {
+            name: "m".parse().unwrap(),
+            account: "acme".parse().unwrap(),
+            path: VPath::root(),
+            endpoint: "e".parse().unwrap(),
+            prefix: prefix.to_owned(),
+            rights: Rights::all(),
+            quota: None,
+            sha256: false,
+        };
+        let acme = "acme".parse().unwrap();
+        assert_eq!(mount("homes/{account}").prefix_for(&acme).unwrap().as_str(), "homes/acme");
+        assert!(mount("../{account}").check().is_err());
+    }
+}

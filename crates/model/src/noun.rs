@@ -1,0 +1,160 @@
+//! What the nouns of configuration have in common.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::ids::SiteId;
+use crate::name::Name;
+use crate::time::Timestamp;
+use crate::{Account, Endpoint, Key, Listener, Mount, Policy, Rule, Site};
+
+/// A kind of configuration: the word in a document, a CLI verb, an API path, a table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A tenant.
+    Site,
+    /// Limits and posture.
+    Policy,
+    /// Named key material.
+    Key,
+    /// A place we reach.
+    Endpoint,
+    /// Whoever may act.
+    Account,
+    /// A virtual path given to an account.
+    Mount,
+    /// When, if, do, else.
+    Rule,
+    /// A place they reach us.
+    Listener,
+}
+
+impl Kind {
+    /// All kinds, ordered so that what is referred to comes before what refers to it.
+    pub const ALL: [Kind; 8] = [
+        Kind::Site,
+        Kind::Policy,
+        Kind::Key,
+        Kind::Endpoint,
+        Kind::Account,
+        Kind::Mount,
+        Kind::Rule,
+        Kind::Listener,
+    ];
+
+    /// The word, singular, lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Site => "site",
+            Kind::Policy => "policy",
+            Kind::Key => "key",
+            Kind::Endpoint => "endpoint",
+            Kind::Account => "account",
+            Kind::Mount => "mount",
+            Kind::Rule => "rule",
+            Kind::Listener => "listener",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Kind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| format!("'{text}' is no kind of configuration"))
+    }
+}
+
+/// A field of a document that cannot be taken as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct FieldError {
+    /// Path of the field inside the document, such as `quota.files`.
+    pub field: String,
+    /// A sentence that says what to do.
+    pub problem: String,
+}
+
+impl FieldError {
+    /// For `field`, with a sentence.
+    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        FieldError { field: field.into(), problem: problem.into() }
+    }
+}
+
+/// One noun of configuration. The struct is the document's body: it has no id and no site, and
+/// refers to others by name.
+pub trait Noun: Serialize + DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
+    /// Which kind it is.
+    const KIND: Kind;
+    /// Its name, unique in its kind and site. Never changes.
+    fn name(&self) -> &Name;
+    /// What it refers to; each must exist in the same site.
+    fn references(&self) -> Vec<(Kind, Name)>;
+    /// Checks what the types alone cannot.
+    fn check(&self) -> Result<(), FieldError>;
+}
+
+/// A noun as the database keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stored<N> {
+    /// Its id, given at creation.
+    pub id: Uuid,
+    /// The site that owns it.
+    pub site: SiteId,
+    /// 1 at creation, one more at each change.
+    pub revision: i64,
+    /// When it was last changed.
+    pub changed_at: Timestamp,
+    /// The noun itself.
+    pub noun: N,
+}
+
+macro_rules! any_noun {
+    ($($name:ident)*) => {
+        /// Any noun of configuration. In a document it is a mapping with one key, the kind.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        #[allow(missing_docs)]
+        pub enum AnyNoun { $($name($name),)* }
+
+        impl AnyNoun {
+            /// Which kind it is.
+            pub fn kind(&self) -> Kind {
+                match self { $(AnyNoun::$name(_) => Kind::$name,)* }
+            }
+            /// Its name.
+            pub fn name(&self) -> &Name {
+                match self { $(AnyNoun::$name(noun) => noun.name(),)* }
+            }
+            /// See [`Noun::references`].
+            pub fn references(&self) -> Vec<(Kind, Name)> {
+                match self { $(AnyNoun::$name(noun) => noun.references(),)* }
+            }
+            /// See [`Noun::check`].
+            pub fn check(&self) -> Result<(), FieldError> {
+                match self { $(AnyNoun::$name(noun) => noun.check(),)* }
+            }
+        }
+
+        $(impl From<$name> for AnyNoun {
+            fn from(noun: $name) -> Self { AnyNoun::$name(noun) }
+        })*
+    };
+}
+
+any_noun! { Site Policy Key Endpoint Account Mount Rule Listener }

@@ -1,0 +1,213 @@
+//! Transfers: one file, one direction; and the one table of their states.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{JobId, SessionId, SiteId, TransferId};
+use crate::listener::Protocol;
+use crate::name::Name;
+use crate::time::Timestamp;
+
+/// Seen from this server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// A peer (or a pull rule) brings a file to us.
+    In,
+    /// A file leaves: a download, or a delivery to an endpoint.
+    Out,
+}
+
+impl Direction {
+    /// `in` or `out`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Direction::In => "in",
+            Direction::Out => "out",
+        }
+    }
+}
+
+/// The life of a transfer.
+///
+/// | state | meaning | bytes lie | next |
+/// | --- | --- | --- | --- |
+/// | `active` | bytes are moving | staging | `partial`, `completed`, `failed` |
+/// | `partial` | cut; its owner may resume it | staging | `active`, `failed` (swept) |
+/// | `held` | whole and durable, not yet visible: a rule must release it | staging | `completed`, `failed` |
+/// | `completed` | whole, durable, visible under its name; acknowledged or about to be | target | end |
+/// | `failed` | ended with an error; nothing is visible | nowhere | end |
+/// | `unknown` | after a crash neither name was there; nothing was promised | nowhere known | end |
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferState {
+    /// Bytes are moving.
+    Active,
+    /// Cut; its owner may resume it.
+    Partial,
+    /// Whole and durable, not yet visible.
+    Held,
+    /// Whole, durable, visible.
+    Completed,
+    /// Ended with an error.
+    Failed,
+    /// After a crash neither name was there.
+    Unknown,
+}
+
+impl TransferState {
+    /// All states, in the order of the table.
+    pub const ALL: [TransferState; 6] = [
+        TransferState::Active,
+        TransferState::Partial,
+        TransferState::Held,
+        TransferState::Completed,
+        TransferState::Failed,
+        TransferState::Unknown,
+    ];
+
+    /// The word, lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TransferState::Active => "active",
+            TransferState::Partial => "partial",
+            TransferState::Held => "held",
+            TransferState::Completed => "completed",
+            TransferState::Failed => "failed",
+            TransferState::Unknown => "unknown",
+        }
+    }
+
+    /// True if the table allows going from `self` to `next`.
+    pub fn may_become(self, next: TransferState) -> bool {
+        use TransferState::{Active, Completed, Failed, Held, Partial, Unknown};
+        matches!(
+            (self, next),
+            (Active, Partial | Held | Completed | Failed | Unknown)
+                | (Partial, Active | Failed)
+                | (Held, Completed | Failed)
+        )
+    }
+}
+
+/// Digests of a whole file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Digests {
+    /// BLAKE3, 256 bits. Always there for what came through an upload.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "hex32")]
+    pub blake3: Option<[u8; 32]>,
+    /// SHA-256 (FIPS 180-4), when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "hex32")]
+    pub sha256: Option<[u8; 32]>,
+}
+
+impl fmt::Debug for Digests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |digest: &Option<[u8; 32]>| digest.map_or_else(|| "-".to_owned(), |d| hex(&d));
+        write!(f, "blake3:{} sha256:{}", text(&self.blake3), text(&self.sha256))
+    }
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Reads 32 bytes of hexadecimal.
+pub fn unhex32(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0u8; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+mod hex32 {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    // The signature is what serde's `with` asks for.
+    #[allow(clippy::ref_option)]
+    pub(super) fn serialize<S: Serializer>(
+        digest: &Option<[u8; 32]>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match digest {
+            Some(digest) => to.serialize_str(&super::hex(digest)),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<[u8; 32]>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
+        super::unhex32(&text)
+            .map(Some)
+            .ok_or_else(|| serde::de::Error::custom("a digest is 64 hexadecimal digits"))
+    }
+}
+
+/// One file, one direction: a row of the transfers table, projected from events.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// Its id.
+    pub id: TransferId,
+    /// Whose.
+    pub site: SiteId,
+    /// Seen from this server.
+    pub direction: Direction,
+    /// See [`TransferState`].
+    pub state: TransferState,
+    /// Spoken with the peer.
+    pub protocol: Protocol,
+    /// Who acted.
+    pub account: Name,
+    /// Virtual path for sessions, path at the endpoint for deliveries.
+    pub path: String,
+    /// The endpoint of a delivery.
+    pub endpoint: Option<Name>,
+    /// The session it ran in, if any.
+    pub session: Option<SessionId>,
+    /// The job it ran for, if any.
+    pub job: Option<JobId>,
+    /// Bytes.
+    pub size: u64,
+    /// Digests, as far as known.
+    pub digests: Digests,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it reached its present state.
+    pub changed_at: Timestamp,
+    /// Why it failed, one sentence.
+    pub error: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_go_round() {
+        let digests = Digests { blake3: Some([0xab; 32]), sha256: None };
+        let text = serde_json::to_string(&digests).unwrap();
+        assert_eq!(serde_json::from_str::<Digests>(&text).unwrap(), digests);
+        assert!(unhex32("zz").is_none());
+    }
+
+    #[test]
+    fn ended_transfers_stay_ended() {
+        use TransferState::{Completed, Failed, Unknown};
+        for end in [Completed, Failed, Unknown] {
+            assert!(TransferState::ALL.iter().all(|next| !end.may_become(*next)));
+        }
+    }
+}
