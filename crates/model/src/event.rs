@@ -63,11 +63,17 @@ pub struct FileFact {
 }
 
 macro_rules! facts {
-    ($( $(#[$doc:meta])* $word:literal $name:ident { $( $(#[$field_doc:meta])* $field:ident : $ty:ty ),* $(,)? } )*) => {
+    ($( $(#[$doc:meta])* $word:literal $name:ident {
+        $( $(#[$field_doc:meta])* $field:ident : $ty:ty ),* $(,)?
+    } )*) => {
         /// What happened. `kind` in JSON is the word that rules and searches use.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind")]
-        pub enum Fact { $( $(#[$doc])* #[serde(rename = $word)] $name { $( $(#[$field_doc])* $field: $ty, )* }, )* }
+        pub enum Fact { $(
+            $(#[$doc])*
+            #[serde(rename = $word)]
+            $name { $( $(#[$field_doc])* $field: $ty, )* },
+        )* }
 
         impl Fact {
             /// Every kind, as rules and searches name it.

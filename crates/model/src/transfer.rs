@@ -35,10 +35,10 @@ impl Direction {
 /// | --- | --- | --- | --- |
 /// | `active` | bytes are moving | staging | `partial`, `completed`, `failed` |
 /// | `partial` | cut; its owner may resume it | staging | `active`, `failed` (swept) |
-/// | `held` | whole and durable, not yet visible: a rule must release it | staging | `completed`, `failed` |
-/// | `completed` | whole, durable, visible under its name; acknowledged or about to be | target | end |
+/// | `held` | whole, durable, hidden until released | staging | `completed`, `failed` |
+/// | `completed` | whole, durable, visible under its name | target | end |
 /// | `failed` | ended with an error; nothing is visible | nowhere | end |
-/// | `unknown` | after a crash neither name was there; nothing was promised | nowhere known | end |
+/// | `unknown` | after a crash neither name was there; nothing was promised | unknown | end |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TransferState {

@@ -1,0 +1,94 @@
+//! Crate edges, from `cargo metadata`, against the allow-list below.
+
+use std::path::Path;
+
+use anyhow::Result;
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+use super::Finding;
+
+/// Each crate and the crates of ours it may depend on (outside tests). Rows as in
+/// ARCHITECTURE.md: an edge points to a lower row, `vfs → crypto` and `auth → journal` included.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("crypto", &["model"]),
+    ("journal", &["model"]),
+    ("db", &["model"]),
+    ("net", &["model"]),
+    ("sftp-proto", &[]),
+    ("storage", &["model", "net", "sftp-proto"]),
+    ("auth", &["model", "db", "net", "crypto", "journal"]),
+    ("vfs", &["model", "auth", "storage", "journal", "db", "crypto"]),
+    ("admin", &["model", "auth", "db", "crypto", "journal"]),
+    ("engine", &["model", "vfs", "storage", "journal", "db", "auth", "crypto"]),
+    ("sftp", &["model", "net", "auth", "vfs", "sftp-proto"]),
+    ("loadgen", &["model", "net", "sftp-proto"]),
+    (
+        "entrepot",
+        &[
+            "model", "crypto", "journal", "db", "net", "storage", "auth", "vfs", "admin", "engine",
+            "sftp", "loadgen",
+        ],
+    ),
+    ("testkit", &["model", "journal", "storage"]),
+    ("xtask", &[]),
+    ("tests", &[]),
+];
+
+/// What a `*-proto` crate must not depend on: runtimes, sockets, files, clocks, randomness.
+const NOT_FOR_PROTO: &[&str] = &[
+    "tokio",
+    "async-std",
+    "smol",
+    "mio",
+    "socket2",
+    "rustix",
+    "libc",
+    "nix",
+    "rand",
+    "getrandom",
+    "chrono",
+    "time",
+    "jiff",
+    "uuid",
+    "fastrand",
+    "russh",
+    "futures",
+    "futures-util",
+];
+
+pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
+    let metadata =
+        MetadataCommand::new().manifest_path(root.join("Cargo.toml")).no_deps().exec()?;
+    let mut findings = Vec::new();
+    for package in &metadata.packages {
+        let short = short_name(package.name.as_str());
+        let file = format!("crates/{short}/Cargo.toml");
+        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == short) else {
+            findings.push(finding(&file, format!("crate '{short}' is not in the table of edges")));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let normal = dependency.kind == DependencyKind::Normal;
+            let ours = dependency.path.is_some();
+            let to = short_name(&dependency.name);
+            if normal && ours && !allowed.contains(&to) {
+                findings.push(finding(&file, format!("the edge {short} → {to} is not allowed")));
+            }
+            let proto = short.ends_with("-proto") && normal;
+            if proto && NOT_FOR_PROTO.contains(&dependency.name.as_str()) {
+                let what = format!("a protocol machine must not depend on '{}'", dependency.name);
+                findings.push(finding(&file, what));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn short_name(package: &str) -> &str {
+    package.strip_prefix("entrepot-").unwrap_or(package)
+}
+
+fn finding(file: &str, what: String) -> Finding {
+    Finding { file: file.to_owned(), line: 1, rule: "edges", what }
+}
