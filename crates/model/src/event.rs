@@ -60,6 +60,16 @@ pub struct FileFact {
     /// An older file of that name was replaced.
     #[serde(default)]
     pub replaced: bool,
+    /// Published under a name its client calls temporary (`.filepart`, …): no rule starts on it;
+    /// the rename to the final name is the arrival.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub temporary: bool,
+}
+
+// The signature is what serde's `skip_serializing_if` asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 macro_rules! facts {
@@ -184,6 +194,10 @@ facts! {
         arrival: bool,
         /// Bytes of the file.
         size: u64,
+        /// Of an arrival, as far as known: the upload under the temporary name, with `path` as it
+        /// is now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<Box<FileFact>>,
     }
     /// A directory was made.
     "directory.created" DirectoryCreated {
@@ -255,6 +269,7 @@ impl Fact {
             | Fact::FileInterrupted { file, .. }
             | Fact::FileUnknown { file }
             | Fact::FileDelivered { file, .. } => Some(file),
+            Fact::FileRenamed { file, .. } => file.as_deref(),
             _ => None,
         }
     }
@@ -287,6 +302,7 @@ mod tests {
                     protocol: Protocol::Sftp,
                     started_at: env.now(),
                     replaced: false,
+                    temporary: false,
                 },
             },
         };
