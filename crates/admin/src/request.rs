@@ -1,8 +1,7 @@
 //! The requests that the command line makes today and REST will expose, and their answers.
 
-use entrepot_model::noun::AnyNoun;
 use entrepot_model::{
-    Event, Job, JobId, Kind, Name, SessionId, SiteId, Stored, Transfer, TransferId,
+    AnyNoun, Event, Job, JobId, Kind, Name, SessionId, SiteId, Stored, Transfer, TransferId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
