@@ -1,1 +1,90 @@
-fn main() {}
+//! The `entrepot` program: command line and wiring. Each protocol is started by one arm of one
+//! match in `serve.rs`; everything else lives in the crates below.
+
+mod args;
+mod ask;
+mod bench;
+mod config;
+mod demo;
+mod doctor;
+mod facts;
+mod failure;
+mod init;
+mod journal;
+mod log;
+mod metrics;
+mod nouns;
+mod ops;
+mod output;
+mod parts;
+mod serve;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use entrepot_model::Kind;
+
+use args::{Cli, Command, NounCommand};
+use config::Config;
+use failure::Failure;
+use output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(run(cli)),
+        Err(error) => Err(Failure::start(format!("cannot start threads: {error}"))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+async fn run(cli: Cli) -> Result<(), Failure> {
+    let output = if cli.json { Output::Json } else { Output::Human };
+    let config = || Config::read(&cli.config);
+    match cli.command {
+        Command::Serve => serve::run(&config()?).await,
+        Command::Init(args) => init::run(&args, output).await,
+        Command::Demo => demo::run().await,
+        Command::Apply(args) => nouns::apply(&config()?, output, "apply", &args).await,
+        Command::Plan(args) => nouns::apply(&config()?, output, "plan", &args).await,
+        Command::Export(args) => nouns::export(&config()?, output, &args).await,
+        Command::Site(command) => noun(config()?, output, Kind::Site, command).await,
+        Command::Account(command) => noun(config()?, output, Kind::Account, command).await,
+        Command::Mount(command) => noun(config()?, output, Kind::Mount, command).await,
+        Command::Endpoint(command) => noun(config()?, output, Kind::Endpoint, command).await,
+        Command::Rule(command) => noun(config()?, output, Kind::Rule, command).await,
+        Command::Key(command) => noun(config()?, output, Kind::Key, command).await,
+        Command::Listener(command) => noun(config()?, output, Kind::Listener, command).await,
+        Command::Policy(command) => noun(config()?, output, Kind::Policy, command).await,
+        Command::Session(command) => facts::sessions(&config()?, output, command).await,
+        Command::Transfers(args) => facts::transfers(&config()?, output, args).await,
+        Command::Events(args) => facts::events(&config()?, output, args).await,
+        Command::Jobs(command) => facts::jobs(&config()?, output, command).await,
+        Command::Journal(command) => journal::run(config, output, command),
+        Command::Doctor => doctor::run(&config()?, output).await,
+        Command::Bench(command) => bench::run(output, command).await,
+        Command::Stop => serve::stop(&config()?, output).await,
+        Command::Completion { shell } => {
+            let mut command = Cli::command();
+            clap_complete::generate(shell, &mut command, "entrepot", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+async fn noun(
+    config: Config,
+    output: Output,
+    kind: Kind,
+    command: NounCommand,
+) -> Result<(), Failure> {
+    nouns::run(&config, output, kind, command).await
+}

@@ -20,6 +20,7 @@ pub mod policy;
 pub mod rule;
 pub mod secret;
 pub mod site;
+pub mod step;
 pub mod time;
 pub mod transfer;
 

@@ -71,3 +71,11 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_workspace_is_tidy() {
+        super::run().unwrap();
+    }
+}

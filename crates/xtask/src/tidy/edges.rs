@@ -32,7 +32,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("testkit", &["model", "journal", "storage"]),
     ("xtask", &[]),
-    ("tests", &[]),
 ];
 
 /// What a `*-proto` crate must not depend on: runtimes, sockets, files, clocks, randomness.

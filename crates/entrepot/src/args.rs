@@ -1,0 +1,367 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use entrepot_model::{JobId, JobState, Name, SessionId, TransferId, TransferState};
+
+/// Managed file transfer: SFTP in front, rules behind, every fact durable.
+#[derive(Debug, Parser)]
+#[command(name = "entrepot", version, disable_help_subcommand = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// The process file.
+    #[arg(long, short, global = true, env = "ENTREPOT_CONFIG", default_value = "entrepot.toml")]
+    pub(crate) config: PathBuf,
+    /// Print JSON instead of a table.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server until it is told to stop.
+    Serve,
+    /// Make a process file, a data directory, a master key and a first listener.
+    Init(InitArgs),
+    /// Start a server in ./demo, move a file through the whole path and tell the story.
+    Demo,
+    /// Make the configuration as the documents say, all or nothing.
+    Apply(ApplyArgs),
+    /// Show what `apply` would do.
+    Plan(ApplyArgs),
+    /// Print the configuration as documents.
+    Export(ExportArgs),
+    /// Tenants.
+    #[command(subcommand)]
+    Site(NounCommand),
+    /// Whoever may act.
+    #[command(subcommand)]
+    Account(NounCommand),
+    /// Virtual paths given to accounts.
+    #[command(subcommand)]
+    Mount(NounCommand),
+    /// Places we reach.
+    #[command(subcommand)]
+    Endpoint(NounCommand),
+    /// When, if, do, else.
+    #[command(subcommand)]
+    Rule(NounCommand),
+    /// Named key material.
+    #[command(subcommand)]
+    Key(NounCommand),
+    /// Places they reach us.
+    #[command(subcommand)]
+    Listener(NounCommand),
+    /// Limits and posture.
+    #[command(subcommand)]
+    Policy(NounCommand),
+    /// Live sessions.
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Transfers, newest first.
+    Transfers(TransferArgs),
+    /// The audit log.
+    Events(EventArgs),
+    /// Durable runs of rules.
+    #[command(subcommand)]
+    Jobs(JobCommand),
+    /// The journal of this node.
+    #[command(subcommand)]
+    Journal(JournalCommand),
+    /// Check configuration, permissions, clock, disk and database, and say what to do.
+    Doctor,
+    /// Measure a server.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// Tell a running server to stop in good order.
+    Stop,
+    /// Print a completion script.
+    Completion {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Folder for the process file and the data.
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Address of the first SFTP listener.
+    #[arg(long, default_value = "0.0.0.0:2022")]
+    pub(crate) sftp: SocketAddr,
+    /// Address of metrics and health.
+    #[arg(long, default_value = "127.0.0.1:9422")]
+    pub(crate) ops: SocketAddr,
+    /// `sqlite` or a PostgreSQL URL.
+    #[arg(long, default_value = "sqlite")]
+    pub(crate) database: String,
+    /// Name of this node.
+    #[arg(long, default_value = "node1")]
+    pub(crate) node: Name,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// Documents, or folders of `*.yaml` and `*.yml`; `-` is standard input.
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Also delete what the documents do not name.
+    #[arg(long)]
+    pub(crate) prune: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Only these kinds.
+    pub(crate) kinds: Vec<entrepot_model::Kind>,
+    /// Write one file a kind into this folder instead of printing.
+    #[arg(long)]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NounCommand {
+    /// All of them.
+    List,
+    /// One of them, whole.
+    Show {
+        /// Which.
+        name: Name,
+    },
+    /// Make one.
+    Create(FieldArgs),
+    /// Change fields of one.
+    Change(FieldArgs),
+    /// Delete one that nothing refers to.
+    Delete {
+        /// Which.
+        name: Name,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FieldArgs {
+    /// Its name.
+    pub(crate) name: Name,
+    /// Fields, `path=value`: the value is read as JSON if it is JSON, else as text; an empty
+    /// value removes the field. Example: `quota.files=100 rights=read-only`.
+    pub(crate) fields: Vec<String>,
+    /// Read the account's password from standard input.
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+    /// Read a field's value from a file: `private=host_key`.
+    #[arg(long, value_name = "FIELD=FILE")]
+    pub(crate) from_file: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Who is connected.
+    List,
+    /// End a session now.
+    End {
+        /// Which.
+        id: SessionId,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TransferArgs {
+    /// Show one transfer, whole.
+    pub(crate) id: Option<TransferId>,
+    /// Of this account.
+    #[arg(long)]
+    pub(crate) account: Option<Name>,
+    /// In this state.
+    #[arg(long, value_parser = word::<TransferState>)]
+    pub(crate) state: Option<TransferState>,
+    /// Path holds this text.
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Most rows.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventArgs {
+    /// Of these kinds, such as `file.uploaded`.
+    #[arg(long = "kind")]
+    pub(crate) kinds: Vec<String>,
+    /// Of this account.
+    #[arg(long)]
+    pub(crate) account: Option<Name>,
+    /// Path holds this text.
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Of this session.
+    #[arg(long)]
+    pub(crate) session: Option<SessionId>,
+    /// Of this transfer.
+    #[arg(long)]
+    pub(crate) transfer: Option<TransferId>,
+    /// Of this job.
+    #[arg(long)]
+    pub(crate) job: Option<JobId>,
+    /// At or after, RFC 3339.
+    #[arg(long)]
+    pub(crate) since: Option<entrepot_model::Timestamp>,
+    /// Before, RFC 3339.
+    #[arg(long)]
+    pub(crate) until: Option<entrepot_model::Timestamp>,
+    /// Go on printing new events until interrupted.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Most rows.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobCommand {
+    /// Jobs, newest first.
+    List {
+        /// In this state.
+        #[arg(long, value_parser = word::<JobState>)]
+        state: Option<JobState>,
+        /// Of this rule.
+        #[arg(long)]
+        rule: Option<Name>,
+        /// Most rows.
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
+    /// One job, whole.
+    Show {
+        /// Which.
+        id: JobId,
+    },
+    /// Make a failed or cancelled job ready again.
+    Retry {
+        /// Which.
+        id: JobId,
+    },
+    /// End a job that is not done.
+    Cancel {
+        /// Which.
+        id: JobId,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JournalCommand {
+    /// Check the chain of every segment; exit code 6 if a record was changed, dropped or swapped.
+    Verify {
+        /// Folder of a journal; unset: the one of the process file.
+        folder: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// An SFTP server, this one or any other.
+    Sftp(BenchSftpArgs),
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// One large file up a stream.
+    Upload,
+    /// One large file down a stream.
+    Download,
+    /// Many small files up.
+    SmallFiles,
+    /// Logins, one after another.
+    Handshakes,
+    /// Logged in and silent.
+    IdleSessions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchSftpArgs {
+    /// Host and port of the server.
+    #[arg(long)]
+    pub(crate) target: String,
+    /// Login name.
+    #[arg(long, default_value = "root")]
+    pub(crate) user: String,
+    /// Private key, OpenSSH form.
+    #[arg(long, conflicts_with = "password_stdin")]
+    pub(crate) key: Option<PathBuf>,
+    /// Read the password from standard input.
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+    /// What to measure; all if unset.
+    #[arg(long = "workload", value_enum)]
+    pub(crate) workloads: Vec<Workload>,
+    /// Remote folder to work in.
+    #[arg(long, default_value = ".")]
+    pub(crate) folder: String,
+    /// Cipher, as OpenSSH names it.
+    #[arg(long, default_value = "aes128-gcm@openssh.com")]
+    pub(crate) cipher: String,
+    /// Bytes of a large file; `K`, `M`, `G` are powers of 1,024.
+    #[arg(long, default_value = "1G", value_parser = size)]
+    pub(crate) size: u64,
+    /// Bytes of a small file.
+    #[arg(long, default_value = "1K", value_parser = size)]
+    pub(crate) small_size: u64,
+    /// Number of small files, logins or idle sessions.
+    #[arg(long, default_value_t = 2000)]
+    pub(crate) count: u64,
+    /// Streams, sessions or logins at a time.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) concurrency: usize,
+    /// Process id of the server, if it is local: its CPU time and memory are reported.
+    #[arg(long)]
+    pub(crate) server_pid: Option<u32>,
+    /// Rounds; the report gives medians.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: u32,
+}
+
+/// Reads a word of an enum through its document form.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|e| e.to_string())
+}
+
+/// Reads `10`, `64K`, `1M`, `2G`.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (text.get(..at), 10),
+        Some((at, 'M' | 'm')) => (text.get(..at), 20),
+        Some((at, 'G' | 'g')) => (text.get(..at), 30),
+        _ => (Some(text), 0),
+    };
+    let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+    number
+        .and_then(|number| number.checked_mul(1 << shift))
+        .ok_or_else(|| format!("'{text}' is no size such as 64K, 1M or 2G"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("10"), Ok(10));
+        assert_eq!(size("64K"), Ok(65_536));
+        assert_eq!(size("2G"), Ok(2 << 30));
+        for bad in ["", "K", "1T", "-1", "99999999999G"] {
+            assert!(size(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How a command reaches the `admin` crate: through the ops socket of the running server, or, when
+//! none runs, on the database itself.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use entrepot_admin::{Actor, Problem, ProblemClass, Request, Response, Role};
+use entrepot_model::SiteId;
+use http_body_util::{BodyExt, Full};
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::config::Config;
+use crate::failure::{Exit, Failure};
+use crate::parts::Parts;
+
+/// Asks; `request` is the JSON form of [`Request`]. It is not the type itself because that never
+/// writes a plain secret out again.
+pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Failure> {
+    if let Some(answer) = post(&config.ops_socket, "/v1/request", Some(&request)).await? {
+        return decode(answer).await;
+    }
+    let request: Request = serde_json::from_value(request)
+        .map_err(|error| Failure::usage(format!("the request cannot be taken: {error}")))?;
+    let parts = Parts::open(config).await?;
+    let admin = parts.admin(None);
+    admin.seal_pending().await.map_err(|error| problem(Problem::from(error)))?;
+    let answer = admin.handle(&local_actor(), request).await;
+    parts.close().await?;
+    answer.map_err(|error| problem(Problem::from(error)))
+}
+
+/// Asks only a running server.
+pub(crate) async fn ask_server<T: serde::de::DeserializeOwned>(
+    config: &Config,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<T, Failure> {
+    match post(&config.ops_socket, path, body).await? {
+        Some(answer) => decode(answer).await,
+        None => Err(Failure::ops(format!(
+            "no server answers at '{}'; start it with 'entrepot serve'",
+            config.ops_socket.display()
+        ))),
+    }
+}
+
+/// Sends a request; `None` if no server listens there.
+pub(crate) async fn post(
+    socket: &Path,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Option<hyper::Response<Incoming>>, Failure> {
+    let Ok(stream) = UnixStream::connect(socket).await else { return Ok(None) };
+    let talk = |error: hyper::Error| Failure::ops(format!("the server hung up: {error}"));
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(talk)?;
+    // Ends with the sender: it owns nothing but the socket.
+    tokio::spawn(connection);
+    let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+    let request = hyper::Request::builder()
+        .method(hyper::Method::POST)
+        .uri(path)
+        .header("host", "entrepot")
+        .header("content-type", "application/json")
+        .body(Full::new(body))
+        .map_err(|error| Failure::ops(error.to_string()))?;
+    sender.send_request(request).await.map(Some).map_err(talk)
+}
+
+async fn decode<T: serde::de::DeserializeOwned>(
+    answer: hyper::Response<Incoming>,
+) -> Result<T, Failure> {
+    let status = answer.status();
+    let body = answer.into_body().collect().await;
+    let body = body.map_err(|error| Failure::ops(format!("the answer was cut: {error}")))?;
+    let bytes = body.to_bytes();
+    let odd = |error: serde_json::Error| {
+        Failure::ops(format!("the server's answer cannot be read ({error}); is its version ours?"))
+    };
+    if status == StatusCode::OK {
+        return serde_json::from_slice(&bytes).map_err(odd);
+    }
+    Err(problem(serde_json::from_slice(&bytes).map_err(odd)?))
+}
+
+/// The command line's form of a problem that `admin` names.
+pub(crate) fn problem(problem: Problem) -> Failure {
+    let exit = match problem.class {
+        ProblemClass::NotFound => Exit::NotFound,
+        ProblemClass::Invalid | ProblemClass::Conflict | ProblemClass::Denied => Exit::Invalid,
+        ProblemClass::Unavailable => Exit::Unavailable,
+        ProblemClass::Failed => Exit::Failed,
+    };
+    Failure::new(&problem.code, exit, problem.message)
+}
+
+/// Whoever may read the data directory may do everything.
+fn local_actor() -> Actor {
+    actor_of(rustix::process::getuid().as_raw())
+}
+
+/// The actor behind a local socket: the user that the kernel names.
+pub(crate) fn actor_of(uid: u32) -> Actor {
+    Actor { name: format!("cli:uid-{uid}"), role: Role::Admin, site: SiteId::MAIN }
+}

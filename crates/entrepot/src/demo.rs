@@ -1,0 +1,214 @@
+//! `demo`: a server in `./demo`, a real file through the whole path, and its story.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use entrepot_admin::{Document, NumberedEvent, Response};
+use entrepot_model::{Env, Fact};
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+
+use crate::args::InitArgs;
+use crate::ask::ask;
+use crate::config::{Config, Log};
+use crate::facts::describe;
+use crate::failure::{Exit, Failure};
+use crate::output::unexpected;
+use crate::serve::Server;
+use crate::{init, table};
+
+const FOLDER: &str = "demo";
+/// Longest wait for the delivery.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs `demo`.
+pub(crate) async fn run() -> Result<(), Failure> {
+    let config = prepare().await?;
+    crate::log::start(&Log { level: "warn".to_owned(), ..Log::default() })?;
+    let server = Server::start(&config).await?;
+    let story = tell(&config, &server).await;
+    match story {
+        Ok(()) if std::env::var_os("DEMO_EXIT").is_some() => {}
+        Ok(()) => {
+            println!("the server is running; Ctrl-C stops it");
+            server.stopped().await;
+        }
+        Err(failure) => {
+            server.stop().await?;
+            return Err(failure);
+        }
+    }
+    server.stop().await
+}
+
+/// Makes `./demo` at the first run; later runs take what is there.
+async fn prepare() -> Result<Config, Failure> {
+    let folder = PathBuf::from(FOLDER);
+    let file = folder.join("entrepot.toml");
+    if file.is_file() {
+        return Config::read(&file);
+    }
+    let args = InitArgs {
+        folder,
+        sftp: free_address(2022)?,
+        ops: free_address(9422)?,
+        database: "sqlite".to_owned(),
+        node: "demo".parse().map_err(|error| Failure::start(format!("{error}")))?,
+    };
+    init::make(&args).await
+}
+
+/// The usual port, or any free one if it is taken.
+fn free_address(port: u16) -> Result<SocketAddr, Failure> {
+    let any = |port| entrepot_net::listen::free_address(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    any(port).or_else(|_| any(0)).map_err(|error| Failure::start(error.to_string()))
+}
+
+/// Everything that is shown.
+async fn tell(config: &Config, server: &Server) -> Result<(), Failure> {
+    let folder = config.file.parent().unwrap_or(Path::new(".")).to_owned();
+    let env = Env::real();
+    let password = configure(config, &folder, &env).await?;
+    let listener = server.listening().await.into_iter().next();
+    let (address, host_keys) =
+        listener.ok_or_else(|| Failure::start("the demo's SFTP listener did not start"))?;
+    let known_hosts = folder.join("known_hosts");
+    let line = |key: &String| format!("[{}]:{} {key}\n", address.ip(), address.port());
+    write(&known_hosts, &host_keys.iter().map(line).collect::<String>())?;
+    println!("1. a server listens for SFTP on {address}");
+    let file = "/out/orders.csv";
+    let report = upload(&folder, address, file).await?;
+    println!("2. OpenSSH's sftp uploaded a file of {} to {file}", table::bytes(report));
+    let events = wait_for_delivery(config, &env).await?;
+    println!("3. what the audit log says of it:");
+    for numbered in &events {
+        let event = &numbered.event;
+        println!("   {}  {:<17} {}", event.at, event.fact.kind(), describe(event));
+    }
+    println!("4. the file lies in the partner's inbox: {}", folder.join("partner-inbox").display());
+    println!();
+    println!("look further:");
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("entrepot"));
+    let command = format!("{} -c {}", program.display(), config.file.display());
+    for words in ["events --follow", "transfers", "jobs list", "rule list", "journal verify"] {
+        println!("  {command} {words}");
+    }
+    println!();
+    println!("log in yourself:");
+    println!(
+        "  sftp -P {} -o UserKnownHostsFile={} demo@{}",
+        address.port(),
+        known_hosts.display(),
+        address.ip()
+    );
+    println!("  password: {password}");
+    if let Some(ops) = config.ops_address {
+        println!("  metrics and health: http://{ops}/metrics /live /ready");
+    }
+    Ok(())
+}
+
+/// Account, key, mount, endpoint and rule, through the same door as any administrator.
+async fn configure(config: &Config, folder: &Path, env: &Env) -> Result<String, Failure> {
+    let inbox = folder.join("partner-inbox");
+    crate::parts::private_folder(&inbox)?;
+    let password = entrepot_crypto::random_text(env, 20);
+    let public = user_key(folder, env)?;
+    let text = format!(
+        "account: {{name: demo, type: partner, password: '{password}'}}\n---\n\
+         key: {{name: demo-key, type: ssh-user, account: demo, public: '{public}'}}\n---\n\
+         mount: {{name: demo-home, account: demo, path: /, endpoint: files, prefix: demo}}\n---\n\
+         endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
+         rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n\
+         \x20 if: file.path.startsWith('/out/')\n\
+         \x20 do:\n    - deliver: {{endpoint: partner, path: '{{account}}/{{name}}'}}\n",
+        json!(inbox)
+    );
+    let documents = [Document { file: "demo.yaml".to_owned(), text }];
+    ask(config, json!({"request": "apply", "documents": documents, "prune": false})).await?;
+    Ok(password)
+}
+
+/// A login key for OpenSSH's client, made once.
+fn user_key(folder: &Path, env: &Env) -> Result<String, Failure> {
+    let (private, public) = (folder.join("demo_key"), folder.join("demo_key.pub"));
+    if let Ok(public) = std::fs::read_to_string(&public) {
+        return Ok(public.trim().to_owned());
+    }
+    let pair = entrepot_net::ssh::keys::generate(env, "demo")
+        .map_err(|error| Failure::start(error.to_string()))?;
+    write_private(&private, pair.private.expose())?;
+    write(&public, &format!("{}\n", pair.public))?;
+    Ok(pair.public)
+}
+
+async fn upload(folder: &Path, address: SocketAddr, target: &str) -> Result<u64, Failure> {
+    let file = folder.join("orders.csv");
+    let rows = (0..20_000).map(|row| format!("{row};article {row};{}\n", row * 7 % 100));
+    let content: String = rows.collect();
+    write(&file, &content)?;
+    let mut child = tokio::process::Command::new("sftp")
+        .args(["-q", "-b", "-", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"])
+        .arg("-o")
+        .arg(format!("UserKnownHostsFile={}", folder.join("known_hosts").display()))
+        .arg("-i")
+        .arg(folder.join("demo_key"))
+        .args(["-o", "IdentitiesOnly=yes", "-P", &address.port().to_string()])
+        .arg(format!("demo@{}", address.ip()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|error| {
+            Failure::start(format!("cannot run OpenSSH's sftp ({error}); install openssh-client"))
+        })?;
+    let commands = format!("-mkdir /out\nput {} {target}\n", file.display());
+    if let Some(mut input) = child.stdin.take() {
+        let cannot = |error| Failure::start(format!("cannot speak to sftp: {error}"));
+        input.write_all(commands.as_bytes()).await.map_err(cannot)?;
+    }
+    let status = child.wait().await.map_err(|error| Failure::start(error.to_string()))?;
+    match status.success() {
+        true => Ok(content.len() as u64),
+        false => Err(Failure::start(format!("sftp failed: {status}"))),
+    }
+}
+
+/// The events of the newest delivery: from its session's login to the job's end.
+async fn wait_for_delivery(config: &Config, env: &Env) -> Result<Vec<NumberedEvent>, Failure> {
+    let start = env.elapsed();
+    let since = env.now().minus(Duration::from_secs(10));
+    loop {
+        let request = json!({"request": "events", "filter": {"since": since, "limit": 100}});
+        let Response::Events { events } = ask(config, request).await? else {
+            return Err(unexpected());
+        };
+        let done = |event: &NumberedEvent| matches!(event.event.fact, Fact::JobDone { .. });
+        if events.iter().any(done) {
+            let story = events.into_iter().filter(|event| {
+                !matches!(event.event.fact, Fact::ConfigChanged { .. } | Fact::NodeStarted { .. })
+            });
+            return Ok(story.collect());
+        }
+        if env.elapsed().saturating_sub(start) > PATIENCE {
+            let seconds = PATIENCE.as_secs();
+            let message = format!("the file was not delivered within {seconds} s; see 'jobs list'");
+            return Err(Failure::new("EP0202", Exit::Failed, message));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    std::fs::write(path, content)
+        .map_err(|error| Failure::file(format!("cannot write '{}': {error}", path.display())))
+}
+
+fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(content))
+        .map_err(|error| Failure::file(format!("cannot write '{}': {error}", path.display())))
+}

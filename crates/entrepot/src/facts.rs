@@ -1,0 +1,278 @@
+//! `transfers`, `events`, `jobs`, `session`: what happened and what happens.
+
+use entrepot_admin::{NumberedEvent, Response};
+use entrepot_model::{Event, Fact, Job, Transfer};
+use http_body_util::BodyExt;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::args::{EventArgs, JobCommand, SessionCommand, TransferArgs};
+use crate::ask::{ask, ask_server, post};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::{Output, unexpected};
+use crate::table;
+
+/// A live session, as the ops socket shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SessionRow {
+    pub(crate) id: entrepot_model::SessionId,
+    pub(crate) account: entrepot_model::Name,
+    pub(crate) protocol: entrepot_model::Protocol,
+    pub(crate) address: String,
+    pub(crate) client: String,
+    pub(crate) opened_at: entrepot_model::Timestamp,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) transfers: u64,
+}
+
+/// Runs `session`.
+pub(crate) async fn sessions(
+    config: &Config,
+    output: Output,
+    command: SessionCommand,
+) -> Result<(), Failure> {
+    match command {
+        SessionCommand::List => {
+            let rows: Vec<SessionRow> = ask_server(config, "/v1/sessions", None).await?;
+            output.rows(&rows, |rows| {
+                let cells = |row: &SessionRow| {
+                    vec![
+                        row.id.to_string(),
+                        row.account.to_string(),
+                        row.protocol.as_str().to_owned(),
+                        row.address.clone(),
+                        row.client.clone(),
+                        row.opened_at.to_string(),
+                        table::bytes(row.bytes_in),
+                        table::bytes(row.bytes_out),
+                        row.transfers.to_string(),
+                    ]
+                };
+                let headings = [
+                    "session", "account", "protocol", "address", "client", "since", "in", "out",
+                    "transfers",
+                ];
+                table::print(&headings, &rows.iter().map(cells).collect::<Vec<_>>());
+            })
+        }
+        SessionCommand::End { id } => {
+            let body = json!({"id": id});
+            let answer: Value = ask_server(config, "/v1/sessions/end", Some(&body)).await?;
+            output.value(&answer, || println!("session {id} ended"))
+        }
+    }
+}
+
+/// Runs `transfers`.
+pub(crate) async fn transfers(
+    config: &Config,
+    output: Output,
+    args: TransferArgs,
+) -> Result<(), Failure> {
+    if let Some(id) = args.id {
+        let answer = ask(config, json!({"request": "transfer", "id": id})).await?;
+        let Response::Transfer { transfer } = answer else { return Err(unexpected()) };
+        return output.value(&transfer, || print_transfers(std::slice::from_ref(&transfer)));
+    }
+    let filter = json!({
+        "account": args.account, "state": args.state, "path": args.path, "limit": args.limit,
+    });
+    match ask(config, json!({"request": "transfers", "filter": filter})).await? {
+        Response::Transfers { transfers } => output.rows(&transfers, print_transfers),
+        _ => Err(unexpected()),
+    }
+}
+
+fn print_transfers(transfers: &[Transfer]) {
+    let cells = |transfer: &Transfer| {
+        let digest = transfer.digests.blake3.map(|digest| entrepot_model::transfer::hex(&digest));
+        vec![
+            transfer.changed_at.to_string(),
+            transfer.id.to_string(),
+            transfer.direction.as_str().to_owned(),
+            transfer.state.as_str().to_owned(),
+            transfer.account.to_string(),
+            transfer.endpoint.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+            transfer.path.clone(),
+            table::bytes(transfer.size),
+            digest.map_or_else(|| "-".to_owned(), |d| d.chars().take(16).collect()),
+            transfer.error.clone().unwrap_or_default(),
+        ]
+    };
+    let headings = [
+        "at", "transfer", "way", "state", "account", "endpoint", "path", "size", "blake3", "error",
+    ];
+    table::print(&headings, &transfers.iter().map(cells).collect::<Vec<_>>());
+}
+
+/// Runs `events`.
+pub(crate) async fn events(
+    config: &Config,
+    output: Output,
+    args: EventArgs,
+) -> Result<(), Failure> {
+    let filter = json!({
+        "kinds": args.kinds, "account": args.account, "path": args.path, "session": args.session,
+        "transfer": args.transfer, "job": args.job, "since": args.since, "until": args.until,
+        "limit": args.limit,
+    });
+    let answer = ask(config, json!({"request": "events", "filter": filter})).await?;
+    let Response::Events { events } = answer else { return Err(unexpected()) };
+    if !args.follow {
+        return output.rows(&events, |events| events.iter().for_each(print_event));
+    }
+    events.iter().try_for_each(|event| print_followed(output, event))?;
+    let after = events.last().map_or(0, |event| event.sequence);
+    follow(config, output, filter, after).await
+}
+
+/// Prints new events until the server goes away.
+async fn follow(
+    config: &Config,
+    output: Output,
+    mut filter: Value,
+    after: i64,
+) -> Result<(), Failure> {
+    if let Value::Object(fields) = &mut filter {
+        fields.insert("after".to_owned(), json!(after));
+        fields.remove("limit");
+    }
+    let answer = post(&config.ops_socket, "/v1/events/follow", Some(&filter)).await?;
+    let Some(answer) = answer else {
+        return Err(Failure::ops("no server runs, so no new events can come"));
+    };
+    let mut body = answer.into_body();
+    let mut pending = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let cut = |error: hyper::Error| Failure::ops(format!("the server hung up: {error}"));
+        let Ok(data) = frame.map_err(cut)?.into_data() else { continue };
+        pending.extend_from_slice(&data);
+        while let Some(at) = pending.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = pending.drain(..=at).collect();
+            let event = serde_json::from_slice(&line)
+                .map_err(|error| Failure::ops(format!("an event cannot be read: {error}")))?;
+            print_followed(output, &event)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_followed(output: Output, event: &NumberedEvent) -> Result<(), Failure> {
+    match output {
+        Output::Human => print_event(event),
+        Output::Json => {
+            let line = serde_json::to_string(event)
+                .map_err(|error| Failure::ops(format!("an event cannot be shown: {error}")))?;
+            println!("{line}");
+        }
+    }
+    Ok(())
+}
+
+fn print_event(numbered: &NumberedEvent) {
+    let event = &numbered.event;
+    let who = event.account.as_ref().map_or("-", |name| name.as_str());
+    let what = table::printable(&describe(event));
+    println!("{}  {:>6}  {:<18} {who:<12} {what}", event.at, numbered.sequence, event.fact.kind());
+}
+
+/// One line that says what happened.
+pub(crate) fn describe(event: &Event) -> String {
+    match &event.fact {
+        Fact::SessionOpened { address, client, proof, protocol } => {
+            format!("{} from {address} with {proof} ({client})", protocol.as_str())
+        }
+        Fact::SessionClosed { reason, bytes_in, bytes_out } => {
+            format!("{reason}; {} in, {} out", table::bytes(*bytes_in), table::bytes(*bytes_out))
+        }
+        Fact::LoginRefused { address, name, reason, .. } => {
+            format!("'{name}' from {address}: {reason}")
+        }
+        Fact::FileDelivered { file, endpoint, rule } => format!(
+            "{} ({}) to {endpoint} by rule {rule}, {}",
+            file.path,
+            table::bytes(file.size),
+            digest(file)
+        ),
+        Fact::FileInterrupted { file, kept, reason } => {
+            let kept = if *kept { "kept to resume" } else { "dropped" };
+            format!("{} after {}: {reason} ({kept})", file.path, table::bytes(file.size))
+        }
+        Fact::JobRetrying { rule, attempts, error, due_at } => {
+            format!("rule {rule}, attempt {attempts}: {error}; next at {due_at}")
+        }
+        Fact::JobFailed { rule, attempts, error } => {
+            format!("rule {rule} after {attempts} attempts: {error}")
+        }
+        Fact::JobDone { rule } => format!("rule {rule}"),
+        Fact::ConfigChanged { noun, name, action, by, fields } => {
+            format!("{noun} {name} {action} by {by}: {}", fields.join(", "))
+        }
+        fact => match fact.file() {
+            Some(file) => {
+                format!("{} ({}), {}", file.path, table::bytes(file.size), digest(file))
+            }
+            None => rest(fact),
+        },
+    }
+}
+
+fn digest(file: &entrepot_model::event::FileFact) -> String {
+    match file.digests.blake3 {
+        Some(digest) => {
+            format!("blake3 {}…", entrepot_model::transfer::hex(digest.get(..8).unwrap_or(&digest)))
+        }
+        None => "no digest".to_owned(),
+    }
+}
+
+/// The fields of a fact that has no sentence of its own.
+fn rest(fact: &Fact) -> String {
+    let Ok(Value::Object(fields)) = serde_json::to_value(fact) else { return String::new() };
+    let parts = fields.iter().filter(|(name, _)| name.as_str() != "kind");
+    parts.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs `jobs`.
+pub(crate) async fn jobs(
+    config: &Config,
+    output: Output,
+    command: JobCommand,
+) -> Result<(), Failure> {
+    let request = match command {
+        JobCommand::List { state, rule, limit } => {
+            json!({"request": "jobs", "filter": {"state": state, "rule": rule, "limit": limit}})
+        }
+        JobCommand::Show { id } => json!({"request": "job", "id": id}),
+        JobCommand::Retry { id } => json!({"request": "retry-job", "id": id}),
+        JobCommand::Cancel { id } => json!({"request": "cancel-job", "id": id}),
+    };
+    match ask(config, request).await? {
+        Response::Jobs { jobs } => output.rows(&jobs, print_jobs),
+        Response::Job { job } => output.value(&job, || {
+            print_jobs(std::slice::from_ref(&job));
+            println!("started by {}: {}", job.event.fact.kind(), describe(&job.event));
+        }),
+        Response::Done => output.value(&json!({"done": true}), || println!("done")),
+        _ => Err(unexpected()),
+    }
+}
+
+fn print_jobs(jobs: &[Job]) {
+    let cells = |job: &Job| {
+        vec![
+            job.changed_at.to_string(),
+            job.id.to_string(),
+            job.rule.to_string(),
+            job.state.as_str().to_owned(),
+            job.step.to_string(),
+            job.attempts.to_string(),
+            job.due_at.to_string(),
+            job.error.clone().unwrap_or_default(),
+        ]
+    };
+    let headings = ["at", "job", "rule", "state", "step", "attempts", "due", "error"];
+    table::print(&headings, &jobs.iter().map(cells).collect::<Vec<_>>());
+}

@@ -1,0 +1,23 @@
+//! The log: for whoever runs the program. Audit is never a log line; it is the events table.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::config::{Log, LogFormat};
+use crate::failure::Failure;
+
+/// Sends traces to standard error from here on.
+pub(crate) fn start(log: &Log) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&log.level).map_err(|error| {
+        Failure::config(format!("log.level: '{}' is no level or filter: {error}", log.level))
+    })?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE);
+    match log.format {
+        LogFormat::Human => builder.with_target(false).init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+    Ok(())
+}

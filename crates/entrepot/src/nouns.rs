@@ -1,0 +1,333 @@
+//! `list`, `show`, `create`, `change`, `delete` of every kind; `apply`, `plan`, `export`.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use entrepot_admin::{Action, Document, PlannedChange, Response};
+use entrepot_model::{AnyNoun, Kind, Stored};
+use serde_json::{Map, Value, json};
+
+use crate::args::{ApplyArgs, ExportArgs, FieldArgs, NounCommand};
+use crate::ask::ask;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::{Output, unexpected};
+use crate::table;
+
+/// Runs one of the noun commands.
+pub(crate) async fn run(
+    config: &Config,
+    output: Output,
+    kind: Kind,
+    command: NounCommand,
+) -> Result<(), Failure> {
+    let request = match &command {
+        NounCommand::List => json!({"request": "list", "kind": kind}),
+        NounCommand::Show { name } => json!({"request": "show", "kind": kind, "name": name}),
+        NounCommand::Delete { name } => json!({"request": "delete", "kind": kind, "name": name}),
+        NounCommand::Create(fields) => {
+            let mut noun = assignments(fields)?;
+            noun.insert("name".to_owned(), json!(fields.name));
+            json!({"request": "create", "noun": {kind.as_str(): noun}})
+        }
+        NounCommand::Change(fields) => json!({
+            "request": "change", "kind": kind, "name": fields.name, "patch": assignments(fields)?,
+        }),
+    };
+    match ask(config, request).await? {
+        Response::Nouns { nouns } => output.rows(&nouns, |nouns| print_nouns(kind, nouns)),
+        Response::Noun { noun } => output.value(&noun, || {
+            let text = match serde_json::to_value(&noun.noun) {
+                Ok(Value::Object(fields)) => fields.into_iter().next().map(|(_, body)| body),
+                _ => None,
+            };
+            print_fields("", &text.unwrap_or_default());
+        }),
+        Response::Done => output.value(&json!({"done": true}), || println!("done")),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Turns `quota.files=100` into a nested object.
+fn assignments(args: &FieldArgs) -> Result<Map<String, Value>, Failure> {
+    let mut object = Map::new();
+    for text in &args.fields {
+        let (path, value) = text
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("'{text}' is not of the form FIELD=VALUE")))?;
+        let value = match value {
+            "" => Value::Null,
+            _ => serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
+        };
+        assign(&mut object, path, value)?;
+    }
+    for text in &args.from_file {
+        let (path, file) = text
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("'{text}' is not of the form FIELD=FILE")))?;
+        let content = std::fs::read_to_string(file)
+            .map_err(|error| Failure::file(format!("cannot read '{file}': {error}")))?;
+        assign(&mut object, path, Value::String(content.trim_end().to_owned()))?;
+    }
+    if args.password_stdin {
+        assign(&mut object, "password", Value::String(line_from_stdin()?))?;
+    }
+    Ok(object)
+}
+
+fn assign(object: &mut Map<String, Value>, path: &str, value: Value) -> Result<(), Failure> {
+    match path.split_once('.') {
+        None => {
+            object.insert(path.to_owned(), value);
+            Ok(())
+        }
+        Some((first, rest)) => {
+            let inner = object.entry(first).or_insert_with(|| Value::Object(Map::new()));
+            match inner {
+                Value::Object(inner) => assign(inner, rest, value),
+                _ => Err(Failure::usage(format!("'{first}' is given both a value and fields"))),
+            }
+        }
+    }
+}
+
+/// One line from standard input, without its end.
+pub(crate) fn line_from_stdin() -> Result<String, Failure> {
+    let mut line = String::new();
+    std::io::stdin()
+        .read_line(&mut line)
+        .map_err(|error| Failure::file(format!("cannot read standard input: {error}")))?;
+    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+fn print_fields(prefix: &str, value: &Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let dot = if prefix.is_empty() { "" } else { "." };
+                print_fields(&format!("{prefix}{dot}{name}"), value);
+            }
+        }
+        Value::String(text) => println!("{prefix:<24} {}", table::printable(text)),
+        other => println!("{prefix:<24} {other}"),
+    }
+}
+
+/// The columns of a kind: heading and path of the field.
+fn columns(kind: Kind) -> &'static [(&'static str, &'static str)] {
+    match kind {
+        Kind::Site => &[("name", "name"), ("policy", "policy"), ("note", "note")],
+        Kind::Account => &[
+            ("name", "name"),
+            ("type", "type"),
+            ("enabled", "enabled"),
+            ("groups", "groups"),
+            ("policy", "policy"),
+            ("note", "note"),
+        ],
+        Kind::Mount => &[
+            ("name", "name"),
+            ("account", "account"),
+            ("path", "path"),
+            ("endpoint", "endpoint"),
+            ("prefix", "prefix"),
+            ("rights", "rights"),
+        ],
+        Kind::Endpoint => &[("name", "name"), ("target", "target"), ("note", "note")],
+        Kind::Rule => {
+            &[("name", "name"), ("enabled", "enabled"), ("when", "when"), ("if", "if"), ("do", "do")]
+        }
+        Kind::Key => {
+            &[("name", "name"), ("type", "type"), ("account", "account"), ("public", "public")]
+        }
+        Kind::Listener => &[
+            ("name", "name"),
+            ("protocol", "protocol"),
+            ("address", "address"),
+            ("enabled", "enabled"),
+            ("policy", "policy"),
+        ],
+        Kind::Policy => &[("name", "name"), ("allow", "allow"), ("deny", "deny")],
+    }
+}
+
+fn print_nouns(kind: Kind, nouns: &[Stored<AnyNoun>]) {
+    let columns = columns(kind);
+    let rows: Vec<Vec<String>> = nouns
+        .iter()
+        .map(|stored| {
+            let value = serde_json::to_value(&stored.noun).unwrap_or_default();
+            let body = value.get(kind.as_str()).cloned().unwrap_or_default();
+            columns.iter().map(|(_, field)| cell(body.get(field))).collect()
+        })
+        .collect();
+    let headings: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
+    table::print(&headings, &rows);
+}
+
+/// A value in one cell: lists with commas, objects as `key=value`, long texts cut.
+fn cell(value: Option<&Value>) -> String {
+    let text = match value {
+        None | Some(Value::Null) => return "-".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Bool(true)) => "yes".to_owned(),
+        Some(Value::Bool(false)) => "no".to_owned(),
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| cell(Some(item))).collect::<Vec<_>>().join(",")
+        }
+        Some(Value::Object(fields)) => {
+            let part = |(name, value): (&String, &Value)| match value {
+                Value::Object(inner) if inner.is_empty() => name.clone(),
+                Value::Object(_) => format!("{name}({})", cell(Some(value))),
+                _ => format!("{name}={}", cell(Some(value))),
+            };
+            fields.iter().map(part).collect::<Vec<_>>().join(" ")
+        }
+        Some(other) => other.to_string(),
+    };
+    match text.char_indices().nth(60) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// Runs `plan` or `apply`.
+pub(crate) async fn apply(
+    config: &Config,
+    output: Output,
+    verb: &str,
+    args: &ApplyArgs,
+) -> Result<(), Failure> {
+    let documents = documents(&args.paths)?;
+    let request = json!({"request": verb, "documents": documents, "prune": args.prune});
+    match ask(config, request).await? {
+        Response::Plan { changes } => output.rows(&changes, |changes| print_plan(verb, changes)),
+        _ => Err(unexpected()),
+    }
+}
+
+fn print_plan(verb: &str, changes: &[PlannedChange]) {
+    let mut counts = [0usize; 4];
+    for change in changes {
+        let (at, sign) = match change.action {
+            Action::Create => (0, '+'),
+            Action::Change => (1, '~'),
+            Action::Delete => (2, '-'),
+            Action::Unchanged => (3, '='),
+        };
+        if let Some(count) = counts.get_mut(at) {
+            *count += 1;
+        }
+        if change.action == Action::Unchanged {
+            continue;
+        }
+        println!("{sign} {} {}", change.kind, change.name);
+        for field in &change.fields {
+            let old = field.old.as_ref().map_or_else(|| "(unset)".to_owned(), |v| cell(Some(v)));
+            let new = field.new.as_ref().map_or_else(|| "(unset)".to_owned(), |v| cell(Some(v)));
+            println!("    {}: {old} → {new}", field.field);
+        }
+    }
+    let [created, changed, deleted, same] = counts;
+    let tense = if verb == "plan" { "would be " } else { "" };
+    println!("{created} {tense}created, {changed} changed, {deleted} deleted, {same} unchanged");
+}
+
+/// Reads documents; folders give their `*.yaml` and `*.yml`, sorted.
+fn documents(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
+    let mut documents = Vec::new();
+    for path in paths {
+        if path == Path::new("-") {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| Failure::file(format!("cannot read standard input: {error}")))?;
+            documents.push(Document { file: "<stdin>".to_owned(), text });
+            continue;
+        }
+        for file in files(path)? {
+            let text = std::fs::read_to_string(&file).map_err(|error| {
+                Failure::file(format!("cannot read '{}': {error}", file.display()))
+            })?;
+            documents.push(Document { file: file.display().to_string(), text });
+        }
+    }
+    Ok(documents)
+}
+
+fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let unreadable = |error| Failure::file(format!("cannot read '{}': {error}", path.display()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        if file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::file(format!("'{}' holds no *.yaml or *.yml", path.display())));
+    }
+    Ok(files)
+}
+
+/// Runs `export`.
+pub(crate) async fn export(
+    config: &Config,
+    output: Output,
+    args: &ExportArgs,
+) -> Result<(), Failure> {
+    let request = json!({"request": "export", "kinds": args.kinds});
+    let Response::Documents { documents } = ask(config, request).await? else {
+        return Err(unexpected());
+    };
+    if let Some(folder) = &args.output {
+        crate::parts::private_folder(folder)?;
+        for document in &documents {
+            let file = folder.join(&document.file);
+            std::fs::write(&file, &document.text).map_err(|error| {
+                Failure::file(format!("cannot write '{}': {error}", file.display()))
+            })?;
+            println!("wrote {}", file.display());
+        }
+        return Ok(());
+    }
+    output.rows(&documents, |documents| {
+        for document in documents {
+            print!("{}", document.text);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_become_nested_json() {
+        let args = FieldArgs {
+            name: "m".parse().unwrap(),
+            fields: ["quota.files=100", "rights=[\"read\"]", "note=hello there", "policy="]
+                .map(str::to_owned)
+                .to_vec(),
+            password_stdin: false,
+            from_file: Vec::new(),
+        };
+        let value = Value::Object(assignments(&args).unwrap());
+        let want = json!({
+            "quota": {"files": 100}, "rights": ["read"], "note": "hello there", "policy": null,
+        });
+        assert_eq!(value, want);
+    }
+
+    #[test]
+    fn cells_are_short() {
+        assert_eq!(cell(Some(&json!({"event": "file.uploaded"}))), "event=file.uploaded");
+        assert_eq!(cell(Some(&json!([{"delete": {}}]))), "delete");
+        assert_eq!(cell(None), "-");
+        assert_eq!(cell(Some(&json!("x".repeat(100)))).chars().count(), 61);
+    }
+}

@@ -1,0 +1,201 @@
+//! The ops socket that the command line speaks to, and the ops listener: `/metrics`, `/live`,
+//! `/ready`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::serve::IncomingStream;
+use axum::{Json, Router};
+use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request};
+use entrepot_model::SessionId;
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::actor_of;
+use crate::facts::SessionRow;
+use crate::metrics::Metrics;
+
+/// How often a follower looks for new events.
+const FOLLOW_EVERY: Duration = Duration::from_millis(200);
+/// Events sent to a follower at a time.
+const FOLLOW_BATCH: u32 = 500;
+/// Largest request.
+const REQUEST_BYTES: usize = 64 << 20;
+
+/// What the handlers need.
+#[derive(Clone)]
+pub(crate) struct Ops {
+    pub(crate) admin: Arc<Admin>,
+    pub(crate) vfs: entrepot_vfs::Service,
+    pub(crate) metrics: Metrics,
+    pub(crate) ready: Arc<AtomicBool>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// The user behind a connection of the ops socket, as the kernel names it.
+#[derive(Clone, Copy)]
+struct Caller {
+    uid: u32,
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        // Without credentials the caller is nobody; the socket's mode is the real guard.
+        let uid = stream.io().peer_cred().map_or(u32::MAX, |credentials| credentials.uid());
+        Caller { uid }
+    }
+}
+
+/// Serves the ops socket until `stop`.
+pub(crate) async fn serve_socket(listener: UnixListener, ops: Ops) -> std::io::Result<()> {
+    let stop = ops.stop.clone();
+    let router = Router::new()
+        .route("/v1/request", post(request))
+        .route("/v1/events/follow", post(follow))
+        .route("/v1/sessions", post(sessions))
+        .route("/v1/sessions/end", post(end_session))
+        .route("/v1/stop", post(stop_server))
+        .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES))
+        .with_state(ops);
+    let service = router.into_make_service_with_connect_info::<Caller>();
+    axum::serve(listener, service)
+        .with_graceful_shutdown(async move { stop.cancelled().await })
+        .await
+}
+
+/// Serves metrics and health until `stop`.
+pub(crate) async fn serve_listener(
+    listener: tokio::net::TcpListener,
+    ops: Ops,
+) -> std::io::Result<()> {
+    let stop = ops.stop.clone();
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/live", get(|| async { "live\n" }))
+        .route("/ready", get(ready))
+        .with_state(ops);
+    axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await }).await
+}
+
+fn refuse(problem: &Problem) -> Response {
+    let status = match problem.class {
+        ProblemClass::NotFound => StatusCode::NOT_FOUND,
+        ProblemClass::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        ProblemClass::Conflict => StatusCode::CONFLICT,
+        ProblemClass::Denied => StatusCode::FORBIDDEN,
+        ProblemClass::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ProblemClass::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    (status, Json(problem)).into_response()
+}
+
+fn unreadable(error: &serde_json::Error) -> Response {
+    refuse(&Problem {
+        code: "EP0205".to_owned(),
+        message: format!("the request cannot be taken: {error}"),
+        class: ProblemClass::Invalid,
+    })
+}
+
+async fn request(
+    State(ops): State<Ops>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    body: Bytes,
+) -> Response {
+    let request: Request = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => return unreadable(&error),
+    };
+    match ops.admin.handle(&actor_of(caller.uid), request).await {
+        Ok(answer) => Json(answer).into_response(),
+        Err(error) => refuse(&Problem::from(error)),
+    }
+}
+
+/// Streams events as lines of JSON.
+async fn follow(
+    State(ops): State<Ops>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    body: Bytes,
+) -> Response {
+    let mut query: EventQuery = match serde_json::from_slice(&body) {
+        Ok(query) => query,
+        Err(error) => return unreadable(&error),
+    };
+    query.limit = Some(FOLLOW_BATCH);
+    query.after = query.after.or(Some(0));
+    let ticks = tokio::time::interval(FOLLOW_EVERY);
+    let lines = stream::unfold((ops, query, ticks), move |(ops, mut query, mut ticks)| async move {
+        loop {
+            tokio::select! {
+                () = ops.stop.cancelled() => return None,
+                _ = ticks.tick() => {}
+            }
+            let request = Request::Events { filter: query.clone() };
+            let answer = ops.admin.handle(&actor_of(caller.uid), request).await;
+            // A database that is away for a while only delays the follower.
+            let Ok(entrepot_admin::Response::Events { events }) = answer else { continue };
+            let Some(last) = events.last() else { continue };
+            query.after = Some(last.sequence);
+            let mut text = Vec::new();
+            for event in &events {
+                if serde_json::to_writer(&mut text, event).is_ok() {
+                    text.push(b'\n');
+                }
+            }
+            return Some((Ok::<_, std::convert::Infallible>(text), (ops, query, ticks)));
+        }
+    });
+    Body::from_stream(lines).into_response()
+}
+
+async fn sessions(State(ops): State<Ops>) -> Json<Vec<SessionRow>> {
+    Json(ops.vfs.sessions().into_iter().map(SessionRow::from).collect())
+}
+
+#[derive(Deserialize)]
+struct EndSession {
+    id: SessionId,
+}
+
+async fn end_session(State(ops): State<Ops>, Json(which): Json<EndSession>) -> Response {
+    if ops.vfs.end_session(which.id, "ended by an administrator") {
+        return Json(json!({"ended": which.id})).into_response();
+    }
+    refuse(&Problem {
+        code: "EP0207".to_owned(),
+        message: format!("no session '{}' is open on this node", which.id),
+        class: ProblemClass::NotFound,
+    })
+}
+
+async fn stop_server(State(ops): State<Ops>) -> Json<serde_json::Value> {
+    ops.stop.cancel();
+    Json(json!({"stopping": true}))
+}
+
+async fn metrics(State(ops): State<Ops>) -> Response {
+    let headers = [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")];
+    (headers, ops.metrics.encode().await).into_response()
+}
+
+async fn ready(State(ops): State<Ops>) -> Response {
+    if !ops.ready.load(Ordering::Acquire) || ops.stop.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response();
+    }
+    let usage = ops.metrics.journal_usage();
+    if usage.full || usage.suspect {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the journal takes no records\n").into_response();
+    }
+    "ready\n".into_response()
+}

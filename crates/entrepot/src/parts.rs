@@ -1,0 +1,82 @@
+//! The parts of a node that every command which works on the state needs: master key, database,
+//! journal. Only one process of a node may hold them.
+
+use std::path::Path;
+
+use entrepot_admin::{Admin, AdminParts};
+use entrepot_auth::Directory;
+use entrepot_crypto::seal::MasterKey;
+use entrepot_db::{Db, DbOptions};
+use entrepot_journal::{Journal, Options, Recorder, Recovered};
+use entrepot_model::Env;
+
+use crate::config::{Config, MasterKeySource};
+use crate::failure::{Exit, Failure};
+
+/// Master key, database, journal.
+pub(crate) struct Parts {
+    pub(crate) env: Env,
+    pub(crate) master: MasterKey,
+    pub(crate) db: Db,
+    pub(crate) recorder: Recorder,
+    pub(crate) recovered: Recovered,
+}
+
+impl Parts {
+    /// Opens all of them; migrates the database.
+    pub(crate) async fn open(config: &Config) -> Result<Parts, Failure> {
+        let env = Env::real();
+        let master = master_key(&config.master_key)?;
+        if !config.data.is_dir() {
+            return Err(Failure::config(format!(
+                "the data directory '{}' does not exist; make it with 'entrepot init'",
+                config.data.display()
+            )));
+        }
+        let options = Options { limit_bytes: config.journal_limit_bytes, ..Options::default() };
+        let (journal, recovered) =
+            Journal::open(&config.journal(), &config.node, env.clone(), options)
+                .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
+        let db = Db::open(&config.database, DbOptions::default())
+            .await
+            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
+        let recorder = Recorder::new(journal, env.clone(), config.node.clone());
+        Ok(Parts { env, master, db, recorder, recovered })
+    }
+
+    /// The administration over these parts.
+    pub(crate) fn admin(&self, directory: Option<Directory>) -> Admin {
+        Admin::new(AdminParts {
+            db: self.db.clone(),
+            master: self.master.clone(),
+            recorder: self.recorder.clone(),
+            directory,
+            env: self.env.clone(),
+        })
+    }
+
+    /// Makes the journal's tail durable and lets go of it.
+    pub(crate) async fn close(self) -> Result<(), Failure> {
+        let closed = self.recorder.journal().close().await;
+        closed.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
+    }
+}
+
+/// Reads the master key; never makes one.
+pub(crate) fn master_key(source: &MasterKeySource) -> Result<MasterKey, Failure> {
+    let key = match source {
+        MasterKeySource::File(path) => MasterKey::from_file(path),
+        MasterKeySource::Environment(name) => MasterKey::from_env(name),
+    };
+    key.map_err(|error| Failure::config(format!("master key: {error}")))
+}
+
+/// Makes a folder that only its owner may enter.
+pub(crate) fn private_folder(path: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| Failure::file(format!("cannot make '{}': {error}", path.display())))
+}
