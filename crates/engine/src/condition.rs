@@ -1,0 +1,386 @@
+//! The `if` of a rule: one CEL expression, compiled once, evaluated under limits.
+//!
+//! The language has no loops but its macros over lists and maps, and its standard functions have
+//! no side effects. What one evaluation can cost is estimated from the tree before it is ever
+//! run, from the largest inputs there can be; too dear a condition is refused as a whole, so no
+//! event can make a cheap rule expensive.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue};
+use cel::{Context, Env as CelEnv, Program, Value};
+use entrepot_model::Event;
+use entrepot_model::transfer::hex;
+
+use crate::limits::{
+    CONDITION_BYTES, CONDITION_COST, CONDITION_DEPTH, CONDITION_INPUT_BYTES,
+    CONDITION_INPUT_ENTRIES, CONDITION_REGEX_COST, CONDITION_STACK_BYTES, ERROR_CHARACTERS,
+};
+use crate::pattern;
+
+/// Why a condition gives no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConditionError {
+    /// Longer than the limit.
+    #[error("the condition is longer than {CONDITION_BYTES} bytes, shorten it")]
+    TooLong,
+    /// Nested deeper than the limit.
+    #[error("the condition is nested deeper than {CONDITION_DEPTH} levels, flatten it")]
+    TooDeep,
+    /// Could cost more than the limit.
+    #[error("the condition could take too long, use fewer macros and shorter lists")]
+    TooDear,
+    /// Not CEL.
+    #[error("the condition is not valid CEL: {0}")]
+    Syntax(String),
+    /// Fails on this event.
+    #[error("the condition fails on this event: {0}")]
+    Fails(String),
+    /// Neither true nor false.
+    #[error("the condition gives a {0}, make it a comparison")]
+    NotBool(String),
+}
+
+/// A compiled condition.
+pub(crate) struct Condition {
+    program: Program,
+}
+
+impl Condition {
+    /// Compiles `source` and refuses what could be too dear. Blocks for milliseconds.
+    pub(crate) fn compile(source: &str) -> Result<Condition, ConditionError> {
+        if source.len() > CONDITION_BYTES {
+            return Err(ConditionError::TooLong);
+        }
+        if bracket_depth(source) > CONDITION_DEPTH {
+            return Err(ConditionError::TooDeep);
+        }
+        // The parser and the tree it makes recurse as deep as the source is long, so both live on a
+        // stack of their own until the depth is known; whatever it does must stay an error.
+        let source = source.to_owned();
+        let parser = std::thread::Builder::new().name("condition".to_owned());
+        let parsed = parser.stack_size(CONDITION_STACK_BYTES).spawn(move || parse(&source));
+        let parsed = parsed.map(|thread| thread.join());
+        match parsed {
+            Ok(Ok(program)) => Ok(Condition { program: program? }),
+            _ => Err(ConditionError::Syntax("the parser gave up".to_owned())),
+        }
+    }
+
+    /// Whether it holds for `subject`.
+    pub(crate) fn holds(&self, subject: &Subject) -> Result<bool, ConditionError> {
+        let mut context = Context::with_env(standard());
+        for (name, value) in &subject.variables {
+            context.add_variable_from_value(*name, value.clone());
+        }
+        let run = AssertUnwindSafe(|| self.program.execute(&context));
+        match catch_unwind(run) {
+            Ok(Ok(Value::Bool(holds))) => Ok(holds),
+            Ok(Ok(other)) => Err(ConditionError::NotBool(other.type_of().to_string())),
+            Ok(Err(error)) => Err(ConditionError::Fails(short(&error.to_string()))),
+            Err(_) => Err(ConditionError::Fails("the evaluator gave up".to_owned())),
+        }
+    }
+}
+
+fn parse(source: &str) -> Result<Program, ConditionError> {
+    let program = Program::compile(source)
+        .map_err(|errors| ConditionError::Syntax(short(&errors.to_string())))?;
+    if depth(program.expression(), 0) > CONDITION_DEPTH {
+        return Err(ConditionError::TooDeep);
+    }
+    if cost(program.expression(), &HashMap::new()).work > CONDITION_COST {
+        return Err(ConditionError::TooDear);
+    }
+    Ok(program)
+}
+
+/// The standard functions, nothing of ours added.
+fn standard() -> Arc<CelEnv> {
+    static ENV: OnceLock<Arc<CelEnv>> = OnceLock::new();
+    ENV.get_or_init(|| Arc::new(CelEnv::stdlib())).clone()
+}
+
+/// What conditions may look at, made once for an event: `event` (its flat JSON), `file` (`path`,
+/// `name`, `size`, `digest`; null without one), `account` (null without one), `site`.
+pub(crate) struct Subject {
+    variables: Vec<(&'static str, Value)>,
+}
+
+impl Subject {
+    /// For `event` of the site named `site`.
+    pub(crate) fn new(event: &Event, site: &str) -> Subject {
+        let json = serde_json::to_value(event).unwrap_or_default();
+        let account = event.account.as_ref().map_or(Value::Null, |name| name.as_str().into());
+        Subject {
+            variables: vec![
+                ("event", value(&json)),
+                ("file", file(event)),
+                ("account", account),
+                ("site", site.into()),
+            ],
+        }
+    }
+}
+
+fn file(event: &Event) -> Value {
+    let Some(path) = pattern::event_path(event) else { return Value::Null };
+    let fact = event.fact.file();
+    let size = match (&event.fact, fact) {
+        (entrepot_model::Fact::FileRenamed { size, .. }, _) => *size,
+        (_, fact) => fact.map_or(0, |file| file.size),
+    };
+    let digest = fact.and_then(|file| file.digests.blake3).map(|bytes| hex(&bytes));
+    let fields: HashMap<String, Value> = HashMap::from([
+        ("path".to_owned(), path.into()),
+        ("name".to_owned(), pattern::file_name(event).unwrap_or_default().into()),
+        ("size".to_owned(), Value::Int(i64::try_from(size).unwrap_or(i64::MAX))),
+        ("digest".to_owned(), digest.unwrap_or_default().into()),
+    ]);
+    fields.into()
+}
+
+/// JSON as CEL: whole numbers are `int`, so that they compare with literals.
+fn value(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(flag) => Value::Bool(*flag),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => Value::Int(whole),
+            (None, Some(float)) => Value::Float(float),
+            (None, None) => Value::Null,
+        },
+        serde_json::Value::String(text) => text.as_str().into(),
+        serde_json::Value::Array(items) => items.iter().map(value).collect::<Vec<_>>().into(),
+        serde_json::Value::Object(fields) => {
+            let entries = fields.iter().map(|(key, field)| (key.clone(), value(field)));
+            entries.collect::<HashMap<String, Value>>().into()
+        }
+    }
+}
+
+/// The first characters, on one line.
+fn short(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(ERROR_CHARACTERS).collect()
+}
+
+/// How deep brackets nest; those inside strings count too, which only errs to the safe side.
+fn bracket_depth(source: &str) -> usize {
+    let mut depth = 0usize;
+    let mut deepest = 0;
+    for byte in source.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// The children of a node, the parts of a macro included.
+fn children(expr: &IdedExpr) -> Vec<&IdedExpr> {
+    match &expr.expr {
+        Expr::Call(call) => call.target.iter().map(AsRef::as_ref).chain(&call.args).collect(),
+        Expr::Comprehension(over) => {
+            vec![&over.iter_range, &over.accu_init, &over.loop_cond, &over.loop_step, &over.result]
+        }
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(map) => map.entries.iter().flat_map(entry).collect(),
+        Expr::Struct(fields) => fields.entries.iter().flat_map(entry).collect(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
+    }
+}
+
+fn entry(entry: &IdedEntryExpr) -> Vec<&IdedExpr> {
+    match &entry.expr {
+        EntryExpr::MapEntry(pair) => vec![&pair.key, &pair.value],
+        EntryExpr::StructField(field) => vec![&field.value],
+    }
+}
+
+/// How deep the tree is; stops counting one past the limit, so its own recursion is bounded.
+fn depth(expr: &IdedExpr, above: usize) -> usize {
+    if above > CONDITION_DEPTH {
+        return above;
+    }
+    children(expr).into_iter().map(|child| depth(child, above + 1)).max().unwrap_or(above + 1)
+}
+
+/// Upper bounds for one node.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    /// Bytes looked at or made to get the value.
+    work: u64,
+    /// Bytes of the value.
+    size: u64,
+    /// Entries of the value, if it is a list or map.
+    entries: u64,
+}
+
+fn cost<'e>(expr: &'e IdedExpr, bound: &HashMap<&'e str, Cost>) -> Cost {
+    match &expr.expr {
+        Expr::Ident(name) => bound.get(name.as_str()).copied().unwrap_or(Cost {
+            work: 1,
+            size: CONDITION_INPUT_BYTES,
+            entries: CONDITION_INPUT_ENTRIES,
+        }),
+        Expr::Literal(literal) => {
+            let size = match literal {
+                LiteralValue::String(text) => text.inner().len() as u64,
+                _ => 8,
+            };
+            Cost { work: 1, size, entries: 0 }
+        }
+        Expr::Comprehension(over) => {
+            let range = cost(&over.iter_range, bound);
+            let element = Cost { work: 1, ..range };
+            let mut inside = bound.clone();
+            inside.insert(&over.iter_var, element);
+            if let Some(second) = &over.iter_var2 {
+                inside.insert(second, element);
+            }
+            // What a turn adds to the accumulator is seen with the accumulator empty.
+            inside.insert(&over.accu_var, Cost { work: 1, size: 8, entries: 0 });
+            let parts = [&over.accu_init, &over.loop_cond, &over.loop_step, &over.result];
+            let turn = sum(parts.into_iter().map(|part| cost(part, &inside)));
+            let turns = range.entries.saturating_add(1);
+            Cost {
+                work: range.work.saturating_add(turn.work.saturating_mul(turns)),
+                size: turn.size.saturating_mul(turns),
+                entries: turns,
+            }
+        }
+        Expr::List(list) => {
+            let all = sum(list.elements.iter().map(|element| cost(element, bound)));
+            Cost { entries: all.entries.max(list.elements.len() as u64), ..all }
+        }
+        Expr::Call(call) => {
+            let all = sum(children(expr).into_iter().map(|child| cost(child, bound)));
+            let extra = if call.func_name == "matches" { CONDITION_REGEX_COST } else { 1 };
+            Cost { work: all.work.saturating_add(all.size).saturating_add(extra), ..all }
+        }
+        _ => sum(children(expr).into_iter().map(|child| cost(child, bound))),
+    }
+}
+
+fn sum(parts: impl Iterator<Item = Cost>) -> Cost {
+    parts.fold(Cost { work: 1, size: 8, entries: 0 }, |all, part| Cost {
+        work: all.work.saturating_add(part.work),
+        size: all.size.saturating_add(part.size),
+        entries: all.entries.saturating_add(part.entries),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::uploaded;
+
+    fn ask(source: &str) -> Result<bool, ConditionError> {
+        let event = uploaded("/in/orders/a.xml");
+        Condition::compile(source)?.holds(&Subject::new(&event, "main"))
+    }
+
+    #[test]
+    fn a_table_of_conditions() {
+        for (source, wanted) in [
+            ("true", true),
+            ("file.name.endsWith('.xml')", true),
+            ("file.name.endsWith('.csv')", false),
+            ("file.size > 2 && file.size <= 3", true),
+            ("file.path == '/in/orders/a.xml'", true),
+            ("event.path.startsWith('/in/')", true),
+            ("event.kind == 'file.uploaded' && event.protocol == 'sftp'", true),
+            ("event.size == 3 && !event.replaced", true),
+            (
+                "file.digest == '07070707070707070707070707070707' + '0707070707070707' + \
+              '0707070707070707'",
+                true,
+            ),
+            ("account == 'acme' && site == 'main'", true),
+            ("account in ['x', 'y']", false),
+            ("file.name.matches('^[a-z]+\\\\.xml$')", true),
+            ("has(event.session)", false),
+            ("['.xml', '.csv'].exists(end, file.name.endsWith(end))", true),
+            ("[1, 2, 3].all(n, n <= file.size)", true),
+            ("event.depth == 0 ? true : false", true),
+        ] {
+            assert_eq!(ask(source), Ok(wanted), "{source}");
+        }
+    }
+
+    #[test]
+    fn what_goes_wrong_is_said() {
+        use ConditionError::{Fails, NotBool, Syntax, TooDear, TooDeep, TooLong};
+        type Check = fn(&ConditionError) -> bool;
+        let long = format!("'{}' == file.name", "x".repeat(CONDITION_BYTES));
+        let nested = format!("{}true{}", "(".repeat(60), ")".repeat(60));
+        let chain = format!("1{} > 0", "+1".repeat(900));
+        let nots = format!("{}true", "!".repeat(1001));
+        let doubled = format!("['a']{}.size() > 0", ".map(x, x + x)".repeat(40));
+        let squared = "[1,2,3,4,5,6,7,8].map(a, [1,2,3,4,5,6,7,8].map(b, [1,2,3,4,5,6,7,8].map(c, \
+                       [1,2,3,4,5,6,7,8].map(d, event.path + event.path)))).size() > 0";
+        let table: &[(&str, Check)] = &[
+            ("", |e| matches!(e, Syntax(_))),
+            ("file.name ==", |e| matches!(e, Syntax(_))),
+            ("file.name = 'x'", |e| matches!(e, Syntax(_))),
+            ("file.colour == 'red'", |e| matches!(e, Fails(_))),
+            ("nobody == 1", |e| matches!(e, Fails(_))),
+            ("system('id') == ''", |e| matches!(e, Fails(_))),
+            ("1 / 0 == 1", |e| matches!(e, Fails(_))),
+            ("file.name > 3", |e| matches!(e, Fails(_))),
+            ("9223372036854775807 + 1 > 0", |e| matches!(e, Fails(_))),
+            ("file.name", |e| matches!(e, NotBool(_))),
+            ("file.size", |e| matches!(e, NotBool(_))),
+            (&long, |e| matches!(e, TooLong)),
+            (&nested, |e| matches!(e, TooDeep)),
+            (&chain, |e| matches!(e, TooDeep | Syntax(_))),
+            (&nots, |e| !matches!(e, NotBool(_))),
+            (&doubled, |e| matches!(e, TooDear | TooDeep)),
+            (squared, |e| matches!(e, TooDear)),
+        ];
+        for (source, right) in table {
+            match ask(source) {
+                Err(error) => assert!(right(&error), "{source}: {error:?}"),
+                // An odd number of `!` may also just be simplified by the parser.
+                Ok(_) => assert!(source.starts_with("!!"), "{source} was taken"),
+            }
+        }
+    }
+
+    #[test]
+    fn conditions_over_events_without_a_file_fail_closed() {
+        let mut event = uploaded("/in/a");
+        event.fact = entrepot_model::Fact::NodeStopped {};
+        event.account = None;
+        let subject = Subject::new(&event, "main");
+        let holds = |source: &str| Condition::compile(source).unwrap().holds(&subject);
+        assert!(matches!(holds("file.size > 0"), Err(ConditionError::Fails(_))));
+        assert_eq!(holds("file == null && account == null"), Ok(true));
+    }
+
+    #[test]
+    fn no_short_source_runs_long_or_overflows_the_stack() {
+        // Everything that fits the limits must end quickly on the stack of a worker thread.
+        let sources = [
+            "-".repeat(2000) + "1 > 0",
+            format!("true{}", " ? true : true".repeat(140)),
+            format!("event{}", ".a".repeat(1000)),
+            format!("event{}", "[0]".repeat(600)),
+            format!("true{}", " && true".repeat(250)),
+            format!("true{}", " || true".repeat(250)),
+            "{".repeat(47) + &"}".repeat(47),
+            "[".repeat(47) + &"]".repeat(47),
+            "'a'.matches('(a{1000}){1000}')".to_owned(),
+            "file.path.matches('(.*)*(.*)*(.*)*x')".to_owned(),
+        ];
+        let worker = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
+        let run = worker.spawn(move || sources.map(|source| ask(&source).is_ok())).unwrap();
+        assert!(run.join().is_ok());
+    }
+}

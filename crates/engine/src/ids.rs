@@ -1,0 +1,43 @@
+//! Identifiers that follow from what they are for, so that doing a thing twice names it once:
+//! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
+
+use entrepot_crypto::{Sha256Wanted, StreamDigest};
+use entrepot_model::{EventId, JobId, Name, TransferId};
+use uuid::Uuid;
+
+fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
+    let mut digest = StreamDigest::new(Sha256Wanted::No);
+    for part in [b"entrepot".as_slice(), purpose.as_bytes()].iter().chain(parts) {
+        digest.update(&(part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    let hash = digest.finish().blake3.unwrap_or_default();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(hash.split_at(16).0);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+/// The one job that this event makes of this rule.
+pub(crate) fn job(event: EventId, rule: Uuid) -> JobId {
+    JobId(derived("job", &[event.0.as_bytes(), rule.as_bytes()]))
+}
+
+/// The transfer of one deliver step of a job, the same on every attempt.
+pub(crate) fn delivery(job: JobId, step: u32) -> TransferId {
+    TransferId(derived("delivery", &[job.0.as_bytes(), &step.to_le_bytes()]))
+}
+
+/// The event of one step of a job, or of its end, told at most once.
+pub(crate) fn told(job: JobId, what: &str, number: u32) -> EventId {
+    EventId(derived(what, &[job.0.as_bytes(), &number.to_le_bytes()]))
+}
+
+/// The event that says why this event did not start this rule.
+pub(crate) fn not_started(event: EventId, rule: Uuid) -> EventId {
+    EventId(derived("not-started", &[event.0.as_bytes(), rule.as_bytes()]))
+}
+
+/// The event that stands for a record of the journal which cannot be read.
+pub(crate) fn unreadable(node: &Name, sequence: u64) -> EventId {
+    EventId(derived("unreadable", &[node.as_str().as_bytes(), &sequence.to_le_bytes()]))
+}

@@ -1,0 +1,47 @@
+//! Named limits of the engine.
+
+use std::time::Duration;
+
+/// Most journal records in one projection.
+pub const BATCH_RECORDS: usize = 512;
+/// Most bytes of payload in one projection.
+pub const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// How long a small batch waits for company, so that a busy node commits tens of records at once.
+pub const BATCH_LINGER: Duration = Duration::from_millis(5);
+/// A batch of this many records does not wait for more.
+pub const BATCH_ENOUGH: usize = 64;
+/// First pause after the database, or the journal, could not be used.
+pub const AWAY_FIRST: Duration = Duration::from_millis(100);
+/// Longest such pause.
+pub const AWAY_LONGEST: Duration = Duration::from_secs(5);
+/// How often the database may refuse one record before it is set aside as poison.
+pub const POISON_ATTEMPTS: u32 = 3;
+
+/// Longest source of a condition, in bytes.
+pub const CONDITION_BYTES: usize = 2048;
+/// Deepest nesting of a condition: brackets in the source, nodes in the tree.
+pub const CONDITION_DEPTH: usize = 48;
+/// Stack of the thread that parses a condition; the longest source there is needs a part of it.
+pub const CONDITION_STACK_BYTES: usize = 64 * 1024 * 1024;
+/// Most work one evaluation may cost, estimated before it ever runs: bytes looked at or made.
+pub const CONDITION_COST: u64 = 4 * 1024 * 1024;
+/// What the estimate takes one variable to be, in bytes: a path is at most 4,096.
+pub const CONDITION_INPUT_BYTES: u64 = 8 * 1024;
+/// What the estimate takes one use of a regular expression to cost on top.
+pub const CONDITION_REGEX_COST: u64 = 64 * 1024;
+/// How many entries the estimate takes a variable to have.
+pub const CONDITION_INPUT_ENTRIES: u64 = 64;
+/// Longest sentence kept about an error, in characters.
+pub const ERROR_CHARACTERS: usize = 500;
+
+/// Jobs worked at the same time by a node, unless told otherwise.
+pub const WORKERS: usize = 4;
+/// How long a claimed job stays ours without a sign of life, unless told otherwise.
+pub const LEASE: Duration = Duration::from_secs(30);
+/// How often the table of jobs is looked at when nothing wakes us, unless told otherwise.
+pub const POLL: Duration = Duration::from_secs(1);
+/// How long a stopping engine waits for jobs that were told to end, beyond its limit.
+pub const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// One block of a delivery; two are in flight.
+pub const BLOCK_BYTES: usize = 256 * 1024;

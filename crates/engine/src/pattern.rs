@@ -1,0 +1,140 @@
+//! Placeholders of rules. Expanded once; what comes out is never scanned again, and must parse as
+//! a checked path (security rule R3).
+
+use entrepot_model::{Event, Fact, StorePath, VPath};
+
+/// Why a pattern gives no path.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PatternError {
+    /// `{word}` is none of ours.
+    #[error(
+        "'{{{0}}}' is no placeholder, use {{name}}, {{stem}}, {{extension}}, {{account}}, {{date}} \
+         or {{transfer}}"
+    )]
+    Unknown(String),
+    /// `{` without `}`.
+    #[error("a '{{' has no '}}', close the placeholder")]
+    Open,
+    /// The event has nothing to put there.
+    #[error("the event '{1}' has nothing for '{{{0}}}', take it out of the rule")]
+    Missing(String, &'static str),
+    /// The result is not a path.
+    #[error("'{0}' is no path: {1}")]
+    NoPath(String, String),
+}
+
+/// The text of `pattern` for `event`.
+fn expand(pattern: &str, event: &Event) -> Result<String, PatternError> {
+    let mut text = String::with_capacity(pattern.len() + 64);
+    let mut rest = pattern;
+    while let Some((before, after)) = rest.split_once('{') {
+        text.push_str(before);
+        let (word, behind) = after.split_once('}').ok_or(PatternError::Open)?;
+        text.push_str(&value(word, event)?);
+        rest = behind;
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+fn value(word: &str, event: &Event) -> Result<String, PatternError> {
+    let found = match word {
+        "name" => file_name(event).map(str::to_owned),
+        "stem" => file_name(event).map(|name| split_name(name).0.to_owned()),
+        "extension" => file_name(event).map(|name| split_name(name).1.to_owned()),
+        "account" => event.account.as_ref().map(ToString::to_string),
+        "date" => event.at.to_string().get(..10).map(str::to_owned),
+        "transfer" => event.fact.file().map(|file| file.transfer.to_string()),
+        _ => return Err(PatternError::Unknown(word.chars().take(64).collect())),
+    };
+    found.ok_or_else(|| PatternError::Missing(word.to_owned(), event.fact.kind()))
+}
+
+/// Stem and extension: `a.tar.gz` is `a.tar` and `gz`; `.profile` has no extension.
+fn split_name(name: &str) -> (&str, &str) {
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => (stem, extension),
+        _ => (name, ""),
+    }
+}
+
+/// The path the event is about, as it stands in the event.
+pub(crate) fn event_path(event: &Event) -> Option<&str> {
+    match &event.fact {
+        Fact::FileRenamed { to, .. } => Some(to),
+        Fact::FileRemoved { path }
+        | Fact::DirectoryCreated { path }
+        | Fact::DirectoryRemoved { path } => Some(path),
+        fact => fact.file().map(|file| file.path.as_str()),
+    }
+}
+
+/// The last component of [`event_path`].
+pub(crate) fn file_name(event: &Event) -> Option<&str> {
+    event_path(event)?.rsplit('/').next().filter(|name| !name.is_empty())
+}
+
+/// Where at an endpoint; a leading slash of the pattern is forgiven.
+pub(crate) fn store_path(pattern: &str, event: &Event) -> Result<StorePath, PatternError> {
+    let text = expand(pattern.strip_prefix('/').unwrap_or(pattern), event)?;
+    match text.parse::<StorePath>() {
+        Ok(path) if !path.is_root() => Ok(path),
+        Ok(_) => Err(PatternError::NoPath(text, "it names no file".to_owned())),
+        Err(error) => Err(PatternError::NoPath(text, error.to_string())),
+    }
+}
+
+/// Where in an account's view; the pattern begins with a slash.
+pub(crate) fn virtual_path(pattern: &str, event: &Event) -> Result<VPath, PatternError> {
+    let text = expand(pattern, event)?;
+    match text.parse::<VPath>() {
+        Ok(path) if !path.is_root() => Ok(path),
+        Ok(_) => Err(PatternError::NoPath(text, "it names no file".to_owned())),
+        Err(_) if !text.starts_with('/') => {
+            Err(PatternError::NoPath(text, "begin it with '/'".to_owned()))
+        }
+        Err(error) => Err(PatternError::NoPath(text, error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::uploaded;
+
+    #[test]
+    fn a_table_of_patterns() {
+        let event = uploaded("/in/a.tar.gz");
+        let transfer = event.fact.file().unwrap().transfer;
+        let date = &event.at.to_string()[..10];
+        for (pattern, wanted) in [
+            ("{name}", "a.tar.gz".to_owned()),
+            ("/x/{name}", "x/a.tar.gz".to_owned()),
+            ("{stem}-{date}.{extension}", format!("a.tar-{date}.gz")),
+            ("{account}/{transfer}", format!("acme/{transfer}")),
+            ("plain", "plain".to_owned()),
+        ] {
+            assert_eq!(store_path(pattern, &event).unwrap().as_str(), wanted, "{pattern}");
+        }
+        for bad in ["", "/", "../{name}", "a//b", "{nmae}", "{name", "{{7*7}}", "x/{name}/..", "{}"]
+        {
+            assert!(store_path(bad, &event).is_err(), "{bad} was taken");
+        }
+        assert_eq!(virtual_path("/done/{name}", &event).unwrap().as_str(), "/done/a.tar.gz");
+        for bad in ["done/{name}", "/", "/../{name}", "/a/"] {
+            assert!(virtual_path(bad, &event).is_err(), "{bad} was taken");
+        }
+    }
+
+    #[test]
+    fn what_a_peer_named_is_never_expanded() {
+        for name in ["{date}", "{{7*7}}", "${x}", "%s", "{name}{name}"] {
+            let event = uploaded(&format!("/in/{name}"));
+            assert_eq!(store_path("out/{name}", &event).unwrap().as_str(), format!("out/{name}"));
+        }
+        let hidden = uploaded("/in/.profile");
+        assert_eq!(store_path("{stem}_{extension}", &hidden).unwrap().as_str(), ".profile_");
+        let long = uploaded(&format!("/in/{}", "n".repeat(255)));
+        assert!(store_path("{name}.copy", &long).is_err());
+    }
+}
