@@ -1,1 +1,18 @@
-mod placeholder {}
+//! End-to-end tests: the real program, real clients, real servers. One binary, so that it is
+//! linked once.
+
+mod bad_input;
+mod cli;
+mod cluster;
+mod crash;
+mod disk_full;
+mod interop;
+mod live;
+mod routes;
+
+use std::path::Path;
+
+/// The program under test.
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_entrepot"))
+}

@@ -1,1 +1,6 @@
 
+//! What tests of several crates need: the program as a child process, wrappers of real clients and
+//! servers, a throw-away PostgreSQL.
+
+pub mod clients;
+pub mod server;

@@ -1,0 +1,290 @@
+//! The real program as a child process: its own folder, ports of its own, killed when dropped.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longest wait for something that should happen at once.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node in a folder of its own. The program is the one given to [`Node::new`].
+pub struct Node {
+    program: PathBuf,
+    folder: TempDir,
+    child: Option<Child>,
+    environment: Vec<(String, String)>,
+}
+
+impl Node {
+    /// Makes a node with `entrepot init`, on SQLite or the database at `url`.
+    pub fn new(program: &Path, database: Option<&str>) -> Result<Node> {
+        Node::new_in(program, database, &std::env::temp_dir())
+    }
+
+    /// As [`Node::new`], with the folder below `parent` (a memory file system, a small disk).
+    pub fn new_in(program: &Path, database: Option<&str>, parent: &Path) -> Result<Node> {
+        let folder = tempfile::Builder::new().prefix("entrepot-").tempdir_in(parent)?;
+        let node = Node {
+            program: program.to_owned(),
+            folder,
+            child: None,
+            environment: Vec::new(),
+        };
+        let home = node.home();
+        let mut init = Command::new(program);
+        init.args(["init", "--sftp", "127.0.0.1:0", "--ops", "127.0.0.1:0"]).arg(&home);
+        if let Some(url) = database {
+            init.args(["--database", url]);
+        }
+        run(&mut init)?;
+        Ok(node)
+    }
+
+    /// Sets an environment variable of the next start.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.environment.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Unsets all that was set.
+    pub fn unset(&mut self) {
+        self.environment.clear();
+    }
+
+    /// Folder with the process file.
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("node")
+    }
+
+    /// Folder of the endpoint `files`.
+    pub fn files(&self) -> PathBuf {
+        self.home().join("data/files")
+    }
+
+    /// A folder beside the node for the test's own files.
+    pub fn scratch(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts the server and waits until it is ready.
+    pub fn start(&mut self) -> Result<()> {
+        self.spawn()?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if self.ready() {
+                return Ok(());
+            }
+            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
+                bail!("the server ended with {status}:\n{}", self.log());
+            }
+            ensure!(Instant::now() < deadline, "the server was not ready in time:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Starts the server without waiting.
+    pub fn spawn(&mut self) -> Result<()> {
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.path().join("log"))?;
+        let _ = std::fs::remove_file(self.addresses_file());
+        let child = Command::new(&self.program)
+            .arg("--config")
+            .arg(self.home().join("entrepot.toml"))
+            .arg("serve")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn addresses_file(&self) -> PathBuf {
+        self.home().join("data/addresses.json")
+    }
+
+    /// What the server wrote about where it listens.
+    pub fn addresses(&self) -> Result<Value> {
+        let text = std::fs::read_to_string(self.addresses_file())?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    fn ready(&self) -> bool {
+        self.addresses().is_ok_and(|addresses| addresses["ready"] == true)
+    }
+
+    /// Port of the SFTP listener.
+    pub fn sftp_port(&self) -> Result<u16> {
+        port(&self.addresses()?["listeners"]["sftp"]["address"])
+    }
+
+    /// Base URL of the ops listener.
+    pub fn ops_url(&self) -> Result<String> {
+        let address = self.addresses()?["ops"].as_str().map(str::to_owned);
+        Ok(format!("http://{}", address.context("no ops address")?))
+    }
+
+    /// A known_hosts file with the server's host keys.
+    pub fn known_hosts(&self) -> Result<PathBuf> {
+        let addresses = self.addresses()?;
+        let listener = &addresses["listeners"]["sftp"];
+        let port = port(&listener["address"])?;
+        let keys = listener["host_keys"].as_array().context("no host keys")?;
+        let lines: String = keys
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|key| format!("[127.0.0.1]:{port} {key}\n"))
+            .collect();
+        let file = self.folder.path().join("known_hosts");
+        std::fs::write(&file, lines)?;
+        Ok(file)
+    }
+
+    /// Process id of the running server.
+    pub fn pid(&self) -> Result<u32> {
+        Ok(self.child.as_ref().context("the server does not run")?.id())
+    }
+
+    /// Runs a command of the program on this node, and gives its standard output.
+    pub fn cli(&self, arguments: &[&str]) -> Result<String> {
+        Ok(String::from_utf8(run(&mut self.command(arguments))?.stdout)?)
+    }
+
+    /// The same with `--json`.
+    pub fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let text = self.cli(&[arguments, &["--json"]].concat())?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// The same, given standard input.
+    pub fn cli_with_input(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let output = feed(&mut self.command(arguments), input)?;
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// A command of the program on this node, not yet run.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--config").arg(self.home().join("entrepot.toml")).args(arguments);
+        command
+    }
+
+    /// Kills the server as `kill -9` does.
+    pub fn kill(&mut self) -> Result<()> {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the server has ended by itself.
+    pub fn wait(&mut self) -> Result<std::process::ExitStatus> {
+        let mut child = self.child.take().context("the server does not run")?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                let _ = child.kill();
+                child.wait()?;
+                bail!("the server did not end:\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// True while the server runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Asks the server to stop in good order and waits for it.
+    pub fn stop(&mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()?)?).context("pid")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let status = self.wait()?;
+        ensure!(status.success(), "the server ended with {status}:\n{}", self.log());
+        Ok(())
+    }
+
+    /// Everything it logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Waits until `look` gives something.
+    pub fn until<T>(&self, what: &str, look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+        until(what, look).with_context(|| format!("log of the server:\n{}", self.log()))
+    }
+
+    /// Events of a kind, oldest first.
+    pub fn events(&self, kind: &str) -> Result<Vec<Value>> {
+        let events = self.json(&["events", "--kind", kind, "--limit", "100000"])?;
+        Ok(events.as_array().cloned().unwrap_or_default())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.kill();
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "log of the server:\n{}", self.log());
+        }
+    }
+}
+
+fn port(address: &Value) -> Result<u16> {
+    let text = address.as_str().context("no address")?;
+    Ok(text.parse::<std::net::SocketAddr>()?.port())
+}
+
+/// Waits until `look` gives something, at most [`PATIENCE`].
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < deadline, "waited too long for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs a command; an exit code other than 0 is an error that shows what it printed.
+pub fn run(command: &mut Command) -> Result<Output> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    check(command, output)
+}
+
+/// The same, given standard input.
+pub fn feed(command: &mut Command, input: &str) -> Result<Output> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    check(command, output)
+}
+
+fn check(command: &Command, output: Output) -> Result<Output> {
+    ensure!(
+        output.status.success(),
+        "{command:?} ended with {}:\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output)
+}

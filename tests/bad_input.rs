@@ -1,0 +1,162 @@
+//! Wrong configuration and hostile peers: one clear sentence with a code, nothing half applied,
+//! others unaffected.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use entrepot_testkit::clients::{Login, local_file, text};
+use entrepot_testkit::server::Node;
+
+use crate::program;
+
+#[test]
+fn bad_documents_are_refused_whole_with_their_place() -> Result<()> {
+    let node = Node::new(program(), None)?;
+    let before = node.cli(&["export"])?;
+    let cases = [
+        ("account: {name: a}\n---\naccount:\n  name: b\n  colour: red\n", "5:", "colour"),
+        ("account: {name: a, policy: nowhere}\n", "", "nowhere"),
+        ("mount: {name: m, account: a, path: relative, endpoint: files}\n", "1:", "path"),
+        ("account: {name: '../a'}\n", "1:", "not a name"),
+        ("account:\n  name: a\n   type: x\n", "3:", ""),
+        ("rule: {name: r, when: {event: file.eaten}, do: [{delete: {}}]}\n", "", "file.uploaded"),
+        ("rule: {name: r, when: {event: file.uploaded}, if: 'file.', do: [{delete: {}}]}\n", "", "if"),
+        ("endpoint: {name: e, target: {directory: {path: relative}}}\n", "", "absolute"),
+        ("thing: {name: a}\n", "1:", "thing"),
+    ];
+    for (documents, place, word) in cases {
+        let file = local_file(&node, "bad.yaml", documents.as_bytes())?;
+        let output = node.command(&["apply", text(&file)?]).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{documents:?}: {said}");
+        ensure!(said.contains(&format!("bad.yaml:{place}")), "{documents:?}: no place in {said:?}");
+        ensure!(said.contains(word) && said.contains("[EP01"), "{documents:?}: {said:?}");
+    }
+    assert_eq!(node.cli(&["export"])?, before, "something was half applied");
+    Ok(())
+}
+
+#[test]
+fn a_wrong_start_is_one_sentence_with_a_code() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut node = Node::new(program(), None)?;
+    let refused = |node: &Node, code: &str, word: &str| -> Result<()> {
+        let output = node.command(&["serve"]).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(!output.status.success(), "it started");
+        ensure!(said.contains(code) && said.contains(word), "it said {said:?}");
+        Ok(())
+    };
+    let key = node.home().join("data/master.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644))?;
+    refused(&node, "EP0201", "master.key")?;
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600))?;
+    let toml = node.home().join("entrepot.toml");
+    let good = std::fs::read_to_string(&toml)?;
+    std::fs::write(&toml, format!("{good}\nflavour = 'x'\n"))?;
+    refused(&node, "EP0201", "entrepot.toml:")?;
+    std::fs::write(&toml, &good)?;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = format!("address={}", taken.local_addr()?);
+    node.cli(&["listener", "change", "sftp", &address])?;
+    refused(&node, "EP02", "in use")?;
+    node.cli(&["listener", "change", "sftp", "address=127.0.0.1:0"])?;
+    node.start()?;
+    refused(&node, "EP06", "another process")
+}
+
+/// Reads what the server says until it hangs up; fails if it does not hang up.
+fn rest(mut stream: TcpStream) -> Result<Vec<u8>> {
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    let mut said = Vec::new();
+    match stream.read_to_end(&mut said) {
+        Ok(_) => Ok(said),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(said),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[test]
+fn malformed_ssh_ends_only_its_own_connection() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let port = node.sftp_port()?;
+    let oversized = [b"SSH-2.0-x\r\n".as_slice(), &[0x7f, 0xff, 0xff, 0xff], &[0; 64]].concat();
+    let early = [b"SSH-2.0-x\r\n".as_slice(), &[0, 0, 0, 12, 10, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let cases: [&[u8]; 5] =
+        [b"GET / HTTP/1.1\r\n\r\n", &[0; 4096], &[b'a'; 300_000], &oversized, &early];
+    for bytes in cases {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        // The server may hang up before all is written.
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        rest(stream)?;
+    }
+    let local = local_file(&node, "a", b"content")?;
+    login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
+    ensure!(!node.log().contains("panicked"), "{}", node.log());
+    Ok(())
+}
+
+#[test]
+fn strangers_do_not_shut_others_out() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let port = node.sftp_port()?;
+    let silent: Vec<TcpStream> =
+        (0..100).map(|_| TcpStream::connect(("127.0.0.1", port))).collect::<Result<_, _>>()?;
+    let local = local_file(&node, "a", b"content")?;
+    login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
+    drop(silent);
+    Ok(())
+}
+
+#[test]
+fn nothing_leads_out_of_the_mount() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let outside = node.files().join("secret.txt");
+    std::fs::write(&outside, b"secret")?;
+    let home = node.files().join("acme");
+    std::fs::create_dir_all(&home)?;
+    std::os::unix::fs::symlink(&outside, home.join("link"))?;
+    std::os::unix::fs::symlink(node.files(), home.join("up"))?;
+    for path in ["../secret.txt", "/../secret.txt", "link", "up/secret.txt", "a/../../secret.txt"] {
+        let target = node.scratch().join("got");
+        let batch = format!("get {path} {}\n", text(&target)?);
+        ensure!(login.sftp_batch(&node, &batch).is_err(), "{path} was read");
+        ensure!(!target.exists());
+    }
+    let local = local_file(&node, "new", b"new")?;
+    for path in ["link", "up/secret.txt"] {
+        let _ = login.sftp_batch(&node, &format!("put {} {path}\n", text(&local)?));
+        assert_eq!(std::fs::read(&outside)?, b"secret", "{path} was written through");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_guesser_is_slowed_and_the_owner_is_not() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let local = local_file(&node, "a", b"content")?;
+    let put = format!("put {} a\n", text(&local)?);
+    login.sftp_batch(&node, &put)?;
+    let wrong = Login { password: "wrong".to_owned(), key: login.key.clone(), account: "acme".to_owned() };
+    for _ in 0..3 {
+        ensure!(wrong.rclone(&node, &["lsf", "node:"]).is_err(), "a wrong password was taken");
+    }
+    let refused = node.until("the refusals in the audit log", || {
+        let events = node.events("login.refused")?;
+        Ok((events.len() >= 3).then_some(events))
+    })?;
+    ensure!(refused.iter().all(|event| event["name"] == "acme"));
+    login.sftp_batch(&node, &put)?;
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! The command line: with and without a running server, tables and JSON, exit codes.
+
+use anyhow::{Result, ensure};
+use entrepot_testkit::clients::{Login, local_file, text};
+use entrepot_testkit::server::{Node, run};
+
+use crate::program;
+
+#[test]
+fn the_same_commands_work_with_and_without_a_server() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    for running in [false, true] {
+        if running {
+            node.start()?;
+        }
+        let name = format!("bob-{running}");
+        node.cli(&["account", "create", &name, "type=service", "note=hello there"])?;
+        let shown = node.json(&["account", "show", &name])?;
+        assert_eq!(shown["noun"]["account"]["note"], "hello there");
+        node.cli(&["account", "change", &name, "note="])?;
+        ensure!(node.cli(&["account", "list"])?.contains(&name));
+        node.cli(&["account", "delete", &name])?;
+        let gone = node.command(&["account", "show", &name]).output()?;
+        assert_eq!(gone.status.code(), Some(3), "not found has its own exit code");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_exported_applies_unchanged() -> Result<()> {
+    let node = Node::new(program(), None)?;
+    Login::create(&node, "acme")?;
+    let exported = node.cli(&["export"])?;
+    ensure!(!exported.contains("pass-word of acme"), "an export shows a password");
+    let changes = node.command(&["plan", "-", "--json"]);
+    let mut changes = changes;
+    let output = entrepot_testkit::server::feed(&mut changes, &exported)?;
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let plan = plan.as_array().cloned().unwrap_or_default();
+    ensure!(!plan.is_empty());
+    ensure!(plan.iter().all(|change| change["action"] == "unchanged"), "{plan:#?}");
+    Ok(())
+}
+
+#[test]
+fn deleting_what_is_referred_to_is_refused() -> Result<()> {
+    let node = Node::new(program(), None)?;
+    Login::create(&node, "acme")?;
+    let output = node.command(&["endpoint", "delete", "files"]).output()?;
+    assert_eq!(output.status.code(), Some(4));
+    ensure!(String::from_utf8_lossy(&output.stderr).contains("acme-home"));
+    Ok(())
+}
+
+#[test]
+fn the_journal_shows_tampering() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let local = local_file(&node, "a", b"content")?;
+    login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
+    node.stop()?;
+    ensure!(node.cli(&["journal", "verify"])?.contains("intact"));
+    let folder = node.home().join("data/journal");
+    let mut segments: Vec<_> = std::fs::read_dir(&folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file() && path.metadata().is_ok_and(|meta| meta.len() > 500))
+        .collect();
+    segments.sort();
+    let segment = segments.first().expect("a segment");
+    let mut bytes = std::fs::read(segment)?;
+    let at = bytes.windows(7).position(|seven| seven == b"session").expect("an event of a session");
+    bytes[at] ^= 1;
+    std::fs::write(segment, bytes)?;
+    let output = node.command(&["journal", "verify"]).output()?;
+    assert_eq!(output.status.code(), Some(6));
+    Ok(())
+}
+
+#[test]
+fn doctor_finds_what_is_wrong() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let node = Node::new(program(), None)?;
+    node.cli(&["doctor"])?;
+    let key = node.home().join("data/master.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644))?;
+    let output = node.command(&["doctor"]).output()?;
+    assert_eq!(output.status.code(), Some(6));
+    ensure!(String::from_utf8_lossy(&output.stdout).contains("BAD   master key"));
+    Ok(())
+}
+
+#[test]
+fn completion_scripts_are_printed() -> Result<()> {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(std::process::Command::new(program()).args(["completion", shell]))?;
+        ensure!(String::from_utf8_lossy(&output.stdout).contains("listener"));
+    }
+    Ok(())
+}
+
+#[test]
+fn metrics_and_health_answer() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let local = local_file(&node, "a", &[7; 100_000])?;
+    login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
+    let url = node.ops_url()?;
+    let fetch = |path: &str| -> Result<String> {
+        let output = run(std::process::Command::new("curl").args(["-sf", &format!("{url}{path}")]))?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    assert_eq!(fetch("/live")?, "live\n");
+    assert_eq!(fetch("/ready")?, "ready\n");
+    let metrics = fetch("/metrics")?;
+    for name in [
+        "entrepot_sessions",
+        "entrepot_bytes_total{direction=\"in\",protocol=\"sftp\"} 100000",
+        "entrepot_transfers_total",
+        "entrepot_jobs",
+        "entrepot_journal_lag_records",
+        "entrepot_journal_fsync_seconds",
+        "entrepot_logins_total",
+    ] {
+        ensure!(metrics.contains(name), "{name} is missing in\n{metrics}");
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! A full disk: the answer says so, nothing is torn, room is given back, it works again.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::server::{Node, run};
+
+use crate::program;
+
+/// A memory file system of a fixed size, unmounted at the end.
+struct SmallDisk {
+    folder: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(node: &Node, size: &str) -> Result<Option<SmallDisk>> {
+        let folder = node.scratch().join("small");
+        std::fs::create_dir_all(&folder)?;
+        if !rustix_root() {
+            return Ok(None);
+        }
+        let option = format!("size={size},nr_inodes=200");
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &option, "small"]).arg(&folder))?;
+        Ok(Some(SmallDisk { folder }))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+    }
+}
+
+fn rustix_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout == b"0\n")
+}
+
+#[test]
+fn a_full_disk_is_refused_and_nothing_is_torn() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let Some(disk) = SmallDisk::mount(&node, "24m")? else {
+        println!("skipped: mounting a small disk needs root; the quota test covers the rest");
+        return Ok(());
+    };
+    let path = format!("target={{\"directory\":{{\"path\":\"{}\"}}}}", text(&disk.folder)?);
+    node.cli(&["endpoint", "create", "small", &path])?;
+    node.cli(&["mount", "create", "small", "account=acme", "path=/small", "endpoint=small"])?;
+    node.start()?;
+    fills_and_recovers(&node, &login, "small")?;
+    let litter = std::fs::read_dir(&disk.folder)?.flatten().filter(|entry| {
+        entry.metadata().is_ok_and(|meta| meta.is_file())
+    });
+    assert_eq!(litter.count(), 1, "only the small file may be there");
+    Ok(())
+}
+
+#[test]
+fn a_quota_is_refused_and_gives_room_back() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.cli(&["mount", "change", "acme-home", "quota.size_bytes=20000000"])?;
+    node.start()?;
+    fills_and_recovers(&node, &login, ".")
+}
+
+/// Fails to put 40 MB, and works on: before, after, reading, without a restart.
+fn fills_and_recovers(node: &Node, login: &Login, folder: &str) -> Result<()> {
+    let small = local_file(node, "s.bin", &noise(5, 1_000_000))?;
+    let large = local_file(node, "l.bin", &noise(6, 40_000_000))?;
+    let medium = local_file(node, "m.bin", &noise(7, 15_000_000))?;
+    let back = node.scratch().join("back");
+    login.sftp_batch(node, &format!("put {} {folder}/kept\n", text(&small)?))?;
+    let refused = login.sftp_batch(node, &format!("put {} {folder}/large\n", text(&large)?));
+    let said = format!("{:#}", refused.expect_err("40 MB fitted into a full disk"));
+    ensure!(
+        said.contains("full") || said.contains("quota") || said.contains("room"),
+        "the sentence does not say why: {said}"
+    );
+    let listed = login.sftp_batch(node, &format!("ls -1 {folder}\n"))?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    ensure!(!listed.contains("large"), "a refused upload is visible: {listed}");
+    login.sftp_batch(
+        node,
+        &format!(
+            "get {folder}/kept {}\nput {} {folder}/medium\nrm {folder}/medium\n",
+            text(&back)?,
+            text(&medium)?
+        ),
+    )?;
+    ensure!(std::fs::read(&back)? == noise(5, 1_000_000));
+    Ok(())
+}

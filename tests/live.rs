@@ -1,0 +1,135 @@
+//! A change takes effect in running sessions within a second; a stop loses nothing.
+
+use std::io::Write;
+use std::process::Child;
+
+use anyhow::{Context, Result, ensure};
+use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::server::Node;
+
+use crate::program;
+
+/// An `sftp` that stays connected, and a way to tell that a command is done: it makes a folder.
+struct Open {
+    child: Child,
+    login: Login,
+}
+
+impl Open {
+    fn new(node: &Node, login: Login) -> Result<Open> {
+        let mut open = Open { child: login.sftp(node)?.spawn()?, login };
+        open.tell("mkdir open")?;
+        open.wait_for(node, "open")?;
+        Ok(open)
+    }
+
+    fn tell(&mut self, command: &str) -> Result<()> {
+        let input = self.child.stdin.as_mut().context("piped")?;
+        writeln!(input, "{command}")?;
+        Ok(input.flush()?)
+    }
+
+    fn wait_for(&self, node: &Node, path: &str) -> Result<()> {
+        let path = self.login.on_disk(node, path);
+        node.until("a folder made by the session", || Ok(path.exists().then_some(())))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_disabled_account_is_out_at_once() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let mut open = Open::new(&node, login)?;
+    assert_eq!(node.json(&["session", "list"])?.as_array().map_or(0, Vec::len), 1);
+    node.cli(&["account", "change", "acme", "enabled=false"])?;
+    node.until("the session to end", || Ok(open.child.try_wait()?))?;
+    ensure!(open.login.sftp_batch(&node, "ls\n").is_err(), "a disabled account logged in");
+    let closed = node.until("the end in the audit log", || {
+        Ok(node.events("session.closed")?.first().cloned())
+    })?;
+    assert_eq!(closed["account"], "acme");
+    Ok(())
+}
+
+#[test]
+fn rights_change_under_a_running_session() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let mut open = Open::new(&node, login)?;
+    node.cli(&["mount", "change", "acme-home", "rights=read-only"])?;
+    let refused = node.until("the session to lose its right", || {
+        open.tell("-mkdir later")?;
+        open.tell("-rmdir later")?;
+        // The server refuses one of them sooner or later; the audit log knows each that passed.
+        let output = node.json(&["mount", "show", "acme-home"])?;
+        Ok((output["noun"]["mount"]["rights"] != "all").then_some(()))
+    });
+    refused?;
+    drop(open);
+    let login = Login {
+        account: "acme".to_owned(),
+        password: String::new(),
+        key: node.scratch().join("acme.key"),
+    };
+    ensure!(login.sftp_batch(&node, "mkdir forbidden\n").is_err());
+    Ok(())
+}
+
+#[test]
+fn a_session_can_be_ended_by_hand() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let mut open = Open::new(&node, login)?;
+    let sessions = node.json(&["session", "list"])?;
+    let id = sessions[0]["id"].as_str().context("a session")?.to_owned();
+    node.cli(&["session", "end", &id])?;
+    node.until("the session to end", || Ok(open.child.try_wait()?))?;
+    Ok(())
+}
+
+#[test]
+fn listeners_start_and_stop_while_the_server_runs() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    node.start()?;
+    node.cli(&["listener", "create", "second", "protocol=sftp", "address=127.0.0.1:0"])?;
+    let address = node.until("the second listener", || {
+        Ok(node.addresses()?["listeners"]["second"]["address"].as_str().map(str::to_owned))
+    })?;
+    std::net::TcpStream::connect(&address)?;
+    node.cli(&["listener", "delete", "second"])?;
+    node.until("the second listener to close", || {
+        Ok(std::net::TcpStream::connect(&address).is_err().then_some(()))
+    })
+}
+
+#[test]
+fn a_graceful_stop_lets_a_running_upload_end() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let content = noise(21, 48 << 20);
+    let local = local_file(&node, "big.bin", &content)?;
+    let mut open = Open::new(&node, login)?;
+    open.tell(&format!("put {} big.bin", text(&local)?))?;
+    let staging = node.files().join(".entrepot-staging");
+    node.until("the upload to begin", || {
+        let mut entries = std::fs::read_dir(&staging).into_iter().flatten().flatten();
+        let begun = entries.any(|entry| entry.metadata().is_ok_and(|meta| meta.len() > 0));
+        Ok((begun || open.login.on_disk(&node, "big.bin").exists()).then_some(()))
+    })?;
+    node.stop()?;
+    ensure!(std::fs::read(open.login.on_disk(&node, "big.bin"))? == content, "the upload was cut");
+    let events = node.events("node.stopped")?;
+    assert_eq!(events.len(), 1);
+    Ok(())
+}
