@@ -1,0 +1,234 @@
+//! Checking the whole chain, archive included: finds any record that was changed, dropped or
+//! swapped, and says where.
+//!
+//! What no chain can show by itself is a journal cut short at its end, or made anew from the
+//! first record on: compare [`Report::head`] with a copy kept elsewhere.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::{JournalError, Result};
+use crate::format::{self, Chain, MARK};
+use crate::limits;
+use crate::medium::{ARCHIVE, FsMedium, Medium};
+use crate::scan::{self, Scanner, Step};
+
+/// The end of the chain: whoever keeps a copy elsewhere can prove what came before.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Head {
+    /// The last record.
+    pub sequence: u64,
+    /// Its chain hash, hexadecimal.
+    pub chain: String,
+}
+
+/// Something that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Finding {
+    /// File, within the journal's directory.
+    pub segment: String,
+    /// Byte of that file.
+    pub offset: u64,
+    /// The record that should be there.
+    pub sequence: u64,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// What a verification saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Report {
+    /// Segments read.
+    pub segments: u64,
+    /// Records read, the journal's own included.
+    pub records: u64,
+    /// The first record there is; above 1 if older segments were removed by retention.
+    pub first_sequence: u64,
+    /// The end of the chain.
+    pub head: Option<Head>,
+    /// Bytes behind the last record that are none. While a node runs it is writing there; else
+    /// they are a finding too: a torn tail, which the next start sets aside, or a change.
+    pub torn_bytes: u64,
+    /// What is wrong, at most [`limits::FINDINGS`].
+    pub findings: Vec<Finding>,
+    /// How many findings there are in all.
+    pub findings_total: u64,
+}
+
+impl Report {
+    /// True if nothing is wrong.
+    pub fn is_intact(&self) -> bool {
+        self.findings_total == 0
+    }
+
+    fn find(&mut self, segment: &str, offset: u64, (sequence, problem): (u64, String)) {
+        self.findings_total += 1;
+        if self.findings.len() < limits::FINDINGS {
+            self.findings.push(Finding { segment: segment.to_owned(), offset, sequence, problem });
+        }
+    }
+}
+
+/// Verifies the journal in `dir`. A node may have it open meanwhile.
+///
+/// # Errors
+/// [`JournalError::Io`] if something cannot be read. What is wrong with the records is in the
+/// report.
+pub fn verify(dir: &Path) -> Result<Report> {
+    verify_on(&FsMedium::existing(dir))
+}
+
+/// [`verify`] on any medium.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_on(medium: &dyn Medium) -> Result<Report> {
+    let io = |name: &str, error: &io::Error| {
+        JournalError::io("read", &format!("{}/{name}", medium.describe()), error)
+    };
+    // Live first: a segment that moves to the archive meanwhile is then seen twice, not never.
+    let live = medium.list("").map_err(|error| io("", &error))?;
+    let archived = medium.list(ARCHIVE).map_err(|error| io(ARCHIVE, &error))?;
+    let mut firsts: Vec<u64> =
+        live.iter().chain(&archived).filter_map(|name| format::segment_first(name)).collect();
+    firsts.sort_unstable();
+    firsts.dedup();
+    let running = matches!(medium.lock(), Ok(None));
+    let mut walk = Verification { report: Report::default(), running, next: None, pruned: None };
+    for (at, first) in firsts.iter().enumerate() {
+        let name = format::segment_name(*first);
+        let place =
+            if archived.contains(&name) { format!("{ARCHIVE}/{name}") } else { name.clone() };
+        // It may have moved since it was listed.
+        let file = medium
+            .open(&place)
+            .or_else(|_| medium.open(&format!("{ARCHIVE}/{name}")))
+            .map_err(|error| io(&place, &error))?;
+        let last = at + 1 == firsts.len();
+        walk.segment(&place, *first, (file, last)).map_err(|error| io(&place, &error))?;
+    }
+    walk.check_start();
+    Ok(walk.report)
+}
+
+type File = std::sync::Arc<dyn crate::medium::MediumFile>;
+
+struct Verification {
+    report: Report,
+    /// A node writes meanwhile: the very end may be half written.
+    running: bool,
+    /// What the next segment must begin with.
+    next: Option<(u64, Chain)>,
+    /// The last record that retention removed, as the journal noted it.
+    pruned: Option<u64>,
+}
+
+impl Verification {
+    fn segment(&mut self, place: &str, first: u64, (file, last): (File, bool)) -> io::Result<()> {
+        self.report.segments += 1;
+        let (mut scanner, header) = match Scanner::open(file.clone()) {
+            Ok(opened) => opened,
+            Err(Err(error)) => return Err(error),
+            Err(Ok(why)) => return self.headless(place, first, (&file, last, why)),
+        };
+        if header.first != first {
+            let problem = "its name and its header do not agree".to_owned();
+            self.report.find(place, 0, (first, problem));
+        }
+        match self.next {
+            None => self.report.first_sequence = header.first,
+            Some((next, _)) if next != header.first => {
+                let problem = format!("records {next} to {} are missing", header.first - 1);
+                self.report.find(place, 0, (next, problem));
+            }
+            Some((next, chain)) if chain != header.chain => {
+                let problem = "it does not follow the chain of the segment before".to_owned();
+                self.report.find(place, 0, (next, problem));
+            }
+            Some(_) => {}
+        }
+        self.records(place, &mut scanner, (&file, last))?;
+        self.next = Some((scanner.next_sequence(), scanner.chain()));
+        self.report.head = Some(Head {
+            sequence: scanner.next_sequence() - 1,
+            chain: entrepot_model::transfer::hex(&scanner.chain()),
+        });
+        Ok(())
+    }
+
+    /// A segment whose header is gone: its records are not looked at, the next one will not fit.
+    fn headless(
+        &mut self,
+        place: &str,
+        first: u64,
+        (file, last, why): (&File, bool, &str),
+    ) -> io::Result<()> {
+        let survey = scan::survey(&**file, 0)?;
+        if last && survey.bytes.is_empty() {
+            // The power went while it was made, or it is being made.
+            return Ok(());
+        }
+        self.report.find(place, 0, (first, why.to_owned()));
+        Ok(())
+    }
+
+    fn records(
+        &mut self,
+        place: &str,
+        scanner: &mut Scanner,
+        (file, last): (&File, bool),
+    ) -> io::Result<()> {
+        loop {
+            let (offset, wanted) = (scanner.offset(), scanner.next_sequence());
+            let problem = match scanner.step()? {
+                Step::Record { head, payload, .. } => {
+                    self.report.records += 1;
+                    if head.kind == MARK {
+                        self.pruned = pruned_by(payload).or(self.pruned);
+                    }
+                    continue;
+                }
+                Step::Blank => None,
+                Step::Torn(why) => Some(why.to_owned()),
+                Step::Broken(why) => Some(why),
+            };
+            // Behind damage, or an end: is there any more?
+            let survey = scan::survey(&**file, offset)?;
+            if survey.bytes.is_empty() {
+                return Ok(());
+            }
+            let stray = survey.strays.first();
+            let written_now = self.running
+                && last
+                && stray.is_none_or(|first| first.offset > offset)
+                && survey.strays.iter().all(|stray| stray.head.synced < wanted);
+            if written_now || stray.is_none() && last {
+                self.report.torn_bytes = survey.bytes.len() as u64;
+            }
+            if written_now {
+                return Ok(());
+            }
+            let problem = problem.unwrap_or_else(|| format!("record {wanted} is missing"));
+            self.report.find(place, offset, (wanted, problem));
+            let Some(stray) = stray else { return Ok(()) };
+            // A record that does not fit, or the first good one behind the damage: go on with it.
+            self.report.records += 1;
+            scanner.resume_at(stray.end, stray.head.sequence + 1, stray.chain);
+        }
+    }
+
+    /// The first segment must hold record 1, or retention must have noted what it removed.
+    fn check_start(&mut self) {
+        let first = self.report.first_sequence;
+        if first > 1 && self.pruned.is_none_or(|pruned| pruned + 1 < first) {
+            let problem = format!("records before {first} are missing, and nothing removed them");
+            self.report.find(&format::segment_name(1), 0, (1, problem));
+        }
+    }
+}
+
+/// What a mark says that retention removes.
+fn pruned_by(payload: &[u8]) -> Option<u64> {
+    let mark: serde_json::Value = serde_json::from_slice(payload).ok()?;
+    (mark.get("mark")? == "pruned").then(|| mark.get("up_to")?.as_u64()).flatten()
+}
