@@ -1,0 +1,218 @@
+//! What can go wrong with a request. Each code has a page in `docs/errors`.
+
+use entrepot_db::DbError;
+use entrepot_model::Kind;
+use serde::{Deserialize, Serialize};
+
+/// Result of the administration.
+pub type Result<T> = std::result::Result<T, AdminError>;
+
+/// Why a request was refused. Nothing was changed, unless the variant says so.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// The text is no YAML, or its shape is wrong.
+    #[error("{file}:{line}:{column}: {problem}")]
+    Document {
+        /// As given.
+        file: String,
+        /// From 1.
+        line: u64,
+        /// From 1, in characters.
+        column: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A field has a value that it cannot have.
+    #[error("{place}{kind} '{name}': {field}: {problem}")]
+    Field {
+        /// `file:line:column: ` for documents, else empty.
+        place: String,
+        /// Of which kind the noun is.
+        kind: Kind,
+        /// Which.
+        name: String,
+        /// Path of the field.
+        field: String,
+        /// A sentence that says what to do.
+        problem: String,
+    },
+    /// A noun refers to one that is not there.
+    #[error("{place}{kind} '{name}': {field}: there is no {target} '{target_name}'; \
+             create it, or name another")]
+    Dangling {
+        /// `file:line:column: ` for documents, else empty.
+        place: String,
+        /// Of which kind the noun is.
+        kind: Kind,
+        /// Which.
+        name: String,
+        /// Path of the field that refers.
+        field: String,
+        /// Of which kind the missing one is.
+        target: Kind,
+        /// Its name.
+        target_name: String,
+    },
+    /// The same noun stands twice in the documents.
+    #[error("{place}{kind} '{name}' is defined twice, first at {first}; remove one")]
+    Twice {
+        /// `file:line:column: ` of the second.
+        place: String,
+        /// Of which kind.
+        kind: Kind,
+        /// Which.
+        name: String,
+        /// `file:line:column` of the first.
+        first: String,
+    },
+    /// There is no such thing.
+    #[error("there is no {what} '{name}'; 'list' shows what there is")]
+    NotFound {
+        /// What kind of thing.
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// The name is taken.
+    #[error("there is a {kind} '{name}' already; change it, or choose another name")]
+    Exists {
+        /// Of which kind.
+        kind: Kind,
+        /// Which.
+        name: String,
+    },
+    /// Others refer to what was to be deleted.
+    #[error("{kind} '{name}' is in use by {by}; change or delete that first")]
+    InUse {
+        /// Of which kind.
+        kind: Kind,
+        /// Which.
+        name: String,
+        /// By what.
+        by: String,
+    },
+    /// The role does not allow it.
+    #[error("'{actor}' may read only; ask an administrator to {action}")]
+    Denied {
+        /// Who asked.
+        actor: String,
+        /// What for.
+        action: String,
+    },
+    /// A job is in a state in which this cannot be done.
+    #[error("job '{id}' is {state}, it cannot be {action}")]
+    JobState {
+        /// Which.
+        id: String,
+        /// Its state.
+        state: &'static str,
+        /// What was asked for.
+        action: &'static str,
+    },
+    /// More than this crate takes at once; see `limits.rs`.
+    #[error("{what}: {size} is more than the limit of {limit}; split it up")]
+    TooMuch {
+        /// What is too big.
+        what: &'static str,
+        /// How big it is.
+        size: usize,
+        /// What it may be.
+        limit: usize,
+    },
+    /// The change cannot be made: what must not be touched.
+    #[error("{problem}")]
+    Refused {
+        /// A sentence that says what to do.
+        problem: String,
+    },
+    /// A stored secret or password could not be made or compared.
+    #[error("{kind} '{name}': {field}: {problem}")]
+    Secret {
+        /// Of which kind the noun is.
+        kind: Kind,
+        /// Which.
+        name: String,
+        /// Path of the field.
+        field: String,
+        /// What is wrong; never the secret.
+        problem: String,
+    },
+    /// The database failed or is away.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+/// Whose fault a [`Problem`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProblemClass {
+    /// There is no such thing.
+    NotFound,
+    /// What was sent cannot be taken.
+    Invalid,
+    /// It contradicts what there is.
+    Conflict,
+    /// The role does not allow it.
+    Denied,
+    /// Try again later.
+    Unavailable,
+    /// Something inside failed.
+    Failed,
+}
+
+/// An error as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// `EPnnnn`, the page in `docs/errors`.
+    pub code: String,
+    /// A sentence that says what to do.
+    pub message: String,
+    /// Whose fault it is.
+    pub class: ProblemClass,
+}
+
+impl AdminError {
+    /// The code of its page in `docs/errors`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            AdminError::Document { .. } => "EP0101",
+            AdminError::Field { .. } => "EP0102",
+            AdminError::Dangling { .. } => "EP0103",
+            AdminError::Twice { .. } => "EP0104",
+            AdminError::NotFound { .. } => "EP0105",
+            AdminError::Exists { .. } => "EP0106",
+            AdminError::InUse { .. } => "EP0107",
+            AdminError::Denied { .. } => "EP0108",
+            AdminError::JobState { .. } => "EP0109",
+            AdminError::TooMuch { .. } => "EP0110",
+            AdminError::Refused { .. } => "EP0111",
+            AdminError::Secret { .. } => "EP0112",
+            AdminError::Database(error) => error.code(),
+        }
+    }
+
+    /// Whose fault it is.
+    pub fn class(&self) -> ProblemClass {
+        match self {
+            AdminError::NotFound { .. } => ProblemClass::NotFound,
+            AdminError::Document { .. }
+            | AdminError::Field { .. }
+            | AdminError::Dangling { .. }
+            | AdminError::Twice { .. }
+            | AdminError::TooMuch { .. } => ProblemClass::Invalid,
+            AdminError::Exists { .. }
+            | AdminError::InUse { .. }
+            | AdminError::JobState { .. }
+            | AdminError::Refused { .. } => ProblemClass::Conflict,
+            AdminError::Denied { .. } => ProblemClass::Denied,
+            AdminError::Database(DbError::Unavailable { .. }) => ProblemClass::Unavailable,
+            AdminError::Secret { .. } | AdminError::Database(_) => ProblemClass::Failed,
+        }
+    }
+}
+
+impl From<AdminError> for Problem {
+    fn from(error: AdminError) -> Self {
+        Problem { code: error.code().to_owned(), message: error.to_string(), class: error.class() }
+    }
+}
