@@ -1,1 +1,31 @@
+//! The bytes of an endpoint behind one trait, [`Store`]: a directory of this machine ([`fs`]), memory
+//! ([`memory`]) or an object store ([`object`]). One conformance suite runs on every kind
+//! (`tests/conformance`); [`fault`] wraps any of them and simulates power cuts.
 
+pub mod error;
+pub mod limits;
+pub mod store;
+
+pub use error::{Result, StoreError};
+pub use store::*;
+
+use entrepot_model::{EndpointTarget, Env, Secret};
+
+/// The secrets of an endpoint, opened with the master key by whoever may.
+#[derive(Clone, Default)]
+pub struct ResolvedSecrets {
+    /// Secret key of an object store, or password of a server.
+    pub secret: Option<Secret>,
+    /// Private key to log in to a server, OpenSSH form.
+    pub private_key: Option<Secret>,
+}
+
+/// Opens the store of an endpoint. For a directory it is made if its parent exists; for memory
+/// it is new and empty; for an object store and a server nothing is dialled yet.
+pub async fn open(
+    _target: &EndpointTarget,
+    _secrets: &ResolvedSecrets,
+    _env: &Env,
+) -> Result<AnyStore> {
+    todo!()
+}

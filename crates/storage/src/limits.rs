@@ -1,0 +1,61 @@
+//! Named limits of this crate.
+
+use std::time::Duration;
+
+/// The hidden directory at the root of a directory endpoint (and of each file system mounted
+/// below it) that holds staged files. No path reaches it.
+pub const STAGING_NAME: &str = ".entrepot-staging";
+
+/// Most entries of one page of a listing.
+pub const LIST_PAGE: usize = 1000;
+
+/// Most blocking calls of one store at work at a time; the others wait in order.
+pub const POOL_TASKS: usize = 48;
+
+/// Largest write that is done inline by a plain buffered `pwrite`, where the file system knows no
+/// `RWF_NOWAIT`: about 100 µs of copying.
+pub const INLINE_WRITE_BYTES: usize = 256 * 1024;
+
+/// An inline write that took longer met the kernel's write-back throttle: the store goes to the
+/// blocking pool for the next [`INLINE_PAUSE_WRITES`] writes.
+pub const INLINE_WRITE_SLOW: Duration = Duration::from_millis(4);
+
+/// Writes that go to the blocking pool after a slow inline one.
+pub const INLINE_PAUSE_WRITES: u32 = 256;
+
+/// Syncs this fast are done inline: only file systems in memory are.
+pub const SYNC_FAST: Duration = Duration::from_micros(20);
+
+/// One inline sync slower than this sends the store's syncs to the blocking pool.
+pub const SYNC_SLOW: Duration = Duration::from_millis(1);
+
+/// Fast syncs in a row that bring the store's syncs back inline.
+pub const SYNC_FAST_RUN: u32 = 64;
+
+/// Tries of a publish or rename against others who change the same name.
+pub const NAME_RACE_TRIES: u32 = 64;
+
+/// Size of a memory endpoint that names none.
+pub const MEMORY_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Smallest part of a multipart upload (the least S3 takes but for the last part).
+pub const PART_BYTES: usize = 5 * 1024 * 1024;
+
+/// Parts after which the part size doubles, so that no object needs 10,000 parts (S3's most).
+pub const PARTS_A_SIZE: usize = 1000;
+
+/// Largest part; with it an object may have 9,000 parts of doubling size: beyond 5 TiB.
+pub const PART_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes one read from an object store asks for at least, so that small reads in a row share a
+/// request.
+pub const OBJECT_READ_AHEAD: usize = 1024 * 1024;
+
+/// How long a connection to an object store may take to be made.
+pub const OBJECT_CONNECT: Duration = Duration::from_secs(10);
+
+/// How long one request to an object store may take.
+pub const OBJECT_REQUEST: Duration = Duration::from_secs(120);
+
+/// Tries of one request to an object store before it fails.
+pub const OBJECT_RETRIES: usize = 4;

@@ -1,0 +1,254 @@
+//! The seam: what every kind of store can do, in the words that `vfs` and the engine use.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use entrepot_model::{StorePath, Timestamp, TransferId};
+
+use crate::error::Result;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    /// A file: bytes under a name.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// Tells one stored file from every other, over renames and restarts: inode and birth time on a
+/// disk, upload id or entity tag on an object store. Opaque; recovery only compares it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(pub String);
+
+/// What is known of a file or directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// File or directory.
+    pub kind: EntryKind,
+    /// Bytes of a file; 0 for a directory.
+    pub size: u64,
+    /// Last change of the bytes.
+    pub modified: Timestamp,
+    /// Last access as far as the store keeps it, else the same as `modified`.
+    pub accessed: Timestamp,
+    /// Which file it is; `None` where the store cannot tell.
+    pub identity: Option<Identity>,
+}
+
+/// One line of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The plain name, one component.
+    pub name: String,
+    /// What it is.
+    pub meta: Meta,
+}
+
+/// What a store can do; upstream code asks here instead of asking for the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Writes may come in any order; else each must begin where the last ended.
+    pub random_write: bool,
+    /// `rename` shows the file under exactly one of the names at any time.
+    pub atomic_rename: bool,
+    /// Directories exist by themselves (else they are prefixes of names).
+    pub directories: bool,
+    /// Times can be set.
+    pub set_times: bool,
+    /// [`Existing::Refuse`] is decided in one step with the publish, also against others.
+    pub conditional: bool,
+    /// `resume` can continue a kept file.
+    pub resume: bool,
+    /// I/O never waits for a network.
+    pub local: bool,
+}
+
+/// Room at an endpoint, in bytes and files; `u64::MAX` where there is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Size of the whole.
+    pub total_bytes: u64,
+    /// Still free for this process.
+    pub free_bytes: u64,
+    /// Most files it can hold.
+    pub total_files: u64,
+    /// Files that can still be made.
+    pub free_files: u64,
+}
+
+/// What to do when the name is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Existing {
+    /// The newcomer takes the name; until then the old version is whole and visible.
+    Replace,
+    /// Fail with [`crate::StoreError::Exists`].
+    Refuse,
+}
+
+/// How a rename ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// A file of that name was there and is gone.
+    pub replaced: bool,
+}
+
+/// How to publish a staged file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publish {
+    /// What to do when the name is taken.
+    pub existing: Existing,
+    /// Time of last access to set; `None`: now.
+    pub accessed: Option<Timestamp>,
+    /// Time of last change to set; `None`: as it is.
+    pub modified: Option<Timestamp>,
+    /// Bytes the file must have; anything else fails and publishes nothing.
+    pub size: u64,
+}
+
+/// What was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// A file of that name was there and is gone.
+    pub replaced: bool,
+    /// Which file now bears the name; equal to what `stat` says of it.
+    pub identity: Option<Identity>,
+    /// The file as it now is.
+    pub meta: Meta,
+}
+
+/// A staged file found in a store, for recovery and sweeping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staged {
+    /// The transfer it belongs to.
+    pub id: TransferId,
+    /// Bytes so far.
+    pub size: u64,
+    /// Last write.
+    pub modified: Timestamp,
+    /// Which file it is.
+    pub identity: Option<Identity>,
+}
+
+/// The bytes of one endpoint. Every call takes checked paths below the root; nothing a caller
+/// can say reaches outside of it. `remove`, `rename`, `make_directory`, `remove_directory` and
+/// `publish` are durable when they return.
+///
+/// Links, devices, pipes and sockets do not exist for a store, nor does its staging area.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// What this store can do; fixed for its life.
+    fn caps(&self) -> Caps;
+
+    /// What is known of a name. The root always exists.
+    async fn stat(&self, path: &StorePath) -> Result<Meta>;
+
+    /// Begins to list a directory.
+    async fn list(&self, path: &StorePath) -> Result<Box<dyn Listing>>;
+
+    /// Opens a file to read. What was opened stays readable as it was when it is replaced.
+    async fn open(&self, path: &StorePath) -> Result<Box<dyn ReadFile>>;
+
+    /// A new, empty, hidden file on the same file system as `target`, to be published there.
+    /// Fails early if `target` cannot be: its directory is missing, or it is a directory.
+    async fn stage(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>>;
+
+    /// A file that was staged before and kept. [`crate::StoreError::Unavailable`] while another
+    /// handle of it is still at work.
+    async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>>;
+
+    /// All staged files of this store, for recovery and sweeping.
+    async fn staged(&self) -> Result<Vec<Staged>>;
+
+    /// Drops a staged file; not an error if there is none.
+    async fn discard_staged(&self, id: TransferId) -> Result<()>;
+
+    /// Removes a file.
+    async fn remove(&self, path: &StorePath) -> Result<()>;
+
+    /// Makes a directory; its parent must exist.
+    async fn make_directory(&self, path: &StorePath) -> Result<()>;
+
+    /// Removes an empty directory.
+    async fn remove_directory(&self, path: &StorePath) -> Result<()>;
+
+    /// Gives a file or directory another name. A directory never replaces anything.
+    async fn rename(
+        &self,
+        from: &StorePath,
+        to: &StorePath,
+        existing: Existing,
+    ) -> Result<Renamed>;
+
+    /// Sets times of a file or directory; `None` leaves one as it is.
+    async fn set_times(
+        &self,
+        path: &StorePath,
+        accessed: Option<Timestamp>,
+        modified: Option<Timestamp>,
+    ) -> Result<()>;
+
+    /// Room at the endpoint.
+    async fn space(&self) -> Result<Space>;
+}
+
+/// A cursor over one directory; holds a bounded amount of memory however many entries there are.
+#[async_trait]
+pub trait Listing: Send {
+    /// The next entries, at most `max` (and at most [`crate::limits::LIST_PAGE`]); empty at the
+    /// end. No order is promised. An entry that vanishes meanwhile is left out.
+    async fn next_page(&mut self, max: usize) -> Result<Vec<Entry>>;
+}
+
+/// A file opened to read.
+#[async_trait]
+pub trait ReadFile: Send + Sync {
+    /// The file when it was opened.
+    fn meta(&self) -> &Meta;
+
+    /// Reads at `offset` if that needs no waiting: `None` means call [`ReadFile::read_at`].
+    /// Never allocates. Fewer bytes than `buf` has room for only at the end of the file.
+    fn try_read_at(&self, offset: u64, buf: &mut [u8]) -> Result<Option<usize>>;
+
+    /// Appends at most `len` bytes at `offset` to `buf`; fewer only at the end of the file.
+    async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut>;
+}
+
+/// A file being written: hidden until it is published. Dropping it keeps the staged bytes for
+/// [`Store::resume`] where the store can.
+#[async_trait]
+pub trait StagedFile: Send + Sync {
+    /// Which file it is, as `stat` will say of it once published (on object stores: the upload).
+    fn identity(&self) -> Option<Identity>;
+
+    /// Bytes so far.
+    fn size(&self) -> u64;
+
+    /// Writes at `offset` if that needs no waiting; `false`: nothing counts as written, call
+    /// [`StagedFile::write_at`] with the same bytes. Never allocates.
+    fn try_write_at(&self, offset: u64, data: &[u8]) -> Result<bool>;
+
+    /// Writes all of `data` at `offset`; a gap before it reads as zeros.
+    async fn write_at(&self, offset: u64, data: Bytes) -> Result<()>;
+
+    /// Appends at most `len` bytes at `offset` to `buf`; fewer only at the end.
+    async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut>;
+
+    /// Cuts or extends (with zeros) to `size` bytes.
+    async fn set_len(&self, size: u64) -> Result<()>;
+
+    /// Makes the bytes durable. After one failure every later call fails: the kernel may have
+    /// dropped the pages, so a second success would prove nothing.
+    async fn sync(&self) -> Result<()>;
+
+    /// Makes the file visible under its target name, whole and durable; all bytes must have been
+    /// synced. On an error the name is as before.
+    async fn publish(&self, how: &Publish) -> Result<Published>;
+
+    /// Drops the staged bytes.
+    async fn discard(&self) -> Result<()>;
+}
+
+/// A store whose kind is known only at run time.
+pub type AnyStore = Arc<dyn Store>;
