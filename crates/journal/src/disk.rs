@@ -153,6 +153,13 @@ impl Disk {
         Ok(())
     }
 
+    /// Gives back what was reserved and not used. Only tidy: zeros behind the end do no harm.
+    pub(crate) fn trim(&mut self) {
+        if self.stuck.is_none() && self.file.truncate(self.offset).is_ok() {
+            self.reserved = self.offset;
+        }
+    }
+
     /// Moves closed segments whose records are all released into the archive.
     pub(crate) fn archive(&self, released: u64) -> std::io::Result<()> {
         let due: Vec<Segment> = self

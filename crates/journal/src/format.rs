@@ -17,15 +17,15 @@
 //! | --- | --- | --- |
 //! | magic | 4 | `EPr1` |
 //! | length | 4 | of the payload |
-//! | checksum | 4 | CRC-32 of length, kind, sequence, synced, payload |
 //! | kind | 1 + 3 | and zeros |
 //! | sequence | 8 | one more than the record before |
 //! | synced | 8 | a record known to be durable when this one was appended |
 //! | payload | length | |
-//! | chain | 32 | BLAKE3 of (chain of the record before ‖ the 32 bytes of header ‖ payload) |
+//! | checksum | 4 | CRC-32 of all the others but the magic, the chain included |
+//! | chain | 32 | BLAKE3 of (chain of the record before ‖ the 28 bytes above ‖ payload) |
 //!
-//! The chain hash stands *behind* the payload, so that what is hashed for the next record lies in
-//! one piece in memory. `synced` lets recovery tell a torn tail (never acknowledged) from damage:
+//! The chain hash stands at the end, so that what is hashed for the next record lies in one piece
+//! in memory. `synced` lets recovery tell a torn tail (never acknowledged) from damage:
 //! what a later record calls synced was on stable storage once.
 
 use entrepot_model::Name;
@@ -34,10 +34,11 @@ use entrepot_model::Name;
 pub(crate) type Chain = [u8; 32];
 
 pub(crate) const SEGMENT_HEADER: usize = 192;
-pub(crate) const RECORD_HEADER: usize = 32;
+pub(crate) const RECORD_HEADER: usize = 28;
+const CHECKSUM: usize = 4;
 pub(crate) const CHAIN: usize = 32;
 /// Bytes of a record beside its payload.
-pub(crate) const OVERHEAD: usize = RECORD_HEADER + CHAIN;
+pub(crate) const OVERHEAD: usize = RECORD_HEADER + CHECKSUM + CHAIN;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"EPJOURNL";
 pub(crate) const RECORD_MAGIC: &[u8; 4] = b"EPr1";
@@ -167,29 +168,27 @@ pub(crate) struct RecordHead {
 /// Returns the new chain hash, which `buffer` then ends with.
 pub(crate) fn encode(buffer: &mut Vec<u8>, head: RecordHead, payload: &[u8]) -> Chain {
     let start = buffer.len();
-    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes();
-    let mut rest = [0u8; 20];
-    for (to, from) in rest.iter_mut().zip(
-        [head.kind, 0, 0, 0]
-            .into_iter()
-            .chain(head.sequence.to_le_bytes())
-            .chain(head.synced.to_le_bytes()),
-    ) {
-        *to = from;
-    }
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&length);
-    crc.update(&rest);
-    crc.update(payload);
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
     buffer.extend_from_slice(RECORD_MAGIC);
-    buffer.extend_from_slice(&length);
-    buffer.extend_from_slice(&crc.finalize().to_le_bytes());
-    buffer.extend_from_slice(&rest);
+    buffer.extend_from_slice(&length.to_le_bytes());
+    buffer.extend_from_slice(&[head.kind, 0, 0, 0]);
+    buffer.extend_from_slice(&head.sequence.to_le_bytes());
+    buffer.extend_from_slice(&head.synced.to_le_bytes());
     buffer.extend_from_slice(payload);
     let hashed = buffer.get(start.saturating_sub(CHAIN)..).unwrap_or_default();
     let chain: Chain = blake3::hash(hashed).into();
+    let summed = buffer.get(start + RECORD_MAGIC.len()..).unwrap_or_default();
+    let checksum = checksum(summed, &chain);
+    buffer.extend_from_slice(&checksum.to_le_bytes());
     buffer.extend_from_slice(&chain);
     chain
+}
+
+fn checksum(record: &[u8], chain: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(record);
+    crc.update(chain);
+    crc.finalize()
 }
 
 /// A record as found in bytes.
@@ -237,22 +236,18 @@ pub(crate) fn look(bytes: &[u8]) -> Look {
     }
     let total = payload_bytes + OVERHEAD;
     let Some(record) = bytes.get(..total) else { return Look::Short(total) };
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(header.get(4..8).unwrap_or_default());
-    crc.update(record.get(12..RECORD_HEADER + payload_bytes).unwrap_or_default());
-    if crc.finalize() != number4(header, 8) {
+    let body = RECORD_HEADER + payload_bytes;
+    let chain = chain_at(record, body + CHECKSUM);
+    let summed = record.get(RECORD_MAGIC.len()..body).unwrap_or_default();
+    if checksum(summed, &chain) != number4(record, body) {
         return Look::Bad("a record does not match its checksum");
     }
-    let kind = header.get(12).copied().unwrap_or(u8::MAX);
+    let kind = header.get(8).copied().unwrap_or(u8::MAX);
     if kind != MARK && RecordKind::from_byte(kind).is_none() {
         return Look::Bad("a record has an unknown kind");
     }
-    let head = RecordHead { kind, sequence: number8(header, 16), synced: number8(header, 24) };
-    Look::Record(Found {
-        head,
-        payload_bytes,
-        chain: chain_at(record, RECORD_HEADER + payload_bytes),
-    })
+    let head = RecordHead { kind, sequence: number8(header, 12), synced: number8(header, 20) };
+    Look::Record(Found { head, payload_bytes, chain })
 }
 
 /// The chain hash that the record at the beginning of `bytes` must carry.

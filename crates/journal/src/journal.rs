@@ -466,7 +466,9 @@ impl Shared {
             }
             self.state.lock().append_mark(CLOSED_MARK);
             // A failure is told by `close`, which sees that not everything is durable.
-            let _ = self.flush(&mut disk);
+            if self.flush(&mut disk).is_ok() {
+                disk.trim();
+            }
         }
         disk.lock = None;
         drop(disk);

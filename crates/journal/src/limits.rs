@@ -17,7 +17,7 @@ pub const HEADROOM_PART: u64 = 8;
 /// What was appended and not released is counted in steps of at least this many bytes.
 pub const ACCOUNT_BYTES: u64 = 64 * 1024;
 /// Bytes a scan reads at a time.
-pub const SCAN_BYTES: usize = 256 * 1024;
+pub const SCAN_BYTES: usize = 64 * 1024;
 /// Most findings of one verification; the rest is only counted.
 pub const FINDINGS: usize = 100;
 /// Most records of one batch of a reader.

@@ -4,6 +4,7 @@
 //! What no chain can show by itself is a journal cut short at its end, or made anew from the
 //! first record on: compare [`Report::head`] with a copy kept elsewhere.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -65,6 +66,29 @@ impl Report {
         self.findings_total += 1;
         if self.findings.len() < limits::FINDINGS {
             self.findings.push(Finding { segment: segment.to_owned(), offset, sequence, problem });
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            let Finding { segment, offset, sequence, problem } = finding;
+            writeln!(f, "'{segment}' at byte {offset}, record {sequence}: {problem}")?;
+        }
+        let hidden = self.findings_total - self.findings.len() as u64;
+        if hidden > 0 {
+            writeln!(f, "and {hidden} more")?;
+        }
+        write!(f, "{} records in {} segments", self.records, self.segments)?;
+        if let Some(head) = &self.head {
+            write!(f, ", records {} to {}", self.first_sequence, head.sequence)?;
+            write!(f, ", chain {}", head.chain)?;
+        }
+        match self.findings_total {
+            0 => f.write_str(": intact"),
+            1 => f.write_str(": 1 finding"),
+            count => write!(f, ": {count} findings"),
         }
     }
 }

@@ -1,0 +1,366 @@
+//! Tampering, torn tails, limits, grouping, archive: on real files and on the simulated disk.
+
+mod sim;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_journal::{
+    Journal, JournalError, Options, RecordKind, Recorder, Report, Scope, verify,
+};
+use entrepot_model::{Env, Fact, Name, SiteId};
+use sim::{Call, SimDisk};
+
+fn node() -> Name {
+    "n1".parse().unwrap()
+}
+
+fn open(dir: &Path, options: Options) -> Result<Journal, JournalError> {
+    Journal::open(dir, &node(), Env::simulated(1), options).map(|(journal, _)| journal)
+}
+
+fn open_sim(disk: &SimDisk, options: Options) -> Journal {
+    Journal::open_on(Arc::new(disk.clone()), &node(), Env::real(), options).unwrap().0
+}
+
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|e| e == "journal")).collect();
+    found.sort();
+    found
+}
+
+fn text(number: u64) -> Vec<u8> {
+    format!("{{\"number\":{number},\"filler\":\"{}\"}}", "x".repeat(number as usize % 50))
+        .into_bytes()
+}
+
+/// Byte ranges of the records of a segment, by the format's description.
+fn ranges(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut at = 192;
+    let mut found = Vec::new();
+    while bytes.get(at..at + 4).is_some_and(|magic| magic == b"EPr1") {
+        let length = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
+        found.push(at..at + 64 + length);
+        at += 64 + length;
+    }
+    found
+}
+
+/// As a forger would: the checksum is made good again.
+fn with_good_checksum(mut record: Vec<u8>) -> Vec<u8> {
+    let body = record.len() - 36;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&record[4..body]);
+    crc.update(&record[body + 4..]);
+    let crc = crc.finalize().to_le_bytes();
+    record[body..body + 4].copy_from_slice(&crc);
+    record
+}
+
+async fn two_hundred(dir: &Path) -> Vec<u8> {
+    let journal = open(dir, Options::default()).unwrap();
+    for number in 1..=200 {
+        journal.append(RecordKind::Event, &text(number)).unwrap();
+    }
+    journal.close().await.unwrap();
+    let path = segments(dir).pop().unwrap();
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!(ranges(&bytes).len(), 201, "200 records and the mark of the close");
+    bytes
+}
+
+fn report(dir: &Path, bytes: &[u8]) -> Report {
+    let path = segments(dir).pop().unwrap();
+    std::fs::write(path, bytes).unwrap();
+    verify(dir).unwrap()
+}
+
+#[tokio::test]
+async fn any_of_200_records_changed_dropped_or_swapped_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = two_hundred(dir.path()).await;
+    assert!(report(dir.path(), &bytes).is_intact());
+    let ranges = ranges(&bytes);
+    for row in 0..200 {
+        let range = ranges[row].clone();
+        let names_row = |report: &Report, what: &str| {
+            assert!(!report.is_intact(), "{what} record {} was not found", row + 1);
+            let first = report.findings.first().unwrap();
+            assert_eq!(first.sequence, row as u64 + 1, "{what}: {report}");
+        };
+        let mut changed = bytes.clone();
+        changed[range.start + 40] ^= 1;
+        names_row(&report(dir.path(), &changed), "changed");
+
+        let forged = with_good_checksum(changed[range.clone()].to_vec());
+        changed[range.clone()].copy_from_slice(&forged);
+        names_row(&report(dir.path(), &changed), "changed with its checksum");
+
+        let mut dropped = bytes.clone();
+        dropped.drain(range.clone());
+        names_row(&report(dir.path(), &dropped), "dropped");
+
+        let other = ranges[(row + 1) % 200].clone();
+        let (a, b) = if range.start < other.start { (range, other) } else { (other, range) };
+        let mut swapped = bytes[..a.start].to_vec();
+        swapped.extend(&bytes[b.clone()]);
+        swapped.extend(&bytes[a.end..b.start]);
+        swapped.extend(&bytes[a.clone()]);
+        swapped.extend(&bytes[b.end..]);
+        assert_eq!(swapped.len(), bytes.len());
+        assert!(!report(dir.path(), &swapped).is_intact(), "swapped {row}");
+
+        // The journal itself refuses to build on it.
+        let refused = open(dir.path(), Options::default()).err();
+        assert!(matches!(refused, Some(JournalError::Corrupt { .. })), "{row}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_torn_tail_is_cut_at_every_byte_and_kept() {
+    let source = tempfile::tempdir().unwrap();
+    let whole = {
+        let journal = open(source.path(), Options::default()).unwrap();
+        for number in 1..=4 {
+            journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+        }
+        let bytes = std::fs::read(segments(source.path()).pop().unwrap()).unwrap();
+        let ranges = ranges(&bytes);
+        bytes[..ranges.last().unwrap().end].to_vec()
+    };
+    let ranges = ranges(&whole);
+    for zeros in [0, 5000] {
+        for cut in ranges[2].end..=whole.len() {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(dir.path().join("torn")).unwrap();
+            let name = segments(source.path()).pop().unwrap();
+            let path = dir.path().join(name.file_name().unwrap());
+            let mut torn = whole[..cut].to_vec();
+            torn.resize(cut + zeros, 0);
+            std::fs::write(&path, &torn).unwrap();
+            let (journal, recovered) =
+                Journal::open(dir.path(), &node(), Env::simulated(1), Options::default()).unwrap();
+            let left = if cut == whole.len() { 4 } else { 3 };
+            assert_eq!(recovered.last_sequence, left, "cut at {cut}");
+            let records = journal.reader(0).read_now(10).unwrap();
+            assert_eq!(records.len() as u64, left);
+            assert!(records.iter().all(|record| record.payload == text(record.sequence)));
+            let kept = std::fs::read_dir(dir.path().join("torn")).unwrap().count();
+            assert_eq!(kept, usize::from(recovered.torn_bytes > 0));
+            assert_eq!(recovered.torn_bytes > 0, cut != ranges[2].end && cut != whole.len());
+            journal.append_durable(RecordKind::Event, b"{}").await.unwrap();
+            journal.close().await.unwrap();
+            assert!(verify(dir.path()).unwrap().is_intact());
+        }
+    }
+}
+
+#[tokio::test]
+async fn damage_before_durable_records_is_reported_and_never_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(dir.path(), Options::default()).unwrap();
+    for number in 1..=5 {
+        journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+    }
+    // What the crashed process left: no mark of a close.
+    let path = segments(dir.path()).pop().unwrap();
+    let crashed = std::fs::read(&path).unwrap();
+    drop(journal);
+    for at in ranges(&crashed)[2].clone() {
+        let mut damaged = crashed.clone();
+        damaged[at] ^= 0x40;
+        std::fs::write(&path, &damaged).unwrap();
+        let refused = open(dir.path(), Options::default()).err();
+        assert!(matches!(refused, Some(JournalError::Corrupt { .. })), "byte {at}: {refused:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), damaged, "nothing was cut");
+    }
+}
+
+#[tokio::test]
+async fn segments_rotate_move_to_the_archive_and_are_read_across() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 4096, ..Options::default() };
+    let mut after = 0;
+    for run in 0..3 {
+        let journal = open(dir.path(), options.clone()).unwrap();
+        for number in 0..100 {
+            after = journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+        }
+        let all = journal.reader(0).read_now(10_000).unwrap();
+        assert_eq!(all.len(), (run + 1) * 100);
+        assert_eq!(journal.reader(after - 1).read_now(10).unwrap().len(), 1);
+        journal.release(after).unwrap();
+        assert_eq!(journal.usage().unreleased_bytes, 0);
+        assert_eq!(journal.usage().released, journal.usage().appended);
+        journal.close().await.unwrap();
+    }
+    assert_eq!(segments(dir.path()).len(), 1, "only the segment in use is left");
+    let archive = segments(&dir.path().join("archive"));
+    assert!(archive.len() > 5, "{} in the archive", archive.len());
+    let report = verify(dir.path()).unwrap();
+    assert!(report.is_intact() && report.first_sequence == 1, "{report}");
+    // A segment that is gone is found, in the middle as at the beginning.
+    for lost in [&archive[3], &archive[0]] {
+        let bytes = std::fs::read(lost).unwrap();
+        std::fs::remove_file(lost).unwrap();
+        assert!(!verify(dir.path()).unwrap().is_intact());
+        std::fs::write(lost, bytes).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn retention_removes_old_segments_and_says_so() {
+    let disk = SimDisk::default();
+    let env = Env::simulated(3);
+    let day = Duration::from_secs(86_400);
+    let options =
+        Options { segment_bytes: 2048, archive_keep: Some(day * 10), ..Options::default() };
+    let medium = Arc::new(disk.clone());
+    let (journal, _) = Journal::open_on(medium, &node(), env.clone(), options).unwrap();
+    for number in 0..60 {
+        let last = journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+        journal.release(last).unwrap();
+        env.advance(day);
+    }
+    // The flusher tidies in its own time; a later release asks again.
+    let first = loop {
+        let last = journal.append_durable(RecordKind::Event, &text(1)).await.unwrap();
+        journal.release(last).unwrap();
+        match journal.reader(0).read_now(1) {
+            Err(JournalError::Gone { first, .. }) if first > 20 => break first,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    assert!(journal.reader(first).read_now(1).unwrap()[0].sequence > first);
+    journal.close().await.unwrap();
+    let report = entrepot_journal::verify_on(&disk).unwrap();
+    assert!(report.is_intact() && report.first_sequence > 20, "{report}");
+}
+
+#[tokio::test]
+async fn the_limit_refuses_intents_then_facts_until_released() {
+    let disk = SimDisk::default();
+    let options = Options { limit_bytes: 80_000, segment_bytes: 20_000, ..Options::default() };
+    let journal = open_sim(&disk, options);
+    let payload = vec![b'x'; 1000];
+    let error = loop {
+        if let Err(error) = journal.append(RecordKind::Intent, &payload) {
+            break error;
+        }
+    };
+    let JournalError::Full { used, limit } = error else { panic!("{error}") };
+    assert!(limit == 80_000 && used <= 80_000 && used > 78_000, "{used} of {limit}");
+    assert!(error.is_temporary());
+    // What has happened is still taken, but not without end.
+    let mut facts = 0;
+    while journal.append(RecordKind::Event, &payload).is_ok() {
+        facts += 1;
+    }
+    assert!((5..15).contains(&facts), "{facts} facts in the headroom");
+    assert!(journal.usage().full);
+    let last = journal.usage().appended;
+    journal.sync(last).await.unwrap();
+    journal.release(last).unwrap();
+    assert!(!journal.usage().full);
+    journal.append_durable(RecordKind::Intent, &payload).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_sync_serves_all_who_wait() {
+    let disk = SimDisk::default();
+    let options = Options { inline_below: Duration::ZERO, ..Options::default() };
+    let journal = open_sim(&disk, options);
+    disk.close_gate();
+    let before = disk.syncs();
+    let mut group = tokio::task::JoinSet::new();
+    for number in 0..500 {
+        let journal = journal.clone();
+        group.spawn(async move {
+            journal.append_durable(RecordKind::Intent, &text(number)).await.unwrap()
+        });
+    }
+    while journal.usage().appended < 500 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(journal.usage().durable, 0, "nothing is durable while the disk is busy");
+    disk.open_gate();
+    assert_eq!(group.join_all().await.len(), 500);
+    let syncs = disk.syncs() - before;
+    assert!(syncs <= 3, "{syncs} syncs for 500 records");
+}
+
+#[tokio::test]
+async fn a_write_that_fails_is_told_and_tried_again() {
+    let disk = SimDisk::default();
+    let journal = open_sim(&disk, Options::default());
+    journal.append_durable(RecordKind::Event, b"1").await.unwrap();
+    disk.on_call(Box::new(|_, call, _| match call {
+        Call::Write => Err(std::io::ErrorKind::StorageFull.into()),
+        _ => Ok(()),
+    }));
+    for _ in 0..3 {
+        let error = journal.append_durable(RecordKind::Event, b"2").await.unwrap_err();
+        assert!(matches!(error, JournalError::Io { .. }) && error.is_temporary(), "{error}");
+    }
+    disk.no_hook();
+    assert_eq!(journal.append_durable(RecordKind::Event, b"3").await.unwrap(), 5);
+    let payloads: Vec<Vec<u8>> =
+        journal.reader(0).read_now(10).unwrap().into_iter().map(|r| r.payload).collect();
+    assert_eq!(payloads, [b"1", b"2", b"2", b"2", b"3"]);
+    journal.close().await.unwrap();
+    assert!(entrepot_journal::verify_on(&disk).unwrap().is_intact());
+}
+
+#[tokio::test]
+async fn a_tail_that_nobody_waits_for_becomes_durable_and_wakes_the_reader() {
+    let disk = SimDisk::default();
+    let journal = open_sim(&disk, Options::default());
+    let mut reader = journal.reader(0);
+    let waiting = tokio::spawn(async move { reader.next_batch(10).await });
+    journal.append(RecordKind::Event, b"tail").unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap()[0].payload, b"tail");
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_and_only_its_own_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(dir.path(), Options::default()).unwrap();
+    let second = open(dir.path(), Options::default()).err();
+    assert!(matches!(second, Some(JournalError::Locked { .. })), "{second:?}");
+    journal.close().await.unwrap();
+    assert_eq!(journal.append(RecordKind::Event, b"x"), Err(JournalError::Closed));
+    drop(journal);
+    let other = "n2".parse().unwrap();
+    let other = Journal::open(dir.path(), &other, Env::simulated(1), Options::default()).err();
+    assert!(matches!(other, Some(JournalError::Corrupt { .. })), "{other:?}");
+    open(dir.path(), Options::default()).unwrap();
+}
+
+#[tokio::test]
+async fn a_recorded_event_reads_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env::simulated(1);
+    let journal = open(dir.path(), Options::default()).unwrap();
+    let recorder = Recorder::new(journal.clone(), env, node());
+    let fact = Fact::FileRemoved { path: "/in/a".to_owned() };
+    let event = recorder.record_durable(&Scope::site(SiteId::MAIN), fact).await.unwrap();
+    let record = journal.reader(0).next_batch(1).await.unwrap().remove(0);
+    assert_eq!(record.kind, RecordKind::Event);
+    let read: entrepot_model::Event = serde_json::from_slice(&record.payload).unwrap();
+    assert_eq!(read, event);
+}
+
+#[tokio::test]
+async fn a_running_journal_verifies() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(dir.path(), Options::default()).unwrap();
+    for number in 0..50 {
+        journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+    }
+    let report = verify(dir.path()).unwrap();
+    assert!(report.is_intact() && report.records == 50, "{report}");
+    assert_eq!(report.head.as_ref().map(|head| head.sequence), Some(50));
+}
