@@ -1,0 +1,13 @@
+//! Named limits of this crate.
+
+/// Longest password that is hashed; longer ones are refused before any work.
+pub const PASSWORD_BYTES: usize = 1024;
+/// Longest PHC string that is read.
+pub const PHC_BYTES: usize = 512;
+/// Most memory that a stored hash may ask for, in KiB: a hash from elsewhere must not be able to
+/// take the machine down.
+pub const HASH_MEMORY_KIB: u32 = 1 << 20;
+/// Longest secret that is sealed.
+pub const SEALED_BYTES: usize = 1 << 20;
+/// Largest file that is read as a master key.
+pub const MASTER_KEY_FILE_BYTES: u64 = 4096;

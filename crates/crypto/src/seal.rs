@@ -1,0 +1,219 @@
+//! Sealing at rest: what tables and exported documents hold of a secret.
+//!
+//! A sealed secret is base64 of: version 1, a salt of 32 random bytes, ciphertext and tag of
+//! AES-256-GCM (NIST SP 800-38D). The key is derived for this one seal by HKDF-SHA-256 (RFC 5869)
+//! from the master key, the salt and the context, so that a nonce of zero never repeats under one
+//! key; the context (`kind/name/field`) is authenticated too: a sealed secret cannot be moved to
+//! another place.
+
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::{hkdf, hmac};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use entrepot_model::{Env, Sealed, Secret};
+use zeroize::Zeroizing;
+
+use crate::limits::{MASTER_KEY_FILE_BYTES, SEALED_BYTES};
+
+const VERSION: u8 = 1;
+const SALT: usize = 32;
+/// Leads the text form of a master key.
+const TEXT_MARK: &str = "entrepot-master-key-1:";
+
+/// The key that opens every sealed secret. Kept outside the database. Cheap to clone.
+#[derive(Clone)]
+pub struct MasterKey(Arc<Zeroizing<[u8; 32]>>);
+
+/// Why a master key cannot be had, or a secret not be sealed or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The file cannot be read.
+    #[error("cannot read '{path}': {error}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Others than its owner may read the file.
+    #[error("'{path}' may be read by others, run: chmod 600 '{path}'")]
+    OpenToOthers {
+        /// The file.
+        path: String,
+    },
+    /// The environment variable is not set.
+    #[error("the environment variable '{0}' is not set")]
+    NoVariable(String),
+    /// The text is no master key.
+    #[error("this is no master key, one is made by 'entrepot init'")]
+    NoKey,
+    /// Longer than a secret may be.
+    #[error("the secret is longer than {SEALED_BYTES} bytes")]
+    TooLong,
+    /// Damaged, from another place, or sealed under another master key.
+    #[error(
+        "the secret of '{0}' cannot be opened: it was sealed under another master key, moved or damaged"
+    )]
+    CannotOpen(String),
+    /// The cryptographic library refused.
+    #[error("the cryptographic library failed")]
+    Library,
+}
+
+impl MasterKey {
+    /// A new one.
+    pub fn generate(env: &Env) -> Self {
+        let mut bytes = Zeroizing::new([0; 32]);
+        env.fill_random(bytes.as_mut());
+        MasterKey(Arc::new(bytes))
+    }
+
+    /// From its 32 bytes.
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        MasterKey(Arc::new(Zeroizing::new(*bytes)))
+    }
+
+    /// From a file that only its owner may read.
+    pub fn from_file(path: &Path) -> Result<Self, SealError> {
+        let shown = path.display().to_string();
+        let unreadable = |error| SealError::File { path: shown.clone(), error };
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        let meta = file.metadata().map_err(unreadable)?;
+        if meta.permissions().mode() & 0o077 != 0 && meta.is_file() {
+            return Err(SealError::OpenToOthers { path: shown });
+        }
+        if meta.size() > MASTER_KEY_FILE_BYTES {
+            return Err(SealError::NoKey);
+        }
+        let mut text = Zeroizing::new(String::new());
+        file.take(MASTER_KEY_FILE_BYTES).read_to_string(&mut text).map_err(unreadable)?;
+        Self::from_text(&text)
+    }
+
+    /// From the environment variable `name`.
+    pub fn from_env(name: &str) -> Result<Self, SealError> {
+        let text = std::env::var(name).map_err(|_| SealError::NoVariable(name.to_owned()))?;
+        Self::from_text(&Zeroizing::new(text))
+    }
+
+    /// From its text form.
+    pub fn from_text(text: &str) -> Result<Self, SealError> {
+        let coded = text.trim().strip_prefix(TEXT_MARK).ok_or(SealError::NoKey)?;
+        let bytes = Zeroizing::new(STANDARD_NO_PAD.decode(coded).map_err(|_| SealError::NoKey)?);
+        let bytes: [u8; 32] = bytes.as_slice().try_into().map_err(|_| SealError::NoKey)?;
+        Ok(Self::from_bytes(&bytes))
+    }
+
+    /// Its text form, one line: what a key file or the environment holds.
+    pub fn to_text(&self) -> Secret {
+        Secret::new(format!("{TEXT_MARK}{}\n", STANDARD_NO_PAD.encode(self.0.as_slice())))
+    }
+
+    /// Seals `secret` for the place named by `context`, such as `endpoint/partner/password`.
+    pub fn seal(&self, env: &Env, context: &str, secret: &Secret) -> Result<Sealed, SealError> {
+        if secret.expose().len() > SEALED_BYTES {
+            return Err(SealError::TooLong);
+        }
+        let mut salt = [0; SALT];
+        env.fill_random(&mut salt);
+        let mut sealed = Zeroizing::new(secret.expose().to_vec());
+        let key = self.key_for(&salt, context)?;
+        let aad = Aad::from(context.as_bytes());
+        let tag = key
+            .seal_in_place_separate_tag(nonce(), aad, &mut sealed)
+            .map_err(|_| SealError::Library)?;
+        let whole = [&[VERSION], salt.as_slice(), sealed.as_slice(), tag.as_ref()].concat();
+        Ok(Sealed(STANDARD_NO_PAD.encode(whole)))
+    }
+
+    /// Opens what was sealed for `context`.
+    pub fn open(&self, context: &str, sealed: &Sealed) -> Result<Secret, SealError> {
+        let closed = || SealError::CannotOpen(context.to_owned());
+        let whole = STANDARD_NO_PAD.decode(&sealed.0).map_err(|_| closed())?;
+        let (version, rest) = whole.split_first().ok_or_else(closed)?;
+        let (salt, text) = rest.split_at_checked(SALT).ok_or_else(closed)?;
+        if *version != VERSION {
+            return Err(closed());
+        }
+        let mut text = Zeroizing::new(text.to_vec());
+        let aad = Aad::from(context.as_bytes());
+        let key = self.key_for(salt, context)?;
+        let open = key.open_in_place(nonce(), aad, &mut text).map_err(|_| closed())?;
+        Ok(Secret::new(&*open))
+    }
+
+    /// A keyed hash (HMAC-SHA-256, RFC 2104) of `data` for one purpose.
+    pub fn keyed_hash(&self, purpose: &str, data: &[u8]) -> [u8; 32] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_slice());
+        let mut context = hmac::Context::with_key(&key);
+        context.update(&(purpose.len() as u64).to_be_bytes());
+        context.update(purpose.as_bytes());
+        context.update(data);
+        let mut hash = [0; 32];
+        // HMAC-SHA-256 has 32 bytes.
+        hash.copy_from_slice(context.sign().as_ref());
+        hash
+    }
+
+    fn key_for(&self, salt: &[u8], context: &str) -> Result<LessSafeKey, SealError> {
+        let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(self.0.as_slice());
+        let info = [b"entrepot seal 1".as_slice(), context.as_bytes()];
+        let expanded = extracted.expand(&info, &AES_256_GCM).map_err(|_| SealError::Library)?;
+        Ok(LessSafeKey::new(UnboundKey::from(expanded)))
+    }
+}
+
+/// Each seal has a key of its own, so its only nonce may be zero.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+impl std::fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MasterKey(***)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_only_in_its_place_and_under_its_key() {
+        let env = Env::simulated(3);
+        let key = MasterKey::generate(&env);
+        let secret = Secret::new(*b"partner password");
+        let sealed = key.seal(&env, "endpoint/a/password", &secret).unwrap();
+        assert_ne!(sealed, key.seal(&env, "endpoint/a/password", &secret).unwrap());
+        assert_eq!(key.open("endpoint/a/password", &sealed).unwrap(), secret);
+        assert!(key.open("endpoint/b/password", &sealed).is_err());
+        assert!(MasterKey::generate(&env).open("endpoint/a/password", &sealed).is_err());
+        for at in 0..sealed.0.len() {
+            let mut text = sealed.0.clone().into_bytes();
+            text[at] = if text[at] == b'A' { b'B' } else { b'A' };
+            let damaged = Sealed(String::from_utf8(text).unwrap());
+            assert!(key.open("endpoint/a/password", &damaged).is_err(), "at {at}");
+        }
+    }
+
+    #[test]
+    fn a_key_file_must_be_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("master.key");
+        let key = MasterKey::generate(&Env::simulated(4));
+        std::fs::write(&path, key.to_text().expose()).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(MasterKey::from_file(&path), Err(SealError::OpenToOthers { .. })));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let read = MasterKey::from_file(&path).unwrap();
+        assert_eq!(read.keyed_hash("x", b"y"), key.keyed_hash("x", b"y"));
+        assert_ne!(read.keyed_hash("x", b"y"), key.keyed_hash("z", b"y"));
+        std::fs::write(&path, "short").unwrap();
+        assert!(matches!(MasterKey::from_file(&path), Err(SealError::NoKey)));
+    }
+}
