@@ -1,0 +1,184 @@
+//! Connections that have not logged in yet: how many there may be, and who goes when there are
+//! more. A newcomer is never refused: the one that got least far goes, of those the oldest, so a
+//! slow crowd, also behind one address, shuts nobody out.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::limits::{STRANGERS, STRANGERS_PER_ADDRESS};
+use crate::meter::{EndClass, SessionMeter};
+
+/// All strangers of the process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Strangers(Arc<Mutex<Crowd>>);
+
+#[derive(Debug)]
+struct Crowd {
+    most: usize,
+    most_per_address: usize,
+    next: u64,
+    present: BTreeMap<u64, Present>,
+    evicted: u64,
+}
+
+#[derive(Debug)]
+struct Present {
+    origin: IpAddr,
+    meter: Arc<SessionMeter>,
+}
+
+impl Default for Strangers {
+    fn default() -> Self {
+        Strangers::new(STRANGERS, STRANGERS_PER_ADDRESS)
+    }
+}
+
+impl Strangers {
+    /// At most `most` in all and `most_per_address` of one address (IPv6: one /64).
+    pub fn new(most: usize, most_per_address: usize) -> Self {
+        Strangers(Arc::new(Mutex::new(Crowd {
+            most,
+            most_per_address,
+            next: 0,
+            present: BTreeMap::new(),
+            evicted: 0,
+        })))
+    }
+
+    /// Takes a newcomer in; another may be cut to make room. Keep the answer until login.
+    pub fn admit(&self, address: IpAddr, meter: &Arc<SessionMeter>) -> Stranger {
+        let origin = origin(address);
+        let mut crowd = self.0.lock();
+        let same = crowd.present.values().filter(|present| present.origin == origin).count();
+        if same >= crowd.most_per_address {
+            crowd.evict(|present| present.origin == origin);
+        } else if crowd.present.len() >= crowd.most {
+            crowd.evict(|_| true);
+        }
+        let id = crowd.next;
+        crowd.next += 1;
+        crowd.present.insert(id, Present { origin, meter: Arc::clone(meter) });
+        drop(crowd);
+        Stranger { strangers: self.clone(), id }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.lock().present.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many were cut for others, since start.
+    pub fn evicted(&self) -> u64 {
+        self.0.lock().evicted
+    }
+}
+
+impl Crowd {
+    fn evict(&mut self, among: impl Fn(&Present) -> bool) {
+        let chosen = self
+            .present
+            .iter()
+            .filter(|(_, present)| among(present))
+            .min_by_key(|(id, present)| (present.meter.stage(), **id))
+            .map(|(id, _)| *id);
+        if let Some(gone) = chosen.and_then(|id| self.present.remove(&id)) {
+            self.evicted += 1;
+            gone.meter.end(EndClass::TooMany, "too many connections without a login, try again");
+            gone.meter.cut();
+        }
+    }
+}
+
+/// A connection that has not logged in; dropping it leaves the crowd.
+#[derive(Debug)]
+pub struct Stranger {
+    strangers: Strangers,
+    id: u64,
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.strangers.0.lock().present.remove(&self.id);
+    }
+}
+
+/// Whom an address counts for: itself, or its /64, for whoever has one IPv6 address has 2^64.
+fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use entrepot_model::Env;
+
+    use super::*;
+    use crate::meter::Stage;
+
+    fn meter(stage: Stage) -> Arc<SessionMeter> {
+        let meter = Arc::new(SessionMeter::new(Env::simulated(1)));
+        meter.advance(stage);
+        meter
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_least_far_and_oldest_goes_never_the_newcomer() {
+        let strangers = Strangers::new(3, 3);
+        let meters = [
+            meter(Stage::Encrypted),
+            meter(Stage::Identified),
+            meter(Stage::Identified),
+            meter(Stage::Connected),
+        ];
+        let _kept: Vec<Stranger> = (1..)
+            .zip(&meters)
+            .map(|(host, meter)| strangers.admit(ip(&format!("192.0.2.{host}")), meter))
+            .collect();
+        let cut: Vec<bool> = meters.iter().map(|meter| meter.is_cut()).collect();
+        assert_eq!(cut, [false, true, false, false]);
+        assert_eq!((strangers.len(), strangers.evicted()), (3, 1));
+    }
+
+    #[test]
+    fn an_address_has_its_own_limit_and_hurts_only_itself() {
+        let strangers = Strangers::new(100, 2);
+        let other = meter(Stage::Connected);
+        let _other = strangers.admit(ip("198.51.100.1"), &other);
+        let crowd: Vec<_> = (0..5).map(|_| meter(Stage::Connected)).collect();
+        let _kept: Vec<Stranger> = crowd
+            .iter()
+            .enumerate()
+            .map(|(host, meter)| strangers.admit(ip(&format!("2001:db8::{host}")), meter))
+            .collect();
+        assert!(!other.is_cut());
+        let cut: Vec<bool> = crowd.iter().map(|meter| meter.is_cut()).collect();
+        assert_eq!(cut, [true, true, true, false, false], "one /64 is one address");
+    }
+
+    #[test]
+    fn whoever_logs_in_leaves_room() {
+        let strangers = Strangers::new(1, 1);
+        let first = meter(Stage::LoggedIn);
+        drop(strangers.admit(ip("192.0.2.1"), &first));
+        let _second = strangers.admit(ip("::ffff:192.0.2.1"), &meter(Stage::Connected));
+        assert!(!first.is_cut());
+        assert_eq!(strangers.len(), 1);
+    }
+}

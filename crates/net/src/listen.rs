@@ -1,0 +1,119 @@
+//! Listening sockets.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use crate::NetError;
+use crate::limits::{ACCEPT_PAUSE, LISTEN_BACKLOG};
+
+/// A bound and listening TCP socket.
+#[derive(Debug)]
+pub struct TcpAcceptor {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// Binds and listens. Port 0 takes a free one, see [`TcpAcceptor::local_address`].
+///
+/// # Errors
+/// A busy port, a forbidden one, an address of no interface: each its own sentence.
+pub fn bind(address: SocketAddr) -> Result<TcpAcceptor, NetError> {
+    let listener = listen(address).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => NetError::PortBusy(address),
+        ErrorKind::PermissionDenied => NetError::PortForbidden(address),
+        ErrorKind::AddrNotAvailable => NetError::AddressMissing(address),
+        _ => NetError::Listen { address, error },
+    })?;
+    let address = listener.local_addr().unwrap_or(address);
+    Ok(TcpAcceptor { listener, address })
+}
+
+/// `address` if nobody listens there now; with port 0 a port that is free now.
+///
+/// # Errors
+/// As [`bind`].
+pub fn free_address(address: SocketAddr) -> Result<SocketAddr, NetError> {
+    bind(address).map(|acceptor| acceptor.local_address())
+}
+
+impl TcpAcceptor {
+    /// Where it listens, with the real port.
+    pub fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The socket itself, for servers that accept on their own.
+    pub fn into_inner(self) -> TcpListener {
+        self.listener
+    }
+
+    /// The next connection, without Nagle's delay. Never fails: what concerns one connection is
+    /// skipped, want of descriptors is waited out.
+    pub async fn accept(&self) -> (TcpStream, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, peer)) => {
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%peer, %error, "the connection was gone at once");
+                        continue;
+                    }
+                    return (stream, peer);
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    tracing::warn!(address = %self.address, %error, "cannot accept, waiting");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(LISTEN_BACKLOG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loopback() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    }
+
+    #[tokio::test]
+    async fn a_busy_port_has_its_own_sentence() {
+        let first = bind(loopback()).unwrap();
+        let error = bind(first.local_address()).unwrap_err();
+        assert_eq!(error.code(), "EP0210");
+        assert!(error.to_string().contains(&first.local_address().to_string()));
+    }
+
+    #[tokio::test]
+    async fn an_address_of_no_interface_has_its_own_sentence() {
+        let error = bind(SocketAddr::from(([192, 0, 2, 1], 0))).unwrap_err();
+        assert_eq!(error.code(), "EP0212");
+    }
+
+    #[tokio::test]
+    async fn a_free_address_can_be_bound_and_a_busy_one_is_told() {
+        let free = free_address(loopback()).unwrap();
+        assert_ne!(free.port(), 0);
+        let _taken = bind(free).unwrap();
+        assert_eq!(free_address(free).unwrap_err().code(), "EP0210");
+    }
+
+    #[tokio::test]
+    async fn accepted_connections_have_no_delay() {
+        let acceptor = bind(loopback()).unwrap();
+        let client = TcpStream::connect(acceptor.local_address()).await.unwrap();
+        let (server, peer) = acceptor.accept().await;
+        assert!(server.nodelay().unwrap());
+        assert_eq!(peer, client.local_addr().unwrap());
+    }
+}

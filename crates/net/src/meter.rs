@@ -1,0 +1,385 @@
+//! What one connection used, how fast it may go, and the switch that ends it.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
+
+use entrepot_model::Env;
+use futures_util::task::AtomicWaker;
+use tokio::sync::Notify;
+
+use crate::limits::LEAST_RATE;
+
+/// Waits shorter than this are not worth a timer.
+const BURST: Duration = Duration::from_millis(10);
+
+/// A token bucket for one direction, shared by all sessions of an account and changed live.
+/// Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Throttle(Arc<Bucket>);
+
+#[derive(Debug)]
+struct Bucket {
+    env: Env,
+    /// Bytes a second; 0: no limit.
+    rate: AtomicU64,
+    /// When everything taken so far is paid for, nanoseconds of [`Env::elapsed`].
+    paid_ns: AtomicU64,
+}
+
+impl Throttle {
+    /// A throttle of `rate` bytes a second; `None`: no limit.
+    pub fn new(env: Env, rate: Option<u64>) -> Self {
+        let throttle =
+            Throttle(Arc::new(Bucket { env, rate: AtomicU64::new(0), paid_ns: AtomicU64::new(0) }));
+        throttle.set(rate);
+        throttle
+    }
+
+    /// Changes the rate for all who share it; debts of the old rate are forgiven.
+    pub fn set(&self, rate: Option<u64>) {
+        let rate = rate.map_or(0, |rate| rate.max(LEAST_RATE));
+        if self.0.rate.swap(rate, Ordering::Relaxed) != rate {
+            self.0.paid_ns.store(self.now_ns(), Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes a second; `None`: no limit.
+    pub fn rate(&self) -> Option<u64> {
+        Some(self.0.rate.load(Ordering::Relaxed)).filter(|rate| *rate > 0)
+    }
+
+    /// Notes that `bytes` have passed.
+    pub fn take(&self, bytes: usize) {
+        let Some(rate) = self.rate() else { return };
+        let price = u128::from(u64::try_from(bytes).unwrap_or(u64::MAX)) * 1_000_000_000;
+        let price = u64::try_from(price / u128::from(rate)).unwrap_or(u64::MAX);
+        let now = self.now_ns();
+        let pay = |paid: u64| Some(paid.max(now).saturating_add(price));
+        // The closure always answers, so the update cannot fail.
+        let _ = self.0.paid_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay);
+    }
+
+    /// How long nothing may pass; `None`: go on.
+    pub fn wait(&self) -> Option<Duration> {
+        self.rate()?;
+        let debt = self.0.paid_ns.load(Ordering::Relaxed).saturating_sub(self.now_ns());
+        Some(Duration::from_nanos(debt)).filter(|wait| *wait > BURST)
+    }
+
+    /// Most bytes to pass at once, so that sharers take turns and a change is felt soon.
+    pub fn slice(&self) -> usize {
+        self.rate().map_or(usize::MAX, |rate| {
+            usize::try_from((rate / 8).max(LEAST_RATE)).unwrap_or(usize::MAX)
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.0.env.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The throttles of a session, by direction as the account sees it.
+#[derive(Clone, Debug)]
+pub struct Throttles {
+    /// From the peer to us.
+    pub upload: Throttle,
+    /// From us to the peer.
+    pub download: Throttle,
+}
+
+/// How far a connection that has not logged in has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// Connected.
+    Connected = 0,
+    /// Its identification line came.
+    Identified = 1,
+    /// It began the key exchange.
+    Exchanging = 2,
+    /// Its keys are in use.
+    Encrypted = 3,
+    /// It tries to log in.
+    Authenticating = 4,
+    /// It is no stranger any more.
+    LoggedIn = 5,
+}
+
+/// Why a connection is ended, by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndClass {
+    /// By decision: stopped, disabled, idle, drained (SSH reason 11).
+    Decision,
+    /// Too many connections or channels (SSH reason 12).
+    TooMany,
+    /// Login failed too often or took too long (SSH reason 14).
+    Login,
+    /// The peer broke the protocol (SSH reason 2).
+    Protocol,
+}
+
+/// Why a connection is ended: a sentence for the peer and the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Its class.
+    pub class: EndClass,
+    /// The sentence.
+    pub reason: String,
+}
+
+/// Counters and kill switch of one connection.
+#[derive(Debug)]
+pub struct SessionMeter {
+    env: Env,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    touched_ms: AtomicU64,
+    running: AtomicUsize,
+    stage: AtomicU8,
+    end: OnceLock<End>,
+    ending: Notify,
+    cut: AtomicBool,
+    reader: AtomicWaker,
+    writer: AtomicWaker,
+    throttles: OnceLock<Throttles>,
+    client: OnceLock<Box<str>>,
+    idle_limit_ms: AtomicU64,
+}
+
+impl SessionMeter {
+    /// For a new connection.
+    pub fn new(env: Env) -> Self {
+        let meter = SessionMeter {
+            env,
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            touched_ms: AtomicU64::new(0),
+            running: AtomicUsize::new(0),
+            stage: AtomicU8::new(0),
+            end: OnceLock::new(),
+            ending: Notify::new(),
+            cut: AtomicBool::new(false),
+            reader: AtomicWaker::new(),
+            writer: AtomicWaker::new(),
+            throttles: OnceLock::new(),
+            client: OnceLock::new(),
+            idle_limit_ms: AtomicU64::new(u64::MAX),
+        };
+        meter.touch();
+        meter
+    }
+
+    /// Bytes received, as they were on the wire.
+    pub fn bytes_in(&self) -> u64 {
+        self.bytes_in.load(Ordering::Relaxed)
+    }
+
+    /// Bytes sent, as they were on the wire.
+    pub fn bytes_out(&self) -> u64 {
+        self.bytes_out.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn received(&self, bytes: usize) -> u64 {
+        if let Some(throttles) = self.throttles.get() {
+            throttles.upload.take(bytes);
+        }
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.bytes_in.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
+    }
+
+    pub(crate) fn sent(&self, bytes: usize) {
+        if let Some(throttles) = self.throttles.get() {
+            throttles.download.take(bytes);
+        }
+        self.bytes_out.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Binds the throttles of the account that logged in; only the first call counts.
+    pub fn bind(&self, throttles: Throttles) {
+        let _ = self.throttles.set(throttles);
+    }
+
+    /// The throttles, after login.
+    pub fn throttles(&self) -> Option<&Throttles> {
+        self.throttles.get()
+    }
+
+    /// Notes a request: the session is not idle.
+    pub fn touch(&self) {
+        let now = u64::try_from(self.env.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.touched_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// Time since the last request.
+    pub fn idle(&self) -> Duration {
+        let touched = Duration::from_millis(self.touched_ms.load(Ordering::Relaxed));
+        self.env.elapsed().saturating_sub(touched)
+    }
+
+    /// A session idle for so long is ended. Changed live.
+    pub fn set_idle_limit(&self, limit: Duration) {
+        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.idle_limit_ms.store(limit, Ordering::Relaxed);
+    }
+
+    /// See [`SessionMeter::set_idle_limit`]; before login there is none.
+    pub fn idle_limit(&self) -> Duration {
+        Duration::from_millis(self.idle_limit_ms.load(Ordering::Relaxed))
+    }
+
+    /// What the peer calls itself: its identification line (RFC 4253 §4.2), once it came.
+    pub fn client(&self) -> &str {
+        self.client.get().map_or("", |client| client)
+    }
+
+    pub(crate) fn identified(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line.trim_ascii_end());
+        let shown = line.chars().filter(|letter| !letter.is_control()).collect::<String>();
+        let _ = self.client.set(shown.into_boxed_str());
+    }
+
+    /// Counts a running transfer until the guard is dropped; a draining server waits for it.
+    pub fn running(self: &Arc<Self>) -> Running {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Running(Arc::clone(self))
+    }
+
+    /// True while a transfer runs.
+    pub fn is_busy(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0
+    }
+
+    /// How far it has got.
+    pub fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            0 => Stage::Connected,
+            1 => Stage::Identified,
+            2 => Stage::Exchanging,
+            3 => Stage::Encrypted,
+            4 => Stage::Authenticating,
+            _ => Stage::LoggedIn,
+        }
+    }
+
+    /// Notes progress; never goes back.
+    pub fn advance(&self, stage: Stage) {
+        self.stage.fetch_max(stage as u8, Ordering::Relaxed);
+    }
+
+    /// Ends the connection: the peer is told the reason and half a second later the stream is
+    /// cut. Only the first reason counts.
+    pub fn end(&self, class: EndClass, reason: impl Into<String>) {
+        if self.end.set(End { class, reason: reason.into() }).is_ok() {
+            self.ending.notify_waiters();
+        }
+    }
+
+    /// Why it is being ended, if it is.
+    pub fn ended(&self) -> Option<&End> {
+        self.end.get()
+    }
+
+    /// Waits until [`SessionMeter::end`] was called.
+    pub async fn ending(&self) -> &End {
+        loop {
+            let notified = self.ending.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if let Some(end) = self.end.get() {
+                return end;
+            }
+            notified.await;
+        }
+    }
+
+    /// Cuts the stream now: every read and write fails, also those that wait.
+    pub fn cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+        self.reader.wake();
+        self.writer.wake();
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn wake_reader_with(&self, waker: &Waker) {
+        self.reader.register(waker);
+    }
+
+    pub(crate) fn wake_writer_with(&self, waker: &Waker) {
+        self.writer.register(waker);
+    }
+}
+
+/// A running transfer; see [`SessionMeter::running`].
+#[derive(Debug)]
+pub struct Running(Arc<SessionMeter>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_throttle_asks_to_wait_for_what_was_taken() {
+        let env = Env::simulated(1);
+        let throttle = Throttle::new(env.clone(), Some(10_000));
+        assert_eq!(throttle.wait(), None);
+        throttle.take(20_000);
+        assert_eq!(throttle.wait(), Some(Duration::from_secs(2)));
+        env.advance(Duration::from_millis(1_500));
+        assert_eq!(throttle.wait(), Some(Duration::from_millis(500)));
+        env.advance(Duration::from_millis(495));
+        assert_eq!(throttle.wait(), None, "a short rest is a burst");
+    }
+
+    #[test]
+    fn sharers_add_up_and_a_new_rate_counts_at_once() {
+        let env = Env::simulated(1);
+        let one = Throttle::new(env, Some(10_000));
+        let other = one.clone();
+        one.take(10_000);
+        other.take(10_000);
+        assert_eq!(one.wait(), Some(Duration::from_secs(2)));
+        other.set(Some(1_000_000));
+        assert_eq!(one.wait(), None);
+        one.take(1_000_000);
+        assert_eq!(other.wait(), Some(Duration::from_secs(1)));
+        one.set(None);
+        other.take(usize::MAX);
+        assert_eq!(other.wait(), None);
+        assert_eq!(other.slice(), usize::MAX);
+    }
+
+    #[tokio::test]
+    async fn the_first_reason_is_the_reason() {
+        let meter = Arc::new(SessionMeter::new(Env::simulated(1)));
+        let waiting = tokio::spawn({
+            let meter = Arc::clone(&meter);
+            async move { meter.ending().await.clone() }
+        });
+        tokio::task::yield_now().await;
+        meter.end(EndClass::Decision, "the account was disabled");
+        meter.end(EndClass::TooMany, "later");
+        assert_eq!(waiting.await.unwrap().reason, "the account was disabled");
+        assert_eq!(meter.ending().await.class, EndClass::Decision);
+    }
+
+    #[test]
+    fn idle_time_counts_from_the_last_request() {
+        let env = Env::simulated(1);
+        let meter = SessionMeter::new(env.clone());
+        env.advance(Duration::from_secs(7));
+        assert_eq!(meter.idle(), Duration::from_secs(7));
+        meter.touch();
+        assert_eq!(meter.idle(), Duration::ZERO);
+    }
+}

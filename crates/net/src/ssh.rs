@@ -1,0 +1,11 @@
+//! The SSH transport (RFC 4251-4254): russh behind a narrow trait, used in the one way that
+//! measures well and cannot hang; `docs/performance.md` has the figures.
+
+pub mod algorithms;
+pub mod client;
+mod handler;
+pub mod keys;
+pub mod server;
+
+pub use russh::ChannelId;
+pub use russh::keys::ssh_key::PublicKey;

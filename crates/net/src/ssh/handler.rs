@@ -1,0 +1,621 @@
+//! The one implementation of russh's `server::Handler`: answers every request, keeps the books of
+//! channels and attempts, and passes the rest to a [`Service`] without a queue between.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use entrepot_model::{AuthMethod, Secret};
+use parking_lot::Mutex;
+use russh::keys::Certificate;
+use russh::server::{
+    Auth, ChannelOpenHandle, Handle, Handler, Msg, PublicKeyOffer, Response, Session,
+    VerifiedPublicKey,
+};
+use russh::{Channel, ChannelId, ChannelOpenFailure, Pty, Sig};
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use crate::NetError;
+use crate::guard::Stranger;
+use crate::limits;
+use crate::meter::{EndClass, SessionMeter, Stage};
+use crate::ssh::algorithms;
+use crate::ssh::server::{Program, Service, Started, Verdict, methods};
+
+/// Least length of RSA user keys.
+const RSA_BITS: u32 = 2048;
+/// Standard error (RFC 4254 §5.2).
+const STDERR: u32 = 1;
+/// Closes of ours with bytes still unread before the connection ends: russh keeps them.
+const UNREAD_CLOSES: u32 = 4;
+
+/// Why the session task stops.
+#[derive(Debug, Error)]
+pub(crate) enum Stop {
+    #[error("{0}")]
+    Transport(#[from] russh::Error),
+    #[error("the service is gone")]
+    Gone,
+}
+
+/// What handler and links share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    meter: Arc<SessionMeter>,
+    channels: Mutex<Channels>,
+}
+
+#[derive(Debug, Default)]
+struct Channels {
+    open: Vec<(ChannelId, bool)>,
+    ever: u32,
+    unread_closes: u32,
+}
+
+impl Shared {
+    pub(crate) fn new(meter: Arc<SessionMeter>) -> Self {
+        Shared { meter, channels: Mutex::default() }
+    }
+
+    /// Books a new channel.
+    fn open(&self, channel: ChannelId) -> bool {
+        let mut channels = self.channels.lock();
+        channels.ever += 1;
+        if channels.ever > limits::CHANNELS_EVER {
+            self.meter.end(EndClass::TooMany, "too many channels on one connection, reconnect");
+            return false;
+        }
+        let room = channels.open.len() < limits::CHANNELS;
+        if room {
+            channels.open.push((channel, false));
+        }
+        room
+    }
+
+    /// True once for each open channel: it may run one program.
+    fn begin(&self, channel: ChannelId) -> bool {
+        let mut channels = self.channels.lock();
+        let found = channels.open.iter_mut().find(|(id, started)| *id == channel && !*started);
+        found.map(|(_, started)| *started = true).is_some()
+    }
+
+    /// Strikes a channel off; false if it was already.
+    fn close(&self, channel: ChannelId) -> bool {
+        let mut channels = self.channels.lock();
+        let before = channels.open.len();
+        channels.open.retain(|(id, _)| *id != channel);
+        channels.open.len() < before
+    }
+
+    fn closed_unread(&self) {
+        let mut channels = self.channels.lock();
+        channels.unread_closes += 1;
+        if channels.unread_closes >= UNREAD_CLOSES {
+            self.meter.end(EndClass::Protocol, "channels were closed with answers left unread");
+        }
+    }
+}
+
+/// One connection.
+pub(crate) struct Connection<S: Service> {
+    /// Until it is handed back on drop.
+    service: Option<S>,
+    back: Option<oneshot::Sender<S>>,
+    shared: Arc<Shared>,
+    stranger: Option<Stranger>,
+    banner: Option<Arc<str>>,
+    probes: u32,
+    wrong: u32,
+}
+
+impl<S: Service> Connection<S> {
+    pub(crate) fn new(
+        service: S,
+        back: oneshot::Sender<S>,
+        shared: Arc<Shared>,
+        (stranger, banner): (Stranger, Option<Arc<str>>),
+    ) -> Self {
+        Connection {
+            service: Some(service),
+            back: Some(back),
+            shared,
+            stranger: Some(stranger),
+            banner,
+            probes: 0,
+            wrong: 0,
+        }
+    }
+
+    fn service(&mut self) -> Result<&mut S, Stop> {
+        self.service.as_mut().ok_or(Stop::Gone)
+    }
+
+    fn meter(&self) -> &Arc<SessionMeter> {
+        &self.shared.meter
+    }
+
+    fn first_methods(&mut self) -> Result<Auth, Stop> {
+        let next = self.service()?.methods();
+        Ok(reject(&next, false))
+    }
+
+    fn judge(&mut self, verdict: Verdict, secret: bool) -> Auth {
+        match verdict {
+            Verdict::Granted => Auth::Accept,
+            Verdict::Partial { next } => reject(&next, true),
+            Verdict::Refused { next, end } => {
+                self.wrong += u32::from(secret);
+                if end || self.wrong >= limits::WRONG_PASSWORDS {
+                    self.meter().end(EndClass::Login, "too many attempts to log in");
+                }
+                reject(&next, false)
+            }
+        }
+    }
+
+    async fn check_password(&mut self, user: &str, password: &[u8]) -> Result<Auth, Stop> {
+        if self.meter().ended().is_some() {
+            return self.first_methods();
+        }
+        let secret = Secret::new(password);
+        let verdict = self.service()?.password(user, &secret).await;
+        Ok(self.judge(verdict, true))
+    }
+
+    async fn start(
+        &mut self,
+        channel: ChannelId,
+        program: Program<'_>,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.meter().touch();
+        if !self.shared.begin(channel) {
+            return Ok(session.channel_failure(channel)?);
+        }
+        match self.service()?.start(channel, program).await {
+            Started::Running => session.channel_success(channel)?,
+            Started::Failed => session.channel_failure(channel)?,
+            Started::Declined(sentence) => {
+                session.channel_success(channel)?;
+                let shared = Arc::clone(&self.shared);
+                let mut out = Replies::new(session, channel, &shared);
+                out.send_error_text(Bytes::from(format!("{sentence}\r\n")));
+                out.finish(1);
+                out.result()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a forwarding.
+    fn forwarding(&mut self, what: &'static str) -> Result<(), Stop> {
+        self.service()?.forwarding_refused(what);
+        Ok(())
+    }
+}
+
+impl<S: Service> Drop for Connection<S> {
+    fn drop(&mut self) {
+        if let (Some(back), Some(service)) = (self.back.take(), self.service.take()) {
+            // Nobody listens only if the runtime is being shut down.
+            let _ = back.send(service);
+        }
+    }
+}
+
+/// Always with a list: without one russh strikes the method off.
+fn reject(next: &[AuthMethod], partial_success: bool) -> Auth {
+    Auth::Reject { proceed_with_methods: Some(methods(next)), partial_success }
+}
+
+/// Answers of one channel, from inside the session task.
+pub struct Replies<'a> {
+    session: &'a mut Session,
+    channel: ChannelId,
+    shared: &'a Shared,
+    failed: Option<russh::Error>,
+}
+
+impl<'a> Replies<'a> {
+    fn new(session: &'a mut Session, channel: ChannelId, shared: &'a Shared) -> Self {
+        Replies { session, channel, shared, failed: None }
+    }
+
+    /// The channel.
+    pub fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// True if an answer waits for the client's window (or for the end of a key exchange); then
+    /// large answers should be held back until [`Service::writable`] or the next request.
+    pub fn has_pending(&self) -> bool {
+        self.session.has_pending_data(self.channel)
+    }
+
+    /// Sends bytes; what the client's window does not take is kept.
+    pub fn send(&mut self, bytes: Bytes) {
+        let sent = self.session.data(self.channel, bytes);
+        self.note(sent);
+    }
+
+    /// Sends a text to the client's standard error.
+    pub fn send_error_text(&mut self, text: Bytes) {
+        let sent = self.session.extended_data(self.channel, STDERR, text);
+        self.note(sent);
+    }
+
+    /// Exit status, EOF and close: the channel is over, [`Service::closed`] is not called.
+    pub fn finish(&mut self, status: u32) {
+        if !self.shared.close(self.channel) {
+            return;
+        }
+        if self.has_pending() {
+            self.shared.closed_unread();
+        }
+        let status = self.session.exit_status_request(self.channel, status);
+        self.note(status);
+        let eof = self.session.eof(self.channel);
+        self.note(eof);
+        let close = self.session.close(self.channel);
+        self.note(close);
+    }
+
+    fn note(&mut self, result: Result<(), russh::Error>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn result(self) -> Result<(), Stop> {
+        self.failed.map_or(Ok(()), |error| Err(Stop::Transport(error)))
+    }
+}
+
+/// Answers from a task beside the session task. Bounded: each call waits for room. Never wait for
+/// it inside the session task. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Link {
+    handle: Handle,
+    shared: Arc<Shared>,
+}
+
+impl Link {
+    /// The meter of the connection.
+    pub fn meter(&self) -> &Arc<SessionMeter> {
+        &self.shared.meter
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub async fn send(&self, channel: ChannelId, bytes: Bytes) -> Result<(), NetError> {
+        self.handle.data(channel, bytes).await.map_err(|_| NetError::Closed)
+    }
+
+    /// Sends a text to the client's standard error.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub async fn send_error_text(&self, channel: ChannelId, text: Bytes) -> Result<(), NetError> {
+        self.handle.extended_data(channel, STDERR, text).await.map_err(|_| NetError::Closed)
+    }
+
+    /// Exit status, EOF and close.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub async fn finish(&self, channel: ChannelId, status: u32) -> Result<(), NetError> {
+        if !self.shared.close(channel) {
+            return Ok(());
+        }
+        let gone = |()| NetError::Closed;
+        self.handle.exit_status_request(channel, status).await.map_err(gone)?;
+        self.handle.eof(channel).await.map_err(gone)?;
+        self.handle.close(channel).await.map_err(gone)
+    }
+}
+
+impl<S: Service> Handler for Connection<S> {
+    type Error = Stop;
+
+    async fn authentication_banner(&mut self) -> Result<Option<String>, Stop> {
+        self.meter().advance(Stage::Authenticating);
+        Ok(self.banner.as_deref().map(str::to_owned))
+    }
+
+    async fn auth_none(&mut self, _user: &str) -> Result<Auth, Stop> {
+        self.first_methods()
+    }
+
+    async fn auth_password(&mut self, user: &str, password: &str) -> Result<Auth, Stop> {
+        self.check_password(user, password.as_bytes()).await
+    }
+
+    async fn auth_keyboard_interactive<'a>(
+        &'a mut self,
+        user: &str,
+        _submethods: &str,
+        response: Option<Response<'a>>,
+    ) -> Result<Auth, Stop> {
+        let Some(mut answers) = response else {
+            return Ok(Auth::Partial {
+                name: Cow::Borrowed(""),
+                instructions: Cow::Borrowed(""),
+                prompts: Cow::Borrowed(&[(Cow::Borrowed("Password: "), false)]),
+            });
+        };
+        match (answers.next(), answers.next()) {
+            (Some(password), None) => self.check_password(user, &password).await,
+            _ => self.first_methods(),
+        }
+    }
+
+    async fn auth_publickey_offered(
+        &mut self,
+        user: &str,
+        offer: PublicKeyOffer<'_>,
+    ) -> Result<Auth, Stop> {
+        let rsa = offer.public_key.key_data().rsa();
+        let long_enough = rsa.is_none_or(|rsa| rsa.key_size() >= RSA_BITS);
+        let ended = self.meter().ended().is_some();
+        if ended || !long_enough || !algorithms::is_accepted(offer.algorithm) {
+            return self.first_methods();
+        }
+        if !self.service()?.offered(user, offer.public_key).await {
+            return self.first_methods();
+        }
+        self.probes += 1;
+        if self.probes > limits::ACCEPTED_PROBES {
+            self.meter().end(EndClass::Login, "too many attempts to log in");
+            return self.first_methods();
+        }
+        Ok(Auth::Accept)
+    }
+
+    async fn auth_publickey(
+        &mut self,
+        user: &str,
+        key: VerifiedPublicKey<'_>,
+    ) -> Result<Auth, Stop> {
+        if self.meter().ended().is_some() {
+            return self.first_methods();
+        }
+        let algorithm = key.algorithm.as_str().to_owned();
+        let verdict = self.service()?.public_key(user, key.public_key, &algorithm).await;
+        Ok(self.judge(verdict, false))
+    }
+
+    async fn auth_openssh_certificate(&mut self, _: &str, _: &Certificate) -> Result<Auth, Stop> {
+        self.first_methods()
+    }
+
+    async fn auth_succeeded(&mut self, session: &mut Session) -> Result<(), Stop> {
+        let link = Link { handle: session.handle(), shared: Arc::clone(&self.shared) };
+        self.meter().advance(Stage::LoggedIn);
+        self.meter().touch();
+        self.stranger = None;
+        if let Err(sentence) = self.service()?.logged_in(link).await {
+            self.meter().end(EndClass::Decision, sentence);
+        }
+        Ok(())
+    }
+
+    async fn channel_open_session(
+        &mut self,
+        channel: Channel<Msg>,
+        reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.meter().touch();
+        let id = channel.id();
+        // Its stream is a bounded queue that the session would wait for.
+        drop(channel);
+        if self.shared.open(id) {
+            reply.accept().await;
+        } else {
+            reply.reject(ChannelOpenFailure::ResourceShortage).await;
+        }
+        Ok(())
+    }
+
+    async fn channel_open_x11(
+        &mut self,
+        _channel: Channel<Msg>,
+        _originator_address: &str,
+        _originator_port: u32,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Stop> {
+        // A reply that is dropped is AdministrativelyProhibited, here and below.
+        self.forwarding("x11")
+    }
+
+    async fn channel_open_direct_tcpip(
+        &mut self,
+        _channel: Channel<Msg>,
+        _host_to_connect: &str,
+        _port_to_connect: u32,
+        _originator_address: &str,
+        _originator_port: u32,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.forwarding("direct-tcpip")
+    }
+
+    async fn channel_open_forwarded_tcpip(
+        &mut self,
+        _channel: Channel<Msg>,
+        _host_to_connect: &str,
+        _port_to_connect: u32,
+        _originator_address: &str,
+        _originator_port: u32,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.forwarding("forwarded-tcpip")
+    }
+
+    async fn channel_open_direct_streamlocal(
+        &mut self,
+        _channel: Channel<Msg>,
+        _socket_path: &str,
+        _reply: ChannelOpenHandle,
+        _session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.forwarding("direct-streamlocal")
+    }
+
+    async fn tcpip_forward(
+        &mut self,
+        _address: &str,
+        _port: &mut u32,
+        _session: &mut Session,
+    ) -> Result<bool, Stop> {
+        self.forwarding("tcpip-forward").map(|()| false)
+    }
+
+    async fn streamlocal_forward(
+        &mut self,
+        _socket_path: &str,
+        _session: &mut Session,
+    ) -> Result<bool, Stop> {
+        self.forwarding("streamlocal-forward").map(|()| false)
+    }
+
+    async fn agent_request(
+        &mut self,
+        _channel: ChannelId,
+        _session: &mut Session,
+    ) -> Result<bool, Stop> {
+        Ok(false)
+    }
+
+    async fn pty_request(
+        &mut self,
+        channel: ChannelId,
+        _term: &str,
+        _col_width: u32,
+        _row_height: u32,
+        _pix_width: u32,
+        _pix_height: u32,
+        _modes: &[(Pty, u32)],
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        Ok(session.channel_failure(channel)?)
+    }
+
+    async fn x11_request(
+        &mut self,
+        channel: ChannelId,
+        _single_connection: bool,
+        _x11_auth_protocol: &str,
+        _x11_auth_cookie: &str,
+        _x11_screen_number: u32,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        Ok(session.channel_failure(channel)?)
+    }
+
+    async fn env_request(
+        &mut self,
+        channel: ChannelId,
+        _variable_name: &str,
+        _variable_value: &str,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        Ok(session.channel_failure(channel)?)
+    }
+
+    async fn window_change_request(
+        &mut self,
+        channel: ChannelId,
+        _col_width: u32,
+        _row_height: u32,
+        _pix_width: u32,
+        _pix_height: u32,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        Ok(session.channel_failure(channel)?)
+    }
+
+    async fn signal(
+        &mut self,
+        channel: ChannelId,
+        _signal: Sig,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        Ok(session.channel_failure(channel)?)
+    }
+
+    async fn shell_request(
+        &mut self,
+        channel: ChannelId,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.start(channel, Program::Shell, session).await
+    }
+
+    async fn exec_request(
+        &mut self,
+        channel: ChannelId,
+        data: &[u8],
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.start(channel, Program::Exec(data), session).await
+    }
+
+    async fn subsystem_request(
+        &mut self,
+        channel: ChannelId,
+        name: &str,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.start(channel, Program::Subsystem(name), session).await
+    }
+
+    async fn data(
+        &mut self,
+        channel: ChannelId,
+        data: &[u8],
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.shared.meter.touch();
+        let service = self.service.as_mut().ok_or(Stop::Gone)?;
+        let mut out = Replies::new(session, channel, &self.shared);
+        service.data(data, &mut out).await;
+        out.result()
+    }
+
+    async fn window_adjusted(
+        &mut self,
+        channel: ChannelId,
+        _new_size: u32,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        let service = self.service.as_mut().ok_or(Stop::Gone)?;
+        let mut out = Replies::new(session, channel, &self.shared);
+        service.writable(&mut out).await;
+        out.result()
+    }
+
+    async fn channel_eof(&mut self, channel: ChannelId, session: &mut Session) -> Result<(), Stop> {
+        let service = self.service.as_mut().ok_or(Stop::Gone)?;
+        let mut out = Replies::new(session, channel, &self.shared);
+        service.eof(&mut out).await;
+        out.result()
+    }
+
+    async fn channel_close(
+        &mut self,
+        channel: ChannelId,
+        _session: &mut Session,
+    ) -> Result<(), Stop> {
+        if self.shared.close(channel) {
+            self.service()?.closed(channel).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,411 @@
+//! SSH servers: accept, guard, converse, end. What a protocol does with a connection is a
+//! [`Service`]; it runs inline in the session task.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_model::{AuthMethod, Env, Secret};
+use russh::keys::PublicKey;
+use russh::{ChannelId, Disconnect, MethodKind, MethodSet, SshId};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::NetError;
+use crate::guard::{Stranger, Strangers};
+use crate::limits;
+use crate::listen::TcpAcceptor;
+use crate::meter::{EndClass, SessionMeter, Stage};
+use crate::ssh::algorithms::Preset;
+use crate::ssh::handler::{Connection, Shared};
+use crate::ssh::keys;
+use crate::stream::Guarded;
+
+pub use crate::ssh::handler::{Link, Replies};
+
+/// How a server presents itself.
+#[derive(Debug)]
+pub struct SshOptions {
+    /// Host keys in OpenSSH form, at least one.
+    pub host_keys: Vec<Secret>,
+    /// Which algorithms.
+    pub preset: Preset,
+    /// Shown before login; empty: nothing.
+    pub banner: String,
+}
+
+/// [`SshOptions`], checked. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SshConfig {
+    pub(crate) russh: Arc<russh::server::Config>,
+    pub(crate) banner: Option<Arc<str>>,
+}
+
+impl SshConfig {
+    /// Reads the keys.
+    ///
+    /// # Errors
+    /// No key, or one that cannot be read.
+    pub fn new(options: &SshOptions) -> Result<Self, NetError> {
+        let keys = options.host_keys.iter().map(keys::private).collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() {
+            return Err(NetError::Key("a server needs a host key".to_owned()));
+        }
+        let russh = russh::server::Config {
+            server_id: SshId::Standard(Cow::Borrowed("SSH-2.0-Entrepot")),
+            methods: methods(&[AuthMethod::PublicKey, AuthMethod::Password]),
+            // A refusal sleeps inside the session; slowing strangers down is the Gate's task.
+            auth_rejection_time: Duration::ZERO,
+            auth_rejection_time_initial: Some(Duration::ZERO),
+            keys,
+            certificates: Vec::new(),
+            limits: russh::Limits::new(
+                limits::REKEY_BYTES,
+                limits::REKEY_BYTES,
+                limits::REKEY_TIME,
+            ),
+            window_size: limits::WINDOW_BYTES,
+            maximum_packet_size: limits::PACKET_BYTES,
+            // Its queue is of channel streams, which we drop at once.
+            channel_buffer_size: 1,
+            event_buffer_size: limits::EVENT_QUEUE,
+            preferred: options.preset.server(),
+            max_auth_attempts: limits::LOGIN_ATTEMPTS,
+            inactivity_timeout: Some(limits::INACTIVITY_TIME),
+            keepalive_interval: Some(limits::KEEPALIVE_TIME),
+            keepalive_max: limits::KEEPALIVE_COUNT,
+            nodelay: true,
+        };
+        let banner = Some(options.banner.trim_end()).filter(|banner| !banner.is_empty());
+        Ok(SshConfig { russh: Arc::new(russh), banner: banner.map(crlf) })
+    }
+}
+
+/// RFC 4252 §5.4 wants CR LF.
+fn crlf(text: &str) -> Arc<str> {
+    text.lines().flat_map(|line| [line, "\r\n"]).collect::<String>().into()
+}
+
+/// Keyboard-interactive is offered beside password: some clients only do that.
+pub(crate) fn methods(next: &[AuthMethod]) -> MethodSet {
+    let mut set = MethodSet::empty();
+    for method in next {
+        match method {
+            AuthMethod::PublicKey => set.push(MethodKind::PublicKey),
+            AuthMethod::Password => {
+                set.push(MethodKind::Password);
+                set.push(MethodKind::KeyboardInteractive);
+            }
+        }
+    }
+    set
+}
+
+/// The answer to an attempt to log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Logged in.
+    Granted,
+    /// Right, but one of these must follow (RFC 4252 §5.1, partial success).
+    Partial {
+        /// What must follow.
+        next: Vec<AuthMethod>,
+    },
+    /// Wrong.
+    Refused {
+        /// What may be tried.
+        next: Vec<AuthMethod>,
+        /// Nothing more may be tried: the connection ends.
+        end: bool,
+    },
+}
+
+/// What a client wants to run on a channel (RFC 4254 §6.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program<'a> {
+    /// A subsystem, by name.
+    Subsystem(&'a str),
+    /// A command line.
+    Exec(&'a [u8]),
+    /// A shell.
+    Shell,
+}
+
+/// Whether it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// It runs: bytes of the channel go to [`Service::data`].
+    Running,
+    /// It "ran": the sentence goes to standard error, then exit status 1, EOF and close.
+    Declined(&'static str),
+    /// The request is answered with a failure.
+    Failed,
+}
+
+/// What a protocol does with one connection. The calls come one after the other from the session
+/// task; while one waits, nothing of this connection is read.
+pub trait Service: Send + Sized + 'static {
+    /// What an unknown client may try.
+    fn methods(&self) -> Vec<AuthMethod>;
+
+    /// True if `user` might log in with this key; nothing has been signed yet.
+    fn offered(&mut self, user: &str, key: &PublicKey) -> impl Future<Output = bool> + Send;
+
+    /// `user` has signed with this key; `algorithm` is the signature's, such as `rsa-sha2-512`.
+    fn public_key(
+        &mut self,
+        user: &str,
+        key: &PublicKey,
+        algorithm: &str,
+    ) -> impl Future<Output = Verdict> + Send;
+
+    /// `user` claims this password.
+    fn password(&mut self, user: &str, password: &Secret) -> impl Future<Output = Verdict> + Send;
+
+    /// Login is done. An error is a sentence for the client; the connection ends then.
+    fn logged_in(&mut self, link: Link) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// A channel wants to run something; at most one per channel.
+    fn start(
+        &mut self,
+        channel: ChannelId,
+        program: Program<'_>,
+    ) -> impl Future<Output = Started> + Send;
+
+    /// Bytes for a running program.
+    fn data(&mut self, data: &[u8], out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
+
+    /// The client's window has grown: what was held back may go on.
+    fn writable(&mut self, out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
+
+    /// The client sends no more on this channel. To be answered by [`Replies::finish`], now or
+    /// later by [`Link::finish`].
+    fn eof(&mut self, out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
+
+    /// The channel is gone without having been finished by us.
+    fn closed(&mut self, channel: ChannelId) -> impl Future<Output = ()> + Send;
+
+    /// A forwarding (`direct-tcpip`, `tcpip-forward`, …) was refused.
+    fn forwarding_refused(&mut self, what: &'static str);
+
+    /// The connection is over, whatever the cause; always the last call.
+    fn ended(self, summary: &Summary) -> impl Future<Output = ()> + Send;
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Where the client came from.
+    pub peer: SocketAddr,
+    /// A sentence: our decision, the peer's farewell, or what failed.
+    pub reason: String,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+}
+
+/// Makes the [`Service`] of each connection.
+pub trait Services: Send + Sync + 'static {
+    /// What it makes.
+    type Service: Service;
+
+    /// For a new connection; `None` refuses the address: it is closed without a word.
+    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Option<Self::Service>;
+}
+
+/// A listening SSH server.
+#[derive(Debug)]
+pub struct SshServer<F> {
+    /// Where it accepts.
+    pub acceptor: TcpAcceptor,
+    /// How it presents itself.
+    pub config: SshConfig,
+    /// Who has not logged in, shared by all servers of the process.
+    pub strangers: Strangers,
+    /// Clock of meters.
+    pub env: Env,
+    /// Makes the services.
+    pub services: F,
+    /// When stopping: running transfers get so long.
+    pub drain: Duration,
+}
+
+impl<F: Services> SshServer<F> {
+    /// Serves until `stop`, then accepts no more, ends idle connections at once, lets running
+    /// transfers end within the drain limit, and returns when every connection is over.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut connections = JoinSet::new();
+        let drain = Drain { stop: stop.clone(), limit: self.drain };
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                (stream, peer) = self.acceptor.accept() => {
+                    let meter = Arc::new(SessionMeter::new(self.env.clone()));
+                    let Some(service) = self.services.connect(peer, &meter) else { continue };
+                    let stranger = self.strangers.admit(peer.ip(), &meter);
+                    let guest = Guest { peer, meter, stranger };
+                    let task = converse(self.config.clone(), stream, guest, service, drain.clone());
+                    connections.spawn(task);
+                }
+                Some(ended) = connections.join_next() => report(ended),
+            }
+        }
+        drop(self.acceptor);
+        while let Some(ended) = connections.join_next().await {
+            report(ended);
+        }
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a connection failed by a bug; others go on");
+    }
+}
+
+/// A connection at its start.
+#[derive(Debug)]
+pub struct Guest {
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    /// Its meter.
+    pub meter: Arc<SessionMeter>,
+    /// Its place among those who have not logged in.
+    pub stranger: Stranger,
+}
+
+/// When and how fast to stop.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    /// Stops.
+    pub stop: CancellationToken,
+    /// Running transfers get so long.
+    pub limit: Duration,
+}
+
+/// Carries one connection from its first byte to [`Service::ended`]. The stream may be anything;
+/// tests use an in-memory one.
+pub async fn converse<T, S>(config: SshConfig, stream: T, guest: Guest, service: S, drain: Drain)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service,
+{
+    let Guest { peer, meter, stranger } = guest;
+    let (back, returned) = oneshot::channel();
+    let shared = Arc::new(Shared::new(Arc::clone(&meter)));
+    let connection = Connection::new(service, back, shared, (stranger, config.banner.clone()));
+    let guarded = Guarded::server(stream, Arc::clone(&meter));
+    let outcome = session(config, guarded, connection, &meter, &drain).await;
+    let reason = match (meter.ended(), outcome) {
+        (Some(end), _) => end.reason.clone(),
+        (None, Ok(())) => "the client ended the connection".to_owned(),
+        (None, Err(reason)) => reason,
+    };
+    let summary =
+        Summary { peer, reason, bytes_in: meter.bytes_in(), bytes_out: meter.bytes_out() };
+    // The handler hands its service back when it is dropped, also after a panic.
+    if let Ok(service) = returned.await {
+        service.ended(&summary).await;
+    }
+}
+
+async fn session<T, S>(
+    config: SshConfig,
+    stream: Guarded<T>,
+    connection: Connection<S>,
+    meter: &Arc<SessionMeter>,
+    drain: &Drain,
+) -> Result<(), String>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service,
+{
+    // It waits for the client's identification line.
+    let starting = russh::server::run_stream(config.russh, stream, connection);
+    let mut running = tokio::select! {
+        started = starting => started.map_err(|stop| stop.to_string())?,
+        () = tokio::time::sleep(limits::IDENTIFICATION_TIME) => {
+            meter.end(EndClass::Login, "no identification line came in time");
+            return Ok(());
+        }
+        _ = meter.ending() => return Ok(()),
+        () = drain.stop.cancelled() => {
+            meter.end(EndClass::Decision, "the server is stopping");
+            return Ok(());
+        }
+    };
+    tokio::select! {
+        ended = &mut running => return ended.map_err(|stop| stop.to_string()),
+        () = supervise(meter, drain) => {}
+    }
+    let end = meter.ending().await.clone();
+    let handle = running.handle();
+    let farewell = async {
+        let reason = end.reason.clone();
+        if handle.disconnect(disconnect(end.class), reason, "en".to_owned()).await.is_err() {
+            tracing::trace!("the session has ended by itself");
+        }
+        (&mut running).await
+    };
+    if let Ok(ended) = tokio::time::timeout(limits::FAREWELL_TIME, farewell).await {
+        return ended.map_err(|stop| stop.to_string());
+    }
+    meter.cut();
+    running.await.map_err(|stop| stop.to_string())
+}
+
+fn disconnect(class: EndClass) -> Disconnect {
+    match class {
+        EndClass::Decision => Disconnect::ByApplication,
+        EndClass::TooMany => Disconnect::TooManyConnections,
+        EndClass::Login => Disconnect::NoMoreAuthMethodsAvailable,
+        EndClass::Protocol => Disconnect::ProtocolError,
+    }
+}
+
+/// Returns when the connection must end; [`SessionMeter::ended`] says why.
+async fn supervise(meter: &SessionMeter, drain: &Drain) {
+    tokio::select! {
+        _ = meter.ending() => {}
+        () = watch_login_and_idle(meter) => {}
+        () = watch_drain(meter, drain) => {}
+    }
+}
+
+async fn watch_login_and_idle(meter: &SessionMeter) {
+    tokio::time::sleep(limits::LOGIN_TIME).await;
+    if meter.stage() < Stage::LoggedIn {
+        return meter.end(EndClass::Login, "nobody logged in in time");
+    }
+    loop {
+        // Looks again at least as often as the login deadline, for the limit changes live.
+        let rest = meter.idle_limit().saturating_sub(meter.idle());
+        if rest.is_zero() {
+            return meter.end(EndClass::Decision, "the session was idle for too long");
+        }
+        tokio::time::sleep(rest.min(limits::LOGIN_TIME)).await;
+    }
+}
+
+async fn watch_drain(meter: &SessionMeter, drain: &Drain) {
+    drain.stop.cancelled().await;
+    let idle = async {
+        while meter.is_busy() {
+            tokio::time::sleep(limits::DRAIN_INTERVAL).await;
+        }
+    };
+    if tokio::time::timeout(drain.limit, idle).await.is_err() {
+        tracing::warn!("a transfer was still running at the end of the drain limit");
+    }
+    meter.end(EndClass::Decision, "the server is stopping");
+}
+
+#[cfg(test)]
+mod tests;

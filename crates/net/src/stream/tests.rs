@@ -1,0 +1,151 @@
+use std::time::Duration;
+
+use entrepot_model::Env;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+use super::*;
+use crate::meter::{EndClass, Throttles};
+
+fn pair() -> (DuplexStream, Guarded<DuplexStream>, Arc<SessionMeter>) {
+    let (peer, ours) = duplex(1 << 20);
+    let meter = Arc::new(SessionMeter::new(Env::real()));
+    let guarded = Guarded::server(ours, Arc::clone(&meter));
+    (peer, guarded, meter)
+}
+
+fn packet(kind: u8, length: usize) -> Vec<u8> {
+    let mut bytes = u32::try_from(length).unwrap().to_be_bytes().to_vec();
+    bytes.extend([4, kind]);
+    bytes.resize(4 + length, 0);
+    bytes
+}
+
+fn opening() -> Vec<u8> {
+    let mut bytes = b"SSH-2.0-test\r\n".to_vec();
+    bytes.extend(packet(KEXINIT, 700));
+    bytes.extend(packet(30, 44));
+    bytes.extend(packet(NEWKEYS, 12));
+    bytes
+}
+
+#[tokio::test]
+async fn bytes_pass_unchanged_and_are_counted() {
+    let (mut peer, mut guarded, meter) = pair();
+    let sent = opening();
+    peer.write_all(&sent).await.unwrap();
+    let mut got = vec![0; sent.len()];
+    guarded.read_exact(&mut got).await.unwrap();
+    assert_eq!(got, sent);
+    guarded.write_all(b"answer").await.unwrap();
+    assert_eq!((meter.bytes_in(), meter.bytes_out()), (sent.len() as u64, 6));
+    assert_eq!(meter.stage(), Stage::Encrypted);
+}
+
+#[test]
+fn the_stage_is_the_same_however_the_bytes_are_split() {
+    let bytes = opening();
+    for split in 0..bytes.len() {
+        let meter = SessionMeter::new(Env::simulated(1));
+        let mut clear = ClearText::default();
+        clear.receive(&bytes[..split], &meter).unwrap();
+        clear.receive(&bytes[split..], &meter).unwrap();
+        assert!(clear.is_done(), "split at {split}");
+        assert_eq!(meter.client(), "SSH-2.0-test");
+    }
+    let meter = SessionMeter::new(Env::simulated(1));
+    let mut clear = ClearText::default();
+    for byte in &bytes {
+        clear.receive(&[*byte], &meter).unwrap();
+    }
+    assert!(clear.is_done());
+    // Behind NEWKEYS everything is encrypted and may look like anything.
+    clear.receive(&[0xff; 8], &meter).unwrap();
+}
+
+#[tokio::test]
+async fn a_long_clear_packet_is_refused_from_its_length_alone() {
+    for length in [0, CLEAR_PACKET_BYTES + 1, u32::MAX] {
+        let (mut peer, mut guarded, _) = pair();
+        peer.write_all(b"SSH-2.0-test\r\n").await.unwrap();
+        peer.write_all(&length.to_be_bytes()).await.unwrap();
+        let error = guarded.read_to_end(&mut Vec::new()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{length}");
+    }
+}
+
+#[tokio::test]
+async fn an_endless_identification_line_is_refused() {
+    let (mut peer, mut guarded, _) = pair();
+    peer.write_all(&[b'x'; 256]).await.unwrap();
+    let error = guarded.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+}
+
+#[tokio::test]
+async fn a_stranger_sends_so_much_and_no_more() {
+    let (mut peer, mut guarded, meter) = pair();
+    peer.write_all(&opening()).await.unwrap();
+    peer.write_all(&vec![7; 260 * 1024]).await.unwrap();
+    let error = guarded.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+
+    let (mut peer, mut guarded, friend) = pair();
+    friend.advance(Stage::LoggedIn);
+    peer.write_all(&opening()).await.unwrap();
+    peer.write_all(&vec![7; 260 * 1024]).await.unwrap();
+    drop(peer);
+    guarded.read_to_end(&mut Vec::new()).await.unwrap();
+    assert!(friend.bytes_in() > meter.bytes_in());
+}
+
+#[tokio::test]
+async fn a_cut_wakes_who_waits() {
+    let (_peer, mut guarded, meter) = pair();
+    let reading = tokio::spawn(async move {
+        let mut byte = [0];
+        guarded.read_exact(&mut byte).await.unwrap_err().kind()
+    });
+    tokio::task::yield_now().await;
+    meter.end(EndClass::Decision, "test");
+    meter.cut();
+    assert_eq!(reading.await.unwrap(), io::ErrorKind::ConnectionAborted);
+
+    let (_peer, mut guarded, meter) = pair();
+    let writing = tokio::spawn(async move {
+        let endless = vec![0; 4 << 20];
+        guarded.write_all(&endless).await.unwrap_err().kind()
+    });
+    tokio::task::yield_now().await;
+    meter.cut();
+    assert_eq!(writing.await.unwrap(), io::ErrorKind::ConnectionAborted);
+}
+
+#[tokio::test]
+async fn an_idle_stream_holds_no_buffer() {
+    let (mut peer, mut guarded, _) = pair();
+    peer.write_all(b"SSH-2.0-test\r\n").await.unwrap();
+    let mut line = [0; 14];
+    guarded.read_exact(&mut line).await.unwrap();
+    let mut byte = [0];
+    let waits = futures_util::poll!(Box::pin(guarded.read(&mut byte)));
+    assert!(waits.is_pending());
+    assert!(guarded.buffer.is_none());
+}
+
+#[tokio::test]
+async fn a_throttled_stream_takes_its_time_and_a_new_rate_frees_it() {
+    let (mut peer, mut guarded, meter) = pair();
+    let env = Env::simulated(1);
+    let throttle = Throttle::new(env.clone(), Some(64 * 1024));
+    meter.bind(Throttles { upload: throttle.clone(), download: Throttle::new(env, None) });
+    peer.write_all(b"SSH-2.0-test\r\n").await.unwrap();
+    peer.write_all(&packet(2, 30_000)).await.unwrap();
+    let mut piece = vec![0; 30_000];
+    let first = guarded.read(&mut piece).await.unwrap();
+    assert_eq!(first, 8192, "no more than an eighth of a second at once");
+    let waits = futures_util::poll!(Box::pin(guarded.read(&mut piece)));
+    assert!(waits.is_pending(), "the simulated clock stands still, so the debt stays");
+    throttle.set(None);
+    let rest = tokio::time::timeout(Duration::from_secs(5), guarded.read(&mut piece)).await;
+    assert!(rest.unwrap().unwrap() > 8192);
+}
