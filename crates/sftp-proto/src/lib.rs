@@ -1,1 +1,27 @@
+//! SFTP version 3 (draft-ietf-secsh-filexfer-02) with the OpenSSH extensions: both roles as
+//! machines without any IO. Bytes go in, requests and answers come out.
+//!
+//! - [`server::Server`] turns a channel's bytes into [`request::Request`]s; [`reply`] encodes the
+//!   answers; [`handles::Handles`] keeps the open files.
+//! - [`client::Client`] keeps up to 64 requests in flight and turns answers into events.
+//! - [`table`] lists every packet and extension once; dispatch and the coverage page use it.
 
+pub mod attrs;
+pub mod client;
+mod frames;
+mod fuzzing;
+pub mod handles;
+pub mod limits;
+pub mod reply;
+pub mod request;
+pub mod server;
+pub mod status;
+pub mod table;
+mod wire;
+
+pub use attrs::{Attrs, Owner, Times};
+pub use fuzzing::fuzz;
+pub use handles::{Handle, Handles};
+pub use request::{OpenFlags, Request};
+pub use server::{Fatal, Incoming, Refusal, Server};
+pub use status::Status;

@@ -1,0 +1,3 @@
+//! The client machine (being written).
+/// The machine.
+pub struct Client;

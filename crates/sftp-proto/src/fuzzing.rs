@@ -1,0 +1,3 @@
+//! Entry point of the fuzzer.
+/// Being written.
+pub fn fuzz(_: &[u8]) {}
