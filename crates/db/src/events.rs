@@ -1,0 +1,229 @@
+//! The audit log.
+
+use entrepot_model::{Event, EventId, Fact, JobId, Name, SessionId, SiteId, Timestamp, TransferId};
+
+use crate::error::Result;
+use crate::sql::{Row, Sql, Value, sql, statements, to_json};
+use crate::tx::{Batch, Work};
+use crate::{Db, name_filter, page};
+
+/// Which events are wanted. The default wants all, oldest first, as many as a page holds.
+#[derive(Clone, Debug)]
+pub struct EventFilter {
+    /// Only these kinds; empty: all.
+    pub kinds: Vec<String>,
+    /// Only of this account.
+    pub account: Option<Name>,
+    /// Only with this text in a path, as written.
+    pub path_contains: Option<String>,
+    /// Only of this session.
+    pub session: Option<SessionId>,
+    /// Only of this transfer.
+    pub transfer: Option<TransferId>,
+    /// Only of this job.
+    pub job: Option<JobId>,
+    /// Only those that happened at or after this moment.
+    pub since: Option<Timestamp>,
+    /// Only those that happened before this moment.
+    pub until: Option<Timestamp>,
+    /// Only those later in the table than this sequence. Who goes on from the last sequence seen
+    /// misses none: sequences appear in the order of commits.
+    pub after_sequence: Option<i64>,
+    /// Newest first.
+    pub newest_first: bool,
+    /// At most this many, and never more than [`crate::limits::PAGE_ROWS`].
+    pub limit: u32,
+}
+
+impl Default for EventFilter {
+    fn default() -> Self {
+        EventFilter {
+            kinds: Vec::new(),
+            account: None,
+            path_contains: None,
+            session: None,
+            transfer: None,
+            job: None,
+            since: None,
+            until: None,
+            after_sequence: None,
+            newest_first: false,
+            limit: crate::limits::PAGE_ROWS,
+        }
+    }
+}
+
+/// An event and its place in the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventRow {
+    /// Its place: grows in the order of commits, with gaps.
+    pub sequence: i64,
+    /// The event.
+    pub event: Event,
+}
+
+macro_rules! search {
+    ($lead:literal, $order:literal) => {
+        sql!(
+            "SELECT sequence, body FROM events WHERE site = $1 AND sequence > $2 ",
+            "AND (CAST($3 AS TEXT) IS NULL OR $3 LIKE '%,' || kind || ',%') ",
+            "AND (CAST($4 AS TEXT) IS NULL OR account = $4) ",
+            "AND (CAST($5 AS TEXT) IS NULL OR replace(path, $5, '') <> path) ",
+            "AND (CAST($6 AS BIGINT) IS NULL OR at >= $6) ",
+            "AND (CAST($7 AS BIGINT) IS NULL OR at < $7) ",
+            $lead,
+            " ORDER BY sequence ",
+            $order,
+            " LIMIT $9",
+        )
+    };
+}
+
+statements! {
+    BY_TRANSFER = search!("AND transfer = $8", "");
+    BY_TRANSFER_NEWEST = search!("AND transfer = $8", "DESC");
+    BY_SESSION = search!("AND session = $8", "");
+    BY_SESSION_NEWEST = search!("AND session = $8", "DESC");
+    BY_JOB = search!("AND job = $8", "");
+    BY_JOB_NEWEST = search!("AND job = $8", "DESC");
+    BY_ACCOUNT = search!("AND account = $8", "");
+    BY_ACCOUNT_NEWEST = search!("AND account = $8", "DESC");
+    BY_KIND = search!("AND kind = $8", "");
+    BY_KIND_NEWEST = search!("AND kind = $8", "DESC");
+    BY_SITE = search!("AND CAST($8 AS TEXT) IS NULL", "");
+    BY_SITE_NEWEST = search!("AND CAST($8 AS TEXT) IS NULL", "DESC");
+    INSERT_UNSEALED = sql!(
+        "INSERT INTO events (id, at, site, node, node_sequence, kind, account, session, ",
+        "transfer, job, path, body, sealed) ",
+        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, FALSE) ",
+        "ON CONFLICT (id) DO NOTHING",
+    );
+    PROJECT_SQLITE = sql!(
+        "INSERT INTO events (id, at, site, node, node_sequence, kind, account, session, ",
+        "transfer, job, path, body, sealed) ",
+        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, TRUE) ",
+        "ON CONFLICT (id) DO UPDATE SET sealed = TRUE, node_sequence = excluded.node_sequence ",
+        "WHERE NOT events.sealed",
+    );
+    UNSEALED = sql!("SELECT body FROM events WHERE node = $1 AND NOT sealed ORDER BY sequence");
+    SEAL_SQLITE = sql!("UPDATE events SET sealed = TRUE WHERE id = $1");
+}
+
+/// As `PROJECT_SQLITE`, an array a column.
+pub(crate) const PROJECT_POSTGRES: Sql = sql!(
+    "INSERT INTO events (id, at, site, node, node_sequence, kind, account, session, ",
+    "transfer, job, path, body, sealed) ",
+    "SELECT *, TRUE FROM UNNEST($1::UUID[], $2::BIGINT[], $3::UUID[], $4::TEXT[], ",
+    "$5::BIGINT[], $6::TEXT[], $7::TEXT[], $8::UUID[], $9::UUID[], $10::UUID[], $11::TEXT[], ",
+    "$12::TEXT[]) ",
+    "ON CONFLICT (id) DO UPDATE SET sealed = TRUE, node_sequence = excluded.node_sequence ",
+    "WHERE NOT events.sealed",
+);
+/// As `SEAL_SQLITE`, an array a column.
+pub(crate) const SEAL_POSTGRES: Sql =
+    sql!("UPDATE events SET sealed = TRUE WHERE id = ANY($1::UUID[])");
+
+/// Events of the journal. One that came by [`Work`] before (unsealed) is sealed.
+pub(crate) const PROJECT: Batch =
+    Batch { sqlite: PROJECT_SQLITE, postgres: PROJECT_POSTGRES, width: 12 };
+const SEAL: Batch = Batch { sqlite: SEAL_SQLITE, postgres: SEAL_POSTGRES, width: 1 };
+
+/// Appends the twelve values of an event's row.
+pub(crate) fn push_row(event: &Event, sequence: Option<u64>, row: &mut Vec<Value>) -> Result<()> {
+    row.extend([
+        event.id.0.into(),
+        event.at.into(),
+        event.site.0.into(),
+        (&event.node).into(),
+        sequence.map_or(Value::Int(None), Value::unsigned),
+        event.fact.kind().into(),
+        name_filter(event.account.as_ref()),
+        event.session.map(|id| id.0).into(),
+        event.fact.file().map(|file| file.transfer.0).into(),
+        event.job.map(|id| id.0).into(),
+        path(&event.fact).map_or(Value::Text(None), Value::text),
+        Value::text(to_json(event)?),
+    ]);
+    Ok(())
+}
+
+/// What a search by path looks through; both names of a renamed file.
+fn path(fact: &Fact) -> Option<String> {
+    match fact {
+        Fact::FileRenamed { from, to, .. } => Some(format!("{from}\n{to}")),
+        Fact::FileRemoved { path }
+        | Fact::DirectoryCreated { path }
+        | Fact::DirectoryRemoved { path } => Some(path.clone()),
+        other => other.file().map(|file| file.path.clone()),
+    }
+}
+
+pub(crate) async fn insert_unsealed(work: &mut Work, event: &Event) -> Result<()> {
+    let mut row = Vec::with_capacity(PROJECT.width);
+    push_row(event, None, &mut row)?;
+    work.lock_events().await?;
+    work.execute(INSERT_UNSEALED, row).await.map(drop)
+}
+
+/// The statement whose index fits the filter best, and the value that leads it.
+fn lead(filter: &EventFilter) -> (Sql, Sql, Value) {
+    if let Some(id) = filter.transfer {
+        return (BY_TRANSFER, BY_TRANSFER_NEWEST, id.0.into());
+    }
+    if let Some(id) = filter.job {
+        return (BY_JOB, BY_JOB_NEWEST, id.0.into());
+    }
+    if let Some(id) = filter.session {
+        return (BY_SESSION, BY_SESSION_NEWEST, id.0.into());
+    }
+    if let Some(account) = &filter.account {
+        return (BY_ACCOUNT, BY_ACCOUNT_NEWEST, account.into());
+    }
+    if let [kind] = &*filter.kinds {
+        return (BY_KIND, BY_KIND_NEWEST, Value::text(kind));
+    }
+    (BY_SITE, BY_SITE_NEWEST, Value::Text(None))
+}
+
+fn read_row(row: &Row<'_>) -> Result<EventRow> {
+    Ok(EventRow { sequence: row.int(0)?, event: row.json(1)? })
+}
+
+impl Db {
+    /// Events of a site that match.
+    pub async fn events(&self, site: SiteId, filter: &EventFilter) -> Result<Vec<EventRow>> {
+        let (oldest_first, newest_first, key) = lead(filter);
+        let sql = if filter.newest_first { newest_first } else { oldest_first };
+        let kinds = match &*filter.kinds {
+            [] => Value::Text(None),
+            kinds => Value::text(format!(",{},", kinds.join(","))),
+        };
+        let path = filter.path_contains.as_deref().filter(|text| !text.is_empty());
+        let values = vec![
+            site.0.into(),
+            filter.after_sequence.unwrap_or(0).into(),
+            kinds,
+            name_filter(filter.account.as_ref()),
+            Value::maybe_text(path),
+            filter.since.into(),
+            filter.until.into(),
+            key,
+            page(filter.limit),
+        ];
+        self.read(sql, values, read_row).await
+    }
+
+    /// Events that `node` wrote with a change of configuration and that are not yet in the chain
+    /// of its journal, oldest first. The node appends them there; the projection (or
+    /// [`Db::mark_sealed`]) then marks them.
+    pub async fn unsealed_events(&self, node: &Name) -> Result<Vec<Event>> {
+        self.read(UNSEALED, vec![node.into()], |row| row.json(0)).await
+    }
+
+    /// Notes that these events stand in the journal of their node.
+    pub async fn mark_sealed(&self, ids: &[EventId]) -> Result<()> {
+        let mut work = self.work(crate::Purpose::Other).await?;
+        work.each(SEAL, ids.iter().map(|id| id.0.into()).collect()).await?;
+        work.commit().await
+    }
+}

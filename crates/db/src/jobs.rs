@@ -1,0 +1,326 @@
+//! Jobs: a queue with leases and fencing.
+//!
+//! A claim gives a node a lease and the job a new epoch. Whoever writes to a job shows the epoch
+//! he was given; if the job was claimed anew or cancelled since, nothing is written and he is told.
+
+use std::time::Duration;
+
+use entrepot_model::{EventId, Job, JobId, JobState, Name, SiteId, Timestamp};
+
+use crate::error::Result;
+use crate::limits;
+use crate::sql::{Row, Sql, Value, sql, statements, to_json};
+use crate::tx::Batch;
+use crate::{Db, Dialect, name_filter, page};
+
+/// A job as a node holds it: what each later write must show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobHold {
+    /// The job.
+    pub id: JobId,
+    /// Its epoch at the claim.
+    pub epoch: i64,
+}
+
+impl From<&Job> for JobHold {
+    fn from(job: &Job) -> Self {
+        JobHold { id: job.id, epoch: job.epoch }
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JobEnd {
+    /// All steps done.
+    Done,
+    /// Try again.
+    Retry {
+        /// Not before this.
+        due_at: Timestamp,
+        /// Why it failed, one sentence.
+        error: String,
+    },
+    /// That was the last attempt.
+    Failed {
+        /// Why it failed, one sentence.
+        error: String,
+    },
+}
+
+/// Which jobs are wanted. The default wants all, newest first.
+#[derive(Clone, Debug)]
+pub struct JobFilter {
+    /// Only in this state.
+    pub state: Option<JobState>,
+    /// Only of this rule.
+    pub rule: Option<Name>,
+    /// At most this many, and never more than [`crate::limits::PAGE_ROWS`].
+    pub limit: u32,
+}
+
+impl Default for JobFilter {
+    fn default() -> Self {
+        JobFilter { state: None, rule: None, limit: limits::PAGE_ROWS }
+    }
+}
+
+/// How many jobs there are, over all sites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct JobCounts {
+    /// Waiting, due or not.
+    pub ready: u64,
+    /// Leased.
+    pub running: u64,
+    /// In the dead-letter state.
+    pub failed: u64,
+    /// The earliest `due_at` of a ready job.
+    pub oldest_due: Option<Timestamp>,
+}
+
+macro_rules! columns {
+    ($before:expr, $after:expr) => {
+        sql!(
+            $before,
+            " id, site, rule, event_id, event, state, step, attempts, epoch, node, ",
+            "leased_until, due_at, created_at, changed_at, error ",
+            $after,
+        )
+    };
+}
+
+macro_rules! claim {
+    ($lock:literal) => {
+        columns!(
+            concat!(
+                "WITH free AS (SELECT id FROM jobs WHERE claim_at <= $1 ",
+                "ORDER BY claim_at LIMIT $2 ",
+                $lock,
+                ") ",
+                "UPDATE jobs SET state = 'running', attempts = attempts + 1, epoch = epoch + 1, ",
+                "changed_at = $1, node = $3, leased_until = $4, claim_at = $4 ",
+                "WHERE id IN (SELECT id FROM free) RETURNING",
+            ),
+            ""
+        )
+    };
+}
+
+macro_rules! insert {
+    ($values:literal) => {
+        sql!(
+            "INSERT INTO jobs (id, site, rule, event_id, event, state, step, attempts, epoch, ",
+            "node, leased_until, claim_at, due_at, created_at, changed_at, error) ",
+            $values,
+            " ON CONFLICT (id) DO NOTHING",
+        )
+    };
+}
+
+statements! {
+    /// SQLite has one writer at a time: nobody else can look at the same rows.
+    CLAIM_SQLITE = claim!("");
+    EXTEND = sql!(
+        "UPDATE jobs SET leased_until = $1, claim_at = $1 ",
+        "WHERE id = $2 AND epoch = $3 AND state = 'running'",
+    );
+    ADVANCE = sql!(
+        "UPDATE jobs SET step = $1 WHERE id = $2 AND epoch = $3 AND state = 'running'",
+    );
+    END = sql!(
+        "UPDATE jobs SET state = $1, due_at = COALESCE(CAST($2 AS BIGINT), due_at), ",
+        "claim_at = $2, error = $3, changed_at = $4, node = NULL, leased_until = NULL ",
+        "WHERE id = $5 AND epoch = $6 AND state = 'running'",
+    );
+    FIND = columns!("SELECT", "FROM jobs WHERE site = $1 AND id = $2");
+    SEARCH = columns!(
+        "SELECT",
+        "FROM jobs WHERE site = $1 AND (CAST($2 AS TEXT) IS NULL OR state = $2) \
+         AND (CAST($3 AS TEXT) IS NULL OR rule = $3) \
+         ORDER BY created_at DESC, id DESC LIMIT $4"
+    );
+    RETRY = sql!(
+        "UPDATE jobs SET state = 'ready', attempts = 0, due_at = $1, claim_at = $1, ",
+        "changed_at = $1 WHERE site = $2 AND id = $3 ",
+        "AND state IN ('ready', 'failed', 'cancelled')",
+    );
+    /// A new epoch fences the node that may be at work on it.
+    CANCEL = sql!(
+        "UPDATE jobs SET state = 'cancelled', epoch = epoch + 1, claim_at = NULL, node = NULL, ",
+        "leased_until = NULL, changed_at = $1 WHERE site = $2 AND id = $3 ",
+        "AND state IN ('ready', 'running', 'failed')",
+    );
+    COUNT = sql!(
+        "SELECT state, COUNT(*), MIN(due_at) FROM jobs ",
+        "WHERE state IN ('ready', 'running', 'failed') GROUP BY state",
+    );
+    INSERT_SQLITE = insert!(
+        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+    );
+}
+
+/// Rows that another node is claiming at this moment are passed over.
+pub(crate) const CLAIM_POSTGRES: Sql = claim!("FOR UPDATE SKIP LOCKED");
+/// As `INSERT_SQLITE`, an array a column.
+pub(crate) const INSERT_POSTGRES: Sql = insert!(
+    "SELECT * FROM UNNEST($1::UUID[], $2::UUID[], $3::TEXT[], $4::UUID[], $5::TEXT[], \
+     $6::TEXT[], $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::TEXT[], $11::BIGINT[], \
+     $12::BIGINT[], $13::BIGINT[], $14::BIGINT[], $15::BIGINT[], $16::TEXT[])"
+);
+
+/// Rows of [`rows`].
+pub(crate) const INSERT: Batch =
+    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 16 };
+
+/// The values of the jobs' rows, end to end.
+pub(crate) fn rows(jobs: &[Job]) -> Result<Vec<Value>> {
+    let mut rows = Vec::with_capacity(jobs.len() * INSERT.width);
+    for job in jobs {
+        let claim_at = match job.state {
+            JobState::Ready => Some(job.due_at),
+            JobState::Running => job.leased_until,
+            JobState::Done | JobState::Failed | JobState::Cancelled => None,
+        };
+        rows.extend([
+            job.id.0.into(),
+            job.site.0.into(),
+            (&job.rule).into(),
+            job.event_id.0.into(),
+            Value::text(to_json(&job.event)?),
+            job.state.as_str().into(),
+            i64::from(job.step).into(),
+            i64::from(job.attempts).into(),
+            job.epoch.into(),
+            name_filter(job.node.as_ref()),
+            job.leased_until.into(),
+            claim_at.into(),
+            job.due_at.into(),
+            job.created_at.into(),
+            job.changed_at.into(),
+            Value::maybe_text(job.error.as_deref()),
+        ]);
+    }
+    Ok(rows)
+}
+
+fn read_row(row: &Row<'_>) -> Result<Job> {
+    Ok(Job {
+        id: JobId(row.id(0)?),
+        site: SiteId(row.id(1)?),
+        rule: row.name(2)?,
+        event_id: EventId(row.id(3)?),
+        event: row.json(4)?,
+        state: row.word(5)?,
+        step: row.small(6)?,
+        attempts: row.small(7)?,
+        epoch: row.int(8)?,
+        node: row.maybe_name(9)?,
+        leased_until: row.maybe_int(10)?.map(Timestamp),
+        due_at: row.time(11)?,
+        created_at: row.time(12)?,
+        changed_at: row.time(13)?,
+        error: row.maybe_text(14)?,
+    })
+}
+
+impl Db {
+    /// Takes up to `max` jobs (at most [`limits::CLAIM_JOBS`]) that are ready and due, or whose
+    /// lease has run out at `now`, for `node`, until `now + lease`; the longest due first. Each
+    /// has a new epoch and one attempt more. No job is given to two.
+    pub async fn claim_jobs(
+        &self,
+        node: &Name,
+        now: Timestamp,
+        lease: Duration,
+        max: usize,
+    ) -> Result<Vec<Job>> {
+        let sql = match self.dialect() {
+            Dialect::Sqlite => CLAIM_SQLITE,
+            Dialect::Postgres => CLAIM_POSTGRES,
+        };
+        let max = Value::unsigned(max.min(limits::CLAIM_JOBS) as u64);
+        let values = vec![now.into(), max, node.into(), now.plus(lease).into()];
+        let mut jobs = self.write(sql, values, read_row).await?;
+        jobs.sort_by_key(|job| (job.due_at, job.id));
+        Ok(jobs)
+    }
+
+    /// Holds a job until `until`; false if it is lost.
+    pub async fn extend_lease(&self, hold: &JobHold, until: Timestamp) -> Result<bool> {
+        let values = vec![until.into(), hold.id.0.into(), hold.epoch.into()];
+        Ok(self.execute(EXTEND, values).await? > 0)
+    }
+
+    /// Notes that the steps before `step` are done; false if the job is lost.
+    pub async fn advance_job(&self, hold: &JobHold, step: u32) -> Result<bool> {
+        let values = vec![i64::from(step).into(), hold.id.0.into(), hold.epoch.into()];
+        Ok(self.execute(ADVANCE, values).await? > 0)
+    }
+
+    /// Ends an attempt; false if the job is lost, and then nothing is written.
+    pub async fn end_job(&self, hold: &JobHold, end: JobEnd, now: Timestamp) -> Result<bool> {
+        let (state, due_at, error) = match end {
+            JobEnd::Done => (JobState::Done, None, None),
+            JobEnd::Retry { due_at, error } => (JobState::Ready, Some(due_at), Some(error)),
+            JobEnd::Failed { error } => (JobState::Failed, None, Some(error)),
+        };
+        let values = vec![
+            state.as_str().into(),
+            due_at.into(),
+            Value::maybe_text(error),
+            now.into(),
+            hold.id.0.into(),
+            hold.epoch.into(),
+        ];
+        Ok(self.execute(END, values).await? > 0)
+    }
+
+    /// Jobs of a site that match, newest first.
+    pub async fn jobs(&self, site: SiteId, filter: &JobFilter) -> Result<Vec<Job>> {
+        let values = vec![
+            site.0.into(),
+            Value::maybe_text(filter.state.map(JobState::as_str)),
+            name_filter(filter.rule.as_ref()),
+            page(filter.limit),
+        ];
+        self.read(SEARCH, values, read_row).await
+    }
+
+    /// One job.
+    pub async fn job(&self, site: SiteId, id: JobId) -> Result<Option<Job>> {
+        Ok(self.read(FIND, vec![site.0.into(), id.0.into()], read_row).await?.pop())
+    }
+
+    /// Makes a failed, cancelled or waiting job due at once, with its attempts counted anew; the
+    /// steps already done stay done. False if there is no such job in such a state.
+    pub async fn retry_job(&self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
+        Ok(self.execute(RETRY, vec![now.into(), site.0.into(), id.0.into()]).await? > 0)
+    }
+
+    /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is
+    /// no such job in such a state.
+    pub async fn cancel_job(&self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
+        Ok(self.execute(CANCEL, vec![now.into(), site.0.into(), id.0.into()]).await? > 0)
+    }
+
+    /// How many jobs wait, run and have failed, over all sites.
+    pub async fn job_counts(&self) -> Result<JobCounts> {
+        let rows = self
+            .read(COUNT, Vec::new(), |row| {
+                Ok((row.word::<JobState>(0)?, row.unsigned(1)?, row.time(2)?))
+            })
+            .await?;
+        let mut counts = JobCounts::default();
+        for (state, count, due) in rows {
+            match state {
+                JobState::Ready => {
+                    counts.ready = count;
+                    counts.oldest_due = Some(due);
+                }
+                JobState::Running => counts.running = count,
+                JobState::Failed => counts.failed = count,
+                JobState::Done | JobState::Cancelled => {}
+            }
+        }
+        Ok(counts)
+    }
+}

@@ -1,0 +1,28 @@
+//! Named limits of the database layer.
+
+use std::time::Duration;
+
+/// Most rows one query returns; a filter that asks for more gets this many.
+pub const PAGE_ROWS: u32 = 10_000;
+/// Most jobs one claim takes.
+pub const CLAIM_JOBS: usize = 1_000;
+/// Prepared statements kept by each SQLite connection.
+pub const STATEMENTS: usize = 128;
+/// SQLite connections that read at the same time.
+pub const SQLITE_READERS: usize = 4;
+/// How long SQLite waits for another process that writes.
+pub const SQLITE_BUSY: Duration = Duration::from_secs(10);
+/// Size to which SQLite cuts its write-ahead log back after a checkpoint, bytes.
+pub const SQLITE_LOG_BYTES: i64 = 64 << 20;
+/// Page cache of each SQLite connection, KiB.
+pub const SQLITE_CACHE_KIB: i64 = 16 << 10;
+/// PostgreSQL connections of a node.
+pub const POSTGRES_CONNECTIONS: usize = 16;
+/// How long a new PostgreSQL connection may take, TLS and login included.
+pub const POSTGRES_CONNECT: Duration = Duration::from_secs(5);
+/// How long a query waits for a free connection of the pool.
+pub const POSTGRES_WAIT: Duration = Duration::from_secs(10);
+/// After this long without an answer to sent bytes a PostgreSQL connection counts as dead.
+pub const POSTGRES_SILENCE: Duration = Duration::from_secs(15);
+/// How often opening a new database is tried while another process migrates the same one.
+pub const MIGRATION_ATTEMPTS: u32 = 5;

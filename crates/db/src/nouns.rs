@@ -1,0 +1,214 @@
+//! Configuration: one table a noun, the same statements for each.
+
+use entrepot_model::{Key, Kind, Mount, Name, Noun, Site, SiteId, Stored, Timestamp};
+use uuid::Uuid;
+
+use crate::Db;
+use crate::error::{DbError, Result};
+use crate::sql::{Reader, Row, Sql, Value, sql, statements, to_json};
+use crate::tx::Work;
+
+/// The statements of one table.
+struct Table {
+    list: Sql,
+    find: Sql,
+    put: Sql,
+    delete: Sql,
+    /// Rows belong to an account, which stands in the column `owner` too.
+    owned: bool,
+}
+
+impl Table {
+    #[cfg(test)]
+    fn statements(&self) -> [Sql; 4] {
+        [self.list, self.find, self.put, self.delete]
+    }
+}
+
+macro_rules! table {
+    ($name:literal, $owned:literal, $columns:literal, $values:literal, $set:literal) => {
+        Table {
+            list: sql!(
+                "SELECT id, site, revision, changed_at, body FROM ",
+                $name,
+                " WHERE site = $1 ORDER BY name",
+            ),
+            find: sql!(
+                "SELECT id, site, revision, changed_at, body FROM ",
+                $name,
+                " WHERE site = $1 AND name = $2",
+            ),
+            put: sql!(
+                "INSERT INTO ",
+                $name,
+                " (id, site, name, revision, changed_at, body",
+                $columns,
+                ") VALUES ($1, $2, $3, 1, $4, $5",
+                $values,
+                ") ",
+                "ON CONFLICT (id) DO UPDATE SET revision = ",
+                $name,
+                ".revision + 1, ",
+                "changed_at = excluded.changed_at, body = excluded.body",
+                $set,
+                " WHERE ",
+                $name,
+                ".site = excluded.site AND ",
+                $name,
+                ".name = excluded.name ",
+                "RETURNING revision",
+            ),
+            // Only the site main has the id of the site that owns it: it stays.
+            delete: sql!("DELETE FROM ", $name, " WHERE site = $1 AND name = $2 AND id <> site",),
+            owned: $owned,
+        }
+    };
+    ($name:literal) => {
+        table!($name, false, "", "", "")
+    };
+    ($name:literal, owned) => {
+        table!($name, true, ", owner", ", $6", ", owner = excluded.owner")
+    };
+}
+
+const SITES: Table = table!("sites");
+const POLICIES: Table = table!("policies");
+const KEYS: Table = table!("keys", owned);
+const ENDPOINTS: Table = table!("endpoints");
+const ACCOUNTS: Table = table!("accounts");
+const MOUNTS: Table = table!("mounts", owned);
+const RULES: Table = table!("rules");
+const LISTENERS: Table = table!("listeners");
+
+statements! {
+    KEYS_OF = sql!(
+        "SELECT id, site, revision, changed_at, body FROM keys ",
+        "WHERE site = $1 AND owner = $2 ORDER BY name",
+    );
+    MOUNTS_OF = sql!(
+        "SELECT id, site, revision, changed_at, body FROM mounts ",
+        "WHERE site = $1 AND owner = $2 ORDER BY name",
+    );
+    REVISION = sql!("SELECT revision FROM config_revision");
+    BUMP = sql!("UPDATE config_revision SET revision = revision + 1");
+}
+
+fn table(kind: Kind) -> &'static Table {
+    match kind {
+        Kind::Site => &SITES,
+        Kind::Policy => &POLICIES,
+        Kind::Key => &KEYS,
+        Kind::Endpoint => &ENDPOINTS,
+        Kind::Account => &ACCOUNTS,
+        Kind::Mount => &MOUNTS,
+        Kind::Rule => &RULES,
+        Kind::Listener => &LISTENERS,
+    }
+}
+
+/// Every statement of the tables.
+#[cfg(test)]
+pub(crate) fn table_statements() -> Vec<Sql> {
+    Kind::ALL.iter().flat_map(|kind| table(*kind).statements()).collect()
+}
+
+type Query<T> = (Sql, Vec<Value>, Reader<T>);
+
+fn stored<N: Noun>(row: &Row<'_>) -> Result<Stored<N>> {
+    Ok(Stored {
+        id: row.id(0)?,
+        site: SiteId(row.id(1)?),
+        revision: row.int(2)?,
+        changed_at: row.time(3)?,
+        noun: row.json(4)?,
+    })
+}
+
+pub(crate) fn list<N: Noun>(site: SiteId) -> Query<Stored<N>> {
+    (table(N::KIND).list, vec![site.0.into()], stored::<N>)
+}
+
+pub(crate) fn find<N: Noun>(site: SiteId, name: &Name) -> Query<Stored<N>> {
+    (table(N::KIND).find, vec![site.0.into(), name.into()], stored::<N>)
+}
+
+/// The account a noun belongs to, if its kind belongs to accounts.
+fn owner<N: Noun>(noun: &N) -> Option<Name> {
+    let accounts = noun.references().into_iter().filter(|(kind, _)| *kind == Kind::Account);
+    accounts.map(|(_, name)| name).next()
+}
+
+pub(crate) async fn put<N: Noun>(
+    work: &mut Work,
+    site: SiteId,
+    id: Uuid,
+    noun: &N,
+    at: Timestamp,
+) -> Result<i64> {
+    if N::KIND == Kind::Site && site != SiteId::MAIN {
+        return Err(DbError::Conflict("sites belong to the site 'main'".to_owned()));
+    }
+    let table = table(N::KIND);
+    let body = Value::text(to_json(noun)?);
+    let mut values = vec![id.into(), site.0.into(), noun.name().into(), at.into(), body];
+    if table.owned {
+        values.push(Value::maybe_text(owner(noun)));
+    }
+    let revision = work.query(table.put, values, |row| row.int(0)).await?.pop();
+    revision.ok_or_else(|| {
+        DbError::Conflict(format!(
+            "the id {id} belongs to another {} than '{}'",
+            N::KIND,
+            noun.name()
+        ))
+    })
+}
+
+pub(crate) async fn delete(work: &mut Work, site: SiteId, kind: Kind, name: &Name) -> Result<bool> {
+    let values = vec![site.0.into(), name.into()];
+    Ok(work.execute(table(kind).delete, values).await? > 0)
+}
+
+pub(crate) async fn bump_revision(work: &mut Work) -> Result<()> {
+    work.execute(BUMP, Vec::new()).await.map(drop)
+}
+
+impl Db {
+    /// All nouns of a kind in a site, by name. Sites belong to the site `main`.
+    pub async fn list<N: Noun>(&self, site: SiteId) -> Result<Vec<Stored<N>>> {
+        let (sql, values, reader) = list::<N>(site);
+        self.read(sql, values, reader).await
+    }
+
+    /// One noun by name.
+    pub async fn find<N: Noun>(&self, site: SiteId, name: &Name) -> Result<Option<Stored<N>>> {
+        let (sql, values, reader) = find::<N>(site, name);
+        Ok(self.read(sql, values, reader).await?.pop())
+    }
+
+    /// The keys that let `account` log in, by name; valid or not.
+    pub async fn keys_of(&self, site: SiteId, account: &Name) -> Result<Vec<Stored<Key>>> {
+        self.read(KEYS_OF, vec![site.0.into(), account.into()], stored::<Key>).await
+    }
+
+    /// The mounts of these accounts and groups, in the order given and then by name.
+    pub async fn mounts_of(&self, site: SiteId, accounts: &[Name]) -> Result<Vec<Stored<Mount>>> {
+        let mut mounts = Vec::new();
+        for account in accounts {
+            let values = vec![site.0.into(), account.into()];
+            mounts.extend(self.read(MOUNTS_OF, values, stored::<Mount>).await?);
+        }
+        Ok(mounts)
+    }
+
+    /// All sites, by name.
+    pub async fn sites(&self) -> Result<Vec<Stored<Site>>> {
+        self.list::<Site>(SiteId::MAIN).await
+    }
+
+    /// One more at each committed change of any noun in any site.
+    pub async fn config_revision(&self) -> Result<i64> {
+        let revision = self.read(REVISION, Vec::new(), |row| row.int(0)).await?.pop();
+        revision.ok_or_else(|| DbError::Corrupt("config_revision has no row".to_owned()))
+    }
+}

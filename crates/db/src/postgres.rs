@@ -1,0 +1,412 @@
+//! The PostgreSQL side: a pool that survives restarts of the server.
+
+mod tls;
+
+use std::error::Error as _;
+use std::io;
+
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    Timeouts,
+};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Config, NoTls};
+use uuid::Uuid;
+
+use crate::error::{DbError, Result};
+use crate::limits;
+use crate::migrate;
+use crate::sql::{Reader, Row, Sql, Value, statements};
+use tls::Tls;
+
+/// Session settings. A commit must be durable on the server before it answers, whatever the
+/// role's or the database's default says; nothing waits for ever for a lock or a dead peer.
+const SESSION: &str = "\
+    SET statement_timeout = '60s'; \
+    SET lock_timeout = '15s'; \
+    SET idle_in_transaction_session_timeout = '60s'; \
+    SELECT set_config('synchronous_commit', 'on', false) \
+    WHERE current_setting('synchronous_commit') = 'off'";
+
+/// Transactions on configuration come one after the other over all nodes, as they do in SQLite.
+const BEGIN_CONFIGURATION: &str = "BEGIN; SELECT pg_advisory_xact_lock(6915000001)";
+/// So do those that write events: their sequence is then the order of their commits, and who has
+/// read up to a sequence never misses an earlier one.
+const BEGIN_EVENTS: &str = "BEGIN; SELECT pg_advisory_xact_lock(6915000002)";
+const BEGIN: &str = "BEGIN";
+const LOCK_EVENTS: &str = "SELECT pg_advisory_xact_lock(6915000002)";
+/// Held while tables are made; nodes that start together wait for each other.
+const LOCK_MIGRATION: &str = "SELECT pg_advisory_lock(6915000003)";
+
+/// Gives the serving role what it needs, and no right to change tables. The role's name is a
+/// setting of the session: PostgreSQL itself quotes it.
+const GRANT: &str = "\
+    DO $$ DECLARE serving TEXT := current_setting('entrepot.serving_role'); BEGIN \
+    IF serving <> current_user THEN \
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), serving); \
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %I TO %I', \
+    current_schema(), serving); \
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON refinery_schema_history FROM %I', serving); \
+    END IF; END $$";
+
+statements! {
+    /// Is what is committed safe from a power cut?
+    DURABLE = crate::sql::sql!(
+        "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
+    );
+    SET_ROLE = crate::sql::sql!("SELECT set_config('entrepot.serving_role', $1, false)");
+}
+
+/// What a transaction is for; it decides what it waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Changes nouns.
+    Configuration,
+    /// Writes events.
+    Events,
+    /// Neither.
+    Other,
+}
+
+/// A PostgreSQL server.
+pub(crate) struct Postgres {
+    pool: Pool,
+}
+
+impl Postgres {
+    /// Connects, brings the tables up to date (with `migrate_url` if given, so that the serving
+    /// role needs no right to), and checks that commits are durable.
+    pub(crate) async fn open(
+        url: &str,
+        migrate_url: Option<&str>,
+        connections: usize,
+    ) -> Result<Self> {
+        let (config, tls) = tls::parse(url)?;
+        let pool = pool(config.clone(), tls, connections)?;
+        let postgres = Postgres { pool };
+        let latest = migrate::latest();
+        let found = {
+            let client = postgres.client().await?;
+            migrate::postgres_version(&client).await?
+        };
+        if found > latest {
+            return Err(migrate::newer(found));
+        }
+        if found < latest {
+            let serving = config.get_user().unwrap_or_default();
+            migrate_tables(migrate_url.unwrap_or(url), serving).await?;
+        }
+        postgres.check_durable().await?;
+        Ok(postgres)
+    }
+
+    async fn check_durable(&self) -> Result<()> {
+        let rows = self.read(DURABLE, Vec::new(), |row| Ok((row.text(0)?, row.text(1)?))).await?;
+        for (fsync, commit) in rows {
+            for (setting, value) in [("fsync", fsync), ("synchronous_commit", commit)] {
+                if value == "off" {
+                    return Err(DbError::NotDurable { setting, value });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn client(&self) -> Result<Object> {
+        self.pool.get().await.map_err(unreachable_server)
+    }
+
+    /// Runs a statement that only reads; on a connection that turns out to be dead it is tried
+    /// once more on another.
+    pub(crate) async fn read<T>(
+        &self,
+        sql: Sql,
+        values: Vec<Value>,
+        reader: Reader<T>,
+    ) -> Result<Vec<T>> {
+        let client = self.client().await?;
+        match query(&client, sql, &values, reader).await {
+            Err(DbError::Unavailable(_)) if client.is_closed() => {
+                let _dead = Object::take(client);
+                query(&self.client().await?, sql, &values, reader).await
+            }
+            result => result,
+        }
+    }
+
+    /// Runs one statement that changes rows, in a transaction of its own.
+    pub(crate) async fn write<T>(
+        &self,
+        sql: Sql,
+        values: Vec<Value>,
+        reader: Reader<T>,
+    ) -> Result<Vec<T>> {
+        query(&self.client().await?, sql, &values, reader).await
+    }
+
+    /// As [`Postgres::write`] for a statement without an answer: how many rows it changed.
+    pub(crate) async fn execute(&self, sql: Sql, values: Vec<Value>) -> Result<u64> {
+        execute(&self.client().await?, sql, &values).await
+    }
+
+    /// Begins a transaction.
+    pub(crate) async fn begin(&self, purpose: Purpose) -> Result<Work> {
+        let work = Work { client: Some(self.client().await?) };
+        let begin = match purpose {
+            Purpose::Configuration => BEGIN_CONFIGURATION,
+            Purpose::Events => BEGIN_EVENTS,
+            Purpose::Other => BEGIN,
+        };
+        work.client()?.batch_execute(begin).await.map_err(refused)?;
+        Ok(work)
+    }
+}
+
+/// A transaction. Dropped without a commit its connection is closed, and with it the transaction.
+pub(crate) struct Work {
+    client: Option<Object>,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+impl Work {
+    fn client(&self) -> Result<&Object> {
+        self.client.as_ref().ok_or_else(|| DbError::Sql("the transaction is over".to_owned()))
+    }
+
+    /// Waits for the other transactions that write events.
+    pub(crate) async fn lock_events(&self) -> Result<()> {
+        self.client()?.batch_execute(LOCK_EVENTS).await.map_err(refused)
+    }
+
+    /// Runs a statement and reads its answer.
+    pub(crate) async fn query<T>(
+        &self,
+        sql: Sql,
+        values: Vec<Value>,
+        reader: Reader<T>,
+    ) -> Result<Vec<T>> {
+        query(self.client()?, sql, &values, reader).await
+    }
+
+    /// Runs a statement: how many rows it changed.
+    pub(crate) async fn execute(&self, sql: Sql, values: Vec<Value>) -> Result<u64> {
+        execute(self.client()?, sql, &values).await
+    }
+
+    /// Runs a statement that takes its rows as one array a column (`UNNEST`).
+    pub(crate) async fn each(&self, sql: Sql, width: usize, values: Vec<Value>) -> Result<()> {
+        let columns = transpose(width, &values)?;
+        let client = self.client()?;
+        let statement = client.prepare_cached(sql.text()).await.map_err(refused)?;
+        let bound: Vec<&(dyn ToSql + Sync)> = columns.iter().map(Column::as_sql).collect();
+        client.execute(&statement, &bound).await.map_err(refused)?;
+        Ok(())
+    }
+
+    /// Commits; durable when it returns.
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        self.client()?.batch_execute("COMMIT").await.map_err(refused)?;
+        // Back into the pool: the transaction has ended.
+        self.client = None;
+        Ok(())
+    }
+}
+
+/// One column of many rows.
+enum Column<'a> {
+    Text(Vec<Option<&'a str>>),
+    Int(Vec<Option<i64>>),
+    Id(Vec<Option<Uuid>>),
+    Bool(Vec<bool>),
+}
+
+impl<'a> Column<'a> {
+    fn beginning(value: &'a Value) -> Self {
+        match value {
+            Value::Text(_) => Column::Text(Vec::new()),
+            Value::Int(_) => Column::Int(Vec::new()),
+            Value::Id(_) => Column::Id(Vec::new()),
+            Value::Bool(_) => Column::Bool(Vec::new()),
+        }
+    }
+
+    fn push(&mut self, value: &'a Value) -> Result<()> {
+        match (self, value) {
+            (Column::Text(column), Value::Text(text)) => column.push(text.as_deref()),
+            (Column::Int(column), Value::Int(number)) => column.push(*number),
+            (Column::Id(column), Value::Id(id)) => column.push(*id),
+            (Column::Bool(column), Value::Bool(truth)) => column.push(*truth),
+            _ => return Err(DbError::Sql("a column mixes types".to_owned())),
+        }
+        Ok(())
+    }
+
+    fn as_sql(&self) -> &(dyn ToSql + Sync) {
+        match self {
+            Column::Text(column) => column,
+            Column::Int(column) => column,
+            Column::Id(column) => column,
+            Column::Bool(column) => column,
+        }
+    }
+}
+
+fn transpose(width: usize, values: &[Value]) -> Result<Vec<Column<'_>>> {
+    let mut columns: Vec<Column<'_>> = values.iter().take(width).map(Column::beginning).collect();
+    for row in values.chunks(width) {
+        for (column, value) in columns.iter_mut().zip(row) {
+            column.push(value)?;
+        }
+    }
+    Ok(columns)
+}
+
+fn pool(config: Config, tls: Tls, connections: usize) -> Result<Pool> {
+    let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = match tls {
+        Tls::Off => Manager::from_config(config, NoTls, how),
+        Tls::Verified(connector) => Manager::from_config(config, connector, how),
+    };
+    let timeouts = Timeouts {
+        wait: Some(limits::POSTGRES_WAIT),
+        create: Some(limits::POSTGRES_CONNECT),
+        recycle: Some(limits::POSTGRES_CONNECT),
+    };
+    Pool::builder(manager)
+        .max_size(connections)
+        .timeouts(timeouts)
+        .runtime(Runtime::Tokio1)
+        .post_create(Hook::async_fn(|client, _| {
+            Box::pin(async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
+        }))
+        .build()
+        .map_err(|e| DbError::Setup(e.to_string()))
+}
+
+async fn migrate_tables(url: &str, serving: &str) -> Result<()> {
+    let (config, tls) = tls::parse(url)?;
+    // The pool's own set-up gives a connection with its driver; one is enough.
+    let one = pool(config, tls, 1)?;
+    let mut client = one.get().await.map_err(unreachable_server)?;
+    let longer = "SET statement_timeout = 0; SET lock_timeout = 0";
+    client.batch_execute(longer).await.map_err(refused)?;
+    client.batch_execute(LOCK_MIGRATION).await.map_err(refused)?;
+    migrate::postgres(&mut client).await?;
+    query(&client, SET_ROLE, &[Value::text(serving)], |_| Ok(())).await?;
+    client.batch_execute(GRANT).await.map_err(refused)?;
+    // Closing the connection lets the lock go.
+    drop(Object::take(client));
+    Ok(())
+}
+
+async fn query<T>(
+    client: &Object,
+    sql: Sql,
+    values: &[Value],
+    reader: Reader<T>,
+) -> Result<Vec<T>> {
+    let statement = client.prepare_cached(sql.text()).await.map_err(refused)?;
+    let bound: Vec<&(dyn ToSql + Sync)> = values.iter().map(|v| v as _).collect();
+    let rows = client.query(&statement, &bound).await.map_err(refused)?;
+    rows.iter().map(|row| reader(&Row::Postgres(row))).collect()
+}
+
+async fn execute(client: &Object, sql: Sql, values: &[Value]) -> Result<u64> {
+    let statement = client.prepare_cached(sql.text()).await.map_err(refused)?;
+    let bound: Vec<&(dyn ToSql + Sync)> = values.iter().map(|v| v as _).collect();
+    client.execute(&statement, &bound).await.map_err(refused)
+}
+
+impl ToSql for Value {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut bytes::BytesMut,
+    ) -> std::result::Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match (self, ty) {
+            (Value::Text(Some(text)), &Type::TEXT) => text.to_sql(ty, out),
+            (Value::Int(Some(number)), &Type::INT8) => number.to_sql(ty, out),
+            (Value::Id(Some(id)), &Type::UUID) => id.to_sql(ty, out),
+            (Value::Bool(truth), &Type::BOOL) => truth.to_sql(ty, out),
+            (Value::Text(None) | Value::Int(None) | Value::Id(None), _) => Ok(IsNull::Yes),
+            (value, ty) => Err(format!("{value:?} is bound where {ty} is expected").into()),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        [Type::TEXT, Type::INT8, Type::UUID, Type::BOOL].contains(ty)
+    }
+
+    to_sql_checked!();
+}
+
+/// No connection could be had.
+fn unreachable_server(error: PoolError) -> DbError {
+    match error {
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            match refused(error) {
+                DbError::Sql(why) => DbError::Setup(why),
+                other => other,
+            }
+        }
+        other => DbError::Unavailable(other.to_string()),
+    }
+}
+
+/// Sorts an error of PostgreSQL by what the caller can do about it (PostgreSQL 18 Documentation,
+/// Appendix A).
+pub(crate) fn refused(error: tokio_postgres::Error) -> DbError {
+    let Some(db) = error.as_db_error() else {
+        let why = with_source(&error);
+        return if error.is_closed() || is_transport(&error) {
+            DbError::Unavailable(why)
+        } else {
+            DbError::Sql(why)
+        };
+    };
+    let why = format!("{} (SQLSTATE {})", db.message(), db.code().code());
+    let class = db.code().code().get(..2).unwrap_or_default();
+    match (db.code(), class) {
+        (code, _) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => DbError::Unavailable(why),
+        (code, _) if *code == SqlState::LOCK_NOT_AVAILABLE => DbError::Unavailable(why),
+        // Connection, resources, operator intervention, system error, deadlock and serialization.
+        (_, "08" | "53" | "57" | "58" | "40") => DbError::Unavailable(why),
+        (_, "23") => DbError::Conflict(why),
+        // Invalid authorization, unknown database.
+        (_, "28" | "3D") => DbError::Setup(format!("{why}; check the database URL")),
+        _ => DbError::Sql(why),
+    }
+}
+
+/// True if bytes could not be exchanged; a certificate that is refused is not that.
+fn is_transport(error: &tokio_postgres::Error) -> bool {
+    let mut source = error.source();
+    while let Some(inner) = source {
+        if let Some(io) = inner.downcast_ref::<io::Error>() {
+            return !matches!(io.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput);
+        }
+        source = inner.source();
+    }
+    // Its own connect timeout has no source; the text is all the crate lets us see.
+    error.to_string().contains("timeout")
+}
+
+fn with_source(error: &tokio_postgres::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// The client of a pooled connection, for migrations.
+pub(crate) fn raw(client: &mut Object) -> &mut Client {
+    client
+}

@@ -1,0 +1,277 @@
+//! The SQLite side: one connection that writes, a few that read, none on the async threads.
+//!
+//! Write-ahead log with `synchronous=FULL`: a commit is on stable storage when it returns
+//! (<https://www.sqlite.org/pragma.html#pragma_synchronous>), readers never wait for the writer.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
+use tokio::task::{JoinError, spawn_blocking};
+
+use crate::error::{DbError, Result};
+use crate::limits;
+use crate::migrate;
+use crate::sql::{Reader, Row, Sql, Value};
+
+/// An open SQLite database.
+pub(crate) struct Sqlite {
+    writer: Arc<AsyncMutex<Connection>>,
+    readers: Arc<Readers>,
+    permits: Arc<Semaphore>,
+}
+
+/// Reading connections at rest.
+struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Sqlite {
+    /// Opens or creates the file at `path` (mode 0600) and brings its tables up to date.
+    pub(crate) async fn open(path: PathBuf) -> Result<Self> {
+        let readers = Arc::new(Readers { path: path.clone(), idle: Mutex::default() });
+        let writer = spawn_blocking(move || {
+            create(&path)?;
+            let mut writer = connect(&path)?;
+            migrate::sqlite(&mut writer)?;
+            Ok(writer)
+        });
+        Ok(Sqlite {
+            writer: Arc::new(AsyncMutex::new(writer.await.map_err(joined)??)),
+            readers,
+            permits: Arc::new(Semaphore::new(limits::SQLITE_READERS)),
+        })
+    }
+
+    /// Runs a statement that only reads.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        sql: Sql,
+        values: Vec<Value>,
+        reader: Reader<T>,
+    ) -> Result<Vec<T>> {
+        let permit = self.permits.clone().acquire_owned().await;
+        let permit = permit.map_err(|e| DbError::Unavailable(e.to_string()))?;
+        let readers = self.readers.clone();
+        let work = spawn_blocking(move || {
+            let _permit = permit;
+            let resting = readers.idle.lock().pop();
+            let connection = match resting {
+                Some(connection) => connection,
+                None => connect(&readers.path)?,
+            };
+            let rows = query(&connection, sql, &values, reader);
+            readers.idle.lock().push(connection);
+            rows
+        });
+        work.await.map_err(joined)?
+    }
+
+    /// Runs one statement that changes rows, in a transaction of its own.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        sql: Sql,
+        values: Vec<Value>,
+        reader: Reader<T>,
+    ) -> Result<Vec<T>> {
+        let writer = Writer(self.writer.clone().lock_owned().await);
+        let work = spawn_blocking(move || query(&writer.0, sql, &values, reader));
+        work.await.map_err(joined)?
+    }
+
+    /// As [`Sqlite::write`] for a statement without an answer: how many rows it changed.
+    pub(crate) async fn execute(&self, sql: Sql, values: Vec<Value>) -> Result<u64> {
+        let writer = Writer(self.writer.clone().lock_owned().await);
+        let work = spawn_blocking(move || execute(&writer.0, sql, &values));
+        work.await.map_err(joined)?
+    }
+
+    /// Begins a transaction; until it ends nobody else writes.
+    pub(crate) async fn begin(&self) -> Result<Work> {
+        let mut work = Work { writer: Some(Writer(self.writer.clone().lock_owned().await)) };
+        work.on(|writer| writer.execute_batch("BEGIN IMMEDIATE").map_err(refused)).await?;
+        Ok(work)
+    }
+}
+
+/// The writing connection while somebody has it. Whatever happened, it is handed back without an
+/// open transaction.
+struct Writer(OwnedMutexGuard<Connection>);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit()
+            && let Err(error) = self.0.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction could not be rolled back");
+        }
+    }
+}
+
+/// A transaction. Dropped without a commit it is rolled back.
+pub(crate) struct Work {
+    /// `None` only while, or after, a statement whose caller went away.
+    writer: Option<Writer>,
+}
+
+impl Work {
+    async fn on<T: Send + 'static>(
+        &mut self,
+        act: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let writer = self.writer.take();
+        let writer = writer.ok_or_else(|| DbError::Sql("the transaction is over".to_owned()))?;
+        let work = spawn_blocking(move || {
+            let result = act(&writer.0);
+            (writer, result)
+        });
+        let (writer, result) = work.await.map_err(joined)?;
+        self.writer = Some(writer);
+        result
+    }
+
+    /// Runs a statement and reads its answer.
+    pub(crate) async fn query<T: Send + 'static>(
+        &mut self,
+        sql: Sql,
+        values: Vec<Value>,
+        reader: Reader<T>,
+    ) -> Result<Vec<T>> {
+        self.on(move |writer| query(writer, sql, &values, reader)).await
+    }
+
+    /// Runs a statement: how many rows it changed.
+    pub(crate) async fn execute(&mut self, sql: Sql, values: Vec<Value>) -> Result<u64> {
+        self.on(move |writer| execute(writer, sql, &values)).await
+    }
+
+    /// Runs a statement once for each `width` values.
+    pub(crate) async fn each(&mut self, sql: Sql, width: usize, values: Vec<Value>) -> Result<()> {
+        self.on(move |writer| {
+            let mut statement = writer.prepare_cached(sql.text()).map_err(refused)?;
+            for row in values.chunks(width) {
+                statement.execute(params_from_iter(row)).map_err(refused)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Commits; durable when it returns.
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        self.on(|writer| writer.execute_batch("COMMIT").map_err(refused)).await
+    }
+}
+
+/// Creates an empty file only its owner may read, durable by name, if there is none.
+fn create(path: &Path) -> Result<()> {
+    let unusable = |error: std::io::Error| {
+        DbError::Setup(format!("cannot create '{}': {error}; check the folder", path.display()))
+    };
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Ok(file) => file.sync_all().map_err(unusable)?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(unusable(error)),
+    }
+    let folder = path.parent().unwrap_or_else(|| Path::new("/"));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(unusable)
+}
+
+/// Opens a connection with the settings that all of them share.
+fn connect(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
+    connection.busy_timeout(limits::SQLITE_BUSY).map_err(refused)?;
+    connection.set_prepared_statement_cache_capacity(limits::STATEMENTS);
+    let settings: [(&str, rusqlite::types::Value); 6] = [
+        ("synchronous", "FULL".to_owned().into()),
+        ("foreign_keys", true.into()),
+        ("trusted_schema", false.into()),
+        ("temp_store", "MEMORY".to_owned().into()),
+        ("cache_size", (-limits::SQLITE_CACHE_KIB).into()),
+        ("journal_size_limit", limits::SQLITE_LOG_BYTES.into()),
+    ];
+    let mode: String = connection
+        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+        .map_err(refused)?;
+    if mode != "wal" {
+        return Err(DbError::Setup(format!(
+            "'{}' cannot use a write-ahead log (it says '{mode}'); put it on a local disk",
+            path.display()
+        )));
+    }
+    for (name, value) in settings {
+        // Some settings answer with their value, some with nothing.
+        connection.pragma(None, name, value, |_| Ok(())).map_err(refused)?;
+    }
+    Ok(connection)
+}
+
+fn query<T>(
+    connection: &Connection,
+    sql: Sql,
+    values: &[Value],
+    reader: Reader<T>,
+) -> Result<Vec<T>> {
+    let mut statement = connection.prepare_cached(sql.text()).map_err(refused)?;
+    let mut rows = statement.query(params_from_iter(values)).map_err(refused)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(refused)? {
+        found.push(reader(&Row::Sqlite(row))?);
+    }
+    Ok(found)
+}
+
+fn execute(connection: &Connection, sql: Sql, values: &[Value]) -> Result<u64> {
+    let mut statement = connection.prepare_cached(sql.text()).map_err(refused)?;
+    let changed = statement.execute(params_from_iter(values)).map_err(refused)?;
+    Ok(changed as u64)
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
+            Value::Int(Some(number)) => ValueRef::Integer(*number),
+            Value::Id(Some(id)) => ValueRef::Blob(id.as_bytes()),
+            Value::Bool(truth) => ValueRef::Integer(i64::from(*truth)),
+            Value::Text(None) | Value::Int(None) | Value::Id(None) => ValueRef::Null,
+        }))
+    }
+}
+
+/// Sorts an error of SQLite by what the caller can do about it.
+pub(crate) fn refused(error: rusqlite::Error) -> DbError {
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::ReadOnly
+            | ErrorCode::CannotOpen
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::OutOfMemory,
+        ) => DbError::Unavailable(text),
+        Some(ErrorCode::ConstraintViolation) => DbError::Conflict(text),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => DbError::Corrupt(text),
+        _ => DbError::Sql(text),
+    }
+}
+
+/// A thread that ended without an answer.
+fn joined(error: JoinError) -> DbError {
+    if error.is_cancelled() {
+        return DbError::Unavailable("the process is stopping".to_owned());
+    }
+    DbError::Sql(format!("a database thread failed: {error}"))
+}
