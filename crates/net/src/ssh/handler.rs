@@ -39,6 +39,25 @@ pub(crate) enum Stop {
     Gone,
 }
 
+impl Stop {
+    /// For the log and the audit.
+    pub(crate) fn sentence(&self) -> String {
+        use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match self {
+            Stop::Transport(russh::Error::IO(error))
+                if matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) =>
+            {
+                "the connection was cut".to_owned()
+            }
+            Stop::Transport(russh::Error::KeepaliveTimeout) => "the client is silent".to_owned(),
+            Stop::Transport(russh::Error::InactivityTimeout) => {
+                "the client took nothing for too long".to_owned()
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// What handler and links share.
 #[derive(Debug)]
 pub(crate) struct Shared {

@@ -330,7 +330,7 @@ where
     // It waits for the client's identification line.
     let starting = russh::server::run_stream(config.russh, stream, connection);
     let mut running = tokio::select! {
-        started = starting => started.map_err(|stop| stop.to_string())?,
+        started = starting => started.map_err(|stop| stop.sentence())?,
         () = tokio::time::sleep(limits::IDENTIFICATION_TIME) => {
             meter.end(EndClass::Login, "no identification line came in time");
             return Ok(());
@@ -342,7 +342,7 @@ where
         }
     };
     tokio::select! {
-        ended = &mut running => return ended.map_err(|stop| stop.to_string()),
+        ended = &mut running => return ended.map_err(|stop| stop.sentence()),
         () = supervise(meter, drain) => {}
     }
     let end = meter.ending().await.clone();
@@ -355,10 +355,10 @@ where
         (&mut running).await
     };
     if let Ok(ended) = tokio::time::timeout(limits::FAREWELL_TIME, farewell).await {
-        return ended.map_err(|stop| stop.to_string());
+        return ended.map_err(|stop| stop.sentence());
     }
     meter.cut();
-    running.await.map_err(|stop| stop.to_string())
+    running.await.map_err(|stop| stop.sentence())
 }
 
 fn disconnect(class: EndClass) -> Disconnect {
