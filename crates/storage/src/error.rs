@@ -42,7 +42,7 @@ pub enum StoreError {
 }
 
 /// Short for a result of this crate.
-pub type Result<T> = std::result::Result<T, StoreError>;
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
     /// The operator's code; `docs/errors/<code>.md` says what happened, why and what to do.

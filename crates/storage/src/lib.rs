@@ -3,7 +3,11 @@
 //! (`tests/conformance`); [`fault`] wraps any of them and simulates power cuts.
 
 pub mod error;
+pub mod fault;
+pub mod fs;
 pub mod limits;
+pub mod memory;
+mod ram;
 pub mod store;
 
 pub use error::{Result, StoreError};
@@ -23,9 +27,14 @@ pub struct ResolvedSecrets {
 /// Opens the store of an endpoint. For a directory it is made if its parent exists; for memory
 /// it is new and empty; for an object store and a server nothing is dialled yet.
 pub async fn open(
-    _target: &EndpointTarget,
+    target: &EndpointTarget,
     _secrets: &ResolvedSecrets,
-    _env: &Env,
+    env: &Env,
 ) -> Result<AnyStore> {
-    todo!()
+    match target {
+        EndpointTarget::Directory(target) => fs::open(target.path.as_ref(), env).await,
+        EndpointTarget::Memory(target) => memory::open(target, env),
+        EndpointTarget::Object(_) => todo!(),
+        EndpointTarget::Sftp(_) => Err(StoreError::Unsupported("SFTP endpoints")),
+    }
 }

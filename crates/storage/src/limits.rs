@@ -59,3 +59,9 @@ pub const OBJECT_REQUEST: Duration = Duration::from_secs(120);
 
 /// Tries of one request to an object store before it fails.
 pub const OBJECT_RETRIES: usize = 4;
+
+/// Most file systems mounted below the root of one directory endpoint that are staged on.
+pub const MOUNT_MARKERS: usize = 1024;
+
+/// A second name that kept a replaced file is dropped by a sweep when it is older.
+pub const KEPT_FOR: Duration = Duration::from_secs(3600);

@@ -174,12 +174,8 @@ pub trait Store: Send + Sync {
     async fn remove_directory(&self, path: &StorePath) -> Result<()>;
 
     /// Gives a file or directory another name. A directory never replaces anything.
-    async fn rename(
-        &self,
-        from: &StorePath,
-        to: &StorePath,
-        existing: Existing,
-    ) -> Result<Renamed>;
+    async fn rename(&self, from: &StorePath, to: &StorePath, existing: Existing)
+    -> Result<Renamed>;
 
     /// Sets times of a file or directory; `None` leaves one as it is.
     async fn set_times(

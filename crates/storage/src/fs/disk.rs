@@ -1,0 +1,174 @@
+//! The seam under the directory store: the system calls it makes, one method each. The kernel is
+//! one implementation, the simulated disk another, so that power cuts and errors are tested on
+//! the very code that serves.
+
+use bytes::BytesMut;
+use entrepot_model::Timestamp;
+use rustix::io::Errno;
+
+use crate::store::{Identity, Space};
+
+/// What a name or an open file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// File, directory, or neither.
+    pub(crate) kind: StatKind,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Last change.
+    pub(crate) modified: Timestamp,
+    /// Last access.
+    pub(crate) accessed: Timestamp,
+    /// Names it has.
+    pub(crate) links: u64,
+    /// Inode number, unique within a file system.
+    pub(crate) inode: u64,
+    /// Time of birth in microseconds; with the inode it survives a device that comes back under
+    /// another number. 0 where the file system keeps none.
+    pub(crate) born: i64,
+    /// Device number, to group syncs.
+    pub(crate) device: u64,
+}
+
+/// Kinds of names on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, device, pipe or socket: does not exist for us.
+    Other,
+}
+
+impl Stat {
+    /// Which file this is.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity(format!("{}:{}", self.inode, self.born))
+    }
+}
+
+/// How to open a file by one plain name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenHow {
+    /// An existing one, to read.
+    Read,
+    /// An existing one, to read and write.
+    ReadWrite,
+    /// A new one, to read and write; `EEXIST` if the name is taken.
+    CreateNew,
+}
+
+/// How a rename treats a taken name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RenameHow {
+    /// Replaces it.
+    Replace,
+    /// `EEXIST`.
+    NoReplace,
+    /// Swaps the two.
+    Exchange,
+}
+
+/// What a disk can do inline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nature {
+    /// Kept in memory: no call waits for a device.
+    pub(crate) in_memory: bool,
+    /// On a device of this machine: buffered writes go to the page cache at once.
+    pub(crate) local: bool,
+}
+
+/// Walks the names of a directory.
+pub(crate) trait Names: Send {
+    /// The next name but `.` and `..`; `None` at the end. Names that are not UTF-8 are left out:
+    /// no path can say them.
+    fn next(&mut self) -> Option<Result<String, Errno>>;
+}
+
+/// The system calls. `dir` is always an open directory below the root, `name` one plain component,
+/// `path` components below `dir` without `.`, `..` or links (which the call refuses).
+pub(crate) trait Disk: Send + Sync + 'static {
+    /// An open directory; good for `fsync`.
+    type Dir: Send + Sync + 'static;
+    /// An open file.
+    type File: Send + Sync + 'static;
+
+    /// What can be done inline.
+    fn nature(&self) -> Nature;
+    /// The root of the endpoint.
+    fn root(&self) -> &Self::Dir;
+    /// Opens a directory; with `Mounts::Refuse`, `EXDEV` if it lies on another file system.
+    fn open_dir(&self, dir: &Self::Dir, path: &str, mounts: Mounts) -> Result<Self::Dir, Errno>;
+    /// Opens a regular file, never through a link and never waiting for a pipe.
+    fn open_file(&self, dir: &Self::Dir, path: &str, how: OpenHow) -> Result<Self::File, Errno>;
+    /// What a path is, itself and not what it points to; empty: `dir` itself.
+    fn stat(&self, dir: &Self::Dir, name: &str) -> Result<Stat, Errno>;
+    /// What an open file is.
+    fn stat_file(&self, file: &Self::File) -> Result<Stat, Errno>;
+    /// Begins to walk the names.
+    fn names(&self, dir: &Self::Dir) -> Result<Box<dyn Names>, Errno>;
+    /// `renameat2` of one plain name to another.
+    fn rename(
+        &self,
+        from: (&Self::Dir, &str),
+        to: (&Self::Dir, &str),
+        how: RenameHow,
+    ) -> Result<(), Errno>;
+    /// A second name for a file; `EEXIST` if it is taken.
+    fn link(&self, from: (&Self::Dir, &str), to: (&Self::Dir, &str)) -> Result<(), Errno>;
+    /// Removes a name of a file.
+    fn unlink(&self, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
+    /// Makes a directory; `private`: for this user only.
+    fn make_dir(&self, dir: &Self::Dir, name: &str, access: Access) -> Result<(), Errno>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
+    /// Reads without waiting; `None`: would wait, or cannot tell.
+    fn try_read(&self, file: &Self::File, at: u64, buf: &mut [u8]) -> Result<Option<usize>, Errno>;
+    /// Reads at most `len` bytes to the end of `buf`; fewer only at the end of the file.
+    fn read(&self, file: &Self::File, at: u64, buf: &mut BytesMut, len: usize)
+    -> Result<(), Errno>;
+    /// Writes without waiting: `false`: would wait. `EOPNOTSUPP`: this file system cannot tell.
+    fn try_write(&self, file: &Self::File, at: u64, data: &[u8]) -> Result<bool, Errno>;
+    /// Writes all.
+    fn write(&self, file: &Self::File, at: u64, data: &[u8]) -> Result<(), Errno>;
+    /// Cuts or extends.
+    fn set_len(&self, file: &Self::File, size: u64) -> Result<(), Errno>;
+    /// Makes bytes and size durable, on the descriptor that wrote.
+    fn sync_file(&self, file: &Self::File) -> Result<(), Errno>;
+    /// Makes the names of a directory durable.
+    fn sync_dir(&self, dir: &Self::Dir) -> Result<(), Errno>;
+    /// Sets times of an open file; `None` leaves one as it is.
+    fn set_file_times(&self, file: &Self::File, times: Times) -> Result<(), Errno>;
+    /// Sets times of an open directory.
+    fn set_dir_times(&self, dir: &Self::Dir, times: Times) -> Result<(), Errno>;
+    /// Room.
+    fn space(&self) -> Result<Space, Errno>;
+}
+
+/// Whether a walk may enter another file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mounts {
+    /// It may.
+    Enter,
+    /// `EXDEV`.
+    Refuse,
+}
+
+/// Who may use a new directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// As the umask of the process says.
+    Shared,
+    /// Only the user of the process (mode 0700).
+    Private,
+}
+
+/// Times to set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Last access; `None`: as it is.
+    pub(crate) accessed: Option<Timestamp>,
+    /// Last change; `None`: as it is.
+    pub(crate) modified: Option<Timestamp>,
+}

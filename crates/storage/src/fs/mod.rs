@@ -1,0 +1,351 @@
+//! A directory of this machine.
+//!
+//! Confinement: every path is resolved by `openat2` from a handle of the root, beneath it and
+//! through no link; every change of a name is done on the handle of its parent with one plain
+//! component. No path string ever reaches the kernel from the process's own root.
+//!
+//! Writing: a file is staged in the hidden directory [`STAGING_NAME`] of its own file system,
+//! synced on the descriptor that wrote it, renamed into place, and its directory synced; see
+//! [`publish`].
+//!
+//! Waiting: on file systems in memory all is done inline. On disks reads are tried with
+//! `RWF_NOWAIT`, writes too where the file system knows it, else by a plain write to the page
+//! cache of at most [`crate::limits::INLINE_WRITE_BYTES`], with a pause after one that was
+//! throttled; everything else, and everything on network file systems, goes to tokio's blocking
+//! pool, at most [`POOL_TASKS`] calls of one store at a time. What was begun there is finished
+//! even if its caller is gone, so a publish is never left half done by a cancelled task.
+
+pub(crate) mod disk;
+mod group;
+mod kernel;
+mod listing;
+mod names;
+mod pace;
+mod publish;
+mod read;
+mod staged;
+mod staging;
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use entrepot_model::{Env, StorePath, Timestamp, TransferId};
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use tokio::sync::Semaphore;
+
+use self::disk::{Disk, Mounts, Stat, StatKind, Times};
+use self::group::SyncGroups;
+use self::kernel::KernelDisk;
+use self::pace::Pace;
+use self::staged::Work;
+use self::staging::Stagings;
+use crate::error::{Result, StoreError};
+use crate::limits::{POOL_TASKS, STAGING_NAME};
+use crate::store::{
+    AnyStore, Caps, EntryKind, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged,
+    StagedFile, Store,
+};
+
+/// Opens the store of a directory, making it if its parent exists.
+///
+/// # Errors
+/// What the file system says; [`StoreError::NotFound`] if the parent is missing.
+pub async fn open(path: &Path, env: &Env) -> Result<AnyStore> {
+    let (path, env) = (path.to_owned(), env.clone());
+    let opened = tokio::task::spawn_blocking(move || -> Result<AnyStore> {
+        let disk = KernelDisk::open(&path)?;
+        Ok(Arc::new(Fs::new(disk, env)?))
+    });
+    opened.await.map_err(|error| StoreError::Io(error.to_string()))?
+}
+
+/// The store over any disk.
+pub(crate) struct Fs<D: Disk>(Arc<Core<D>>);
+
+/// What all handles of a store share.
+pub(crate) struct Core<D: Disk> {
+    disk: D,
+    env: Env,
+    pool: Arc<Semaphore>,
+    pace: Pace,
+    groups: SyncGroups,
+    stagings: Stagings<D>,
+    live: Mutex<HashMap<TransferId, Weak<Work<D>>>>,
+    sick: AtomicBool,
+    no_exchange: AtomicBool,
+}
+
+/// A directory below the root, or the root.
+pub(crate) enum Parent<'a, D: Disk> {
+    Root(&'a D::Dir),
+    Opened(D::Dir),
+}
+
+impl<D: Disk> Deref for Parent<'_, D> {
+    type Target = D::Dir;
+    fn deref(&self) -> &D::Dir {
+        match self {
+            Parent::Root(dir) => dir,
+            Parent::Opened(dir) => dir,
+        }
+    }
+}
+
+/// Fails for a path that names the staging area or what is in it.
+fn check_visible(path: &StorePath) -> Result<()> {
+    // Letter case ignored: the file system may ignore it too.
+    match path.components().any(|part| part.eq_ignore_ascii_case(STAGING_NAME)) {
+        true => Err(StoreError::NotFound),
+        false => Ok(()),
+    }
+}
+
+/// The same for a name that would be made.
+fn check_makeable(path: &StorePath) -> Result<()> {
+    check_visible(path)
+        .map_err(|_| StoreError::Denied(format!("the name '{STAGING_NAME}' is reserved")))
+}
+
+/// The meaning of an error of a walk down the components.
+fn walk_error(errno: Errno) -> StoreError {
+    match errno {
+        Errno::XDEV => StoreError::Escape,
+        Errno::NOTDIR | Errno::LOOP => StoreError::NotFound,
+        other => other.into(),
+    }
+}
+
+fn meta_of(stat: &Stat) -> Option<Meta> {
+    let (kind, size) = match stat.kind {
+        StatKind::File => (EntryKind::File, stat.size),
+        StatKind::Directory => (EntryKind::Directory, 0),
+        StatKind::Other => return None,
+    };
+    Some(Meta {
+        kind,
+        size,
+        modified: stat.modified,
+        accessed: stat.accessed,
+        identity: Some(stat.identity()),
+    })
+}
+
+impl<D: Disk> Core<D> {
+    /// The parent of `path`, opened, and the last component. The root has none.
+    fn parent<'a, 'b>(&'a self, path: &'b StorePath) -> Result<(Parent<'a, D>, &'b str)> {
+        let (above, name) = match path.as_str().rsplit_once('/') {
+            Some(split) => split,
+            None if path.is_root() => {
+                return Err(StoreError::Denied("this is the root of the endpoint".to_owned()));
+            }
+            None => return Ok((Parent::Root(self.disk.root()), path.as_str())),
+        };
+        let dir = self.disk.open_dir(self.disk.root(), above, Mounts::Enter).map_err(walk_error)?;
+        Ok((Parent::Opened(dir), name))
+    }
+
+    /// What `name` in `dir` is; links and devices are not there.
+    fn look(&self, dir: &D::Dir, name: &str) -> Result<Stat> {
+        let stat = self.disk.stat(dir, name).map_err(walk_error)?;
+        if stat.kind == StatKind::Other { Err(StoreError::NotFound) } else { Ok(stat) }
+    }
+
+    /// What `name` in `dir` is; `None` if nothing has it. A link or device denies the name.
+    fn look_for_target(&self, dir: &D::Dir, name: &str) -> Result<Option<Stat>> {
+        match self.disk.stat(dir, name) {
+            Ok(stat) if stat.kind == StatKind::Other => Err(StoreError::Denied(
+                "the name belongs to a link or device that only the operator may remove".to_owned(),
+            )),
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(walk_error(errno)),
+        }
+    }
+
+    fn check_well(&self) -> Result<()> {
+        if self.sick.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable(
+                "a disk error could not be undone: check the disk, then restart".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Makes the names of `dir` durable, together with all others who wait for the same. Blocks.
+    fn sync_dir(&self, dir: &D::Dir) -> Result<(), Errno> {
+        let before = self.env.elapsed();
+        if self.pace.sync_inline() {
+            let result = self.disk.sync_dir(dir);
+            self.pace.synced(self.env.elapsed().saturating_sub(before));
+            return result;
+        }
+        let stat = self.disk.stat(dir, "")?;
+        self.groups.sync((stat.device, stat.inode), || {
+            let before = self.env.elapsed();
+            let result = self.disk.sync_dir(dir);
+            self.pace.synced(self.env.elapsed().saturating_sub(before));
+            result
+        })
+    }
+
+    /// Does blocking work in the bounded pool; it is finished even if the caller goes away.
+    async fn in_pool<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let closed = |_| StoreError::Unavailable("the store is closed".to_owned());
+        let permit = Arc::clone(&self.pool).acquire_owned().await.map_err(closed)?;
+        let core = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work(&core)
+        });
+        done.await.map_err(|error| StoreError::Io(format!("the worker ended: {error}")))?
+    }
+
+    /// Does work that looks at names: inline in memory, else in the pool.
+    async fn at_names<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if self.pace.in_memory() { work(self) } else { self.in_pool(work).await }
+    }
+
+    /// Does work that syncs: inline where that is fast, else in the pool.
+    async fn at_sync<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if self.pace.sync_inline() { work(self) } else { self.in_pool(work).await }
+    }
+}
+
+impl<D: Disk> Fs<D> {
+    /// A store over `disk`; makes its staging area. Blocks.
+    pub(crate) fn new(disk: D, env: Env) -> Result<Self> {
+        let stagings = Stagings::open(&disk)?;
+        Ok(Fs(Arc::new(Core {
+            pace: Pace::new(disk.nature()),
+            disk,
+            env,
+            pool: Arc::new(Semaphore::new(POOL_TASKS)),
+            groups: SyncGroups::default(),
+            stagings,
+            live: Mutex::new(HashMap::new()),
+            sick: AtomicBool::new(false),
+            no_exchange: AtomicBool::new(false),
+        })))
+    }
+}
+
+#[async_trait]
+impl<D: Disk> Store for Fs<D> {
+    fn caps(&self) -> Caps {
+        Caps {
+            random_write: true,
+            atomic_rename: true,
+            directories: true,
+            set_times: true,
+            conditional: true,
+            resume: true,
+            local: self.0.disk.nature().local,
+        }
+    }
+
+    async fn stat(&self, path: &StorePath) -> Result<Meta> {
+        check_visible(path)?;
+        let path = path.clone();
+        self.0
+            .at_names(move |core| {
+                let stat = match core.parent(&path) {
+                    Ok((dir, name)) => core.look(&dir, name)?,
+                    Err(_) if path.is_root() => core.look(core.disk.root(), "")?,
+                    Err(error) => return Err(error),
+                };
+                meta_of(&stat).ok_or(StoreError::NotFound)
+            })
+            .await
+    }
+
+    async fn list(&self, path: &StorePath) -> Result<Box<dyn Listing>> {
+        check_visible(path)?;
+        let path = path.clone();
+        self.0.at_names(move |core| listing::open(core, &path)).await
+    }
+
+    async fn open(&self, path: &StorePath) -> Result<Box<dyn ReadFile>> {
+        check_visible(path)?;
+        let path = path.clone();
+        self.0.at_names(move |core| read::open(core, &path)).await
+    }
+
+    async fn stage(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
+        check_makeable(target)?;
+        let target = target.clone();
+        self.0.at_names(move |core| staged::stage(core, id, target)).await
+    }
+
+    async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
+        check_makeable(target)?;
+        let target = target.clone();
+        self.0.at_names(move |core| staged::resume(core, id, target)).await
+    }
+
+    async fn staged(&self) -> Result<Vec<Staged>> {
+        self.0.at_names(|core| staging::all(core)).await
+    }
+
+    async fn discard_staged(&self, id: TransferId) -> Result<()> {
+        self.0.at_names(move |core| staging::discard(core, id)).await
+    }
+
+    async fn remove(&self, path: &StorePath) -> Result<()> {
+        check_visible(path)?;
+        let path = path.clone();
+        self.0.at_sync(move |core| core.remove(&path)).await
+    }
+
+    async fn make_directory(&self, path: &StorePath) -> Result<()> {
+        check_makeable(path)?;
+        let path = path.clone();
+        self.0.at_sync(move |core| core.make_directory(&path)).await
+    }
+
+    async fn remove_directory(&self, path: &StorePath) -> Result<()> {
+        check_visible(path)?;
+        let path = path.clone();
+        self.0.at_sync(move |core| core.remove_directory(&path)).await
+    }
+
+    async fn rename(
+        &self,
+        from: &StorePath,
+        to: &StorePath,
+        existing: Existing,
+    ) -> Result<Renamed> {
+        check_visible(from)?;
+        check_makeable(to)?;
+        let (from, to) = (from.clone(), to.clone());
+        self.0.at_sync(move |core| core.rename(&from, &to, existing)).await
+    }
+
+    async fn set_times(
+        &self,
+        path: &StorePath,
+        accessed: Option<Timestamp>,
+        modified: Option<Timestamp>,
+    ) -> Result<()> {
+        check_visible(path)?;
+        let path = path.clone();
+        self.0.at_names(move |core| core.set_times(&path, Times { accessed, modified })).await
+    }
+
+    async fn space(&self) -> Result<Space> {
+        self.0.at_names(|core| Ok(core.disk.space()?)).await
+    }
+}

@@ -1,0 +1,180 @@
+//! Changes of names: remove, rename, directories, times. Each is durable when it returns.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use entrepot_model::{StorePath, TransferId};
+use rustix::io::Errno;
+
+use super::disk::{Access, Disk, Mounts, OpenHow, RenameHow, Stat, StatKind, Times};
+use super::{Core, walk_error};
+use crate::error::{Result, StoreError};
+use crate::store::{Existing, Renamed};
+
+/// Prefix of second names that keep a replaced file until its replacement is durable.
+pub(super) const KEPT: &str = "kept-";
+
+/// Where a replaced file is kept: the staging directory and the name there.
+type Kept<D> = (Arc<<D as Disk>::Dir>, String);
+
+impl<D: Disk> Core<D> {
+    pub(super) fn remove(&self, path: &StorePath) -> Result<()> {
+        self.check_well()?;
+        let (dir, name) = self.parent(path)?;
+        if self.look(&dir, name)?.kind == StatKind::Directory {
+            return Err(StoreError::IsDirectory);
+        }
+        self.disk.unlink(&dir, name)?;
+        Ok(self.sync_dir(&dir)?)
+    }
+
+    pub(super) fn make_directory(&self, path: &StorePath) -> Result<()> {
+        self.check_well()?;
+        if path.is_root() {
+            return Err(StoreError::Exists);
+        }
+        let (dir, name) = self.parent(path)?;
+        self.disk.make_dir(&dir, name, Access::Shared)?;
+        if let Err(errno) = self.sync_dir(&dir) {
+            self.undone(self.disk.remove_dir(&dir, name))?;
+            return Err(errno.into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_directory(&self, path: &StorePath) -> Result<()> {
+        self.check_well()?;
+        let (dir, name) = self.parent(path)?;
+        if self.look(&dir, name)?.kind != StatKind::Directory {
+            return Err(StoreError::NotDirectory);
+        }
+        self.disk.remove_dir(&dir, name)?;
+        Ok(self.sync_dir(&dir)?)
+    }
+
+    pub(super) fn set_times(&self, path: &StorePath, times: Times) -> Result<()> {
+        self.check_well()?;
+        let root = self.disk.root();
+        match self.disk.open_dir(root, path.as_str(), Mounts::Enter) {
+            Ok(dir) => return Ok(self.disk.set_dir_times(&dir, times)?),
+            Err(Errno::NOTDIR) => {}
+            Err(errno) => return Err(walk_error(errno)),
+        }
+        let how = OpenHow::Read;
+        let file = self.disk.open_file(root, path.as_str(), how).map_err(walk_error)?;
+        match self.disk.stat_file(&file)? {
+            Stat { kind: StatKind::File, links: 0..=1, .. } => {}
+            // A second name may lie outside of the root.
+            Stat { kind: StatKind::File, .. } => {
+                return Err(StoreError::Denied("the file has more than one name".to_owned()));
+            }
+            _ => return Err(StoreError::NotFound),
+        }
+        Ok(self.disk.set_file_times(&file, times)?)
+    }
+
+    pub(super) fn rename(
+        &self,
+        from: &StorePath,
+        to: &StorePath,
+        existing: Existing,
+    ) -> Result<Renamed> {
+        self.check_well()?;
+        let (from_dir, from_name) = self.parent(from)?;
+        let (to_dir, to_name) = self.parent(to)?;
+        let moved = self.look(&from_dir, from_name)?;
+        let (source, target) = ((&*from_dir, from_name), (&*to_dir, to_name));
+        if from == to {
+            return match existing {
+                Existing::Replace => Ok(Renamed { replaced: false }),
+                Existing::Refuse => Err(StoreError::Exists),
+            };
+        }
+        let (mut kept, mut replaced) = (None, false);
+        if let Some(taken) = self.look_for_target(&to_dir, to_name)? {
+            match (existing, moved.kind, taken.kind) {
+                (Existing::Refuse, ..) => return Err(StoreError::Exists),
+                (_, _, StatKind::Directory) => return Err(StoreError::IsDirectory),
+                (_, StatKind::Directory, _) => return Err(StoreError::NotDirectory),
+                _ => (kept, replaced) = self.keep(target, to)?,
+            }
+        }
+        let result = self.move_name(source, target, replaced);
+        let result = result.and_then(|()| {
+            self.sync_dir(&to_dir)
+                .and_then(|()| self.sync_dir(&from_dir))
+                .or_else(|errno| self.undo_rename(source, target, kept.as_ref(), errno))
+        });
+        if let Some((staging, name)) = &kept {
+            self.drop_staged_name(staging, name);
+        }
+        result.map(|()| Renamed { replaced })
+    }
+
+    fn move_name(&self, from: (&D::Dir, &str), to: (&D::Dir, &str), replace: bool) -> Result<()> {
+        let how = if replace { RenameHow::Replace } else { RenameHow::NoReplace };
+        let result = match self.disk.rename(from, to, how) {
+            // The file system knows no flags (NFS): refused above if it was taken then.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+                if !replace && self.disk.stat(to.0, to.1) == Err(Errno::NOENT) =>
+            {
+                self.disk.rename(from, to, RenameHow::Replace)
+            }
+            other => other,
+        };
+        result.map_err(|errno| match errno {
+            Errno::INVAL => {
+                StoreError::Denied("a directory cannot be moved into itself".to_owned())
+            }
+            other => other.into(),
+        })
+    }
+
+    /// Gives the file at `target` a second, hidden name, so that its replacement can be undone
+    /// (where the file system has second names), and says whether there is a file to replace.
+    fn keep(&self, target: (&D::Dir, &str), path: &StorePath) -> Result<(Option<Kept<D>>, bool)> {
+        let above = path.parent().unwrap_or_default();
+        let staging = self.stagings.of(&self.disk, above.as_str(), target.0)?;
+        let name = format!("{KEPT}{}", self.env.new_id::<TransferId>());
+        match self.disk.link(target, (&staging, &name)) {
+            Ok(()) => Ok((Some((staging, name)), true)),
+            Err(Errno::NOENT) => Ok((None, false)),
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => Ok((None, true)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Puts both names back after a failed sync.
+    fn undo_rename(
+        &self,
+        from: (&D::Dir, &str),
+        to: (&D::Dir, &str),
+        kept: Option<&Kept<D>>,
+        errno: Errno,
+    ) -> Result<()> {
+        let mut undone = self.disk.rename(to, from, RenameHow::NoReplace);
+        if let (Ok(()), Some((staging, name))) = (undone, kept) {
+            undone = self.disk.link((staging, name), to);
+        }
+        self.undone(undone)?;
+        Err(errno.into())
+    }
+
+    /// Notes the result of undoing: a store that cannot undo takes no more changes.
+    pub(super) fn undone(&self, result: Result<(), Errno>) -> Result<()> {
+        if let Err(errno) = result {
+            tracing::error!(%errno, "a failed change could not be undone: the store takes no more");
+            self.sick.store(true, Ordering::Release);
+            return self.check_well();
+        }
+        Ok(())
+    }
+
+    /// Removes a name in staging that is no longer needed; what stays is swept later.
+    pub(super) fn drop_staged_name(&self, staging: &D::Dir, name: &str) {
+        match self.disk.unlink(staging, name) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => tracing::warn!(%errno, name, "a name in staging is left to be swept"),
+        }
+    }
+}

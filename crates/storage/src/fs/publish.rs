@@ -1,0 +1,191 @@
+//! Publishing a staged file: times, rename, directory sync; undone on any error.
+//!
+//! A name that is free is taken by `RENAME_NOREPLACE`. A name that is taken is exchanged
+//! (`RENAME_EXCHANGE`): the old version waits under the staging name until the directory is
+//! durable, and only then is removed. File systems without these flags (NFS) get a second name
+//! for the old version and a plain rename, and `link`, which fails when the name is taken.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use entrepot_model::TransferId;
+use rustix::io::Errno;
+
+use super::disk::{Disk, RenameHow, Stat, StatKind, Times};
+use super::names::KEPT;
+use super::staged::Work;
+use super::{Core, meta_of};
+use crate::error::{Result, StoreError};
+use crate::limits::NAME_RACE_TRIES;
+use crate::store::{Existing, Publish, Published};
+
+/// What a rename into place did, and so how to undo it.
+enum Placed {
+    /// The name was free.
+    Fresh,
+    /// The old version lies under the staging name.
+    Exchanged,
+    /// The old version lies under this name in staging.
+    Kept(String),
+    /// The old version is gone: the file system has neither exchange nor second names.
+    Over,
+}
+
+impl<D: Disk> Core<D> {
+    /// Publishes `work`. Blocks.
+    pub(super) fn publish(&self, work: &Arc<Work<D>>, how: &Publish) -> Result<Published> {
+        self.check_well()?;
+        work.check_synced()?;
+        let mut stat = self.disk.stat_file(&work.file)?;
+        if stat.size != how.size {
+            let (has, want) = (stat.size, how.size);
+            return Err(StoreError::Io(format!("the file has {has} bytes instead of {want}")));
+        }
+        if how.accessed.is_some() || how.modified.is_some() {
+            let times = Times { accessed: how.accessed, modified: how.modified };
+            self.disk.set_file_times(&work.file, times)?;
+            stat.accessed = how.accessed.unwrap_or(stat.accessed);
+            stat.modified = how.modified.unwrap_or(stat.modified);
+        }
+        let (dir, name) = self.parent(&work.target)?;
+        let target = (&*dir, name);
+        let placed = self.place(work, target, how.existing)?;
+        if let Err(errno) = self.sync_dir(&dir) {
+            self.undone(self.take_back(work, target, (&placed, &stat)))?;
+            return Err(errno.into());
+        }
+        work.ended.store(true, Ordering::Release);
+        match &placed {
+            Placed::Fresh | Placed::Over => {}
+            Placed::Exchanged => self.drop_staged_name(&work.staging, &work.name),
+            Placed::Kept(kept) => self.drop_staged_name(&work.staging, kept),
+        }
+        let replaced = !matches!(placed, Placed::Fresh);
+        let meta = meta_of(&stat).ok_or(StoreError::NotFound)?;
+        Ok(Published { replaced, identity: meta.identity.clone(), meta })
+    }
+
+    /// Renames the staged file to its target, whatever others do to that name meanwhile.
+    fn place(&self, work: &Work<D>, target: (&D::Dir, &str), existing: Existing) -> Result<Placed> {
+        let staged = (&*work.staging, work.name.as_str());
+        for _ in 0..NAME_RACE_TRIES {
+            if self.no_exchange.load(Ordering::Relaxed) {
+                return self.place_plainly(work, target, existing);
+            }
+            match self.disk.rename(staged, target, RenameHow::NoReplace) {
+                Ok(()) => return Ok(Placed::Fresh),
+                Err(Errno::EXIST) if existing == Existing::Refuse => {
+                    return Err(StoreError::Exists);
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) if is_missing_call(errno) => {
+                    self.no_exchange.store(true, Ordering::Relaxed);
+                    continue;
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+            if let Some(Stat { kind: StatKind::Directory, .. }) =
+                self.look_for_target(target.0, target.1)?
+            {
+                return Err(StoreError::IsDirectory);
+            }
+            match self.disk.rename(staged, target, RenameHow::Exchange) {
+                Ok(()) => {
+                    self.check_exchanged(staged, target)?;
+                    return Ok(Placed::Exchanged);
+                }
+                // Removed since: try again as a free name.
+                Err(Errno::NOENT) => {}
+                Err(errno) if is_missing_call(errno) => {
+                    self.no_exchange.store(true, Ordering::Relaxed);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(StoreError::Unavailable("others change the same name all the time".to_owned()))
+    }
+
+    /// What came out of the exchange must have been a file: nothing else is replaced.
+    fn check_exchanged(&self, staged: (&D::Dir, &str), target: (&D::Dir, &str)) -> Result<()> {
+        let what = match self.disk.stat(staged.0, staged.1) {
+            Ok(stat) if stat.kind == StatKind::File => return Ok(()),
+            Ok(stat) if stat.kind == StatKind::Directory => StoreError::IsDirectory,
+            Ok(_) => StoreError::Denied("the name belongs to a link or device".to_owned()),
+            Err(errno) => errno.into(),
+        };
+        self.undone(self.disk.rename(staged, target, RenameHow::Exchange))?;
+        Err(what)
+    }
+
+    /// The same where the file system knows no flags of rename.
+    fn place_plainly(
+        &self,
+        work: &Work<D>,
+        target: (&D::Dir, &str),
+        existing: Existing,
+    ) -> Result<Placed> {
+        let staged = (&*work.staging, work.name.as_str());
+        // A link fails if the name is taken: the one atomic test that all have.
+        match self.disk.link(staged, target) {
+            Ok(()) => {
+                self.drop_staged_name(staged.0, staged.1);
+                return Ok(Placed::Fresh);
+            }
+            Err(Errno::EXIST) if existing == Existing::Refuse => return Err(StoreError::Exists),
+            Err(Errno::EXIST) => {}
+            Err(errno) if existing == Existing::Refuse => return Err(errno.into()),
+            Err(_) => {}
+        }
+        match self.look_for_target(target.0, target.1)? {
+            Some(Stat { kind: StatKind::Directory, .. }) => return Err(StoreError::IsDirectory),
+            Some(_) => {}
+            None => {
+                self.disk.rename(staged, target, RenameHow::Replace)?;
+                return Ok(Placed::Fresh);
+            }
+        }
+        let kept = format!("{KEPT}{}", self.env.new_id::<TransferId>());
+        let linked = self.disk.link(target, (&work.staging, &kept));
+        if let Err(errno) = self.disk.rename(staged, target, RenameHow::Replace) {
+            self.drop_staged_name(&work.staging, &kept);
+            return Err(errno.into());
+        }
+        Ok(if linked.is_ok() { Placed::Kept(kept) } else { Placed::Over })
+    }
+
+    /// Puts the names back as they were before [`Core::place`].
+    fn take_back(
+        &self,
+        work: &Work<D>,
+        target: (&D::Dir, &str),
+        (placed, ours): (&Placed, &Stat),
+    ) -> Result<(), Errno> {
+        match self.disk.stat(target.0, target.1) {
+            Ok(found) if (found.inode, found.device) == (ours.inode, ours.device) => {}
+            // Another one has the name by now: nothing of ours is visible.
+            Ok(_) | Err(Errno::NOENT) => {
+                if matches!(placed, Placed::Exchanged) {
+                    self.drop_staged_name(&work.staging, &work.name);
+                }
+                return Ok(());
+            }
+            Err(errno) => return Err(errno),
+        }
+        let staged = (&*work.staging, work.name.as_str());
+        match placed {
+            Placed::Exchanged => self.disk.rename(target, staged, RenameHow::Exchange),
+            Placed::Fresh => self.disk.rename(target, staged, RenameHow::Replace),
+            Placed::Kept(kept) => {
+                // Not exchanged: for a moment the name shows nothing rather than a wrong file.
+                self.disk.rename(target, staged, RenameHow::Replace)?;
+                self.disk.rename((staged.0, kept), target, RenameHow::Replace)
+            }
+            Placed::Over => Err(Errno::IO),
+        }
+    }
+}
+
+/// True for what file systems say that lack a flag of `renameat2`.
+fn is_missing_call(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}

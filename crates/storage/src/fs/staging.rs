@@ -1,0 +1,183 @@
+//! The hidden directories in which files are staged: one at the root, and one at the top of each
+//! other file system mounted below it, for a rename cannot cross.
+//!
+//! Which other ones exist is remembered durably by markers in the one at the root, so that
+//! recovery finds all staged files without a scan.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use entrepot_model::TransferId;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use super::disk::{Access, Disk, Mounts, OpenHow, StatKind};
+use super::names::KEPT;
+use super::{Core, walk_error};
+use crate::error::Result;
+use crate::limits::{KEPT_FOR, MOUNT_MARKERS, STAGING_NAME};
+use crate::store::Staged;
+
+/// Prefix of the markers; the rest is the hash of the path, the content is the path.
+const MARKER: &str = "mount-";
+
+/// The staging directories of a store.
+pub(super) struct Stagings<D: Disk> {
+    root: Arc<D::Dir>,
+    root_device: u64,
+    /// By the path of the mount below the root.
+    others: Mutex<BTreeMap<String, Arc<D::Dir>>>,
+}
+
+/// Opens the staging directory in `top`, making it if needed.
+fn open_in<D: Disk>(disk: &D, top: &D::Dir) -> Result<Arc<D::Dir>> {
+    match disk.make_dir(top, STAGING_NAME, Access::Private) {
+        Ok(()) => disk.sync_dir(top)?,
+        Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    Ok(Arc::new(disk.open_dir(top, STAGING_NAME, Mounts::Refuse).map_err(walk_error)?))
+}
+
+impl<D: Disk> Stagings<D> {
+    /// Opens the staging directories known so far.
+    pub(super) fn open(disk: &D) -> Result<Self> {
+        let root = open_in(disk, disk.root())?;
+        let root_device = disk.stat(&root, "")?.device;
+        let stagings = Stagings { root, root_device, others: Mutex::new(BTreeMap::new()) };
+        let mut names = disk.names(&stagings.root)?;
+        while let Some(name) = names.next() {
+            let name = name?;
+            if !name.starts_with(MARKER) {
+                continue;
+            }
+            let Some(path) = read_marker(disk, &stagings.root, &name) else { continue };
+            // Not mounted now: its staged files are found when it is.
+            if let Ok(top) = disk.open_dir(disk.root(), &path, Mounts::Enter)
+                && let Ok(staging) = open_in(disk, &top)
+            {
+                stagings.others.lock().insert(path, staging);
+            }
+        }
+        Ok(stagings)
+    }
+
+    /// The staging directory for files that go to `dir`, whose path is `above`.
+    pub(super) fn of(&self, disk: &D, above: &str, dir: &D::Dir) -> Result<Arc<D::Dir>> {
+        let same_mount = above.is_empty()
+            || (disk.stat(dir, "")?.device == self.root_device
+                && disk.open_dir(disk.root(), above, Mounts::Refuse).is_ok());
+        if same_mount {
+            return Ok(Arc::clone(&self.root));
+        }
+        let (path, top) = self.mount_of(disk, above)?;
+        if let Some(staging) = self.others.lock().get(&path) {
+            return Ok(Arc::clone(staging));
+        }
+        let staging = open_in(disk, &top)?;
+        self.write_marker(disk, &path)?;
+        let mut others = self.others.lock();
+        Ok(Arc::clone(others.entry(path).or_insert(staging)))
+    }
+
+    /// The last directory on the way to `above` that lies on another file system than the one
+    /// before it.
+    fn mount_of(&self, disk: &D, above: &str) -> Result<(String, D::Dir)> {
+        let mut top = (String::new(), disk.open_dir(disk.root(), "", Mounts::Enter)?);
+        let mut device = self.root_device;
+        let mut at = disk.open_dir(disk.root(), "", Mounts::Enter)?;
+        let mut path = String::new();
+        for part in above.split('/') {
+            if !path.is_empty() {
+                path.push('/');
+            }
+            path.push_str(part);
+            let (next, crossed) = match disk.open_dir(&at, part, Mounts::Refuse) {
+                Err(Errno::XDEV) => {
+                    (disk.open_dir(&at, part, Mounts::Enter).map_err(walk_error)?, true)
+                }
+                other => (other.map_err(walk_error)?, false),
+            };
+            let next_device = disk.stat(&next, "")?.device;
+            if crossed || next_device != device {
+                top = (path.clone(), disk.open_dir(&next, "", Mounts::Enter)?);
+                device = next_device;
+            }
+            at = next;
+        }
+        Ok(top)
+    }
+
+    fn write_marker(&self, disk: &D, path: &str) -> Result<()> {
+        let name = format!("{MARKER}{}", blake3::hash(path.as_bytes()).to_hex());
+        let file = match disk.open_file(&self.root, &name, OpenHow::CreateNew) {
+            Err(Errno::EXIST) => disk.open_file(&self.root, &name, OpenHow::ReadWrite)?,
+            other => other?,
+        };
+        disk.write(&file, 0, path.as_bytes())?;
+        disk.sync_file(&file)?;
+        Ok(disk.sync_dir(&self.root)?)
+    }
+
+    fn each(&self) -> Vec<Arc<D::Dir>> {
+        let others = self.others.lock();
+        std::iter::once(&self.root).chain(others.values().take(MOUNT_MARKERS)).cloned().collect()
+    }
+}
+
+/// The path in a marker; `None` if it cannot be read or is no path (it is made again at need).
+fn read_marker<D: Disk>(disk: &D, staging: &D::Dir, name: &str) -> Option<String> {
+    let file = disk.open_file(staging, name, OpenHow::Read).ok()?;
+    let mut content = BytesMut::new();
+    disk.read(&file, 0, &mut content, entrepot_model::limits::PATH_BYTES).ok()?;
+    let path: entrepot_model::StorePath = std::str::from_utf8(&content).ok()?.parse().ok()?;
+    if path.is_root() { None } else { Some(path.as_str().to_owned()) }
+}
+
+/// All staged files; drops what a crash left of replaced ones. Blocks.
+pub(super) fn all<D: Disk>(core: &Core<D>) -> Result<Vec<Staged>> {
+    let mut found = Vec::new();
+    for dir in core.stagings.each() {
+        let mut names = core.disk.names(&dir)?;
+        while let Some(name) = names.next() {
+            let name = name?;
+            if let Some(id) = name.strip_prefix(KEPT) {
+                if is_old(core, id) {
+                    core.drop_staged_name(&dir, &name);
+                }
+                continue;
+            }
+            let Ok(id) = name.parse::<TransferId>() else { continue };
+            let Ok(stat) = core.disk.stat(&dir, &name) else { continue };
+            if stat.kind == StatKind::File {
+                let (size, modified) = (stat.size, stat.modified);
+                found.push(Staged { id, size, modified, identity: Some(stat.identity()) });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// True if a name made with this id is too old to belong to a rename at work.
+fn is_old<D: Disk>(core: &Core<D>, id: &str) -> bool {
+    let Some(made) = id.parse::<TransferId>().ok().and_then(|id| id.0.get_timestamp()) else {
+        return false;
+    };
+    let made = entrepot_model::Timestamp::from_seconds(
+        i64::try_from(made.to_unix().0).unwrap_or(i64::MAX),
+    );
+    core.env.now().since(made) > KEPT_FOR
+}
+
+/// Drops a staged file wherever it lies. Blocks.
+pub(super) fn discard<D: Disk>(core: &Core<D>, id: TransferId) -> Result<()> {
+    let name = id.to_string();
+    for dir in core.stagings.each() {
+        match core.disk.unlink(&dir, &name) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
