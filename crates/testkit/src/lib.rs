@@ -3,4 +3,5 @@
 //! servers, a throw-away PostgreSQL.
 
 pub mod clients;
+pub mod postgres;
 pub mod server;

@@ -1,0 +1,250 @@
+//! A throw-away PostgreSQL: real server, temporary folder, own port; gone when the test process
+//! ends, however it ends.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// How often a start or the end of a process is looked for, and how long one look waits.
+const LOOKS: u32 = 300;
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Ends the server and removes its folder (`$1`) once the test process, which holds the other
+/// end of the standard input, is gone.
+const GUARD: &str = r#"
+cat >/dev/null
+pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
+ours() { [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = postgres ]; }
+if [ -n "$pid" ] && ours; then
+    kill -QUIT "$pid"
+    n=0
+    while ours && [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done
+    if ours; then kill -KILL "$pid"; fi
+fi
+rm -rf "$1"
+"#;
+
+/// A PostgreSQL cluster of our own. Dropping it removes it.
+pub struct Postgres {
+    folder: PathBuf,
+    programs: PathBuf,
+    port: u16,
+    databases: AtomicU32,
+    guard: Child,
+}
+
+impl Postgres {
+    /// The cluster that the tests of this process share; made at the first call. Tests that stop
+    /// or break the server make one of their own with [`Postgres::launch`].
+    ///
+    /// # Panics
+    /// If there is no PostgreSQL, with the package to install: such a test fails, it is never
+    /// skipped.
+    pub fn shared() -> &'static Postgres {
+        static SHARED: OnceLock<Postgres> = OnceLock::new();
+        SHARED.get_or_init(|| match Postgres::launch() {
+            Ok(postgres) => postgres,
+            Err(error) => panic!("the test needs PostgreSQL: {error:#}"),
+        })
+    }
+
+    /// Makes and starts a cluster.
+    pub fn launch() -> Result<Postgres> {
+        let programs = programs()?;
+        let folder = tempfile::Builder::new().prefix("entrepot-postgres-").tempdir()?.keep();
+        let guard = guard(&folder)?;
+        let postgres =
+            Postgres { folder, programs, port: free_port()?, databases: AtomicU32::new(0), guard };
+        postgres.initialise()?;
+        postgres.start()?;
+        Ok(postgres)
+    }
+
+    fn initialise(&self) -> Result<()> {
+        if is_root() {
+            run(Command::new("chown").arg("postgres").arg(&self.folder))?;
+        }
+        let data = self.folder.join("data");
+        let mut initdb = self.as_server("initdb");
+        initdb.args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8"]);
+        run(initdb.args(["--locale=C", "--pgdata"]).arg(&data))?;
+        let settings = format!(
+            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\n\
+             fsync = on\nmax_connections = 300\nshared_buffers = 64MB\nwal_level = minimal\n\
+             max_wal_senders = 0\nlog_min_messages = warning\n",
+            self.port,
+            self.folder.display(),
+        );
+        // Written through the server's user, who owns the folder.
+        let path = data.join("postgresql.auto.conf");
+        std::fs::write(&path, settings).with_context(|| format!("write {}", path.display()))
+    }
+
+    /// Adds a line to the configuration; it holds from the next start on.
+    pub fn configure(&self, line: &str) -> Result<()> {
+        use std::io::Write as _;
+        let path = self.folder.join("data/postgresql.auto.conf");
+        let mut file = std::fs::OpenOptions::new().append(true).open(path)?;
+        writeln!(file, "{line}").context("extend the configuration of the server")
+    }
+
+    /// Puts a file into the server's data folder, readable by the server only: certificates.
+    pub fn install(&self, name: &str, content: &[u8]) -> Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.folder.join("data").join(name);
+        std::fs::write(&path, content)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        if is_root() {
+            run(Command::new("chown").arg("postgres").arg(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a stopped or killed server, on the same port; returns once it serves.
+    pub fn start(&self) -> Result<()> {
+        let mut last = None;
+        // After a kill the old server's children may need a moment to notice.
+        for _ in 0..LOOKS {
+            let mut start = self.as_server("pg_ctl");
+            start.args(["start", "--wait", "--silent", "--pgdata"]).arg(self.folder.join("data"));
+            match run(start.arg("--log").arg(self.folder.join("log"))) {
+                Ok(_) => return Ok(()),
+                Err(error) => last = Some(error),
+            }
+            std::thread::sleep(LOOK);
+        }
+        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        bail!("PostgreSQL does not start: {last:?}; its log says:\n{log}")
+    }
+
+    /// Stops the server in good order, its clients' connections with it.
+    pub fn stop(&self) -> Result<()> {
+        let mut stop = self.as_server("pg_ctl");
+        stop.args(["stop", "--wait", "--silent", "--mode=fast", "--pgdata"]);
+        run(stop.arg(self.folder.join("data"))).map(drop)
+    }
+
+    /// Kills the server with SIGKILL and waits until it is gone.
+    pub fn kill(&self) -> Result<()> {
+        let file = std::fs::read_to_string(self.folder.join("data/postmaster.pid"))?;
+        let pid = file.lines().next().context("postmaster.pid is empty")?.trim().to_owned();
+        run(Command::new("kill").args(["-KILL", &pid]))?;
+        let process = Path::new("/proc").join(&pid).join("cmdline");
+        for _ in 0..LOOKS {
+            // A zombie has an empty command line.
+            if std::fs::read(&process).unwrap_or_default().is_empty() {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+        bail!("PostgreSQL survived SIGKILL")
+    }
+
+    /// Makes an empty database and returns its URL (superuser, TCP on loopback).
+    pub fn create_database(&self) -> Result<String> {
+        let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        self.run_sql("postgres", &format!("CREATE DATABASE {name}"))?;
+        Ok(self.url("postgres", &name))
+    }
+
+    /// URL of a database for a role, TCP on loopback.
+    pub fn url(&self, role: &str, database: &str) -> String {
+        format!("postgres://{role}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// URL of a database over the Unix socket.
+    pub fn socket_url(&self, role: &str, database: &str) -> String {
+        let folder = self.folder.display().to_string().replace('/', "%2F");
+        format!("postgres://{role}@{folder}:{}/{database}", self.port)
+    }
+
+    /// Runs SQL as superuser with `psql` and returns what it prints, bare.
+    pub fn run_sql(&self, database: &str, sql: &str) -> Result<String> {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"]);
+        psql.args(["-U", "postgres", "-p", &self.port.to_string(), "-d", database, "-c", sql]);
+        let output = run(&mut psql)?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// A program of PostgreSQL, to be run as the user who owns the cluster: never as root.
+    fn as_server(&self, program: &str) -> Command {
+        let program = self.programs.join(program);
+        let mut command = if is_root() {
+            let mut runuser = Command::new("runuser");
+            runuser.args(["-u", "postgres", "--"]).arg(program);
+            runuser
+        } else {
+            Command::new(program)
+        };
+        command.current_dir("/").env("LC_ALL", "C");
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        let _ended = self.guard.wait();
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Where `initdb` and `postgres` are: in PATH, or the newest version as Debian installs it.
+fn programs() -> Result<PathBuf> {
+    let has_all =
+        |folder: &PathBuf| ["initdb", "pg_ctl", "psql"].iter().all(|p| folder.join(p).exists());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(folder) = std::env::split_paths(&path).find(has_all) {
+        return Ok(folder);
+    }
+    let mut versions: Vec<(u32, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
+        let version = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let folder = entry.path().join("bin");
+        versions.extend(version.filter(|_| has_all(&folder)).map(|version| (version, folder)));
+    }
+    versions.sort();
+    match versions.pop() {
+        Some((_, folder)) => Ok(folder),
+        None => bail!(
+            "neither PATH nor /usr/lib/postgresql/*/bin holds initdb, pg_ctl and psql; \
+             run 'apt-get install postgresql'"
+        ),
+    }
+}
+
+/// PostgreSQL takes no port 0: ask the system for a free one.
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A session of its own, so that an interrupt from the keyboard does not end it first.
+fn guard(folder: &Path) -> Result<Child> {
+    let arguments = [OsStr::new("sh"), "-c".as_ref(), GUARD.as_ref(), "guard".as_ref()];
+    Command::new("setsid")
+        .args(arguments)
+        .arg(folder)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("start the guard of the throw-away PostgreSQL (setsid)")
+}
+
+fn run(command: &mut Command) -> Result<Output> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("run {:?}", command.get_program()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} ended with {}: {said}", output.status);
+    Ok(output)
+}
