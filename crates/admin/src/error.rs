@@ -37,8 +37,10 @@ pub enum AdminError {
         problem: String,
     },
     /// A noun refers to one that is not there.
-    #[error("{place}{kind} '{name}': {field}: there is no {target} '{target_name}'; \
-             create it, or name another")]
+    #[error(
+        "{place}{kind} '{name}': {field}: there is no {target} '{target_name}'; \
+             create it, or name another"
+    )]
     Dangling {
         /// `file:line:column: ` for documents, else empty.
         place: String,
@@ -125,16 +127,18 @@ pub enum AdminError {
         /// A sentence that says what to do.
         problem: String,
     },
-    /// A stored secret or password could not be made or compared.
-    #[error("{kind} '{name}': {field}: {problem}")]
-    Secret {
-        /// Of which kind the noun is.
-        kind: Kind,
-        /// Which.
-        name: String,
-        /// Path of the field.
-        field: String,
-        /// What is wrong; never the secret.
+    /// A question that cannot be asked.
+    #[error("{problem}")]
+    Query {
+        /// A sentence that says what to do.
+        problem: String,
+    },
+    /// Something inside failed that no other code names.
+    #[error("{what} failed: {problem}; please report this")]
+    Internal {
+        /// What was tried.
+        what: &'static str,
+        /// How it failed.
         problem: String,
     },
     /// The database failed or is away.
@@ -186,7 +190,8 @@ impl AdminError {
             AdminError::JobState { .. } => "EP0109",
             AdminError::TooMuch { .. } => "EP0110",
             AdminError::Refused { .. } => "EP0111",
-            AdminError::Secret { .. } => "EP0112",
+            AdminError::Query { .. } => "EP0112",
+            AdminError::Internal { .. } => "EP0113",
             AdminError::Database(error) => error.code(),
         }
     }
@@ -199,14 +204,16 @@ impl AdminError {
             | AdminError::Field { .. }
             | AdminError::Dangling { .. }
             | AdminError::Twice { .. }
-            | AdminError::TooMuch { .. } => ProblemClass::Invalid,
+            | AdminError::TooMuch { .. }
+            | AdminError::Query { .. } => ProblemClass::Invalid,
             AdminError::Exists { .. }
             | AdminError::InUse { .. }
             | AdminError::JobState { .. }
             | AdminError::Refused { .. } => ProblemClass::Conflict,
             AdminError::Denied { .. } => ProblemClass::Denied,
-            AdminError::Database(DbError::Unavailable { .. }) => ProblemClass::Unavailable,
-            AdminError::Secret { .. } | AdminError::Database(_) => ProblemClass::Failed,
+            AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,
+            AdminError::Database(DbError::Conflict(_)) => ProblemClass::Conflict,
+            AdminError::Internal { .. } | AdminError::Database(_) => ProblemClass::Failed,
         }
     }
 }

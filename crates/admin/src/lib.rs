@@ -1,47 +1,28 @@
 //! Every configuration change: role check, row and event in one transaction.
 //! Used by REST, the command line and `apply`.
+//!
+//! What it guarantees:
+//! 1. A change is checked whole, against the configuration as it shall be, before anything is
+//!    written; row and event are one transaction. Nothing is ever half applied.
+//! 2. Passwords are hashed and secrets sealed before they reach the database; no answer, plan,
+//!    event or error holds one. Exported documents hold the hash or the sealed form.
+//! 3. Applying what was exported, or the same documents twice, changes nothing.
+//! 4. The event of a change is in the database with it and soon after in the chain of this node's
+//!    journal; what a crash kept out of the chain is sealed at the next start.
 
+mod admin;
+mod diff;
+mod document;
 mod error;
+pub mod limits;
+mod plan;
+mod query;
+mod relations;
 mod request;
+mod secrets;
+#[cfg(test)]
+mod tests;
 
-use entrepot_auth::Directory;
-use entrepot_crypto::seal::MasterKey;
-use entrepot_db::Db;
-use entrepot_journal::Recorder;
-use entrepot_model::Env;
-
+pub use admin::{Admin, AdminParts};
 pub use error::{AdminError, Problem, ProblemClass, Result};
 pub use request::*;
-
-/// What an [`Admin`] works with.
-pub struct AdminParts {
-    /// The database.
-    pub db: Db,
-    /// Seals secrets.
-    pub master: MasterKey,
-    /// Takes the events.
-    pub recorder: Recorder,
-    /// Told of changes, if there is one in this process.
-    pub directory: Option<Directory>,
-    /// Clock, ids, randomness.
-    pub env: Env,
-}
-
-/// The administration.
-#[derive(Clone)]
-pub struct Admin {}
-
-impl Admin {
-    /// Over these parts.
-    pub fn new(_parts: AdminParts) -> Self {
-        todo!()
-    }
-    /// Does what `request` says, if `actor` may.
-    pub async fn handle(&self, _actor: &Actor, _request: Request) -> Result<Response> {
-        todo!()
-    }
-    /// Seals events of this node that were committed but not sealed. Returns how many.
-    pub async fn seal_pending(&self) -> Result<usize> {
-        todo!()
-    }
-}

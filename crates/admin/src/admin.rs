@@ -1,0 +1,438 @@
+//! The one door for changes.
+
+use std::sync::Arc;
+
+use entrepot_auth::Directory;
+use entrepot_crypto::{HashCost, MasterKey};
+use entrepot_db::{Db, Tx};
+use entrepot_journal::{RecordKind, Recorder, Scope};
+use entrepot_model::{
+    Account, AnyNoun, Endpoint, Env, Event, EventId, Fact, Key, Kind, Listener, Mount, Name, Noun,
+    Policy, Rule, Site, SiteId, Stored,
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::document::{self, Given, Source};
+use crate::error::{AdminError, Result};
+use crate::limits;
+use crate::plan::{self, State, Step, Wanted};
+use crate::request::{Action, Actor, Document, PlannedChange, Request, Response, Role};
+use crate::secrets::{self, Absent, Settler};
+use crate::{diff, query};
+
+/// What an [`Admin`] works with.
+pub struct AdminParts {
+    /// The database.
+    pub db: Db,
+    /// Seals secrets.
+    pub master: MasterKey,
+    /// Takes the events.
+    pub recorder: Recorder,
+    /// Told of changes, if there is one in this process.
+    pub directory: Option<Directory>,
+    /// Clock, ids, randomness.
+    pub env: Env,
+}
+
+/// The administration. Cheap to clone.
+#[derive(Clone)]
+pub struct Admin {
+    parts: Arc<AdminParts>,
+    settler: Settler,
+}
+
+impl Admin {
+    /// Over these parts.
+    pub fn new(parts: AdminParts) -> Self {
+        let settler = Settler {
+            master: parts.master.clone(),
+            env: parts.env.clone(),
+            cost: HashCost::default(),
+        };
+        Admin { parts: Arc::new(parts), settler }
+    }
+
+    /// Hashes new passwords at this cost.
+    #[must_use]
+    pub fn with_hash_cost(mut self, cost: HashCost) -> Self {
+        self.settler.cost = cost;
+        self
+    }
+
+    /// Does what `request` says, if `actor` may.
+    ///
+    /// # Errors
+    /// See [`AdminError`]; nothing was changed then.
+    pub async fn handle(&self, actor: &Actor, request: Request) -> Result<Response> {
+        if let (Role::Auditor, Some(action)) = (actor.role, change_asked_for(&request)) {
+            let (actor, action) = (actor.name.clone(), action.to_owned());
+            return Err(AdminError::Denied { actor, action });
+        }
+        match request {
+            Request::List { kind } => self.list(actor, kind).await,
+            Request::Show { kind, name } => self.show(actor, (kind, name)).await,
+            Request::Create { noun } => self.create(actor, *noun).await,
+            Request::Change { kind, name, patch } => self.change(actor, (kind, name), &patch).await,
+            Request::Delete { kind, name } => self.delete(actor, (kind, name)).await,
+            Request::Plan { documents, prune } => {
+                let wanted = documents_wanted(documents, prune)?;
+                let state = self.state(actor.site).await?;
+                let steps = self.compute(&state, &wanted).await?;
+                Ok(shown(&steps))
+            }
+            Request::Apply { documents, prune } => {
+                let wanted = documents_wanted(documents, prune)?;
+                let steps = self.commit(actor, |_| Ok(wanted.clone())).await?;
+                Ok(shown(&steps))
+            }
+            Request::Export { kinds } => self.export(actor, &kinds).await,
+            other => query::answer(&self.parts, actor.site, other).await,
+        }
+    }
+
+    /// Seals events of this node that were committed and, because the process ended too soon or
+    /// the journal was full, not sealed. To be called at start. Returns how many.
+    ///
+    /// # Errors
+    /// [`AdminError::Database`]. If the journal refuses, what is left stays for later.
+    pub async fn seal_pending(&self) -> Result<usize> {
+        let events = self.parts.db.unsealed_events(self.parts.recorder.node()).await?;
+        let mut sealed = 0;
+        for batch in events.chunks(limits::SEAL_BATCH) {
+            if !self.seal(batch).await? {
+                break;
+            }
+            sealed += batch.len();
+        }
+        Ok(sealed)
+    }
+
+    /// Appends committed events to the journal's chain and notes that in the database.
+    async fn seal(&self, events: &[Event]) -> Result<bool> {
+        let journal = self.parts.recorder.journal();
+        let mut last = None;
+        for event in events {
+            let payload = serde_json::to_vec(event).map_err(|error| AdminError::Internal {
+                what: "writing an event",
+                problem: error.to_string(),
+            })?;
+            match journal.append(RecordKind::Event, &payload) {
+                Ok(sequence) => last = Some(sequence),
+                Err(error) => {
+                    tracing::warn!(%error, "a change of configuration is not yet in the journal");
+                    return Ok(false);
+                }
+            }
+        }
+        let Some(last) = last else { return Ok(true) };
+        if let Err(error) = journal.sync(last).await {
+            tracing::warn!(%error, "a change of configuration is not yet in the journal");
+            return Ok(false);
+        }
+        let ids: Vec<EventId> = events.iter().map(|event| event.id).collect();
+        self.parts.db.mark_sealed(&ids).await?;
+        Ok(true)
+    }
+
+    async fn list(&self, actor: &Actor, kind: Kind) -> Result<Response> {
+        let mut nouns = load_kind(&mut From::Db(&self.parts.db), actor.site, kind).await?;
+        for stored in &mut nouns {
+            stored.noun = secrets::redacted(stored.noun.clone());
+        }
+        Ok(Response::Nouns { nouns })
+    }
+
+    async fn show(&self, actor: &Actor, (kind, name): (Kind, Name)) -> Result<Response> {
+        let nouns = load_kind(&mut From::Db(&self.parts.db), actor.site, kind).await?;
+        let found = nouns.into_iter().find(|stored| *stored.noun.name() == name);
+        let mut found = found.ok_or_else(|| missing(kind, &name))?;
+        found.noun = secrets::redacted(found.noun);
+        Ok(Response::Noun { noun: Box::new(found) })
+    }
+
+    async fn create(&self, actor: &Actor, noun: AnyNoun) -> Result<Response> {
+        let key = (noun.kind(), noun.name().clone());
+        let wanted = |state: &State| {
+            if state.contains_key(&key) {
+                return Err(AdminError::Exists { kind: key.0, name: key.1.to_string() });
+            }
+            Ok(Wanted::noun(noun.clone()))
+        };
+        self.commit(actor, wanted).await?;
+        self.show(actor, key.clone()).await
+    }
+
+    async fn change(&self, actor: &Actor, key: (Kind, Name), patch: &Value) -> Result<Response> {
+        let wanted = |state: &State| {
+            let stored = state.get(&key).ok_or_else(|| missing(key.0, &key.1))?;
+            Ok(Wanted::noun(patched(&stored.noun, patch)?))
+        };
+        self.commit(actor, wanted).await?;
+        self.show(actor, key.clone()).await
+    }
+
+    async fn delete(&self, actor: &Actor, key: (Kind, Name)) -> Result<Response> {
+        if key.0 == Kind::Site && key.1.as_str() == "main" {
+            let problem = "the site 'main' cannot be deleted, it owns all others".to_owned();
+            return Err(AdminError::Refused { problem });
+        }
+        let wanted = |state: &State| {
+            if state.contains_key(&key) {
+                Ok(Wanted::without(key.0, key.1.clone()))
+            } else {
+                Err(missing(key.0, &key.1))
+            }
+        };
+        self.commit(actor, wanted).await?;
+        Ok(Response::Done)
+    }
+
+    async fn export(&self, actor: &Actor, kinds: &[Kind]) -> Result<Response> {
+        let state = self.state(actor.site).await?;
+        let mut documents = Vec::new();
+        for kind in Kind::ALL {
+            if !kinds.is_empty() && !kinds.contains(&kind) {
+                continue;
+            }
+            let nouns = state.values().filter(|stored| stored.noun.kind() == kind);
+            let nouns: Vec<AnyNoun> = nouns
+                .map(|stored| match actor.role {
+                    Role::Admin => stored.noun.clone(),
+                    Role::Auditor => secrets::redacted(stored.noun.clone()),
+                })
+                .collect();
+            if nouns.is_empty() {
+                continue;
+            }
+            let text = document::write(&nouns)
+                .map_err(|problem| AdminError::Internal { what: "writing documents", problem })?;
+            documents.push(Document { file: format!("{kind}.yaml"), text });
+        }
+        Ok(Response::Documents { documents })
+    }
+
+    async fn state(&self, site: SiteId) -> Result<State> {
+        load(&mut From::Db(&self.parts.db), site).await
+    }
+
+    /// Off the reactor: hashing a password takes tens of milliseconds.
+    async fn compute(&self, state: &State, wanted: &Wanted) -> Result<Vec<Step>> {
+        let (state, wanted, settler) = (state.clone(), wanted.clone(), self.settler.clone());
+        let task = tokio::task::spawn_blocking(move || plan::compute(&state, wanted, &settler));
+        task.await.map_err(|error| AdminError::Internal {
+            what: "computing the change",
+            problem: error.to_string(),
+        })?
+    }
+
+    /// Makes a change: rows and events in one transaction. Checked and hashed before it begins,
+    /// so that it is short; if the configuration has changed meanwhile, all is computed anew.
+    async fn commit(
+        &self,
+        actor: &Actor,
+        wanted: impl Fn(&State) -> Result<Wanted>,
+    ) -> Result<Vec<Step>> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            // Who was overtaken too often keeps the others out while it computes.
+            let (before, held) = if attempt < limits::CHANGE_ATTEMPTS {
+                (self.state(actor.site).await?, None)
+            } else {
+                let mut tx = self.parts.db.begin().await?;
+                (load(&mut From::Tx(&mut tx), actor.site).await?, Some(tx))
+            };
+            let wanted = wanted(&before)?;
+            let steps = self.compute(&before, &wanted).await?;
+            if steps.iter().all(|step| step.shown.action == Action::Unchanged) {
+                return Ok(steps);
+            }
+            let mut tx = match held {
+                Some(tx) => tx,
+                None => {
+                    let mut tx = self.parts.db.begin().await?;
+                    if load(&mut From::Tx(&mut tx), actor.site).await? != before {
+                        continue;
+                    }
+                    tx
+                }
+            };
+            let events = self.write(actor, &mut tx, (&before, &steps)).await?;
+            tx.commit().await?;
+            self.after_commit(&events).await;
+            return Ok(steps);
+        }
+    }
+
+    async fn write(
+        &self,
+        actor: &Actor,
+        tx: &mut Tx,
+        (before, steps): (&State, &[Step]),
+    ) -> Result<Vec<Event>> {
+        let (site, at) = (actor.site, self.parts.env.now());
+        let mut events = Vec::new();
+        for step in steps {
+            let PlannedChange { action, kind, name, fields } = &step.shown;
+            let word = match action {
+                Action::Unchanged => continue,
+                Action::Create => "created",
+                Action::Change => "changed",
+                Action::Delete => "deleted",
+            };
+            match &step.noun {
+                Some(noun) => {
+                    let old = before.get(&(*kind, name.clone()));
+                    let id = old.map_or_else(|| self.parts.env.new_id::<Uuid>(), |old| old.id);
+                    tx.put_any(site, id, noun, at).await?;
+                }
+                None => {
+                    tx.delete(site, *kind, name).await?;
+                }
+            }
+            let fact = Fact::ConfigChanged {
+                noun: *kind,
+                name: name.clone(),
+                action: word.to_owned(),
+                by: actor.name.clone(),
+                fields: fields.iter().map(|change| change.field.clone()).collect(),
+            };
+            // `cli:…` is no account.
+            let scope = Scope { account: actor.name.parse().ok(), ..Scope::site(site) };
+            let event = self.parts.recorder.event(&scope, fact);
+            tx.insert_event(&event).await?;
+            events.push(event);
+        }
+        Ok(events)
+    }
+
+    /// The change is made; what fails here is made good later, and told in the log.
+    async fn after_commit(&self, events: &[Event]) {
+        if let Some(directory) = &self.parts.directory
+            && let Err(error) = directory.refresh().await
+        {
+            tracing::warn!(%error, "sessions see the change of configuration later");
+        }
+        for batch in events.chunks(limits::SEAL_BATCH) {
+            if let Err(error) = self.seal(batch).await {
+                tracing::warn!(%error, "the seal of a change is noted at the next start");
+            }
+        }
+    }
+}
+
+/// What an auditor would need an administrator for.
+fn change_asked_for(request: &Request) -> Option<&'static str> {
+    match request {
+        Request::Create { .. } => Some("create it"),
+        Request::Change { .. } => Some("change it"),
+        Request::Delete { .. } => Some("delete it"),
+        Request::Apply { .. } => Some("apply documents"),
+        Request::RetryJob { .. } => Some("retry the job"),
+        Request::CancelJob { .. } => Some("cancel the job"),
+        Request::List { .. }
+        | Request::Show { .. }
+        | Request::Plan { .. }
+        | Request::Export { .. }
+        | Request::Transfers { .. }
+        | Request::Transfer { .. }
+        | Request::Events { .. }
+        | Request::Jobs { .. }
+        | Request::Job { .. } => None,
+    }
+}
+
+fn missing(kind: Kind, name: &Name) -> AdminError {
+    AdminError::NotFound { what: kind.as_str(), name: name.to_string() }
+}
+
+fn shown(steps: &[Step]) -> Response {
+    Response::Plan { changes: steps.iter().map(|step| step.shown.clone()).collect() }
+}
+
+fn documents_wanted(documents: Vec<Document>, prune: bool) -> Result<Wanted> {
+    let nouns: Vec<Given> = document::parse(&documents)?;
+    Ok(Wanted { nouns, gone: Vec::new(), prune, absent: Absent::Keeps, documents })
+}
+
+/// The noun with the patch applied, typed again.
+fn patched(stored: &AnyNoun, patch: &Value) -> Result<AnyNoun> {
+    let (kind, name) = (stored.kind(), stored.name());
+    let refused = |field: &str, problem: String| AdminError::Field {
+        place: document::place(&[], &Source::Request, field),
+        kind,
+        name: name.to_string(),
+        field: field.to_owned(),
+        problem,
+    };
+    if !patch.is_object() {
+        return Err(refused("patch", "give an object of the fields to change".to_owned()));
+    }
+    if patch.get("name").is_some_and(|new| new.as_str() != Some(name.as_str())) {
+        return Err(refused("name", "a name never changes; create another one".to_owned()));
+    }
+    let mut body = Value::Object(diff::body(stored));
+    secrets::make_way(&mut body, patch);
+    diff::merge(&mut body, patch);
+    let typed = Value::Object([(kind.as_str().to_owned(), body)].into_iter().collect());
+    serde_path_to_error::deserialize(typed).map_err(|error| {
+        let path = error.path().to_string();
+        let field = path.strip_prefix(kind.as_str()).unwrap_or(&path).trim_start_matches('.');
+        let field = if field.is_empty() { "patch" } else { field };
+        let secret = secrets::SECRET_INPUTS.contains(&field.rsplit('.').next().unwrap_or(field));
+        let problem = if secret {
+            "it must be one text".to_owned()
+        } else {
+            error.inner().to_string().replace('`', "'")
+        };
+        refused(field, problem)
+    })
+}
+
+/// Where nouns are read.
+enum From<'a> {
+    Db(&'a Db),
+    Tx(&'a mut Tx),
+}
+
+async fn load(from: &mut From<'_>, site: SiteId) -> Result<State> {
+    let mut state = State::new();
+    for kind in Kind::ALL {
+        for stored in load_kind(from, site, kind).await? {
+            state.insert((kind, stored.noun.name().clone()), stored);
+        }
+    }
+    Ok(state)
+}
+
+async fn load_kind(from: &mut From<'_>, site: SiteId, kind: Kind) -> Result<Vec<Stored<AnyNoun>>> {
+    match kind {
+        Kind::Site => load_nouns::<Site>(from, site).await,
+        Kind::Policy => load_nouns::<Policy>(from, site).await,
+        Kind::Key => load_nouns::<Key>(from, site).await,
+        Kind::Endpoint => load_nouns::<Endpoint>(from, site).await,
+        Kind::Account => load_nouns::<Account>(from, site).await,
+        Kind::Mount => load_nouns::<Mount>(from, site).await,
+        Kind::Rule => load_nouns::<Rule>(from, site).await,
+        Kind::Listener => load_nouns::<Listener>(from, site).await,
+    }
+}
+
+async fn load_nouns<N: Noun>(from: &mut From<'_>, site: SiteId) -> Result<Vec<Stored<AnyNoun>>>
+where
+    AnyNoun: std::convert::From<N>,
+{
+    let rows = match from {
+        From::Db(db) => db.list::<N>(site).await?,
+        From::Tx(tx) => tx.list::<N>(site).await?,
+    };
+    let any = rows.into_iter().map(|row| Stored {
+        id: row.id,
+        site: row.site,
+        revision: row.revision,
+        changed_at: row.changed_at,
+        noun: AnyNoun::from(row.noun),
+    });
+    Ok(any.collect())
+}

@@ -1,0 +1,14 @@
+//! Named limits of the administration.
+
+/// Most bytes of all documents of one request.
+pub const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+/// Most nouns in the documents of one request.
+pub const DOCUMENT_NOUNS: usize = 100_000;
+/// Most rows of one query.
+pub const QUERY_ROWS: u32 = 10_000;
+/// Rows of a query that names no limit.
+pub const QUERY_ROWS_DEFAULT: u32 = 100;
+/// How often a change is computed because others came between; at the last time it keeps them out.
+pub const CHANGE_ATTEMPTS: usize = 3;
+/// Events sealed at a time.
+pub const SEAL_BATCH: usize = 1_000;

@@ -1,0 +1,209 @@
+//! From what is stored and what is wanted to the steps between, all checks passed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use entrepot_model::{AnyNoun, Kind, Name, Stored};
+
+use crate::diff;
+use crate::document::{self, Given, Source};
+use crate::error::{AdminError, Result};
+use crate::relations::{self, Relations};
+use crate::request::{Action, Document, PlannedChange};
+use crate::secrets::{Absent, Fault, Settler};
+
+/// The configuration of a site, by kind and name.
+pub(crate) type State = BTreeMap<(Kind, Name), Stored<AnyNoun>>;
+
+/// What someone wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// Nouns as they shall be.
+    pub(crate) nouns: Vec<Given>,
+    /// Nouns that shall go.
+    pub(crate) gone: Vec<(Kind, Name)>,
+    /// Everything else shall go, too.
+    pub(crate) prune: bool,
+    /// What a missing secret means.
+    pub(crate) absent: Absent,
+    /// For the places of errors.
+    pub(crate) documents: Vec<Document>,
+}
+
+impl Wanted {
+    /// One noun, whole.
+    pub(crate) fn noun(noun: AnyNoun) -> Self {
+        Wanted {
+            nouns: vec![Given { noun, source: Source::Request }],
+            gone: Vec::new(),
+            prune: false,
+            absent: Absent::Removes,
+            documents: Vec::new(),
+        }
+    }
+
+    /// One noun less.
+    pub(crate) fn without(kind: Kind, name: Name) -> Self {
+        Wanted {
+            nouns: Vec::new(),
+            gone: vec![(kind, name)],
+            prune: false,
+            absent: Absent::Keeps,
+            documents: Vec::new(),
+        }
+    }
+}
+
+/// One noun that is touched.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) shown: PlannedChange,
+    /// As it shall be stored; nothing: it goes.
+    pub(crate) noun: Option<AnyNoun>,
+}
+
+/// Computes the steps. Slow if there are passwords: argon2.
+pub(crate) fn compute(state: &State, wanted: Wanted, settler: &Settler) -> Result<Vec<Step>> {
+    let documents = wanted.documents;
+    let mut settled: BTreeMap<(Kind, Name), Given> = BTreeMap::new();
+    for given in wanted.nouns {
+        let key = (given.noun.kind(), given.noun.name().clone());
+        if let Some(first) = settled.get(&key) {
+            let first = document::place(&documents, &first.source, "name");
+            return Err(AdminError::Twice {
+                place: document::place(&documents, &given.source, "name"),
+                kind: key.0,
+                name: key.1.to_string(),
+                first: first.trim_end_matches(": ").to_owned(),
+            });
+        }
+        let old = state.get(&key).map(|stored| &stored.noun);
+        let source = given.source;
+        let at = |fault: Fault| field_error(&documents, &source, (&key, fault));
+        let noun = settler.settle(given.noun, old, wanted.absent).map_err(at)?;
+        noun.check().map_err(|error| at(Fault::new(error.field, error.problem)))?;
+        settled.insert(key, Given { noun, source });
+    }
+    let gone = gone(state, &settled, (&wanted.gone, wanted.prune));
+    check(state, &settled, (&gone, &documents))?;
+    Ok(steps(state, settled, gone))
+}
+
+fn field_error(
+    documents: &[Document],
+    source: &Source,
+    ((kind, name), fault): (&(Kind, Name), Fault),
+) -> AdminError {
+    AdminError::Field {
+        place: document::place(documents, source, &fault.field),
+        kind: *kind,
+        name: name.to_string(),
+        field: fault.field,
+        problem: fault.problem,
+    }
+}
+
+/// What shall be deleted. Pruning spares the site and the host keys that listeners made for
+/// themselves: no document names them, and clients know them.
+fn gone(
+    state: &State,
+    settled: &BTreeMap<(Kind, Name), Given>,
+    (named, prune): (&[(Kind, Name)], bool),
+) -> Vec<(Kind, Name)> {
+    let mut gone = named.to_vec();
+    if !prune {
+        return gone;
+    }
+    let own_keys: Vec<Name> = settled
+        .values()
+        .filter_map(|given| match &given.noun {
+            AnyNoun::Listener(listener) => relations::own_host_key(listener),
+            _ => None,
+        })
+        .collect();
+    let spared = |key: &(Kind, Name)| {
+        key.0 == Kind::Site
+            || settled.contains_key(key)
+            || (key.0 == Kind::Key && own_keys.contains(&key.1))
+    };
+    gone.extend(state.keys().filter(|key| !spared(key)).cloned());
+    gone
+}
+
+/// Checks what is touched, and what refers to it, against the configuration as it shall be.
+fn check(
+    state: &State,
+    settled: &BTreeMap<(Kind, Name), Given>,
+    (gone, documents): (&[(Kind, Name)], &[Document]),
+) -> Result<()> {
+    let going: HashSet<&(Kind, Name)> = gone.iter().collect();
+    let kept = state.iter().filter(|(key, _)| !settled.contains_key(key) && !going.contains(key));
+    let new = settled.values().map(|given| &given.noun);
+    let relations = Relations::new(kept.map(|(_, stored)| &stored.noun).chain(new));
+    for ((kind, name), given) in settled {
+        let place = |field: &str| document::place(documents, &given.source, field);
+        for reference in relations::references(&given.noun) {
+            if !relations.has(reference.kind, &reference.name) {
+                return Err(AdminError::Dangling {
+                    place: place(&reference.field),
+                    kind: *kind,
+                    name: name.to_string(),
+                    target: reference.kind,
+                    target_name: reference.name.to_string(),
+                    field: reference.field,
+                });
+            }
+        }
+        if let Some((field, problem)) = relations.contradiction(&given.noun) {
+            let key = (*kind, name.clone());
+            let fault = Fault::new(field, problem);
+            return Err(field_error(documents, &given.source, (&key, fault)));
+        }
+        for user in relations.users(*kind, name) {
+            if let Some((field, problem)) = relations.contradiction(user) {
+                let key = (user.kind(), user.name().clone());
+                let source = settled.get(&key).map_or(&Source::Request, |given| &given.source);
+                let fault = Fault::new(field, problem);
+                return Err(field_error(documents, source, (&key, fault)));
+            }
+        }
+    }
+    for (kind, name) in gone {
+        let users = relations.users(*kind, name);
+        if !users.is_empty() {
+            let names: Vec<String> =
+                users.iter().map(|user| format!("{} '{}'", user.kind(), user.name())).collect();
+            let (kind, name, by) = (*kind, name.to_string(), names.join(", "));
+            return Err(AdminError::InUse { kind, name, by });
+        }
+    }
+    Ok(())
+}
+
+/// First what is referred to, then what refers; deletions last, the other way round.
+fn steps(
+    state: &State,
+    settled: BTreeMap<(Kind, Name), Given>,
+    mut gone: Vec<(Kind, Name)>,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for ((kind, name), given) in settled {
+        let old = state.get(&(kind, name.clone())).map(|stored| &stored.noun);
+        let fields = diff::diff(old, &given.noun);
+        let action = match old {
+            None => Action::Create,
+            Some(_) if fields.is_empty() => Action::Unchanged,
+            Some(_) => Action::Change,
+        };
+        let shown = PlannedChange { action, kind, name, fields };
+        steps.push(Step { shown, noun: Some(given.noun) });
+    }
+    let order: HashMap<Kind, usize> =
+        Kind::ALL.into_iter().enumerate().map(|(at, kind)| (kind, at)).collect();
+    steps.sort_by_key(|step| order.get(&step.shown.kind).copied());
+    gone.sort_by_key(|(kind, _)| std::cmp::Reverse(order.get(kind).copied()));
+    for (kind, name) in gone {
+        let shown = PlannedChange { action: Action::Delete, kind, name, fields: Vec::new() };
+        steps.push(Step { shown, noun: None });
+    }
+    steps
+}

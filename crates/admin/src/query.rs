@@ -1,0 +1,120 @@
+//! What is only read, and the two things that are done to jobs.
+
+use entrepot_db::{EventFilter, JobFilter, TransferFilter};
+use entrepot_model::{Fact, Job, JobId, SiteId};
+
+use crate::admin::AdminParts;
+use crate::error::{AdminError, Result};
+use crate::limits;
+use crate::request::{EventQuery, JobQuery, NumberedEvent, Request, Response, TransferQuery};
+
+fn rows(limit: Option<u32>) -> u32 {
+    limit.unwrap_or(limits::QUERY_ROWS_DEFAULT).min(limits::QUERY_ROWS)
+}
+
+/// Answers a request that concerns no noun.
+pub(crate) async fn answer(parts: &AdminParts, site: SiteId, request: Request) -> Result<Response> {
+    match request {
+        Request::Transfers { filter } => {
+            let transfers = parts.db.transfers(site, &transfer_filter(filter)).await?;
+            Ok(Response::Transfers { transfers })
+        }
+        Request::Transfer { id } => {
+            let transfer = parts.db.transfer(site, id).await?;
+            let missing = || AdminError::NotFound { what: "transfer", name: id.to_string() };
+            Ok(Response::Transfer { transfer: Box::new(transfer.ok_or_else(missing)?) })
+        }
+        Request::Events { filter } => events(parts, site, filter).await,
+        Request::Jobs { filter } => {
+            let JobQuery { state, rule, limit } = filter;
+            let filter = JobFilter { state, rule, limit: rows(limit) };
+            Ok(Response::Jobs { jobs: parts.db.jobs(site, &filter).await? })
+        }
+        Request::Job { id } => {
+            let job = Box::new(job(parts, site, id).await?);
+            Ok(Response::Job { job })
+        }
+        Request::RetryJob { id } => {
+            let done = parts.db.retry_job(site, id, parts.env.now()).await?;
+            job_done(parts, site, (id, done, "retried")).await
+        }
+        Request::CancelJob { id } => {
+            let done = parts.db.cancel_job(site, id, parts.env.now()).await?;
+            job_done(parts, site, (id, done, "cancelled")).await
+        }
+        // Those are answered before.
+        Request::List { .. }
+        | Request::Show { .. }
+        | Request::Create { .. }
+        | Request::Change { .. }
+        | Request::Delete { .. }
+        | Request::Plan { .. }
+        | Request::Apply { .. }
+        | Request::Export { .. } => Err(AdminError::Internal {
+            what: "answering",
+            problem: "a request about nouns came to the wrong place".to_owned(),
+        }),
+    }
+}
+
+fn transfer_filter(query: TransferQuery) -> TransferFilter {
+    TransferFilter {
+        account: query.account,
+        state: query.state,
+        direction: query.direction,
+        path_contains: query.path,
+        since: query.since,
+        limit: rows(query.limit),
+    }
+}
+
+async fn events(parts: &AdminParts, site: SiteId, query: EventQuery) -> Result<Response> {
+    for kind in &query.kinds {
+        if !Fact::KINDS.contains(&kind.as_str()) {
+            let known = Fact::KINDS.join(", ");
+            let problem = format!("there is no event '{kind}'; known: {known}");
+            return Err(AdminError::Query { problem });
+        }
+    }
+    let newest_first = query.after.is_none();
+    let filter = EventFilter {
+        kinds: query.kinds,
+        account: query.account,
+        path_contains: query.path,
+        session: query.session,
+        transfer: query.transfer,
+        job: query.job,
+        since: query.since,
+        until: query.until,
+        after_sequence: query.after,
+        newest_first,
+        limit: rows(query.limit),
+    };
+    let rows = parts.db.events(site, &filter).await?;
+    let mut events: Vec<NumberedEvent> = rows
+        .into_iter()
+        .map(|row| NumberedEvent { sequence: row.sequence, event: row.event })
+        .collect();
+    if newest_first {
+        events.reverse();
+    }
+    Ok(Response::Events { events })
+}
+
+async fn job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<Job> {
+    let job = parts.db.job(site, id).await?;
+    job.ok_or_else(|| AdminError::NotFound { what: "job", name: id.to_string() })
+}
+
+/// Says why a job could not be touched, if so.
+async fn job_done(
+    parts: &AdminParts,
+    site: SiteId,
+    (id, done, action): (JobId, bool, &'static str),
+) -> Result<Response> {
+    if done {
+        return Ok(Response::Done);
+    }
+    let state = job(parts, site, id).await?.state.as_str();
+    Err(AdminError::JobState { id: id.to_string(), state, action })
+}

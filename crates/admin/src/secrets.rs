@@ -1,0 +1,308 @@
+//! Secrets on their way in and out: hashed or sealed before anything is stored, `***` when shown.
+
+use entrepot_crypto::password::{self, HashCost};
+use entrepot_crypto::{MasterKey, constant_time_eq};
+use entrepot_model::account::Account;
+use entrepot_model::key::Key;
+use entrepot_model::{AnyNoun, EndpointTarget, Env, Sealed, Secret};
+use serde_json::Value;
+
+/// Fields that take a secret in clear text.
+pub(crate) const SECRET_INPUTS: [&str; 3] = ["password", "secret_key", "private"];
+/// Fields that hold what became of it, in the same order of kinds.
+const SECRET_STORED: [&str; 4] =
+    ["password_hash", "password_sealed", "secret_key_sealed", "private_sealed"];
+/// What is shown instead; given back, it means "as it is stored".
+pub(crate) const MASK: &str = "***";
+
+/// A field of a noun cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) field: String,
+    pub(crate) problem: String,
+}
+
+impl Fault {
+    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Fault { field: field.into(), problem: problem.into() }
+    }
+}
+
+/// The field that a person knows: `password` for `password_hash`.
+pub(crate) fn shown_field(field: &str) -> String {
+    let (front, last) = field.rsplit_once('.').map_or(("", field), |(front, last)| (front, last));
+    if !SECRET_STORED.contains(&last) {
+        return field.to_owned();
+    }
+    let last = last.trim_end_matches("_hash").trim_end_matches("_sealed");
+    if front.is_empty() { last.to_owned() } else { format!("{front}.{last}") }
+}
+
+/// A value as it may be shown.
+pub(crate) fn shown(key: &str, value: &Value) -> Value {
+    if SECRET_STORED.contains(&key) || SECRET_INPUTS.contains(&key) {
+        return Value::from(MASK);
+    }
+    match value {
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| (key.clone(), shown(key, value))).collect()
+        }
+        Value::Array(items) => items.iter().map(|item| shown("", item)).collect(),
+        _ => value.clone(),
+    }
+}
+
+/// A noun as it may be shown.
+pub(crate) fn redacted(mut noun: AnyNoun) -> AnyNoun {
+    let mask = |sealed: &mut Option<Sealed>, plain: &mut Option<Secret>| {
+        *plain = None;
+        if sealed.is_some() {
+            *sealed = Some(Sealed(MASK.to_owned()));
+        }
+    };
+    match &mut noun {
+        AnyNoun::Account(account) => {
+            account.password = None;
+            if account.password_hash.is_some() {
+                account.password_hash = Some(MASK.to_owned());
+            }
+        }
+        AnyNoun::Key(key) => mask(&mut key.private_sealed, &mut key.private),
+        AnyNoun::Endpoint(endpoint) => match &mut endpoint.target {
+            EndpointTarget::Object(object) => {
+                mask(&mut object.secret_key_sealed, &mut object.secret_key);
+            }
+            EndpointTarget::Sftp(sftp) => mask(&mut sftp.password_sealed, &mut sftp.password),
+            EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => {}
+        },
+        AnyNoun::Site(_)
+        | AnyNoun::Policy(_)
+        | AnyNoun::Mount(_)
+        | AnyNoun::Rule(_)
+        | AnyNoun::Listener(_) => {}
+    }
+    noun
+}
+
+/// Takes what a patch replaces out of the way: a new password ends the old hash, and so does
+/// `password: null`.
+pub(crate) fn make_way(body: &mut Value, patch: &Value) {
+    for (at, input, stored) in [
+        ("", "password", "password_hash"),
+        ("", "private", "private_sealed"),
+        ("/target/object", "secret_key", "secret_key_sealed"),
+        ("/target/sftp", "password", "password_sealed"),
+    ] {
+        let Some(patch) = patch.pointer(at) else { continue };
+        if patch.get(input).is_some()
+            && patch.get(stored).is_none()
+            && let Some(Value::Object(body)) = body.pointer_mut(at)
+        {
+            body.remove(stored);
+        }
+    }
+}
+
+/// What a missing secret means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// Documents need not hold secrets: the stored one stays.
+    Keeps,
+    /// The whole noun is given.
+    Removes,
+}
+
+/// Hashes and seals.
+#[derive(Clone)]
+pub(crate) struct Settler {
+    pub(crate) master: MasterKey,
+    pub(crate) env: Env,
+    pub(crate) cost: HashCost,
+}
+
+/// One secret of a noun.
+struct Slot<'a> {
+    /// Path of the field that takes clear text.
+    field: &'static str,
+    context: String,
+    plain: &'a mut Option<Secret>,
+    sealed: &'a mut Option<Sealed>,
+    stored: Option<&'a Sealed>,
+}
+
+impl Settler {
+    /// Brings the secrets of `noun` into the form in which they are stored; a secret that is
+    /// the same as before keeps its form. Slow: argon2 on purpose.
+    pub(crate) fn settle(
+        &self,
+        mut noun: AnyNoun,
+        stored: Option<&AnyNoun>,
+        absent: Absent,
+    ) -> Result<AnyNoun, Fault> {
+        match (&mut noun, stored) {
+            (AnyNoun::Account(account), stored) => {
+                let stored = stored.and_then(|noun| match noun {
+                    AnyNoun::Account(old) => old.password_hash.as_deref(),
+                    _ => None,
+                });
+                self.password(account, stored, absent)?;
+            }
+            (AnyNoun::Key(key), stored) => {
+                let stored = stored.and_then(|noun| match noun {
+                    AnyNoun::Key(old) => old.private_sealed.as_ref(),
+                    _ => None,
+                });
+                self.private_key(key, stored, absent)?;
+            }
+            (AnyNoun::Endpoint(endpoint), stored) => {
+                let stored = stored.and_then(|noun| match noun {
+                    AnyNoun::Endpoint(old) => Some(&old.target),
+                    _ => None,
+                });
+                let name = endpoint.name.to_string();
+                self.target(&mut endpoint.target, &name, (stored, absent))?;
+            }
+            _ => {}
+        }
+        Ok(noun)
+    }
+
+    fn private_key(
+        &self,
+        key: &mut Key,
+        stored: Option<&Sealed>,
+        absent: Absent,
+    ) -> Result<(), Fault> {
+        let slot = Slot {
+            field: "private",
+            context: format!("key/{}/private", key.name),
+            plain: &mut key.private,
+            sealed: &mut key.private_sealed,
+            stored,
+        };
+        self.seal(slot, absent)
+    }
+
+    fn target(
+        &self,
+        target: &mut EndpointTarget,
+        name: &str,
+        (stored, absent): (Option<&EndpointTarget>, Absent),
+    ) -> Result<(), Fault> {
+        match target {
+            EndpointTarget::Object(object) => {
+                let stored = stored.and_then(|target| match target {
+                    EndpointTarget::Object(old) => old.secret_key_sealed.as_ref(),
+                    _ => None,
+                });
+                let slot = Slot {
+                    field: "target.object.secret_key",
+                    context: format!("endpoint/{name}/secret_key"),
+                    plain: &mut object.secret_key,
+                    sealed: &mut object.secret_key_sealed,
+                    stored,
+                };
+                self.seal(slot, absent)
+            }
+            EndpointTarget::Sftp(sftp) => {
+                let stored = stored.and_then(|target| match target {
+                    EndpointTarget::Sftp(old) => old.password_sealed.as_ref(),
+                    _ => None,
+                });
+                let slot = Slot {
+                    field: "target.sftp.password",
+                    context: format!("endpoint/{name}/password"),
+                    plain: &mut sftp.password,
+                    sealed: &mut sftp.password_sealed,
+                    stored,
+                };
+                self.seal(slot, absent)
+            }
+            EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => Ok(()),
+        }
+    }
+
+    fn password(
+        &self,
+        account: &mut Account,
+        stored: Option<&str>,
+        absent: Absent,
+    ) -> Result<(), Fault> {
+        let fault = |problem: String| Fault::new("password", problem);
+        let mut given = account.password_hash.take();
+        if given.as_deref() == Some(MASK) {
+            given = Some(stored.ok_or_else(|| fault(nothing_stored()))?.to_owned());
+        }
+        let plain = account.password.take();
+        account.password_hash = match (plain, given) {
+            (Some(_), Some(_)) => {
+                return Err(fault("give 'password' or 'password_hash', not both".to_owned()));
+            }
+            (Some(plain), None) if plain.expose().is_empty() => {
+                return Err(fault("a password cannot be empty".to_owned()));
+            }
+            (Some(plain), None) => match stored {
+                // The same password keeps its hash, so that applying twice changes nothing.
+                Some(hash) if password::verify(&plain, hash).unwrap_or(false) => {
+                    Some(hash.to_owned())
+                }
+                _ => {
+                    let mut salt = [0; 16];
+                    self.env.fill_random(&mut salt);
+                    let hash = password::hash(&plain, self.cost, &salt);
+                    Some(hash.map_err(|error| fault(error.to_string()))?)
+                }
+            },
+            (None, Some(hash)) => {
+                password::check(&hash)
+                    .map_err(|error| Fault::new("password_hash", error.to_string()))?;
+                Some(hash)
+            }
+            (None, None) if absent == Absent::Keeps => stored.map(str::to_owned),
+            (None, None) => None,
+        };
+        Ok(())
+    }
+
+    fn seal(&self, slot: Slot<'_>, absent: Absent) -> Result<(), Fault> {
+        let fault = |problem: String| Fault::new(slot.field, problem);
+        let last = slot.field.rsplit('.').next().unwrap_or(slot.field);
+        let mut given = slot.sealed.take();
+        if given.as_ref().is_some_and(|sealed| sealed.0 == MASK) {
+            given = Some(slot.stored.ok_or_else(|| fault(nothing_stored()))?.clone());
+        }
+        *slot.sealed = match (slot.plain.take(), given) {
+            (Some(_), Some(_)) => {
+                return Err(fault(format!("give '{last}' or '{last}_sealed', not both")));
+            }
+            (Some(plain), None) => {
+                let same = slot.stored.filter(|stored| {
+                    self.master
+                        .open(&slot.context, stored)
+                        .is_ok_and(|old| constant_time_eq(old.expose(), plain.expose()))
+                });
+                match same {
+                    Some(stored) => Some(stored.clone()),
+                    None => {
+                        let sealed = self.master.seal(&self.env, &slot.context, &plain);
+                        Some(sealed.map_err(|error| fault(error.to_string()))?)
+                    }
+                }
+            }
+            (None, Some(sealed)) if Some(&sealed) != slot.stored => {
+                self.master.open(&slot.context, &sealed).map_err(|error| {
+                    fault(format!("it was not sealed for this place by this master key ({error})"))
+                })?;
+                Some(sealed)
+            }
+            (None, Some(sealed)) => Some(sealed),
+            (None, None) if absent == Absent::Keeps => slot.stored.cloned(),
+            (None, None) => None,
+        };
+        Ok(())
+    }
+}
+
+fn nothing_stored() -> String {
+    "'***' stands for a stored secret, and none is stored; give the secret itself".to_owned()
+}

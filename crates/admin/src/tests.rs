@@ -1,0 +1,571 @@
+//! Requests against a real SQLite database and a real journal.
+
+use entrepot_crypto::{HashCost, MasterKey, password};
+use entrepot_db::{Db, DbOptions};
+use entrepot_journal::{Journal, Options, Recorder};
+use entrepot_model::{AnyNoun, Env, Event, Fact, Kind, Name, Secret, SiteId};
+use serde_json::{Value, json};
+
+use crate::*;
+
+struct Bench {
+    _dir: tempfile::TempDir,
+    admin: Admin,
+    db: Db,
+    journal: Journal,
+    master: MasterKey,
+}
+
+async fn bench() -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env::simulated(1);
+    let node: Name = "n1".parse().unwrap();
+    let (journal, _) =
+        Journal::open(&dir.path().join("journal"), &node, env.clone(), Options::default()).unwrap();
+    let url = format!("sqlite://{}", dir.path().join("state.db").display());
+    let db = Db::open(&url, DbOptions::default()).await.unwrap();
+    let master = MasterKey::generate(&env);
+    let admin = Admin::new(AdminParts {
+        db: db.clone(),
+        master: master.clone(),
+        recorder: Recorder::new(journal.clone(), env.clone(), node),
+        directory: None,
+        env,
+    })
+    .with_hash_cost(HashCost::for_tests());
+    Bench { _dir: dir, admin, db, journal, master }
+}
+
+fn actor(role: Role) -> Actor {
+    Actor { name: "cli:root".to_owned(), role, site: SiteId::MAIN }
+}
+
+fn document(text: &str) -> Vec<Document> {
+    vec![Document { file: "a.yaml".to_owned(), text: text.to_owned() }]
+}
+
+impl Bench {
+    async fn ask(&self, request: Request) -> Result<Response> {
+        self.admin.handle(&actor(Role::Admin), request).await
+    }
+
+    async fn apply(&self, text: &str) -> Result<Vec<PlannedChange>> {
+        let request = Request::Apply { documents: document(text), prune: false };
+        match self.ask(request).await? {
+            Response::Plan { changes } => Ok(changes),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn plan(&self, documents: Vec<Document>, prune: bool) -> Vec<PlannedChange> {
+        match self.ask(Request::Plan { documents, prune }).await.unwrap() {
+            Response::Plan { changes } => changes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn create(&self, noun: Value) -> Result<Response> {
+        let noun = Box::new(serde_json::from_value(noun).unwrap());
+        self.ask(Request::Create { noun }).await
+    }
+
+    async fn change(&self, kind: Kind, name: &str, patch: Value) -> Result<Response> {
+        self.ask(Request::Change { kind, name: name.parse().unwrap(), patch }).await
+    }
+
+    async fn delete(&self, kind: Kind, name: &str) -> Result<Response> {
+        self.ask(Request::Delete { kind, name: name.parse().unwrap() }).await
+    }
+
+    async fn export(&self, role: Role) -> Vec<Document> {
+        let request = Request::Export { kinds: Vec::new() };
+        match self.admin.handle(&actor(role), request).await.unwrap() {
+            Response::Documents { documents } => documents,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn stored(&self, kind: Kind, name: &str) -> Value {
+        let name: Name = name.parse().unwrap();
+        match kind {
+            Kind::Account => {
+                let found = self.db.find::<entrepot_model::Account>(SiteId::MAIN, &name).await;
+                serde_json::to_value(found.unwrap().unwrap()).unwrap()
+            }
+            Kind::Endpoint => {
+                let found = self.db.find::<entrepot_model::Endpoint>(SiteId::MAIN, &name).await;
+                serde_json::to_value(found.unwrap().unwrap()).unwrap()
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    async fn events(&self) -> Vec<Event> {
+        let filter = EventQuery { after: Some(0), ..EventQuery::default() };
+        match self.ask(Request::Events { filter }).await.unwrap() {
+            Response::Events { events } => events.into_iter().map(|row| row.event).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn revision(&self) -> i64 {
+        self.db.config_revision().await.unwrap()
+    }
+}
+
+const PARTNER: &str = "\
+account:
+  name: acme
+  type: partner
+  password: hunter2
+  groups: [partners]
+---
+account:
+  name: partners
+  type: group
+  policy: slow
+---
+policy:
+  name: slow
+  upload_bytes_per_second: 2048
+---
+endpoint:
+  name: files
+  target:
+    directory:
+      path: /srv/files
+---
+endpoint:
+  name: bucket
+  target:
+    object:
+      bucket: b
+      access_key_id: id
+      secret_key: opensesame
+---
+mount:
+  name: acme-root
+  account: acme
+  endpoint: files
+  path: /
+---
+rule:
+  name: forward
+  when: {event: file.uploaded}
+  as: acme
+  do:
+    - deliver: {endpoint: bucket}
+---
+listener:
+  name: sftp
+  protocol: sftp
+  address: 127.0.0.1:2022
+";
+
+#[tokio::test]
+async fn documents_apply_in_any_order_once_and_then_change_nothing() {
+    let bench = bench().await;
+    let planned = bench.plan(document(PARTNER), false).await;
+    assert_eq!(bench.events().await.len(), 0, "a plan changes nothing");
+    let applied = bench.apply(PARTNER).await.unwrap();
+    assert_eq!(planned.len(), 8);
+    assert!(applied.iter().all(|change| change.action == Action::Create));
+    let kinds: Vec<Kind> = applied.iter().map(|change| change.kind).collect();
+    assert!(
+        kinds.iter().position(|k| *k == Kind::Endpoint)
+            < kinds.iter().position(|k| *k == Kind::Mount)
+    );
+    let revision = bench.revision().await;
+
+    // The same again: the passwords are the same, so their hash and seal stay.
+    let again = bench.apply(PARTNER).await.unwrap();
+    assert!(again.iter().all(|change| change.action == Action::Unchanged), "{again:?}");
+    assert_eq!(bench.revision().await, revision);
+
+    // And so does what was exported, even pruned, also without secrets.
+    for role in [Role::Admin, Role::Auditor] {
+        let exported = bench.export(role).await;
+        let changes = bench.plan(exported.clone(), true).await;
+        assert!(changes.iter().all(|c| c.action == Action::Unchanged), "{changes:?}\n{exported:?}");
+        assert_eq!(changes.len(), 9, "with the site");
+    }
+    assert_eq!(bench.events().await.len(), 8);
+}
+
+#[tokio::test]
+async fn an_export_makes_the_same_configuration_elsewhere() {
+    let (one, mut two) = (bench().await, bench().await);
+    one.apply(PARTNER).await.unwrap();
+    let exported = one.export(Role::Admin).await;
+    // Another master key cannot open what this one sealed: that is said, and nothing is applied.
+    let foreign = MasterKey::from_bytes(&[9; 32]);
+    two.admin = two.admin.clone();
+    let other = Bench { master: foreign.clone(), ..bench_with(foreign).await };
+    let request = Request::Apply { documents: exported.clone(), prune: false };
+    let error = other.ask(request.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("endpoint 'bucket': target.object.secret_key"), "{error}");
+    assert_eq!(error.code(), "EP0102");
+    assert!(other.events().await.is_empty());
+    // The same master key, another installation.
+    two.ask(request).await.unwrap();
+    assert_eq!(two.export(Role::Admin).await, exported);
+}
+
+async fn bench_with(master: MasterKey) -> Bench {
+    let mut bench = bench().await;
+    bench.admin = Admin::new(AdminParts {
+        db: bench.db.clone(),
+        master,
+        recorder: Recorder::new(bench.journal.clone(), Env::simulated(2), "n1".parse().unwrap()),
+        directory: None,
+        env: Env::simulated(2),
+    })
+    .with_hash_cost(HashCost::for_tests());
+    bench
+}
+
+#[tokio::test]
+async fn secrets_are_hashed_and_sealed_and_never_shown() {
+    let bench = bench().await;
+    let changes = bench.apply(PARTNER).await.unwrap();
+    let account = bench.stored(Kind::Account, "acme").await;
+    let hash = account["noun"]["password_hash"].as_str().unwrap().to_owned();
+    assert!(password::verify(&Secret::new("hunter2"), &hash).unwrap());
+    let endpoint = bench.stored(Kind::Endpoint, "bucket").await;
+    let sealed = &endpoint["noun"]["target"]["object"]["secret_key_sealed"];
+    let sealed = entrepot_model::Sealed(sealed.as_str().unwrap().to_owned());
+    let opened = bench.master.open("endpoint/bucket/secret_key", &sealed).unwrap();
+    assert_eq!(opened.expose(), b"opensesame");
+
+    let mut seen = format!("{changes:?} {:?}", bench.events().await);
+    for kind in Kind::ALL {
+        let answer = bench.ask(Request::List { kind }).await.unwrap();
+        seen += &serde_json::to_string(&answer).unwrap();
+    }
+    seen += &format!("{:?}", bench.export(Role::Auditor).await);
+    let journal = bench.journal.reader(0).read_now(100).unwrap();
+    assert_eq!(journal.len(), 8);
+    for record in journal {
+        seen += &String::from_utf8(record.payload).unwrap();
+    }
+    for secret in ["hunter2", "opensesame", &hash, &sealed.0] {
+        assert!(!seen.contains(secret), "{secret} in {seen}");
+    }
+    assert!(seen.contains("\"password_hash\":\"***\""));
+    // What was exported in full holds no clear text either.
+    let full = format!("{:?}", bench.export(Role::Admin).await);
+    assert!(!full.contains("hunter2") && !full.contains("opensesame") && full.contains(&hash));
+}
+
+#[tokio::test]
+async fn a_password_changes_stays_and_goes() {
+    let bench = bench().await;
+    bench.create(json!({"account": {"name": "a", "password": "one"}})).await.unwrap();
+    let hash = |value: Value| value["noun"]["password_hash"].clone();
+    let first = hash(bench.stored(Kind::Account, "a").await);
+    // Applied without it: kept. Shown and given back: kept. The same: kept.
+    bench.apply("account: {name: a, note: x}").await.unwrap();
+    assert_eq!(hash(bench.stored(Kind::Account, "a").await), first);
+    bench.change(Kind::Account, "a", json!({"password_hash": "***"})).await.unwrap();
+    bench.change(Kind::Account, "a", json!({"password": "one"})).await.unwrap();
+    assert_eq!(hash(bench.stored(Kind::Account, "a").await), first);
+    assert_eq!(bench.events().await.len(), 2, "two of four changed something");
+    // Another one, and none.
+    bench.change(Kind::Account, "a", json!({"password": "two"})).await.unwrap();
+    let second = hash(bench.stored(Kind::Account, "a").await);
+    assert!(password::verify(&Secret::new("two"), second.as_str().unwrap()).unwrap());
+    bench.change(Kind::Account, "a", json!({"password": null})).await.unwrap();
+    assert_eq!(hash(bench.stored(Kind::Account, "a").await), Value::Null);
+    for (patch, says) in [
+        (json!({"password": ""}), "cannot be empty"),
+        (json!({"password": "x", "password_hash": first}), "not both"),
+        (json!({"password_hash": "***"}), "none is stored"),
+        (json!({"password_hash": "plain"}), "password_hash: "),
+        (json!({"password": 31337}), "must be one text"),
+    ] {
+        let error = bench.change(Kind::Account, "a", patch).await.unwrap_err().to_string();
+        assert!(error.contains(says) && !error.contains("31337"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_patch_merges_and_is_checked_again() {
+    let bench = bench().await;
+    bench.apply(PARTNER).await.unwrap();
+    let patch = json!({"quota": {"files": 5}, "rights": ["list", "read"]});
+    bench.change(Kind::Mount, "acme-root", patch).await.unwrap();
+    let patch = json!({"quota": {"size_bytes": 7}});
+    let Response::Noun { noun } = bench.change(Kind::Mount, "acme-root", patch).await.unwrap()
+    else {
+        panic!()
+    };
+    let AnyNoun::Mount(mount) = &noun.noun else { panic!() };
+    assert_eq!(mount.quota.unwrap().files, Some(5));
+    assert_eq!((mount.quota.unwrap().size_bytes, noun.revision), (Some(7), 3));
+    for (patch, message) in [
+        (
+            json!({"quota": {"files": "many"}}),
+            "mount 'acme-root': quota.files: invalid type: string \"many\", expected u64",
+        ),
+        (
+            json!({"colour": 1}),
+            "mount 'acme-root': colour: unknown field 'colour', expected one of 'name', 'account', \
+             'path', 'endpoint', 'prefix', 'rights', 'quota', 'sha256'",
+        ),
+        (
+            json!({"endpoint": "gone"}),
+            "mount 'acme-root': endpoint: there is no endpoint 'gone'; create it, or name another",
+        ),
+        (
+            json!({"name": "other"}),
+            "mount 'acme-root': name: a name never changes; create another one",
+        ),
+        (json!([]), "mount 'acme-root': patch: give an object of the fields to change"),
+    ] {
+        let error = bench.change(Kind::Mount, "acme-root", patch).await.unwrap_err();
+        assert_eq!(error.to_string(), message);
+        assert_eq!(error.class(), ProblemClass::Invalid);
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_use_stays() {
+    let bench = bench().await;
+    bench.apply(PARTNER).await.unwrap();
+    let revision = bench.revision().await;
+    for (kind, name, users) in [
+        (Kind::Endpoint, "files", "mount 'acme-root'"),
+        (Kind::Endpoint, "bucket", "rule 'forward'"),
+        (Kind::Account, "partners", "account 'acme'"),
+        (Kind::Account, "acme", "mount 'acme-root', rule 'forward'"),
+        (Kind::Policy, "slow", "account 'partners'"),
+    ] {
+        let error = bench.delete(kind, name).await.unwrap_err();
+        let message = format!("{kind} '{name}' is in use by {users}; change or delete that first");
+        assert_eq!(error.to_string(), message);
+        assert_eq!((error.code(), error.class()), ("EP0107", ProblemClass::Conflict));
+    }
+    assert_eq!(bench.revision().await, revision);
+    bench.delete(Kind::Mount, "acme-root").await.unwrap();
+    bench.delete(Kind::Endpoint, "files").await.unwrap();
+    let error = bench.delete(Kind::Endpoint, "files").await.unwrap_err();
+    assert_eq!(error.class(), ProblemClass::NotFound);
+    let error = bench.delete(Kind::Site, "main").await.unwrap_err();
+    assert_eq!(error.code(), "EP0111");
+    let error = bench.create(json!({"policy": {"name": "slow"}})).await.unwrap_err();
+    assert_eq!(error.code(), "EP0106");
+}
+
+#[tokio::test]
+async fn pruning_deletes_what_is_not_named_but_no_host_key() {
+    let bench = bench().await;
+    bench.apply(PARTNER).await.unwrap();
+    let key = json!({"key": {"name": "sftp-ed25519", "type": "ssh-host",
+        "public": "ssh-ed25519 AAAA", "private": "pem"}});
+    bench.create(key).await.unwrap();
+    let error = bench.delete(Kind::Key, "sftp-ed25519").await.unwrap_err();
+    assert!(error.to_string().contains("in use by listener 'sftp'"), "{error}");
+    let rest = "listener: {name: sftp, protocol: sftp, address: '127.0.0.1:2022'}";
+    let changes = bench.plan(document(rest), true).await;
+    let deleted: Vec<String> = changes
+        .iter()
+        .filter(|change| change.action == Action::Delete)
+        .map(|change| format!("{} {}", change.kind, change.name))
+        .collect();
+    assert_eq!(
+        deleted,
+        [
+            "rule forward",
+            "mount acme-root",
+            "account acme",
+            "account partners",
+            "endpoint bucket",
+            "endpoint files",
+            "policy slow"
+        ]
+    );
+    let request = Request::Apply { documents: document(rest), prune: true };
+    bench.ask(request).await.unwrap();
+    assert_eq!(bench.export(Role::Admin).await.len(), 3, "site, key, listener");
+}
+
+#[tokio::test]
+async fn an_auditor_reads_only() {
+    let bench = bench().await;
+    bench.apply(PARTNER).await.unwrap();
+    let name: Name = "slow".parse().unwrap();
+    let id = uuid::Uuid::nil();
+    let noun: AnyNoun = serde_json::from_value(json!({"policy": {"name": "p"}})).unwrap();
+    for request in [
+        Request::Create { noun: Box::new(noun) },
+        Request::Change { kind: Kind::Policy, name: name.clone(), patch: json!({}) },
+        Request::Delete { kind: Kind::Policy, name: name.clone() },
+        Request::Apply { documents: Vec::new(), prune: true },
+        Request::RetryJob { id: id.into() },
+        Request::CancelJob { id: id.into() },
+    ] {
+        let error = bench.admin.handle(&actor(Role::Auditor), request).await.unwrap_err();
+        assert_eq!((error.code(), error.class()), ("EP0108", ProblemClass::Denied));
+    }
+    for request in [
+        Request::List { kind: Kind::Account },
+        Request::Show { kind: Kind::Policy, name },
+        Request::Plan { documents: Vec::new(), prune: true },
+        Request::Transfers { filter: TransferQuery::default() },
+        Request::Events { filter: EventQuery::default() },
+        Request::Jobs { filter: JobQuery::default() },
+    ] {
+        bench.admin.handle(&actor(Role::Auditor), request).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn events_name_fields_and_are_sealed_into_the_journal() {
+    let bench = bench().await;
+    bench.apply(PARTNER).await.unwrap();
+    bench.change(Kind::Account, "acme", json!({"password": "new", "note": "n"})).await.unwrap();
+    let event = bench.events().await.pop().unwrap();
+    let Fact::ConfigChanged { noun, name, action, by, fields } = &event.fact else { panic!() };
+    assert_eq!((*noun, name.as_str(), action.as_str()), (Kind::Account, "acme", "changed"));
+    assert_eq!(
+        (by.as_str(), fields.as_slice()),
+        ("cli:root", ["password", "note"].map(String::from).as_slice())
+    );
+    let last = bench.journal.reader(0).read_now(100).unwrap().pop().unwrap();
+    assert_eq!(serde_json::from_slice::<Event>(&last.payload).unwrap(), event);
+    assert!(bench.db.unsealed_events(&"n1".parse().unwrap()).await.unwrap().is_empty());
+
+    // The process died between commit and seal.
+    let mut lost = event.clone();
+    lost.id = Env::simulated(99).new_id();
+    let mut tx = bench.db.begin().await.unwrap();
+    tx.insert_event(&lost).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(bench.admin.seal_pending().await.unwrap(), 1);
+    assert_eq!(bench.admin.seal_pending().await.unwrap(), 0);
+    let last = bench.journal.reader(0).read_now(100).unwrap().pop().unwrap();
+    assert_eq!(serde_json::from_slice::<Event>(&last.payload).unwrap(), lost);
+}
+
+#[tokio::test]
+async fn changes_at_the_same_time_do_not_undo_each_other() {
+    let bench = std::sync::Arc::new(bench().await);
+    bench.create(json!({"account": {"name": "a"}})).await.unwrap();
+    let mut group = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let bench = bench.clone();
+        group.spawn(async move {
+            let name = format!("p{number}");
+            bench.create(json!({"policy": {"name": name}})).await.unwrap();
+        });
+    }
+    group.join_all().await;
+    assert_eq!(bench.events().await.len(), 9);
+}
+
+/// Bad documents: the text, and what is said about it.
+const BAD: &[(&str, &str)] = &[
+    ("account: {name: a", "EP0101 a.yaml:3:10: unclosed bracket '{'"),
+    (
+        "account:\n  name: a\n  colour: red\n",
+        "EP0101 a.yaml:5:3: unknown field 'colour', expected one of name, type, enabled, groups, password_hash, password, login, policy, home, expires_at, rights, note",
+    ),
+    (
+        "account:\n  name: a\n  enabled: maybe\n",
+        "EP0101 a.yaml:5:12: true or false is expected here",
+    ),
+    (
+        "acount:\n  name: a\n",
+        "EP0101 a.yaml:3:1: unknown word 'acount', expected one of site, policy, key, endpoint, account, mount, rule, listener",
+    ),
+    ("account:\n  type: person\n", "EP0101 a.yaml:4:3: missing field 'name'"),
+    (
+        "account:\n  name: a\n---\nmount:\n  name: m\n  account: [a]\n",
+        "EP0101 a.yaml:8:12: one text is expected here",
+    ),
+    (
+        "account:\n  name: '../a'\n",
+        "EP0101 a.yaml:4:9: '../a' is not a name: use 1 to 64 of a-z A-Z 0-9 . _ - @, starting with a letter or digit",
+    ),
+    (
+        "account:\n  name: a\n  name: b\n",
+        "EP0101 a.yaml:5:3: this key stands twice: name; remove one",
+    ),
+    (
+        "account:\n  name: a\n  password: [geheim]\n",
+        "EP0101 a.yaml:5:13: 'password' must be one text",
+    ),
+    (
+        "- account\n",
+        "EP0101 a.yaml:3:1: a mapping with one key is expected here; a document begins with the kind, such as 'account:'",
+    ),
+    (
+        "account: {name: a}\nmount: {name: b}\n",
+        "EP0101 a.yaml:4:1: only one key may stand here; put '---' before the next noun",
+    ),
+    (
+        "account:\n  name: a\n  groups:\n    - a\n",
+        "EP0102 a.yaml:5:3: account 'a': groups: an account cannot be its own group",
+    ),
+    (
+        "account:\n  name: a\n---\naccount:\n  name: a\n",
+        "EP0104 a.yaml:7:3: account 'a' is defined twice, first at a.yaml:4:3; remove one",
+    ),
+    (
+        "mount:\n  name: m\n  account: a\n  endpoint: e\n  path: /\n",
+        "EP0103 a.yaml:5:3: mount 'm': account: there is no account 'a'; create it, or name another",
+    ),
+    (
+        "account:\n  name: a\n---\naccount:\n  name: b\n  groups:\n  - a\n",
+        "EP0102 a.yaml:9:5: account 'b': groups[0]: account 'a' is not of type group",
+    ),
+    (
+        "account: {name: g, type: group, groups: [h]}\n---\naccount: {name: h, type: group, groups: [g]}\n",
+        "EP0102 a.yaml:3:33: account 'g': groups: it inherits from itself through its groups; break the circle",
+    ),
+    (
+        "rule:\n  name: r\n  when:\n    event: file.eaten\n  do:\n  - delete: {}\n",
+        "EP0102 a.yaml:6:5: rule 'r': when.event: no such event; known: node.started, node.stopped, session.opened, session.closed, login.refused, login.limited, file.uploaded, file.recovered, file.downloaded, file.interrupted, file.unknown, file.removed, file.renamed, directory.created, directory.removed, file.delivered, job.retrying, job.failed, job.done, config.changed",
+    ),
+    (
+        "rule:\n  name: r\n  when:\n    event: file.uploaded\n  do:\n  - delete: {}\n  - deliver:\n      endpoint: e\n",
+        "EP0103 a.yaml:10:7: rule 'r': do[1].deliver.endpoint: there is no endpoint 'e'; create it, or name another",
+    ),
+    (
+        "endpoint:\n  name: e\n  target:\n    directory:\n      path: srv\n",
+        "EP0102 a.yaml:7:7: endpoint 'e': target.directory.path: give an absolute path, such as /srv/files",
+    ),
+    (
+        "listener:\n  name: l\n  protocol: sftp\n  address: nowhere\n",
+        "EP0101 a.yaml:6:12: invalid socket address syntax",
+    ),
+    (
+        "listener: {name: l, protocol: sftp, address: '[::]:22'}\n---\nlistener: {name: m, protocol: sftp, address: '[::]:22'}\n",
+        "EP0102 a.yaml:3:37: listener 'l': address: listener 'm' has this address already",
+    ),
+    (
+        "account: {name: a}\n---\nendpoint: {name: e, target: {memory: {}}}\n---\nmount: {name: m, account: a, endpoint: e, path: /}\n---\nmount:\n  name: n\n  account: a\n  endpoint: e\n  path: /\n",
+        "EP0102 a.yaml:7:43: mount 'm': path: mount 'n' gives 'a' the same path",
+    ),
+    (
+        "a: &x [1]\nb: *x\n",
+        "EP0101 a.yaml:3:1: unknown word 'a', expected one of site, policy, key, endpoint, account, mount, rule, listener",
+    ),
+    ("account: *nothing\n", "EP0101 a.yaml:3:10: alias references unknown anchor"),
+];
+
+#[tokio::test]
+async fn bad_documents_are_refused_whole_with_the_place() {
+    let bench = bench().await;
+    let revision = bench.revision().await;
+    for (text, message) in BAD {
+        // Good nouns before and after the bad one must not be kept.
+        let text = format!("policy: {{name: good}}\n---\n{text}");
+        let error = bench.apply(&text).await.err();
+        let said =
+            error.map_or_else(|| "taken".to_owned(), |error| format!("{} {error}", error.code()));
+        assert_eq!(said, *message, "{text}");
+    }
+    assert_eq!(bench.revision().await, revision, "nothing is half applied");
+    assert!(bench.events().await.is_empty());
+}
