@@ -1,0 +1,263 @@
+//! Accounts as they are now, and the sessions that live by them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use entrepot_crypto::MasterKey;
+use entrepot_db::Db;
+use entrepot_model::{Env, Name, SessionId, SiteId};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{AuthError, Result};
+use crate::limits::{CACHED_ACCOUNTS, REFRESH_EVERY};
+use crate::principal::{Principal, load};
+
+type Place = (SiteId, Name);
+
+/// Resolves accounts, remembers them until the configuration changes, and keeps live sessions up
+/// to date. Cheap to clone.
+#[derive(Clone)]
+pub struct Directory(Arc<Inner>);
+
+struct Inner {
+    db: Db,
+    env: Env,
+    master: MasterKey,
+    revision: AtomicI64,
+    changed: watch::Sender<i64>,
+    cache: RwLock<HashMap<Place, Arc<Principal>>>,
+    live: Mutex<Roll>,
+    /// One refresh at a time.
+    refreshing: tokio::sync::Mutex<()>,
+}
+
+/// Live sessions, and how many each account has.
+#[derive(Default)]
+struct Roll {
+    sessions: HashMap<SessionId, Arc<Live>>,
+    counts: HashMap<Place, u32>,
+}
+
+struct Live {
+    place: Place,
+    principal: ArcSwap<Principal>,
+    generation: AtomicU64,
+    ended: CancellationToken,
+    reason: Mutex<Option<String>>,
+}
+
+impl Live {
+    fn end(&self, reason: &str) {
+        self.reason.lock().get_or_insert_with(|| reason.to_owned());
+        self.ended.cancel();
+    }
+}
+
+/// A session's place among the live ones; dropping it leaves.
+pub struct LiveSession {
+    directory: Directory,
+    session: SessionId,
+    live: Arc<Live>,
+}
+
+impl Directory {
+    /// Over a database; nothing is read yet.
+    pub fn new(db: Db, env: Env, master: MasterKey) -> Self {
+        Directory(Arc::new(Inner {
+            db,
+            env,
+            master,
+            revision: AtomicI64::new(-1),
+            changed: watch::Sender::new(-1),
+            cache: RwLock::default(),
+            live: Mutex::default(),
+            refreshing: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// The database behind it.
+    pub fn db(&self) -> &Db {
+        &self.0.db
+    }
+
+    /// The key that opens secrets of endpoints.
+    pub fn master(&self) -> &MasterKey {
+        &self.0.master
+    }
+
+    /// Clock and randomness.
+    pub(crate) fn env(&self) -> &Env {
+        &self.0.env
+    }
+
+    /// The account of this name with all it inherits; `None` if there is none. While the database
+    /// is away, accounts resolved before are still known.
+    ///
+    /// # Errors
+    /// The database is away, or groups or mounts cannot be resolved.
+    pub async fn resolve(&self, site: SiteId, name: &Name) -> Result<Option<Arc<Principal>>> {
+        let place = (site, name.clone());
+        if let Some(known) = self.0.cache.read().get(&place) {
+            return Ok(Some(known.clone()));
+        }
+        let before = self.0.revision.load(Ordering::Acquire);
+        let Some(principal) = load(&self.0.db, site, name).await? else { return Ok(None) };
+        let principal = Arc::new(principal);
+        let mut cache = self.0.cache.write();
+        // What was read while the configuration changed may be old already: not remembered.
+        if self.0.revision.load(Ordering::Acquire) == before {
+            if cache.len() >= CACHED_ACCOUNTS {
+                cache.clear();
+            }
+            cache.insert(place, principal.clone());
+        }
+        Ok(Some(principal))
+    }
+
+    /// Looks at the configuration's revision; if it has changed, forgets what was resolved, brings
+    /// live sessions up to date and ends those whose account may not go on. Says whether it had.
+    ///
+    /// # Errors
+    /// The database is away: everybody known goes on as before.
+    pub async fn refresh(&self) -> Result<bool> {
+        let _one_at_a_time = self.0.refreshing.lock().await;
+        let revision = self.0.db.config_revision().await?;
+        let changed = self.0.revision.swap(revision, Ordering::AcqRel) != revision;
+        if changed {
+            self.0.cache.write().clear();
+        }
+        self.settle_live(changed).await;
+        if changed {
+            self.0.changed.send_replace(revision);
+        }
+        Ok(changed)
+    }
+
+    /// Refreshes twice a second until `until`.
+    pub async fn run(self, until: CancellationToken) {
+        let mut ticks = tokio::time::interval(REFRESH_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut away = false;
+        loop {
+            tokio::select! {
+                () = until.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            match self.refresh().await {
+                Ok(_) if away => {
+                    away = false;
+                    tracing::info!("the database is back");
+                }
+                Err(error) if !away => {
+                    away = true;
+                    tracing::warn!(code = error.code(), %error, "known accounts go on");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells each new revision of the configuration.
+    pub fn watch(&self) -> watch::Receiver<i64> {
+        self.0.changed.subscribe()
+    }
+
+    /// Adds a session that lives by `principal`.
+    pub fn enlist(&self, principal: &Arc<Principal>, session: SessionId) -> LiveSession {
+        let place = (principal.site, principal.account.name.clone());
+        let live = Arc::new(Live {
+            place: place.clone(),
+            principal: ArcSwap::new(principal.clone()),
+            generation: AtomicU64::new(0),
+            ended: CancellationToken::new(),
+            reason: Mutex::default(),
+        });
+        let mut roll = self.0.live.lock();
+        roll.sessions.insert(session, live.clone());
+        *roll.counts.entry(place).or_insert(0) += 1;
+        drop(roll);
+        LiveSession { directory: self.clone(), session, live }
+    }
+
+    /// Live sessions of an account.
+    pub fn sessions_of(&self, site: SiteId, name: &Name) -> u32 {
+        self.0.live.lock().counts.get(&(site, name.clone())).copied().unwrap_or(0)
+    }
+
+    async fn settle_live(&self, changed: bool) {
+        let live: Vec<Arc<Live>> = self.0.live.lock().sessions.values().cloned().collect();
+        for session in live {
+            let old = session.principal.load_full();
+            if changed {
+                match self.resolve(old.site, &old.account.name).await {
+                    Ok(Some(new)) if new.id == old.id => {
+                        session.principal.store(new);
+                        session.generation.fetch_add(1, Ordering::AcqRel);
+                    }
+                    Ok(_) => session.end("the account was deleted"),
+                    // The database is away again: the session goes on as it was.
+                    Err(AuthError::Unavailable(_)) => {}
+                    Err(error) => session.end(&error.to_string()),
+                }
+            }
+            if let Some(reason) = session.principal.load().barred_at(self.0.env.now()) {
+                session.end(reason);
+            }
+        }
+    }
+}
+
+impl LiveSession {
+    /// The account as it is now.
+    pub fn principal(&self) -> Arc<Principal> {
+        self.live.principal.load_full()
+    }
+
+    /// One more whenever [`LiveSession::principal`] changed: a cheap look before each operation.
+    pub fn generation(&self) -> u64 {
+        self.live.generation.load(Ordering::Acquire)
+    }
+
+    /// Returns when the account may not go on, with the reason.
+    pub async fn ended(&self) -> String {
+        self.live.ended.cancelled().await;
+        self.end_reason().unwrap_or_default()
+    }
+
+    /// Cancelled when the account may not go on.
+    pub fn end_token(&self) -> CancellationToken {
+        self.live.ended.clone()
+    }
+
+    /// Why the account may not go on; `None` while it may.
+    pub fn end_reason(&self) -> Option<String> {
+        if !self.live.ended.is_cancelled() {
+            return None;
+        }
+        self.live.reason.lock().clone()
+    }
+
+    /// Ends the session, such as by an administrator.
+    pub fn end(&self, reason: &str) {
+        self.live.end(reason);
+    }
+}
+
+impl Drop for LiveSession {
+    fn drop(&mut self) {
+        let mut roll = self.directory.0.live.lock();
+        if roll.sessions.remove(&self.session).is_none() {
+            return;
+        }
+        if let Some(count) = roll.counts.get_mut(&self.live.place) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                roll.counts.remove(&self.live.place);
+            }
+        }
+    }
+}

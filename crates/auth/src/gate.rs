@@ -1,0 +1,504 @@
+//! The one door: every way to prove who one is ends here, and only here is a [`Grant`] made.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use entrepot_crypto::{HashCost, Sha256, StreamDigest};
+use entrepot_journal::{Recorder, Scope};
+use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId};
+
+use crate::directory::Directory;
+use crate::error::{AuthError, Result};
+use crate::limits::{KEYS_OFFERED, RECORDED_NAME, RSA_BITS, WRONG_PER_CONNECTION};
+use crate::passwords::{Compared, Passwords};
+use crate::penalties::{Allowed, Origin, Penalties, Penalty};
+use crate::principal::{EffectivePolicy, Principal, key_blob};
+
+/// How the gate works.
+#[derive(Clone, Debug, Default)]
+pub struct GateOptions {
+    /// Cost of the work done for names without a password; that of real passwords stands in
+    /// their hashes.
+    pub cost: HashCost,
+}
+
+/// Logins since the start, by result.
+#[derive(Debug, Default)]
+pub struct Meters {
+    granted: AtomicU64,
+    refused: AtomicU64,
+    limited: AtomicU64,
+}
+
+impl Meters {
+    /// Logins that succeeded.
+    pub fn granted(&self) -> u64 {
+        self.granted.load(Ordering::Relaxed)
+    }
+    /// Logins that were heard and refused.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+    /// Logins that were refused unheard.
+    pub fn limited(&self) -> u64 {
+        self.limited.load(Ordering::Relaxed)
+    }
+}
+
+/// Admits or refuses. Cheap to clone.
+#[derive(Clone)]
+pub struct Gate(Arc<Inner>);
+
+struct Inner {
+    directory: Directory,
+    recorder: Recorder,
+    passwords: Passwords,
+    penalties: Penalties,
+    meters: Meters,
+}
+
+/// Who knocks.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The site of the listener.
+    pub site: SiteId,
+    /// Spoken.
+    pub protocol: Protocol,
+    /// Which listener.
+    pub listener: Name,
+    /// From where.
+    pub address: SocketAddr,
+    /// How the client names itself; never trusted for anything.
+    pub client: String,
+}
+
+/// One connection's tries. A step counts only for the same name on the same connection.
+pub struct Attempt {
+    gate: Gate,
+    peer: Peer,
+    steps: Option<Steps>,
+    wrong: u32,
+    offered: u32,
+    limit_told: bool,
+}
+
+/// What the name that is being proved has proved so far.
+struct Steps {
+    user: String,
+    done: Vec<AuthMethod>,
+    proof: Vec<String>,
+}
+
+/// The answer to one try.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Logged in.
+    Granted(Grant),
+    /// Right so far; one of these must follow.
+    Partial {
+        /// Methods that may come next.
+        next: Vec<AuthMethod>,
+    },
+    /// Refused; the peer learns no more than that.
+    Refused {
+        /// Methods that may be tried.
+        next: Vec<AuthMethod>,
+        /// The connection must end now.
+        end: bool,
+    },
+}
+
+/// Proof that someone was admitted. Only the [`Gate`] makes one:
+///
+/// ```compile_fail
+/// let grant = entrepot_auth::Grant { principal: todo!(), proof: todo!(), peer: todo!() };
+/// ```
+#[derive(Clone, Debug)]
+pub struct Grant {
+    principal: Arc<Principal>,
+    proof: String,
+    peer: Peer,
+}
+
+impl Grant {
+    /// Who was admitted, as resolved at that moment.
+    pub fn principal(&self) -> &Arc<Principal> {
+        &self.principal
+    }
+    /// What proved it, such as `public-key SHA256:… + password`.
+    pub fn proof(&self) -> &str {
+        &self.proof
+    }
+    /// Whence.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+}
+
+impl Gate {
+    /// Over a directory; refusals are recorded. Must be made inside a tokio runtime: a task
+    /// forgets remembered passwords whenever the configuration changes, until the gate is gone.
+    pub fn new(directory: Directory, recorder: Recorder, options: GateOptions) -> Gate {
+        let env = directory.env().clone();
+        let gate = Gate(Arc::new(Inner {
+            passwords: Passwords::new(env.clone(), options.cost),
+            penalties: Penalties::new(env),
+            directory,
+            recorder,
+            meters: Meters::default(),
+        }));
+        let mut changes = gate.0.directory.watch();
+        let weak = Arc::downgrade(&gate.0);
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                let Some(inner) = weak.upgrade() else { return };
+                inner.passwords.forget_all();
+            }
+        });
+        gate
+    }
+
+    /// Begins to hear a connection.
+    pub fn attempt(&self, peer: Peer) -> Attempt {
+        Attempt { gate: self.clone(), peer, steps: None, wrong: 0, offered: 0, limit_told: false }
+    }
+
+    /// Admits a rule as an account, without credentials: the rule was written by an admin.
+    ///
+    /// # Errors
+    /// There is no such account, it may not act, or the database is away.
+    pub async fn internal(&self, site: SiteId, name: &Name, why: &str) -> Result<Grant> {
+        let refused = |reason: &str| AuthError::Refused {
+            account: name.to_string(),
+            reason: reason.to_owned(),
+        };
+        let principal = self.0.directory.resolve(site, name).await?;
+        let principal = principal.ok_or_else(|| refused("there is no such account"))?;
+        if let Some(reason) = principal.barred_at(self.0.recorder.env().now()) {
+            return Err(refused(reason));
+        }
+        let peer = Peer {
+            site,
+            protocol: Protocol::Internal,
+            listener: name.clone(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            client: why.to_owned(),
+        };
+        Ok(Grant { principal, proof: why.to_owned(), peer })
+    }
+
+    /// Logins so far.
+    pub fn meters(&self) -> &Meters {
+        &self.0.meters
+    }
+
+    /// Argon2id computations so far.
+    pub fn hashes(&self) -> u64 {
+        self.0.passwords.hashed()
+    }
+}
+
+/// Why a try fails.
+enum Fault {
+    /// A wrong secret: counts against address and account.
+    Wrong(&'static str),
+    /// Refused whatever the secret.
+    Barred(String),
+    /// Not now.
+    Later(String),
+}
+
+impl Attempt {
+    /// Methods offered to a name that nothing is known of.
+    pub fn methods(&self) -> Vec<AuthMethod> {
+        vec![AuthMethod::PublicKey, AuthMethod::Password]
+    }
+
+    /// True if a signature of this key would be heard. Proves nothing, and grants nothing.
+    pub async fn offered(&mut self, user: &str, key: &str) -> bool {
+        self.offered += 1;
+        if self.offered > KEYS_OFFERED || self.is_other(user) {
+            return false;
+        }
+        let Some(principal) = self.principal(user).await.ok().flatten() else { return false };
+        let next = next_methods(&principal, self.done());
+        next.contains(&AuthMethod::PublicKey) && self.knows_key(&principal, key)
+    }
+
+    /// Hears a password.
+    pub async fn password(&mut self, user: &str, password: &Secret) -> Verdict {
+        let method = AuthMethod::Password;
+        let account = match self.begin(user).await {
+            Ok(account) => account,
+            Err(verdict) => return verdict,
+        };
+        let principal = self.principal(user).await;
+        let admitted = self.admit(&principal, method);
+        // Unknown, barred or not asked for: the same work, then the same answer.
+        let phc = match &admitted {
+            Ok(principal) => principal.account.password_hash.as_deref(),
+            Err(_) => None,
+        };
+        let compared = self.gate.0.passwords.compare(&account, password, phc).await;
+        let fault = match (compared, admitted) {
+            (Compared::Right, Ok(principal)) => {
+                return self.passed(user, principal, method, "password".to_owned()).await;
+            }
+            (Compared::Busy, _) => {
+                Fault::Later("too many passwords wait to be compared".to_owned())
+            }
+            (_, Err(fault)) => fault,
+            (Compared::Wrong, Ok(_)) => Fault::Wrong("wrong password"),
+        };
+        self.refuse(user, &principal, fault).await
+    }
+
+    /// Hears a signature that was verified by the caller: `key` (one line of OpenSSH form) is the
+    /// key that made it, `algorithm` the signature's.
+    pub async fn public_key(&mut self, user: &str, key: &str, algorithm: &str) -> Verdict {
+        let method = AuthMethod::PublicKey;
+        if let Err(verdict) = self.begin(user).await {
+            return verdict;
+        }
+        let principal = self.principal(user).await;
+        let fault = match self.admit(&principal, method) {
+            Err(fault) => fault,
+            Ok(_) if algorithm == "ssh-rsa" || algorithm == "ssh-dss" => {
+                Fault::Barred(format!("signatures of '{algorithm}' are too weak"))
+            }
+            Ok(principal) if self.knows_key(&principal, key) => {
+                let proof = format!("public-key {}", fingerprint(key));
+                return self.passed(user, principal, method, proof).await;
+            }
+            Ok(_) => Fault::Barred("unknown key".to_owned()),
+        };
+        self.refuse(user, &principal, fault).await
+    }
+
+    fn done(&self) -> &[AuthMethod] {
+        self.steps.as_ref().map_or(&[], |steps| &steps.done)
+    }
+
+    /// True if another name has proved something on this connection already.
+    fn is_other(&self, user: &str) -> bool {
+        self.steps.as_ref().is_some_and(|steps| steps.user != user)
+    }
+
+    async fn principal(&self, user: &str) -> Result<Option<Arc<Principal>>> {
+        // What is no name is no account: nothing is looked up.
+        let Ok(name) = user.parse::<Name>() else { return Ok(None) };
+        self.gate.0.directory.resolve(self.peer.site, &name).await
+    }
+
+    /// Checks what comes before any secret: the same name, and penalties.
+    async fn begin(&mut self, user: &str) -> std::result::Result<(SiteId, Name), Verdict> {
+        if self.is_other(user) {
+            self.record(user, "the name changed between two steps");
+            return Err(Verdict::Refused { next: Vec::new(), end: true });
+        }
+        let account = self.account(user);
+        let allowed = self.allowed(&account).await;
+        match self.gate.0.penalties.look(self.origin(), &account, allowed) {
+            Penalty::None | Penalty::Delay(_) => Ok(account),
+            Penalty::Limited(time) => {
+                self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
+                self.record_limit(user, time);
+                Err(Verdict::Refused { next: self.methods(), end: true })
+            }
+        }
+    }
+
+    /// The account's key in the tables of penalties; names that cannot exist share one.
+    fn account(&self, user: &str) -> (SiteId, Name) {
+        let name = user.parse::<Name>().unwrap_or_else(|_| self.peer.listener.clone());
+        (self.peer.site, name)
+    }
+
+    async fn allowed(&self, account: &(SiteId, Name)) -> Allowed {
+        let known = self.gate.0.directory.resolve(account.0, &account.1).await.ok().flatten();
+        let policy = known.as_ref().map(|principal| principal.policy.clone());
+        let policy = policy.unwrap_or_else(EffectivePolicy::default);
+        Allowed { address: policy.address_failures, account: policy.account_failures }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::of(self.peer.address.ip())
+    }
+
+    /// The account's state, re-read at each step; and whether `method` is asked for now.
+    fn admit(
+        &self,
+        principal: &Result<Option<Arc<Principal>>>,
+        method: AuthMethod,
+    ) -> std::result::Result<Arc<Principal>, Fault> {
+        let principal = match principal {
+            Ok(Some(principal)) => principal,
+            Ok(None) => return Err(Fault::Wrong("no such account")),
+            Err(error) => return Err(Fault::Later(error.to_string())),
+        };
+        if let Some(reason) = principal.barred_at(self.gate.0.recorder.env().now()) {
+            return Err(Fault::Barred(reason.to_owned()));
+        }
+        if !principal.policy.admits(self.peer.address.ip()) {
+            return Err(Fault::Barred("its policy does not admit this address".to_owned()));
+        }
+        if !next_methods(principal, self.done()).contains(&method) {
+            return Err(Fault::Wrong("this method is not asked for"));
+        }
+        Ok(principal.clone())
+    }
+
+    fn knows_key(&self, principal: &Principal, key: &str) -> bool {
+        let now = self.gate.0.recorder.env().now();
+        let Some(blob) = key_blob(key) else { return false };
+        let known = |user_key: &&crate::UserKey| user_key.blob == blob && user_key.is_valid_at(now);
+        principal.user_keys.iter().any(|user_key| known(&user_key)) && is_strong(&blob)
+    }
+
+    /// A method succeeded: the end of an alternative grants, else another must follow.
+    async fn passed(
+        &mut self,
+        user: &str,
+        principal: Arc<Principal>,
+        method: AuthMethod,
+        proof: String,
+    ) -> Verdict {
+        let steps = self.steps.get_or_insert_with(|| Steps {
+            user: user.to_owned(),
+            done: Vec::new(),
+            proof: Vec::new(),
+        });
+        steps.done.push(method);
+        steps.proof.push(proof);
+        let (done, proof) = (steps.done.clone(), steps.proof.join(" + "));
+        if !alternatives(&principal).contains(&done) {
+            return Verdict::Partial { next: next_methods(&principal, &done) };
+        }
+        let name = &principal.account.name;
+        if self.gate.0.directory.sessions_of(self.peer.site, name) >= principal.policy.sessions {
+            let fault = Fault::Barred("it has too many sessions open".to_owned());
+            return self.refuse(user, &Ok(Some(principal.clone())), fault).await;
+        }
+        self.gate.0.penalties.succeeded(self.origin(), &(self.peer.site, name.clone()));
+        self.gate.0.meters.granted.fetch_add(1, Ordering::Relaxed);
+        Verdict::Granted(Grant { principal, proof, peer: self.peer.clone() })
+    }
+
+    /// Counts, records, waits, answers.
+    async fn refuse(
+        &mut self,
+        user: &str,
+        principal: &Result<Option<Arc<Principal>>>,
+        fault: Fault,
+    ) -> Verdict {
+        self.gate.0.meters.refused.fetch_add(1, Ordering::Relaxed);
+        let account = self.account(user);
+        let allowed = self.allowed(&account).await;
+        let reason = match fault {
+            Fault::Wrong(reason) => {
+                self.wrong += 1;
+                self.gate.0.penalties.failed(self.origin(), &account, allowed);
+                reason.to_owned()
+            }
+            Fault::Barred(reason) | Fault::Later(reason) => reason,
+        };
+        self.record(user, &reason);
+        let penalty = self.gate.0.penalties.look(self.origin(), &account, allowed);
+        if let Penalty::Delay(time) = penalty {
+            tokio::time::sleep(time).await;
+        }
+        // What may be tried next must not tell a known name from an unknown one, unless it has
+        // proved something already.
+        let next = match principal {
+            Ok(Some(principal)) if !self.done().is_empty() => next_methods(principal, self.done()),
+            _ => self.methods(),
+        };
+        let end = self.wrong >= WRONG_PER_CONNECTION || matches!(penalty, Penalty::Limited(_));
+        Verdict::Refused { next, end }
+    }
+
+    fn record(&self, user: &str, reason: &str) {
+        let fact = Fact::LoginRefused {
+            protocol: self.peer.protocol,
+            address: self.peer.address.ip().to_string(),
+            name: user.chars().take(RECORDED_NAME).collect(),
+            reason: reason.to_owned(),
+        };
+        self.write(fact);
+    }
+
+    /// Once a connection: a flood must not fill the journal.
+    fn record_limit(&mut self, user: &str, time: Duration) {
+        if std::mem::replace(&mut self.limit_told, true) {
+            return;
+        }
+        tracing::info!(address = %self.peer.address, user, "refused unheard");
+        let address = self.peer.address.ip().to_string();
+        self.write(Fact::LoginLimited { address, seconds: time.as_secs() });
+    }
+
+    fn write(&self, fact: Fact) {
+        if let Err(error) = self.gate.0.recorder.record(&Scope::site(self.peer.site), fact) {
+            tracing::error!(code = error.code(), %error, "a refused login was not recorded");
+        }
+    }
+}
+
+/// The chains of methods that admit the account.
+fn alternatives(principal: &Principal) -> Vec<Vec<AuthMethod>> {
+    if !principal.account.login.is_empty() {
+        return principal.account.login.clone();
+    }
+    let key = (!principal.user_keys.is_empty()).then(|| vec![AuthMethod::PublicKey]);
+    let password = principal.account.password_hash.is_some().then(|| vec![AuthMethod::Password]);
+    key.into_iter().chain(password).collect()
+}
+
+/// Methods that may follow those done, in the order in which the account lists them.
+fn next_methods(principal: &Principal, done: &[AuthMethod]) -> Vec<AuthMethod> {
+    let mut next = Vec::new();
+    for chain in alternatives(principal) {
+        let follows = chain.strip_prefix(done).and_then(|rest| rest.first().copied());
+        if let Some(method) = follows.filter(|method| !next.contains(method)) {
+            next.push(method);
+        }
+    }
+    next
+}
+
+/// `SHA256:…` as OpenSSH shows it.
+fn fingerprint(key: &str) -> String {
+    let mut digest = StreamDigest::new(Sha256::Wanted);
+    digest.update(&key_blob(key).unwrap_or_default());
+    let hash = digest.finish().sha256.unwrap_or_default();
+    format!("SHA256:{}", STANDARD_NO_PAD.encode(hash))
+}
+
+/// RSA keys (RFC 4253 §6.6: string "ssh-rsa", mpint e, mpint n) need 2,048 bits; DSA never passes.
+fn is_strong(blob: &[u8]) -> bool {
+    let mut rest = blob;
+    let kind = field(&mut rest);
+    match kind {
+        Some(b"ssh-rsa") => {
+            let modulus = field(&mut rest).and_then(|_exponent| field(&mut rest));
+            let bytes = modulus.map_or(&[][..], |n| n.strip_prefix(&[0]).unwrap_or(n));
+            let spare = bytes.first().map_or(0, |first| first.leading_zeros() as usize);
+            bytes.len() * 8 >= RSA_BITS + spare
+        }
+        Some(b"ssh-dss") | None => false,
+        Some(_) => true,
+    }
+}
+
+/// Takes a length-prefixed field off the front.
+fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, after) = rest.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    let (field, after) = after.split_at_checked(length)?;
+    *rest = after;
+    Some(field)
+}

@@ -1,0 +1,42 @@
+//! Named limits of authentication.
+
+use std::time::Duration;
+
+/// How many groups deep inheritance goes.
+pub const GROUP_DEPTH: usize = 8;
+/// Most groups of one account, all levels together.
+pub const GROUPS: usize = 64;
+/// Accounts kept resolved; above it the cache begins anew.
+pub const CACHED_ACCOUNTS: usize = 100_000;
+/// How often the configuration's revision is looked at.
+pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
+/// Passwords hashed at a time: each takes 64 MiB.
+pub const HASHES_AT_A_TIME: usize = 2;
+/// Passwords that wait for their turn; above it the login is asked to come back.
+pub const HASHES_WAITING: usize = 256;
+/// How long a verified password is remembered as a keyed hash.
+pub const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+/// Passwords remembered; above it the memory begins anew.
+pub const REMEMBERED: usize = 100_000;
+/// Wrong passwords on one connection before it is ended.
+pub const WRONG_PER_CONNECTION: u32 = 3;
+/// Keys that one connection may ask about.
+pub const KEYS_OFFERED: u32 = 20;
+/// Window of an address's failures.
+pub const ADDRESS_WINDOW: Duration = Duration::from_secs(3600);
+/// Window of an account's failures.
+pub const ACCOUNT_WINDOW: Duration = Duration::from_secs(86_400);
+/// Addresses and accounts whose failures are remembered; above it the oldest go.
+pub const PENALTIES: usize = 100_000;
+/// Addresses that an account is known to log in from.
+pub const KNOWN_ADDRESSES: usize = 32;
+/// First delay of the answer to a wrong password; doubles up to [`LONGEST_DELAY`].
+pub const FIRST_DELAY: Duration = Duration::from_millis(100);
+/// Longest delay of an answer.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(3);
+/// Failures of an address before answers are delayed: a person mistypes.
+pub const UNDELAYED: u32 = 2;
+/// Shortest RSA modulus taken, in bits.
+pub const RSA_BITS: usize = 2048;
+/// Longest login name that is recorded.
+pub const RECORDED_NAME: usize = 64;

@@ -1,0 +1,141 @@
+//! Comparing passwords: argon2id in a bounded pool, and a short memory of what was right, so that
+//! thousands of logins a second do not each pay for it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use entrepot_crypto::{HashCost, MasterKey, constant_time_eq, password};
+use entrepot_model::{Env, Name, Secret, SiteId};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::limits::{HASHES_AT_A_TIME, HASHES_WAITING, REMEMBERED, REMEMBERED_FOR};
+
+/// What comparing a password told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// It is the right one.
+    Right,
+    /// It is not, or there is none.
+    Wrong,
+    /// Too many wait already.
+    Busy,
+}
+
+struct Remembered {
+    hash: [u8; 32],
+    at: Duration,
+}
+
+pub(crate) struct Passwords {
+    env: Env,
+    /// Of this process only: what is remembered is worthless to anyone else.
+    key: MasterKey,
+    pool: Semaphore,
+    waiting: AtomicUsize,
+    hashed: AtomicU64,
+    /// Verified for names without a password.
+    dummy: String,
+    memory: Mutex<HashMap<(SiteId, Name), Remembered>>,
+}
+
+impl Passwords {
+    pub(crate) fn new(env: Env, cost: HashCost) -> Self {
+        Passwords {
+            key: MasterKey::generate(&env),
+            env,
+            pool: Semaphore::new(HASHES_AT_A_TIME),
+            waiting: AtomicUsize::new(0),
+            hashed: AtomicU64::new(0),
+            // A cost that cannot be hashed leaves an empty text, which no password fits.
+            dummy: password::dummy(cost).unwrap_or_default(),
+            memory: Mutex::default(),
+        }
+    }
+
+    /// Compares with `phc`, or does the same work for nothing if there is none.
+    pub(crate) async fn compare(
+        &self,
+        account: &(SiteId, Name),
+        given: &Secret,
+        phc: Option<&str>,
+    ) -> Compared {
+        let hash = phc.map(|phc| self.key.keyed_hash(phc, given.expose()));
+        if hash.is_some_and(|hash| self.remembers(account, &hash)) {
+            return Compared::Right;
+        }
+        let right = match self.hash(given.clone(), phc.unwrap_or(&self.dummy).to_owned()).await {
+            Some(right) => right,
+            None => return Compared::Busy,
+        };
+        match hash {
+            Some(hash) if right => {
+                self.remember(account, hash);
+                Compared::Right
+            }
+            _ => Compared::Wrong,
+        }
+    }
+
+    /// Argon2id computations so far.
+    pub(crate) fn hashed(&self) -> u64 {
+        self.hashed.load(Ordering::Relaxed)
+    }
+
+    async fn hash(&self, given: Secret, phc: String) -> Option<bool> {
+        if self.waiting.fetch_add(1, Ordering::AcqRel) >= HASHES_WAITING {
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        let waiting = Waiting(&self.waiting);
+        let permit = self.pool.acquire().await.ok()?;
+        self.hashed.fetch_add(1, Ordering::Relaxed);
+        let hashing = tokio::task::spawn_blocking(move || password::verify(&given, &phc));
+        let verified = hashing.await;
+        drop(permit);
+        drop(waiting);
+        match verified {
+            Ok(Ok(right)) => Some(right),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a password could not be compared");
+                Some(false)
+            }
+            Err(error) => {
+                tracing::error!(%error, "the comparison of a password broke");
+                Some(false)
+            }
+        }
+    }
+
+    fn remembers(&self, account: &(SiteId, Name), hash: &[u8; 32]) -> bool {
+        let now = self.env.elapsed();
+        let memory = self.memory.lock();
+        memory.get(account).is_some_and(|known| {
+            now.saturating_sub(known.at) <= REMEMBERED_FOR && constant_time_eq(&known.hash, hash)
+        })
+    }
+
+    fn remember(&self, account: &(SiteId, Name), hash: [u8; 32]) {
+        let at = self.env.elapsed();
+        let mut memory = self.memory.lock();
+        if memory.len() >= REMEMBERED {
+            memory.clear();
+        }
+        memory.insert(account.clone(), Remembered { hash, at });
+    }
+
+    /// Forgets everything, such as when accounts changed.
+    pub(crate) fn forget_all(&self) {
+        self.memory.lock().clear();
+    }
+}
+
+/// A place in the queue; given back when dropped, also when the login was cut.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

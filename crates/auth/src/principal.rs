@@ -1,0 +1,311 @@
+//! An account as it is now: its groups, mounts, policy and keys resolved.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use entrepot_db::Db;
+use entrepot_model::{
+    Account, AccountId, AccountType, Endpoint, Key, KeyType, Mount, Name, Policy, Rights, SiteId,
+    StorePath, Stored, Timestamp, VPath,
+};
+use ipnet::IpNet;
+
+use crate::error::{AuthError, Result};
+use crate::limits::{GROUP_DEPTH, GROUPS};
+
+/// An account with everything it inherits.
+#[derive(Clone, Debug)]
+pub struct Principal {
+    /// Its site.
+    pub site: SiteId,
+    /// Its id.
+    pub id: AccountId,
+    /// Revision of the account's row.
+    pub revision: i64,
+    /// The account itself.
+    pub account: Account,
+    /// Its own name, then its groups, nearest first.
+    pub lineage: Vec<Name>,
+    /// What it sees, deepest path first.
+    pub mounts: Vec<EffectiveMount>,
+    /// Its limits.
+    pub policy: EffectivePolicy,
+    /// SSH keys that may log in as it, whatever their dates.
+    pub user_keys: Vec<UserKey>,
+}
+
+/// A mount as this account sees it.
+#[derive(Clone, Debug)]
+pub struct EffectiveMount {
+    /// The noun.
+    pub mount: Mount,
+    /// Where it appears.
+    pub path: VPath,
+    /// Directory of the endpoint that appears there.
+    pub prefix: StorePath,
+    /// What may be done: the mount's rights that the account does not lack.
+    pub rights: Rights,
+    /// Where the files lie.
+    pub endpoint: Arc<Stored<Endpoint>>,
+}
+
+/// Limits with every default filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectivePolicy {
+    /// Networks that may connect; empty: all.
+    pub allow: Vec<IpNet>,
+    /// Networks that may not.
+    pub deny: Vec<IpNet>,
+    /// Most sessions at a time.
+    pub sessions: u32,
+    /// Seconds without a request before the end.
+    pub idle_seconds: u32,
+    /// Bytes a second to us; none: no limit.
+    pub upload_bytes_per_second: Option<u64>,
+    /// Bytes a second from us; none: no limit.
+    pub download_bytes_per_second: Option<u64>,
+    /// Wrong passwords of an address within an hour.
+    pub address_failures: u32,
+    /// Wrong passwords for the account within a day, from addresses it never came from.
+    pub account_failures: u32,
+    /// Days that an unfinished upload is kept.
+    pub partial_days: u32,
+    /// Name endings of files still being written.
+    pub temporary_names: Vec<String>,
+}
+
+/// A public key that may log in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserKey {
+    /// The key's noun.
+    pub name: Name,
+    /// The wire form of the key (RFC 4253 §6.6): what is compared.
+    pub blob: Vec<u8>,
+    /// Not valid before.
+    pub not_before: Option<Timestamp>,
+    /// Not valid from then on.
+    pub not_after: Option<Timestamp>,
+}
+
+impl UserKey {
+    /// True if `now` lies within its dates.
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        self.not_before.is_none_or(|from| from <= now) && self.not_after.is_none_or(|to| now < to)
+    }
+}
+
+impl Default for EffectivePolicy {
+    fn default() -> Self {
+        EffectivePolicy {
+            allow: Vec::new(),
+            deny: Vec::new(),
+            sessions: 1000,
+            idle_seconds: 900,
+            upload_bytes_per_second: None,
+            download_bytes_per_second: None,
+            address_failures: 20,
+            account_failures: 100,
+            partial_days: 7,
+            temporary_names: [".filepart", ".partial", ".part", ".tmp"].map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+impl EffectivePolicy {
+    /// Field by field the first of `policies` that sets it, else the default.
+    pub fn resolve(policies: &[Policy]) -> Self {
+        let default = EffectivePolicy::default();
+        let number = |pick: fn(&Policy) -> Option<u32>| policies.iter().find_map(pick);
+        let rate = |pick: fn(&Policy) -> Option<u64>| policies.iter().find_map(pick);
+        let nets = |pick: fn(&Policy) -> &Vec<IpNet>| {
+            policies.iter().map(pick).find(|nets| !nets.is_empty()).cloned().unwrap_or_default()
+        };
+        EffectivePolicy {
+            allow: nets(|policy| &policy.allow),
+            deny: nets(|policy| &policy.deny),
+            sessions: number(|policy| policy.sessions).unwrap_or(default.sessions),
+            idle_seconds: number(|policy| policy.idle_seconds).unwrap_or(default.idle_seconds),
+            upload_bytes_per_second: rate(|policy| policy.upload_bytes_per_second),
+            download_bytes_per_second: rate(|policy| policy.download_bytes_per_second),
+            address_failures: number(|policy| policy.address_failures)
+                .unwrap_or(default.address_failures),
+            account_failures: number(|policy| policy.account_failures)
+                .unwrap_or(default.account_failures),
+            partial_days: number(|policy| policy.partial_days).unwrap_or(default.partial_days),
+            temporary_names: policies
+                .iter()
+                .find_map(|policy| policy.temporary_names.clone())
+                .unwrap_or(default.temporary_names),
+        }
+    }
+
+    /// True if `address` may connect.
+    pub fn admits(&self, address: std::net::IpAddr) -> bool {
+        let address = address.to_canonical();
+        let allowed = self.allow.is_empty() || self.allow.iter().any(|net| net.contains(&address));
+        allowed && !self.deny.iter().any(|net| net.contains(&address))
+    }
+}
+
+impl Principal {
+    /// Why the account may not act at `now`; `None` if it may.
+    pub fn barred_at(&self, now: Timestamp) -> Option<&'static str> {
+        if self.account.account_type == AccountType::Group {
+            Some("a group cannot log in")
+        } else if !self.account.enabled {
+            Some("the account is disabled")
+        } else if self.account.expires_at.is_some_and(|at| at <= now) {
+            Some("the account has expired")
+        } else {
+            None
+        }
+    }
+}
+
+/// Reads an account and everything it inherits; `None` if there is no such account.
+pub(crate) async fn load(db: &Db, site: SiteId, name: &Name) -> Result<Option<Principal>> {
+    let Some(stored) = db.find::<Account>(site, name).await? else { return Ok(None) };
+    let ancestors = ancestors(db, site, &stored.noun).await?;
+    let mut lineage = vec![name.clone()];
+    lineage.extend(ancestors.iter().map(|group| group.name.clone()));
+    let mounts = mounts(db, site, &stored.noun, &lineage).await?;
+    let policy = policy(db, site, &stored.noun, &ancestors).await?;
+    let keys = db.keys_of(site, name).await?;
+    let user_keys = keys.into_iter().filter_map(|key| user_key(key.noun)).collect();
+    Ok(Some(Principal {
+        site,
+        id: AccountId(stored.id),
+        revision: stored.revision,
+        account: stored.noun,
+        lineage,
+        mounts,
+        policy,
+        user_keys,
+    }))
+}
+
+/// The groups of an account, breadth first, each once.
+async fn ancestors(db: &Db, site: SiteId, account: &Account) -> Result<Vec<Account>> {
+    let broken = |problem: String| AuthError::Groups { account: account.name.to_string(), problem };
+    let mut found: Vec<Account> = Vec::new();
+    let mut seen: HashSet<Name> = HashSet::from([account.name.clone()]);
+    let mut level: Vec<Name> = account.groups.clone();
+    for _ in 0..GROUP_DEPTH {
+        let mut next = Vec::new();
+        for name in level {
+            if name == account.name {
+                return Err(broken("it is its own group, remove it from its groups".to_owned()));
+            }
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            let group = db.find::<Account>(site, &name).await?;
+            let group = group.ok_or_else(|| broken(format!("group '{name}' does not exist")))?.noun;
+            if group.account_type != AccountType::Group {
+                return Err(broken(format!("'{name}' is no group, set its type to group")));
+            }
+            next.extend(group.groups.iter().cloned());
+            found.push(group);
+        }
+        if found.len() > GROUPS {
+            return Err(broken(format!("there are more than {GROUPS}")));
+        }
+        if next.is_empty() {
+            return Ok(found);
+        }
+        level = next;
+    }
+    Err(broken(format!("they are nested deeper than {GROUP_DEPTH}")))
+}
+
+/// Mounts of the account and its groups; of two at one path the nearer wins.
+async fn mounts(
+    db: &Db,
+    site: SiteId,
+    account: &Account,
+    lineage: &[Name],
+) -> Result<Vec<EffectiveMount>> {
+    let mut stored = db.mounts_of(site, lineage).await?;
+    let distance = |mount: &Mount| lineage.iter().position(|name| *name == mount.account);
+    stored.sort_by_key(|stored| distance(&stored.noun));
+    let mut mounts: Vec<EffectiveMount> = Vec::new();
+    for mount in stored.into_iter().map(|stored| stored.noun) {
+        if mounts.iter().any(|nearer| nearer.path == mount.path) {
+            continue;
+        }
+        let problem = |problem: String| AuthError::Mount {
+            mount: mount.name.to_string(),
+            account: account.name.to_string(),
+            problem,
+        };
+        let prefix = mount.prefix_for(&account.name).map_err(|error| problem(error.to_string()))?;
+        let endpoint = db.find::<Endpoint>(site, &mount.endpoint).await?;
+        let endpoint =
+            endpoint.ok_or_else(|| problem(format!("no endpoint '{}'", mount.endpoint)))?;
+        mounts.push(EffectiveMount {
+            path: mount.path.clone(),
+            prefix,
+            rights: mount.rights.and(account.rights),
+            endpoint: Arc::new(endpoint),
+            mount,
+        });
+    }
+    mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.components().count()));
+    Ok(mounts)
+}
+
+/// Policies in the order in which they are asked: account, groups, site.
+async fn policy(
+    db: &Db,
+    site: SiteId,
+    account: &Account,
+    groups: &[Account],
+) -> Result<EffectivePolicy> {
+    let mut names: Vec<Name> = account.policy.iter().cloned().collect();
+    names.extend(groups.iter().filter_map(|group| group.policy.clone()));
+    let sites = db.sites().await?;
+    let own = sites.into_iter().find(|stored| SiteId(stored.id) == site);
+    names.extend(own.and_then(|stored| stored.noun.policy));
+    let mut policies = Vec::with_capacity(names.len());
+    for name in names {
+        policies.extend(db.find::<Policy>(site, &name).await?.map(|stored| stored.noun));
+    }
+    Ok(EffectivePolicy::resolve(&policies))
+}
+
+/// The wire form of a login key; keys of other types and unreadable ones are left out.
+fn user_key(key: Key) -> Option<UserKey> {
+    if key.key_type != KeyType::SshUser {
+        return None;
+    }
+    let blob = key_blob(&key.public)?;
+    Some(UserKey { name: key.name, blob, not_before: key.not_before, not_after: key.not_after })
+}
+
+/// The wire form inside one line of OpenSSH form.
+pub(crate) fn key_blob(line: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(line.split_whitespace().nth(1)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_policy_that_sets_a_field_wins() {
+        let mut own = Policy::new("own".parse().unwrap());
+        own.sessions = Some(3);
+        let mut group = Policy::new("group".parse().unwrap());
+        group.sessions = Some(9);
+        group.idle_seconds = Some(60);
+        group.deny = vec!["10.0.0.0/8".parse().unwrap()];
+        let resolved = EffectivePolicy::resolve(&[own, group]);
+        assert_eq!((resolved.sessions, resolved.idle_seconds), (3, 60));
+        assert_eq!(resolved.partial_days, 7);
+        assert!(!resolved.admits("10.1.2.3".parse().unwrap()));
+        assert!(!resolved.admits("::ffff:10.1.2.3".parse().unwrap()));
+        assert!(resolved.admits("192.0.2.1".parse().unwrap()));
+    }
+}

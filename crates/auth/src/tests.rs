@@ -1,0 +1,329 @@
+//! The gate as a whole, on a real database and journal, with a simulated clock.
+
+use std::time::Duration;
+
+use entrepot_crypto::{HashCost, MasterKey, password};
+use entrepot_db::{Db, DbOptions};
+use entrepot_journal::{Journal, Options, Recorder};
+use entrepot_model::{
+    Account, AccountType, AuthMethod, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name,
+    Noun, Policy, Protocol, Rights, Secret, SiteId, VPath,
+};
+use uuid::Uuid;
+
+use crate::{Attempt, Directory, Gate, GateOptions, Peer, Verdict};
+
+const KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBMq5LdC0q0aWkq4M1gAAAAAAAAAAAAAAAAAAAAAAAAA a";
+const OTHER: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBMq5LdC0q0aWkq4M1gBBBBBBBBBBBBBBBBBBBBBBBBB b";
+
+struct World {
+    env: Env,
+    db: Db,
+    directory: Directory,
+    gate: Gate,
+    _folder: tempfile::TempDir,
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+impl World {
+    async fn new() -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let env = Env::simulated(5);
+        let url = format!("sqlite://{}", folder.path().join("db").display());
+        let db = Db::open(&url, DbOptions::default()).await.unwrap();
+        let node = name("n1");
+        let (journal, _) =
+            Journal::open(&folder.path().join("journal"), &node, env.clone(), Options::default())
+                .unwrap();
+        let recorder = Recorder::new(journal, env.clone(), node);
+        let directory = Directory::new(db.clone(), env.clone(), MasterKey::generate(&env));
+        let options = GateOptions { cost: HashCost::for_tests() };
+        let gate = Gate::new(directory.clone(), recorder, options);
+        World { env, db, directory, gate, _folder: folder }
+    }
+
+    async fn put<N: Noun>(&self, noun: &N) {
+        let known = self.db.find::<N>(SiteId::MAIN, noun.name()).await.unwrap();
+        let id = known.map_or_else(|| self.env.new_id::<entrepot_model::AccountId>().0, |s| s.id);
+        let mut tx = self.db.begin().await.unwrap();
+        tx.put(SiteId::MAIN, id, noun, self.env.now()).await.unwrap();
+        tx.commit().await.unwrap();
+        self.directory.refresh().await.unwrap();
+    }
+
+    async fn account(&self, text: &str, change: impl FnOnce(&mut Account)) -> Account {
+        let mut account = Account::new(name(text), AccountType::Partner);
+        let secret = Secret::new(format!("password of {text}"));
+        let phc = password::hash(&secret, HashCost::for_tests(), &[1; 16]).unwrap();
+        account.password_hash = Some(phc);
+        change(&mut account);
+        self.put(&account).await;
+        account
+    }
+
+    async fn key(&self, account: &str) {
+        let key = Key {
+            name: name(&format!("{account}-key")),
+            key_type: KeyType::SshUser,
+            account: Some(name(account)),
+            public: KEY.to_owned(),
+            private_sealed: None,
+            private: None,
+            not_before: None,
+            not_after: None,
+            note: String::new(),
+        };
+        self.put(&key).await;
+    }
+
+    fn attempt(&self) -> Attempt {
+        self.attempt_from("192.0.2.1")
+    }
+
+    fn attempt_from(&self, address: &str) -> Attempt {
+        self.gate.attempt(Peer {
+            site: SiteId::MAIN,
+            protocol: Protocol::Sftp,
+            listener: name("sftp"),
+            address: format!("{address}:999").parse().unwrap(),
+            client: "test".to_owned(),
+        })
+    }
+}
+
+fn secret(account: &str) -> Secret {
+    Secret::new(format!("password of {account}"))
+}
+
+fn wrong() -> Secret {
+    Secret::new(*b"wrong")
+}
+
+fn granted(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Granted(_))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_password_or_a_key_admits() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    world.key("acme").await;
+    assert!(granted(&world.attempt().password("acme", &secret("acme")).await));
+    assert!(!granted(&world.attempt().password("acme", &wrong()).await));
+    assert!(world.attempt().offered("acme", KEY).await);
+    assert!(!world.attempt().offered("acme", OTHER).await);
+    let verdict = world.attempt().public_key("acme", KEY, "ssh-ed25519").await;
+    let Verdict::Granted(grant) = verdict else { panic!("refused") };
+    assert!(grant.proof().starts_with("public-key SHA256:"), "{}", grant.proof());
+    assert!(!granted(&world.attempt().public_key("acme", OTHER, "ssh-ed25519").await));
+    assert!(!granted(&world.attempt().public_key("acme", KEY, "ssh-rsa").await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn chains_are_walked_in_their_order_by_one_name_on_one_connection() {
+    let world = World::new().await;
+    let both = vec![vec![AuthMethod::PublicKey, AuthMethod::Password]];
+    world.account("acme", |account| account.login = both.clone()).await;
+    world.account("other", |_| {}).await;
+    world.key("acme").await;
+    let mut attempt = world.attempt();
+    assert!(!granted(&attempt.password("acme", &secret("acme")).await), "out of order");
+    let step = attempt.public_key("acme", KEY, "ssh-ed25519").await;
+    assert!(matches!(step, Verdict::Partial { ref next } if *next == [AuthMethod::Password]));
+    assert!(granted(&attempt.password("acme", &secret("acme")).await));
+
+    let mut attempt = world.attempt();
+    attempt.public_key("acme", KEY, "ssh-ed25519").await;
+    let changed = attempt.password("other", &secret("other")).await;
+    assert!(matches!(changed, Verdict::Refused { end: true, .. }), "the name changed mid-way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disabled_account_is_refused_at_every_step() {
+    let world = World::new().await;
+    let both = vec![vec![AuthMethod::PublicKey, AuthMethod::Password]];
+    let mut account = world.account("acme", |account| account.login = both).await;
+    world.key("acme").await;
+    let mut attempt = world.attempt();
+    attempt.public_key("acme", KEY, "ssh-ed25519").await;
+    account.enabled = false;
+    world.put(&account).await;
+    assert!(!granted(&attempt.password("acme", &secret("acme")).await));
+    assert!(!granted(&world.attempt().public_key("acme", KEY, "ssh-ed25519").await));
+    assert!(world.gate.internal(SiteId::MAIN, &name("acme"), "rule r").await.is_err());
+    account.enabled = true;
+    account.expires_at = Some(world.env.now().plus(Duration::from_secs(60)));
+    world.put(&account).await;
+    assert!(world.gate.internal(SiteId::MAIN, &name("acme"), "rule r").await.is_ok());
+    world.env.advance(Duration::from_secs(61));
+    assert!(world.gate.internal(SiteId::MAIN, &name("acme"), "rule r").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_names_cost_the_same_work() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    world.account("off", |account| account.enabled = false).await;
+    for user in ["acme", "nobody", "off", "../etc", ""] {
+        let before = world.gate.hashes();
+        let verdict = world.attempt_from("198.51.100.1").password(user, &wrong()).await;
+        assert_eq!(world.gate.hashes() - before, 1, "{user:?}");
+        let next = vec![AuthMethod::PublicKey, AuthMethod::Password];
+        assert!(matches!(verdict, Verdict::Refused { next: ref n, end: false } if *n == next));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_password_is_remembered_until_the_account_changes() {
+    let world = World::new().await;
+    let mut account = world.account("acme", |_| {}).await;
+    let hashes_of = async |world: &World| {
+        let before = world.gate.hashes();
+        assert!(granted(&world.attempt().password("acme", &secret("acme")).await));
+        world.gate.hashes() - before
+    };
+    assert_eq!(hashes_of(&world).await, 1);
+    assert_eq!(hashes_of(&world).await, 0, "it was not remembered");
+    let before = world.gate.hashes();
+    assert!(!granted(&world.attempt().password("acme", &wrong()).await));
+    assert_eq!(world.gate.hashes() - before, 1, "a wrong one must cost the work");
+    world.env.advance(Duration::from_secs(601));
+    assert_eq!(hashes_of(&world).await, 1, "it was remembered too long");
+    let new = Secret::new(*b"new password");
+    account.password_hash = Some(password::hash(&new, HashCost::for_tests(), &[2; 16]).unwrap());
+    world.put(&account).await;
+    assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
+    assert!(granted(&world.attempt().password("acme", &new).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guesser_is_ended_and_then_unheard() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    let mut attempt = world.attempt();
+    for round in 1..=3 {
+        let Verdict::Refused { end, .. } = attempt.password("acme", &wrong()).await else {
+            panic!("a wrong password was taken")
+        };
+        assert_eq!(end, round == 3, "round {round}");
+    }
+    for _ in 0..30 {
+        world.attempt().password("acme", &wrong()).await;
+    }
+    let heard = world.gate.hashes();
+    assert!(heard <= 20, "{heard} guesses were heard");
+    assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
+    let elsewhere = world.attempt_from("203.0.113.9").password("acme", &secret("acme")).await;
+    assert!(granted(&elsewhere), "the owner was shut out by a stranger");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_logins_at_once_keep_their_names() {
+    let world = World::new().await;
+    for at in 0..16 {
+        world.account(&format!("a{at}"), |_| {}).await;
+    }
+    let mut tasks = Vec::new();
+    for at in 0..64 {
+        let user = format!("a{}", at % 16);
+        let mut attempt = world.attempt_from(&format!("10.0.0.{at}"));
+        tasks.push(tokio::spawn(async move {
+            let verdict = attempt.password(&user, &secret(&user)).await;
+            let Verdict::Granted(grant) = verdict else { panic!("{user} was refused") };
+            assert_eq!(grant.principal().account.name.as_str(), user);
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mounts_and_policies_are_inherited_from_groups() {
+    let world = World::new().await;
+    let target = EndpointTarget::Memory(entrepot_model::endpoint::MemoryTarget::default());
+    world.put(&Endpoint { name: name("e"), target, note: String::new() }).await;
+    let mut policy = Policy::new(name("p"));
+    policy.sessions = Some(1);
+    world.put(&policy).await;
+    let mut outer = Account::new(name("outer"), AccountType::Group);
+    outer.policy = Some(name("p"));
+    world.put(&outer).await;
+    let mut group = Account::new(name("group"), AccountType::Group);
+    group.groups = vec![name("outer")];
+    world.put(&group).await;
+    world.account("acme", |account| account.groups = vec![name("group")]).await;
+    let mount = |text: &str, account: &str, path: &str| Mount {
+        name: name(text),
+        account: name(account),
+        path: path.parse().unwrap(),
+        endpoint: name("e"),
+        prefix: format!("{text}/{{account}}"),
+        rights: Rights::all(),
+        quota: None,
+        sha256: false,
+    };
+    for noun in [mount("m1", "outer", "/"), mount("m2", "group", "/in"), mount("m3", "acme", "/in")]
+    {
+        world.put(&noun).await;
+    }
+    let found = world.directory.resolve(SiteId::MAIN, &name("acme")).await.unwrap().unwrap();
+    let seen: Vec<(String, String)> = found
+        .mounts
+        .iter()
+        .map(|mount| (mount.path.to_string(), mount.prefix.to_string()))
+        .collect();
+    let want = [("/in", "m3/acme"), ("/", "m1/acme")];
+    assert_eq!(seen, want.map(|(path, prefix)| (path.to_owned(), prefix.to_owned())));
+    assert_eq!(found.policy.sessions, 1);
+    let _live = world.directory.enlist(&found, world.env.new_id());
+    let second = world.attempt().password("acme", &secret("acme")).await;
+    assert!(!granted(&second), "the limit of sessions was passed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_in_a_circle_are_refused() {
+    let world = World::new().await;
+    for (one, other) in [("g1", "g2"), ("g2", "g1")] {
+        let mut group = Account::new(name(one), AccountType::Group);
+        group.groups = vec![name(other)];
+        world.put(&group).await;
+    }
+    world.account("acme", |account| account.groups = vec![name("g1")]).await;
+    let found = world.directory.resolve(SiteId::MAIN, &name("acme")).await.unwrap().unwrap();
+    assert_eq!(found.lineage.len(), 3, "each group counts once");
+    world.account("person", |_| {}).await;
+    world.account("odd", |account| account.groups = vec![name("person")]).await;
+    assert!(world.directory.resolve(SiteId::MAIN, &name("odd")).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_sessions_follow_changes_and_end_with_their_account() {
+    let world = World::new().await;
+    let mut account = world.account("acme", |_| {}).await;
+    let principal = world.directory.resolve(SiteId::MAIN, &name("acme")).await.unwrap().unwrap();
+    let live = world.directory.enlist(&principal, world.env.new_id());
+    let before = live.generation();
+    account.home = VPath::root().join("in").unwrap();
+    world.put(&account).await;
+    assert!(live.generation() > before);
+    assert_eq!(live.principal().account.home.as_str(), "/in");
+    assert_eq!(live.end_reason(), None);
+    account.enabled = false;
+    world.put(&account).await;
+    assert_eq!(live.ended().await, "the account is disabled");
+    let mut tx = world.db.begin().await.unwrap();
+    tx.delete(SiteId::MAIN, entrepot_model::Kind::Account, &name("acme")).await.unwrap();
+    tx.commit().await.unwrap();
+    let other = world.directory.enlist(&principal, world.env.new_id());
+    world.directory.refresh().await.unwrap();
+    assert_eq!(other.ended().await, "the account was deleted");
+    drop((live, other));
+    assert_eq!(world.directory.sessions_of(SiteId::MAIN, &name("acme")), 0);
+    assert_ne!(Uuid::nil(), principal.id.0);
+}
