@@ -131,9 +131,9 @@ async fn a_torn_tail_is_cut_at_every_byte_and_kept() {
         let ranges = ranges(&bytes);
         bytes[..ranges.last().unwrap().end].to_vec()
     };
-    let ranges = ranges(&whole);
+    let parts = ranges(&whole);
     for zeros in [0, 5000] {
-        for cut in ranges[2].end..=whole.len() {
+        for cut in parts[2].end..=whole.len() {
             let dir = tempfile::tempdir().unwrap();
             std::fs::create_dir_all(dir.path().join("torn")).unwrap();
             let name = segments(source.path()).pop().unwrap();
@@ -147,10 +147,14 @@ async fn a_torn_tail_is_cut_at_every_byte_and_kept() {
             assert_eq!(recovered.last_sequence, left, "cut at {cut}");
             let records = journal.reader(0).read_now(10).unwrap();
             assert_eq!(records.len() as u64, left);
+            // Nothing of the torn record is left behind the good ones.
+            let bytes = std::fs::read(&path).unwrap();
+            let end = ranges(&bytes).last().unwrap().end;
+            assert!(bytes[end..].iter().all(|byte| *byte == 0), "cut at {cut}");
             assert!(records.iter().all(|record| record.payload == text(record.sequence)));
             let kept = std::fs::read_dir(dir.path().join("torn")).unwrap().count();
             assert_eq!(kept, usize::from(recovered.torn_bytes > 0));
-            assert_eq!(recovered.torn_bytes > 0, cut != ranges[2].end && cut != whole.len());
+            assert_eq!(recovered.torn_bytes > 0, cut != parts[2].end && cut != whole.len());
             journal.append_durable(RecordKind::Event, b"{}").await.unwrap();
             journal.close().await.unwrap();
             assert!(verify(dir.path()).unwrap().is_intact());
@@ -183,7 +187,7 @@ async fn damage_before_durable_records_is_reported_and_never_cut() {
 async fn segments_rotate_move_to_the_archive_and_are_read_across() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { segment_bytes: 4096, ..Options::default() };
-    let mut after = 0;
+    let (mut after, mut archived) = (0, 0);
     for run in 0..3 {
         let journal = open(dir.path(), options.clone()).unwrap();
         for number in 0..100 {
@@ -192,10 +196,12 @@ async fn segments_rotate_move_to_the_archive_and_are_read_across() {
         let all = journal.reader(0).read_now(10_000).unwrap();
         assert_eq!(all.len(), (run + 1) * 100);
         assert_eq!(journal.reader(after - 1).read_now(10).unwrap().len(), 1);
+        assert_eq!(segments(&dir.path().join("archive")).len(), archived, "nothing is released");
         journal.release(after).unwrap();
         assert_eq!(journal.usage().unreleased_bytes, 0);
         assert_eq!(journal.usage().released, journal.usage().appended);
         journal.close().await.unwrap();
+        archived = segments(&dir.path().join("archive")).len();
     }
     assert_eq!(segments(dir.path()).len(), 1, "only the segment in use is left");
     let archive = segments(&dir.path().join("archive"));
