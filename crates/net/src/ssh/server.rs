@@ -150,7 +150,7 @@ pub enum Started {
 /// task; while one waits, nothing of this connection is read.
 pub trait Service: Send + Sized + 'static {
     /// What an unknown client may try.
-    fn methods(&self) -> Vec<AuthMethod>;
+    fn methods(&mut self) -> Vec<AuthMethod>;
 
     /// True if `user` might log in with this key; nothing has been signed yet.
     fn offered(&mut self, user: &str, key: &PublicKey) -> impl Future<Output = bool> + Send;

@@ -37,7 +37,7 @@ struct Toy {
 }
 
 impl Toy {
-    fn refused(&self) -> Verdict {
+    fn refused(&mut self) -> Verdict {
         Verdict::Refused { next: self.methods(), end: false }
     }
 
@@ -47,7 +47,7 @@ impl Toy {
 }
 
 impl Service for Toy {
-    fn methods(&self) -> Vec<AuthMethod> {
+    fn methods(&mut self) -> Vec<AuthMethod> {
         vec![AuthMethod::PublicKey, AuthMethod::Password]
     }
 

@@ -1,0 +1,28 @@
+//! Named limits of SFTP sessions.
+
+use std::time::Duration;
+
+/// Runs of READs that wait for the client's window on one channel.
+pub const PARKED_RUNS: usize = 4096;
+/// Bytes of answers made in one call of the session task.
+pub const ANSWER_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes of answers that are not READs kept for a client that takes none.
+pub const OWED_BYTES: u64 = 8 * 1024 * 1024;
+/// How often parked READs are looked after while nothing else moves them.
+pub const RESCUE_INTERVAL: Duration = Duration::from_millis(50);
+/// Bytes of a channel that wait for its own task.
+pub const QUEUE_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes of answers waiting to be sent before a channel's own task makes no more of READs.
+pub const OUTBOX_BYTES: u64 = 1024 * 1024;
+/// Entries of a directory asked of the vfs at a time.
+pub const LISTING_PAGE: usize = 128;
+/// At the end of a session, its tasks get so long to end by themselves.
+pub const ENDING_TIME: Duration = Duration::from_secs(10);
+/// A throttled client is given no more answers at once than it takes in this time.
+pub const THROTTLED_ANSWER_TIME: Duration = Duration::from_secs(8);
+/// Block size told by `statvfs@openssh.com`.
+pub const STATVFS_BLOCK_BYTES: u64 = 4096;
+/// Running transfers get so long when a listener stops.
+pub const DRAIN_TIME: Duration = Duration::from_secs(30);
+/// Pieces of a channel that wait for its own task.
+pub const QUEUE_PIECES: usize = 1024;

@@ -1,0 +1,412 @@
+//! One SFTP channel: the protocol machine of `sftp-proto`, the open handles, and what waits.
+
+mod files;
+mod names;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use entrepot_model::path::PathError;
+use entrepot_model::{Env, VPath};
+use entrepot_net::meter::SessionMeter;
+use entrepot_sftp_proto::limits::HANDLES;
+use entrepot_sftp_proto::reply::{self, DataBuffer};
+use entrepot_sftp_proto::{Handle, Handles, Incoming, Request, Server, Status};
+use entrepot_vfs::{Existing, Session, VfsError};
+
+use crate::attributes::Ownership;
+use crate::limits::{ANSWER_BYTES, OWED_BYTES, THROTTLED_ANSWER_TIME};
+use crate::machine::files::Open;
+use crate::out::Out;
+use crate::parked::{Parked, Read, Waiting};
+use crate::status;
+
+/// Extensions that are served and announced.
+const EXTENSIONS: &[&str] = &[
+    "posix-rename@openssh.com",
+    "limits@openssh.com",
+    "statvfs@openssh.com",
+    "fstatvfs@openssh.com",
+    "fsync@openssh.com",
+    "lsetstat@openssh.com",
+    "expand-path@openssh.com",
+    "home-directory",
+    "users-groups-by-id@openssh.com",
+];
+
+/// What all channels of a connection share.
+pub(crate) struct Account {
+    pub(crate) session: Session,
+    pub(crate) meter: Arc<SessionMeter>,
+    pub(crate) env: Env,
+    pub(crate) owner: Ownership,
+    /// The client is OpenSSH's: it prints what comes on standard error.
+    pub(crate) is_openssh: bool,
+    /// Handles open on all channels.
+    pub(crate) open: Arc<AtomicUsize>,
+}
+
+/// Counts an open handle until it is dropped.
+pub(crate) struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Account {
+    fn count(&self) -> Result<Counted, Problem> {
+        let before = self.open.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(Arc::clone(&self.open));
+        if before >= HANDLES { Err(Problem::TooManyHandles) } else { Ok(counted) }
+    }
+
+    fn path(&self, sent: &str) -> Result<VPath, Problem> {
+        Ok(self.session.vfs().home().resolve(sent.as_bytes())?)
+    }
+}
+
+/// Why a request is answered with an error.
+#[derive(Debug)]
+enum Problem {
+    Vfs(VfsError),
+    Name(PathError),
+    Handle,
+    TooManyHandles,
+    NotServed,
+    User,
+    EndOfList,
+}
+
+impl From<VfsError> for Problem {
+    fn from(error: VfsError) -> Self {
+        Problem::Vfs(error)
+    }
+}
+
+impl From<PathError> for Problem {
+    fn from(error: PathError) -> Self {
+        Problem::Name(error)
+    }
+}
+
+impl Problem {
+    fn answer(&self, id: u32) -> Bytes {
+        let (code, sentence) = match self {
+            Problem::Vfs(error) => return reply::status(id, status::status(error), &error.to_string()),
+            Problem::Name(error) => return reply::status(id, Status::BadMessage, &error.to_string()),
+            Problem::Handle => (Status::Failure, "the handle is not open; open the file again"),
+            Problem::TooManyHandles => {
+                (Status::Failure, "1024 files and listings are open; close some first")
+            }
+            Problem::NotServed => (Status::OpUnsupported, "this server does not serve that request"),
+            Problem::User => (Status::Failure, "there is no such user; ask for your own"),
+            Problem::EndOfList => return reply::eof(id),
+        };
+        reply::status(id, code, sentence)
+    }
+
+    /// The sentence for OpenSSH's standard error.
+    fn sentence(&self) -> Option<String> {
+        match self {
+            Problem::Vfs(error) if status::is_told(error) => Some(error.to_string()),
+            Problem::TooManyHandles => {
+                Some("1024 files and listings are open; close some first".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The channel cannot go on; the sentence is for the log.
+pub(crate) type Broken = String;
+
+/// The machine of one channel.
+pub(crate) struct Machine {
+    server: Server,
+    core: Core,
+}
+
+/// All but the protocol machine, which lends the requests that this carries out.
+struct Core {
+    account: Arc<Account>,
+    handles: Handles<Open>,
+    parked: Parked,
+    buffer: DataBuffer,
+    /// Bytes of answers that may still be made in this call.
+    budget: u64,
+    /// Bytes answered while the client took nothing.
+    owed: u64,
+    /// Grows with every answer to what was parked.
+    progress: u64,
+    /// A task answers what is parked; see [`crate::channel`].
+    rescued: bool,
+    /// A path of a store that waits for a network was used.
+    waits: bool,
+    broken: Option<&'static str>,
+}
+
+impl Machine {
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        Machine {
+            server: Server::new(),
+            core: Core {
+                account,
+                handles: Handles::default(),
+                parked: Parked::default(),
+                buffer: DataBuffer::default(),
+                budget: 0,
+                owed: 0,
+                progress: 0,
+                rescued: false,
+                waits: false,
+                broken: None,
+            },
+        }
+    }
+
+    /// Takes bytes of the client and answers. What is left of `input` belongs to the channel's
+    /// own task, see [`Machine::wants_own_task`].
+    pub(crate) async fn receive(
+        &mut self,
+        input: &mut &[u8],
+        is_own_task: bool,
+        out: &mut impl Out,
+    ) -> Result<(), Broken> {
+        self.resume(out).await;
+        while is_own_task || !self.wants_own_task() {
+            let incoming = match self.server.next(input) {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => break,
+                Err(fatal) => {
+                    if let Some(answer) = fatal.last_reply() {
+                        out.send(answer);
+                    }
+                    return Err(fatal.to_string());
+                }
+            };
+            match incoming {
+                Incoming::Init { version } => {
+                    tracing::debug!(version, "the client begins SFTP");
+                    self.core.send(reply::version(|name| EXTENSIONS.contains(&name)), out);
+                }
+                Incoming::Refused { id, refusal } => self.core.send(refusal.reply(id), out),
+                Incoming::Request { id, request } => self.core.request(id, request, out).await,
+            }
+            if let Some(broken) = self.core.broken {
+                return Err(broken.to_owned());
+            }
+        }
+        if self.core.handles.is_empty() {
+            self.server.shrink();
+        }
+        Ok(())
+    }
+
+    /// Goes on with what is parked, as far as the client takes it.
+    pub(crate) async fn resume(&mut self, out: &mut impl Out) {
+        self.core.budget = self.core.account.budget();
+        while !self.core.rescued && self.core.budget > 0 && !out.is_full() {
+            let Some(answer) = self.next_parked().await else { break };
+            self.core.send(answer, out);
+        }
+    }
+
+    /// The answer to the oldest of what is parked.
+    pub(crate) async fn next_parked(&mut self) -> Option<Bytes> {
+        let waiting = self.core.parked.pop()?;
+        self.core.progress = self.core.progress.wrapping_add(1);
+        Some(match waiting {
+            Waiting::Read(read) => self.core.read(read).await,
+            Waiting::Close { id, handle } => self.core.close(id, handle).await,
+        })
+    }
+
+    /// What is parked, by its progress; `None`: nothing.
+    pub(crate) fn parked(&self) -> Option<u64> {
+        (!self.core.parked.is_empty()).then_some(self.core.progress)
+    }
+
+    /// While set, only the rescuing task answers what is parked.
+    pub(crate) fn set_rescued(&mut self, rescued: bool) {
+        self.core.rescued = rescued;
+    }
+
+    /// True if the channel should go on in a task of its own: its store waits for a network, and
+    /// nothing is half done.
+    pub(crate) fn wants_own_task(&self) -> bool {
+        self.core.waits && !self.core.rescued && self.core.parked.is_empty()
+    }
+
+    /// The client sends no more: what is parked is answered, up to a limit.
+    pub(crate) async fn finish(&mut self, out: &mut impl Out) {
+        self.core.budget = ANSWER_BYTES;
+        while !self.core.rescued && self.core.budget > 0 {
+            let Some(answer) = self.next_parked().await else { break };
+            self.core.send(answer, out);
+        }
+    }
+
+    /// Ends everything that is open: uploads become partials.
+    pub(crate) async fn end(&mut self, reason: &str) {
+        self.core.parked.clear();
+        for open in self.core.handles.drain() {
+            open.interrupt(reason).await;
+        }
+        self.core.buffer.shrink();
+    }
+}
+
+impl Account {
+    /// Bytes of answers for one call: few for a throttled client, whose writes would stick.
+    fn budget(&self) -> u64 {
+        let rate = self.meter.throttles().and_then(|throttles| throttles.download.rate());
+        rate.map_or(ANSWER_BYTES, |rate| {
+            rate.saturating_mul(THROTTLED_ANSWER_TIME.as_secs()).min(ANSWER_BYTES)
+        })
+    }
+}
+
+impl Core {
+    /// Sends an answer and keeps account of what the client does not take.
+    fn send(&mut self, answer: Bytes, out: &mut impl Out) {
+        let len = u64::try_from(answer.len()).unwrap_or(u64::MAX);
+        self.budget = self.budget.saturating_sub(len);
+        out.send(answer);
+        self.owed = if out.is_full() { self.owed.saturating_add(len) } else { 0 };
+        if self.owed > OWED_BYTES + self.account.budget() {
+            self.broken = Some("the client asks and takes no answers");
+        }
+    }
+
+    async fn request(&mut self, id: u32, request: Request<'_>, out: &mut impl Out) {
+        match request {
+            Request::Read { handle, offset, len } => {
+                self.read_or_park(Read { id, handle, offset, len }, out).await;
+            }
+            Request::Write { handle, offset, data } => {
+                self.settle(handle, out).await;
+                let answer = self.write(handle, offset, data).await;
+                self.answer(id, answer.map(|()| reply::ok(id)), out);
+            }
+            Request::Close { handle } if self.rescued || self.parked.has(handle) => {
+                if self.parked.push_close(id, handle).is_err() {
+                    self.broken = Some(TOO_MANY_PARKED);
+                }
+            }
+            Request::Close { handle } => {
+                let answer = self.close_told(id, handle, out).await;
+                self.send(answer, out);
+            }
+            Request::Fsetstat { handle, attrs } => {
+                self.settle(handle, out).await;
+                let answer = self.set_open(handle, &attrs).await;
+                self.answer(id, answer.map(|()| reply::ok(id)), out);
+            }
+            other => {
+                let answer = self.carry_out(id, other).await;
+                self.answer(id, answer, out);
+            }
+        }
+    }
+
+    fn answer(&mut self, id: u32, answer: Result<Bytes, Problem>, out: &mut impl Out) {
+        match answer {
+            Ok(answer) => self.send(answer, out),
+            Err(problem) => {
+                let answer = self.refuse(id, &problem, out);
+                self.send(answer, out);
+            }
+        }
+    }
+
+    /// Logs and tells a problem; gives the answer.
+    fn refuse(&self, id: u32, problem: &Problem, out: &mut impl Out) -> Bytes {
+        if let Problem::Vfs(VfsError::Io { problem }) = problem {
+            tracing::warn!(%problem, "a request failed");
+        }
+        if let (true, Some(sentence)) = (self.account.is_openssh, problem.sentence()) {
+            out.tell(Bytes::from(format!("{sentence}\r\n")));
+        }
+        problem.answer(id)
+    }
+
+    async fn read_or_park(&mut self, read: Read, out: &mut impl Out) {
+        let waits = self.rescued || !self.parked.is_empty() || self.budget == 0 || out.is_full();
+        if waits {
+            if self.parked.push_read(read).is_err() {
+                self.broken = Some(TOO_MANY_PARKED);
+            }
+            return;
+        }
+        let answer = self.read(read).await;
+        self.send(answer, out);
+    }
+
+    /// Before a handle's file is changed, the READs of it that came earlier are answered.
+    async fn settle(&mut self, handle: Handle, out: &mut impl Out) {
+        while self.parked.has(handle) {
+            if self.rescued || self.budget == 0 {
+                self.broken = Some("the client writes to a file and leaves its READs untaken");
+                return;
+            }
+            let answer = match self.parked.pop() {
+                Some(Waiting::Read(read)) => self.read(read).await,
+                Some(Waiting::Close { id, handle }) => self.close(id, handle).await,
+                None => return,
+            };
+            self.send(answer, out);
+        }
+    }
+
+    /// Requests that are neither READ, WRITE nor CLOSE.
+    async fn carry_out(&mut self, id: u32, request: Request<'_>) -> Result<Bytes, Problem> {
+        let done = |()| reply::ok(id);
+        match request {
+            Request::Open { path, flags, attrs } => self.open(id, path, flags, &attrs).await,
+            Request::Opendir { path } => self.open_listing(id, path).await,
+            Request::Readdir { handle } => self.list(id, handle).await,
+            Request::Stat { path } | Request::Lstat { path } => self.stat(id, path).await,
+            Request::Fstat { handle } => self.stat_open(id, handle).await,
+            Request::Setstat { path, attrs } | Request::Lsetstat { path, attrs } => {
+                self.set(path, &attrs).await.map(done)
+            }
+            Request::Remove { path } => self.remove(path).await.map(done),
+            Request::Mkdir { path, .. } => self.make_directory(path).await.map(done),
+            Request::Rmdir { path } => self.remove_directory(path).await.map(done),
+            Request::Rename { from, to } => self.rename(from, to, Existing::Refuse).await.map(done),
+            Request::PosixRename { from, to } => self.rename(from, to, Existing::Replace).await.map(done),
+            Request::Realpath { path } => {
+                Ok(reply::one_name(id, self.account.path(path)?.as_str()))
+            }
+            Request::ExpandPath { path } => self.expand(id, path),
+            Request::HomeDirectory { user } => self.home_of(id, user),
+            Request::Fsync { handle } => self.sync(handle).await.map(done),
+            Request::Limits => Ok(reply::limits(id)),
+            Request::Statvfs { path } => {
+                let path = self.account.path(path)?;
+                self.space(id, &path).await
+            }
+            Request::Fstatvfs { handle } => {
+                let path = self.handles.get(handle).ok_or(Problem::Handle)?.path().clone();
+                self.space(id, &path).await
+            }
+            Request::UsersGroupsById { uids, gids } => {
+                let owner = &self.account.owner;
+                let users = uids.iter().map(|number| owner.user(number));
+                let groups = gids.iter().map(|number| owner.group(number));
+                Ok(reply::users_groups(id, users, groups))
+            }
+            _ => Err(Problem::NotServed),
+        }
+    }
+
+    /// Notes whether the store behind a path waits for a network.
+    fn notice(&mut self, path: &VPath) {
+        self.waits = self.waits || !self.account.session.vfs().is_local(path);
+    }
+}
+
+const TOO_MANY_PARKED: &str = "the client has too many unanswered READs of different places";

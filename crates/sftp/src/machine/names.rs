@@ -1,0 +1,135 @@
+//! Requests on paths.
+
+use bytes::Bytes;
+use entrepot_model::VPath;
+use entrepot_model::Right;
+use entrepot_sftp_proto::Attrs;
+use entrepot_sftp_proto::reply::{self, Statvfs};
+use entrepot_vfs::{Create, CreateIntent, EntryKind, Existing, VfsError};
+
+use super::{Core, Problem};
+use crate::attributes::timestamps;
+use crate::limits::STATVFS_BLOCK_BYTES;
+
+impl Core {
+    fn used(&mut self, sent: &str) -> Result<VPath, Problem> {
+        let path = self.account.path(sent)?;
+        self.notice(&path);
+        Ok(path)
+    }
+
+    /// STAT and LSTAT: the channel's own open upload first, then what the session may see.
+    pub(super) async fn stat(&mut self, id: u32, sent: &str) -> Result<Bytes, Problem> {
+        let path = self.used(sent)?;
+        let now = self.account.env.now();
+        let own = self.own_upload(&path).map(|open| open.attributes(now));
+        let attributes = match own {
+            Some(attributes) => attributes,
+            None => self.account.session.vfs().stat(&path).await?,
+        };
+        Ok(reply::attrs(id, &self.account.owner.attrs(&attributes)))
+    }
+
+    /// SETSTAT: the published file, else the channel's own open upload.
+    pub(super) async fn set(&mut self, sent: &str, attrs: &Attrs) -> Result<(), Problem> {
+        let path = self.used(sent)?;
+        let found = self.account.session.vfs().stat(&path).await;
+        let published = found.as_ref().is_ok_and(|found| !found.partial);
+        if !published && let Some(open) = self.own_upload(&path) {
+            if let Some(size) = attrs.size {
+                open.set_len(size).await?;
+            }
+            if let Some(times) = attrs.times {
+                open.set_times(timestamps(times));
+            }
+            return Ok(());
+        }
+        found?;
+        self.set_published(&path, attrs).await
+    }
+
+    /// Sets size and times of a published file; mode and owner are ours and pass unchanged.
+    pub(super) async fn set_published(&self, path: &VPath, attrs: &Attrs) -> Result<(), Problem> {
+        let vfs = self.account.session.vfs();
+        if let Some(size) = attrs.size {
+            let found = vfs.stat(path).await?;
+            if found.kind == EntryKind::Directory {
+                return Err(VfsError::IsDirectory.into());
+            }
+            if found.size != size {
+                let how =
+                    Create { intent: CreateIntent::Continue, expected_size: None, append: false };
+                let mut file = vfs.create(path, how).await?;
+                file.set_len(size).await?;
+                file.finish().await?;
+            }
+        }
+        if let Some(times) = attrs.times {
+            let (accessed, modified) = timestamps(times);
+            vfs.set_times(path, Some(accessed), Some(modified)).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn remove(&mut self, sent: &str) -> Result<(), Problem> {
+        let path = self.used(sent)?;
+        Ok(self.account.session.vfs().remove(&path).await?)
+    }
+
+    pub(super) async fn make_directory(&mut self, sent: &str) -> Result<(), Problem> {
+        let path = self.used(sent)?;
+        Ok(self.account.session.vfs().make_directory(&path).await?)
+    }
+
+    pub(super) async fn remove_directory(&mut self, sent: &str) -> Result<(), Problem> {
+        let path = self.used(sent)?;
+        Ok(self.account.session.vfs().remove_directory(&path).await?)
+    }
+
+    /// RENAME refuses a taken name, `posix-rename@openssh.com` replaces it.
+    pub(super) async fn rename(
+        &mut self,
+        from: &str,
+        to: &str,
+        existing: Existing,
+    ) -> Result<(), Problem> {
+        let (from, to) = (self.used(from)?, self.used(to)?);
+        Ok(self.account.session.vfs().rename(&from, &to, existing).await.map(drop)?)
+    }
+
+    /// `~` and `~/x`; any other user gives the same answer whether there is one or not.
+    pub(super) fn expand(&self, id: u32, sent: &str) -> Result<Bytes, Problem> {
+        let Some(rest) = sent.strip_prefix('~') else {
+            return Ok(reply::one_name(id, self.account.path(sent)?.as_str()));
+        };
+        let (user, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        self.check_user(user)?;
+        Ok(reply::one_name(id, self.account.path(rest.trim_start_matches('/'))?.as_str()))
+    }
+
+    pub(super) fn home_of(&self, id: u32, user: &str) -> Result<Bytes, Problem> {
+        self.check_user(user)?;
+        Ok(reply::one_name(id, self.account.session.vfs().home().as_str()))
+    }
+
+    fn check_user(&self, user: &str) -> Result<(), Problem> {
+        let own = user.is_empty() || user == self.account.owner.account;
+        if own { Ok(()) } else { Err(Problem::User) }
+    }
+
+    pub(super) async fn space(&mut self, id: u32, path: &VPath) -> Result<Bytes, Problem> {
+        self.notice(path);
+        let vfs = self.account.session.vfs();
+        let rights = vfs.stat(path).await?.rights;
+        let space = vfs.space(path).await?;
+        let answer = Statvfs {
+            block_bytes: STATVFS_BLOCK_BYTES,
+            blocks: space.total_bytes / STATVFS_BLOCK_BYTES,
+            free_blocks: space.free_bytes / STATVFS_BLOCK_BYTES,
+            files: space.total_files,
+            free_files: space.free_files,
+            read_only: !rights.has(Right::Write),
+        };
+        Ok(answer.reply(id))
+    }
+}

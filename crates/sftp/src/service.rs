@@ -1,0 +1,270 @@
+//! One SSH connection as an SFTP session: login through the Gate, then channels.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_auth::{Attempt, Grant, Peer, Verdict as Judged};
+use entrepot_model::{AuthMethod, Protocol, Secret};
+use entrepot_net::meter::{EndClass, SessionMeter, Throttles};
+use entrepot_net::ssh::server::{Link, Program, Replies, Service, Started, Summary, Verdict};
+use entrepot_net::ssh::{ChannelId, PublicKey};
+use entrepot_vfs::Session;
+use tokio::task::JoinSet;
+
+use crate::Serving;
+use crate::attributes::Ownership;
+use crate::channel::{Channel, Goes};
+use crate::limits::ENDING_TIME;
+use crate::machine::Account;
+
+/// What everything but SFTP is answered with.
+const SFTP_ONLY: &str = "Entrepot offers SFTP only: use sftp, or scp without -O";
+
+/// One connection.
+pub(crate) struct SftpService {
+    serving: Arc<Serving>,
+    address: std::net::SocketAddr,
+    meter: Arc<SessionMeter>,
+    /// Begun with the first attempt, when the client has said what it is.
+    attempt: Option<Attempt>,
+    grant: Option<Grant>,
+    live: Option<Live>,
+}
+
+/// After login.
+struct Live {
+    account: Arc<Account>,
+    link: Link,
+    channels: Vec<Channel>,
+    /// Rescuing tasks and channels' own tasks.
+    tasks: JoinSet<()>,
+    /// Waits for the end of the session.
+    watch: JoinSet<()>,
+    /// Of the policy that limits were taken from.
+    generation: u64,
+    throttles: Throttles,
+}
+
+impl SftpService {
+    pub(crate) fn new(
+        serving: Arc<Serving>,
+        address: std::net::SocketAddr,
+        meter: Arc<SessionMeter>,
+    ) -> Self {
+        SftpService { serving, address, meter, attempt: None, grant: None, live: None }
+    }
+
+    fn attempt(&mut self) -> &mut Attempt {
+        let (context, meter, address) = (&self.serving.context, &self.meter, self.address);
+        self.attempt.get_or_insert_with(|| {
+            context.gate.attempt(Peer {
+                site: context.site,
+                protocol: Protocol::Sftp,
+                listener: context.listener.clone(),
+                address,
+                client: meter.client().to_owned(),
+            })
+        })
+    }
+
+    fn judge(&mut self, judged: Judged) -> Verdict {
+        match judged {
+            Judged::Granted(grant) => {
+                self.grant = Some(grant);
+                Verdict::Granted
+            }
+            Judged::Partial { next } => Verdict::Partial { next },
+            Judged::Refused { next, end } => Verdict::Refused { next, end },
+        }
+    }
+
+    fn channel(&mut self, id: ChannelId) -> Option<(usize, &mut Live)> {
+        let live = self.live.as_mut()?;
+        let place = live.channels.iter().position(|channel| channel.id() == id)?;
+        Some((place, live))
+    }
+}
+
+impl Live {
+    /// Takes over limits that were changed while the session runs.
+    fn follow_policy(&mut self) {
+        let session = &self.account.session;
+        let generation = session.generation();
+        if generation == self.generation {
+            return;
+        }
+        self.generation = generation;
+        let principal = session.principal();
+        let policy = &principal.policy;
+        self.throttles.upload.set(policy.upload_bytes_per_second);
+        self.throttles.download.set(policy.download_bytes_per_second);
+        let idle = Duration::from_secs(u64::from(policy.idle_seconds));
+        self.account.meter.set_idle_limit(idle);
+    }
+
+    fn drop_channel(&mut self, place: usize) {
+        self.channels.swap_remove(place);
+    }
+}
+
+impl Service for SftpService {
+    fn methods(&mut self) -> Vec<AuthMethod> {
+        self.attempt().methods()
+    }
+
+    async fn offered(&mut self, user: &str, key: &PublicKey) -> bool {
+        match key.to_openssh() {
+            Ok(line) => self.attempt().offered(user, &line).await,
+            Err(_) => false,
+        }
+    }
+
+    async fn public_key(&mut self, user: &str, key: &PublicKey, algorithm: &str) -> Verdict {
+        match key.to_openssh() {
+            Ok(line) => {
+                let judged = self.attempt().public_key(user, &line, algorithm).await;
+                self.judge(judged)
+            }
+            Err(_) => Verdict::Refused { next: self.methods(), end: false },
+        }
+    }
+
+    async fn password(&mut self, user: &str, password: &Secret) -> Verdict {
+        let judged = self.attempt().password(user, password).await;
+        self.judge(judged)
+    }
+
+    async fn logged_in(&mut self, link: Link) -> Result<(), String> {
+        self.attempt = None;
+        let Some(grant) = self.grant.take() else {
+            return Err("this session has no account".to_owned());
+        };
+        let principal = Arc::clone(grant.principal());
+        let throttles = self.serving.throttles(&principal);
+        let session = Session::open(&self.serving.context.vfs, grant).await;
+        let session = session.map_err(|error| error.to_string())?;
+        let group = principal.lineage.get(1).map(|name| name.as_str());
+        let account = Account {
+            owner: Ownership::new(principal.account.name.as_str(), group, principal.id),
+            meter: Arc::clone(&self.meter),
+            env: self.serving.context.env.clone(),
+            is_openssh: self.meter.client().contains("OpenSSH_"),
+            open: Arc::default(),
+            session,
+        };
+        let mut watch = JoinSet::new();
+        let (ended, meter) = (account.session.ended(), Arc::clone(&self.meter));
+        watch.spawn(async move {
+            meter.end(EndClass::Decision, ended.await);
+        });
+        self.meter.bind(throttles.clone());
+        let mut live = Live {
+            account: Arc::new(account),
+            link,
+            channels: Vec::new(),
+            tasks: JoinSet::new(),
+            watch,
+            generation: u64::MAX,
+            throttles,
+        };
+        live.follow_policy();
+        self.live = Some(live);
+        Ok(())
+    }
+
+    async fn start(&mut self, channel: ChannelId, program: Program<'_>) -> Started {
+        let Some(live) = &mut self.live else { return Started::Failed };
+        match program {
+            Program::Subsystem("sftp") => {}
+            Program::Exec(command) if is_sftp_server(command) => {}
+            Program::Subsystem(_) => return Started::Failed,
+            Program::Exec(_) | Program::Shell => return Started::Declined(SFTP_ONLY),
+        }
+        let account = Arc::clone(&live.account);
+        live.channels.push(Channel::new(channel, live.link.clone(), account));
+        Started::Running
+    }
+
+    async fn data(&mut self, data: &[u8], out: &mut Replies<'_>) {
+        if let Some((place, live)) = self.channel(out.channel()) {
+            live.follow_policy();
+            let Some(channel) = live.channels.get_mut(place) else { return };
+            if channel.data(data, out, &mut live.tasks).await == Goes::Over {
+                live.drop_channel(place);
+            }
+        }
+    }
+
+    async fn writable(&mut self, out: &mut Replies<'_>) {
+        if let Some((place, live)) = self.channel(out.channel())
+            && let Some(channel) = live.channels.get_mut(place)
+        {
+            channel.writable(out).await;
+        }
+    }
+
+    async fn eof(&mut self, out: &mut Replies<'_>) {
+        match self.channel(out.channel()) {
+            Some((place, live)) => {
+                let Some(channel) = live.channels.get_mut(place) else { return };
+                if channel.eof(out).await == Goes::Over {
+                    live.drop_channel(place);
+                }
+            }
+            None => out.finish(0),
+        }
+    }
+
+    async fn closed(&mut self, channel: ChannelId) {
+        if let Some((place, live)) = self.channel(channel) {
+            live.channels.swap_remove(place).end("the client closed the channel").await;
+        }
+    }
+
+    fn forwarding_refused(&mut self, what: &'static str) {
+        tracing::info!(address = %self.address, what, "a forwarding was refused");
+    }
+
+    async fn ended(self, summary: &Summary) {
+        let Some(live) = self.live else { return };
+        let Live { account, link, channels, mut tasks, mut watch, .. } = live;
+        watch.shutdown().await;
+        for channel in channels {
+            channel.end(&summary.reason).await;
+        }
+        drop(link);
+        let joined = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(ENDING_TIME, joined).await.is_err() {
+            tracing::warn!(peer = %summary.peer, "a store keeps a session that has ended waiting");
+            tasks.shutdown().await;
+        }
+        match Arc::try_unwrap(account) {
+            Ok(account) => {
+                let session = account.session;
+                session.close(&summary.reason, summary.bytes_in, summary.bytes_out).await;
+            }
+            Err(_) => tracing::error!(peer = %summary.peer, "a session is still in use at its end"),
+        }
+    }
+}
+
+/// True if a command line starts an SFTP server: sshfs and PuTTY ask for the program.
+fn is_sftp_server(command: &[u8]) -> bool {
+    let program = command.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    program == b"internal-sftp" || program.split(|byte| *byte == b'/').next_back() == Some(b"sftp-server")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_programs_are_the_subsystem_and_nothing_else_is() {
+        for command in ["internal-sftp", "internal-sftp -l INFO", "/usr/lib/openssh/sftp-server"] {
+            assert!(is_sftp_server(command.as_bytes()), "{command}");
+        }
+        for command in ["", "ls", "scp -t /", "md5sum", "echo sftp-server", "xsftp-server"] {
+            assert!(!is_sftp_server(command.as_bytes()), "{command}");
+        }
+    }
+}
