@@ -18,7 +18,7 @@
 //! | magic | 4 | `EPr1` |
 //! | length | 4 | of the payload |
 //! | kind | 1 + 3 | and zeros |
-//! | sequence | 8 | one more than the record before |
+//! | sequence | 8 | one more than the record before; more only in a mark that says so |
 //! | synced | 8 | a record known to be durable when this one was appended |
 //! | payload | length | |
 //! | checksum | 4 | CRC-32 of all the others but the magic, the chain included |
@@ -60,6 +60,11 @@ pub enum RecordKind {
 pub(crate) const MARK: u8 = 0;
 /// Payload of the mark that ends an orderly run.
 pub(crate) const CLOSED_MARK: &[u8] = b"{\"mark\":\"closed\"}";
+
+/// Payload of the mark that stands behind a gap in the sequence: the last record before it.
+pub(crate) fn skip_mark(before: u64) -> Vec<u8> {
+    format!("{{\"mark\":\"skipped\",\"after\":{before}}}").into_bytes()
+}
 
 impl RecordKind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {

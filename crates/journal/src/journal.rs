@@ -256,6 +256,21 @@ impl Journal {
         Ok(())
     }
 
+    /// Goes on with numbers above `sequence`, durably, if it has not reached them. For a node
+    /// whose journal is new while the database knows records of an older one: their numbers must
+    /// not come again.
+    ///
+    /// # Errors
+    /// As [`Journal::sync`].
+    pub async fn skip_past(&self, sequence: u64) -> Result<()> {
+        let last = {
+            let mut state = self.shared.state.lock();
+            state.skip_past(sequence);
+            state.last
+        };
+        self.sync(last).await
+    }
+
     /// How full it is.
     pub fn usage(&self) -> Usage {
         let state = self.shared.state.lock();

@@ -101,6 +101,7 @@ impl Reader {
             let problem = match step {
                 Step::Record { head, payload, .. } => {
                     let kind = RecordKind::from_byte(head.kind);
+                    let sequence = head.sequence;
                     let kind = kind.filter(|_| sequence > self.position);
                     self.position = self.position.max(sequence);
                     return Ok(kind.map(|kind| Record {

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::format::{
-    self, Chain, Found, Look, OVERHEAD, RECORD_HEADER, RECORD_MAGIC, RecordHead, SEGMENT_HEADER,
-    SegmentHeader,
+    self, Chain, Found, Look, MARK, OVERHEAD, RECORD_HEADER, RECORD_MAGIC, RecordHead,
+    SEGMENT_HEADER, SegmentHeader,
 };
 use crate::limits;
 use crate::medium::MediumFile;
@@ -164,11 +164,21 @@ impl Scanner {
 
     fn misfit(&self, found: &Found) -> Option<String> {
         let sequence = found.head.sequence;
-        if sequence != self.next {
+        if sequence != self.next && !self.skips(found) {
             return Some(format!("record {sequence} stands where {} belongs", self.next));
         }
         let chain = format::chain_of(&self.chain, self.rest(), found);
         (chain != found.chain).then(|| format!("record {sequence} does not follow its chain"))
+    }
+}
+
+impl Scanner {
+    /// True if the record is the journal's own note that it went on with a higher number.
+    fn skips(&self, found: &Found) -> bool {
+        let payload = self.rest().get(RECORD_HEADER..RECORD_HEADER + found.payload_bytes);
+        found.head.kind == MARK
+            && found.head.sequence > self.next
+            && payload == Some(format::skip_mark(self.next.saturating_sub(1)).as_slice())
     }
 }
 

@@ -172,10 +172,25 @@ impl State {
         sequence
     }
 
+    /// Goes on with higher numbers, if they are not yet reached.
+    pub(crate) fn skip_past(&mut self, sequence: u64) {
+        if sequence > self.last {
+            let note = format::skip_mark(self.last);
+            let caught_up = self.released == self.last;
+            self.last = sequence;
+            if caught_up {
+                self.released = sequence;
+            }
+            self.append_mark(&note);
+        }
+    }
+
     fn push(&mut self, kind: u8, payload: &[u8]) -> u64 {
         let bytes = (payload.len() + OVERHEAD) as u64;
         let sequence = self.last + 1;
-        if self.position > SEGMENT_HEADER as u64 && self.position + bytes > self.segment_bytes {
+        // Marks are short, and one that skips numbers must stand in the segment before the gap.
+        let over = kind != MARK && self.position + bytes > self.segment_bytes;
+        if over && self.position > SEGMENT_HEADER as u64 {
             self.cuts.push_back(Cut {
                 at: self.buffer.len(),
                 first: sequence,

@@ -346,6 +346,28 @@ async fn one_process_at_a_time_and_only_its_own_node() {
 }
 
 #[tokio::test]
+async fn numbers_of_a_lost_journal_do_not_come_again() {
+    let disk = SimDisk::default();
+    let journal = open_sim(&disk, Options { segment_bytes: 400, ..Options::default() });
+    let first = journal.append_durable(RecordKind::Event, &text(1)).await.unwrap();
+    journal.skip_past(5000).await.unwrap();
+    journal.skip_past(3).await.unwrap();
+    for _ in 0..10 {
+        journal.append_durable(RecordKind::Event, &text(2)).await.unwrap();
+    }
+    let sequences = |journal: &Journal, after| -> Vec<u64> {
+        journal.reader(after).read_now(100).unwrap().iter().map(|r| r.sequence).collect()
+    };
+    assert_eq!(sequences(&journal, 5000), (5002..=5011).collect::<Vec<u64>>());
+    assert_eq!(sequences(&journal, 0)[..2], [first, 5002]);
+    journal.close().await.unwrap();
+    assert!(entrepot_journal::verify_on(&disk).unwrap().is_intact());
+    let journal = open_sim(&disk, Options::default());
+    assert_eq!(sequences(&journal, 0).len(), 11);
+    assert!(journal.append(RecordKind::Event, b"x").unwrap() > 5011);
+}
+
+#[tokio::test]
 async fn a_recorded_event_reads_back() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::simulated(1);
