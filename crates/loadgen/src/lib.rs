@@ -1,1 +1,10 @@
+//! The load generator: workloads over the client machines, what the server spent on them, reports.
+//! It measures any server that speaks the protocol, ours or another.
 
+pub mod histogram;
+pub mod limits;
+pub mod process;
+pub mod report;
+pub mod sftp;
+
+pub use report::{Measure, Report};

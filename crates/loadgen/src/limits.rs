@@ -1,0 +1,12 @@
+//! Named limits of the load generator.
+
+use std::time::Duration;
+
+/// Longest wait for one answer of the server under test.
+pub const ANSWER_TIME: Duration = Duration::from_secs(120);
+/// Most streams, sessions or logins at a time.
+pub const CONCURRENCY: usize = 10_000;
+/// How long idle sessions rest before the server's memory is read.
+pub const IDLE_REST: Duration = Duration::from_secs(2);
+/// Bytes of the pattern that uploads repeat.
+pub const PATTERN_BYTES: usize = 1 << 20;

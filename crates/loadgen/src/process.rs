@@ -1,0 +1,87 @@
+//! What a local server spends: CPU time and memory of its process and all its descendants, from
+//! `/proc`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// CPU time and memory of a process tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// User and system time of the process, its descendants, and those of them that were reaped.
+    pub cpu: Duration,
+    /// Proportional set size of all of them, in bytes: shared pages are counted once.
+    pub memory_bytes: u64,
+}
+
+/// Reads what the tree below `pid` has spent so far; `None` if there is no such process.
+pub fn spent(pid: u32) -> Option<Spent> {
+    let stats = all_stats();
+    stats.get(&pid)?;
+    let mut tree = vec![pid];
+    let mut at = 0;
+    while let Some(parent) = tree.get(at).copied() {
+        tree.extend(stats.iter().filter(|(_, stat)| stat.parent == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    let ticks: u64 = tree.iter().filter_map(|pid| stats.get(pid)).map(|stat| stat.ticks).sum();
+    let memory_bytes = tree.iter().filter_map(|pid| memory(*pid)).sum();
+    Some(Spent { cpu: ticks_to_time(ticks), memory_bytes })
+}
+
+struct Stat {
+    parent: u32,
+    ticks: u64,
+}
+
+fn all_stats() -> BTreeMap<u32, Stat> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let text = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            Some((pid, parse(&text)?))
+        })
+        .collect()
+}
+
+/// proc_pid_stat(5): the fields behind the name in parentheses, which may hold anything. Reaped
+/// children count for the process that reaped them.
+fn parse(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+    let ticks = [11, 12, 13, 14].into_iter().map(number).sum::<Option<u64>>()?;
+    Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks })
+}
+
+fn ticks_to_time(ticks: u64) -> Duration {
+    let a_second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_micros(ticks.saturating_mul(1_000_000) / a_second)
+}
+
+fn memory(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("Pss:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_proc_is_read() {
+        let line = "42 (odd) name)) S 7 42 42 0 -1 4194304 1 2 3 4 100 20 3 1 20 0 1 0 5 6 7";
+        let stat = parse(line).unwrap();
+        assert_eq!((stat.parent, stat.ticks), (7, 124));
+        assert!(parse("42 (x) S").is_none());
+    }
+
+    #[test]
+    fn this_process_spends_something() {
+        let found = spent(std::process::id()).unwrap();
+        assert!(found.memory_bytes > 100_000, "{found:?}");
+        assert!(spent(u32::MAX).is_none());
+    }
+}

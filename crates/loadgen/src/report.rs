@@ -1,0 +1,163 @@
+//! What was measured, as JSON and as a table.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::histogram::Histogram;
+
+/// One workload against one server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measure {
+    /// The workload's name.
+    pub workload: &'static str,
+    /// What one unit is: `GiB`, `file`, `login`, `session`.
+    pub unit: &'static str,
+    /// Units done.
+    pub units: f64,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// Units a second.
+    pub rate: f64,
+    /// Megabytes (10^6) a second, where bytes matter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub megabytes_per_second: Option<f64>,
+    /// Milliseconds of one operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<Latency>,
+    /// CPU seconds of the server for one unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_cpu_seconds_per_unit: Option<f64>,
+    /// Bytes of the server's memory for one unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_bytes_per_unit: Option<f64>,
+}
+
+/// Quantiles in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: f64,
+    /// 95 % are not longer.
+    pub p95: f64,
+    /// 99 % are not longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Latency {
+    /// Of a histogram; `None` if it is empty.
+    pub fn of(histogram: &Histogram) -> Option<Latency> {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        (histogram.count() > 0).then(|| Latency {
+            p50: ms(histogram.quantile(500)),
+            p95: ms(histogram.quantile(950)),
+            p99: ms(histogram.quantile(990)),
+            max: ms(histogram.max()),
+        })
+    }
+}
+
+/// All that was measured in one call.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Each round of each workload, in the order in which they ran.
+    pub rounds: Vec<Measure>,
+    /// For each workload the round with the median rate.
+    pub medians: Vec<Measure>,
+}
+
+impl Report {
+    /// Picks the medians of the rounds.
+    pub fn of(rounds: Vec<Measure>) -> Report {
+        let mut medians: Vec<Measure> = Vec::new();
+        for measure in &rounds {
+            if medians.iter().any(|median| median.workload == measure.workload) {
+                continue;
+            }
+            let mut same: Vec<&Measure> =
+                rounds.iter().filter(|other| other.workload == measure.workload).collect();
+            same.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+            medians.extend(same.get(same.len() / 2).map(|median| (*median).clone()));
+        }
+        Report { rounds, medians }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<14} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>14} {:>12}",
+            "WORKLOAD",
+            "RATE",
+            "MB/S",
+            "P50 MS",
+            "P95 MS",
+            "P99 MS",
+            "MAX MS",
+            "SERVER CPU",
+            "MEMORY"
+        )?;
+        for measure in &self.medians {
+            writeln!(f, "{measure}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dash = || "-".to_owned();
+        let cell = |value: Option<f64>| value.map_or_else(dash, |value| format!("{value:.3}"));
+        let latency = |pick: fn(&Latency) -> f64| cell(self.latency_ms.as_ref().map(pick));
+        let cpu = self.server_cpu_seconds_per_unit.map_or_else(dash, |seconds| match self.unit {
+            "GiB" => format!("{seconds:.3} s/GiB"),
+            unit => format!("{:.3} ms/{unit}", seconds * 1e3),
+        });
+        let memory = self.server_bytes_per_unit;
+        write!(
+            f,
+            "{:<14} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>14} {:>12}",
+            self.workload,
+            format!("{:.1} {}/s", self.rate, self.unit),
+            self.megabytes_per_second.map_or_else(dash, |rate| format!("{rate:.0}")),
+            latency(|latency| latency.p50),
+            latency(|latency| latency.p95),
+            latency(|latency| latency.p99),
+            latency(|latency| latency.max),
+            cpu,
+            memory.map_or_else(dash, |bytes| format!("{:.0} KiB", bytes / 1024.0)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(rate: f64) -> Measure {
+        Measure {
+            workload: "upload",
+            unit: "GiB",
+            units: 1.0,
+            seconds: 1.0 / rate,
+            rate,
+            megabytes_per_second: Some(rate * 1073.7),
+            latency_ms: None,
+            server_cpu_seconds_per_unit: Some(0.9),
+            server_bytes_per_unit: None,
+        }
+    }
+
+    #[test]
+    fn the_median_round_is_shown() {
+        let report = Report::of(vec![measure(3.0), measure(1.0), measure(2.0)]);
+        assert_eq!(report.medians.len(), 1);
+        assert!((report.medians[0].rate - 2.0).abs() < f64::EPSILON);
+        let table = report.to_string();
+        assert!(table.contains("2.0 GiB/s") && table.contains("0.900 s/GiB"), "{table}");
+    }
+}
