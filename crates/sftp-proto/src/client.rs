@@ -1,3 +1,495 @@
-//! The client machine (being written).
-/// The machine.
-pub struct Client;
+//! The client machine: up to 64 requests in flight, pipelined reads and writes.
+//!
+//! Operations are begun by methods that return an [`Op`]; what comes of them is told by
+//! [`Client::next`]. Bytes to send are fetched by [`Client::poll_output`] after every call.
+
+mod answer;
+mod extensions;
+mod incoming;
+mod listing;
+mod output;
+mod transfer;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::attrs::Attrs;
+use crate::frames::{BadLength, Frames};
+use crate::limits::{BYTES_IN_FLIGHT, REQUESTS_IN_FLIGHT, REQUESTS_WAITING};
+use crate::request::OpenFlags;
+use crate::table;
+
+pub use answer::{Answer, RemoteSpace};
+use answer::{Pending, Want};
+pub use extensions::Extensions;
+use listing::Listing;
+pub use listing::NamedEntry;
+use output::{Output, Packet};
+pub use transfer::Extent;
+use transfer::{Getting, Putting};
+
+/// An operation begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Op(u64);
+
+/// A handle of the server: opaque bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteHandle(pub(crate) Bytes);
+
+/// How deep the machine pipelines. What is above the named limits is cut to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// Most requests in flight.
+    pub requests: usize,
+    /// Most bytes of READ and WRITE data in flight.
+    pub bytes: u64,
+}
+
+impl Default for Depth {
+    fn default() -> Self {
+        Depth { requests: REQUESTS_IN_FLIGHT, bytes: BYTES_IN_FLIGHT }
+    }
+}
+
+/// What came of the bytes received.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The version is agreed upon and the server's limits are known; once, first.
+    Ready,
+    /// Entries of a listing, `.` and `..` among them if the server sends them. The listing goes
+    /// on after [`Client::list_more`].
+    Names {
+        /// Of which listing.
+        op: Op,
+        /// In the server's order.
+        names: Vec<NamedEntry>,
+    },
+    /// Bytes of a file, at most once each, in the order the server sent them.
+    Data {
+        /// Of which [`Client::get`].
+        op: Op,
+        /// Where in the file.
+        offset: u64,
+        /// Lent from the input where they lay whole there.
+        data: &'a [u8],
+    },
+    /// The operation is over; nothing more is told of it.
+    Ended {
+        /// Which.
+        op: Op,
+        /// How.
+        result: Result<Answer, OpError>,
+    },
+}
+
+/// Why an operation failed; the connection goes on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpError {
+    /// The server refused.
+    #[error("the server answered status {code}: {message}")]
+    Refused {
+        /// Status on the wire; see [`crate::Status::from_code`].
+        code: u32,
+        /// What it said (UTF-8 made of it).
+        message: String,
+    },
+    /// The file became shorter while it was read.
+    #[error("the file changed while it was read")]
+    Changed,
+    /// [`Client::cancel`] was called.
+    #[error("the operation was cancelled")]
+    Cancelled,
+}
+
+impl OpError {
+    /// True if the server answered this status.
+    pub fn is(&self, status: crate::Status) -> bool {
+        matches!(self, OpError::Refused { code, .. } if *code == status.code())
+    }
+}
+
+/// Why an operation was not begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotBegun {
+    /// Too many wait already: take events first.
+    #[error("{REQUESTS_WAITING} requests are waiting already")]
+    Full,
+    /// The server did not announce the extension this needs.
+    #[error("the server does not offer '{0}'")]
+    NotOffered(&'static str),
+}
+
+/// The server broke the protocol: close the channel. All operations are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// A length of 0 or above [`crate::limits::FRAME_BYTES`].
+    #[error("the server sent a frame of {0} bytes, allowed are 1 to 262144")]
+    Length(u32),
+    /// Not version 3.
+    #[error("the server speaks SFTP version {0}, needed is 3")]
+    Version(u32),
+    /// Something came before VERSION, or VERSION came again.
+    #[error("the server sent packet type {0} out of sequence")]
+    Sequence(u8),
+    /// A field runs past its frame or an attribute is unknown.
+    #[error("the server sent a malformed packet of type {0}")]
+    Malformed(u8),
+    /// An answer to nothing we asked.
+    #[error("the server answered request {0}, which was not asked")]
+    Unasked(u32),
+    /// The answer's type does not belong to the request.
+    #[error("the server answered a request with packet type {0}")]
+    WrongAnswer(u8),
+    /// More bytes than asked, or none without an end of file.
+    #[error("the server sent {got} bytes where {asked} were asked")]
+    DataLength {
+        /// Bytes asked for.
+        asked: u32,
+        /// Bytes sent.
+        got: usize,
+    },
+    /// Asked again after a fault.
+    #[error("the connection has already failed")]
+    Ended,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// INIT is out.
+    Greeting,
+    /// VERSION came, the limits were asked for.
+    AskingLimits,
+    Ready,
+    Ended,
+}
+
+/// A request that waits for a place in flight.
+struct Waiting {
+    packet: Packet,
+    pending: Pending,
+}
+
+/// Whatever takes more than one request.
+enum Running {
+    Get(Getting),
+    Put(Putting),
+    List(Listing),
+}
+
+/// The machine of one channel.
+pub struct Client {
+    frames: Frames,
+    core: Core,
+}
+
+/// All of the machine but the bytes received, which it lends.
+struct Core {
+    state: State,
+    depth: Depth,
+    extensions: Extensions,
+    read_bytes: u32,
+    write_bytes: u32,
+    next_id: u32,
+    next_op: u64,
+    pending: BTreeMap<u32, Pending>,
+    bytes_in_flight: u64,
+    waiting: VecDeque<Waiting>,
+    running: BTreeMap<Op, Running>,
+    /// Gets that may have something to ask, each at most once.
+    eager: VecDeque<Op>,
+    output: Output,
+    events: VecDeque<Event<'static>>,
+}
+
+/// What a frame brought besides queued events.
+enum Told {
+    Nothing,
+    /// The frame is DATA, and its bytes are to be told.
+    Data {
+        op: Op,
+        offset: u64,
+    },
+}
+
+impl Client {
+    /// A machine whose first output is INIT. Operations may be begun at once; they are sent when
+    /// the server is ready.
+    pub fn new(depth: Depth) -> Self {
+        Client { frames: Frames::default(), core: Core::new(depth) }
+    }
+
+    /// The next event, taken from the front of `input`; call until `None`, when `input` is used
+    /// up. May be called with empty input: an operation can end without an answer.
+    ///
+    /// # Errors
+    /// The server broke the protocol; every later call then fails too.
+    pub fn next<'a, 'd: 'a>(
+        &'a mut self,
+        input: &mut &'d [u8],
+    ) -> Result<Option<Event<'a>>, Fault> {
+        loop {
+            if let Some(event) = self.core.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if self.core.state == State::Ended {
+                return Err(Fault::Ended);
+            }
+            let place = match self.frames.step(input) {
+                Ok(Some(place)) => place,
+                Ok(None) => return Ok(None),
+                Err(BadLength(length)) => return Err(self.core.fail(Fault::Length(length))),
+            };
+            let told = self.core.take_in(self.frames.lend(place));
+            match told.map_err(|fault| self.core.fail(fault))? {
+                Told::Nothing => {}
+                Told::Data { op, offset } => {
+                    let data = incoming::data_of(self.frames.lend(place));
+                    return Ok(Some(Event::Data { op, offset, data }));
+                }
+            }
+        }
+    }
+
+    /// The next bytes to send, in order; `None`: nothing for now.
+    pub fn poll_output(&mut self) -> Option<Bytes> {
+        self.core.output.poll()
+    }
+
+    /// True once VERSION and limits are known.
+    pub fn is_ready(&self) -> bool {
+        self.core.state == State::Ready
+    }
+
+    /// What the server announced; empty before [`Event::Ready`].
+    pub fn extensions(&self) -> &Extensions {
+        &self.core.extensions
+    }
+
+    /// Most bytes of one READ and one WRITE.
+    pub fn data_bytes(&self) -> (u32, u32) {
+        (self.core.read_bytes, self.core.write_bytes)
+    }
+
+    /// Requests in flight and waiting: 0 if the server owes nothing.
+    pub fn unanswered(&self) -> usize {
+        self.core.pending.len() + self.core.waiting.len()
+    }
+
+    /// Requests and data bytes in flight, for the fuzzer's invariant.
+    pub(crate) fn core_in_flight(&self) -> (usize, u64) {
+        (self.core.pending.len(), self.core.bytes_in_flight)
+    }
+
+    /// Gives the assembly buffer back unless a frame is in it.
+    pub fn shrink(&mut self) {
+        self.frames.shrink();
+    }
+
+    /// OPEN. Ends with [`Answer::Handle`].
+    ///
+    /// # Errors
+    /// As all operations: [`NotBegun`].
+    pub fn open(&mut self, path: &str, flags: OpenFlags, attrs: &Attrs) -> Result<Op, NotBegun> {
+        let packet = Packet::new(table::OPEN).string(path.as_bytes()).number(flags.bits());
+        self.core.begin(packet.attrs(attrs), Want::Handle)
+    }
+
+    /// CLOSE. The handle is dead whatever the answer.
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn close(&mut self, handle: &RemoteHandle) -> Result<Op, NotBegun> {
+        self.core.begin(Packet::new(table::CLOSE).handle(handle), Want::Status)
+    }
+
+    /// STAT. Ends with [`Answer::Attrs`].
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn stat(&mut self, path: &str) -> Result<Op, NotBegun> {
+        self.core.begin(Packet::new(table::STAT).string(path.as_bytes()), Want::Attrs)
+    }
+
+    /// LSTAT. Ends with [`Answer::Attrs`].
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn lstat(&mut self, path: &str) -> Result<Op, NotBegun> {
+        self.core.begin(Packet::new(table::LSTAT).string(path.as_bytes()), Want::Attrs)
+    }
+
+    /// FSTAT. Ends with [`Answer::Attrs`].
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn fstat(&mut self, handle: &RemoteHandle) -> Result<Op, NotBegun> {
+        self.core.begin(Packet::new(table::FSTAT).handle(handle), Want::Attrs)
+    }
+
+    /// SETSTAT.
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn setstat(&mut self, path: &str, attrs: &Attrs) -> Result<Op, NotBegun> {
+        let packet = Packet::new(table::SETSTAT).string(path.as_bytes());
+        self.core.begin(packet.attrs(attrs), Want::Status)
+    }
+
+    /// FSETSTAT.
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn fsetstat(&mut self, handle: &RemoteHandle, attrs: &Attrs) -> Result<Op, NotBegun> {
+        let packet = Packet::new(table::FSETSTAT).handle(handle);
+        self.core.begin(packet.attrs(attrs), Want::Status)
+    }
+
+    /// REMOVE.
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn remove(&mut self, path: &str) -> Result<Op, NotBegun> {
+        self.core.begin(Packet::new(table::REMOVE).string(path.as_bytes()), Want::Status)
+    }
+
+    /// MKDIR with empty attributes: the server's own mode.
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn mkdir(&mut self, path: &str) -> Result<Op, NotBegun> {
+        let packet = Packet::new(table::MKDIR).string(path.as_bytes());
+        self.core.begin(packet.attrs(&Attrs::default()), Want::Status)
+    }
+
+    /// RMDIR.
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn rmdir(&mut self, path: &str) -> Result<Op, NotBegun> {
+        self.core.begin(Packet::new(table::RMDIR).string(path.as_bytes()), Want::Status)
+    }
+
+    /// REALPATH. Ends with [`Answer::Name`].
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn realpath(&mut self, path: &str) -> Result<Op, NotBegun> {
+        self.core.begin(Packet::new(table::REALPATH).string(path.as_bytes()), Want::Name)
+    }
+
+    /// RENAME, which by the draft fails if `to` exists.
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<Op, NotBegun> {
+        let packet = Packet::new(table::RENAME).string(from.as_bytes()).string(to.as_bytes());
+        self.core.begin(packet, Want::Status)
+    }
+
+    /// `posix-rename@openssh.com`: replaces `to` atomically.
+    ///
+    /// # Errors
+    /// [`NotBegun`], also if it is not offered.
+    pub fn posix_rename(&mut self, from: &str, to: &str) -> Result<Op, NotBegun> {
+        let packet = self.core.extended("posix-rename@openssh.com", "1")?;
+        self.core.begin(packet.string(from.as_bytes()).string(to.as_bytes()), Want::Status)
+    }
+
+    /// `hardlink@openssh.com`: gives the file `from` a second name `to`, which must not exist.
+    ///
+    /// # Errors
+    /// [`NotBegun`], also if it is not offered.
+    pub fn hardlink(&mut self, from: &str, to: &str) -> Result<Op, NotBegun> {
+        let packet = self.core.extended("hardlink@openssh.com", "1")?;
+        self.core.begin(packet.string(from.as_bytes()).string(to.as_bytes()), Want::Status)
+    }
+
+    /// `fsync@openssh.com`.
+    ///
+    /// # Errors
+    /// [`NotBegun`], also if it is not offered.
+    pub fn fsync(&mut self, handle: &RemoteHandle) -> Result<Op, NotBegun> {
+        let packet = self.core.extended("fsync@openssh.com", "1")?;
+        self.core.begin(packet.handle(handle), Want::Status)
+    }
+
+    /// `statvfs@openssh.com`. Ends with [`Answer::Space`].
+    ///
+    /// # Errors
+    /// [`NotBegun`], also if it is not offered.
+    pub fn statvfs(&mut self, path: &str) -> Result<Op, NotBegun> {
+        let packet = self.core.extended("statvfs@openssh.com", "2")?;
+        self.core.begin(packet.string(path.as_bytes()), Want::Space)
+    }
+
+    /// `check-file-name` over the whole file in one hash. Ends with [`Answer::Hash`].
+    ///
+    /// # Errors
+    /// [`NotBegun`], also if it is not offered.
+    pub fn check_file(&mut self, path: &str, algorithms: &str) -> Result<Op, NotBegun> {
+        let extensions = &self.core.extensions;
+        if extensions.data("check-file").or(extensions.data("check-file-name")).is_none() {
+            return Err(NotBegun::NotOffered("check-file"));
+        }
+        let packet = Packet::extended("check-file-name").string(path.as_bytes());
+        let packet = packet.string(algorithms.as_bytes()).long(0).long(0).number(0);
+        self.core.begin(packet, Want::Hash)
+    }
+
+    /// Lists a directory: [`Event::Names`] until it [`Event::Ended`].
+    ///
+    /// # Errors
+    /// [`NotBegun`].
+    pub fn list(&mut self, path: &str) -> Result<Op, NotBegun> {
+        self.core.begin_list(path)
+    }
+
+    /// Goes on with a listing after its [`Event::Names`] were taken.
+    pub fn list_more(&mut self, op: Op) {
+        self.core.list_more(op);
+    }
+
+    /// Reads an open file: [`Event::Data`] until it [`Event::Ended`] with
+    /// [`Answer::Transferred`]. What is answered short is asked again; a file ends where the
+    /// server says EOF, nowhere else.
+    pub fn get(&mut self, handle: &RemoteHandle, extent: Extent) -> Op {
+        self.core.begin_get(handle, extent)
+    }
+
+    /// Writes to an open file from `offset` on: ask [`Client::want_data`], [`Client::supply`],
+    /// and at last [`Client::put_end`]; ends with [`Answer::Transferred`], or as soon as a
+    /// refused WRITE is known and no other is in flight.
+    pub fn put(&mut self, handle: &RemoteHandle, offset: u64) -> Op {
+        let op = self.core.new_op();
+        self.core.running.insert(op, Running::Put(Putting::new(handle.clone(), offset)));
+        op
+    }
+
+    /// The part of the file that may be supplied now; `None`: wait for answers, or the put is
+    /// over.
+    pub fn want_data(&self, op: Op) -> Option<Range<u64>> {
+        self.core.want_data(op)
+    }
+
+    /// Supplies data for the front of what [`Client::want_data`] gave, as much of it as there
+    /// is. What goes beyond it is not taken: the length taken is returned.
+    pub fn supply(&mut self, op: Op, data: Bytes) -> usize {
+        self.core.supply(op, data)
+    }
+
+    /// No more data comes.
+    pub fn put_end(&mut self, op: Op) {
+        if let Some(Running::Put(put)) = self.core.running.get_mut(&op) {
+            put.end();
+        }
+        self.core.settle(op);
+    }
+
+    /// Ends a get, put or listing early: it ends with [`OpError::Cancelled`] when what is in
+    /// flight was answered. Others go on.
+    pub fn cancel(&mut self, op: Op) {
+        self.core.cancel(op);
+    }
+}

@@ -17,6 +17,13 @@ pub(crate) struct Frames {
     lent: bool,
 }
 
+/// Where a frame lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'d> {
+    Input(&'d [u8]),
+    Assembled,
+}
+
 impl Frames {
     /// The next whole frame without its length field, taken from the front of `input`. `None`:
     /// the input is used up.
@@ -24,6 +31,16 @@ impl Frames {
         &'a mut self,
         input: &mut &'d [u8],
     ) -> Result<Option<&'a [u8]>, BadLength> {
+        let place = self.step(input)?;
+        Ok(place.map(|place| self.lend(place)))
+    }
+
+    /// As [`Frames::next`], but says where the frame lies, so that the machine can be changed
+    /// before the bytes are lent.
+    pub(crate) fn step<'d>(
+        &mut self,
+        input: &mut &'d [u8],
+    ) -> Result<Option<Place<'d>>, BadLength> {
         if std::mem::take(&mut self.lent) {
             self.partial.clear();
         }
@@ -31,7 +48,7 @@ impl Frames {
             if let Some((head, rest)) = input.split_first_chunk::<LENGTH_BYTES>() {
                 if let Some((body, rest)) = rest.split_at_checked(checked_length(*head)?) {
                     *input = rest;
-                    return Ok(Some(body));
+                    return Ok(Some(Place::Input(body)));
                 }
             }
         }
@@ -46,7 +63,15 @@ impl Frames {
             return Ok(None);
         }
         self.lent = true;
-        Ok(self.partial.get(LENGTH_BYTES..))
+        Ok(Some(Place::Assembled))
+    }
+
+    /// The frame at a place that the last [`Frames::step`] told.
+    pub(crate) fn lend<'a, 'd: 'a>(&'a self, place: Place<'d>) -> &'a [u8] {
+        match place {
+            Place::Input(body) => body,
+            Place::Assembled => self.partial.get(LENGTH_BYTES..).unwrap_or_default(),
+        }
     }
 
     /// Moves input into the buffer until it holds `target` bytes or the input is empty.

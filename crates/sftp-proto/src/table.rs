@@ -151,21 +151,9 @@ pub const EXTENSIONS: &[Extension] = &[
     extension("fsync@openssh.com", "1", Writes, "OpenSSH PROTOCOL §4.6", request::fsync),
     extension("hardlink@openssh.com", "1", Writes, "OpenSSH PROTOCOL §4.5", request::hardlink),
     extension("lsetstat@openssh.com", "1", Writes, "OpenSSH PROTOCOL §4.7", request::lsetstat),
-    extension(
-        "copy-data",
-        "1",
-        Writes,
-        "OpenSSH PROTOCOL §4.10",
-        request::copy_data,
-    ),
+    extension("copy-data", "1", Writes, "OpenSSH PROTOCOL §4.10", request::copy_data),
     extension("expand-path@openssh.com", "1", Reads, "OpenSSH PROTOCOL §4.9", request::expand_path),
-    extension(
-        "home-directory",
-        "1",
-        Reads,
-        "OpenSSH PROTOCOL §4.11",
-        request::home_directory,
-    ),
+    extension("home-directory", "1", Reads, "OpenSSH PROTOCOL §4.11", request::home_directory),
     extension(
         "users-groups-by-id@openssh.com",
         "1",
