@@ -7,7 +7,9 @@ pub mod fault;
 pub mod fs;
 pub mod limits;
 pub mod memory;
+pub mod object;
 mod ram;
+mod reserved;
 pub mod store;
 
 pub use error::{Result, StoreError};
@@ -28,13 +30,13 @@ pub struct ResolvedSecrets {
 /// it is new and empty; for an object store and a server nothing is dialled yet.
 pub async fn open(
     target: &EndpointTarget,
-    _secrets: &ResolvedSecrets,
+    secrets: &ResolvedSecrets,
     env: &Env,
 ) -> Result<AnyStore> {
     match target {
         EndpointTarget::Directory(target) => fs::open(target.path.as_ref(), env).await,
         EndpointTarget::Memory(target) => memory::open(target, env),
-        EndpointTarget::Object(_) => todo!(),
+        EndpointTarget::Object(target) => object::open(target, secrets, env),
         EndpointTarget::Sftp(_) => Err(StoreError::Unsupported("SFTP endpoints")),
     }
 }

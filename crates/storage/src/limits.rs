@@ -6,6 +6,9 @@ use std::time::Duration;
 /// below it) that holds staged files. No path reaches it.
 pub const STAGING_NAME: &str = ".entrepot-staging";
 
+/// The hidden object that holds an otherwise empty directory of an object store.
+pub const DIRECTORY_MARKER: &str = ".entrepot-directory";
+
 /// Most entries of one page of a listing.
 pub const LIST_PAGE: usize = 1000;
 
@@ -44,12 +47,16 @@ pub const PART_BYTES: usize = 5 * 1024 * 1024;
 /// Parts after which the part size doubles, so that no object needs 10,000 parts (S3's most).
 pub const PARTS_A_SIZE: usize = 1000;
 
-/// Largest part; with it an object may have 9,000 parts of doubling size: beyond 5 TiB.
+/// Largest part, and so the memory of one upload. With it one object may have
+/// more than 400 GiB.
 pub const PART_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Most parts of one object (S3's limit).
+pub const PARTS_MOST: usize = 10_000;
 
 /// Bytes one read from an object store asks for at least, so that small reads in a row share a
 /// request.
-pub const OBJECT_READ_AHEAD: usize = 1024 * 1024;
+pub const OBJECT_READ_AHEAD: usize = 4 * 1024 * 1024;
 
 /// How long a connection to an object store may take to be made.
 pub const OBJECT_CONNECT: Duration = Duration::from_secs(10);

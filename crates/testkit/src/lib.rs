@@ -4,4 +4,5 @@
 
 pub mod clients;
 pub mod postgres;
+pub mod s3;
 pub mod server;

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use super::disk::{Disk, Mounts, Names};
 use super::{Core, meta_of, walk_error};
 use crate::error::{Result, StoreError};
-use crate::limits::{LIST_PAGE, STAGING_NAME};
+use crate::limits::LIST_PAGE;
+use crate::reserved::is_reserved;
 use crate::store::{Entry, Listing};
 
 struct FsListing<D: Disk> {
@@ -53,7 +54,7 @@ impl<D: Disk> Cursor<D> {
                 Some(Ok(name)) => name,
                 Some(Err(errno)) => return Err(errno.into()),
             };
-            if name.eq_ignore_ascii_case(STAGING_NAME) {
+            if is_reserved(&name) {
                 continue;
             }
             // Gone meanwhile, not ours to see, or no file and no directory: not there.

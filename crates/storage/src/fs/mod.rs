@@ -4,7 +4,7 @@
 //! through no link; every change of a name is done on the handle of its parent with one plain
 //! component. No path string ever reaches the kernel from the process's own root.
 //!
-//! Writing: a file is staged in the hidden directory [`STAGING_NAME`] of its own file system,
+//! Writing: a file is staged in the hidden directory [`crate::limits::STAGING_NAME`] of its own file system,
 //! synced on the descriptor that wrote it, renamed into place, and its directory synced; see
 //! [`publish`].
 //!
@@ -12,7 +12,7 @@
 //! `RWF_NOWAIT`, writes too where the file system knows it, else by a plain write to the page
 //! cache of at most [`crate::limits::INLINE_WRITE_BYTES`], with a pause after one that was
 //! throttled; everything else, and everything on network file systems, goes to tokio's blocking
-//! pool, at most [`POOL_TASKS`] calls of one store at a time. What was begun there is finished
+//! pool, at most [`crate::limits::POOL_TASKS`] calls of one store at a time. What was begun there is finished
 //! even if its caller is gone, so a publish is never left half done by a cancelled task.
 
 pub(crate) mod disk;
@@ -45,7 +45,8 @@ use self::pace::Pace;
 use self::staged::Work;
 use self::staging::Stagings;
 use crate::error::{Result, StoreError};
-use crate::limits::{POOL_TASKS, STAGING_NAME};
+use crate::limits::POOL_TASKS;
+use crate::reserved::{check_makeable, check_visible};
 use crate::store::{
     AnyStore, Caps, EntryKind, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged,
     StagedFile, Store,
@@ -94,21 +95,6 @@ impl<D: Disk> Deref for Parent<'_, D> {
             Parent::Opened(dir) => dir,
         }
     }
-}
-
-/// Fails for a path that names the staging area or what is in it.
-fn check_visible(path: &StorePath) -> Result<()> {
-    // Letter case ignored: the file system may ignore it too.
-    match path.components().any(|part| part.eq_ignore_ascii_case(STAGING_NAME)) {
-        true => Err(StoreError::NotFound),
-        false => Ok(()),
-    }
-}
-
-/// The same for a name that would be made.
-fn check_makeable(path: &StorePath) -> Result<()> {
-    check_visible(path)
-        .map_err(|_| StoreError::Denied(format!("the name '{STAGING_NAME}' is reserved")))
 }
 
 /// The meaning of an error of a walk down the components.

@@ -1,0 +1,103 @@
+//! Objects opened to read: ranges are fetched ahead into one window, so that the small reads of a
+//! protocol share requests.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectMeta};
+use parking_lot::Mutex;
+
+use super::{Core, file_meta, store_error};
+use crate::error::{Result, StoreError};
+use crate::limits::OBJECT_READ_AHEAD;
+use crate::store::{Identity, Meta, ReadFile};
+
+struct ObjectRead {
+    core: Arc<Core>,
+    key: Path,
+    tag: Option<String>,
+    meta: Meta,
+    window: Mutex<(u64, Bytes)>,
+}
+
+/// A reader of the object just asked about.
+pub(super) fn open(
+    core: &Arc<Core>,
+    object: ObjectMeta,
+    identity: Option<Identity>,
+) -> Box<dyn ReadFile> {
+    Box::new(ObjectRead {
+        core: Arc::clone(core),
+        meta: file_meta(&object, identity),
+        key: object.location,
+        tag: object.e_tag,
+        window: Mutex::new((0, Bytes::new())),
+    })
+}
+
+impl ObjectRead {
+    /// The part of the window from `offset` on, at most `len` bytes, if it holds all of them (or
+    /// all up to the end of the object).
+    fn in_window(&self, offset: u64, len: usize) -> Option<Bytes> {
+        let left = usize::try_from(self.meta.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let len = len.min(left);
+        let window = self.window.lock();
+        let start = usize::try_from(offset.checked_sub(window.0)?).ok()?;
+        let end = start.checked_add(len)?;
+        (end <= window.1.len()).then(|| window.1.slice(start..end))
+    }
+
+    async fn fetch(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let end = offset.saturating_add(len.max(OBJECT_READ_AHEAD) as u64).min(self.meta.size);
+        let options = GetOptions {
+            if_match: self.tag.clone(),
+            range: Some(GetRange::Bounded(offset..end)),
+            ..GetOptions::default()
+        };
+        let changed = || StoreError::Io("the object changed while it was read".to_owned());
+        let got = self.core.backend.objects.get_opts(&self.key, options).await;
+        let got = got.map_err(|error| match store_error(error) {
+            StoreError::Exists | StoreError::NotFound => changed(),
+            other => other,
+        })?;
+        let bytes = got.bytes().await.map_err(store_error)?;
+        if bytes.len() as u64 != end - offset {
+            return Err(changed());
+        }
+        *self.window.lock() = (offset, bytes.clone());
+        Ok(bytes)
+    }
+}
+
+#[async_trait]
+impl ReadFile for ObjectRead {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn try_read_at(&self, offset: u64, buf: &mut [u8]) -> Result<Option<usize>> {
+        if offset >= self.meta.size {
+            return Ok(Some(0));
+        }
+        let Some(found) = self.in_window(offset, buf.len()) else { return Ok(None) };
+        if let Some(part) = buf.get_mut(..found.len()) {
+            part.copy_from_slice(&found);
+        }
+        Ok(Some(found.len()))
+    }
+
+    async fn read_at(&self, offset: u64, mut buf: BytesMut, len: usize) -> Result<BytesMut> {
+        if offset >= self.meta.size || len == 0 {
+            return Ok(buf);
+        }
+        let mut found = match self.in_window(offset, len) {
+            Some(found) => found,
+            None => self.fetch(offset, len).await?,
+        };
+        found.truncate(len);
+        buf.extend_from_slice(&found);
+        Ok(buf)
+    }
+}

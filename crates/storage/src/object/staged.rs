@@ -1,0 +1,300 @@
+//! Uploads to an object store: in order, through one buffer. What fits into one part is sent as a
+//! single put by the publish; more becomes a multipart upload, completed by the publish.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use entrepot_model::TransferId;
+use object_store::multipart::PartId;
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, MultipartId, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+};
+use tokio::sync::Mutex;
+
+use super::{Core, Kept, TRANSFER, store_error, transfer_identity};
+use crate::error::{Result, StoreError};
+use crate::limits::{PART_BYTES, PART_BYTES_MAX, PARTS_A_SIZE, PARTS_MOST};
+use crate::store::{EntryKind, Existing, Identity, Meta, Publish, Published, StagedFile};
+
+struct ObjectStaged {
+    core: Arc<Core>,
+    id: TransferId,
+    key: Path,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Bytes taken so far: where the next write begins.
+    size: u64,
+    /// `size` at the last sync.
+    synced: Option<u64>,
+    buffer: BytesMut,
+    upload: Option<Upload>,
+    /// A request failed: the parts may be incomplete.
+    broken: bool,
+    ended: bool,
+}
+
+struct Upload {
+    id: MultipartId,
+    parts: Vec<PartId>,
+    /// It carries the transfer's id (Azure takes no metadata with parts).
+    labelled: bool,
+}
+
+/// A new upload; nothing is sent yet.
+pub(super) fn stage(core: &Arc<Core>, id: TransferId, key: Path) -> Box<dyn StagedFile> {
+    let state = Mutex::new(State {
+        size: 0,
+        synced: None,
+        buffer: BytesMut::new(),
+        upload: None,
+        broken: false,
+        ended: false,
+    });
+    Box::new(ObjectStaged { core: Arc::clone(core), id, key, state })
+}
+
+/// Bytes of the part after `parts` others: doubles every [`PARTS_A_SIZE`] parts.
+fn part_bytes(parts: usize) -> usize {
+    let doublings = u32::try_from(parts / PARTS_A_SIZE).unwrap_or(u32::MAX);
+    PART_BYTES.checked_shl(doublings.min(8)).unwrap_or(PART_BYTES_MAX).min(PART_BYTES_MAX)
+}
+
+impl State {
+    fn check(&self) -> Result<()> {
+        match (self.ended, self.broken) {
+            (true, _) => Err(StoreError::Unsupported("a change of a file that was published")),
+            (_, true) => Err(StoreError::Io("an earlier part of this upload failed".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_write(&self, offset: u64, len: usize) -> Result<()> {
+        self.check()?;
+        if offset.checked_add(len as u64).is_none_or(|end| i64::try_from(end).is_err()) {
+            return Err(StoreError::Denied("the file is larger than may be".to_owned()));
+        }
+        if offset != self.size {
+            return Err(StoreError::Unsupported("writes out of order: send the file in order"));
+        }
+        Ok(())
+    }
+
+    fn room(&self) -> usize {
+        let parts = self.upload.as_ref().map_or(0, |upload| upload.parts.len());
+        part_bytes(parts).saturating_sub(self.buffer.len())
+    }
+
+    fn take(&mut self, data: &[u8]) {
+        self.buffer.extend_from_slice(data);
+        self.size += data.len() as u64;
+    }
+}
+
+impl ObjectStaged {
+    fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes::new();
+        attributes.insert(Attribute::Metadata(TRANSFER.into()), self.id.to_string().into());
+        attributes
+    }
+
+    async fn begin(&self) -> Result<Upload> {
+        let options = PutMultipartOptions { attributes: self.attributes(), ..Default::default() };
+        let parts = &self.core.backend.parts;
+        let (id, labelled) = match parts.create_multipart_opts(&self.key, options).await {
+            Ok(id) => (id, true),
+            Err(object_store::Error::NotSupported { .. }) => {
+                (parts.create_multipart(&self.key).await.map_err(store_error)?, false)
+            }
+            Err(error) => return Err(store_error(error)),
+        };
+        Ok(Upload { id, parts: Vec::new(), labelled })
+    }
+
+    /// Sends the buffer as a part.
+    async fn send_part(&self, state: &mut State) -> Result<()> {
+        if state.upload.is_none() {
+            state.upload = Some(self.begin().await?);
+        }
+        let Some(upload) = state.upload.as_mut() else { return Ok(()) };
+        if upload.parts.len() >= PARTS_MOST {
+            return Err(StoreError::Denied(
+                "the file has too many parts for one object".to_owned(),
+            ));
+        }
+        let data = PutPayload::from_bytes(state.buffer.split().freeze());
+        // Set first: if this future is dropped half way the part is lost with it.
+        state.broken = true;
+        let number = upload.parts.len();
+        let sent = self.core.backend.parts.put_part(&self.key, &upload.id, number, data).await;
+        upload.parts.push(sent.map_err(store_error)?);
+        state.broken = false;
+        Ok(())
+    }
+
+    /// The one request that makes the object visible.
+    async fn make_visible(&self, state: &mut State, existing: Existing) -> Result<()> {
+        if state.upload.is_none() {
+            let mode = match existing {
+                Existing::Replace => PutMode::Overwrite,
+                Existing::Refuse => PutMode::Create,
+            };
+            let options = PutOptions { mode, attributes: self.attributes(), ..Default::default() };
+            let data = PutPayload::from_bytes(state.buffer.clone().freeze());
+            let put = self.core.backend.objects.put_opts(&self.key, data, options).await;
+            return put.map(|_| ()).map_err(store_error);
+        }
+        if !state.buffer.is_empty() {
+            self.send_part(state).await?;
+        }
+        let Some(upload) = &state.upload else { return Ok(()) };
+        let _condition =
+            (existing == Existing::Refuse).then(|| self.core.backend.fresh_only.mark(&upload.id));
+        let (parts, store) = (upload.parts.clone(), &self.core.backend.parts);
+        let done = store.complete_multipart(&self.key, &upload.id, parts).await;
+        done.map(|_| ()).map_err(store_error)
+    }
+
+    /// True if the object under the name is the one of this transfer: an answer was lost.
+    async fn is_ours(&self) -> bool {
+        let found = self.core.head(&self.key).await;
+        matches!(found, Ok(Some((_, Some(identity)))) if identity == transfer_identity(self.id))
+    }
+}
+
+impl Drop for ObjectStaged {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if let (Some(upload), false) = (state.upload.take(), state.ended) {
+            let (key, size, at) = (self.key.clone(), state.size, self.core.env.now());
+            let kept = Kept { key, upload: upload.id, size, at };
+            self.core.kept.lock().insert(self.id, kept);
+        }
+    }
+}
+
+#[async_trait]
+impl StagedFile for ObjectStaged {
+    fn identity(&self) -> Option<Identity> {
+        let unlabelled = self
+            .state
+            .try_lock()
+            .is_ok_and(|state| state.upload.as_ref().is_some_and(|upload| !upload.labelled));
+        (!unlabelled).then(|| transfer_identity(self.id))
+    }
+
+    fn size(&self) -> u64 {
+        self.state.try_lock().map_or(0, |state| state.size)
+    }
+
+    fn try_write_at(&self, offset: u64, data: &[u8]) -> Result<bool> {
+        let Ok(mut state) = self.state.try_lock() else { return Ok(false) };
+        state.check_write(offset, data.len())?;
+        if state.room() < data.len() {
+            return Ok(false);
+        }
+        state.take(data);
+        Ok(true)
+    }
+
+    async fn write_at(&self, offset: u64, mut data: Bytes) -> Result<()> {
+        let mut state = self.state.lock().await;
+        state.check_write(offset, data.len())?;
+        while !data.is_empty() {
+            if state.room() == 0 {
+                self.send_part(&mut state).await?;
+            }
+            let part = data.split_to(state.room().min(data.len()));
+            state.take(&part);
+        }
+        Ok(())
+    }
+
+    async fn read_at(&self, _: u64, _: BytesMut, _: usize) -> Result<BytesMut> {
+        Err(StoreError::Unsupported("reading an upload to an object store"))
+    }
+
+    async fn set_len(&self, size: u64) -> Result<()> {
+        let state = self.state.lock().await;
+        state.check()?;
+        match size == state.size {
+            true => Ok(()),
+            false => Err(StoreError::Unsupported("setting the length of an upload in order")),
+        }
+    }
+
+    /// Nothing to do but to note it: the bytes become durable with the request that publishes.
+    async fn sync(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        state.check()?;
+        state.synced = Some(state.size);
+        Ok(())
+    }
+
+    async fn publish(&self, how: &Publish) -> Result<Published> {
+        let mut state = self.state.lock().await;
+        state.check()?;
+        if state.synced != Some(state.size) {
+            return Err(StoreError::Unsupported("publishing bytes that were not synced"));
+        }
+        if state.size != how.size {
+            let (has, want) = (state.size, how.size);
+            return Err(StoreError::Io(format!("the upload has {has} bytes instead of {want}")));
+        }
+        let replaced = self.core.head(&self.key).await?.is_some();
+        if replaced && how.existing == Existing::Refuse {
+            return Err(StoreError::Exists);
+        }
+        if let Err(error) = self.make_visible(&mut state, how.existing).await {
+            // It may have been done all the same, and the client's second try then met it.
+            if !self.is_ours().await {
+                return Err(error);
+            }
+        }
+        state.ended = true;
+        state.buffer = BytesMut::new();
+        let labelled = state.upload.as_ref().is_none_or(|upload| upload.labelled);
+        let identity = labelled.then(|| transfer_identity(self.id));
+        let modified = self.core.env.now();
+        let meta = Meta {
+            kind: EntryKind::File,
+            size: state.size,
+            modified,
+            accessed: modified,
+            identity: identity.clone(),
+        };
+        Ok(Published { replaced, identity, meta })
+    }
+
+    async fn discard(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        if state.ended {
+            return Err(StoreError::Unsupported("a change of a file that was published"));
+        }
+        state.buffer = BytesMut::new();
+        if let Some(upload) = &state.upload {
+            match self.core.backend.parts.abort_multipart(&self.key, &upload.id).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(store_error(error)),
+            }
+        }
+        state.ended = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_one_object_hold_four_hundred_gibibytes() {
+        assert_eq!(part_bytes(0), PART_BYTES);
+        let most: u64 = (0..PARTS_MOST).map(|part| part_bytes(part) as u64).sum();
+        assert!(most > 400 << 30, "only {most} bytes");
+        assert!(part_bytes(usize::MAX) <= PART_BYTES_MAX);
+    }
+}

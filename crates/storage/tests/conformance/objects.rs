@@ -1,0 +1,99 @@
+//! What only object stores do: parts, orphans, lost answers.
+
+use bytes::Bytes;
+use entrepot_storage::*;
+use entrepot_testkit::s3::S3Server;
+
+use crate::*;
+
+#[tokio::test]
+async fn a_big_file_goes_up_in_parts_and_down_in_ranges() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    let data = pattern(3, 2 * limits::PART_BYTES + 12_345);
+    let file = store.stage(id(), &path("big")).await.unwrap();
+    let mut offset = 0;
+    for chunk in data.chunks(700_001) {
+        write(&*file, offset, chunk).await.unwrap();
+        offset += chunk.len() as u64;
+    }
+    assert_eq!(server.orphan_parts().unwrap() > 0, true, "nothing was sent before the publish");
+    file.sync().await.unwrap();
+    assert_eq!(store.stat(&path("big")).await, Err(StoreError::NotFound));
+    let done = file.publish(&how(Existing::Refuse, data.len())).await.unwrap();
+    assert_eq!(done.identity, file.identity());
+    assert_eq!(store.stat(&path("big")).await.unwrap().identity, done.identity);
+    assert!(get(&*store, "big").await.unwrap() == data);
+    assert_eq!(server.orphan_parts().unwrap(), 0);
+    let on_disk = std::fs::read(server.objects().join("some/prefix/big")).unwrap();
+    assert!(on_disk == data, "the object is not the file");
+}
+
+#[tokio::test]
+async fn a_multipart_upload_refuses_a_name_taken_meanwhile() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    let data = pattern(4, limits::PART_BYTES + 1);
+    let file = store.stage(id(), &path("f")).await.unwrap();
+    file.write_at(0, Bytes::from(data.clone())).await.unwrap();
+    file.sync().await.unwrap();
+    put(&*store, "f", b"first").await.unwrap();
+    let late = file.publish(&how(Existing::Refuse, data.len())).await;
+    assert_eq!(late, Err(StoreError::Exists));
+    file.discard().await.unwrap();
+    assert_eq!(server.orphan_parts().unwrap(), 0);
+    assert_eq!(get(&*store, "f").await.unwrap(), b"first");
+}
+
+#[tokio::test]
+async fn writes_out_of_order_are_refused_and_dropped_uploads_can_be_discarded() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    let id = id();
+    let file = store.stage(id, &path("f")).await.unwrap();
+    file.write_at(0, Bytes::from(pattern(5, limits::PART_BYTES + 1))).await.unwrap();
+    for offset in [0, 7, limits::PART_BYTES as u64 + 2] {
+        let skipped = file.write_at(offset, Bytes::from_static(b"x")).await;
+        assert!(matches!(skipped, Err(StoreError::Unsupported(_))), "{skipped:?}");
+    }
+    drop(file);
+    assert_eq!(store.staged().await.unwrap().len(), 1);
+    assert_eq!(server.orphan_parts().unwrap() > 0, true);
+    store.discard_staged(id).await.unwrap();
+    assert_eq!(server.orphan_parts().unwrap(), 0);
+    assert!(store.staged().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_wrong_key_and_a_dead_server_are_told_apart() {
+    let server = S3Server::start().unwrap();
+    let target = entrepot_model::endpoint::ObjectTarget {
+        bucket: "bucket".to_owned(),
+        url: Some(server.url()),
+        access_key_id: Some("AKIDEXAMPLE".to_owned()),
+        allow_private: true,
+        provider: Default::default(),
+        prefix: String::new(),
+        region: None,
+        secret_key_sealed: None,
+        secret_key: None,
+    };
+    let secret = Some("wrong".to_owned().into());
+    let secrets = ResolvedSecrets { secret, private_key: None };
+    let store = object::open(&target, &secrets, &env()).unwrap();
+    let denied = store.stat(&path("f")).await;
+    assert!(matches!(denied, Err(StoreError::Denied(_))), "{denied:?}");
+    drop(server);
+    let gone = store.stat(&path("f")).await;
+    assert!(matches!(gone, Err(StoreError::Unavailable(_))), "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_directory_stays_when_its_last_file_goes() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    put(&*store, "made/by/name", b"x").await.unwrap();
+    store.remove(&path("made/by/name")).await.unwrap();
+    assert_eq!(store.stat(&path("made/by")).await.unwrap().kind, EntryKind::Directory);
+    assert!(names(&*store, "made/by", 10).await.unwrap().is_empty());
+}

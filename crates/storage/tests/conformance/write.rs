@@ -1,0 +1,167 @@
+//! Staging, writing, reading back, resuming.
+
+use bytes::{Bytes, BytesMut};
+use entrepot_storage::*;
+
+use crate::*;
+
+#[tokio::test]
+async fn what_was_written_is_read_back() {
+    for kind in each().await {
+        let store = &*kind.store;
+        for size in [0, 1, 1000, 65_536, 300_001] {
+            let data = pattern(size as u64, size);
+            let done = put(store, "a.bin", &data).await.unwrap();
+            assert_eq!(done.meta.size, size as u64, "{}", kind.name);
+            assert_eq!(done.meta.kind, EntryKind::File);
+            assert_eq!(get(store, "a.bin").await.unwrap(), data, "{}", kind.name);
+            let meta = store.stat(&path("a.bin")).await.unwrap();
+            assert_eq!((meta.size, &meta.identity), (size as u64, &done.identity), "{}", kind.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_visible_before_the_publish() {
+    for kind in each().await {
+        let store = &*kind.store;
+        put(store, "old", b"old version").await.unwrap();
+        let file = store.stage(id(), &path("old")).await.unwrap();
+        let fresh = store.stage(id(), &path("new")).await.unwrap();
+        for file in [&file, &fresh] {
+            write(&**file, 0, b"new version!").await.unwrap();
+            file.sync().await.unwrap();
+        }
+        assert_eq!(names(store, "", 10).await.unwrap(), ["old"], "{}", kind.name);
+        assert_eq!(get(store, "old").await.unwrap(), b"old version", "{}", kind.name);
+        assert_eq!(store.stat(&path("new")).await, Err(StoreError::NotFound), "{}", kind.name);
+        let reader = store.open(&path("old")).await.unwrap();
+        assert!(file.publish(&how(Existing::Replace, 12)).await.unwrap().replaced);
+        assert!(!fresh.publish(&how(Existing::Replace, 12)).await.unwrap().replaced);
+        assert_eq!(get(store, "old").await.unwrap(), b"new version!", "{}", kind.name);
+        if kind.store.caps().random_write {
+            let old = reader.read_at(0, BytesMut::new(), 100).await.unwrap();
+            assert_eq!(&old[..], b"old version", "{}: an open file changed", kind.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn writes_come_in_any_order_and_overlap() {
+    for kind in each().await.into_iter().filter(|kind| kind.store.caps().random_write) {
+        let store = &*kind.store;
+        let data = pattern(1, 100_000);
+        let file = store.stage(id(), &path("f")).await.unwrap();
+        for start in [60_000, 0, 30_000, 90_000, 20_000] {
+            let end = (start + 40_000).min(data.len());
+            write(&*file, start as u64, &data[start..end]).await.unwrap();
+        }
+        assert_eq!(file.size(), 100_000);
+        let back = file.read_at(50_000, BytesMut::from("x"), 10).await.unwrap();
+        assert_eq!(&back[1..], &data[50_000..50_010], "{}", kind.name);
+        file.sync().await.unwrap();
+        file.publish(&how(Existing::Refuse, data.len())).await.unwrap();
+        assert_eq!(get(store, "f").await.unwrap(), data, "{}", kind.name);
+    }
+}
+
+#[tokio::test]
+async fn holes_read_as_zeros_and_lengths_can_be_set() {
+    for kind in each().await.into_iter().filter(|kind| kind.store.caps().random_write) {
+        let store = &*kind.store;
+        let file = store.stage(id(), &path("f")).await.unwrap();
+        write(&*file, 10_000, b"end").await.unwrap();
+        file.set_len(20_000).await.unwrap();
+        file.set_len(10_002).await.unwrap();
+        assert_eq!(file.size(), 10_002);
+        file.sync().await.unwrap();
+        file.publish(&how(Existing::Refuse, 10_002)).await.unwrap();
+        let mut want = vec![0; 10_000];
+        want.extend_from_slice(b"en");
+        assert_eq!(get(store, "f").await.unwrap(), want, "{}", kind.name);
+    }
+}
+
+#[tokio::test]
+async fn a_kept_file_is_resumed() {
+    for kind in each().await {
+        let store = &*kind.store;
+        let id = id();
+        let file = store.stage(id, &path("f")).await.unwrap();
+        write(&*file, 0, b"first ").await.unwrap();
+        let identity = file.identity();
+        if !kind.store.caps().resume {
+            drop(file);
+            let resumed = store.resume(id, &path("f")).await;
+            assert!(matches!(resumed, Err(StoreError::Unsupported(_))), "{}", kind.name);
+            continue;
+        }
+        let twice = store.resume(id, &path("f")).await;
+        assert!(matches!(twice, Err(StoreError::Unavailable(_))), "{}: two writers", kind.name);
+        drop(file);
+        let staged = store.staged().await.unwrap();
+        assert_eq!(staged.len(), 1, "{}", kind.name);
+        assert_eq!((staged[0].id, staged[0].size), (id, 6));
+        assert_eq!(staged[0].identity, identity);
+        let file = store.resume(id, &path("f")).await.unwrap();
+        assert_eq!((file.size(), file.identity()), (6, identity));
+        write(&*file, 6, b"second").await.unwrap();
+        file.sync().await.unwrap();
+        file.publish(&how(Existing::Refuse, 12)).await.unwrap();
+        assert_eq!(get(store, "f").await.unwrap(), b"first second", "{}", kind.name);
+        assert!(store.staged().await.unwrap().is_empty(), "{}", kind.name);
+        let gone = store.resume(id, &path("f")).await;
+        assert!(matches!(gone, Err(StoreError::NotFound)), "{}", kind.name);
+    }
+}
+
+#[tokio::test]
+async fn discarding_leaves_nothing() {
+    for kind in each().await {
+        let store = &*kind.store;
+        let (first, second) = (id(), id());
+        let file = store.stage(first, &path("f")).await.unwrap();
+        write(&*file, 0, &pattern(1, 1000)).await.unwrap();
+        file.discard().await.unwrap();
+        drop(file);
+        if kind.store.caps().resume {
+            drop(store.stage(second, &path("f")).await.unwrap());
+        }
+        store.discard_staged(second).await.unwrap();
+        store.discard_staged(second).await.unwrap();
+        assert!(store.staged().await.unwrap().is_empty(), "{}", kind.name);
+        assert!(names(store, "", 10).await.unwrap().is_empty(), "{}", kind.name);
+    }
+}
+
+#[tokio::test]
+async fn reads_at_odd_places() {
+    for kind in each().await {
+        let store = &*kind.store;
+        let data = pattern(9, 10_000);
+        put(store, "f", &data).await.unwrap();
+        let file = store.open(&path("f")).await.unwrap();
+        for (offset, len) in [(0, 1), (9_999, 1), (9_999, 5), (10_000, 5), (50_000, 5), (17, 0)] {
+            let want = data.get(offset..(offset + len).min(data.len())).unwrap_or_default();
+            let got = file.read_at(offset as u64, BytesMut::new(), len).await.unwrap();
+            assert_eq!(&got[..], want, "{} at {offset}", kind.name);
+            let mut buf = vec![0; len];
+            if let Some(count) = file.try_read_at(offset as u64, &mut buf).unwrap() {
+                assert_eq!(&buf[..count], want, "{} at {offset}", kind.name);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn impossible_offsets_are_refused() {
+    for kind in each().await {
+        let file = kind.store.stage(id(), &path("f")).await.unwrap();
+        for offset in [u64::MAX, u64::MAX - 2, i64::MAX as u64] {
+            assert!(file.try_write_at(offset, b"abc").is_err(), "{}", kind.name);
+            let data = Bytes::from_static(b"abc");
+            assert!(file.write_at(offset, data).await.is_err(), "{}", kind.name);
+        }
+        file.discard().await.unwrap();
+    }
+}
