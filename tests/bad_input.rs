@@ -22,7 +22,11 @@ fn bad_documents_are_refused_whole_with_their_place() -> Result<()> {
         ("account: {name: '../a'}\n", "1:", "not a name"),
         ("account:\n  name: a\n   type: x\n", "3:", ""),
         ("rule: {name: r, when: {event: file.eaten}, do: [{delete: {}}]}\n", "", "file.uploaded"),
-        ("rule: {name: r, when: {event: file.uploaded}, if: 'file.', do: [{delete: {}}]}\n", "", "if"),
+        (
+            "rule: {name: r, when: {event: file.uploaded}, if: 'file.', do: [{delete: {}}]}\n",
+            "",
+            "if",
+        ),
         ("endpoint: {name: e, target: {directory: {path: relative}}}\n", "", "absolute"),
         ("thing: {name: a}\n", "1:", "thing"),
     ];
@@ -85,7 +89,8 @@ fn malformed_ssh_ends_only_its_own_connection() -> Result<()> {
     node.start()?;
     let port = node.sftp_port()?;
     let oversized = [b"SSH-2.0-x\r\n".as_slice(), &[0x7f, 0xff, 0xff, 0xff], &[0; 64]].concat();
-    let early = [b"SSH-2.0-x\r\n".as_slice(), &[0, 0, 0, 12, 10, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let early = [b"SSH-2.0-x\r\n".as_slice(), &[0, 0, 0, 12, 10, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
+        .concat();
     let cases: [&[u8]; 5] =
         [b"GET / HTTP/1.1\r\n\r\n", &[0; 4096], &[b'a'; 300_000], &oversized, &early];
     for bytes in cases {
@@ -148,7 +153,8 @@ fn a_guesser_is_slowed_and_the_owner_is_not() -> Result<()> {
     let local = local_file(&node, "a", b"content")?;
     let put = format!("put {} a\n", text(&local)?);
     login.sftp_batch(&node, &put)?;
-    let wrong = Login { password: "wrong".to_owned(), key: login.key.clone(), account: "acme".to_owned() };
+    let wrong =
+        Login { password: "wrong".to_owned(), key: login.key.clone(), account: "acme".to_owned() };
     for _ in 0..3 {
         ensure!(wrong.rclone(&node, &["lsf", "node:"]).is_err(), "a wrong password was taken");
     }

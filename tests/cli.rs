@@ -108,7 +108,8 @@ fn metrics_and_health_answer() -> Result<()> {
     login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
     let url = node.ops_url()?;
     let fetch = |path: &str| -> Result<String> {
-        let output = run(std::process::Command::new("curl").args(["-sf", &format!("{url}{path}")]))?;
+        let output =
+            run(std::process::Command::new("curl").args(["-sf", &format!("{url}{path}")]))?;
         Ok(String::from_utf8(output.stdout)?)
     };
     assert_eq!(fetch("/live")?, "live\n");

@@ -57,7 +57,11 @@ impl Ledger {
 
     /// Uploads files one after another with one `sftp`; what it confirmed is acknowledged. After
     /// each `put` a local command writes the name to a ledger that the server cannot touch.
-    fn upload(&mut self, names: &[String], then: impl FnOnce(&mut Node) -> Result<()>) -> Result<()> {
+    fn upload(
+        &mut self,
+        names: &[String],
+        then: impl FnOnce(&mut Node) -> Result<()>,
+    ) -> Result<()> {
         let ledger = self.node.scratch().join("ledger");
         std::fs::write(&ledger, "")?;
         let mut batch = String::new();
@@ -90,12 +94,15 @@ impl Ledger {
         let wanted = self.acknowledged.len();
         self.node.until("every acknowledged file to be delivered", || {
             let there = |name: &String| self.inbox.join(name).exists();
-            Ok((self.acknowledged.keys().filter(|name| there(name)).count() == wanted).then_some(()))
+            Ok((self.acknowledged.keys().filter(|name| there(name)).count() == wanted)
+                .then_some(()))
         })?;
         self.node.until("the jobs to end", || {
             let ready = self.node.json(&["jobs", "list", "--state", "ready", "--limit", "1"])?;
-            let running = self.node.json(&["jobs", "list", "--state", "running", "--limit", "1"])?;
-            let idle = [ready, running].iter().all(|jobs| jobs.as_array().is_none_or(Vec::is_empty));
+            let running =
+                self.node.json(&["jobs", "list", "--state", "running", "--limit", "1"])?;
+            let idle =
+                [ready, running].iter().all(|jobs| jobs.as_array().is_none_or(Vec::is_empty));
             Ok(idle.then_some(()))
         })?;
         self.no_delivery_twice()?;
@@ -156,7 +163,8 @@ fn crash_at_each_numbered_step() -> Result<()> {
         ledger.node.start()?;
         let names: Vec<String> = (0..6).map(|at| format!("step{round}-{at}")).collect();
         ledger.upload(&names, |_| Ok(()))?;
-        let status = ledger.node.wait().with_context(|| format!("step {step} was never reached"))?;
+        let status =
+            ledger.node.wait().with_context(|| format!("step {step} was never reached"))?;
         ensure!(!status.success(), "the server did not crash at {step}");
         ledger.node.unset();
         ledger.node.start()?;

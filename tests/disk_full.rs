@@ -51,9 +51,9 @@ fn a_full_disk_is_refused_and_nothing_is_torn() -> Result<()> {
     node.cli(&["mount", "create", "small", "account=acme", "path=/small", "endpoint=small"])?;
     node.start()?;
     fills_and_recovers(&node, &login, "small")?;
-    let litter = std::fs::read_dir(&disk.folder)?.flatten().filter(|entry| {
-        entry.metadata().is_ok_and(|meta| meta.is_file())
-    });
+    let litter = std::fs::read_dir(&disk.folder)?
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|meta| meta.is_file()));
     assert_eq!(litter.count(), 1, "only the small file may be there");
     Ok(())
 }

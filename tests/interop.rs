@@ -104,10 +104,7 @@ fn lftp_mirrors_a_folder_both_ways() -> Result<()> {
         std::fs::write(&file, noise(size as u64, size))?;
     }
     let to = node.scratch().join("tree2");
-    login.lftp(
-        &node,
-        &format!("mirror -R {} up; mirror up {}", text(&from)?, text(&to)?),
-    )?;
+    login.lftp(&node, &format!("mirror -R {} up; mirror up {}", text(&from)?, text(&to)?))?;
     for path in ["a.txt", "b/c.bin", "b/d/e.bin", "f"] {
         let want = std::fs::read(from.join(path))?;
         ensure!(std::fs::read(to.join(path))? == want, "{path} came back different");

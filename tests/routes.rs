@@ -32,8 +32,10 @@ fn an_upload_is_delivered_to_a_directory_once() -> Result<()> {
     let login = Login::create(&node, "acme")?;
     let inbox = node.scratch().join("inbox");
     std::fs::create_dir(&inbox)?;
-    let endpoint =
-        format!("endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n", text(&inbox)?);
+    let endpoint = format!(
+        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n",
+        text(&inbox)?
+    );
     apply(&node, &(endpoint + &rule("to-partner", "partner", "{account}/{stem}-x.{extension}")))?;
     node.start()?;
     let content = noise(9, 700_000);

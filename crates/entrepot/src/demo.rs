@@ -62,7 +62,8 @@ async fn prepare() -> Result<Config, Failure> {
 
 /// The usual port, or any free one if it is taken.
 fn free_address(port: u16) -> Result<SocketAddr, Failure> {
-    let any = |port| entrepot_net::listen::free_address(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let any =
+        |port| entrepot_net::listen::free_address(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     any(port).or_else(|_| any(0)).map_err(|error| Failure::start(error.to_string()))
 }
 
@@ -208,7 +209,8 @@ fn write(path: &Path, content: &str) -> Result<(), Failure> {
 fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    let file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(content))
         .map_err(|error| Failure::file(format!("cannot write '{}': {error}", path.display())))
 }

@@ -51,7 +51,14 @@ pub(crate) async fn sessions(
                     ]
                 };
                 let headings = [
-                    "session", "account", "protocol", "address", "client", "since", "in", "out",
+                    "session",
+                    "account",
+                    "protocol",
+                    "address",
+                    "client",
+                    "since",
+                    "in",
+                    "out",
                     "transfers",
                 ];
                 table::print(&headings, &rows.iter().map(cells).collect::<Vec<_>>());

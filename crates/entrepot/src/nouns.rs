@@ -134,9 +134,13 @@ fn columns(kind: Kind) -> &'static [(&'static str, &'static str)] {
             ("rights", "rights"),
         ],
         Kind::Endpoint => &[("name", "name"), ("target", "target"), ("note", "note")],
-        Kind::Rule => {
-            &[("name", "name"), ("enabled", "enabled"), ("when", "when"), ("if", "if"), ("do", "do")]
-        }
+        Kind::Rule => &[
+            ("name", "name"),
+            ("enabled", "enabled"),
+            ("when", "when"),
+            ("if", "if"),
+            ("do", "do"),
+        ],
         Kind::Key => {
             &[("name", "name"), ("type", "type"), ("account", "account"), ("public", "public")]
         }

@@ -56,9 +56,12 @@ impl Connected<IncomingStream<'_, UnixListener>> for Caller {
     }
 }
 
-/// Serves the ops socket until `stop`.
-pub(crate) async fn serve_socket(listener: UnixListener, ops: Ops) -> std::io::Result<()> {
-    let stop = ops.stop.clone();
+/// Serves the ops socket until `until`.
+pub(crate) async fn serve_socket(
+    listener: UnixListener,
+    ops: Ops,
+    until: CancellationToken,
+) -> std::io::Result<()> {
     let router = Router::new()
         .route("/v1/request", post(request))
         .route("/v1/events/follow", post(follow))
@@ -69,22 +72,24 @@ pub(crate) async fn serve_socket(listener: UnixListener, ops: Ops) -> std::io::R
         .with_state(ops);
     let service = router.into_make_service_with_connect_info::<Caller>();
     axum::serve(listener, service)
-        .with_graceful_shutdown(async move { stop.cancelled().await })
+        .with_graceful_shutdown(async move { until.cancelled().await })
         .await
 }
 
-/// Serves metrics and health until `stop`.
+/// Serves metrics and health until `until`.
 pub(crate) async fn serve_listener(
     listener: tokio::net::TcpListener,
     ops: Ops,
+    until: CancellationToken,
 ) -> std::io::Result<()> {
-    let stop = ops.stop.clone();
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/live", get(|| async { "live\n" }))
         .route("/ready", get(ready))
         .with_state(ops);
-    axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await }).await
+    axum::serve(listener, router)
+        .with_graceful_shutdown(async move { until.cancelled().await })
+        .await
 }
 
 fn refuse(problem: &Problem) -> Response {
@@ -135,32 +140,49 @@ async fn follow(
     query.limit = Some(FOLLOW_BATCH);
     query.after = query.after.or(Some(0));
     let ticks = tokio::time::interval(FOLLOW_EVERY);
-    let lines = stream::unfold((ops, query, ticks), move |(ops, mut query, mut ticks)| async move {
-        loop {
-            tokio::select! {
-                () = ops.stop.cancelled() => return None,
-                _ = ticks.tick() => {}
-            }
-            let request = Request::Events { filter: query.clone() };
-            let answer = ops.admin.handle(&actor_of(caller.uid), request).await;
-            // A database that is away for a while only delays the follower.
-            let Ok(entrepot_admin::Response::Events { events }) = answer else { continue };
-            let Some(last) = events.last() else { continue };
-            query.after = Some(last.sequence);
-            let mut text = Vec::new();
-            for event in &events {
-                if serde_json::to_writer(&mut text, event).is_ok() {
-                    text.push(b'\n');
+    let lines =
+        stream::unfold((ops, query, ticks), move |(ops, mut query, mut ticks)| async move {
+            loop {
+                tokio::select! {
+                    () = ops.stop.cancelled() => return None,
+                    _ = ticks.tick() => {}
                 }
+                let request = Request::Events { filter: query.clone() };
+                let answer = ops.admin.handle(&actor_of(caller.uid), request).await;
+                // A database that is away for a while only delays the follower.
+                let Ok(entrepot_admin::Response::Events { events }) = answer else { continue };
+                let Some(last) = events.last() else { continue };
+                query.after = Some(last.sequence);
+                let mut text = Vec::new();
+                for event in &events {
+                    if serde_json::to_writer(&mut text, event).is_ok() {
+                        text.push(b'\n');
+                    }
+                }
+                return Some((Ok::<_, std::convert::Infallible>(text), (ops, query, ticks)));
             }
-            return Some((Ok::<_, std::convert::Infallible>(text), (ops, query, ticks)));
-        }
-    });
+        });
     Body::from_stream(lines).into_response()
 }
 
 async fn sessions(State(ops): State<Ops>) -> Json<Vec<SessionRow>> {
     Json(ops.vfs.sessions().into_iter().map(SessionRow::from).collect())
+}
+
+impl From<entrepot_vfs::SessionInfo> for SessionRow {
+    fn from(info: entrepot_vfs::SessionInfo) -> Self {
+        SessionRow {
+            id: info.id,
+            account: info.account,
+            protocol: info.protocol,
+            address: info.address,
+            client: info.client,
+            opened_at: info.opened_at,
+            bytes_in: info.bytes_in,
+            bytes_out: info.bytes_out,
+            transfers: info.transfers,
+        }
+    }
 }
 
 #[derive(Deserialize)]

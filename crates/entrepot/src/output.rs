@@ -15,7 +15,11 @@ pub(crate) enum Output {
 
 impl Output {
     /// Prints one value.
-    pub(crate) fn value<T: Serialize>(self, value: &T, human: impl FnOnce()) -> Result<(), Failure> {
+    pub(crate) fn value<T: Serialize>(
+        self,
+        value: &T,
+        human: impl FnOnce(),
+    ) -> Result<(), Failure> {
         match self {
             Output::Human => {
                 human();

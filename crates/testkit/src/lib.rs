@@ -1,4 +1,3 @@
-
 //! What tests of several crates need: the program as a child process, wrappers of real clients and
 //! servers, a throw-away PostgreSQL.
 

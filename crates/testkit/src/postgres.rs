@@ -2,24 +2,26 @@
 //! ends, however it ends.
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 /// How often a start or the end of a process is looked for, and how long one look waits.
-const LOOKS: u32 = 300;
-const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 1000;
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Ends the server and removes its folder (`$1`) once the test process, which holds the other
 /// end of the standard input, is gone.
 const GUARD: &str = r#"
 cat >/dev/null
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
-ours() { [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = postgres ]; }
+# The command line of a process that has ended but was not waited for is empty.
+ours() { grep -q postgres "/proc/$pid/cmdline" 2>/dev/null; }
 if [ -n "$pid" ] && ours; then
     kill -QUIT "$pid"
     n=0
@@ -35,6 +37,7 @@ pub struct Postgres {
     programs: PathBuf,
     port: u16,
     databases: AtomicU32,
+    server: Mutex<Option<Child>>,
     guard: Child,
 }
 
@@ -58,8 +61,14 @@ impl Postgres {
         let programs = programs()?;
         let folder = tempfile::Builder::new().prefix("entrepot-postgres-").tempdir()?.keep();
         let guard = guard(&folder)?;
-        let postgres =
-            Postgres { folder, programs, port: free_port()?, databases: AtomicU32::new(0), guard };
+        let postgres = Postgres {
+            folder,
+            programs,
+            port: free_port()?,
+            databases: AtomicU32::new(0),
+            server: Mutex::default(),
+            guard,
+        };
         postgres.initialise()?;
         postgres.start()?;
         Ok(postgres)
@@ -107,42 +116,64 @@ impl Postgres {
 
     /// Starts a stopped or killed server, on the same port; returns once it serves.
     pub fn start(&self) -> Result<()> {
-        let mut last = None;
-        // After a kill the old server's children may need a moment to notice.
+        let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         for _ in 0..LOOKS {
-            let mut start = self.as_server("pg_ctl");
-            start.args(["start", "--wait", "--silent", "--pgdata"]).arg(self.folder.join("data"));
-            match run(start.arg("--log").arg(self.folder.join("log"))) {
-                Ok(_) => return Ok(()),
-                Err(error) => last = Some(error),
+            let mut server = self.spawn_server()?;
+            if self.serves(&mut server)? {
+                *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+                return Ok(());
+            }
+            // After a kill the old server's children may need a moment to notice, and until then
+            // they hold its memory.
+            std::thread::sleep(LOOK);
+        }
+        bail!("PostgreSQL does not start; its log says:\n{}", log())
+    }
+
+    fn spawn_server(&self) -> Result<Child> {
+        let mut log = std::fs::OpenOptions::new();
+        let log = log.create(true).append(true).open(self.folder.join("log"))?;
+        let mut postgres = self.as_server("postgres");
+        postgres.arg("-D").arg(self.folder.join("data"));
+        postgres.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // An interrupt from the keyboard is for the tests; the guard ends the server.
+        postgres.process_group(0).spawn().context("start postgres")
+    }
+
+    /// Waits until the server answers; false if it ended instead.
+    fn serves(&self, server: &mut Child) -> Result<bool> {
+        for _ in 0..LOOKS {
+            if server.try_wait()?.is_some() {
+                return Ok(false);
+            }
+            let mut ready = Command::new(self.programs.join("pg_isready"));
+            ready.args(["-q", "-h", "127.0.0.1", "-U", "postgres", "-p", &self.port.to_string()]);
+            if ready.status()?.success() {
+                return Ok(true);
             }
             std::thread::sleep(LOOK);
         }
-        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        bail!("PostgreSQL does not start: {last:?}; its log says:\n{log}")
+        server.kill()?;
+        server.wait()?;
+        Ok(false)
     }
 
     /// Stops the server in good order, its clients' connections with it.
     pub fn stop(&self) -> Result<()> {
-        let mut stop = self.as_server("pg_ctl");
-        stop.args(["stop", "--wait", "--silent", "--mode=fast", "--pgdata"]);
-        run(stop.arg(self.folder.join("data"))).map(drop)
+        self.end(rustix::process::Signal::INT)
     }
 
-    /// Kills the server with SIGKILL and waits until it is gone.
+    /// Kills the server with SIGKILL.
     pub fn kill(&self) -> Result<()> {
-        let file = std::fs::read_to_string(self.folder.join("data/postmaster.pid"))?;
-        let pid = file.lines().next().context("postmaster.pid is empty")?.trim().to_owned();
-        run(Command::new("kill").args(["-KILL", &pid]))?;
-        let process = Path::new("/proc").join(&pid).join("cmdline");
-        for _ in 0..LOOKS {
-            // A zombie has an empty command line.
-            if std::fs::read(&process).unwrap_or_default().is_empty() {
-                return Ok(());
-            }
-            std::thread::sleep(LOOK);
-        }
-        bail!("PostgreSQL survived SIGKILL")
+        self.end(rustix::process::Signal::KILL)
+    }
+
+    fn end(&self, signal: rustix::process::Signal) -> Result<()> {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut server = server.context("the server does not run")?;
+        rustix::process::kill_process(rustix::process::Pid::from_child(&server), signal)?;
+        server.wait()?;
+        Ok(())
     }
 
     /// Makes an empty database and returns its URL (superuser, TCP on loopback).
@@ -176,9 +207,10 @@ impl Postgres {
     fn as_server(&self, program: &str) -> Command {
         let program = self.programs.join(program);
         let mut command = if is_root() {
-            let mut runuser = Command::new("runuser");
-            runuser.args(["-u", "postgres", "--"]).arg(program);
-            runuser
+            // It becomes the program; `runuser` would stay in between.
+            let mut setpriv = Command::new("setpriv");
+            setpriv.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
+            setpriv
         } else {
             Command::new(program)
         };
@@ -191,6 +223,10 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         drop(self.guard.stdin.take());
         let _ended = self.guard.wait();
+        if let Some(mut server) = self.server.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            let _reaped = server.wait();
+        }
     }
 }
 
@@ -201,7 +237,7 @@ fn is_root() -> bool {
 /// Where `initdb` and `postgres` are: in PATH, or the newest version as Debian installs it.
 fn programs() -> Result<PathBuf> {
     let has_all =
-        |folder: &PathBuf| ["initdb", "pg_ctl", "psql"].iter().all(|p| folder.join(p).exists());
+        |folder: &PathBuf| ["initdb", "postgres", "psql"].iter().all(|p| folder.join(p).exists());
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(folder) = std::env::split_paths(&path).find(has_all) {
         return Ok(folder);
@@ -216,7 +252,7 @@ fn programs() -> Result<PathBuf> {
     match versions.pop() {
         Some((_, folder)) => Ok(folder),
         None => bail!(
-            "neither PATH nor /usr/lib/postgresql/*/bin holds initdb, pg_ctl and psql; \
+            "neither PATH nor /usr/lib/postgresql/*/bin holds initdb, postgres and psql; \
              run 'apt-get install postgresql'"
         ),
     }

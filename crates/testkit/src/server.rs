@@ -29,12 +29,8 @@ impl Node {
     /// As [`Node::new`], with the folder below `parent` (a memory file system, a small disk).
     pub fn new_in(program: &Path, database: Option<&str>, parent: &Path) -> Result<Node> {
         let folder = tempfile::Builder::new().prefix("entrepot-").tempdir_in(parent)?;
-        let node = Node {
-            program: program.to_owned(),
-            folder,
-            child: None,
-            environment: Vec::new(),
-        };
+        let node =
+            Node { program: program.to_owned(), folder, child: None, environment: Vec::new() };
         let home = node.home();
         let mut init = Command::new(program);
         init.args(["init", "--sftp", "127.0.0.1:0", "--ops", "127.0.0.1:0"]).arg(&home);
@@ -78,7 +74,9 @@ impl Node {
             if self.ready() {
                 return Ok(());
             }
-            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
+            if let Some(status) =
+                self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
+            {
                 bail!("the server ended with {status}:\n{}", self.log());
             }
             ensure!(Instant::now() < deadline, "the server was not ready in time:\n{}", self.log());

@@ -42,8 +42,13 @@ pub(super) fn check(root: &Path, path: &Path) -> Result<Vec<Finding>> {
     let tree = syn::parse_file(&text).with_context(|| format!("cannot parse {file}"))?;
     let in_tests = is_test_file(&file) || tree.attrs.iter().any(is_cfg_test);
     let lines: Vec<&str> = text.lines().collect();
-    let mut rules =
-        Rules { file: &file, lines: &lines, test_depth: usize::from(in_tests), found: Vec::new() };
+    let mut rules = Rules {
+        file: &file,
+        lines: &lines,
+        test_depth: usize::from(in_tests),
+        in_trait_impl: false,
+        found: Vec::new(),
+    };
     rules.file_size();
     rules.visit_file(&tree);
     Ok(rules.found)
@@ -56,6 +61,7 @@ fn is_test_file(file: &str) -> bool {
         || in_folder("benches")
         || in_folder("examples")
         || file.ends_with("/tests.rs")
+        || file.ends_with("/fixture.rs")
         || file.starts_with("crates/testkit/")
         || file.starts_with("crates/xtask/")
 }
@@ -74,6 +80,8 @@ struct Rules<'a> {
     file: &'a str,
     lines: &'a [&'a str],
     test_depth: usize,
+    /// Inside `impl Trait for`: the trait decides how many parameters there are.
+    in_trait_impl: bool,
     found: Vec<Finding>,
 }
 
@@ -116,7 +124,7 @@ impl Rules<'_> {
         }
         let plain = signature.inputs.iter().filter(|input| matches!(input, syn::FnArg::Typed(_)));
         let count = plain.count();
-        if count > PARAMETERS {
+        if count > PARAMETERS && !self.in_trait_impl {
             let what =
                 format!("'{}' has {count} parameters, the limit is {PARAMETERS}", signature.ident);
             self.report(signature.span(), "parameters", what);
@@ -236,7 +244,9 @@ impl<'ast> Visit<'ast> for Rules<'_> {
             self.unsafe_use(item.impl_token.span());
         }
         let test = item.attrs.iter().any(is_test_attribute);
+        let outer = std::mem::replace(&mut self.in_trait_impl, item.trait_.is_some());
         self.within(test, |rules| visit::visit_item_impl(rules, item));
+        self.in_trait_impl = outer;
     }
 
     fn visit_expr_unsafe(&mut self, block: &'ast syn::ExprUnsafe) {

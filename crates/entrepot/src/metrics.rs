@@ -1,0 +1,200 @@
+//! `/metrics`: the meters of every part, read when asked (OpenMetrics 1.0 text).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use entrepot_auth::Gate;
+use entrepot_db::{Db, JobCounts};
+use entrepot_engine::Engine;
+use entrepot_journal::{Recorder, SYNC_BUCKETS_US, Usage};
+use entrepot_model::{Direction, Protocol};
+use entrepot_vfs::{Service, UploadEnd};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+/// Longest wait for the database when asked for metrics.
+const DATABASE_TIME: Duration = Duration::from_secs(1);
+
+type Encoded = Result<(), fmt::Error>;
+/// Labels of one sample.
+type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
+
+/// What metrics are read from.
+pub(crate) struct MetricsParts {
+    pub(crate) recorder: Recorder,
+    pub(crate) vfs: Service,
+    pub(crate) gate: Gate,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) db: Db,
+}
+
+/// Reads all meters. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Metrics(Arc<MetricsParts>);
+
+impl Metrics {
+    pub(crate) fn new(parts: MetricsParts) -> Self {
+        Metrics(Arc::new(parts))
+    }
+
+    /// How full the journal is.
+    pub(crate) fn journal_usage(&self) -> Usage {
+        self.0.recorder.journal().usage()
+    }
+
+    /// The text that a scraper gets. Jobs are missing while the database is away.
+    pub(crate) async fn encode(&self) -> String {
+        let jobs = tokio::time::timeout(DATABASE_TIME, self.0.db.job_counts()).await;
+        let jobs = jobs.ok().and_then(Result::ok);
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Scrape { parts: self.0.clone(), jobs }));
+        let mut text = String::new();
+        if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
+            tracing::error!("metrics cannot be written");
+        }
+        text
+    }
+}
+
+/// One answer to a scraper.
+struct Scrape {
+    parts: Arc<MetricsParts>,
+    jobs: Option<JobCounts>,
+}
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scrape")
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Encoded {
+        self.sessions_and_logins(&mut encoder)?;
+        self.bytes_and_transfers(&mut encoder)?;
+        self.journal(&mut encoder)?;
+        self.engine(&mut encoder)?;
+        self.jobs(&mut encoder)
+    }
+}
+
+impl Scrape {
+    fn sessions_and_logins(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let meters = self.parts.vfs.meters();
+        gauge(encoder, "entrepot_sessions", "Open sessions.", meters.sessions() as f64)?;
+        let logins = self.parts.gate.meters();
+        let mut family = counter(encoder, "entrepot_logins", "Logins by result.")?;
+        sample(&mut family, [("result", "granted")], logins.granted())?;
+        sample(&mut family, [("result", "refused")], logins.refused())?;
+        sample(&mut family, [("result", "limited")], logins.limited())
+    }
+
+    fn bytes_and_transfers(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let meters = self.parts.vfs.meters();
+        let mut family = counter(encoder, "entrepot_bytes", "Bytes of files moved.")?;
+        for direction in [Direction::In, Direction::Out] {
+            for protocol in [Protocol::Sftp, Protocol::Internal] {
+                let labels = [("direction", direction.as_str()), ("protocol", protocol.as_str())];
+                sample(&mut family, labels, meters.bytes(direction, protocol))?;
+            }
+        }
+        let mut family = counter(encoder, "entrepot_transfers", "Transfers that ended, by state.")?;
+        for end in UploadEnd::ALL {
+            let labels = [("direction", "in"), ("state", end.as_str())];
+            sample(&mut family, labels, meters.uploads(end))?;
+        }
+        let labels = [("direction", "out"), ("state", "completed")];
+        sample(&mut family, labels, meters.downloads())?;
+        let mut family = gauges(encoder, "entrepot_active_transfers", "Transfers running now.")?;
+        for direction in [Direction::In, Direction::Out] {
+            let labels = [("direction", direction.as_str())];
+            family.encode_family(&labels)?.encode_gauge(&(meters.active(direction) as f64))?;
+        }
+        Ok(())
+    }
+
+    fn journal(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let journal = self.parts.recorder.journal();
+        let (usage, meters) = (journal.usage(), journal.meters());
+        let lag = self.parts.engine.lag();
+        let name = "entrepot_journal_lag_records";
+        gauge(encoder, name, "Durable records the database has not.", lag.records as f64)?;
+        let name = "entrepot_journal_lag_seconds";
+        gauge(encoder, name, "Age of the oldest of them.", lag.seconds)?;
+        let fill = usage.unreleased_bytes as f64 / (usage.limit_bytes.max(1)) as f64;
+        gauge(encoder, "entrepot_journal_fill_ratio", "Of its limit; at 1 uploads wait.", fill)?;
+        let suspect = f64::from(u8::from(usage.suspect));
+        gauge(encoder, "entrepot_journal_suspect", "1 after a failed fsync.", suspect)?;
+        let mut family = counter(encoder, "entrepot_journal_records", "Records appended.")?;
+        family.encode_counter::<NoLabelSet, u64, f64>(&meters.records(), None)?;
+        let buckets: Vec<(f64, u64)> = SYNC_BUCKETS_US
+            .iter()
+            .map(|us| *us as f64 / 1e6)
+            .chain([f64::MAX])
+            .zip(meters.sync_buckets())
+            .collect();
+        let name = "entrepot_journal_fsync_seconds";
+        let mut histogram =
+            encoder.encode_descriptor(name, "Time of fsync.", None, MetricType::Histogram)?;
+        let sum = meters.sync_time().as_secs_f64();
+        histogram.encode_histogram::<NoLabelSet>(sum, meters.syncs(), &buckets, None)
+    }
+
+    fn engine(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let meters = self.parts.engine.meters();
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut family = counter(encoder, "entrepot_job_attempts", "Attempts of jobs by result.")?;
+        sample(&mut family, [("result", "done")], of(&meters.jobs_done))?;
+        sample(&mut family, [("result", "retried")], of(&meters.jobs_retried))?;
+        sample(&mut family, [("result", "failed")], of(&meters.jobs_failed))?;
+        let mut family = counter(encoder, "entrepot_deliveries", "Files delivered.")?;
+        family.encode_counter::<NoLabelSet, u64, f64>(&of(&meters.deliveries), None)?;
+        let mut family = counter(encoder, "entrepot_delivery_bytes", "Bytes delivered.")?;
+        family.encode_counter::<NoLabelSet, u64, f64>(&of(&meters.delivery_bytes), None)
+    }
+
+    fn jobs(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let Some(jobs) = &self.jobs else { return Ok(()) };
+        let mut family = gauges(encoder, "entrepot_jobs", "Jobs in the database by state.")?;
+        for (state, count) in
+            [("ready", jobs.ready), ("running", jobs.running), ("failed", jobs.failed)]
+        {
+            family.encode_family(&[("state", state)])?.encode_gauge(&(count as f64))?;
+        }
+        let now = self.parts.recorder.env().now();
+        let oldest = jobs.oldest_due.map_or(0.0, |due| now.since(due).as_secs_f64());
+        gauge(encoder, "entrepot_job_oldest_due_seconds", "Age of the oldest due job.", oldest)
+    }
+}
+
+fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: f64) -> Encoded {
+    gauges(encoder, name, help)?.encode_gauge(&value)
+}
+
+fn gauges<'a>(
+    encoder: &'a mut DescriptorEncoder,
+    name: &'a str,
+    help: &str,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    encoder.encode_descriptor(name, help, None, MetricType::Gauge)
+}
+
+fn counter<'a>(
+    encoder: &'a mut DescriptorEncoder,
+    name: &'a str,
+    help: &str,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    encoder.encode_descriptor(name, help, None, MetricType::Counter)
+}
+
+fn sample<const N: usize>(
+    family: &mut MetricEncoder<'_>,
+    labels: Labels<'_, N>,
+    value: u64,
+) -> Encoded {
+    family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&value, None)
+}

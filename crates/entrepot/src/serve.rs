@@ -1,0 +1,235 @@
+//! `serve`: opens the parts, starts everything, waits, stops everything in order.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use entrepot_auth::{Directory, Gate, GateOptions};
+use entrepot_engine::{Engine, EngineOptions, EngineParts};
+use entrepot_journal::Scope;
+use entrepot_model::{Fact, SiteId};
+use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
+use serde_json::{Value, json};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::ask_server;
+use crate::config::Config;
+use crate::failure::{Exit, Failure};
+use crate::listeners::Listeners;
+use crate::metrics::{Metrics, MetricsParts};
+use crate::ops::{self, Ops};
+use crate::output::Output;
+use crate::parts::Parts;
+
+/// Runs `serve`.
+pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
+    crate::log::start(&config.log)?;
+    let server = Server::start(config).await?;
+    server.stopped().await;
+    server.stop().await
+}
+
+/// Runs `stop`.
+pub(crate) async fn stop(config: &Config, output: Output) -> Result<(), Failure> {
+    let answer: Value = ask_server(config, "/v1/stop", None).await?;
+    output.value(&answer, || println!("stopping"))
+}
+
+/// A running node.
+pub(crate) struct Server {
+    config: Config,
+    parts: Parts,
+    vfs: Service,
+    engine: Arc<Engine>,
+    listeners: Listeners,
+    /// Ends the server: a signal, `stop`, or the end of [`Server::stop`].
+    asked: CancellationToken,
+    /// Ends the tasks that serve until the very end.
+    end: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Opens and starts everything; nothing listens before recovery is done.
+    pub(crate) async fn start(config: &Config) -> Result<Server, Failure> {
+        let parts = Parts::open(config).await?;
+        let env = parts.env.clone();
+        let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
+        let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());
+        let admin = Arc::new(parts.admin(Some(directory.clone())));
+        let pending = admin.seal_pending().await;
+        pending.map_err(|error| crate::ask::problem(error.into()))?;
+        let vfs = start_vfs(config, &parts, &directory).await?;
+        let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
+        record(&parts, started)?;
+        let engine = Arc::new(Engine::start(EngineParts {
+            db: parts.db.clone(),
+            recorder: parts.recorder.clone(),
+            vfs: vfs.clone(),
+            gate: gate.clone(),
+            options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
+        }));
+        let (asked, end) = (CancellationToken::new(), CancellationToken::new());
+        let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
+        let metrics = Metrics::new(MetricsParts {
+            recorder: parts.recorder.clone(),
+            vfs: vfs.clone(),
+            gate: gate.clone(),
+            engine: engine.clone(),
+            db: parts.db.clone(),
+        });
+        let ready = Arc::new(AtomicBool::new(false));
+        let ops = Ops {
+            admin: admin.clone(),
+            vfs: vfs.clone(),
+            metrics,
+            ready: ready.clone(),
+            stop: asked.clone(),
+        };
+        let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
+        let doors = (gate, vfs.clone());
+        let listeners = Listeners::new(config, &parts, admin, doors, ops_address);
+        listeners.open_all().await?;
+        ready.store(true, Ordering::Release);
+        tasks.push(tokio::spawn(signals(asked.clone())));
+        tasks.push(tokio::spawn(listeners.clone().follow(directory.watch(), end.clone())));
+        Ok(Server { config: config.clone(), parts, vfs, engine, listeners, asked, end, tasks })
+    }
+
+    /// Waits until someone asks the server to stop.
+    pub(crate) async fn stopped(&self) {
+        self.asked.cancelled().await;
+    }
+
+    /// Address and host keys (OpenSSH form) of each open listener.
+    pub(crate) async fn listening(&self) -> Vec<(std::net::SocketAddr, Vec<String>)> {
+        self.listeners.listening().await
+    }
+
+    /// Lets running transfers end within the limit, then ends everything, last of all the journal.
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
+        self.asked.cancel();
+        let limit = Duration::from_secs(self.config.drain_seconds);
+        tracing::info!(limit_seconds = self.config.drain_seconds, "stopping");
+        self.vfs.drain();
+        self.listeners.stop(limit).await;
+        record(&self.parts, Fact::NodeStopped {})?;
+        self.end.cancel();
+        for task in self.tasks {
+            // A panic was logged where it happened; the stop goes on.
+            let _ = task.await;
+        }
+        match Arc::try_unwrap(self.engine) {
+            Ok(engine) => engine.stop(limit).await,
+            Err(_) => tracing::warn!("the engine is still in use"),
+        }
+        self.vfs.stop().await;
+        let _ = std::fs::remove_file(&self.config.ops_socket);
+        let _ = std::fs::remove_file(self.config.data.join("addresses.json"));
+        self.parts.close().await?;
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+async fn start_vfs(
+    config: &Config,
+    parts: &Parts,
+    directory: &Directory,
+) -> Result<Service, Failure> {
+    let started = Service::start(ServiceParts {
+        recorder: parts.recorder.clone(),
+        directory: directory.clone(),
+        db: parts.db.clone(),
+        env: parts.env.clone(),
+        master: parts.master.clone(),
+        options: ServiceOptions { spool: config.data.join("spool"), ..ServiceOptions::default() },
+    });
+    let (vfs, report) = started
+        .await
+        .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
+    tracing::info!(?report, torn_bytes = parts.recovered.torn_bytes, "recovered");
+    Ok(vfs)
+}
+
+fn record(parts: &Parts, fact: Fact) -> Result<(), Failure> {
+    let recorded = parts.recorder.record(&Scope::site(SiteId::MAIN), fact);
+    recorded.map(drop).map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
+}
+
+/// Opens the ops socket and the ops listener.
+async fn start_ops(
+    config: &Config,
+    ops: Ops,
+    end: &CancellationToken,
+    tasks: &mut Vec<JoinHandle<()>>,
+) -> Result<Option<std::net::SocketAddr>, Failure> {
+    let socket = bind_socket(&config.ops_socket)?;
+    let (local, until) = (ops.clone(), end.clone());
+    tasks.push(tokio::spawn(async move {
+        if let Err(error) = ops::serve_socket(socket, local, until).await {
+            tracing::error!(%error, "the ops socket failed");
+        }
+    }));
+    let Some(address) = config.ops_address else { return Ok(None) };
+    let listener = entrepot_net::listen::bind(address)
+        .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
+    let bound = listener.local_address();
+    let until = end.clone();
+    tasks.push(tokio::spawn(async move {
+        if let Err(error) = ops::serve_listener(listener.into_inner(), ops, until).await {
+            tracing::error!(%error, "the ops listener failed");
+        }
+    }));
+    Ok(Some(bound))
+}
+
+/// The journal's lock is held by now, so a socket file that is there is left over from a crash.
+fn bind_socket(path: &Path) -> Result<UnixListener, Failure> {
+    let cannot = |error: std::io::Error| {
+        Failure::start(format!("cannot open the ops socket '{}': {error}", path.display()))
+    };
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(cannot)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
+    Ok(listener)
+}
+
+async fn signals(asked: CancellationToken) {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("cannot listen for signals; use 'entrepot stop'");
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = asked.cancelled() => {}
+    }
+    asked.cancel();
+}
+
+/// Tells tools and people where the server listens: `data/addresses.json`.
+pub(crate) fn write_addresses(
+    config: &Config,
+    ops: Option<std::net::SocketAddr>,
+    listeners: &Value,
+) {
+    let file = config.data.join("addresses.json");
+    let text = json!({"ready": true, "ops": ops, "listeners": listeners}).to_string();
+    let temporary = config.data.join("addresses.json.new");
+    let written =
+        std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, &file));
+    if let Err(error) = written {
+        tracing::warn!(%error, file = %file.display(), "cannot write where the server listens");
+    }
+}
