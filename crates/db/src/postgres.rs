@@ -163,6 +163,19 @@ impl Postgres {
     }
 }
 
+#[cfg(test)]
+impl Postgres {
+    /// Runs statements on any connection.
+    pub(crate) async fn raw(&self, text: &'static str) -> Result<()> {
+        self.client().await?.batch_execute(text).await.map_err(refused)
+    }
+
+    /// Prepares a statement.
+    pub(crate) async fn prepare(&self, sql: Sql) -> Result<()> {
+        self.client().await?.prepare(sql.text()).await.map(drop).map_err(refused)
+    }
+}
+
 /// A transaction. Dropped without a commit its connection is closed, and with it the transaction.
 pub(crate) struct Work {
     client: Option<Object>,

@@ -101,6 +101,28 @@ impl Sqlite {
     }
 }
 
+#[cfg(test)]
+impl Sqlite {
+    /// Runs statements on the writing connection.
+    pub(crate) async fn raw(&self, text: &'static str) -> Result<()> {
+        self.writer.lock().await.execute_batch(text).map_err(refused)
+    }
+
+    /// What a setting of the writing connection (or of a reading one) is.
+    pub(crate) async fn setting(&self, name: &str, of_reader: bool) -> String {
+        let writer = self.writer.lock().await;
+        let fresh = connect(&self.readers.path).unwrap();
+        let connection = if of_reader { &fresh } else { &*writer };
+        let value: rusqlite::types::Value =
+            connection.pragma_query_value(None, name, |row| row.get(0)).unwrap();
+        match value {
+            rusqlite::types::Value::Integer(number) => number.to_string(),
+            rusqlite::types::Value::Text(text) => text,
+            other => format!("{other:?}"),
+        }
+    }
+}
+
 /// The writing connection while somebody has it. Whatever happened, it is handed back without an
 /// open transaction.
 struct Writer(OwnedMutexGuard<Connection>);

@@ -1,1 +1,139 @@
+//! One suite for both databases: each test below `both!` runs on a fresh SQLite file and on a
+//! fresh PostgreSQL database.
 
+mod config;
+mod events;
+mod jobs;
+mod outage;
+mod sqlite;
+mod statements;
+mod transfers;
+
+use entrepot_model::event::FileFact;
+use entrepot_model::{
+    Digests, Env, Event, Fact, Job, JobState, Name, Noun, Protocol, SiteId, Timestamp, TransferId,
+};
+use entrepot_testkit::postgres::Postgres;
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+use crate::{Db, DbOptions, Projection};
+
+/// Runs each suite on both databases.
+macro_rules! both {
+    ($($name:ident),+ $(,)?) => {
+        mod on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let (db, _folder) = crate::tests::sqlite_db().await;
+                super::$name(db).await;
+            })+
+        }
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(crate::tests::postgres_db().await).await;
+            })+
+        }
+    };
+}
+use both;
+
+async fn sqlite_db() -> (Db, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}/entrepot.db", folder.path().display());
+    (Db::open(&url, DbOptions::default()).await.unwrap(), folder)
+}
+
+async fn postgres_url() -> String {
+    tokio::task::spawn_blocking(|| Postgres::shared().create_database().unwrap()).await.unwrap()
+}
+
+async fn postgres_db() -> Db {
+    // Many tests share one server: each is content with few connections.
+    let options = DbOptions { connections: Some(8), ..DbOptions::default() };
+    Db::open(&postgres_url().await, options).await.unwrap()
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn noun<N: Noun>(json: Json) -> N {
+    serde_json::from_value(json).unwrap()
+}
+
+fn event(env: &Env, fact: Fact) -> Event {
+    Event {
+        id: env.new_id(),
+        at: env.now(),
+        site: SiteId::MAIN,
+        node: name("n1"),
+        account: Some(name("acme")),
+        session: None,
+        job: None,
+        cause: None,
+        depth: 0,
+        fact,
+    }
+}
+
+fn file(env: &Env, transfer: TransferId, path: &str) -> FileFact {
+    FileFact {
+        transfer,
+        path: path.to_owned(),
+        size: 7,
+        digests: Digests { blake3: Some([9; 32]), sha256: None },
+        protocol: Protocol::Sftp,
+        started_at: env.now(),
+        replaced: false,
+        temporary: false,
+    }
+}
+
+fn uploaded(env: &Env, path: &str) -> Event {
+    event(env, Fact::FileUploaded { file: file(env, env.new_id(), path) })
+}
+
+fn job(env: &Env, rule: &str, due_at: Timestamp) -> Job {
+    let event = uploaded(env, "/in/a.xml");
+    Job {
+        id: env.new_id(),
+        site: SiteId::MAIN,
+        rule: name(rule),
+        event_id: event.id,
+        event,
+        state: JobState::Ready,
+        step: 0,
+        attempts: 0,
+        epoch: 0,
+        node: None,
+        leased_until: None,
+        due_at,
+        created_at: env.now(),
+        changed_at: env.now(),
+        error: None,
+    }
+}
+
+/// Numbers events from 1 on, as a journal does.
+fn journal(events: Vec<Event>) -> Vec<(u64, Event)> {
+    (1..).zip(events).collect()
+}
+
+async fn project(db: &Db, node: &str, events: &[(u64, Event)], jobs: &[Job]) {
+    let up_to = events.last().map_or(0, |(sequence, _)| *sequence);
+    db.project(&Projection { node: &name(node), up_to, events, jobs }).await.unwrap();
+}
+
+fn account(text: &str) -> entrepot_model::Account {
+    noun(json!({ "name": text, "type": "partner" }))
+}
+
+/// Runs statements of a test, past everything.
+async fn raw(db: &Db, text: &'static str) {
+    match &*db.backend {
+        crate::Backend::Sqlite(sqlite) => sqlite.raw(text).await.unwrap(),
+        crate::Backend::Postgres(postgres) => postgres.raw(text).await.unwrap(),
+    }
+}

@@ -31,9 +31,9 @@ impl Tx {
         noun: &N,
         at: Timestamp,
     ) -> Result<i64> {
-        let revision = nouns::put(&mut self.work, site, id, noun, at).await?;
+        let revision = nouns::put(&mut self.work, site, id, noun, at).await;
         self.changed = true;
-        Ok(revision)
+        self.work.noted(revision)
     }
 
     /// As [`Tx::put`].

@@ -1,0 +1,201 @@
+//! The audit log: exactly once, in order, found again.
+
+use std::sync::Arc;
+
+use entrepot_model::{Env, Event, Fact, JobId, Kind, SessionId, SiteId};
+
+use super::{both, event, job, journal, name, project, uploaded};
+use crate::{Db, EventFilter, JobFilter, Projection, TransferFilter};
+
+async fn all(db: &Db) -> Vec<Event> {
+    let rows = db.events(SiteId::MAIN, &EventFilter::default()).await.unwrap();
+    assert!(rows.is_sorted_by_key(|row| row.sequence));
+    rows.into_iter().map(|row| row.event).collect()
+}
+
+async fn repeated_and_overlapping_pieces_change_nothing(db: Db) {
+    let env = Env::simulated(1);
+    let events: Vec<Event> = (0..60).map(|n| uploaded(&env, &format!("/in/{n}"))).collect();
+    let jobs: Vec<_> = (0..60).map(|_| job(&env, "route", env.now())).collect();
+    let lines = journal(events.clone());
+    for (from, to) in [(0, 20), (0, 20), (10, 30), (30, 60), (5, 45), (0, 60)] {
+        project(&db, "n1", &lines[from..to], &jobs[from..to]).await;
+        let most = db.projected_up_to(&name("n1")).await.unwrap();
+        assert!(most >= to as u64, "the cursor went back to {most}");
+    }
+    // A piece that holds an event twice.
+    let twice = [lines[3].clone(), lines[3].clone()];
+    project(&db, "n1", &twice, &[jobs[3].clone(), jobs[3].clone()]).await;
+    assert_eq!(all(&db).await, events);
+    let transfers = db.transfers(SiteId::MAIN, &TransferFilter::default()).await.unwrap();
+    assert_eq!(transfers.len(), 60);
+    assert_eq!(db.jobs(SiteId::MAIN, &JobFilter::default()).await.unwrap().len(), 60);
+    assert_eq!(db.projected_up_to(&name("n1")).await.unwrap(), 60);
+    assert_eq!(db.projected_up_to(&name("n2")).await.unwrap(), 0);
+    // A repeated piece does not start an ended job again.
+    let claimed = db.claim_jobs(&name("n1"), env.now(), std::time::Duration::MAX, 60).await;
+    assert_eq!(claimed.unwrap().len(), 60);
+    project(&db, "n1", &lines, &jobs).await;
+    let again = db.claim_jobs(&name("n2"), env.now(), std::time::Duration::MAX, 60).await;
+    assert_eq!(again.unwrap(), []);
+}
+
+async fn a_piece_is_taken_whole_or_not_at_all(db: Db) {
+    let env = Env::simulated(1);
+    let good = journal(vec![uploaded(&env, "/a")]);
+    let jobs = [job(&env, "route", env.now())];
+    let node = name("n1");
+    let piece = Projection { node: &node, up_to: 1, events: &good, jobs: &jobs };
+    // The jobs' statement is the third of the piece.
+    super::raw(&db, "ALTER TABLE jobs RENAME TO away").await;
+    assert!(matches!(db.project(&piece).await, Err(crate::DbError::Sql(_))));
+    super::raw(&db, "ALTER TABLE away RENAME TO jobs").await;
+    assert_eq!(all(&db).await, []);
+    assert_eq!(db.transfers(SiteId::MAIN, &TransferFilter::default()).await.unwrap(), []);
+    assert_eq!(db.projected_up_to(&node).await.unwrap(), 0);
+    db.project(&piece).await.unwrap();
+    assert_eq!(all(&db).await.len(), 1);
+}
+
+async fn filters_find_what_they_say(db: Db) {
+    let env = Env::simulated(1);
+    let (session, job): (SessionId, JobId) = (env.new_id(), env.new_id());
+    let mut events = Vec::new();
+    for n in 0..6 {
+        env.advance(std::time::Duration::from_secs(1));
+        events.push(uploaded(&env, &format!("/in/{n}")));
+    }
+    events[1].account = Some(name("other"));
+    events[2].session = Some(session);
+    events[3].job = Some(job);
+    events[4].fact = Fact::FileRenamed {
+        from: "/in/tmp".to_owned(),
+        to: "/out/final".to_owned(),
+        replaced: false,
+        arrival: false,
+        size: 0,
+        file: None,
+    };
+    events[5].site = SiteId(uuid::Uuid::from_u128(44));
+    project(&db, "n1", &journal(events.clone()), &[]).await;
+    let transfer = events[0].fact.file().unwrap().transfer;
+    let kind = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let cases: Vec<(&[usize], EventFilter)> = vec![
+        (&[0, 1, 2, 3, 4], EventFilter::default()),
+        (&[1], EventFilter { account: Some(name("other")), ..Default::default() }),
+        (&[2], EventFilter { session: Some(session), ..Default::default() }),
+        (&[3], EventFilter { job: Some(job), ..Default::default() }),
+        (&[0], EventFilter { transfer: Some(transfer), ..Default::default() }),
+        (&[4], EventFilter { kinds: kind(&["file.renamed"]), ..Default::default() }),
+        (&[], EventFilter { kinds: kind(&["file"]), ..Default::default() }),
+        (
+            &[0, 1, 2, 3, 4],
+            EventFilter { kinds: kind(&["file.uploaded", "file.renamed"]), ..Default::default() },
+        ),
+        (&[], EventFilter { kinds: kind(&["file.removed", "uploaded"]), ..Default::default() }),
+        (&[4], EventFilter { path_contains: Some("/tmp".to_owned()), ..Default::default() }),
+        (&[4], EventFilter { path_contains: Some("/out/fi".to_owned()), ..Default::default() }),
+        (&[2, 3, 4], EventFilter { since: Some(events[2].at), ..Default::default() }),
+        (&[0, 1], EventFilter { until: Some(events[2].at), ..Default::default() }),
+        (&[0, 1], EventFilter { limit: 2, ..Default::default() }),
+        (&[4, 3], EventFilter { limit: 2, newest_first: true, ..Default::default() }),
+        (&[], EventFilter { limit: 0, ..Default::default() }),
+        (
+            &[],
+            EventFilter { session: Some(session), account: Some(name("x")), ..Default::default() },
+        ),
+    ];
+    for (expected, filter) in cases {
+        let found = db.events(SiteId::MAIN, &filter).await.unwrap();
+        let found: Vec<&Event> = found.iter().map(|row| &row.event).collect();
+        let expected: Vec<&Event> = expected.iter().map(|index| &events[*index]).collect();
+        assert_eq!(found, expected, "{filter:?}");
+    }
+    // Another site, even with the right transfer, session, job or account.
+    let elsewhere = SiteId(uuid::Uuid::from_u128(45));
+    for filter in [
+        EventFilter { session: Some(session), ..Default::default() },
+        EventFilter { job: Some(job), ..Default::default() },
+        EventFilter { transfer: Some(transfer), ..Default::default() },
+        EventFilter { account: Some(name("acme")), ..Default::default() },
+    ] {
+        assert_eq!(db.events(elsewhere, &filter).await.unwrap(), []);
+    }
+    // Page by page.
+    let (mut after, mut seen) = (None, 0);
+    loop {
+        let page = EventFilter { after_sequence: after, limit: 2, ..EventFilter::default() };
+        let rows = db.events(SiteId::MAIN, &page).await.unwrap();
+        let Some(last) = rows.last() else { break };
+        (after, seen) = (Some(last.sequence), seen + rows.len());
+    }
+    assert_eq!(seen, 5);
+}
+
+async fn unsealed_events_are_sealed_once(db: Db) {
+    let env = Env::simulated(1);
+    let fact = |what: &str| Fact::ConfigChanged {
+        noun: Kind::Account,
+        name: name(what),
+        action: "created".to_owned(),
+        by: "cli:root".to_owned(),
+        fields: Vec::new(),
+    };
+    let events: Vec<Event> = ["a", "b", "c"].map(|what| event(&env, fact(what))).into();
+    let mut tx = db.begin().await.unwrap();
+    for event in &events {
+        tx.insert_event(event).await.unwrap();
+        tx.insert_event(event).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let n1 = name("n1");
+    assert_eq!(db.unsealed_events(&n1).await.unwrap(), events);
+    assert_eq!(db.unsealed_events(&name("n2")).await.unwrap(), []);
+    db.mark_sealed(&[events[0].id]).await.unwrap();
+    db.mark_sealed(&[]).await.unwrap();
+    assert_eq!(db.unsealed_events(&n1).await.unwrap(), events[1..]);
+    // The node sealed "b" and died before it could mark it: the projection marks it.
+    project(&db, "n1", &[(9, events[1].clone())], &[]).await;
+    assert_eq!(db.unsealed_events(&n1).await.unwrap(), events[2..]);
+    assert_eq!(all(&db).await, events);
+}
+
+/// Who reads on from the last sequence seen misses nothing, with several nodes projecting.
+async fn sequences_appear_in_order(db: Db) {
+    let db = Arc::new(db);
+    let mut tasks = tokio::task::JoinSet::new();
+    for node in ["n1", "n2", "n3"] {
+        let db = db.clone();
+        tasks.spawn(async move {
+            let env = Env::real();
+            for piece in 0..10 {
+                let events: Vec<_> = (0..5).map(|n| uploaded(&env, &format!("/{n}"))).collect();
+                let lines: Vec<_> = (piece * 5 + 1..).zip(events).collect();
+                project(&db, node, &lines, &[]).await;
+            }
+        });
+    }
+    let (mut after, mut seen) = (0, 0);
+    loop {
+        let finished = tasks.is_empty();
+        let page = EventFilter { after_sequence: Some(after), ..EventFilter::default() };
+        let rows = db.events(SiteId::MAIN, &page).await.unwrap();
+        seen += rows.len();
+        after = rows.last().map_or(after, |row| row.sequence);
+        while let Some(done) = tasks.try_join_next() {
+            done.unwrap();
+        }
+        if finished {
+            break;
+        }
+    }
+    assert_eq!(seen, 150);
+}
+
+both!(
+    repeated_and_overlapping_pieces_change_nothing,
+    a_piece_is_taken_whole_or_not_at_all,
+    filters_find_what_they_say,
+    unsealed_events_are_sealed_once,
+    sequences_appear_in_order,
+);

@@ -1,0 +1,158 @@
+//! Nothing becomes SQL: every statement is static and prepares on both databases, and values stay
+//! values whatever they hold.
+
+use entrepot_model::{Account, Env, Event, Fact, JobState, SiteId};
+use serde_json::json;
+
+use super::{both, event, file, journal, name, noun, project, sqlite_db, uploaded};
+use crate::sql::Sql;
+use crate::{Db, EventFilter, JobEnd, JobFilter, JobHold, TransferFilter};
+
+/// Statements for both databases.
+fn common() -> Vec<Sql> {
+    let files = [
+        crate::ALL,
+        crate::nouns::ALL,
+        crate::events::ALL,
+        crate::transfers::ALL,
+        crate::jobs::ALL,
+        crate::nodes::ALL,
+    ];
+    let listed = files.into_iter().flatten().copied();
+    listed.chain(crate::nouns::table_statements()).collect()
+}
+
+fn only_postgres() -> Vec<Sql> {
+    let batches = [
+        crate::events::PROJECT_POSTGRES,
+        crate::events::SEAL_POSTGRES,
+        crate::transfers::UPSERT_POSTGRES,
+        crate::jobs::INSERT_POSTGRES,
+        crate::jobs::CLAIM_POSTGRES,
+    ];
+    batches.into_iter().chain(crate::postgres::ALL.iter().copied()).collect()
+}
+
+#[tokio::test]
+async fn every_statement_prepares_on_sqlite() {
+    let (_db, folder) = sqlite_db().await;
+    let connection = rusqlite::Connection::open(folder.path().join("entrepot.db")).unwrap();
+    assert!(common().len() > 50);
+    for sql in common() {
+        let statement =
+            connection.prepare(sql.text()).unwrap_or_else(|e| panic!("{e}: {}", sql.text()));
+        // SQLite counts parameters by place, PostgreSQL by number: they must agree.
+        for index in 1..=statement.parameter_count() {
+            let expected = format!("${index}");
+            assert_eq!(statement.parameter_name(index), Some(&*expected), "{}", sql.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_statement_prepares_on_postgres() {
+    let db = super::postgres_db().await;
+    let crate::Backend::Postgres(postgres) = &*db.backend else { panic!("not PostgreSQL") };
+    for sql in common().into_iter().chain(only_postgres()) {
+        postgres.prepare(sql).await.unwrap_or_else(|e| panic!("{e}: {}", sql.text()));
+    }
+}
+
+/// What breaks out of quotes, comments, patterns, arrays, formats; and what text cannot hold.
+const HOSTILE: &[&str] = &[
+    "'; DROP TABLE events; --",
+    "\"; DROP TABLE events; --",
+    "' OR '1'='1",
+    "') OR 1=1 --",
+    "$$; SELECT pg_sleep(9); $$",
+    "/* */ UNION SELECT 1 --",
+    "\\'; --",
+    "%",
+    "_",
+    "%' --",
+    "$1",
+    "?1 :a @b",
+    "{},NULL,\"x\"",
+    "E'\\x27'",
+    "a\0b",
+    "a\nb\r\tc",
+    "\u{2019}\u{ff07}\u{202e}𝕏",
+    "CURRENT_USER",
+];
+
+async fn values_stay_values(db: Db) {
+    let env = Env::simulated(1);
+    let mut events = Vec::new();
+    for text in HOSTILE {
+        events.push(Event {
+            account: None,
+            ..event(&env, Fact::FileUploaded { file: file(&env, env.new_id(), text) })
+        });
+    }
+    let hostile = journal(events);
+    let mut jobs: Vec<_> = hostile.iter().map(|_| super::job(&env, "route", env.now())).collect();
+    for (job, text) in jobs.iter_mut().zip(HOSTILE) {
+        job.error = Some((*text).to_owned());
+    }
+    project(&db, "n1", &hostile, &jobs).await;
+    for text in HOSTILE {
+        let stored = text.replace('\0', "\u{fffd}");
+        let filter = EventFilter {
+            path_contains: Some((*text).to_owned()),
+            kinds: vec!["file.uploaded".to_owned(), (*text).to_owned()],
+            ..EventFilter::default()
+        };
+        let found = db.events(SiteId::MAIN, &filter).await.unwrap();
+        assert!(!found.is_empty(), "{text:?} not found");
+        for row in found {
+            let path = &row.event.fact.file().unwrap().path;
+            assert!(path.contains(text), "{path:?} found by {text:?}");
+        }
+        let alone = EventFilter { kinds: vec![(*text).to_owned()], ..EventFilter::default() };
+        assert_eq!(db.events(SiteId::MAIN, &alone).await.unwrap(), [], "kind {text:?}");
+        let filter =
+            TransferFilter { path_contains: Some((*text).to_owned()), ..Default::default() };
+        for transfer in db.transfers(SiteId::MAIN, &filter).await.unwrap() {
+            assert!(transfer.path.contains(&stored), "{transfer:?} found by {text:?}");
+        }
+        let mut tx = db.begin().await.unwrap();
+        let account = noun::<Account>(json!({ "name": "x", "type": "partner", "note": text }));
+        let id = SiteId::MAIN.0;
+        tx.put(SiteId::MAIN, id, &account, env.now()).await.unwrap();
+        assert_eq!(
+            tx.find::<Account>(SiteId::MAIN, &name("x")).await.unwrap().unwrap().noun,
+            account
+        );
+        tx.commit().await.unwrap();
+    }
+    for (error, _) in HOSTILE.iter().zip(&jobs) {
+        let claimed = db.claim_jobs(&name("n1"), env.now(), std::time::Duration::ZERO, 1).await;
+        let hold = JobHold::from(&claimed.unwrap()[0]);
+        let end = JobEnd::Failed { error: (*error).to_owned() };
+        assert!(db.end_job(&hold, end, env.now()).await.unwrap());
+        let stored = db.job(SiteId::MAIN, hold.id).await.unwrap().unwrap();
+        assert_eq!(stored.error.unwrap(), error.replace('\0', "\u{fffd}"));
+    }
+    let failed = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };
+    assert_eq!(db.jobs(SiteId::MAIN, &failed).await.unwrap().len(), HOSTILE.len());
+    let all = db.events(SiteId::MAIN, &EventFilter::default()).await.unwrap();
+    assert_eq!(all.len(), HOSTILE.len());
+}
+
+/// A pattern sign is no pattern: it finds itself only.
+async fn a_search_is_for_text_not_patterns(db: Db) {
+    let env = Env::simulated(2);
+    let paths = ["/in/100%", "/in/100x", "/IN/a_b", "/in/axb"];
+    let events = paths.iter().map(|path| uploaded(&env, path)).collect();
+    project(&db, "n1", &journal(events), &[]).await;
+    for (text, expected) in [("0%", 1), ("a_b", 1), ("/in", 3), ("/IN", 1), ("", 4)] {
+        let filter = EventFilter { path_contains: Some(text.to_owned()), ..EventFilter::default() };
+        let found = db.events(SiteId::MAIN, &filter).await.unwrap().len();
+        assert_eq!(found, expected, "searching {text:?}");
+        let filter = TransferFilter { path_contains: Some(text.to_owned()), ..Default::default() };
+        let found = db.transfers(SiteId::MAIN, &filter).await.unwrap().len();
+        assert_eq!(found, expected, "searching {text:?}");
+    }
+}
+
+both!(values_stay_values, a_search_is_for_text_not_patterns);
