@@ -144,8 +144,7 @@ impl Admin {
     }
 
     async fn show(&self, actor: &Actor, (kind, name): (Kind, Name)) -> Result<Response> {
-        let nouns = load_kind(&mut From::Db(&self.parts.db), actor.site, kind).await?;
-        let found = nouns.into_iter().find(|stored| *stored.noun.name() == name);
+        let found = find(&self.parts.db, actor.site, (kind, &name)).await?;
         let mut found = found.ok_or_else(|| missing(kind, &name))?;
         found.noun = secrets::redacted(found.noun);
         Ok(Response::Noun { noun: Box::new(found) })
@@ -212,12 +211,12 @@ impl Admin {
         Ok(Response::Documents { documents })
     }
 
-    async fn state(&self, site: SiteId) -> Result<State> {
-        load(&mut From::Db(&self.parts.db), site).await
+    async fn state(&self, site: SiteId) -> Result<Arc<State>> {
+        Ok(Arc::new(load(&mut From::Db(&self.parts.db), site).await?))
     }
 
     /// Off the reactor: hashing a password takes tens of milliseconds.
-    async fn compute(&self, state: &State, wanted: &Wanted) -> Result<Vec<Step>> {
+    async fn compute(&self, state: &Arc<State>, wanted: &Wanted) -> Result<Vec<Step>> {
         let (state, wanted, settler) = (state.clone(), wanted.clone(), self.settler.clone());
         let task = tokio::task::spawn_blocking(move || plan::compute(&state, wanted, &settler));
         task.await.map_err(|error| AdminError::Internal {
@@ -237,11 +236,12 @@ impl Admin {
         loop {
             attempt += 1;
             // Who was overtaken too often keeps the others out while it computes.
+            let revision = self.parts.db.config_revision().await?;
             let (before, held) = if attempt < limits::CHANGE_ATTEMPTS {
                 (self.state(actor.site).await?, None)
             } else {
                 let mut tx = self.parts.db.begin().await?;
-                (load(&mut From::Tx(&mut tx), actor.site).await?, Some(tx))
+                (Arc::new(load(&mut From::Tx(&mut tx), actor.site).await?), Some(tx))
             };
             let wanted = wanted(&before)?;
             let steps = self.compute(&before, &wanted).await?;
@@ -251,8 +251,9 @@ impl Admin {
             let mut tx = match held {
                 Some(tx) => tx,
                 None => {
-                    let mut tx = self.parts.db.begin().await?;
-                    if load(&mut From::Tx(&mut tx), actor.site).await? != before {
+                    // From here on nobody else can commit a change.
+                    let tx = self.parts.db.begin().await?;
+                    if self.parts.db.config_revision().await? != revision {
                         continue;
                     }
                     tx
@@ -427,12 +428,32 @@ where
         From::Db(db) => db.list::<N>(site).await?,
         From::Tx(tx) => tx.list::<N>(site).await?,
     };
-    let any = rows.into_iter().map(|row| Stored {
+    Ok(rows.into_iter().map(any).collect())
+}
+
+async fn find(
+    db: &Db,
+    site: SiteId,
+    (kind, name): (Kind, &Name),
+) -> Result<Option<Stored<AnyNoun>>> {
+    Ok(match kind {
+        Kind::Site => db.find::<Site>(site, name).await?.map(any),
+        Kind::Policy => db.find::<Policy>(site, name).await?.map(any),
+        Kind::Key => db.find::<Key>(site, name).await?.map(any),
+        Kind::Endpoint => db.find::<Endpoint>(site, name).await?.map(any),
+        Kind::Account => db.find::<Account>(site, name).await?.map(any),
+        Kind::Mount => db.find::<Mount>(site, name).await?.map(any),
+        Kind::Rule => db.find::<Rule>(site, name).await?.map(any),
+        Kind::Listener => db.find::<Listener>(site, name).await?.map(any),
+    })
+}
+
+fn any<N: Into<AnyNoun>>(row: Stored<N>) -> Stored<AnyNoun> {
+    Stored {
         id: row.id,
         site: row.site,
         revision: row.revision,
         changed_at: row.changed_at,
-        noun: AnyNoun::from(row.noun),
-    });
-    Ok(any.collect())
+        noun: row.noun.into(),
+    }
 }

@@ -1,5 +1,7 @@
 //! The requests that the command line makes today and REST will expose, and their answers.
 
+use std::fmt;
+
 use entrepot_model::{
     AnyNoun, Event, Job, JobId, Kind, Name, SessionId, SiteId, Stored, Transfer, TransferId,
 };
@@ -7,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What can be asked. Changing requests need the role `admin`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// All nouns of a kind.
@@ -100,12 +102,41 @@ pub enum Request {
 }
 
 /// A text with nouns in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// Named in errors.
     pub file: String,
     /// YAML.
     pub text: String,
+}
+
+/// Patches and documents may hold passwords, so only what they are about is printed.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Request::List { kind } => write!(f, "List({kind})"),
+            Request::Show { kind, name } => write!(f, "Show({kind} {name})"),
+            Request::Create { noun } => write!(f, "Create({} {})", noun.kind(), noun.name()),
+            Request::Change { kind, name, .. } => write!(f, "Change({kind} {name})"),
+            Request::Delete { kind, name } => write!(f, "Delete({kind} {name})"),
+            Request::Plan { documents, prune } => write!(f, "Plan({documents:?}, prune {prune})"),
+            Request::Apply { documents, prune } => write!(f, "Apply({documents:?}, prune {prune})"),
+            Request::Export { kinds } => write!(f, "Export({kinds:?})"),
+            Request::Transfers { filter } => write!(f, "Transfers({filter:?})"),
+            Request::Transfer { id } => write!(f, "Transfer({id})"),
+            Request::Events { filter } => write!(f, "Events({filter:?})"),
+            Request::Jobs { filter } => write!(f, "Jobs({filter:?})"),
+            Request::Job { id } => write!(f, "Job({id})"),
+            Request::RetryJob { id } => write!(f, "RetryJob({id})"),
+            Request::CancelJob { id } => write!(f, "CancelJob({id})"),
+        }
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {} bytes", self.file, self.text.len())
+    }
 }
 
 /// Which transfers; what is unset does not filter.
