@@ -5,3 +5,4 @@ pub mod clients;
 pub mod postgres;
 pub mod s3;
 pub mod server;
+pub mod sshd;

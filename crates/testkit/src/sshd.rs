@@ -1,0 +1,191 @@
+//! OpenSSH's server as a peer: as endpoint for our client and beside us in benchmarks.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::server::run;
+
+/// Where Debian has it.
+const SSHD: &str = "/usr/sbin/sshd";
+/// Free ports tried before giving up: another process may take one between asking and binding.
+const PORT_TRIES: usize = 5;
+
+/// A running `sshd` on a free port of loopback with a host key, a user key and a scratch folder
+/// of its own. `root` (or whoever runs the test) logs in with the user key. Stops when dropped.
+pub struct Sshd {
+    child: Child,
+    port: u16,
+    host_key: String,
+    user_key: PathBuf,
+    user: String,
+    folder: tempfile::TempDir,
+}
+
+impl Sshd {
+    /// Starts it with the subsystem `internal-sftp`.
+    ///
+    /// # Errors
+    /// The package to install if there is no `sshd`; what `sshd` says if it does not start.
+    pub fn start() -> Result<Sshd> {
+        Sshd::start_with("internal-sftp", &[])
+    }
+
+    /// Starts it with another command as subsystem `sftp` (`internal-sftp -P posix-rename` offers
+    /// one extension less) and further lines of `sshd_config`.
+    ///
+    /// # Errors
+    /// As [`Sshd::start`].
+    pub fn start_with(subsystem: &str, lines: &[&str]) -> Result<Sshd> {
+        if !Path::new(SSHD).exists() {
+            bail!("'{SSHD}' is missing: install the Debian package openssh-server");
+        }
+        let folder = tempfile::tempdir().context("a scratch folder")?;
+        let host_key = make_key(folder.path(), "host_key")?;
+        let user_key = make_key(folder.path(), "user_key")?;
+        std::fs::copy(user_key.with_extension("pub"), folder.path().join("authorized_keys"))?;
+        if is_root() {
+            // The folder that sshd empties itself into before login.
+            std::fs::create_dir_all("/run/sshd").context("/run/sshd")?;
+        }
+        std::fs::create_dir(folder.path().join("files"))?;
+        let public = std::fs::read_to_string(host_key.with_extension("pub"))?.trim().to_owned();
+        let mut last = None;
+        for _ in 0..PORT_TRIES {
+            let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let config = write_config(folder.path(), port, subsystem, lines)?;
+            match launch(&config) {
+                Ok(child) => {
+                    let user = whoami()?;
+                    return Ok(Sshd { child, port, host_key: public, user_key, user, folder });
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("sshd was never tried")))
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its public host key, one OpenSSH line.
+    pub fn host_key(&self) -> &str {
+        &self.host_key
+    }
+
+    /// The private key that logs in; the public half lies beside it as `.pub`.
+    pub fn user_key(&self) -> &Path {
+        &self.user_key
+    }
+
+    /// Who logs in.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// An empty folder, absolute; it is removed with the server.
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().join("files")
+    }
+
+    /// Process id of the listening process; sessions are its children.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends all connections and takes no new ones, as a crash does.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn kill(&mut self) -> Result<()> {
+        for pid in children(self.child.id()) {
+            for pid in children(pid).into_iter().chain([pid]) {
+                // One that has just ended is what we want.
+                let _ = Command::new("kill").args(["-9", &pid.to_string()]).output();
+            }
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        // Nothing is left to tell the error to; a process that is gone is what we want.
+        let _ = self.kill();
+    }
+}
+
+/// The direct children of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn whoami() -> Result<String> {
+    let output = Command::new("id").arg("-un").output().context("id")?;
+    ensure!(output.status.success(), "id failed");
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+fn make_key(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = folder.join(name);
+    run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&path))
+        .context("ssh-keygen: install the Debian package openssh-client")?;
+    Ok(path)
+}
+
+fn write_config(folder: &Path, port: u16, subsystem: &str, lines: &[&str]) -> Result<PathBuf> {
+    let shown = folder.display();
+    let mut text = format!(
+        "ListenAddress 127.0.0.1\nPort {port}\nHostKey {shown}/host_key\nPidFile none\n\
+         AuthorizedKeysFile {shown}/authorized_keys\nStrictModes no\nUsePAM no\n\
+         PermitRootLogin prohibit-password\nPasswordAuthentication no\n\
+         KbdInteractiveAuthentication no\nUseDNS no\nPrintMotd no\nMaxStartups 1000\n\
+         MaxSessions 100\nLogLevel INFO\nSubsystem sftp {subsystem}\n"
+    );
+    for line in lines {
+        text.push_str(line);
+        text.push('\n');
+    }
+    let path = folder.join("sshd_config");
+    std::fs::write(&path, text)?;
+    Ok(path)
+}
+
+/// Starts the process and waits until it says that it listens.
+fn launch(config: &Path) -> Result<Child> {
+    let mut child = Command::new(SSHD)
+        .args(["-D", "-e", "-f"])
+        .arg(config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("sshd")?;
+    let stderr = child.stderr.take().context("sshd has no standard error")?;
+    let mut lines = BufReader::new(stderr).lines();
+    let mut said = String::new();
+    for line in lines.by_ref() {
+        let line = line?;
+        if line.contains("Server listening on") {
+            // Its words are read on, or it would wait once the pipe is full.
+            std::thread::spawn(move || lines.for_each(drop));
+            return Ok(child);
+        }
+        said.push_str(&line);
+        said.push('\n');
+    }
+    child.wait()?;
+    bail!("sshd did not start:\n{said}");
+}
