@@ -464,6 +464,20 @@ async fn changes_at_the_same_time_do_not_undo_each_other() {
     }
     group.join_all().await;
     assert_eq!(bench.events().await.len(), 9);
+    let fields =
+        ["sessions", "idle_seconds", "address_failures", "account_failures", "partial_days"];
+    let mut group = tokio::task::JoinSet::new();
+    for field in fields {
+        let bench = bench.clone();
+        group.spawn(async move {
+            bench.change(Kind::Policy, "p0", json!({field: 5})).await.unwrap();
+        });
+    }
+    group.join_all().await;
+    let name = "p0".parse().unwrap();
+    let answer = bench.ask(Request::Show { kind: Kind::Policy, name }).await.unwrap();
+    let policy = serde_json::to_value(&answer).unwrap()["noun"]["noun"]["policy"].clone();
+    assert!(fields.iter().all(|field| policy[field] == 5), "{policy}");
 }
 
 /// Blocks of `## what is said` and the bad document.

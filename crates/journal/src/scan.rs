@@ -126,11 +126,9 @@ impl Scanner {
         self.window.drain(..self.used);
         self.window_at += self.used as u64;
         self.used = 0;
-        let have = self.window.len();
-        self.window.resize(have + wanted.max(limits::SCAN_BYTES), 0);
-        let into = self.window.get_mut(have..).unwrap_or_default();
-        let read = self.file.read_at(self.window_at + have as u64, into)?;
-        self.window.truncate(have + read);
+        let mut more = vec![0; wanted.max(limits::SCAN_BYTES)];
+        let read = self.file.read_at(self.window_at + self.window.len() as u64, &mut more)?;
+        self.window.extend_from_slice(more.get(..read).unwrap_or_default());
         Ok(self.window.len() >= wanted)
     }
 
@@ -201,6 +199,20 @@ pub(crate) struct Survey {
     pub(crate) strays: Vec<Stray>,
 }
 
+/// Where the zeros at the end begin. By blocks: most of what is looked at is reserved and blank.
+fn content_end(bytes: &[u8]) -> usize {
+    const BLANK: [u8; 4096] = [0; 4096];
+    let mut end = bytes.len();
+    while let Some((rest, block)) = bytes.get(..end).and_then(|b| b.split_last_chunk::<4096>()) {
+        if *block != BLANK {
+            break;
+        }
+        end = rest.len();
+    }
+    let rest = bytes.get(..end).unwrap_or_default();
+    rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
 /// Looks at everything from `from` on. A payload cannot look like a record: it is JSON, which has
 /// no zero bytes, and each record header has.
 pub(crate) fn survey(file: &dyn MediumFile, from: u64) -> io::Result<Survey> {
@@ -209,7 +221,7 @@ pub(crate) fn survey(file: &dyn MediumFile, from: u64) -> io::Result<Survey> {
     let mut bytes = vec![0; length];
     let read = file.read_at(from, &mut bytes)?;
     bytes.truncate(read);
-    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let end = content_end(&bytes);
     let mut strays = Vec::new();
     let mut at = 0;
     while let Some(rest) = bytes.get(at..end).filter(|rest| rest.len() >= RECORD_HEADER) {

@@ -125,15 +125,15 @@ async fn a_torn_tail_is_cut_at_every_byte_and_kept() {
     let whole = {
         let journal = open(source.path(), Options::default()).unwrap();
         for number in 1..=4 {
-            journal.append_durable(RecordKind::Event, &text(12 * number)).await.unwrap();
+            journal.append_durable(RecordKind::Event, &text(6 * number)).await.unwrap();
         }
         let bytes = std::fs::read(segments(source.path()).pop().unwrap()).unwrap();
         let ranges = ranges(&bytes);
         bytes[..ranges.last().unwrap().end].to_vec()
     };
     let parts = ranges(&whole);
-    for zeros in [0, 5000] {
-        for cut in parts[2].end..=whole.len() {
+    for (zeros, step) in [(0, 1), (5000, 5)] {
+        for cut in (parts[2].end..=whole.len()).step_by(step) {
             let dir = tempfile::tempdir().unwrap();
             std::fs::create_dir_all(dir.path().join("torn")).unwrap();
             let name = segments(source.path()).pop().unwrap();
@@ -151,7 +151,7 @@ async fn a_torn_tail_is_cut_at_every_byte_and_kept() {
             let bytes = std::fs::read(&path).unwrap();
             let end = ranges(&bytes).last().unwrap().end;
             assert!(bytes[end..].iter().all(|byte| *byte == 0), "cut at {cut}");
-            assert!(records.iter().all(|record| record.payload == text(12 * record.sequence)));
+            assert!(records.iter().all(|record| record.payload == text(6 * record.sequence)));
             let kept = std::fs::read_dir(dir.path().join("torn")).unwrap().count();
             assert_eq!(kept, usize::from(recovered.torn_bytes > 0));
             assert_eq!(recovered.torn_bytes > 0, cut != parts[2].end && cut != whole.len());
