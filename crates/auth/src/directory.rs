@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
 use entrepot_model::{Env, Name, SessionId, SiteId};
+use entrepot_net::meter::{Throttle, Throttles};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,8 @@ struct Inner {
     changed: watch::Sender<i64>,
     cache: RwLock<HashMap<Place, Arc<Principal>>>,
     live: Mutex<Roll>,
+    /// One pair of buckets for all sessions of an account.
+    throttles: Mutex<HashMap<Place, Throttles>>,
     /// One refresh at a time.
     refreshing: tokio::sync::Mutex<()>,
 }
@@ -75,6 +78,7 @@ impl Directory {
             changed: watch::Sender::new(-1),
             cache: RwLock::default(),
             live: Mutex::default(),
+            throttles: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
         }))
     }
@@ -188,6 +192,19 @@ impl Directory {
         self.0.live.lock().counts.get(&(site, name.clone())).copied().unwrap_or(0)
     }
 
+    /// The throttles that all sessions of the account share, at the rates of its policy now.
+    pub(crate) fn throttles(&self, principal: &Principal) -> Throttles {
+        let place = (principal.site, principal.account.name.clone());
+        let mut all = self.0.throttles.lock();
+        let throttles = all.entry(place).or_insert_with(|| Throttles {
+            upload: Throttle::new(self.0.env.clone(), None),
+            download: Throttle::new(self.0.env.clone(), None),
+        });
+        throttles.upload.set(principal.policy.upload_bytes_per_second);
+        throttles.download.set(principal.policy.download_bytes_per_second);
+        throttles.clone()
+    }
+
     async fn settle_live(&self, changed: bool) {
         let live: Vec<Arc<Live>> = self.0.live.lock().sessions.values().cloned().collect();
         for session in live {
@@ -195,6 +212,7 @@ impl Directory {
             if changed {
                 match self.resolve(old.site, &old.account.name).await {
                     Ok(Some(new)) if new.id == old.id => {
+                        self.throttles(&new);
                         session.principal.store(new);
                         session.generation.fetch_add(1, Ordering::AcqRel);
                     }
@@ -257,6 +275,7 @@ impl Drop for LiveSession {
             *count = count.saturating_sub(1);
             if *count == 0 {
                 roll.counts.remove(&self.live.place);
+                self.directory.0.throttles.lock().remove(&self.live.place);
             }
         }
     }

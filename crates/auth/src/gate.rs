@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId};
+use entrepot_net::meter::Throttles;
 
 use crate::directory::Directory;
 use crate::error::{AuthError, Result};
@@ -115,16 +116,21 @@ pub enum Verdict {
 /// Proof that someone was admitted. Only the [`Gate`] makes one:
 ///
 /// ```compile_fail
-/// let grant = entrepot_auth::Grant { principal: todo!(), proof: todo!(), peer: todo!() };
+/// let grant = entrepot_auth::Grant { ..Default::default() };
 /// ```
 #[derive(Clone, Debug)]
 pub struct Grant {
     principal: Arc<Principal>,
     proof: String,
     peer: Peer,
+    throttles: Throttles,
 }
 
 impl Grant {
+    /// The bandwidth limits that all sessions of the account share; changed live.
+    pub fn throttles(&self) -> Throttles {
+        self.throttles.clone()
+    }
     /// Who was admitted, as resolved at that moment.
     pub fn principal(&self) -> &Arc<Principal> {
         &self.principal
@@ -188,7 +194,8 @@ impl Gate {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             client: why.to_owned(),
         };
-        Ok(Grant { principal, proof: why.to_owned(), peer })
+        let throttles = self.0.directory.throttles(&principal);
+        Ok(Grant { principal, proof: why.to_owned(), peer, throttles })
     }
 
     /// Logins so far.
@@ -385,7 +392,8 @@ impl Attempt {
         }
         self.gate.0.penalties.succeeded(self.origin(), &(self.peer.site, name.clone()));
         self.gate.0.meters.granted.fetch_add(1, Ordering::Relaxed);
-        Verdict::Granted(Grant { principal, proof, peer: self.peer.clone() })
+        let throttles = self.gate.0.directory.throttles(&principal);
+        Verdict::Granted(Grant { principal, proof, peer: self.peer.clone(), throttles })
     }
 
     /// Counts, records, waits, answers.
@@ -485,7 +493,8 @@ fn is_strong(blob: &[u8]) -> bool {
     match kind {
         Some(b"ssh-rsa") => {
             let modulus = field(&mut rest).and_then(|_exponent| field(&mut rest));
-            let bytes = modulus.map_or(&[][..], |n| n.strip_prefix(&[0]).unwrap_or(n));
+            let bytes =
+                modulus.map_or_else(Default::default, |n: &[u8]| n.strip_prefix(&[0]).unwrap_or(n));
             let spare = bytes.first().map_or(0, |first| first.leading_zeros() as usize);
             bytes.len() * 8 >= RSA_BITS + spare
         }
