@@ -20,6 +20,7 @@ mod status;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use entrepot_auth::{Gate, Principal};
 use entrepot_model::{AccountId, Env, Name, Secret, SiteId};
@@ -93,6 +94,16 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> Result<(), SftpError> {
     let config = config(&context)?;
+    serve_with(acceptor, context, (config, limits::DRAIN_TIME), stop).await;
+    Ok(())
+}
+
+async fn serve_with(
+    acceptor: TcpAcceptor,
+    context: SftpContext,
+    (config, drain): (SshConfig, Duration),
+    stop: CancellationToken,
+) {
     let env = context.env.clone();
     let server = SshServer {
         acceptor,
@@ -100,10 +111,9 @@ pub async fn serve(
         strangers: Strangers::default(),
         env,
         services: Sessions(Arc::new(Serving { context, throttles: Mutex::default() })),
-        drain: limits::DRAIN_TIME,
+        drain,
     };
     server.run(stop).await;
-    Ok(())
 }
 
 fn config(context: &SftpContext) -> Result<SshConfig, SftpError> {
@@ -146,3 +156,6 @@ impl Services for Sessions {
         Some(SftpService::new(Arc::clone(&self.0), peer, Arc::clone(meter)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,6 +85,21 @@ impl SshConfig {
     }
 }
 
+impl SshConfig {
+    /// With new keys after so many bytes in either direction, at most
+    /// [`limits::REKEY_BYTES`]. Tests ask for few.
+    #[must_use]
+    pub fn with_rekey_bytes(mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(limits::REKEY_BYTES);
+        let limits = russh::Limits::new(bytes, bytes, limits::REKEY_TIME);
+        // A new configuration is shared with nobody yet.
+        if let Some(config) = Arc::get_mut(&mut self.russh) {
+            config.limits = limits;
+        }
+        self
+    }
+}
+
 /// RFC 4252 §5.4 wants CR LF.
 fn crlf(text: &str) -> Arc<str> {
     text.lines().flat_map(|line| [line, "\r\n"]).collect::<String>().into()
