@@ -112,15 +112,9 @@ impl<D: Disk> Core<D> {
     }
 
     fn move_name(&self, from: (&D::Dir, &str), to: (&D::Dir, &str), replace: bool) -> Result<()> {
-        let how = if replace { RenameHow::Replace } else { RenameHow::NoReplace };
-        let result = match self.disk.rename(from, to, how) {
-            // The file system knows no flags (NFS): refused above if it was taken then.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
-                if !replace && self.disk.stat(to.0, to.1) == Err(Errno::NOENT) =>
-            {
-                self.disk.rename(from, to, RenameHow::Replace)
-            }
-            other => other,
+        let result = match replace {
+            true => self.disk.rename(from, to, RenameHow::Replace),
+            false => self.rename_to_free(from, to),
         };
         result.map_err(|errno| match errno {
             Errno::INVAL => {
@@ -128,6 +122,21 @@ impl<D: Disk> Core<D> {
             }
             other => other.into(),
         })
+    }
+
+    /// Renames to a name that must be free.
+    fn rename_to_free(&self, from: (&D::Dir, &str), to: (&D::Dir, &str)) -> Result<(), Errno> {
+        match self.disk.rename(from, to, RenameHow::NoReplace) {
+            // The file system knows no flags (NFS): look, then rename.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                match self.disk.stat(to.0, to.1) {
+                    Err(Errno::NOENT) => self.disk.rename(from, to, RenameHow::Replace),
+                    Err(errno) => Err(errno),
+                    Ok(_) => Err(Errno::EXIST),
+                }
+            }
+            other => other,
+        }
     }
 
     /// Gives the file at `target` a second, hidden name, so that its replacement can be undone
@@ -152,7 +161,7 @@ impl<D: Disk> Core<D> {
         kept: Option<&Kept<D>>,
         errno: Errno,
     ) -> Result<()> {
-        let mut undone = self.disk.rename(to, from, RenameHow::NoReplace);
+        let mut undone = self.rename_to_free(to, from);
         if let (Ok(()), Some((staging, name))) = (undone, kept) {
             undone = self.disk.link((staging, name), to);
         }
