@@ -218,6 +218,25 @@ async fn segments_rotate_move_to_the_archive_and_are_read_across() {
 }
 
 #[tokio::test]
+async fn only_what_is_released_moves_to_the_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 4096, ..Options::default() };
+    let journal = open(dir.path(), options).unwrap();
+    for number in 0..200 {
+        journal.append(RecordKind::Event, &text(number)).unwrap();
+    }
+    journal.sync(200).await.unwrap();
+    journal.release(100).unwrap();
+    journal.close().await.unwrap();
+    let first =
+        |path: &PathBuf| -> u64 { path.file_stem().unwrap().to_str().unwrap().parse().unwrap() };
+    let live: Vec<u64> = segments(dir.path()).iter().map(first).collect();
+    let archive: Vec<u64> = segments(&dir.path().join("archive")).iter().map(first).collect();
+    assert!(live.len() > 1 && live[0] <= 101, "record 101 is not released: {live:?}");
+    assert!(archive.len() > 1 && archive[archive.len() - 1] < live[0], "{archive:?}");
+}
+
+#[tokio::test]
 async fn retention_removes_old_segments_and_says_so() {
     let disk = SimDisk::default();
     let env = Env::simulated(3);
