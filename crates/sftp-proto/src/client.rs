@@ -479,6 +479,11 @@ impl Client {
         self.core.supply(op, data)
     }
 
+    /// True if a get, put or listing has ended or was never begun: nothing more is taken for it.
+    pub fn is_over(&self, op: Op) -> bool {
+        !self.core.running.contains_key(&op)
+    }
+
     /// No more data comes.
     pub fn put_end(&mut self, op: Op) {
         if let Some(Running::Put(put)) = self.core.running.get_mut(&op) {

@@ -1,5 +1,5 @@
 //! The bytes of an endpoint behind one trait, [`Store`]: a directory of this machine ([`fs`]), memory
-//! ([`memory`]) or an object store ([`object`]). One conformance suite runs on every kind
+//! ([`memory`]), an object store ([`object`]) or an SFTP server ([`sftp`]). One conformance suite runs on every kind
 //! (`tests/conformance`); [`fault`] wraps any of them and simulates power cuts.
 
 pub mod error;
@@ -10,6 +10,7 @@ pub mod memory;
 pub mod object;
 mod ram;
 mod reserved;
+pub mod sftp;
 pub mod store;
 
 pub use error::{Result, StoreError};
@@ -37,6 +38,6 @@ pub async fn open(
         EndpointTarget::Directory(target) => fs::open(target.path.as_ref(), env).await,
         EndpointTarget::Memory(target) => memory::open(target, env),
         EndpointTarget::Object(target) => object::open(target, secrets, env),
-        EndpointTarget::Sftp(_) => Err(StoreError::Unsupported("SFTP endpoints")),
+        EndpointTarget::Sftp(target) => sftp::open(target, secrets, env),
     }
 }

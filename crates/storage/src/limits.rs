@@ -72,3 +72,30 @@ pub const MOUNT_MARKERS: usize = 1024;
 
 /// A second name that kept a replaced file is dropped by a sweep when it is older.
 pub const KEPT_FOR: Duration = Duration::from_secs(3600);
+
+/// How long dialling an SFTP server may take; SSH has its own limits behind it.
+pub const SFTP_CONNECT: Duration = Duration::from_secs(15);
+
+/// An SFTP server that owes an answer and is silent for so long is given up.
+pub const SFTP_ANSWER: Duration = Duration::from_secs(60);
+
+/// Files of one SFTP endpoint that may be open at a time, each on a connection of its own.
+pub const SFTP_CONNECTIONS: usize = 32;
+
+/// Connections to one SFTP server that are kept for the next file.
+pub const SFTP_IDLE_CONNECTIONS: usize = 4;
+
+/// Pages of a listing that may have come and not been taken.
+pub const SFTP_LIST_PAGES: usize = 4;
+
+/// Bytes asked ahead of a reader that goes straight on.
+pub const SFTP_READ_AHEAD: u64 = 8 * 1024 * 1024;
+
+/// KiB of one staged file on their way to an SFTP server.
+pub const SFTP_WRITE_WINDOW_KIB: usize = 16 * 1024;
+
+/// Directories of an SFTP server that are searched for files staged by an earlier process.
+pub const SFTP_WALK_DIRECTORIES: usize = 4096;
+
+/// A write that failed on a server with less room than this failed for want of it.
+pub const SFTP_FULL_BYTES: u64 = 1024 * 1024;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use entrepot_model::endpoint::{MemoryTarget, ObjectProvider, ObjectTarget};
+use entrepot_model::endpoint::{MemoryTarget, ObjectProvider, ObjectTarget, SftpTarget};
 use entrepot_storage::fault::{FaultStore, SimDisk, SimStore};
-use entrepot_storage::{AnyStore, ResolvedSecrets, fs, memory, object};
+use entrepot_storage::{AnyStore, ResolvedSecrets, fs, memory, object, sftp};
+use entrepot_testkit::sshd::Sshd;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 
 use crate::env;
@@ -13,12 +14,14 @@ use crate::env;
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) store: AnyStore,
+    /// Times have whole seconds from 1970 on.
+    pub(crate) seconds: bool,
     _keep: Box<dyn Send>,
 }
 
 impl Kind {
     fn new(name: &'static str, store: AnyStore, keep: impl Send + 'static) -> Self {
-        Kind { name, store, _keep: Box::new(keep) }
+        Kind { name, store, seconds: false, _keep: Box::new(keep) }
     }
 }
 
@@ -49,7 +52,27 @@ fn objects() -> Kind {
     Kind::new("object", on_server(&server), server)
 }
 
-/// Every kind, new and empty. A store over SFTP adds its line here.
+/// A store over OpenSSH's server.
+fn server() -> Kind {
+    let sshd = Sshd::start().unwrap();
+    let target = SftpTarget {
+        host: "127.0.0.1".to_owned(),
+        port: sshd.port(),
+        user: sshd.user().to_owned(),
+        host_keys: vec![sshd.host_key().to_owned()],
+        root: sshd.folder().display().to_string(),
+        key: None,
+        password_sealed: None,
+        password: None,
+        allow_private: true,
+    };
+    let key = std::fs::read_to_string(sshd.user_key()).unwrap();
+    let secrets = ResolvedSecrets { secret: None, private_key: Some(key.into()) };
+    let store = sftp::open(&target, &secrets, &env()).unwrap();
+    Kind { seconds: true, ..Kind::new("sftp", store, sshd) }
+}
+
+/// Every kind, new and empty.
 pub(crate) async fn each() -> Vec<Kind> {
     let disk = tempfile::tempdir().unwrap();
     let target = MemoryTarget::default();
@@ -59,6 +82,7 @@ pub(crate) async fn each() -> Vec<Kind> {
     let mut kinds = vec![
         directory("fs", disk).await,
         objects(),
+        server(),
         Kind::new("memory", memory::open(&target, &env()).unwrap(), ()),
         Kind::new("fault", wrapped, ()),
         Kind::new("sim", SimStore::open(&SimDisk::new(&env()), &env()).unwrap(), ()),

@@ -1,0 +1,114 @@
+//! Which staged files this process knows, and which of them are being written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use entrepot_model::{StorePath, TransferId};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::error::{Result, StoreError};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Idle,
+    Open,
+    /// Dropped, and its last bytes are still on their way.
+    Closing,
+}
+
+#[derive(Default)]
+pub(super) struct Registry {
+    parts: Mutex<HashMap<TransferId, (StorePath, Use)>>,
+    settled: Notify,
+    walked: AtomicBool,
+}
+
+impl Registry {
+    /// Takes a part for writing.
+    pub(super) fn claim(self: &Arc<Self>, id: TransferId, part: &StorePath) -> Result<Claim> {
+        let mut parts = self.parts.lock();
+        if parts.get(&id).is_some_and(|(_, now)| *now != Use::Idle) {
+            return Err(StoreError::Unavailable(format!("transfer '{id}' is at work")));
+        }
+        parts.insert(id, (part.clone(), Use::Open));
+        Ok(Claim { registry: Arc::clone(self), id, gone: AtomicBool::new(false) })
+    }
+
+    /// Remembers a part that was found.
+    pub(super) fn found(&self, id: TransferId, part: StorePath) {
+        self.parts.lock().entry(id).or_insert((part, Use::Idle));
+    }
+
+    /// Where a part is, if this process knows.
+    pub(super) fn part(&self, id: TransferId) -> Option<StorePath> {
+        self.parts.lock().get(&id).map(|(part, _)| part.clone())
+    }
+
+    pub(super) fn all(&self) -> Vec<(TransferId, StorePath)> {
+        self.parts.lock().iter().map(|(id, (part, _))| (*id, part.clone())).collect()
+    }
+
+    /// Forgets a part that is gone, unless somebody writes it.
+    pub(super) fn forget(&self, id: TransferId) {
+        let mut parts = self.parts.lock();
+        if parts.get(&id).is_some_and(|(_, now)| *now == Use::Idle) {
+            parts.remove(&id);
+        }
+    }
+
+    pub(super) fn was_walked(&self) -> bool {
+        self.walked.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_walked(&self) {
+        self.walked.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until no dropped file has bytes on their way.
+    pub(super) async fn settle(&self) {
+        loop {
+            let settled = self.settled.notified();
+            let closing = self.parts.lock().values().any(|(_, now)| *now == Use::Closing);
+            if !closing {
+                return;
+            }
+            settled.await;
+        }
+    }
+}
+
+/// The right to write one part; let go when dropped.
+pub(super) struct Claim {
+    registry: Arc<Registry>,
+    id: TransferId,
+    gone: AtomicBool,
+}
+
+impl Claim {
+    /// The part is published or discarded: there is nothing left to know.
+    pub(super) fn set_gone(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+    }
+
+    /// Nobody writes any more, but bytes are on their way.
+    pub(super) fn set_closing(&self) {
+        if let Some((_, now)) = self.registry.parts.lock().get_mut(&self.id) {
+            *now = Use::Closing;
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut parts = self.registry.parts.lock();
+        if self.gone.load(Ordering::SeqCst) {
+            parts.remove(&self.id);
+        } else if let Some((_, now)) = parts.get_mut(&self.id) {
+            *now = Use::Idle;
+        }
+        drop(parts);
+        self.registry.settled.notify_waiters();
+    }
+}

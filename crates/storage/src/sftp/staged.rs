@@ -1,0 +1,271 @@
+//! A file being written on the server under a hidden name beside its target.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use entrepot_model::{StorePath, Timestamp};
+use entrepot_sftp_proto::client::RemoteHandle;
+use entrepot_sftp_proto::{Attrs, Status, Times};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::errors::Failed;
+use super::pool::Lease;
+use super::registry::Claim;
+use super::remote::{Outcome, Remote};
+use super::{place_file, seconds_of};
+use crate::error::{Result, StoreError};
+use crate::limits::{SFTP_FULL_BYTES, SFTP_WRITE_WINDOW_KIB};
+use crate::store::{Identity, Publish, Published, StagedFile};
+
+/// A staged file. Writes go out as they come and are answered for by [`StagedFile::sync`] at
+/// the latest.
+pub(super) struct SftpStaged {
+    lease: Lease,
+    claim: Mutex<Option<Claim>>,
+    handle: Mutex<Option<RemoteHandle>>,
+    part: StorePath,
+    target: StorePath,
+    size: AtomicU64,
+    synced: AtomicBool,
+    /// What failed first; every later call fails with it.
+    outcome: Outcome,
+    /// Bytes that may be on their way, in KiB.
+    room: Arc<Semaphore>,
+}
+
+impl SftpStaged {
+    pub(super) fn new(
+        lease: Lease,
+        claim: Claim,
+        handle: RemoteHandle,
+        (part, target): (StorePath, StorePath),
+        size: u64,
+    ) -> Self {
+        SftpStaged {
+            lease,
+            claim: Mutex::new(Some(claim)),
+            handle: Mutex::new(Some(handle)),
+            part,
+            target,
+            size: AtomicU64::new(size),
+            synced: AtomicBool::new(false),
+            outcome: Outcome::default(),
+            room: Arc::new(Semaphore::new(SFTP_WRITE_WINDOW_KIB)),
+        }
+    }
+
+    fn remote(&self) -> &Remote {
+        &self.lease.remote
+    }
+
+    /// The handle, unless something failed or the file is closed.
+    fn handle(&self) -> Result<RemoteHandle> {
+        if let Some(failure) = self.outcome.lock().clone() {
+            return Err(failure);
+        }
+        let closed = || StoreError::Io("the staged file is closed".to_owned());
+        self.handle.lock().clone().ok_or_else(closed)
+    }
+
+    fn fail(&self, failed: impl Into<StoreError>) -> StoreError {
+        self.outcome.lock().get_or_insert(failed.into()).clone()
+    }
+
+    /// Room for `len` bytes on their way; all of it for more than there is.
+    async fn room(&self, len: usize) -> Result<OwnedSemaphorePermit> {
+        let kib = len.div_ceil(1024).clamp(1, SFTP_WRITE_WINDOW_KIB);
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        let waited = self.remote().patient(Arc::clone(&self.room).acquire_many_owned(kib)).await;
+        match waited.map_err(|failed| self.fail(failed))? {
+            Ok(permit) => Ok(permit),
+            Err(_) => Err(StoreError::Io("the staged file is closed".to_owned())),
+        }
+    }
+
+    /// Waits until every write was answered.
+    async fn flush(&self) -> Result<RemoteHandle> {
+        drop(self.room(SFTP_WRITE_WINDOW_KIB * 1024).await?);
+        match self.handle() {
+            Err(StoreError::Io(why)) => Err(self.fail(self.full_or(StoreError::Io(why)).await)),
+            other => other,
+        }
+    }
+
+    /// SFTP has no word for a full disk: asks how much room is left.
+    async fn full_or(&self, error: StoreError) -> StoreError {
+        let path = self.remote().path(&self.part.parent().unwrap_or_default());
+        match super::space_of(self.remote(), &path).await {
+            Ok(space) if space.free_bytes < SFTP_FULL_BYTES => {
+                self.outcome.lock().take();
+                StoreError::NoSpace
+            }
+            _ => error,
+        }
+    }
+
+    async fn fsetstat(&self, handle: &RemoteHandle, attrs: Attrs) -> Result<()> {
+        let asked = self.remote().ask(|client| client.fsetstat(handle, &attrs)).await;
+        asked.map(drop).map_err(|failed| self.fail(failed))
+    }
+
+    async fn set_times(&self, handle: &RemoteHandle, how: &Publish) -> Result<()> {
+        if how.accessed.is_none() && how.modified.is_none() {
+            return Ok(());
+        }
+        // Version 3 sets both or none: the one that is not asked for stays as it is.
+        let now = self.remote().fstat(handle).await.map_err(|failed| self.fail(failed))?;
+        let now = now.times.unwrap_or(Times { accessed: 0, modified: 0 });
+        let or = |wanted: Option<Timestamp>, now| wanted.map_or(now, seconds_of);
+        let times = Times {
+            accessed: or(how.accessed, now.accessed),
+            modified: or(how.modified, now.modified),
+        };
+        self.fsetstat(handle, Attrs { times: Some(times), ..Attrs::default() }).await
+    }
+
+    /// Closes the file and sees that the server has all of it.
+    async fn close(&self, size: u64) -> Result<Attrs> {
+        let handle = self.handle.lock().take();
+        if let Some(handle) = handle {
+            let closed = self.remote().ask(|client| client.close(&handle)).await;
+            closed.map_err(|failed| self.fail(failed))?;
+        }
+        let attrs = self.remote().lstat(&self.remote().path(&self.part)).await;
+        let attrs = attrs.map_err(|failed| self.fail(failed))?;
+        if attrs.size != Some(size) {
+            let has = attrs.size.unwrap_or(0);
+            let why = format!("the server has {has} bytes of {size}");
+            return Err(self.fail(StoreError::Io(why)));
+        }
+        Ok(attrs)
+    }
+}
+
+/// Offsets go as far as a file system's do.
+fn check_extent(offset: u64, len: usize) -> Result<u64> {
+    let end = u64::try_from(len).ok().and_then(|len| offset.checked_add(len));
+    end.filter(|end| i64::try_from(*end).is_ok())
+        .ok_or_else(|| StoreError::Denied("the file would be larger than may be".to_owned()))
+}
+
+#[async_trait]
+impl StagedFile for SftpStaged {
+    fn identity(&self) -> Option<Identity> {
+        None
+    }
+
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::SeqCst)
+    }
+
+    fn try_write_at(&self, offset: u64, data: &[u8]) -> Result<bool> {
+        check_extent(offset, data.len())?;
+        self.handle().map(|_| false)
+    }
+
+    async fn write_at(&self, offset: u64, data: Bytes) -> Result<()> {
+        let end = check_extent(offset, data.len())?;
+        if data.is_empty() {
+            return self.handle().map(drop);
+        }
+        let room = self.room(data.len()).await?;
+        let handle = self.handle()?;
+        self.synced.store(false, Ordering::SeqCst);
+        let queued = self.remote().write(&handle, offset, data, &self.outcome, room);
+        queued.map_err(|failed| self.fail(failed))?;
+        self.size.fetch_max(end, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn read_at(&self, offset: u64, mut buf: BytesMut, len: usize) -> Result<BytesMut> {
+        let handle = self.flush().await?;
+        let (mut at, mut missing) = (offset, u64::try_from(len).unwrap_or(u64::MAX));
+        while missing > 0 {
+            let asked = missing.min(self.remote().read_bytes());
+            let answer = self.remote().read(&handle, at, asked)?;
+            let bytes = self.remote().answer(answer).await?;
+            buf.extend_from_slice(&bytes);
+            let got = u64::try_from(bytes.len()).unwrap_or(0);
+            if got < asked {
+                break;
+            }
+            (at, missing) = (at.saturating_add(got), missing - got);
+        }
+        Ok(buf)
+    }
+
+    async fn set_len(&self, size: u64) -> Result<()> {
+        check_extent(size, 0)?;
+        let handle = self.flush().await?;
+        self.synced.store(false, Ordering::SeqCst);
+        self.fsetstat(&handle, Attrs { size: Some(size), ..Attrs::default() }).await?;
+        self.size.store(size, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn sync(&self) -> Result<()> {
+        let handle = self.flush().await?;
+        match self.remote().ask(|client| client.fsync(&handle)).await {
+            // A server without fsync has answered every write; more it does not promise.
+            Ok(_) | Err(Failed::NotBegun(_)) => {}
+            Err(failed) => return Err(self.fail(failed)),
+        }
+        self.synced.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn publish(&self, how: &Publish) -> Result<Published> {
+        if !self.synced.load(Ordering::SeqCst) {
+            return Err(StoreError::Io("the staged file is not synced".to_owned()));
+        }
+        if self.size() != how.size {
+            let why = format!("{} bytes were written, {} announced", self.size(), how.size);
+            return Err(StoreError::Io(why));
+        }
+        let handle = self.handle.lock().clone();
+        if let Some(handle) = handle {
+            self.set_times(&handle, how).await?;
+        }
+        let attrs = self.close(how.size).await?;
+        let replaced = place_file(self.remote(), &self.part, &self.target, how.existing).await?;
+        if let Some(claim) = self.claim.lock().take() {
+            claim.set_gone();
+        }
+        self.fail(StoreError::Io("the staged file is published".to_owned()));
+        let meta = super::meta_of(&attrs).ok_or(StoreError::NotFound)?;
+        Ok(Published { replaced, identity: None, meta })
+    }
+
+    async fn discard(&self) -> Result<()> {
+        // What is not sent yet need not be; what is on its way comes before the REMOVE.
+        self.fail(StoreError::Io("the staged file is discarded".to_owned()));
+        let handle = self.handle.lock().take();
+        if let Some(handle) = handle {
+            drop(self.room(SFTP_WRITE_WINDOW_KIB * 1024).await);
+            // The file goes away whatever CLOSE says.
+            let _ = self.remote().ask(|client| client.close(&handle)).await;
+        }
+        let Some(claim) = self.claim.lock().take() else { return Ok(()) };
+        let part = self.remote().path(&self.part);
+        match self.remote().ask(|client| client.remove(&part)).await {
+            Ok(_) => {}
+            Err(failed) if failed.is(Status::NoSuchFile) => {}
+            Err(failed) => return Err(failed.into()),
+        }
+        claim.set_gone();
+        Ok(())
+    }
+}
+
+impl Drop for SftpStaged {
+    fn drop(&mut self) {
+        let Some(claim) = self.claim.lock().take() else { return };
+        if let Some(handle) = self.handle.lock().take() {
+            claim.set_closing();
+            self.lease.remote.close_later(handle, Box::new(claim));
+        }
+    }
+}
