@@ -104,7 +104,7 @@ pub(crate) struct Work {
 
 enum WorkOf {
     Sqlite(sqlite::Work),
-    Postgres(postgres::Work),
+    Postgres(Box<postgres::Work>),
 }
 
 /// One statement for many rows: a row at a time for SQLite, an array a column for PostgreSQL.
@@ -122,7 +122,7 @@ impl Work {
     }
 
     pub(crate) fn postgres(work: postgres::Work) -> Self {
-        Work { backend: WorkOf::Postgres(work), failed: false }
+        Work { backend: WorkOf::Postgres(Box::new(work)), failed: false }
     }
 
     fn noted<T>(&mut self, result: Result<T>) -> Result<T> {

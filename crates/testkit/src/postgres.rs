@@ -14,6 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 /// How often a start or the end of a process is looked for, and how long one look waits.
 const LOOKS: u32 = 1000;
 const LOOK: Duration = Duration::from_millis(20);
+/// Free bytes of a file system in memory that are plenty.
+const MEMORY_BYTES: u64 = 2 << 30;
 
 /// Ends the server and removes its folder (`$1`) once the test process, which holds the other
 /// end of the standard input, is gone.
@@ -59,7 +61,8 @@ impl Postgres {
     /// Makes and starts a cluster.
     pub fn launch() -> Result<Postgres> {
         let programs = programs()?;
-        let folder = tempfile::Builder::new().prefix("entrepot-postgres-").tempdir()?.keep();
+        let folder = tempfile::Builder::new().prefix("entrepot-postgres-").tempdir_in(place())?;
+        let folder = folder.keep();
         let guard = guard(&folder)?;
         let postgres = Postgres {
             folder,
@@ -256,6 +259,14 @@ fn programs() -> Result<PathBuf> {
              run 'apt-get install postgresql'"
         ),
     }
+}
+
+/// Memory if there is plenty, for speed; what tests break is processes, not disks.
+fn place() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let plenty = rustix::fs::statvfs(memory)
+        .is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) >= MEMORY_BYTES);
+    if plenty { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 /// PostgreSQL takes no port 0: ask the system for a free one.
