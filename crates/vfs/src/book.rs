@@ -1,0 +1,348 @@
+//! The transfers of this node as they stand: what moves, what can be resumed, what is about to
+//! change. Every step of it is in the journal (`notes.rs`), so a crash can be looked at later.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use entrepot_journal::{Journal, JournalError, RecordKind};
+use entrepot_model::event::{Fact, FileFact};
+use entrepot_model::listener::Protocol;
+use entrepot_model::{
+    Digests, Direction, Event, EventId, JobId, Name, SessionId, SiteId, StorePath, Timestamp,
+    Transfer, TransferId, TransferState, VPath,
+};
+use parking_lot::Mutex;
+
+use crate::limits;
+use crate::notes::{Change, Note, Partial};
+use crate::quota::Reservation;
+
+/// A transfer that moves now.
+pub(crate) struct Moving {
+    pub(crate) id: TransferId,
+    pub(crate) site: SiteId,
+    pub(crate) direction: Direction,
+    pub(crate) protocol: Protocol,
+    pub(crate) account: Name,
+    pub(crate) path: VPath,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) job: Option<JobId>,
+    pub(crate) started_at: Timestamp,
+    /// Size of an upload, bytes sent of a download.
+    pub(crate) bytes: AtomicU64,
+}
+
+impl Moving {
+    fn transfer(&self) -> Transfer {
+        Transfer {
+            id: self.id,
+            site: self.site,
+            direction: self.direction,
+            state: TransferState::Active,
+            protocol: self.protocol,
+            account: self.account.clone(),
+            path: self.path.to_string(),
+            endpoint: None,
+            session: self.session,
+            job: self.job,
+            size: self.bytes.load(Ordering::Relaxed),
+            digests: Digests::default(),
+            started_at: self.started_at,
+            changed_at: self.started_at,
+            error: None,
+        }
+    }
+}
+
+/// An upload that can be resumed, and the room it takes.
+pub(crate) struct Kept {
+    pub(crate) note: Partial,
+    /// `None` until the quota of its place is counted.
+    pub(crate) reservation: Option<Reservation>,
+}
+
+/// Whose partial of which file.
+pub(crate) type Owner = (SiteId, Name, VPath);
+
+/// A published file whose name its client calls temporary.
+type TemporaryKey = (SiteId, Name, StorePath);
+
+#[derive(Default)]
+struct State {
+    moving: HashMap<TransferId, Arc<Moving>>,
+    kept: HashMap<TransferId, Kept>,
+    owners: HashMap<Owner, TransferId>,
+    pending: HashMap<EventId, Change>,
+    temporaries: HashMap<TemporaryKey, FileFact>,
+    temporary_order: VecDeque<TemporaryKey>,
+}
+
+/// The book.
+pub(crate) struct Book {
+    journal: Journal,
+    state: Mutex<State>,
+    checkpoint: AtomicU64,
+    draining: AtomicBool,
+}
+
+impl Book {
+    pub(crate) fn new(journal: Journal) -> Self {
+        Book {
+            journal,
+            state: Mutex::default(),
+            checkpoint: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on no upload begins.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    // --- what moves
+
+    pub(crate) fn begin(&self, moving: Arc<Moving>) {
+        self.state.lock().moving.insert(moving.id, moving);
+    }
+
+    pub(crate) fn end(&self, id: TransferId) {
+        self.state.lock().moving.remove(&id);
+    }
+
+    pub(crate) fn moving(&self) -> Vec<Transfer> {
+        self.state.lock().moving.values().map(|moving| moving.transfer()).collect()
+    }
+
+    /// How many uploads and downloads move.
+    pub(crate) fn moving_count(&self) -> usize {
+        self.state.lock().moving.len()
+    }
+
+    /// True if a staged file of this transfer is needed.
+    pub(crate) fn needs_staging(&self, id: TransferId) -> bool {
+        let state = self.state.lock();
+        let pending = |change: &Change| {
+            change.event.fact.file().is_some_and(|file| file.transfer == id)
+        };
+        state.moving.contains_key(&id)
+            || state.kept.contains_key(&id)
+            || state.pending.values().any(pending)
+    }
+
+    // --- changes
+
+    /// Notes durably that something is about to change.
+    pub(crate) async fn announce(&self, change: Change) -> Result<(), JournalError> {
+        let id = change.id();
+        let payload = encode(&Note::Change(change.clone()))?;
+        self.state.lock().pending.insert(id, change);
+        // Dropped half-way, the intent stays pending until recovery looks at it.
+        let written = self.journal.append_durable(RecordKind::Intent, &payload).await;
+        if let Err(error) = written {
+            // It may yet become durable: then this says that nothing came of it.
+            self.dismiss(id);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Records what happened; ends the change of the same id.
+    pub(crate) fn record(&self, event: &Event) -> Result<u64, JournalError> {
+        let payload = encode(event)?;
+        let mut state = self.state.lock();
+        let sequence = self.journal.append(RecordKind::Event, &payload)?;
+        state.pending.remove(&event.id);
+        Ok(sequence)
+    }
+
+    /// Records an event that ends nothing; `false`: the journal refused it, which is logged.
+    pub(crate) fn tell(&self, event: &Event) -> bool {
+        let told = encode(event)
+            .and_then(|payload| self.journal.append(RecordKind::Event, &payload).map(|_| ()));
+        if let Err(error) = &told {
+            tracing::error!(code = error.code(), %error, kind = event.fact.kind(), "a fact is lost");
+        }
+        told.is_ok()
+    }
+
+    /// Ends a change that came to nothing.
+    pub(crate) fn dismiss(&self, id: EventId) {
+        let mut state = self.state.lock();
+        if let Err(error) = self.journal.append(RecordKind::Closed, id.to_string().as_bytes()) {
+            tracing::warn!(code = error.code(), %error, "the end of an intent is not noted");
+        }
+        state.pending.remove(&id);
+    }
+
+    pub(crate) fn adopt_pending(&self, change: Change) {
+        self.state.lock().pending.insert(change.id(), change);
+    }
+
+    // --- partials
+
+    /// Notes how far an upload is that still moves.
+    pub(crate) fn mark(&self, note: &Partial) {
+        let noted = encode(&Note::Partial(note.clone()))
+            .and_then(|payload| self.journal.append(RecordKind::Intent, &payload));
+        if let Err(error) = noted {
+            tracing::debug!(code = error.code(), %error, "a resume mark is not noted");
+        }
+    }
+
+    /// Keeps a cut upload for its owner. Returns those it displaces, to be discarded.
+    pub(crate) fn keep(&self, kept: Kept) -> Vec<Kept> {
+        self.mark(&kept.note);
+        self.adopt_kept(kept)
+    }
+
+    /// [`Book::keep`] without a note.
+    pub(crate) fn adopt_kept(&self, kept: Kept) -> Vec<Kept> {
+        let mut state = self.state.lock();
+        state.moving.remove(&kept.note.transfer);
+        let owner = owner_of(&kept.note);
+        let mut displaced = Vec::new();
+        if let Some(older) = state.owners.insert(owner.clone(), kept.note.transfer)
+            && older != kept.note.transfer
+        {
+            displaced.extend(state.kept.remove(&older));
+        }
+        let (site, account) = (owner.0, &owner.1);
+        let mine = |note: &Partial| note.site == site && note.account == *account;
+        if state.owners.len() > limits::PARTIALS_PER_ACCOUNT
+            && state.kept.values().filter(|kept| mine(&kept.note)).count()
+                >= limits::PARTIALS_PER_ACCOUNT
+        {
+            let oldest = state.kept.values().filter(|kept| mine(&kept.note));
+            let oldest = oldest.min_by_key(|kept| kept.note.at).map(|kept| kept.note.transfer);
+            displaced.extend(oldest.and_then(|id| take(&mut state, id)));
+        }
+        state.kept.insert(kept.note.transfer, kept);
+        displaced
+    }
+
+    /// What is kept of this file for this account: bytes, and when it was noted.
+    pub(crate) fn look(&self, owner: &Owner) -> Option<Partial> {
+        let state = self.state.lock();
+        let id = state.owners.get(owner)?;
+        state.kept.get(id).map(|kept| kept.note.clone())
+    }
+
+    /// Takes it out, to resume or to discard it.
+    pub(crate) fn take(&self, owner: &Owner) -> Option<Kept> {
+        let mut state = self.state.lock();
+        let id = *state.owners.get(owner)?;
+        take(&mut state, id)
+    }
+
+    /// Takes out those whose time is over.
+    pub(crate) fn take_expired(&self, now: Timestamp) -> Vec<Kept> {
+        let mut state = self.state.lock();
+        let over = state.kept.values().filter(|kept| kept.note.until <= now);
+        let over: Vec<_> = over.map(|kept| kept.note.transfer).collect();
+        over.into_iter().filter_map(|id| take(&mut state, id)).collect()
+    }
+
+    /// Looks at each partial.
+    pub(crate) fn each_kept(&self, mut look: impl FnMut(&mut Kept)) {
+        self.state.lock().kept.values_mut().for_each(&mut look);
+    }
+
+    /// Notes that a partial is gone without an event.
+    pub(crate) fn forget(&self, id: TransferId) {
+        if let Err(error) = self.journal.append(RecordKind::Closed, id.to_string().as_bytes()) {
+            tracing::debug!(code = error.code(), %error, "the end of a partial is not noted");
+        }
+    }
+
+    // --- temporary names
+
+    /// Remembers a file that was published under a temporary name.
+    pub(crate) fn remember(&self, key: (SiteId, Name, StorePath), file: FileFact) {
+        let mut state = self.state.lock();
+        if state.temporaries.insert(key.clone(), file).is_none() {
+            state.temporary_order.push_back(key);
+        }
+        while state.temporary_order.len() > limits::TEMPORARIES {
+            if let Some(oldest) = state.temporary_order.pop_front() {
+                state.temporaries.remove(&oldest);
+            }
+        }
+    }
+
+    /// What is remembered of it.
+    pub(crate) fn recall(&self, key: &(SiteId, Name, StorePath)) -> Option<FileFact> {
+        self.state.lock().temporaries.get(key).cloned()
+    }
+
+    /// The name is no longer that file's.
+    pub(crate) fn unremember(&self, key: &(SiteId, Name, StorePath)) {
+        let mut state = self.state.lock();
+        if state.temporaries.remove(key).is_some() {
+            state.temporary_order.retain(|other| other != key);
+        }
+    }
+
+    // --- checkpoints
+
+    /// Notes again all that has not ended, if much was written since the last time.
+    pub(crate) fn checkpoint(&self, now: bool) -> Result<(), JournalError> {
+        let appended = self.journal.usage().appended;
+        let last = self.checkpoint.load(Ordering::Acquire);
+        if !now && appended.saturating_sub(last) < limits::CHECKPOINT_RECORDS {
+            return Ok(());
+        }
+        let state = self.state.lock();
+        let from = self.journal.usage().appended + 1;
+        for change in state.pending.values() {
+            let note = encode(&Note::Change(change.clone()))?;
+            self.journal.append(RecordKind::Intent, &note)?;
+        }
+        for kept in state.kept.values() {
+            let note = encode(&Note::Partial(kept.note.clone()))?;
+            self.journal.append(RecordKind::Intent, &note)?;
+        }
+        let end = encode(&Note::Checkpoint { from })?;
+        let sequence = self.journal.append(RecordKind::Intent, &end)?;
+        drop(state);
+        self.checkpoint.store(sequence, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn owner_of(note: &Partial) -> Owner {
+    (note.site, note.account.clone(), note.path.clone())
+}
+
+fn take(state: &mut State, id: TransferId) -> Option<Kept> {
+    let kept = state.kept.remove(&id)?;
+    let owner = owner_of(&kept.note);
+    if state.owners.get(&owner) == Some(&id) {
+        state.owners.remove(&owner);
+    }
+    Some(kept)
+}
+
+pub(crate) fn encode<T: serde::Serialize>(what: &T) -> Result<Vec<u8>, JournalError> {
+    serde_json::to_vec(what).map_err(|error| JournalError::Io {
+        action: "encode",
+        file: "a record".to_owned(),
+        problem: error.to_string(),
+    })
+}
+
+/// The transfer that this event ends for good: nothing of it is left to resume.
+pub(crate) fn ended_transfer(fact: &Fact) -> Option<TransferId> {
+    match fact {
+        Fact::FileUploaded { file }
+        | Fact::FileRecovered { file }
+        | Fact::FileUnknown { file }
+        | Fact::FileInterrupted { file, kept: false, .. } => Some(file.transfer),
+        _ => None,
+    }
+}

@@ -1,0 +1,45 @@
+//! Named limits of this crate.
+
+use std::time::Duration;
+
+/// Most separate ranges of one upload that are written and not yet connected.
+pub const RANGES: usize = 16_384;
+/// Most bytes that a store which takes bytes only in order keeps in memory for one upload while
+/// it waits for what comes before them.
+pub const REORDER_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes read back or copied at a time, at the finish of an upload and in recovery.
+pub const BLOCK_BYTES: usize = 256 * 1024;
+/// A write that closes a gap hashes at most this much of what lies behind the gap.
+pub const CATCH_UP_BYTES: u64 = 4 * 1024 * 1024;
+/// An upload notes in the journal how far it is whenever it has grown by so much, so that it can
+/// be resumed after the process was killed.
+pub const MARK_BYTES: u64 = 64 * 1024 * 1024;
+/// An upload reserves room in its quota in steps of at most this much.
+pub const RESERVE_BYTES: u64 = 4 * 1024 * 1024;
+/// A step is also at most this part of what is left.
+pub const RESERVE_PART: u64 = 16;
+/// Recovery reads back the digest of files up to this size; of larger ones identity and size
+/// decide.
+pub const RECOVERY_DIGEST_BYTES: u64 = 64 * 1024 * 1024;
+/// Records of the journal's end that recovery looks at first.
+pub const RECOVERY_WINDOW: u64 = 131_072;
+/// Pending intents and partials are noted again in the journal after so many records.
+pub const CHECKPOINT_RECORDS: u64 = 32_768;
+/// How often the background task looks for work.
+pub const TICK: Duration = Duration::from_secs(1);
+/// How often partials whose time is over are looked for.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(300);
+/// How often the files below a mount with a quota are counted anew, in the background.
+pub const RECOUNT_EVERY: Duration = Duration::from_secs(600);
+/// How long an operation waits for the first count of a mount with a quota.
+pub const COUNT_WAIT: Duration = Duration::from_secs(30);
+/// Staging of other nodes on a shared endpoint is left alone for this long.
+pub const FOREIGN_STAGING: Duration = Duration::from_secs(60 * 24 * 3600);
+/// Most uploads under temporary names whose digest is remembered until the rename.
+pub const TEMPORARIES: usize = 65_536;
+/// Most partials kept for one account; the oldest goes when another comes.
+pub const PARTIALS_PER_ACCOUNT: usize = 1_000;
+/// Most entries asked of a store at a time.
+pub const PAGE: usize = 1_000;
+/// Deepest directory that a quota count goes down to.
+pub const COUNT_DEPTH: usize = 256;

@@ -1,0 +1,117 @@
+//! Counters of the data plane. Sessions add what they moved when a file ends or a MiB is full, so
+//! that no chunk touches memory which sessions share.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use entrepot_model::{Direction, Protocol};
+
+/// Protocols that are counted apart.
+const PROTOCOLS: [Protocol; 2] = [Protocol::Sftp, Protocol::Internal];
+
+/// Counters since the start, and what is active now.
+#[derive(Debug, Default)]
+pub struct Meters {
+    uploads: [AtomicU64; 4],
+    downloads: AtomicU64,
+    recovered: AtomicU64,
+    bytes: [[AtomicU64; PROTOCOLS.len()]; 2],
+    active: [AtomicI64; 2],
+    sessions: AtomicI64,
+}
+
+/// How an upload ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UploadEnd {
+    /// Whole, durable, visible.
+    Completed,
+    /// Kept for its owner to resume.
+    Partial,
+    /// Refused, aborted or failed: nothing is left.
+    Failed,
+    /// Nothing was written to an existing file.
+    Untouched,
+}
+
+impl UploadEnd {
+    /// All ends.
+    pub const ALL: [UploadEnd; 4] =
+        [UploadEnd::Completed, UploadEnd::Partial, UploadEnd::Failed, UploadEnd::Untouched];
+
+    /// The word, lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UploadEnd::Completed => "completed",
+            UploadEnd::Partial => "partial",
+            UploadEnd::Failed => "failed",
+            UploadEnd::Untouched => "untouched",
+        }
+    }
+}
+
+impl Meters {
+    /// Uploads that ended so.
+    pub fn uploads(&self, end: UploadEnd) -> u64 {
+        self.uploads.get(end as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Downloads that ended.
+    pub fn downloads(&self) -> u64 {
+        self.downloads.load(Ordering::Relaxed)
+    }
+
+    /// Intents of an earlier run that recovery decided.
+    pub fn recovered(&self) -> u64 {
+        self.recovered.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of files moved, by direction and protocol.
+    pub fn bytes(&self, direction: Direction, protocol: Protocol) -> u64 {
+        self.cell(direction, protocol).map_or(0, |bytes| bytes.load(Ordering::Relaxed))
+    }
+
+    /// Transfers that are active now, by direction.
+    pub fn active(&self, direction: Direction) -> u64 {
+        let count = self.active.get(direction as usize);
+        count.map_or(0, |count| u64::try_from(count.load(Ordering::Relaxed)).unwrap_or(0))
+    }
+
+    /// Sessions that are open now, those of rules included.
+    pub fn sessions(&self) -> u64 {
+        u64::try_from(self.sessions.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    fn cell(&self, direction: Direction, protocol: Protocol) -> Option<&AtomicU64> {
+        let at = PROTOCOLS.iter().position(|known| *known == protocol)?;
+        self.bytes.get(direction as usize)?.get(at)
+    }
+
+    pub(crate) fn moved(&self, direction: Direction, protocol: Protocol, bytes: u64) {
+        if let Some(cell) = self.cell(direction, protocol) {
+            cell.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn upload_ended(&self, end: UploadEnd) {
+        if let Some(count) = self.uploads.get(end as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn download_ended(&self) {
+        self.downloads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn intent_recovered(&self) {
+        self.recovered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn active_changed(&self, direction: Direction, by: i64) {
+        if let Some(count) = self.active.get(direction as usize) {
+            count.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn sessions_changed(&self, by: i64) {
+        self.sessions.fetch_add(by, Ordering::Relaxed);
+    }
+}
