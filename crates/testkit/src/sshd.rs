@@ -22,7 +22,8 @@ pub struct Sshd {
     host_key: String,
     user_key: PathBuf,
     user: String,
-    folder: tempfile::TempDir,
+    files: PathBuf,
+    _folder: tempfile::TempDir,
 }
 
 impl Sshd {
@@ -51,7 +52,8 @@ impl Sshd {
             // The folder that sshd empties itself into before login.
             std::fs::create_dir_all("/run/sshd").context("/run/sshd")?;
         }
-        std::fs::create_dir(folder.path().join("files"))?;
+        let files = folder.path().join("files");
+        std::fs::create_dir(&files)?;
         let public = std::fs::read_to_string(host_key.with_extension("pub"))?.trim().to_owned();
         let mut last = None;
         for _ in 0..PORT_TRIES {
@@ -60,7 +62,8 @@ impl Sshd {
             match launch(&config) {
                 Ok(child) => {
                     let user = whoami()?;
-                    return Ok(Sshd { child, port, host_key: public, user_key, user, folder });
+                    let (host_key, _folder) = (public, folder);
+                    return Ok(Sshd { child, port, host_key, user_key, user, files, _folder });
                 }
                 Err(error) => last = Some(error),
             }
@@ -89,8 +92,8 @@ impl Sshd {
     }
 
     /// An empty folder, absolute; it is removed with the server.
-    pub fn folder(&self) -> PathBuf {
-        self.folder.path().join("files")
+    pub fn folder(&self) -> &Path {
+        &self.files
     }
 
     /// Process id of the listening process; sessions are its children.
