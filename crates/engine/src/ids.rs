@@ -1,12 +1,12 @@
 //! Identifiers that follow from what they are for, so that doing a thing twice names it once:
 //! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
 
-use entrepot_crypto::{Sha256Wanted, StreamDigest};
+use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::{EventId, JobId, Name, TransferId};
 use uuid::Uuid;
 
 fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
-    let mut digest = StreamDigest::new(Sha256Wanted::No);
+    let mut digest = StreamDigest::new(Sha256::Unwanted);
     for part in [b"entrepot".as_slice(), purpose.as_bytes()].iter().chain(parts) {
         digest.update(&(part.len() as u64).to_le_bytes());
         digest.update(part);

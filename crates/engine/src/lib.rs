@@ -1,7 +1,166 @@
 //! The engine: projects the journal into the database, matches rules, works jobs.
+//!
+//! | step of `DESIGN` section 4 | code |
+//! | --- | --- |
+//! | 8 journal → database, exactly once | `projector.rs` |
+//! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
+//! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
+//! | 9 the steps of one job | `run.rs`, `step/` |
+//! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
+
 mod backoff;
 mod condition;
 #[cfg(test)]
 mod fixture;
+mod hold;
+mod ids;
 pub mod limits;
+mod meters;
 mod pattern;
+mod pause;
+mod places;
+mod projector;
+mod rules;
+mod run;
+mod step;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+//V use entrepot_auth::Gate;
+use entrepot_db::Db;
+use entrepot_journal::Recorder;
+//V use entrepot_vfs::Service;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use places::Places;
+
+pub use meters::Meters;
+pub use pause::{Pause, Pauses};
+
+//V PARTS
+/// How the engine works.
+#[derive(Clone)]
+pub struct EngineOptions {
+    /// Jobs worked at the same time.
+    pub workers: usize,
+    /// How long a claimed job stays ours without a sign of life. The clocks of all nodes must
+    /// agree within a third of it.
+    pub lease: Duration,
+    /// How often the table of jobs is looked at when nothing wakes us.
+    pub poll: Duration,
+    /// Where tests stop the engine; `None` in production.
+    pub pauses: Option<Pauses>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            workers: limits::WORKERS,
+            lease: limits::LEASE,
+            poll: limits::POLL,
+            pauses: None,
+        }
+    }
+}
+
+/// How far the database is behind the journal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lag {
+    /// Durable records that are not projected.
+    pub records: u64,
+    /// Age of the oldest event that is being projected, in seconds; 0 if there is none.
+    pub seconds: f64,
+}
+
+/// What the tasks of one engine share.
+pub(crate) struct Shared {
+    pub(crate) db: Db,
+    pub(crate) recorder: Recorder,
+    pub(crate) places: Box<dyn Places>,
+    pub(crate) options: EngineOptions,
+    pub(crate) meters: Arc<Meters>,
+    /// The last projected sequence.
+    pub(crate) projected: watch::Sender<u64>,
+    /// There may be a job to claim.
+    pub(crate) jobs: Notify,
+    /// The projector shall say how far it is.
+    pub(crate) nudge: Notify,
+}
+
+/// The running engine of a node: one task that projects, one that hands out jobs.
+pub struct Engine {
+    shared: Arc<Shared>,
+    workers: worker::Stops,
+    working: JoinHandle<()>,
+    projection: CancellationToken,
+    projecting: JoinHandle<()>,
+}
+
+impl Engine {
+    //V START
+    /// Starts with files of any kind: the seam for tests.
+    fn start_in(
+        db: Db,
+        recorder: Recorder,
+        places: Box<dyn Places>,
+        options: EngineOptions,
+    ) -> Engine {
+        let shared = Arc::new(Shared {
+            db,
+            recorder,
+            places,
+            options,
+            meters: Arc::default(),
+            projected: watch::Sender::new(0),
+            jobs: Notify::new(),
+            nudge: Notify::new(),
+        });
+        let projection = CancellationToken::new();
+        let workers = worker::Stops::default();
+        let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
+        let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
+        Engine { shared, workers, working, projection, projecting }
+    }
+
+    /// Claims no more jobs, lets running ones end within `limit`, then interrupts them where they
+    /// wait and gives their leases back at once; projects what is durable by then.
+    pub async fn stop(self, limit: Duration) {
+        self.workers.drain.cancel();
+        let mut working = self.working;
+        if tokio::time::timeout(limit, &mut working).await.is_err() {
+            self.workers.interrupt.cancel();
+            if tokio::time::timeout(limits::STOP_GRACE, &mut working).await.is_err() {
+                tracing::warn!(code = "EP0807", "jobs did not end in time, their leases run out");
+                working.abort();
+            }
+        }
+        self.projection.cancel();
+        let mut projecting = self.projecting;
+        let grace = limit.max(limits::STOP_GRACE);
+        if tokio::time::timeout(grace, &mut projecting).await.is_err() {
+            projecting.abort();
+        }
+    }
+
+    /// Looks for jobs now, such as after an operator's retry.
+    pub fn wake(&self) {
+        self.shared.jobs.notify_one();
+    }
+
+    /// Counters of this engine.
+    pub fn meters(&self) -> &Arc<Meters> {
+        &self.shared.meters
+    }
+
+    /// How far the database is behind.
+    pub fn lag(&self) -> Lag {
+        self.shared.nudge.notify_one();
+        let durable = self.shared.recorder.journal().usage().durable;
+        let seconds = self.shared.meters.oldest_seconds(self.shared.recorder.env().now());
+        Lag { records: durable.saturating_sub(*self.shared.projected.borrow()), seconds }
+    }
+}

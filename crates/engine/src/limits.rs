@@ -45,3 +45,7 @@ pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// One block of a delivery; two are in flight.
 pub const BLOCK_BYTES: usize = 256 * 1024;
+
+/// How many leases beyond its attempts a job may use up without an answer, such as by crashes of
+/// its node or stops in the middle of it, before it is taken to be their cause.
+pub const LEASES_OVER: u32 = 20;

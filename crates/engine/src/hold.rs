@@ -1,0 +1,148 @@
+//! The lease on one job: kept alive, confirmed before every effect, given up at once when lost.
+
+use std::future::Future;
+use std::time::Duration;
+
+use entrepot_db::{DbError, JobHold};
+use entrepot_model::Job;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::Shared;
+use crate::backoff::Away;
+use crate::step::StepError;
+
+/// A leased job. Every write for it carries `epoch`; after the lease is lost nothing is begun.
+pub(crate) struct Hold<'a> {
+    shared: &'a Shared,
+    key: JobHold,
+    /// Until when the lease is ours by our own clock, which never jumps.
+    until: Mutex<Duration>,
+    lost: CancellationToken,
+    interrupt: CancellationToken,
+}
+
+impl<'a> Hold<'a> {
+    /// The lease of a job claimed when `Env::elapsed` was `claimed`.
+    pub(crate) fn new(
+        shared: &'a Shared,
+        job: &Job,
+        claimed: Duration,
+        interrupt: CancellationToken,
+    ) -> Self {
+        Hold {
+            shared,
+            key: JobHold::from(job),
+            until: Mutex::new(claimed.saturating_add(shared.options.lease)),
+            lost: CancellationToken::new(),
+            interrupt,
+        }
+    }
+
+    /// What database writes for the job carry.
+    pub(crate) fn key(&self) -> &JobHold {
+        &self.key
+    }
+
+    /// Why nothing more may be begun, if so.
+    pub(crate) fn ended(&self) -> Result<(), StepError> {
+        if self.lost.is_cancelled() {
+            return Err(StepError::Lost);
+        }
+        if self.interrupt.is_cancelled() {
+            return Err(StepError::Stopped);
+        }
+        Ok(())
+    }
+
+    /// Waits for `what`, which may be abandoned half way: only for what leaves no trace, or a
+    /// trace that the next attempt wipes out.
+    pub(crate) async fn waiting<T>(&self, what: impl Future<Output = T>) -> Result<T, StepError> {
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Err(StepError::Lost),
+            () = self.interrupt.cancelled() => Err(StepError::Stopped),
+            value = what => Ok(value),
+        }
+    }
+
+    /// Confirms in the database, just before an effect, that the job is still ours.
+    pub(crate) async fn fence(&self) -> Result<(), StepError> {
+        let kept = self.insist(|| self.extend()).await?;
+        self.kept(kept)?;
+        self.ended()
+    }
+
+    /// Repeats a database call while the database is away, as long as the job may be ours.
+    pub(crate) async fn insist<T, F, C>(&self, call: C) -> Result<T, StepError>
+    where
+        F: Future<Output = Result<T, DbError>>,
+        C: Fn() -> F,
+    {
+        let mut away = Away::new();
+        loop {
+            self.ended()?;
+            match call().await {
+                Ok(value) => return Ok(value),
+                Err(DbError::Unavailable(error)) => {
+                    tracing::warn!(code = "EP0801", %error, "a job waits for the database");
+                    let pause = away.next(self.shared.recorder.env());
+                    self.waiting(tokio::time::sleep(pause)).await?;
+                }
+                Err(error) => return Err(StepError::transient("EP0801", error.to_string())),
+            }
+        }
+    }
+
+    /// Turns the answer of a fenced write into an end of the job.
+    pub(crate) fn kept(&self, kept: bool) -> Result<(), StepError> {
+        if !kept {
+            self.lost.cancel();
+            return Err(StepError::Lost);
+        }
+        Ok(())
+    }
+
+    async fn extend(&self) -> Result<bool, DbError> {
+        let env = self.shared.recorder.env();
+        let (lease, asked) = (self.shared.options.lease, env.elapsed());
+        let kept = self.shared.db.extend_lease(&self.key, env.now().plus(lease)).await?;
+        if kept {
+            *self.until.lock() = asked.saturating_add(lease);
+        }
+        Ok(kept)
+    }
+
+    /// Keeps the lease alive at a third of its length; never returns. A database that stays away
+    /// longer than the lease loses it: another node may be at work by then.
+    pub(crate) async fn heartbeat(&self) {
+        let beat = self.shared.options.lease / 3;
+        let mut pause = beat;
+        while !self.lost.is_cancelled() {
+            tokio::time::sleep(pause).await;
+            pause = match self.extend().await {
+                Ok(true) => beat,
+                Ok(false) => {
+                    self.lost.cancel();
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(code = "EP0801", %error, "a lease was not extended");
+                    beat / 4
+                }
+            };
+            if self.shared.recorder.env().elapsed() >= *self.until.lock() {
+                self.lost.cancel();
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Gives the lease back so that the job can be claimed at once; best effort.
+    pub(crate) async fn release(&self) {
+        let now = self.shared.recorder.env().now();
+        if let Err(error) = self.shared.db.extend_lease(&self.key, now).await {
+            tracing::warn!(code = "EP0807", %error, "a lease was not given back, it runs out");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Where steps find files: the view of an account, and endpoints. A narrow seam over `vfs`, so
+//! that the simulations of this crate run on simulated disks.
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use entrepot_model::noun::Stored;
+use entrepot_model::rule::Existing;
+use entrepot_model::{Endpoint, Job, Name, Timestamp, VPath};
+use entrepot_storage::AnyStore;
+
+use crate::step::StepError;
+
+/// Opens rooms and endpoints.
+#[async_trait]
+pub(crate) trait Places: Send + Sync {
+    /// The view of `account`, for the time of one attempt of `job`. What happens there is told
+    /// with the job, its cause and its depth.
+    async fn enter(&self, job: &Job, account: &Name) -> Result<Box<dyn Room>, StepError>;
+
+    /// The store of an endpoint.
+    async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError>;
+}
+
+/// Files as one account sees them. A file that is not there is [`StepError::missing`], a name
+/// that is taken [`StepError::taken`].
+#[async_trait]
+pub(crate) trait Room: Send + Sync {
+    /// Opens a file to read.
+    async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError>;
+    /// Renames a file.
+    async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError>;
+    /// Removes a file.
+    async fn remove(&self, path: &VPath) -> Result<(), StepError>;
+    /// Makes a directory; one that is there is [`StepError::taken`].
+    async fn make_directory(&self, path: &VPath) -> Result<(), StepError>;
+    /// Leaves.
+    async fn leave(self: Box<Self>);
+}
+
+/// A file opened to read.
+#[async_trait]
+pub(crate) trait Source: Send + Sync {
+    /// Bytes.
+    fn size(&self) -> u64;
+    /// Last change.
+    fn modified(&self) -> Timestamp;
+    /// Appends at most `len` bytes at `offset` to `buf`; none at the end of the file.
+    async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError>;
+}

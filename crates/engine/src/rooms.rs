@@ -1,0 +1,133 @@
+//! [`Places`] as they are: sessions of `vfs`, opened for accounts that `auth` admits.
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use entrepot_auth::{AuthError, Gate};
+use entrepot_model::noun::Stored;
+use entrepot_model::rule::Existing;
+use entrepot_model::{Endpoint, Job, Name, Timestamp, VPath};
+use entrepot_storage::AnyStore;
+use entrepot_vfs::{Download, Service, Session, VfsError};
+
+use crate::places::{Places, Room, Source};
+use crate::step::StepError;
+
+/// Sessions of `vfs`.
+pub(crate) struct Rooms {
+    vfs: Service,
+    gate: Gate,
+}
+
+impl Rooms {
+    pub(crate) fn new(vfs: Service, gate: Gate) -> Self {
+        Rooms { vfs, gate }
+    }
+}
+
+#[async_trait]
+impl Places for Rooms {
+    async fn enter(&self, job: &Job, account: &Name) -> Result<Box<dyn Room>, StepError> {
+        let why = format!("rule {}", job.rule);
+        let grant = self.gate.internal(job.site, account, &why).await.map_err(refused)?;
+        let depth = job.event.depth.saturating_add(1);
+        let opened =
+            Session::open_for_job(&self.vfs, grant, job.id, job.event.id, depth).await;
+        let session = opened.map_err(|error| {
+            StepError::transient("EP0805", format!("no session for account '{account}': {error}"))
+        })?;
+        Ok(Box::new(InSession(session)))
+    }
+
+    async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError> {
+        self.vfs.store(endpoint).await.map_err(|error| {
+            let name = &endpoint.noun.name;
+            StepError::transient("EP0805", format!("endpoint '{name}' cannot be opened: {error}"))
+        })
+    }
+}
+
+fn refused(error: AuthError) -> StepError {
+    match error {
+        AuthError::Unavailable(_) | AuthError::Journal(_) => {
+            StepError::transient("EP0805", error.to_string())
+        }
+        _ => StepError::permanent("EP0811", error.to_string()),
+    }
+}
+
+struct InSession(Session);
+
+/// What `error` about `path` means for a job.
+fn failed(path: &VPath, error: &VfsError) -> StepError {
+    match error {
+        VfsError::NotFound => StepError::missing(path),
+        VfsError::Exists => StepError::taken(path),
+        VfsError::Denied { .. }
+        | VfsError::IsDirectory
+        | VfsError::NotDirectory
+        | VfsError::NotEmpty
+        | VfsError::OtherMount
+        | VfsError::Unsupported => StepError::permanent("EP0812", format!("'{path}': {error}")),
+        _ => StepError::transient("EP0805", format!("'{path}': {error}")),
+    }
+}
+
+#[async_trait]
+impl Room for InSession {
+    async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError> {
+        let opened = self.0.vfs().open(path).await;
+        let file = opened.map_err(|error| failed(path, &error))?;
+        Ok(Box::new(InFile { file, path: path.clone() }))
+    }
+
+    async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError> {
+        let existing = match existing {
+            Existing::Replace => entrepot_storage::Existing::Replace,
+            Existing::Refuse => entrepot_storage::Existing::Refuse,
+        };
+        let done = self.0.vfs().rename(from, to, existing).await;
+        done.map_err(|error| match error {
+            VfsError::Exists => StepError::taken(to),
+            error => failed(from, &error),
+        })?;
+        Ok(())
+    }
+
+    async fn remove(&self, path: &VPath) -> Result<(), StepError> {
+        self.0.vfs().remove(path).await.map_err(|error| failed(path, &error))
+    }
+
+    async fn make_directory(&self, path: &VPath) -> Result<(), StepError> {
+        self.0.vfs().make_directory(path).await.map_err(|error| failed(path, &error))
+    }
+
+    async fn leave(self: Box<Self>) {
+        self.0.close("the job's attempt ended", 0, 0).await;
+    }
+}
+
+struct InFile {
+    file: Download,
+    path: VPath,
+}
+
+#[async_trait]
+impl Source for InFile {
+    fn size(&self) -> u64 {
+        self.file.attributes().size
+    }
+
+    fn modified(&self) -> Timestamp {
+        self.file.attributes().modified
+    }
+
+    async fn read_at(
+        &self,
+        offset: u64,
+        buf: BytesMut,
+        len: usize,
+    ) -> Result<BytesMut, StepError> {
+        let read = self.file.read_at(offset, buf, len).await;
+        read.map_err(|error| failed(&self.path, &error))
+    }
+}

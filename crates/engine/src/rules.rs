@@ -1,0 +1,204 @@
+//! Which rules an event starts: the rules of all sites, compiled, by what they start on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use entrepot_db::{Db, DbError};
+use entrepot_journal::Scope;
+use entrepot_model::limits::CAUSE_DEPTH;
+use entrepot_model::noun::Stored;
+use entrepot_model::rule::When;
+use entrepot_model::{Event, Fact, Job, JobState, Rule, Site, SiteId, Timestamp};
+
+use crate::condition::{Condition, ConditionError, Subject};
+use crate::ids;
+use crate::meters::Meters;
+
+/// One enabled rule, its condition compiled or not compilable.
+struct Compiled {
+    rule: Stored<Rule>,
+    condition: Option<Result<Condition, ConditionError>>,
+}
+
+/// The enabled rules of one revision of the configuration.
+pub(crate) struct Rules {
+    revision: i64,
+    sites: HashMap<SiteId, String>,
+    /// By site and kind of event.
+    starts: HashMap<(SiteId, String), Vec<Compiled>>,
+}
+
+/// The rules could not be read; no event may pass until they are.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RulesError {
+    /// The database is away or refuses.
+    #[error(transparent)]
+    Db(#[from] DbError),
+    /// The runtime is ending.
+    #[error("the rules were not compiled: {0}")]
+    Compile(#[from] tokio::task::JoinError),
+}
+
+/// What one event leads to.
+#[derive(Default)]
+pub(crate) struct Matched {
+    /// Jobs to make.
+    pub(crate) jobs: Vec<Job>,
+    /// `job.failed` events for rules that should have been asked and could not be.
+    pub(crate) refusals: Vec<Event>,
+}
+
+impl Rules {
+    /// No rules, of no revision.
+    pub(crate) fn none() -> Rules {
+        Rules { revision: -1, sites: HashMap::new(), starts: HashMap::new() }
+    }
+
+    /// Reads the rules anew if the configuration changed since.
+    pub(crate) async fn refreshed(self: Arc<Self>, db: &Db) -> Result<Arc<Rules>, RulesError> {
+        let revision = db.config_revision().await?;
+        if revision == self.revision {
+            return Ok(self);
+        }
+        let mut sites = HashMap::new();
+        let mut rules = Vec::new();
+        for site in db.sites().await? {
+            let id = SiteId(site.id);
+            rules.extend(db.list::<Rule>(id).await?);
+            sites.insert(id, site_name(&site));
+        }
+        // Parsing blocks.
+        let starts = tokio::task::spawn_blocking(move || compile(rules)).await?;
+        Ok(Arc::new(Rules { revision, sites, starts }))
+    }
+
+    /// Jobs for `event`, and events about rules that could not be asked.
+    pub(crate) fn matching(&self, event: &Event, now: Timestamp, meters: &Meters) -> Matched {
+        let mut matched = Matched::default();
+        let mut subject = None;
+        for kind in kinds(&event.fact) {
+            let Some(rules) = self.starts.get(&(event.site, kind.to_owned())) else { continue };
+            for compiled in rules {
+                let site = self.sites.get(&event.site).map_or("", String::as_str);
+                let ask = || Subject::new(event, site);
+                let wanted = match &compiled.condition {
+                    None => Ok(true),
+                    Some(Ok(condition)) => condition.holds(subject.get_or_insert_with(ask)),
+                    Some(Err(error)) => Err(error.clone()),
+                };
+                let rule = &compiled.rule;
+                match wanted {
+                    Ok(false) => {}
+                    Ok(true) if event.depth >= CAUSE_DEPTH => {
+                        Meters::add(&meters.depth_refused, 1);
+                        let error = format!(
+                            "EP0804: events caused each other {CAUSE_DEPTH} times, see that rule \
+                             '{}' does not start itself",
+                            rule.noun.name
+                        );
+                        matched.refusals.extend(refusal(event, rule, error, now));
+                    }
+                    Ok(true) => matched.jobs.push(job(event, rule, now)),
+                    Err(error) => {
+                        meters.conditions_failed.fetch_add(1, Ordering::Relaxed);
+                        let error = format!("EP0803: {error}");
+                        matched.refusals.extend(refusal(event, rule, error, now));
+                    }
+                }
+            }
+        }
+        matched
+    }
+}
+
+fn site_name(site: &Stored<Site>) -> String {
+    site.noun.name.to_string()
+}
+
+fn compile(rules: Vec<Stored<Rule>>) -> HashMap<(SiteId, String), Vec<Compiled>> {
+    let mut starts: HashMap<(SiteId, String), Vec<Compiled>> = HashMap::new();
+    for rule in rules {
+        if !rule.noun.enabled {
+            continue;
+        }
+        let When::Event(kind) = &rule.noun.when;
+        let condition = rule.noun.condition.as_deref().map(Condition::compile);
+        if let Some(Err(error)) = &condition {
+            let name = rule.noun.name.as_str();
+            tracing::error!(code = "EP0803", rule = name, %error, "a condition cannot be used");
+        }
+        let key = (rule.site, kind.clone());
+        starts.entry(key).or_default().push(Compiled { rule, condition });
+    }
+    starts
+}
+
+/// What an event counts as. A file under its client's temporary name starts nothing; its rename
+/// to the final name is the arrival, and so is a file found published after a crash, whose
+/// client may have been answered.
+fn kinds(fact: &Fact) -> impl Iterator<Item = &'static str> {
+    let temporary = match fact {
+        Fact::FileUploaded { file } | Fact::FileRecovered { file } => file.temporary,
+        _ => false,
+    };
+    let arrival =
+        matches!(fact, Fact::FileRenamed { arrival: true, .. } | Fact::FileRecovered { .. });
+    let own = (!temporary).then(|| fact.kind());
+    own.into_iter().chain((arrival && !temporary).then_some("file.uploaded"))
+}
+
+fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
+    Job {
+        id: ids::job(event.id, rule.id),
+        site: event.site,
+        rule: rule.noun.name.clone(),
+        event_id: event.id,
+        event: event.clone(),
+        state: JobState::Ready,
+        step: 0,
+        attempts: 0,
+        epoch: 0,
+        node: None,
+        leased_until: None,
+        due_at: now,
+        created_at: now,
+        changed_at: now,
+        error: None,
+    }
+}
+
+/// Says that `rule` was not started. Not about an event of this very sort, or two broken rules on
+/// `job.failed` would feed each other.
+fn refusal(event: &Event, rule: &Stored<Rule>, error: String, now: Timestamp) -> Option<Event> {
+    let name = rule.noun.name.clone();
+    tracing::error!(rule = name.as_str(), event = %event.id, error, "a rule was not started");
+    if matches!(event.fact, Fact::JobFailed { attempts: 0, .. }) {
+        return None;
+    }
+    let scope = caused_by(event);
+    Some(Event {
+        id: ids::not_started(event.id, rule.id),
+        at: now,
+        site: scope.site,
+        node: event.node.clone(),
+        account: scope.account,
+        session: None,
+        job: None,
+        cause: scope.cause,
+        depth: scope.depth,
+        fact: Fact::JobFailed { rule: name, attempts: 0, error },
+    })
+}
+
+/// The scope of what happens because of `event`.
+pub(crate) fn caused_by(event: &Event) -> Scope {
+    Scope {
+        site: event.site,
+        account: event.account.clone(),
+        session: None,
+        job: None,
+        cause: Some(event.id),
+        depth: event.depth.saturating_add(1),
+    }
+}

@@ -1,0 +1,261 @@
+//! `deliver`: copies the file to an endpoint.
+//!
+//! Exactly once in effect, whatever is repeated:
+//! 1. The transfer's id follows from job and step, so each attempt stages under the same name and
+//!    throws away what an earlier one left there.
+//! 2. The file appears at the target whole, by one publish, and only while the lease is confirmed.
+//! 3. `file.delivered` is one event however often it is recorded: its id follows from job and step.
+//! 4. A later attempt first looks whether that event is known, then whether the target already
+//!    has these very bytes; only otherwise it writes.
+
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use entrepot_model::event::FileFact;
+use entrepot_model::noun::Stored;
+use entrepot_model::rule::{DeliverSpec, Existing};
+use entrepot_model::{
+    Digests, Endpoint, EndpointTarget, Fact, Protocol, StorePath, Timestamp, TransferId,
+    TransferState, step::reached,
+};
+use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError};
+
+use super::{Expected, Step, StepError, source};
+use crate::limits::BLOCK_BYTES;
+use crate::meters::Meters;
+use crate::pause::Pause;
+use crate::places::Source;
+use crate::run::Run;
+use crate::{ids, pattern, rules};
+
+/// One delivery under way.
+struct Delivery {
+    number: u32,
+    transfer: TransferId,
+    endpoint: Stored<Endpoint>,
+    store: AnyStore,
+    target: StorePath,
+    existing: Existing,
+    started_at: Timestamp,
+}
+
+/// What is at the target now.
+struct Delivered {
+    size: u64,
+    digests: Digests,
+    replaced: bool,
+}
+
+#[async_trait]
+impl Step for DeliverSpec {
+    async fn run(&self, run: &mut Run<'_>, number: u32) -> Result<(), StepError> {
+        let target = pattern::store_path(&self.path, &run.job.event)?;
+        let endpoint = run.endpoint(&self.endpoint).await?;
+        let transfer = ids::delivery(run.job.id, number);
+        if run.again() && is_recorded(run, transfer).await? {
+            return Ok(());
+        }
+        let store = run.shared.places.store(&endpoint).await?;
+        let started_at = run.shared.recorder.env().now();
+        let existing = self.existing;
+        let delivery = Delivery { number, transfer, endpoint, store, target, existing, started_at };
+        let delivered = match delivery.found(run).await? {
+            Some(delivered) => {
+                run.shared.meters.deliveries_found.fetch_add(1, Ordering::Relaxed);
+                delivered
+            }
+            None => delivery.write(run).await?,
+        };
+        delivery.record(run, delivered).await
+    }
+}
+
+/// Whether the database knows that this delivery was made.
+async fn is_recorded(run: &Run<'_>, transfer: TransferId) -> Result<bool, StepError> {
+    let (db, site) = (&run.shared.db, run.job.site);
+    let known = run.hold.insist(|| db.transfer(site, transfer)).await?;
+    Ok(known.is_some_and(|known| known.state == TransferState::Completed))
+}
+
+impl Delivery {
+    fn failed(&self, error: &StoreError) -> StepError {
+        let name = self.endpoint.noun.name.as_str();
+        StepError::at_endpoint(name, self.target.as_str(), error)
+    }
+
+    /// What an earlier attempt published without living to say so. On the first attempt nothing
+    /// of ours can be there, and any file counts as another's.
+    async fn found(&self, run: &mut Run<'_>) -> Result<Option<Delivered>, StepError> {
+        if !run.again() && self.existing == Existing::Replace {
+            return Ok(None);
+        }
+        let meta = match run.hold.waiting(self.store.stat(&self.target)).await? {
+            Err(StoreError::NotFound) => return Ok(None),
+            other => other.map_err(|error| self.failed(&error))?,
+        };
+        let refuse = || match self.existing {
+            Existing::Replace => Ok(None),
+            Existing::Refuse => Err(self.failed(&StoreError::Exists)),
+        };
+        if !run.again() {
+            return refuse();
+        }
+        let expected = match Expected::of(&run.job.event) {
+            Some(expected) if expected.has_digest() => expected,
+            _ => {
+                let path = run.path()?;
+                let source = source::open(run, &path).await?;
+                let digests = source::digest(run, source.as_ref()).await?;
+                Expected { size: source.size(), digests }
+            }
+        };
+        if meta.size != expected.size {
+            return refuse();
+        }
+        let opened = run.hold.waiting(self.store.open(&self.target)).await?;
+        let file = opened.map_err(|error| self.failed(&error))?;
+        let digests = source::digest_at_endpoint(run, file.as_ref()).await?;
+        let digests = digests.map_err(|error| self.failed(&error))?;
+        if !expected.is(meta.size, &digests) {
+            return refuse();
+        }
+        Ok(Some(Delivered { size: meta.size, digests, replaced: false }))
+    }
+
+    /// Writes anew: hidden, whole, synced, then visible.
+    async fn write(&self, run: &mut Run<'_>) -> Result<Delivered, StepError> {
+        let path = run.path()?;
+        let source = source::open(run, &path).await?;
+        run.reached(Pause::SourceOpen)?;
+        self.make_directories(run).await?;
+        if run.again() {
+            // What is left of an earlier attempt; if it cannot go, staging says why.
+            let _ = run.hold.waiting(self.store.discard_staged(self.transfer)).await?;
+        }
+        let staging = self.store.stage(self.transfer, &self.target);
+        let staged = run.hold.waiting(staging).await?.map_err(|error| self.failed(&error))?;
+        reached("delivery.staged");
+        run.reached(Pause::Staged)?;
+        let delivered = self.fill_and_publish(run, source.as_ref(), staged.as_ref()).await;
+        if let Err(StepError::Transient { .. } | StepError::Permanent { .. }) = delivered {
+            // Best effort: the next attempt discards it too, and the sweeper after all.
+            let _ = staged.discard().await;
+        }
+        let delivered = delivered?;
+        run.verified = Some(source::Seen::of(&path, source.as_ref()));
+        Ok(delivered)
+    }
+
+    async fn fill_and_publish(
+        &self,
+        run: &Run<'_>,
+        source: &dyn Source,
+        staged: &dyn StagedFile,
+    ) -> Result<Delivered, StepError> {
+        let digests = self.copy(run, source, staged).await?;
+        let size = source.size();
+        if Expected::of(&run.job.event).is_some_and(|expected| !expected.is(size, &digests)) {
+            return Err(source::changed(&run.path()?));
+        }
+        run.reached(Pause::Written)?;
+        let synced = run.hold.waiting(staged.sync()).await?;
+        synced.map_err(|error| self.failed(&error))?;
+        reached("delivery.synced");
+        run.reached(Pause::Synced)?;
+        run.hold.fence().await?;
+        let existing = match self.existing {
+            Existing::Replace => entrepot_storage::Existing::Replace,
+            Existing::Refuse => entrepot_storage::Existing::Refuse,
+        };
+        let how = Publish { existing, accessed: None, modified: None, size };
+        let published = staged.publish(&how).await.map_err(|error| self.failed(&error))?;
+        reached("delivery.published");
+        run.reached(Pause::Published)?;
+        Ok(Delivered { size, digests, replaced: published.replaced })
+    }
+
+    /// Copies with two buffers: one is written while the other is filled.
+    async fn copy(
+        &self,
+        run: &Run<'_>,
+        source: &dyn Source,
+        staged: &dyn StagedFile,
+    ) -> Result<Digests, StepError> {
+        let mut digest = Expected::digest(Expected::of(&run.job.event));
+        let mut spare = BytesMut::with_capacity(BLOCK_BYTES);
+        let first = source.read_at(0, BytesMut::with_capacity(BLOCK_BYTES), BLOCK_BYTES);
+        let mut block = run.hold.waiting(first).await??.freeze();
+        while !block.is_empty() {
+            let offset = digest.length();
+            digest.update(&block);
+            if digest.length() > source.size() {
+                break;
+            }
+            let next = source.read_at(digest.length(), spare, BLOCK_BYTES);
+            let both = async { tokio::join!(staged.write_at(offset, block.clone()), next) };
+            let (written, read) = run.hold.waiting(both).await?;
+            written.map_err(|error| self.failed(&error))?;
+            Meters::add(&run.shared.meters.delivery_bytes, block.len() as u64);
+            run.reached(Pause::BlockWritten)?;
+            // The store is done with the block; if it kept no part of it, its room is used again.
+            spare = block.try_into_mut().unwrap_or_default();
+            spare.clear();
+            spare.reserve(BLOCK_BYTES);
+            block = read?.freeze();
+        }
+        if digest.length() != source.size() {
+            return Err(source::changed(&run.path()?));
+        }
+        Ok(digest.finish())
+    }
+
+    /// Makes the directories above the target that are not there.
+    async fn make_directories(&self, run: &Run<'_>) -> Result<(), StepError> {
+        let Some(parent) = self.target.parent().filter(|parent| !parent.is_root()) else {
+            return Ok(());
+        };
+        if !self.store.caps().directories || self.store.stat(&parent).await.is_ok() {
+            return Ok(());
+        }
+        let mut above: Vec<StorePath> =
+            std::iter::successors(Some(parent), StorePath::parent).collect();
+        above.retain(|directory| !directory.is_root());
+        run.hold.fence().await?;
+        for directory in above.iter().rev() {
+            match self.store.make_directory(directory).await {
+                Ok(()) | Err(StoreError::Exists) => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// `file.delivered`, once; durable when this returns.
+    async fn record(&self, run: &Run<'_>, delivered: Delivered) -> Result<(), StepError> {
+        let protocol = match self.endpoint.noun.target {
+            EndpointTarget::Sftp(_) => Protocol::Sftp,
+            _ => Protocol::Internal,
+        };
+        let file = FileFact {
+            transfer: self.transfer,
+            path: self.target.to_string(),
+            size: delivered.size,
+            digests: delivered.digests,
+            protocol,
+            started_at: self.started_at,
+            replaced: delivered.replaced,
+            temporary: false,
+        };
+        let endpoint = self.endpoint.noun.name.clone();
+        let fact = Fact::FileDelivered { file, endpoint, rule: run.job.rule.clone() };
+        let mut scope = rules::caused_by(&run.job.event);
+        scope.job = Some(run.job.id);
+        let mut event = run.shared.recorder.event(&scope, fact);
+        event.id = ids::told(run.job.id, "delivered", self.number);
+        run.seal(&event).await?;
+        Meters::add(&run.shared.meters.deliveries, 1);
+        reached("delivery.recorded");
+        run.reached(Pause::Recorded)
+    }
+}

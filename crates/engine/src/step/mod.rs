@@ -1,0 +1,121 @@
+//! The steps of rules, one a file. Each may be begun again after any crash and ends in the same
+//! place: its effect happens once, however often it is tried.
+
+mod delete;
+mod deliver;
+mod rename;
+mod source;
+
+use async_trait::async_trait;
+use entrepot_model::VPath;
+use entrepot_model::rule::StepSpec;
+use entrepot_storage::StoreError;
+
+use crate::pattern::PatternError;
+use crate::run::Run;
+
+use source::Expected;
+pub(crate) use source::Seen;
+
+/// One action of a rule.
+#[async_trait]
+pub(crate) trait Step: Send + Sync {
+    /// Brings its effect about, or finds that an earlier attempt did. `number` tells the steps of
+    /// one job apart and is the same on every attempt.
+    async fn run(&self, run: &mut Run<'_>, number: u32) -> Result<(), StepError>;
+}
+
+/// The table of steps.
+pub(crate) fn of(spec: &StepSpec) -> &dyn Step {
+    match spec {
+        StepSpec::Deliver(deliver) => deliver,
+        StepSpec::Move(rename) => rename,
+        StepSpec::Delete(delete) => delete,
+    }
+}
+
+/// Why a step did not end well.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StepError {
+    /// May pass: tried again.
+    #[error("{code}: {text}")]
+    Transient {
+        /// Of the error catalogue.
+        code: &'static str,
+        /// One sentence.
+        text: String,
+    },
+    /// Will not pass: the job fails at once.
+    #[error("{code}: {text}")]
+    Permanent {
+        /// Of the error catalogue.
+        code: &'static str,
+        /// One sentence.
+        text: String,
+    },
+    /// The lease is lost: another node has the job.
+    #[error("EP0807: the lease was lost")]
+    Lost,
+    /// The engine stops.
+    #[error("the engine stops")]
+    Stopped,
+    /// A test ends the job here, as a crash would.
+    #[error("dropped by a test")]
+    Dropped,
+}
+
+impl StepError {
+    pub(crate) fn transient(code: &'static str, text: impl Into<String>) -> Self {
+        StepError::Transient { code, text: text.into() }
+    }
+
+    pub(crate) fn permanent(code: &'static str, text: impl Into<String>) -> Self {
+        StepError::Permanent { code, text: text.into() }
+    }
+
+    /// Of an endpoint named `endpoint`, about `path` there.
+    pub(crate) fn at_endpoint(endpoint: &str, path: &str, error: &StoreError) -> Self {
+        let text = format!("'{path}' at endpoint '{endpoint}': {error}");
+        match error {
+            StoreError::Exists => StepError::permanent(
+                "EP0809",
+                format!("'{path}' is already at endpoint '{endpoint}' and the rule refuses"),
+            ),
+            StoreError::IsDirectory
+            | StoreError::NotDirectory
+            | StoreError::NotEmpty
+            | StoreError::Unsupported(_)
+            | StoreError::Escape => StepError::permanent("EP0812", text),
+            StoreError::NotFound
+            | StoreError::NoSpace
+            | StoreError::Denied(_)
+            | StoreError::Unavailable(_)
+            | StoreError::Io(_) => StepError::transient("EP0805", text),
+        }
+    }
+
+    /// There is no such file in the account's view.
+    pub(crate) fn missing(path: &VPath) -> Self {
+        let text = format!("'{path}' is not there any more, somebody moved or removed it");
+        StepError::permanent(MISSING, text)
+    }
+
+    /// The name is taken in the account's view.
+    pub(crate) fn taken(path: &VPath) -> Self {
+        StepError::permanent("EP0809", format!("'{path}' is already there and the rule refuses"))
+    }
+
+    /// True of [`StepError::missing`].
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, StepError::Permanent { code: MISSING, .. })
+    }
+}
+
+/// The code of a file that is not there.
+const MISSING: &str = "EP0810";
+
+impl From<PatternError> for StepError {
+    fn from(error: PatternError) -> Self {
+        StepError::permanent("EP0812", error.to_string())
+    }
+}

@@ -1,0 +1,58 @@
+//! `move`: gives the file of the event another name in the account's view.
+
+use async_trait::async_trait;
+use entrepot_model::VPath;
+use entrepot_model::rule::MoveSpec;
+
+use super::{Step, StepError, source};
+use crate::pattern;
+use crate::pause::Pause;
+use crate::run::Run;
+
+#[async_trait]
+impl Step for MoveSpec {
+    /// Done if the old name is gone and the new one has the file of the event.
+    async fn run(&self, run: &mut Run<'_>, _number: u32) -> Result<(), StepError> {
+        let from = run.path()?;
+        let to = pattern::virtual_path(&self.to, &run.job.event)?;
+        if from == to {
+            return Ok(());
+        }
+        match source::verify(run, &from).await {
+            Err(error) if error.is_missing() => {
+                // Only an earlier attempt can have moved it.
+                if run.again() && source::is_there(run, &to).await? {
+                    return Ok(());
+                }
+                return Err(error);
+            }
+            verified => verified?,
+        }
+        run.hold.fence().await?;
+        let moved = run.room().await?.rename(&from, &to, self.existing).await;
+        if let Err(error) = moved {
+            if !error.is_missing() {
+                return Err(error);
+            }
+            // The file was there a moment ago: it is the directory that is missing.
+            make_directories(run, &to).await?;
+            run.hold.fence().await?;
+            run.room().await?.rename(&from, &to, self.existing).await?;
+        }
+        run.reached(Pause::Changed)
+    }
+}
+
+/// Makes the directories above `path` that are not there.
+async fn make_directories(run: &mut Run<'_>, path: &VPath) -> Result<(), StepError> {
+    let mut above: Vec<VPath> = std::iter::successors(path.parent(), VPath::parent).collect();
+    above.retain(|directory| !directory.is_root());
+    for directory in above.iter().rev() {
+        let made = run.room().await?.make_directory(directory).await;
+        // One that cannot be made is either there, or the rename says what is wrong.
+        if let Err(error @ (StepError::Lost | StepError::Stopped | StepError::Dropped)) = made {
+            return Err(error);
+        }
+    }
+    Ok(())
+}

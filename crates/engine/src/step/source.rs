@@ -1,0 +1,154 @@
+//! The file a step works on: what the event says it is, and whether it still is that.
+
+use bytes::BytesMut;
+use entrepot_crypto::{Sha256, StreamDigest};
+use entrepot_model::{Digests, Event, Fact, Timestamp, VPath};
+use entrepot_storage::{ReadFile, StoreError};
+
+use super::StepError;
+use crate::limits::BLOCK_BYTES;
+use crate::places::Source;
+use crate::run::Run;
+
+/// What the event says about the file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Expected {
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Digests, as far as known.
+    pub(crate) digests: Digests,
+}
+
+impl Expected {
+    /// `None`: the event does not describe a whole file.
+    pub(crate) fn of(event: &Event) -> Option<Expected> {
+        match &event.fact {
+            Fact::FileRenamed { file: None, size, arrival: true, .. } => {
+                Some(Expected { size: *size, digests: Digests::default() })
+            }
+            fact @ (Fact::FileRenamed { .. }
+            | Fact::FileUploaded { .. }
+            | Fact::FileRecovered { .. }) => {
+                fact.file().map(|file| Expected { size: file.size, digests: file.digests })
+            }
+            _ => None,
+        }
+    }
+
+    /// A digest that computes what there is to compare.
+    pub(crate) fn digest(expected: Option<Expected>) -> StreamDigest {
+        let sha256 = expected.is_some_and(|expected| expected.digests.sha256.is_some());
+        StreamDigest::new(if sha256 { Sha256::Wanted } else { Sha256::Unwanted })
+    }
+
+    /// Whether `size` bytes with `found` are that file.
+    pub(crate) fn is(&self, size: u64, found: &Digests) -> bool {
+        let same = |mine: Option<[u8; 32]>, theirs: Option<[u8; 32]>| match (mine, theirs) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => true,
+        };
+        self.size == size
+            && same(self.digests.blake3, found.blake3)
+            && same(self.digests.sha256, found.sha256)
+    }
+
+    /// Whether there is a digest to compare.
+    pub(crate) fn has_digest(&self) -> bool {
+        self.digests.blake3.is_some() || self.digests.sha256.is_some()
+    }
+}
+
+/// The error for a file that is not the one of the event any more.
+pub(crate) fn changed(path: &VPath) -> StepError {
+    StepError::permanent(
+        "EP0808",
+        format!("'{path}' changed after the event, a later event speaks of the new file"),
+    )
+}
+
+/// Opens the file of the event and looks at its size.
+pub(crate) async fn open(run: &mut Run<'_>, path: &VPath) -> Result<Box<dyn Source>, StepError> {
+    let hold = run.hold;
+    let source = hold.waiting(run.room().await?.open(path)).await??;
+    if Expected::of(&run.job.event).is_some_and(|expected| expected.size != source.size()) {
+        return Err(changed(path));
+    }
+    Ok(source)
+}
+
+/// Confirms that the file at `path` is still the one of the event, before it is moved or removed:
+/// a newer upload under the same name has a job of its own and must not lose its file to this
+/// one. Reads the file, unless a step before this one just did.
+pub(crate) async fn verify(run: &mut Run<'_>, path: &VPath) -> Result<(), StepError> {
+    let Some(expected) = Expected::of(&run.job.event) else { return Ok(()) };
+    let source = open(run, path).await?;
+    let seen = Seen::of(path, source.as_ref());
+    if !expected.has_digest() || run.verified.as_ref() == Some(&seen) {
+        return Ok(());
+    }
+    let digests = digest(run, source.as_ref()).await?;
+    if !expected.is(seen.size, &digests) {
+        return Err(changed(path));
+    }
+    run.verified = Some(seen);
+    Ok(())
+}
+
+/// Whether the file at `path` is the one of the event; for looking where an earlier attempt may
+/// have put it.
+pub(crate) async fn is_there(run: &mut Run<'_>, path: &VPath) -> Result<bool, StepError> {
+    match verify(run, path).await {
+        Ok(()) => Ok(true),
+        Err(StepError::Permanent { code: "EP0808", .. }) => Ok(false),
+        Err(error) if error.is_missing() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a file looked like when its content was verified.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    path: VPath,
+    size: u64,
+    modified: Timestamp,
+}
+
+impl Seen {
+    pub(crate) fn of(path: &VPath, source: &dyn Source) -> Seen {
+        Seen { path: path.clone(), size: source.size(), modified: source.modified() }
+    }
+}
+
+pub(crate) async fn digest(run: &Run<'_>, source: &dyn Source) -> Result<Digests, StepError> {
+    let mut digest = Expected::digest(Expected::of(&run.job.event));
+    let mut block = BytesMut::with_capacity(BLOCK_BYTES);
+    loop {
+        block.clear();
+        let read = source.read_at(digest.length(), block, BLOCK_BYTES);
+        block = run.hold.waiting(read).await??;
+        if block.is_empty() {
+            return Ok(digest.finish());
+        }
+        digest.update(&block);
+    }
+}
+
+/// The digests of a file at an endpoint.
+pub(crate) async fn digest_at_endpoint(
+    run: &Run<'_>,
+    file: &dyn ReadFile,
+) -> Result<Result<Digests, StoreError>, StepError> {
+    let mut digest = Expected::digest(Expected::of(&run.job.event));
+    let mut block = BytesMut::with_capacity(BLOCK_BYTES);
+    loop {
+        block.clear();
+        match run.hold.waiting(file.read_at(digest.length(), block, BLOCK_BYTES)).await? {
+            Ok(read) if read.is_empty() => return Ok(Ok(digest.finish())),
+            Ok(read) => {
+                digest.update(&read);
+                block = read;
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}

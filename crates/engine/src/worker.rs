@@ -1,0 +1,136 @@
+//! Hands out jobs: claims as many as there are free workers, runs each in a task of its own, and
+//! joins them all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use entrepot_model::{Job, JobId};
+use tokio::sync::Mutex;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::Shared;
+use crate::backoff::{Away, spread};
+use crate::hold::Hold;
+use crate::run;
+
+/// The two ways to stop.
+#[derive(Clone, Default)]
+pub(crate) struct Stops {
+    /// Claim no more.
+    pub(crate) drain: CancellationToken,
+    /// End running jobs where they wait.
+    pub(crate) interrupt: CancellationToken,
+}
+
+/// Claims and runs jobs until told to stop and the last one ended.
+pub(crate) async fn run(shared: Arc<Shared>, stops: Stops) {
+    let mut workers = Workers {
+        shared,
+        stops,
+        tasks: JoinSet::new(),
+        jobs: HashMap::new(),
+        busy: HashMap::new(),
+    };
+    let mut away = Away::new();
+    while !workers.stops.drain.is_cancelled() {
+        let pause = match workers.claim().await {
+            Ok(0) => spread(workers.shared.options.poll, workers.shared.recorder.env()),
+            Ok(_) => Duration::ZERO,
+            Err(error) => {
+                tracing::warn!(code = "EP0801", %error, "no job can be claimed");
+                away.next(workers.shared.recorder.env())
+            }
+        };
+        if pause.is_zero() {
+            away = Away::new();
+        } else {
+            workers.wait(pause).await;
+        }
+    }
+    while let Some(ended) = workers.tasks.join_next_with_id().await {
+        workers.ended(ended).await;
+    }
+}
+
+struct Workers {
+    shared: Arc<Shared>,
+    stops: Stops,
+    tasks: JoinSet<()>,
+    /// What each task works on.
+    jobs: HashMap<Id, (Arc<Job>, Duration)>,
+    /// One at a time of the same job: an old holder that lost its lease to this very node must
+    /// have let go of the staged file before the new one begins.
+    busy: HashMap<JobId, Arc<Mutex<()>>>,
+}
+
+impl Workers {
+    /// Claims jobs for the free workers; how many.
+    async fn claim(&mut self) -> Result<usize, entrepot_db::DbError> {
+        let free = self.shared.options.workers.saturating_sub(self.tasks.len());
+        if free == 0 {
+            return Ok(0);
+        }
+        let env = self.shared.recorder.env();
+        let (node, lease, claimed) =
+            (self.shared.recorder.node(), self.shared.options.lease, env.elapsed());
+        let jobs = self.shared.db.claim_jobs(node, env.now(), lease, free).await?;
+        let count = jobs.len();
+        for job in jobs {
+            self.begin(job, claimed);
+        }
+        Ok(count)
+    }
+
+    fn begin(&mut self, job: Job, claimed: Duration) {
+        let span = tracing::info_span!("job", id = %job.id, rule = %job.rule, epoch = job.epoch);
+        let job = Arc::new(job);
+        let turn = self.busy.entry(job.id).or_default().clone();
+        let (shared, interrupt) = (self.shared.clone(), self.stops.interrupt.clone());
+        let working = job.clone();
+        let work = async move {
+            let _turn = turn.lock_owned().await;
+            run::work(&shared, &working, claimed, interrupt).await;
+        };
+        let task = self.tasks.spawn(work.instrument(span));
+        self.jobs.insert(task.id(), (job, claimed));
+        self.shared.meters.jobs_running.store(self.tasks.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Waits for something to do, or for `pause`.
+    async fn wait(&mut self, pause: Duration) {
+        let shared = self.shared.clone();
+        tokio::select! {
+            biased;
+            () = self.stops.drain.cancelled() => {}
+            Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await,
+            () = shared.jobs.notified(), if self.tasks.len() < shared.options.workers => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+
+    /// Takes note of a task that ended; one that panicked is a fault of ours, and its job fails
+    /// at once instead of meeting it again and again.
+    async fn ended(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let (id, panicked) = match ended {
+            Ok((id, ())) => (id, false),
+            Err(error) => (error.id(), error.is_panic()),
+        };
+        self.shared.meters.jobs_running.store(self.tasks.len() as u64, Ordering::Relaxed);
+        let Some((job, claimed)) = self.jobs.remove(&id) else { return };
+        // Nobody waits for this job's turn any more.
+        if self.busy.get(&job.id).is_some_and(|turn| Arc::strong_count(turn) == 1) {
+            self.busy.remove(&job.id);
+        }
+        if panicked {
+            let hold = Hold::new(&self.shared, &job, claimed, self.stops.interrupt.clone());
+            let error = "EP0813: a step broke, please report the log around it".to_owned();
+            if let Err(error) = run::fail(&self.shared, &job, &hold, error).await {
+                tracing::error!(code = "EP0813", %error, "a broken job was not put aside");
+            }
+        }
+    }
+}
