@@ -119,17 +119,12 @@ impl Book {
         self.state.lock().moving.values().map(|moving| moving.transfer()).collect()
     }
 
-    /// How many uploads and downloads move.
-    pub(crate) fn moving_count(&self) -> usize {
-        self.state.lock().moving.len()
-    }
 
     /// True if a staged file of this transfer is needed.
     pub(crate) fn needs_staging(&self, id: TransferId) -> bool {
         let state = self.state.lock();
-        let pending = |change: &Change| {
-            change.event.fact.file().is_some_and(|file| file.transfer == id)
-        };
+        let pending =
+            |change: &Change| change.event.fact.file().is_some_and(|file| file.transfer == id);
         state.moving.contains_key(&id)
             || state.kept.contains_key(&id)
             || state.pending.values().any(pending)
@@ -248,10 +243,6 @@ impl Book {
         over.into_iter().filter_map(|id| take(&mut state, id)).collect()
     }
 
-    /// Looks at each partial.
-    pub(crate) fn each_kept(&self, mut look: impl FnMut(&mut Kept)) {
-        self.state.lock().kept.values_mut().for_each(&mut look);
-    }
 
     /// Notes that a partial is gone without an event.
     pub(crate) fn forget(&self, id: TransferId) {

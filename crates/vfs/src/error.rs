@@ -163,8 +163,10 @@ pub enum StartError {
     #[error(transparent)]
     Db(#[from] entrepot_db::DbError),
     /// A record of ours in the journal has a form this version does not know.
-    #[error("record {sequence} of the journal has an unknown form; start the newer version that \
-             wrote it")]
+    #[error(
+        "record {sequence} of the journal has an unknown form; start the newer version that \
+             wrote it"
+    )]
     Form {
         /// Its sequence.
         sequence: u64,

@@ -1,18 +1,31 @@
 //! Files as one session may see them: the only way any protocol touches a file.
-#![allow(dead_code, unused, clippy::all)]
+//!
+//! A [`Grant`](entrepot_auth::Grant) opens a [`Session`], a session has a [`Vfs`], and a `Vfs`
+//! gives an [`Upload`] or a [`Download`]. What is about to change is in the journal, durable,
+//! before it changes, and the record of it before anyone is told; see ARCHITECTURE.md, "One
+//! upload". [`Service::start`] looks at what a crash left.
 
 mod book;
+mod download;
 mod error;
 pub mod limits;
 mod meters;
 mod names;
 mod notes;
+mod place;
 mod quota;
 mod recovery;
-mod skeleton;
+mod service;
+mod session;
+mod upload;
+mod vfs;
 
+pub use download::Download;
 pub use entrepot_storage::{EntryKind, Existing, Space};
 pub use error::{Result, StartError, VfsError};
 pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
-pub use skeleton::*;
+pub use service::{Service, ServiceOptions, ServiceParts, SessionInfo};
+pub use session::Session;
+pub use upload::{Upload, Uploaded};
+pub use vfs::{Attributes, Create, CreateIntent, Entry, Listing, Renamed, Vfs};

@@ -43,3 +43,5 @@ pub const PARTIALS_PER_ACCOUNT: usize = 1_000;
 pub const PAGE: usize = 1_000;
 /// Deepest directory that a quota count goes down to.
 pub const COUNT_DEPTH: usize = 256;
+/// How long a whole upload is kept that a crash left unpublished.
+pub const UNPUBLISHED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -41,7 +41,8 @@ impl Names {
         one: &StorePath,
         other: &StorePath,
     ) -> (Held, Option<Held>) {
-        let (first, second) = if one.as_str() < other.as_str() { (one, other) } else { (other, one) };
+        let (first, second) =
+            if one.as_str() < other.as_str() { (one, other) } else { (other, one) };
         let held = self.hold(endpoint, first).await;
         let also = if first == second { None } else { Some(self.hold(endpoint, second).await) };
         (held, also)

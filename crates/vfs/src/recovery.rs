@@ -15,8 +15,8 @@ use entrepot_storage::{AnyStore, EntryKind, StoreError};
 
 use crate::error::StartError;
 use crate::limits;
-use crate::notes::{Change, Note};
 use crate::notes::Partial;
+use crate::notes::{Change, Note};
 
 /// What recovery found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -214,7 +214,8 @@ async fn look_upload(
     let staged = store.staged().await?;
     let ours = staged.iter().find(|staged| staged.id == file.transfer);
     if ours.is_some_and(|staged| {
-        staged.size == file.size && same_file(change, staged.identity.as_ref().map(|id| id.0.as_str()))
+        staged.size == file.size
+            && same_file(change, staged.identity.as_ref().map(|id| id.0.as_str()))
     }) {
         return Ok(Outcome::NotPublished);
     }

@@ -1,0 +1,121 @@
+//! One file on its way to a peer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::BytesMut;
+use entrepot_model::event::{Fact, FileFact};
+use entrepot_model::{Digests, Direction, Protocol, Rights, TransferId, VPath};
+use entrepot_storage::ReadFile;
+
+use crate::book::Moving;
+use crate::error::Result;
+use crate::session::State;
+use crate::vfs::{Attributes, attributes};
+
+/// A file opened to read, as it was when it was opened. Dropping it records what was sent.
+pub struct Download {
+    state: Arc<State>,
+    path: VPath,
+    attributes: Attributes,
+    file: Box<dyn ReadFile>,
+    moving: Arc<Moving>,
+}
+
+impl Download {
+    pub(crate) fn new(
+        state: Arc<State>,
+        path: VPath,
+        file: Box<dyn ReadFile>,
+        rights: Rights,
+    ) -> Download {
+        let core = &state.service.0;
+        let id: TransferId = core.env.new_id();
+        let moving = Arc::new(Moving {
+            id,
+            site: state.scope.site,
+            direction: Direction::Out,
+            protocol: state.protocol(),
+            account: state.live.principal().account.name.clone(),
+            path: path.clone(),
+            session: state.scope.session,
+            job: state.scope.job,
+            started_at: core.env.now(),
+            bytes: AtomicU64::new(0),
+        });
+        core.book.begin(moving.clone());
+        state.service.begun(Direction::Out);
+        state.transfers.fetch_add(1, Ordering::Relaxed);
+        let attributes = attributes(file.meta(), rights);
+        Download { state, path, attributes, file, moving }
+    }
+
+    /// Its virtual path.
+    pub fn path(&self) -> &VPath {
+        &self.path
+    }
+
+    /// The file when it was opened.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Reads at `offset` if that needs no waiting; `None`: call [`Download::read_at`]. Fewer bytes
+    /// than `buf` has room for only at the end of the file.
+    ///
+    /// # Errors
+    /// The session was ended, or the store failed.
+    pub fn try_read_at(&self, offset: u64, buf: &mut [u8]) -> Result<Option<usize>> {
+        self.state.check()?;
+        let read = self.file.try_read_at(offset, buf)?;
+        if let Some(read) = read {
+            self.moving.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        }
+        Ok(read)
+    }
+
+    /// Appends at most `len` bytes at `offset` to `buf`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// As [`Download::try_read_at`].
+    pub async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut> {
+        self.state.check()?;
+        let before = buf.len();
+        let buf = self.file.read_at(offset, buf, len).await?;
+        let read = buf.len().saturating_sub(before) as u64;
+        self.moving.bytes.fetch_add(read, Ordering::Relaxed);
+        Ok(buf)
+    }
+
+    /// Ends it and records what was sent.
+    pub async fn finish(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        let core = &self.state.service.0;
+        let sent = self.moving.bytes.load(Ordering::Relaxed);
+        core.book.end(self.moving.id);
+        core.meters.active_changed(Direction::Out, -1);
+        core.meters.download_ended();
+        core.meters.moved(Direction::Out, self.state.protocol(), sent);
+        self.state.moved_out.fetch_add(sent, Ordering::Relaxed);
+        // What a rule reads is told by its own events.
+        if self.state.protocol() == Protocol::Internal {
+            return;
+        }
+        let file = FileFact {
+            transfer: self.moving.id,
+            path: self.path.to_string(),
+            size: sent,
+            digests: Digests::default(),
+            protocol: self.state.protocol(),
+            started_at: self.moving.started_at,
+            replaced: false,
+            temporary: false,
+        };
+        core.book.tell(&self.state.event(Fact::FileDownloaded { file }));
+    }
+}

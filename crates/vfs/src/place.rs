@@ -1,0 +1,89 @@
+//! Where a virtual path lies: mount, endpoint, path there.
+
+use std::sync::Arc;
+
+use entrepot_auth::{EffectiveMount, Principal};
+use entrepot_model::{Right, StorePath, VPath};
+use entrepot_storage::AnyStore;
+use uuid::Uuid;
+
+use crate::error::{Result, VfsError};
+use crate::quota;
+
+/// A virtual path below a mount, with its store open.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) mount: Arc<EffectiveMount>,
+    pub(crate) store: AnyStore,
+    /// Path at the endpoint.
+    pub(crate) path: StorePath,
+    /// The path is the mount's own: a directory that cannot be changed through it.
+    pub(crate) is_root: bool,
+}
+
+impl Place {
+    /// Id of the endpoint.
+    pub(crate) fn endpoint(&self) -> Uuid {
+        self.mount.endpoint.id
+    }
+
+    /// What the quota of this mount counts.
+    pub(crate) fn counted(&self) -> quota::Place {
+        (self.endpoint(), self.mount.prefix.clone())
+    }
+
+    /// Fails unless the account has the right here.
+    pub(crate) fn need(&self, right: Right) -> Result<()> {
+        match self.mount.rights.has(right) {
+            true => Ok(()),
+            false => Err(VfsError::denied(verb(right))),
+        }
+    }
+}
+
+/// The right in words that follow "may not".
+fn verb(right: Right) -> &'static str {
+    match right {
+        Right::List => "list files",
+        Right::Read => "read files",
+        Right::Write => "create files",
+        Right::Overwrite => "replace files",
+        Right::Delete => "remove files",
+        Right::Rename => "rename files",
+        Right::Directories => "make or remove directories",
+    }
+}
+
+/// What a virtual path is.
+pub(crate) enum Found<'a> {
+    /// Below (or at) a mount.
+    Mounted(&'a EffectiveMount, StorePath),
+    /// A directory that exists because mounts lie below it.
+    Above,
+    /// Nothing.
+    Nothing,
+}
+
+/// Looks `path` up among the account's mounts; the deepest wins.
+pub(crate) fn find<'a>(principal: &'a Principal, path: &VPath) -> Result<Found<'a>> {
+    for mount in &principal.mounts {
+        if let Some(rest) = path.below(&mount.path) {
+            return Ok(Found::Mounted(mount, mount.prefix.append(&rest)?));
+        }
+    }
+    let above =
+        path.is_root() || principal.mounts.iter().any(|mount| mount.path.below(path).is_some());
+    Ok(if above { Found::Above } else { Found::Nothing })
+}
+
+/// Names of directories directly below `path` that exist because of mounts.
+pub(crate) fn mounted_names(principal: &Principal, path: &VPath) -> Vec<String> {
+    let mut names: Vec<String> = principal
+        .mounts
+        .iter()
+        .filter_map(|mount| mount.path.below(path)?.components().next().map(str::to_owned))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}

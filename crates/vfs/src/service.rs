@@ -1,0 +1,481 @@
+//! The data plane of a node: stores, live sessions, transfers as they stand, recovery.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_auth::Directory;
+use entrepot_crypto::MasterKey;
+use entrepot_db::{Db, Dialect};
+use entrepot_journal::Recorder;
+use entrepot_model::{
+    Direction, Endpoint, EndpointTarget, Env, Key, Name, Protocol, SessionId, SiteId, StorePath,
+    Stored, Timestamp, Transfer,
+};
+use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::book::{Book, Kept};
+use crate::error::{Result, StartError, VfsError};
+use crate::limits;
+use crate::meters::Meters;
+use crate::names::Names;
+use crate::notes::{self, Change};
+use crate::quota::{Ledger, Ledgers};
+use crate::recovery::{self, Outcome, RecoveryReport};
+use crate::session::State;
+
+/// What the data plane works with.
+pub struct ServiceParts {
+    /// The journal, the clock and the name of the node.
+    pub recorder: Recorder,
+    /// Accounts.
+    pub directory: Directory,
+    /// Endpoints and keys; asked when a store is opened, never for a file.
+    pub db: Db,
+    /// Clock and randomness.
+    pub env: Env,
+    /// Opens the secrets of endpoints.
+    pub master: MasterKey,
+    /// How.
+    pub options: ServiceOptions,
+}
+
+/// How the data plane works.
+#[derive(Clone, Default)]
+pub struct ServiceOptions {
+    /// Stores to use for endpoints of these names instead of opening them: for tests.
+    pub stores: HashMap<Name, AnyStore>,
+    /// Which start of the machine this is; unset: asked of the system.
+    pub boot: Option<String>,
+    /// Kept for stores that need local room of their own.
+    pub spool: PathBuf,
+}
+
+/// A session as `session list` shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose.
+    pub account: Name,
+    /// Spoken.
+    pub protocol: Protocol,
+    /// Remote address.
+    pub address: String,
+    /// How the client names itself.
+    pub client: String,
+    /// Since when.
+    pub opened_at: Timestamp,
+    /// Bytes of files from the peer.
+    pub bytes_in: u64,
+    /// Bytes of files to the peer.
+    pub bytes_out: u64,
+    /// Transfers begun.
+    pub transfers: u64,
+}
+
+/// The data plane of a node. Cheap to clone.
+#[derive(Clone)]
+pub struct Service(pub(crate) Arc<Core>);
+
+pub(crate) struct Core {
+    pub(crate) recorder: Recorder,
+    pub(crate) directory: Directory,
+    pub(crate) env: Env,
+    pub(crate) book: Book,
+    pub(crate) names: Names,
+    pub(crate) ledgers: Ledgers,
+    pub(crate) meters: Meters,
+    pub(crate) boot: String,
+    db: Db,
+    master: MasterKey,
+    options: ServiceOptions,
+    stores: Mutex<HashMap<Uuid, (i64, AnyStore)>>,
+    prefixes: Mutex<HashSet<(Uuid, StorePath)>>,
+    pub(crate) sessions: Mutex<HashMap<SessionId, Arc<State>>>,
+    waiting: Mutex<Vec<Change>>,
+    stop: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Service {
+    /// Looks at what the journal says of the last run, then serves. Nothing listens before this
+    /// has returned.
+    ///
+    /// # Errors
+    /// The journal or the database cannot be read, or a newer version wrote the journal.
+    pub async fn start(
+        parts: ServiceParts,
+    ) -> std::result::Result<(Service, RecoveryReport), StartError> {
+        let boot = parts.options.boot.clone();
+        let fallback = parts.env.new_id::<entrepot_model::EventId>().to_string();
+        let service = Service(Arc::new(Core {
+            book: Book::new(parts.recorder.journal().clone()),
+            recorder: parts.recorder,
+            directory: parts.directory,
+            env: parts.env,
+            names: Names::default(),
+            ledgers: Ledgers::default(),
+            meters: Meters::default(),
+            boot: boot.unwrap_or_else(|| notes::boot_id(&fallback)),
+            db: parts.db,
+            master: parts.master,
+            options: parts.options,
+            stores: Mutex::default(),
+            prefixes: Mutex::default(),
+            sessions: Mutex::default(),
+            waiting: Mutex::default(),
+            stop: CancellationToken::new(),
+            task: Mutex::default(),
+        }));
+        let report = service.recover().await?;
+        let background = service.clone();
+        let task = tokio::spawn(async move { background.tend().await });
+        *service.0.task.lock() = Some(task);
+        Ok((service, report))
+    }
+
+    /// The store of an endpoint, opened once for each revision of it.
+    ///
+    /// # Errors
+    /// Its secrets cannot be opened, or the store itself.
+    pub async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore> {
+        if let Some(store) = self.0.options.stores.get(&endpoint.noun.name) {
+            return Ok(store.clone());
+        }
+        if let Some((revision, store)) = self.0.stores.lock().get(&endpoint.id)
+            && *revision == endpoint.revision
+        {
+            return Ok(store.clone());
+        }
+        let secrets = self.secrets(endpoint).await?;
+        let store = entrepot_storage::open(&endpoint.noun.target, &secrets, &self.0.env).await?;
+        let mut stores = self.0.stores.lock();
+        // Another session may have opened it meanwhile: all must share one.
+        match stores.get(&endpoint.id) {
+            Some((revision, known)) if *revision == endpoint.revision => Ok(known.clone()),
+            _ => {
+                stores.insert(endpoint.id, (endpoint.revision, store.clone()));
+                Ok(store)
+            }
+        }
+    }
+
+    async fn secrets(&self, endpoint: &Stored<Endpoint>) -> Result<ResolvedSecrets> {
+        let name = &endpoint.noun.name;
+        let open = |context: String, sealed: &Option<entrepot_model::Sealed>| match sealed {
+            None => Ok(None),
+            Some(sealed) => self
+                .0
+                .master
+                .open(&context, sealed)
+                .map(Some)
+                .map_err(|error| VfsError::Io { problem: error.to_string() }),
+        };
+        match &endpoint.noun.target {
+            EndpointTarget::Object(object) => Ok(ResolvedSecrets {
+                secret: open(format!("endpoint/{name}/secret_key"), &object.secret_key_sealed)?,
+                private_key: None,
+            }),
+            EndpointTarget::Sftp(sftp) => {
+                let secret = open(format!("endpoint/{name}/password"), &sftp.password_sealed)?;
+                let Some(key_name) = &sftp.key else {
+                    return Ok(ResolvedSecrets { secret, private_key: None });
+                };
+                let key = self.0.db.find::<Key>(endpoint.site, key_name).await;
+                let key = key.map_err(|_| VfsError::busy("keys cannot be looked up now"))?;
+                let sealed = key.and_then(|key| key.noun.private_sealed);
+                let private_key = open(format!("key/{key_name}/private"), &sealed)?;
+                Ok(ResolvedSecrets { secret, private_key })
+            }
+            EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => {
+                Ok(ResolvedSecrets::default())
+            }
+        }
+    }
+
+    /// Makes the directory that a mount shows, once.
+    pub(crate) async fn ensure_prefix(
+        &self,
+        endpoint: Uuid,
+        store: &AnyStore,
+        prefix: &StorePath,
+    ) -> Result<()> {
+        if prefix.is_root() || self.0.prefixes.lock().contains(&(endpoint, prefix.clone())) {
+            return Ok(());
+        }
+        let mut path = StorePath::root();
+        for component in prefix.components() {
+            path = path.join(component)?;
+            match store.stat(&path).await {
+                Ok(meta) if meta.kind == EntryKind::Directory => continue,
+                Ok(_) => return Err(VfsError::NotDirectory),
+                Err(StoreError::NotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match store.make_directory(&path).await {
+                Ok(()) | Err(StoreError::Exists) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.0.prefixes.lock().insert((endpoint, prefix.clone()));
+        Ok(())
+    }
+
+    /// The ledger of a place with a quota, counted.
+    pub(crate) async fn ledger(
+        &self,
+        place: &crate::quota::Place,
+        store: &AnyStore,
+    ) -> Result<Arc<Ledger>> {
+        let (ledger, is_new) = self.0.ledgers.open(place);
+        if is_new || ledger.wants_recount() {
+            let (counting, store, root) = (ledger.clone(), store.clone(), place.1.clone());
+            // Ends by itself: it walks one directory tree.
+            tokio::spawn(async move { counting.recount(&store, &root).await });
+        }
+        ledger.ready().await?;
+        Ok(ledger)
+    }
+
+    /// Something was added to or taken from what quotas count.
+    pub(crate) fn counted(&self, endpoint: Uuid, path: &StorePath, bytes: i64, files: i64) {
+        if self.0.ledgers.is_empty() {
+            return;
+        }
+        for ledger in self.0.ledgers.over(endpoint, path) {
+            ledger.changed(bytes, files);
+        }
+    }
+
+    /// Open sessions of peers.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        let sessions = self.0.sessions.lock();
+        let peers = sessions.values().filter(|state| state.protocol() != Protocol::Internal);
+        peers.map(|state| state.info()).collect()
+    }
+
+    /// Transfers that move now.
+    pub fn active_transfers(&self) -> Vec<Transfer> {
+        self.0.book.moving()
+    }
+
+    /// Ends a session of this node; false if it is not open.
+    pub fn end_session(&self, id: SessionId, reason: &str) -> bool {
+        let state = self.0.sessions.lock().get(&id).cloned();
+        if let Some(state) = &state {
+            state.live.end(reason);
+        }
+        state.is_some()
+    }
+
+    /// Counters.
+    pub fn meters(&self) -> &Meters {
+        &self.0.meters
+    }
+
+    /// From now on no upload begins; running ones go on.
+    pub fn drain(&self) {
+        self.0.book.drain();
+    }
+
+    /// Ends the background task and notes where things stand.
+    pub async fn stop(&self) {
+        self.0.stop.cancel();
+        let task = self.0.task.lock().take();
+        if let Some(task) = task
+            && let Err(error) = task.await
+        {
+            tracing::error!(%error, "the background task of files broke");
+        }
+        if let Err(error) = self.0.book.checkpoint(true) {
+            tracing::warn!(code = error.code(), %error, "where things stand is not noted");
+        }
+    }
+
+    async fn recover(&self) -> std::result::Result<RecoveryReport, StartError> {
+        let found = recovery::read(self.0.recorder.journal())?;
+        let mut report = RecoveryReport::default();
+        for change in found.changes.into_values() {
+            self.0.book.adopt_pending(change.clone());
+            self.settle(change, &mut report).await?;
+        }
+        for partial in found.partials.into_values() {
+            self.0.book.adopt_kept(Kept { note: partial, reservation: None });
+            report.partials += 1;
+        }
+        for (change, file) in found.temporaries {
+            self.0.book.remember((change.event.site, change.endpoint, change.target), file);
+        }
+        self.sweep_staging().await?;
+        self.0.book.checkpoint(true)?;
+        Ok(report)
+    }
+
+    /// Decides one change of the last run.
+    async fn settle(
+        &self,
+        change: Change,
+        report: &mut RecoveryReport,
+    ) -> std::result::Result<(), StartError> {
+        let endpoint = self.0.db.find::<Endpoint>(change.event.site, &change.endpoint).await?;
+        let outcome = match &endpoint {
+            None => Err(StoreError::NotFound),
+            Some(endpoint) => match self.store(endpoint).await {
+                Ok(store) => recovery::look(&store, &change).await,
+                Err(error) => Err(StoreError::Unavailable(error.to_string())),
+            },
+        };
+        match outcome {
+            Ok(Outcome::Happened(event)) => {
+                match &event.fact {
+                    entrepot_model::Fact::FileRecovered { .. } => report.recovered += 1,
+                    entrepot_model::Fact::FileUnknown { .. } => report.unknown += 1,
+                    _ => report.changes += 1,
+                }
+                self.0.book.record(&event)?;
+                self.0.meters.intent_recovered();
+            }
+            Ok(Outcome::NotPublished) => {
+                report.unpublished += 1;
+                self.keep_unpublished(&change);
+                self.0.book.dismiss(change.id());
+            }
+            Ok(Outcome::NotDone) => {
+                report.undone += 1;
+                self.0.book.dismiss(change.id());
+            }
+            Err(error) => {
+                tracing::warn!(%error, endpoint = %change.endpoint, "a change of the last run waits");
+                report.waiting += 1;
+                self.0.waiting.lock().push(change);
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole upload that was not published: its owner may resume it, all of it is durable.
+    fn keep_unpublished(&self, change: &Change) {
+        let Some(file) = change.event.fact.file() else { return };
+        let (Some(account), Ok(path)) = (change.event.account.clone(), file.path.parse()) else {
+            return;
+        };
+        let now = self.0.env.now();
+        let note = notes::Partial {
+            transfer: file.transfer,
+            site: change.event.site,
+            account,
+            path,
+            endpoint: change.endpoint.clone(),
+            mount: change.mount.clone(),
+            target: change.target.clone(),
+            protocol: file.protocol,
+            contiguous: file.size,
+            synced: file.size,
+            boot: self.0.boot.clone(),
+            started_at: file.started_at,
+            at: now,
+            until: now.plus(limits::UNPUBLISHED_KEPT),
+        };
+        let displaced = self.0.book.keep(Kept { note, reservation: None });
+        self.discard_later(displaced);
+    }
+
+    /// Drops staged files in a task of their own.
+    pub(crate) fn discard_later(&self, kept: Vec<Kept>) {
+        if kept.is_empty() {
+            return;
+        }
+        let service = self.clone();
+        // Ends by itself: a few calls to a store.
+        tokio::spawn(async move {
+            for kept in kept {
+                service.discard(kept).await;
+            }
+        });
+    }
+
+    /// Drops a partial for good; its room is given back when that is done.
+    pub(crate) async fn discard(&self, kept: Kept) {
+        let note = &kept.note;
+        let endpoint = self.0.db.find::<Endpoint>(note.site, &note.endpoint).await;
+        if let Ok(Some(endpoint)) = endpoint
+            && let Ok(store) = self.store(&endpoint).await
+            && let Err(error) = store.discard_staged(note.transfer).await
+        {
+            tracing::warn!(%error, transfer = %note.transfer, "a partial cannot be dropped");
+        }
+        self.0.book.forget(note.transfer);
+    }
+
+    /// Drops staged files of directories that nobody can resume.
+    async fn sweep_staging(&self) -> std::result::Result<(), StartError> {
+        let alone = self.0.db.dialect() == Dialect::Sqlite;
+        let age = if alone { Duration::ZERO } else { limits::FOREIGN_STAGING };
+        let before = self.0.env.now().minus(age);
+        for site in self.0.db.sites().await? {
+            for endpoint in self.0.db.list::<Endpoint>(SiteId(site.id)).await? {
+                let injected = self.0.options.stores.contains_key(&endpoint.noun.name);
+                if injected || matches!(endpoint.noun.target, EndpointTarget::Directory(_)) {
+                    self.sweep_endpoint(&endpoint, before).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn sweep_endpoint(&self, endpoint: &Stored<Endpoint>, before: Timestamp) {
+        let Ok(store) = self.store(endpoint).await else { return };
+        let Ok(staged) = store.staged().await else { return };
+        for file in staged {
+            if file.modified <= before && !self.0.book.needs_staging(file.id) {
+                if let Err(error) = store.discard_staged(file.id).await {
+                    tracing::warn!(%error, transfer = %file.id, "a staged file cannot be dropped");
+                }
+            }
+        }
+    }
+
+    /// Sweeps, recounts, looks again at what waits, until the end.
+    async fn tend(&self) {
+        let mut ticks = tokio::time::interval(limits::TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut swept = self.0.env.elapsed();
+        loop {
+            tokio::select! {
+                () = self.0.stop.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            if let Err(error) = self.0.book.checkpoint(false) {
+                tracing::debug!(code = error.code(), %error, "where things stand is not noted");
+            }
+            let now = self.0.env.elapsed();
+            if now.saturating_sub(swept) < limits::SWEEP_EVERY {
+                continue;
+            }
+            swept = now;
+            let expired = self.0.book.take_expired(self.0.env.now());
+            for kept in expired {
+                self.discard(kept).await;
+            }
+            let waiting = std::mem::take(&mut *self.0.waiting.lock());
+            for change in waiting {
+                let mut report = RecoveryReport::default();
+                if let Err(error) = self.settle(change.clone(), &mut report).await {
+                    tracing::warn!(code = error.code(), %error, "a change of the last run waits");
+                    self.0.waiting.lock().push(change);
+                }
+            }
+        }
+    }
+
+    /// A transfer begins.
+    pub(crate) fn begun(&self, direction: Direction) {
+        self.0.meters.active_changed(direction, 1);
+    }
+}

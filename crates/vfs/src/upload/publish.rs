@@ -1,0 +1,219 @@
+//! From the last byte to the answer: ARCHITECTURE.md, "One upload", step 6.
+
+use bytes::{Bytes, BytesMut};
+use entrepot_crypto::{Sha256, StreamDigest};
+use entrepot_model::event::Fact;
+use entrepot_model::{Digests, Right, step};
+use entrepot_storage::{Meta, Publish, StoreError};
+
+use super::order::Order;
+use super::{Upload, Uploaded};
+use crate::error::{Result, VfsError};
+use crate::limits::BLOCK_BYTES;
+use crate::meters::UploadEnd;
+
+impl Upload {
+    /// Publishes the file: when this returns, bytes, name and record are on stable storage.
+    ///
+    /// # Errors
+    /// Nothing was published, and what had the name still has it. Where the upload itself was at
+    /// fault nothing is kept; where the server was, its owner may resume.
+    pub async fn finish(mut self) -> Result<Uploaded> {
+        match self.publish().await {
+            Ok(uploaded) => Ok(uploaded),
+            Err(error) if error.is_temporary() && self.refused.is_none() => {
+                self.cut(&error.to_string());
+                Err(error)
+            }
+            Err(error) => {
+                self.drop_staged(&error.to_string()).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn publish(&mut self) -> Result<Uploaded> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
+        self.vfs.0.check()?;
+        if self.is_untouched() {
+            return self.leave_as_it_was().await;
+        }
+        if self.order.as_ref().is_some_and(|order| !Order::is_settled(order)) {
+            return Err(VfsError::Unsupported);
+        }
+        if let Some(expected) = self.expected.filter(|expected| *expected != self.size) {
+            return Err(VfsError::Incomplete { size: self.size, expected });
+        }
+        self.fill_holes().await?;
+        let digests = self.whole_digest().await?;
+        self.staged.sync().await?;
+        self.synced = self.size;
+        step::reached("upload.synced");
+        let service = self.vfs.0.service.clone();
+        let _held = service.0.names.hold(self.place.endpoint(), &self.place.path).await;
+        let there = self.target().await?;
+        self.may_publish(there.as_ref())?;
+        let fact = Fact::FileUploaded { file: self.fact(digests, there.is_some()) };
+        let change = self.vfs.change(&self.place, fact, self.staged.identity());
+        let mut event = change.event.clone();
+        service.0.book.announce(change).await?;
+        step::reached("upload.intent");
+        let how = Publish {
+            existing: self.existing,
+            accessed: self.times.0,
+            modified: self.times.1,
+            size: self.size,
+        };
+        let published = match self.staged.publish(&how).await {
+            Ok(published) => published,
+            Err(error) => {
+                service.0.book.dismiss(event.id);
+                return Err(error.into());
+            }
+        };
+        step::reached("upload.published");
+        // From here on the file is visible: whatever happens, it is not dropped.
+        self.is_over = true;
+        if let Fact::FileUploaded { file } = &mut event.fact {
+            file.replaced = published.replaced;
+            if file.temporary {
+                service.0.book.remember(self.vfs.temporary_key(&self.place), file.clone());
+            }
+        }
+        let recorded = service.0.book.record(&event);
+        step::reached("upload.recorded");
+        self.count(there.as_ref());
+        self.end(UploadEnd::Completed);
+        recorded?;
+        Ok(Uploaded {
+            transfer: self.moving.id,
+            size: self.size,
+            digests,
+            replaced: published.replaced,
+            published: true,
+        })
+    }
+
+    /// Nothing was written to a file that is there (`touch`).
+    fn is_untouched(&self) -> bool {
+        !self.touched && self.base.is_some()
+    }
+
+    async fn leave_as_it_was(&mut self) -> Result<Uploaded> {
+        self.is_over = true;
+        self.staged.discard().await?;
+        self.end(UploadEnd::Untouched);
+        let (accessed, modified) = self.times;
+        if accessed.is_some() || modified.is_some() {
+            match self.place.store.set_times(&self.place.path, accessed, modified).await {
+                Ok(()) | Err(StoreError::Unsupported(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Uploaded {
+            transfer: self.moving.id,
+            size: self.size,
+            digests: Digests::default(),
+            replaced: false,
+            published: false,
+        })
+    }
+
+    /// Ranges not written come from the base, what lies behind it is zeros.
+    async fn fill_holes(&mut self) -> Result<()> {
+        let holes = self.ranges.holes(self.size);
+        if holes.is_empty() {
+            return Ok(());
+        }
+        if let Some(base) = self.base.take() {
+            for (start, end) in &holes {
+                let mut at = *start;
+                let end = (*end).min(base.size);
+                while at < end {
+                    let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+                    let block = base.file.read_at(at, BytesMut::with_capacity(want), want).await?;
+                    if block.is_empty() {
+                        return Err(VfsError::Conflict);
+                    }
+                    let length = block.len() as u64;
+                    self.fill(at, block.freeze()).await?;
+                    at += length;
+                }
+            }
+            self.base = Some(base);
+        }
+        if self.ranges.end() < self.size {
+            self.staged.set_len(self.size).await?;
+        }
+        Ok(())
+    }
+
+    async fn fill(&mut self, at: u64, block: Bytes) -> Result<()> {
+        let length = block.len() as u64;
+        if at == self.digest.length() && self.digest_holds {
+            self.digest.update(&block);
+        } else if at < self.digest.length() {
+            self.digest_holds = false;
+        }
+        self.staged.write_at(at, block).await?;
+        self.ranges.add(at, at + length).map_err(|_| VfsError::Unsupported)
+    }
+
+    /// The digests of the whole file: what was not hashed while it came is read back.
+    async fn whole_digest(&mut self) -> Result<Digests> {
+        if !self.digest_holds {
+            let sha256 = self.place.mount.mount.sha256;
+            self.digest = StreamDigest::new(if sha256 { Sha256::Wanted } else { Sha256::Unwanted });
+            self.digest_holds = true;
+        }
+        let mut block = BytesMut::new();
+        while self.digest.length() < self.size {
+            block.clear();
+            let at = self.digest.length();
+            let want = usize::try_from(self.size - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+            block.reserve(want);
+            block = self.staged.read_at(at, block, want).await?;
+            if block.is_empty() {
+                return Err(VfsError::Io { problem: "staged bytes are missing".to_owned() });
+            }
+            self.digest.update(&block);
+        }
+        Ok(self.digest.finish())
+    }
+
+    async fn target(&self) -> Result<Option<Meta>> {
+        match self.place.store.stat(&self.place.path).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(StoreError::NotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The account may have changed since the upload began, and so may the file under it.
+    fn may_publish(&self, there: Option<&Meta>) -> Result<()> {
+        let principal = self.vfs.0.live.principal();
+        let name = &self.place.mount.mount.name;
+        let mount = principal.mounts.iter().find(|mount| mount.mount.name == *name);
+        let right = if there.is_some() { Right::Overwrite } else { Right::Write };
+        if !mount.is_some_and(|mount| mount.rights.has(right)) {
+            self.place.need(right)?;
+            return Err(VfsError::denied("write here any more"));
+        }
+        match (&self.base, there) {
+            (Some(base), Some(there)) if base.identity == there.identity => Ok(()),
+            (Some(_), _) => Err(VfsError::Conflict),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Turns the reservation into what is counted.
+    fn count(&mut self, there: Option<&Meta>) {
+        let before = there.map_or(0, |meta| i64::try_from(meta.size).unwrap_or(i64::MAX));
+        let now = i64::try_from(self.size).unwrap_or(i64::MAX);
+        drop(std::mem::take(&mut self.reservation));
+        let files = i64::from(there.is_none());
+        self.vfs.0.service.counted(self.place.endpoint(), &self.place.path, now - before, files);
+    }
+}

@@ -1,0 +1,507 @@
+//! Files as one session may see them: names, rights, and the changes of names.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use entrepot_model::event::{Fact, FileFact};
+use entrepot_model::{EndpointTarget, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath};
+use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
+
+use crate::book::Owner;
+use crate::download::Download;
+use crate::error::{Result, VfsError};
+use crate::limits;
+use crate::notes::Change;
+use crate::place::{self, Found, Place};
+use crate::session::State;
+use crate::upload::Upload;
+
+/// The files of one session. Cheap to clone.
+#[derive(Clone)]
+pub struct Vfs(pub(crate) Arc<State>);
+
+/// How a file is opened to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateIntent {
+    /// From nothing; what has the name is replaced when the new one is whole.
+    New,
+    /// From nothing; the name must be free, now and at the publish.
+    Exclusive,
+    /// On top of one's own unfinished upload of that name, else of what has the name.
+    Continue,
+}
+
+/// What is going to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// On top of what.
+    pub intent: CreateIntent,
+    /// Bytes announced; fewer or more publish nothing.
+    pub expected_size: Option<u64>,
+    /// Offsets are the caller's matter; only told for the record.
+    pub append: bool,
+}
+
+/// What is known of a file or directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attributes {
+    /// File or directory.
+    pub kind: EntryKind,
+    /// Bytes.
+    pub size: u64,
+    /// Last change.
+    pub modified: Timestamp,
+    /// Last access.
+    pub accessed: Timestamp,
+    /// What this session may do with it.
+    pub rights: Rights,
+    /// One's own unfinished upload; nobody else sees it.
+    pub partial: bool,
+}
+
+/// One line of a listing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The plain name.
+    pub name: String,
+    /// What it is.
+    pub attributes: Attributes,
+}
+
+/// A listing, page by page.
+pub struct Listing {
+    /// Directories that exist because of mounts; they hide what has their name.
+    mounted: Vec<String>,
+    first: VecDeque<Entry>,
+    stored: Option<Box<dyn entrepot_storage::Listing>>,
+    rights: Rights,
+}
+
+/// How a rename ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// A file of the new name was there and is gone.
+    pub replaced: bool,
+    /// A temporary name became a final one.
+    pub arrival: bool,
+}
+
+impl Listing {
+    /// The next entries, at most `max`; empty at the end.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn next_page(&mut self, max: usize) -> Result<Vec<Entry>> {
+        if !self.first.is_empty() {
+            let count = max.min(self.first.len());
+            return Ok(self.first.drain(..count).collect());
+        }
+        while let Some(stored) = &mut self.stored {
+            let page = stored.next_page(max.min(limits::PAGE)).await?;
+            if page.is_empty() {
+                self.stored = None;
+                break;
+            }
+            let shown = page.into_iter().filter(|entry| !self.mounted.contains(&entry.name));
+            let entries: Vec<Entry> = shown
+                .map(|entry| Entry {
+                    attributes: attributes(&entry.meta, self.rights),
+                    name: entry.name,
+                })
+                .collect();
+            if !entries.is_empty() {
+                return Ok(entries);
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+pub(crate) fn attributes(meta: &Meta, rights: Rights) -> Attributes {
+    Attributes {
+        kind: meta.kind,
+        size: meta.size,
+        modified: meta.modified,
+        accessed: meta.accessed,
+        rights,
+        partial: false,
+    }
+}
+
+impl Vfs {
+    /// Where the session starts.
+    pub fn home(&self) -> VPath {
+        self.0.live.principal().account.home.clone()
+    }
+
+    /// True if operations on `path` never wait for a network.
+    pub fn is_local(&self, path: &VPath) -> bool {
+        let principal = self.0.live.principal();
+        match place::find(&principal, path) {
+            Ok(Found::Mounted(mount, _)) => matches!(
+                mount.endpoint.noun.target,
+                EndpointTarget::Directory(_) | EndpointTarget::Memory(_)
+            ),
+            _ => true,
+        }
+    }
+
+    /// The place of a path, with its store open.
+    pub(crate) async fn place(&self, path: &VPath) -> Result<Option<Place>> {
+        self.0.check()?;
+        let principal = self.0.live.principal();
+        let (mount, at) = match place::find(&principal, path)? {
+            Found::Mounted(mount, at) => (Arc::new(mount.clone()), at),
+            Found::Above => return Ok(None),
+            Found::Nothing => return Err(VfsError::NotFound),
+        };
+        let store = self.0.service.store(&mount.endpoint).await?;
+        self.0.service.ensure_prefix(mount.endpoint.id, &store, &mount.prefix).await?;
+        Ok(Some(Place { is_root: *path == mount.path, mount, store, path: at }))
+    }
+
+    /// The place of something that can be changed: not a mount itself, nor above one.
+    async fn changeable(&self, path: &VPath) -> Result<Place> {
+        match self.place(path).await? {
+            Some(place) if !place.is_root => Ok(place),
+            _ => Err(VfsError::denied("change this directory")),
+        }
+    }
+
+    pub(crate) fn owner(&self, path: &VPath) -> Owner {
+        let principal = self.0.live.principal();
+        (principal.site, principal.account.name.clone(), path.clone())
+    }
+
+    /// What is known of a name: one's own open upload, else what is published, else one's own
+    /// unfinished upload.
+    ///
+    /// # Errors
+    /// Nothing has that name, or it may not be seen.
+    pub async fn stat(&self, path: &VPath) -> Result<Attributes> {
+        let Some(place) = self.place(path).await? else { return Ok(self.synthetic()) };
+        let rights = place.mount.rights;
+        if rights == Rights::none() {
+            return Err(VfsError::denied("see files"));
+        }
+        if let Some(moving) = self.0.uploads.lock().get(path) {
+            return Ok(Attributes {
+                kind: EntryKind::File,
+                size: moving.bytes.load(Ordering::Relaxed),
+                modified: self.0.service.0.env.now(),
+                accessed: self.0.service.0.env.now(),
+                rights,
+                partial: true,
+            });
+        }
+        match place.store.stat(&place.path).await {
+            Ok(meta) => Ok(attributes(&meta, rights)),
+            Err(StoreError::NotFound | StoreError::NotDirectory) => self.partial(path, rights),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn partial(&self, path: &VPath, rights: Rights) -> Result<Attributes> {
+        let note = self.0.service.0.book.look(&self.owner(path)).ok_or(VfsError::NotFound)?;
+        Ok(Attributes {
+            kind: EntryKind::File,
+            size: note.trusted(&self.0.service.0.boot),
+            modified: note.at,
+            accessed: note.at,
+            rights,
+            partial: true,
+        })
+    }
+
+    /// A directory that exists because of mounts.
+    fn synthetic(&self) -> Attributes {
+        Attributes {
+            kind: EntryKind::Directory,
+            size: 0,
+            modified: Timestamp::default(),
+            accessed: Timestamp::default(),
+            rights: Rights::read_only(),
+            partial: false,
+        }
+    }
+
+    /// Lists what is published in a directory, and the mounts below it.
+    ///
+    /// # Errors
+    /// It is no directory, or may not be listed.
+    pub async fn list(&self, path: &VPath) -> Result<Listing> {
+        let place = self.place(path).await?;
+        let mounted = place::mounted_names(&self.0.live.principal(), path);
+        let first =
+            mounted.iter().map(|name| Entry { name: name.clone(), attributes: self.synthetic() });
+        let first: VecDeque<Entry> = first.collect();
+        let Some(place) = place else {
+            return Ok(Listing { mounted, first, stored: None, rights: Rights::none() });
+        };
+        place.need(Right::List)?;
+        let stored = Some(place.store.list(&place.path).await?);
+        Ok(Listing { mounted, first, stored, rights: place.mount.rights })
+    }
+
+    /// Opens a file to read. What is published meanwhile does not touch it.
+    ///
+    /// # Errors
+    /// There is no such file, or it may not be read.
+    pub async fn open(&self, path: &VPath) -> Result<Download> {
+        let place = self.place(path).await?.ok_or(VfsError::IsDirectory)?;
+        place.need(Right::Read)?;
+        let file = place.store.open(&place.path).await?;
+        Ok(Download::new(self.0.clone(), path.clone(), file, place.mount.rights))
+    }
+
+    /// Opens a file to write. Nothing is visible before [`Upload::finish`].
+    ///
+    /// # Errors
+    /// A right is missing, the name is that of a directory, there is no room, the node stops or
+    /// cannot record.
+    pub async fn create(&self, path: &VPath, how: Create) -> Result<Upload> {
+        let place = self.place(path).await?.ok_or(VfsError::IsDirectory)?;
+        if place.is_root {
+            return Err(VfsError::IsDirectory);
+        }
+        Upload::begin(self, path, place, how).await
+    }
+
+    /// Removes a file, or drops one's own unfinished upload of that name.
+    ///
+    /// # Errors
+    /// There is no such file, it is a directory, or the right is missing.
+    pub async fn remove(&self, path: &VPath) -> Result<()> {
+        let place = self.changeable(path).await?;
+        let meta = match place.store.stat(&place.path).await {
+            Ok(meta) => meta,
+            Err(StoreError::NotFound | StoreError::NotDirectory) => {
+                let kept = self.0.service.0.book.take(&self.owner(path));
+                self.0.service.discard(kept.ok_or(VfsError::NotFound)?).await;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if meta.kind == EntryKind::Directory {
+            return Err(VfsError::IsDirectory);
+        }
+        place.need(Right::Delete)?;
+        let _held = self.0.service.0.names.hold(place.endpoint(), &place.path).await;
+        let change = self.change(&place, Fact::FileRemoved { path: path.to_string() }, None);
+        self.carry_out(change, place.store.remove(&place.path)).await?;
+        self.forget_temporary(&place);
+        let freed = i64::try_from(meta.size).unwrap_or(i64::MAX);
+        self.0.service.counted(place.endpoint(), &place.path, -freed, -1);
+        Ok(())
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// The name is taken, its parent is missing, or the right is.
+    pub async fn make_directory(&self, path: &VPath) -> Result<()> {
+        let place = match self.place(path).await? {
+            Some(place) if !place.is_root => place,
+            _ => return Err(VfsError::Exists),
+        };
+        place.need(Right::Directories)?;
+        match place.store.stat(&place.path).await {
+            Ok(_) => return Err(VfsError::Exists),
+            Err(StoreError::NotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let fact = Fact::DirectoryCreated { path: path.to_string() };
+        let change = self.change(&place, fact, None);
+        self.carry_out(change, place.store.make_directory(&place.path)).await
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// It is not empty, no directory, a mount, or the right is missing.
+    pub async fn remove_directory(&self, path: &VPath) -> Result<()> {
+        let place = self.changeable(path).await?;
+        place.need(Right::Directories)?;
+        match place.store.stat(&place.path).await?.kind {
+            EntryKind::Directory => {}
+            EntryKind::File => return Err(VfsError::NotDirectory),
+        }
+        let fact = Fact::DirectoryRemoved { path: path.to_string() };
+        let change = self.change(&place, fact, None);
+        self.carry_out(change, place.store.remove_directory(&place.path)).await
+    }
+
+    /// Gives a file or directory another name within its mount.
+    ///
+    /// # Errors
+    /// The new name is taken and may not be, lies in another mount, or a right is missing.
+    pub async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<Renamed> {
+        let (old, new) = (self.changeable(from).await?, self.changeable(to).await?);
+        if old.endpoint() != new.endpoint() || old.mount.mount.name != new.mount.mount.name {
+            return Err(VfsError::OtherMount);
+        }
+        old.need(Right::Rename)?;
+        let names = &self.0.service.0.names;
+        let _held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
+        let meta = old.store.stat(&old.path).await?;
+        let there = match new.store.stat(&new.path).await {
+            Ok(meta) => Some(meta),
+            Err(StoreError::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if old.path == new.path {
+            return Ok(Renamed { replaced: false, arrival: false });
+        }
+        if there.is_some() && existing == Existing::Refuse {
+            return Err(VfsError::Exists);
+        }
+        if there.is_some() {
+            new.need(Right::Overwrite)?;
+        }
+        let (fact, arrival) = self.renamed(&old, (from, to), &meta, there.is_some());
+        let mut change = self.change(&new, fact, meta.identity.clone());
+        change.source = Some(old.path.clone());
+        self.carry_out(change, async {
+            old.store.rename(&old.path, &new.path, existing).await.map(drop)
+        })
+        .await?;
+        self.forget_temporary(&old);
+        if let Some(gone) = &there {
+            let freed = i64::try_from(gone.size).unwrap_or(i64::MAX);
+            self.0.service.counted(new.endpoint(), &new.path, -freed, -1);
+        }
+        Ok(Renamed { replaced: there.is_some(), arrival })
+    }
+
+    /// The fact of a rename, and whether it is an arrival.
+    fn renamed(
+        &self,
+        old: &Place,
+        (from, to): (&VPath, &VPath),
+        meta: &Meta,
+        replaced: bool,
+    ) -> (Fact, bool) {
+        let is_file = meta.kind == EntryKind::File;
+        let arrival = is_file && self.is_temporary(from) && !self.is_temporary(to);
+        let known = self.0.service.0.book.recall(&self.temporary_key(old));
+        let file = known.filter(|_| arrival).map(|file| {
+            Box::new(FileFact { path: to.to_string(), temporary: false, replaced, ..file })
+        });
+        let fact = Fact::FileRenamed {
+            from: from.to_string(),
+            to: to.to_string(),
+            replaced,
+            arrival,
+            size: meta.size,
+            file,
+        };
+        (fact, arrival)
+    }
+
+    /// Sets times of a file or directory.
+    ///
+    /// # Errors
+    /// There is no such file, or it may not be changed.
+    pub async fn set_times(
+        &self,
+        path: &VPath,
+        accessed: Option<Timestamp>,
+        modified: Option<Timestamp>,
+    ) -> Result<()> {
+        let place = self.changeable(path).await?;
+        if !place.mount.rights.has(Right::Write) {
+            place.need(Right::Overwrite)?;
+        }
+        match place.store.set_times(&place.path, accessed, modified).await {
+            Ok(()) => Ok(()),
+            // Clients set times after an upload and fail the copy if that is refused.
+            Err(StoreError::Unsupported(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Room at a path: that of its quota, if it has one, else of the store.
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub async fn space(&self, path: &VPath) -> Result<Space> {
+        let Some(place) = self.place(path).await? else {
+            return Ok(Space { total_bytes: 0, free_bytes: 0, total_files: 0, free_files: 0 });
+        };
+        let mut space = place.store.space().await?;
+        let Some(quota) = place.mount.mount.quota else { return Ok(space) };
+        let ledger = self.0.service.ledger(&place.counted(), &place.store).await?;
+        let (bytes, files) = ledger.used();
+        if let Some(limit) = quota.size_bytes {
+            space.total_bytes = space.total_bytes.min(limit);
+            space.free_bytes = space.free_bytes.min(limit.saturating_sub(bytes));
+        }
+        if let Some(limit) = quota.files {
+            space.total_files = space.total_files.min(limit);
+            space.free_files = space.free_files.min(limit.saturating_sub(files));
+        }
+        Ok(space)
+    }
+
+    /// The quota of a place, with its ledger counted.
+    pub(crate) async fn reservation(&self, place: &Place) -> Result<crate::quota::Reservation> {
+        match place.mount.mount.quota {
+            None => Ok(crate::quota::Reservation::new(None, Quota::default())),
+            Some(quota) => {
+                let ledger = self.0.service.ledger(&place.counted(), &place.store).await?;
+                Ok(crate::quota::Reservation::new(Some(ledger), quota))
+            }
+        }
+    }
+
+    /// A change of a name that is about to happen.
+    pub(crate) fn change(&self, place: &Place, fact: Fact, identity: Option<Identity>) -> Change {
+        Change {
+            event: self.0.event(fact),
+            endpoint: place.mount.endpoint.noun.name.clone(),
+            mount: place.mount.mount.name.clone(),
+            target: place.path.clone(),
+            source: None,
+            identity: identity.map(|identity| identity.0),
+        }
+    }
+
+    /// Journals the intent, does it, records it. The intent is durable first, and with it every
+    /// earlier record: an upload's is never younger than a change of its file.
+    async fn carry_out(
+        &self,
+        change: Change,
+        work: impl Future<Output = std::result::Result<(), StoreError>>,
+    ) -> Result<()> {
+        let book = &self.0.service.0.book;
+        let event = change.event.clone();
+        book.announce(change).await?;
+        match work.await {
+            Ok(()) => {
+                book.record(&event)?;
+                Ok(())
+            }
+            Err(error) => {
+                book.dismiss(event.id);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// True if clients that rename when done write under such a name.
+    pub(crate) fn is_temporary(&self, path: &VPath) -> bool {
+        let principal = self.0.live.principal();
+        let name = path.file_name().unwrap_or_default();
+        let endings = &principal.policy.temporary_names;
+        endings.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending.as_str()))
+    }
+
+    pub(crate) fn temporary_key(&self, place: &Place) -> (SiteId, entrepot_model::Name, StorePath) {
+        (self.0.scope.site, place.mount.endpoint.noun.name.clone(), place.path.clone())
+    }
+
+    fn forget_temporary(&self, place: &Place) {
+        self.0.service.0.book.unremember(&self.temporary_key(place));
+    }
+}
