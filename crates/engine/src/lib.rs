@@ -20,28 +20,45 @@ mod pattern;
 mod pause;
 mod places;
 mod projector;
+mod rooms;
 mod rules;
 mod run;
 mod step;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-//V use entrepot_auth::Gate;
+use entrepot_auth::Gate;
 use entrepot_db::Db;
 use entrepot_journal::Recorder;
-//V use entrepot_vfs::Service;
+use entrepot_vfs::Service;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use places::Places;
+use rooms::Rooms;
 
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
 
-//V PARTS
+/// What the engine works with.
+pub struct EngineParts {
+    /// Events, transfers, rules, jobs.
+    pub db: Db,
+    /// The journal that is projected, the clock and the name of the node.
+    pub recorder: Recorder,
+    /// Files and endpoints.
+    pub vfs: Service,
+    /// Admits rules as accounts.
+    pub gate: Gate,
+    /// How.
+    pub options: EngineOptions,
+}
+
 /// How the engine works.
 #[derive(Clone)]
 pub struct EngineOptions {
@@ -101,7 +118,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    //V START
+    /// Starts to project and to work. Must be called inside a tokio runtime.
+    pub fn start(parts: EngineParts) -> Engine {
+        let EngineParts { db, recorder, vfs, gate, options } = parts;
+        Engine::start_in(db, recorder, Box::new(Rooms::new(vfs, gate)), options)
+    }
+
     /// Starts with files of any kind: the seam for tests.
     fn start_in(
         db: Db,

@@ -30,8 +30,7 @@ impl Places for Rooms {
         let why = format!("rule {}", job.rule);
         let grant = self.gate.internal(job.site, account, &why).await.map_err(refused)?;
         let depth = job.event.depth.saturating_add(1);
-        let opened =
-            Session::open_for_job(&self.vfs, grant, job.id, job.event.id, depth).await;
+        let opened = Session::open_for_job(&self.vfs, grant, job.id, job.event.id, depth).await;
         let session = opened.map_err(|error| {
             StepError::transient("EP0805", format!("no session for account '{account}': {error}"))
         })?;
@@ -121,12 +120,7 @@ impl Source for InFile {
         self.file.attributes().modified
     }
 
-    async fn read_at(
-        &self,
-        offset: u64,
-        buf: BytesMut,
-        len: usize,
-    ) -> Result<BytesMut, StepError> {
+    async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError> {
         let read = self.file.read_at(offset, buf, len).await;
         read.map_err(|error| failed(&self.path, &error))
     }

@@ -1,0 +1,237 @@
+//! The journal into the database: exactly once, whatever the database does.
+
+use entrepot_db::Projection;
+use entrepot_journal::{RecordKind, Scope};
+use entrepot_model::limits::CAUSE_DEPTH;
+use entrepot_model::rule::{Existing, When};
+use entrepot_model::{Fact, JobState};
+
+use super::world::{SITE, World, content, deliver, fact, files, memory_store, name, rule};
+
+#[tokio::test(start_paused = true)]
+async fn every_record_once_over_kills_and_restarts() {
+    let mut world = World::new(1).await;
+    let mut ids = Vec::new();
+    for round in 0..12u64 {
+        world.start();
+        for file in 0..9 {
+            let scope = Scope::site(SITE);
+            let fact = Fact::FileRemoved { path: format!("/in/{round}-{file}") };
+            ids.push(world.recorder.record_durable(&scope, fact).await.unwrap().id);
+        }
+        for _ in 0..round {
+            world.turn().await;
+        }
+        world.kill().await;
+    }
+    world.start();
+    world.projected().await;
+    let found: Vec<_> = world.events("file.removed").await.iter().map(|event| event.id).collect();
+    assert_eq!(found, ids);
+    let usage = world.recorder.journal().usage();
+    assert_eq!(usage.unreleased_bytes, 0, "the journal was not released: {usage:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_batches_again_change_nothing() {
+    let mut world = World::new(2).await;
+    let out = memory_store(&world.env);
+    world.target("partner", out.clone()).await;
+    world.put(&rule("r", vec![deliver("partner", "{name}", Existing::Replace)])).await;
+    let event = world.upload("/in/a", b"abc").await;
+    world.start();
+    let job = world.job_of(&event, "r").await;
+    assert_eq!(world.ended(job).await.state, JobState::Done);
+    world.projected().await;
+    // As if the commit had been answered, and the answer lost.
+    let done = world.db.job(SITE, job).await.unwrap().unwrap();
+    let again = [entrepot_model::Job { state: JobState::Ready, step: 0, ..done.clone() }];
+    let node = name("n1");
+    let events = [(1, event)];
+    let piece = Projection { node: &node, up_to: 1, events: &events, jobs: &again };
+    for _ in 0..3 {
+        world.db.project(&piece).await.unwrap();
+    }
+    assert_eq!(world.db.job(SITE, job).await.unwrap().unwrap(), done);
+    assert_eq!(world.events("file.uploaded").await.len(), 1);
+    assert_eq!(world.events("file.delivered").await.len(), 1);
+    assert_eq!(files(&out).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_hangs_or_loses_its_table_is_caught_up_with() {
+    let mut world = World::new(3).await;
+    world.start();
+    let record = |world: &World, path: &str| {
+        let recorder = world.recorder.clone();
+        let fact = Fact::FileRemoved { path: path.to_owned() };
+        async move { recorder.record_durable(&Scope::site(SITE), fact).await.unwrap().id }
+    };
+    let mut ids = vec![record(&world, "/before").await];
+    world.projected().await;
+
+    // Somebody holds the only writer.
+    let tx = world.db.begin().await.unwrap();
+    for number in 0..40 {
+        ids.push(record(&world, &format!("/hang/{number}")).await);
+        world.turn().await;
+    }
+    assert_eq!(world.events("file.removed").await.len(), 1);
+    assert!(world.engine().lag().records >= 40);
+    drop(tx);
+    world.projected().await;
+    assert_eq!(world.events("file.removed").await.len(), ids.len());
+
+    // The table is gone for a while: every write is refused, the database answers.
+    let other = rusqlite::Connection::open(world.dir.path().join("e.db")).unwrap();
+    other.execute_batch("ALTER TABLE events RENAME TO elsewhere").unwrap();
+    for number in 0..40 {
+        ids.push(record(&world, &format!("/gone/{number}")).await);
+        world.turn().await;
+    }
+    let stalls = &world.engine().meters().stalls;
+    world.until(async |_| stalls.load(std::sync::atomic::Ordering::Relaxed) > 20).await;
+    other.execute_batch("ALTER TABLE elsewhere RENAME TO events").unwrap();
+    world.projected().await;
+    let found: Vec<_> = world.events("file.removed").await.iter().map(|event| event.id).collect();
+    assert_eq!(found, ids, "missing, doubled or out of order");
+    assert!(world.events("job.failed").await.is_empty(), "a good record was set aside");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_read_is_reported_and_the_rest_goes_on() {
+    let mut world = World::new(4).await;
+    world.start();
+    let journal = world.recorder.journal().clone();
+    world.upload("/in/a", b"a").await;
+    journal.append_durable(RecordKind::Event, b"{\"kind\":\"file.eaten\"}").await.unwrap();
+    journal.append_durable(RecordKind::Event, b"\xff\x00").await.unwrap();
+    journal.append_durable(RecordKind::Intent, b"not for us").await.unwrap();
+    world.upload("/in/b", b"b").await;
+    world.projected().await;
+    assert_eq!(world.events("file.uploaded").await.len(), 2);
+    let reports = world.events("job.failed").await;
+    assert_eq!(reports.len(), 2);
+    for report in reports {
+        assert!(serde_json::to_string(&report).unwrap().contains("EP0802"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_decide_and_broken_ones_are_told_of_once() {
+    let mut world = World::new(5).await;
+    world.target("partner", memory_store(&world.env)).await;
+    let to = |label: &str, condition: &str| {
+        let path = format!("{label}-{{name}}");
+        let mut rule = rule(label, vec![deliver("partner", &path, Existing::Replace)]);
+        rule.condition = Some(condition.to_owned());
+        rule
+    };
+    world.put(&to("yes", "file.size == 3 && account == 'acme'")).await;
+    world.put(&to("no", "file.name.endsWith('.xml')")).await;
+    world.put(&to("broken", "file.name ==")).await;
+    world.put(&to("failing", "file.colour == 'red'")).await;
+    let mut off = to("off", "true");
+    off.enabled = false;
+    world.put(&off).await;
+    // Two that would feed each other for ever.
+    for label in ["loop-a", "loop-b"] {
+        let mut rule = to(label, "event.nothing == 1");
+        rule.when = When::Event("job.failed".to_owned());
+        world.put(&rule).await;
+    }
+    let event = world.upload("/in/a.csv", b"abc").await;
+    world.start();
+    assert_eq!(world.ended(world.job_of(&event, "yes").await).await.state, JobState::Done);
+    world.projected().await;
+    for label in ["no", "broken", "failing", "off"] {
+        let job = world.job_of(&event, label).await;
+        assert_eq!(world.db.job(SITE, job).await.unwrap(), None, "{label}");
+    }
+    let told = world.events("job.failed").await;
+    let rules: Vec<_> = told.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+    assert_eq!(told.len(), 2, "{rules:?}");
+    for event in &told {
+        assert_eq!(event.depth, 1);
+        assert!(matches!(&event.fact, Fact::JobFailed { attempts: 0, error, .. }
+            if error.starts_with("EP0803")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_starts_itself_ends_at_the_limit_of_depth() {
+    let mut world = World::new(6).await;
+    let out = memory_store(&world.env);
+    world.target("partner", out.clone()).await;
+    let mut again = rule("again", vec![deliver("partner", "x", Existing::Replace)]);
+    again.when = When::Event("job.done".to_owned());
+    again.condition = Some("event.rule == 'again' || event.rule == 'first'".to_owned());
+    // `job.done` is about no file: each run fails after its condition held, and says so.
+    again.steps = vec![entrepot_model::rule::StepSpec::Delete(entrepot_model::rule::DeleteSpec {
+        path: Some("/nothing".parse().unwrap()),
+    })];
+    world.put(&again).await;
+    world.put(&rule("first", vec![deliver("partner", "{name}", Existing::Replace)])).await;
+    world.upload("/in/a", b"abc").await;
+    world.start();
+    world
+        .until(async |world| {
+            world.events("job.failed").await.iter().any(|event| {
+                matches!(&event.fact, Fact::JobFailed { error, .. } if error.contains("EP0804"))
+            })
+        })
+        .await;
+    world.projected().await;
+    let done = world.events("job.done").await;
+    assert_eq!(done.iter().map(|event| event.depth).max(), Some(CAUSE_DEPTH));
+    assert_eq!(done.len(), usize::from(CAUSE_DEPTH));
+    assert_eq!(world.events("job.failed").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_counts_as_an_arrival() {
+    let mut world = World::new(7).await;
+    let out = memory_store(&world.env);
+    world.target("partner", out.clone()).await;
+    world.put(&rule("r", vec![deliver("partner", "{name}", Existing::Replace)])).await;
+    let mut temporary = world.publish("/in/a.filepart", &content(0, 1)).await;
+    if let Fact::FileUploaded { file } = &mut temporary.fact {
+        file.temporary = true;
+    }
+    world.recorder.seal(&temporary).await.unwrap();
+    // Its final name, and the fact of a crash that hid an answer.
+    let mut renamed = world.publish("/in/a", &content(0, 1)).await;
+    let arrived = fact(&world.env, &"/in/a".parse().unwrap(), &content(0, 1));
+    renamed.fact = Fact::FileRenamed {
+        from: "/in/a.filepart".to_owned(),
+        to: "/in/a".to_owned(),
+        replaced: false,
+        arrival: true,
+        size: arrived.size,
+        file: Some(Box::new(arrived)),
+    };
+    world.recorder.seal(&renamed).await.unwrap();
+    let mut recovered = world.publish("/in/b", b"b").await;
+    if let Fact::FileUploaded { file } = recovered.fact.clone() {
+        recovered.fact = Fact::FileRecovered { file };
+    }
+    world.recorder.seal(&recovered).await.unwrap();
+    let mut moved = world.publish("/in/c", b"c").await;
+    moved.fact = Fact::FileRenamed {
+        from: "/in/d".to_owned(),
+        to: "/in/c".to_owned(),
+        replaced: false,
+        arrival: false,
+        size: 1,
+        file: None,
+    };
+    world.recorder.seal(&moved).await.unwrap();
+    world.start();
+    for event in [&renamed, &recovered] {
+        assert_eq!(world.ended(world.job_of(event, "r").await).await.state, JobState::Done);
+    }
+    world.projected().await;
+    let mut found: Vec<_> = files(&out).await.into_keys().collect();
+    found.sort();
+    assert_eq!(found, ["a", "b"]);
+}

@@ -1,0 +1,339 @@
+//! A node in small: real journal, real SQLite, simulated clock, files on stores that fail on
+//! command.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use entrepot_crypto::{Sha256, StreamDigest};
+use entrepot_db::{Db, DbOptions, EventFilter};
+use entrepot_journal::{Journal, Options, Recorder, Scope};
+use entrepot_model::endpoint::MemoryTarget;
+use entrepot_model::event::FileFact;
+use entrepot_model::noun::Stored;
+use entrepot_model::rule::{DeliverSpec, Existing, Retry, StepSpec, When};
+use entrepot_model::{
+    Endpoint, EndpointTarget, Env, Event, Fact, Job, JobId, JobState, Name, Noun, Protocol, Rule,
+    SiteId, StorePath, Timestamp, VPath,
+};
+use entrepot_storage::{
+    AnyStore, EntryKind, Existing as Takes, Publish, ReadFile, StoreError, memory,
+};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use crate::limits::BLOCK_BYTES;
+use crate::places::{Places, Room, Source};
+use crate::step::StepError;
+use crate::{Engine, EngineOptions, Pause};
+
+pub(crate) const SITE: SiteId = SiteId::MAIN;
+
+pub(crate) fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+/// Stores by endpoint; files of every account in `home`.
+#[derive(Clone)]
+pub(crate) struct SimPlaces {
+    pub(crate) home: AnyStore,
+    pub(crate) targets: Arc<Mutex<HashMap<String, AnyStore>>>,
+}
+
+struct SimRoom(AnyStore);
+struct SimSource(Box<dyn ReadFile>);
+
+fn at(path: &VPath) -> StorePath {
+    path.below(&VPath::root()).unwrap()
+}
+
+fn meaning(path: &VPath, error: &StoreError) -> StepError {
+    match error {
+        StoreError::NotFound => StepError::missing(path),
+        StoreError::Exists => StepError::taken(path),
+        error => StepError::transient("EP0805", error.to_string()),
+    }
+}
+
+#[async_trait]
+impl Places for SimPlaces {
+    async fn enter(&self, _job: &Job, account: &Name) -> Result<Box<dyn Room>, StepError> {
+        if account.as_str() == "nobody" {
+            return Err(StepError::permanent("EP0811", "no such account"));
+        }
+        Ok(Box::new(SimRoom(self.home.clone())))
+    }
+
+    async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError> {
+        let targets = self.targets.lock();
+        let found = targets.get(endpoint.noun.name.as_str()).cloned();
+        found.ok_or_else(|| StepError::transient("EP0805", "cannot be reached"))
+    }
+}
+
+#[async_trait]
+impl Room for SimRoom {
+    async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError> {
+        let file = self.0.open(&at(path)).await.map_err(|error| meaning(path, &error))?;
+        Ok(Box::new(SimSource(file)))
+    }
+    async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError> {
+        let existing = match existing {
+            Existing::Replace => Takes::Replace,
+            Existing::Refuse => Takes::Refuse,
+        };
+        let renamed = self.0.rename(&at(from), &at(to), existing).await;
+        renamed.map(drop).map_err(|error| meaning(from, &error))
+    }
+    async fn remove(&self, path: &VPath) -> Result<(), StepError> {
+        self.0.remove(&at(path)).await.map_err(|error| meaning(path, &error))
+    }
+    async fn make_directory(&self, path: &VPath) -> Result<(), StepError> {
+        self.0.make_directory(&at(path)).await.map_err(|error| meaning(path, &error))
+    }
+    async fn leave(self: Box<Self>) {}
+}
+
+#[async_trait]
+impl Source for SimSource {
+    fn size(&self) -> u64 {
+        self.0.meta().size
+    }
+    fn modified(&self) -> Timestamp {
+        self.0.meta().modified
+    }
+    async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError> {
+        let read = self.0.read_at(offset, buf, len).await;
+        read.map_err(|error| StepError::transient("EP0805", error.to_string()))
+    }
+}
+
+pub(crate) fn memory_store(env: &Env) -> AnyStore {
+    memory::open(&MemoryTarget { size_bytes: Some(1 << 30) }, env).unwrap()
+}
+
+/// The node, and what lies around it.
+pub(crate) struct World {
+    pub(crate) dir: TempDir,
+    pub(crate) env: Env,
+    pub(crate) db: Db,
+    pub(crate) recorder: Recorder,
+    pub(crate) places: SimPlaces,
+    pub(crate) options: EngineOptions,
+    engine: Option<Engine>,
+    files: u64,
+}
+
+impl World {
+    pub(crate) async fn new(seed: u64) -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let env = Env::simulated(seed);
+        let url = format!("sqlite://{}", dir.path().join("e.db").display());
+        let options = DbOptions { env: env.clone(), ..DbOptions::default() };
+        let db = Db::open(&url, options).await.unwrap();
+        let node = name("n1");
+        let journal_dir = dir.path().join("journal");
+        let (journal, _) =
+            Journal::open(&journal_dir, &node, env.clone(), Options::default()).unwrap();
+        let recorder = Recorder::new(journal, env.clone(), node);
+        let home = memory_store(&env);
+        for directory in ["in", "done"] {
+            home.make_directory(&directory.parse().unwrap()).await.unwrap();
+        }
+        let places = SimPlaces { home, targets: Arc::default() };
+        let options = EngineOptions { poll: Duration::from_millis(20), ..Default::default() };
+        World { dir, env, db, recorder, places, options, engine: None, files: 0 }
+    }
+
+    pub(crate) async fn put<N: Noun>(&self, noun: &N) {
+        let mut tx = self.db.begin().await.unwrap();
+        let known = self.db.find::<N>(SITE, noun.name()).await.unwrap();
+        let id = known.map_or_else(|| self.env.new_id::<uuid::Uuid>(), |known| known.id);
+        tx.put(SITE, id, noun, self.env.now()).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// An endpoint named `label` whose files are in `store`.
+    pub(crate) async fn target(&self, label: &str, store: AnyStore) {
+        let target = EndpointTarget::Memory(MemoryTarget::default());
+        self.put(&Endpoint { name: name(label), target, note: String::new() }).await;
+        self.places.targets.lock().insert(label.to_owned(), store);
+    }
+
+    pub(crate) fn start(&mut self) {
+        let places = Box::new(self.places.clone());
+        let engine =
+            Engine::start_in(self.db.clone(), self.recorder.clone(), places, self.options.clone());
+        self.engine = Some(engine);
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.engine.as_ref().unwrap()
+    }
+
+    /// As `kill -9`: every task ends at the await it is at.
+    pub(crate) async fn kill(&mut self) {
+        let engine = self.engine.take().unwrap();
+        engine.working.abort();
+        engine.projecting.abort();
+        let _ = engine.working.await;
+        let _ = engine.projecting.await;
+    }
+
+    pub(crate) async fn stop(&mut self, limit: Duration) {
+        self.engine.take().unwrap().stop(limit).await;
+    }
+
+    /// Publishes a file in the account's view and records its upload; returns the event.
+    pub(crate) async fn upload(&mut self, path: &str, content: &[u8]) -> Event {
+        let event = self.publish(path, content).await;
+        self.recorder.seal(&event).await.unwrap();
+        event
+    }
+
+    /// Publishes a file; the event is only made.
+    pub(crate) async fn publish(&mut self, path: &str, content: &[u8]) -> Event {
+        let path: VPath = path.parse().unwrap();
+        let file = fact(&self.env, &path, content);
+        let home = &self.places.home;
+        let staged = home.stage(file.transfer, &at(&path)).await.unwrap();
+        staged.write_at(0, Bytes::copy_from_slice(content)).await.unwrap();
+        staged.sync().await.unwrap();
+        let how = Publish {
+            existing: Takes::Replace,
+            accessed: None,
+            modified: None,
+            size: content.len() as u64,
+        };
+        staged.publish(&how).await.unwrap();
+        self.files += 1;
+        let scope = Scope { account: Some(name("acme")), ..Scope::site(SITE) };
+        self.recorder.event(&scope, Fact::FileUploaded { file })
+    }
+
+    /// Moves the clock until the job has ended, or fails.
+    pub(crate) async fn ended(&self, job: JobId) -> Job {
+        for _ in 0..20_000 {
+            if let Some(found) = self.db.job(SITE, job).await.unwrap()
+                && matches!(found.state, JobState::Done | JobState::Failed | JobState::Cancelled)
+            {
+                return found;
+            }
+            self.turn().await;
+        }
+        panic!("the job did not end: {:?}", self.db.job(SITE, job).await.unwrap());
+    }
+
+    /// A little time passes, for us and for everybody.
+    pub(crate) async fn turn(&self) {
+        self.env.advance(Duration::from_millis(500));
+        tokio::time::advance(Duration::from_millis(10)).await;
+        tokio::task::yield_now().await;
+    }
+
+    /// Waits until `is` says so.
+    pub(crate) async fn until(&self, mut is: impl AsyncFnMut(&World) -> bool) {
+        for _ in 0..20_000 {
+            if is(self).await {
+                return;
+            }
+            self.turn().await;
+        }
+        panic!("it never came to that");
+    }
+
+    /// Waits until the database has all that is durable now.
+    pub(crate) async fn projected(&self) {
+        self.until(async |world| world.engine().lag().records == 0).await;
+    }
+
+    pub(crate) async fn events(&self, kind: &str) -> Vec<Event> {
+        let kinds = vec![kind.to_owned()];
+        let filter = EventFilter { kinds, ..EventFilter::default() };
+        let rows = self.db.events(SITE, &filter).await.unwrap();
+        rows.into_iter().map(|row| row.event).collect()
+    }
+
+    pub(crate) async fn job_of(&self, event: &Event, rule: &str) -> JobId {
+        let rule = self.db.find::<Rule>(SITE, &name(rule)).await.unwrap().unwrap();
+        crate::ids::job(event.id, rule.id)
+    }
+}
+
+pub(crate) fn fact(env: &Env, path: &VPath, content: &[u8]) -> FileFact {
+    let mut digest = StreamDigest::new(Sha256::Unwanted);
+    digest.update(content);
+    FileFact {
+        transfer: env.new_id(),
+        path: path.to_string(),
+        size: content.len() as u64,
+        digests: digest.finish(),
+        protocol: Protocol::Sftp,
+        started_at: env.now(),
+        replaced: false,
+        temporary: false,
+    }
+}
+
+pub(crate) fn rule(label: &str, steps: Vec<StepSpec>) -> Rule {
+    Rule {
+        name: name(label),
+        enabled: true,
+        when: When::Event("file.uploaded".to_owned()),
+        condition: None,
+        run_as: None,
+        steps,
+        otherwise: Vec::new(),
+        retry: Retry::default(),
+        note: String::new(),
+    }
+}
+
+pub(crate) fn deliver(endpoint: &str, path: &str, existing: Existing) -> StepSpec {
+    StepSpec::Deliver(DeliverSpec { endpoint: name(endpoint), path: path.to_owned(), existing })
+}
+
+/// Content of `blocks` blocks and a bit.
+pub(crate) fn content(blocks: usize, seed: u8) -> Vec<u8> {
+    (0..blocks * BLOCK_BYTES + 17).map(|at| (at / 251) as u8 ^ seed).collect()
+}
+
+/// All files of a store with their content.
+pub(crate) async fn files(store: &AnyStore) -> HashMap<String, Vec<u8>> {
+    let mut found = HashMap::new();
+    let mut folders = vec![StorePath::root()];
+    while let Some(folder) = folders.pop() {
+        let mut listing = store.list(&folder).await.unwrap();
+        loop {
+            let page = listing.next_page(100).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            for entry in page {
+                let path = folder.join(&entry.name).unwrap();
+                match entry.meta.kind {
+                    EntryKind::Directory => folders.push(path),
+                    EntryKind::File => {
+                        let file = store.open(&path).await.unwrap();
+                        let size = entry.meta.size as usize;
+                        let bytes = file.read_at(0, BytesMut::new(), size + 1).await.unwrap();
+                        found.insert(path.to_string(), bytes.to_vec());
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Drops the job the first time it reaches `point`; tells whether it did.
+pub(crate) fn drop_once(point: Pause) -> (crate::Pauses, Arc<AtomicBool>) {
+    let dropped = Arc::new(AtomicBool::new(false));
+    let told = dropped.clone();
+    let pauses: crate::Pauses =
+        Arc::new(move |reached| reached == point && !told.swap(true, Ordering::SeqCst));
+    (pauses, dropped)
+}
