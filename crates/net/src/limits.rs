@@ -13,6 +13,8 @@ pub const STRANGERS: usize = 512;
 pub const STRANGERS_PER_ADDRESS: usize = 64;
 /// A client must have sent its identification line by then.
 pub const IDENTIFICATION_TIME: Duration = Duration::from_secs(10);
+/// A client's KEXINIT is waited for so long behind its identification line before ours is sent.
+pub const KEXINIT_PATIENCE: Duration = Duration::from_millis(200);
 /// A client must have logged in by then.
 pub const LOGIN_TIME: Duration = Duration::from_secs(30);
 /// Bytes received before login.

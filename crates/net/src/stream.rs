@@ -7,8 +7,9 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::Sleep;
 
 use crate::limits::{
@@ -33,6 +34,8 @@ pub struct Guarded<S> {
     clear: Option<ClearText>,
     read_pause: Option<Pin<Box<Sleep>>>,
     write_pause: Option<Pin<Box<Sleep>>>,
+    /// Bytes at the beginning of what is to be written that were sent already.
+    sent_ahead: usize,
 }
 
 impl<S> Guarded<S> {
@@ -43,37 +46,50 @@ impl<S> Guarded<S> {
 
     /// A client's side.
     pub fn client(inner: S, meter: Arc<SessionMeter>) -> Self {
-        Guarded { inner, meter, buffer: None, clear: None, read_pause: None, write_pause: None }
+        Guarded {
+            inner,
+            meter,
+            buffer: None,
+            clear: None,
+            read_pause: None,
+            write_pause: None,
+            sent_ahead: 0,
+        }
     }
 }
 
 impl<S: AsyncRead + Unpin> Guarded<S> {
-    /// Fills the empty buffer from the peer. `false`: end of the stream.
+    /// Takes more from the peer into the buffer. `false`: end of the stream.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let throttle = self.meter.throttles().map(|throttles| &throttles.upload);
         if poll_pause(&mut self.read_pause, throttle, cx).is_pending() {
             return self.pending_read(cx);
         }
         let mut buffer = self.buffer.take().unwrap_or_else(ReadBuffer::take);
-        buffer.clear();
+        if buffer.unread().is_empty() {
+            buffer.clear();
+        }
         let most = throttle.map_or(usize::MAX, Throttle::slice);
         match buffer.poll_read(&mut self.inner, most, cx) {
             Poll::Pending => {
-                drop(buffer);
+                self.buffer = Some(buffer).filter(|buffer| !buffer.unread().is_empty());
                 self.pending_read(cx)
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(0)) => Poll::Ready(Ok(false)),
+            Poll::Ready(Ok(0)) => {
+                self.buffer = Some(buffer).filter(|buffer| !buffer.unread().is_empty());
+                Poll::Ready(Ok(false))
+            }
             Poll::Ready(Ok(count)) => {
                 let received = self.meter.received(count);
-                let checked = self.check(&buffer, received);
+                let checked = self.check(buffer.newest(count), received);
                 self.buffer = Some(buffer);
                 Poll::Ready(checked.map(|()| true))
             }
         }
     }
 
-    fn check(&mut self, buffer: &ReadBuffer, received: u64) -> io::Result<()> {
+    fn check(&mut self, newest: &[u8], received: u64) -> io::Result<()> {
         let stage = self.meter.stage();
         if stage < Stage::LoggedIn && received > STRANGER_BYTES && !self.is_client() {
             return Err(broken("too many bytes before login"));
@@ -82,7 +98,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
         if clear.is_done() {
             return Ok(());
         }
-        clear.receive(buffer.filled(), &self.meter).map_err(broken)
+        clear.receive(newest, &self.meter).map_err(broken)
     }
 
     /// A client trusts the server it dialled as far as its own limits.
@@ -94,6 +110,74 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
     fn pending_read<T>(&self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         self.meter.wake_reader_with(cx.waker());
         if self.meter.is_cut() { Poll::Ready(Err(cut())) } else { Poll::Pending }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
+    /// Sends our identification line ahead of whoever will write it, and waits for the client's
+    /// KEXINIT, at most `patience` behind its identification line (some wait for ours first). All
+    /// of it stays to be read. Answers with the client's lists of ciphers, if they came.
+    pub(crate) async fn preview(
+        &mut self,
+        line: &[u8],
+        patience: Duration,
+    ) -> io::Result<Option<CipherLists>> {
+        self.write_all(line).await?;
+        self.sent_ahead = line.len();
+        while self.meter.stage() < Stage::Identified && self.more().await? {}
+        let kexinit = async {
+            while self.meter.stage() < Stage::Exchanging && self.more().await? {}
+            Ok::<(), io::Error>(())
+        };
+        match tokio::time::timeout(patience, kexinit).await {
+            Ok(came) => came?,
+            Err(_) => return Ok(None),
+        }
+        Ok(self.buffer.as_ref().and_then(|buffer| CipherLists::find(buffer.unread())))
+    }
+
+    /// `false`: nothing more comes, or nothing more fits.
+    async fn more(&mut self) -> io::Result<bool> {
+        if self.buffer.as_ref().is_some_and(ReadBuffer::is_full) {
+            return Ok(false);
+        }
+        std::future::poll_fn(|cx| self.poll_fill(cx)).await
+    }
+}
+
+/// The ciphers of a client's KEXINIT (RFC 4253 §7.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CipherLists {
+    to_server: String,
+    to_client: String,
+}
+
+impl CipherLists {
+    /// From the clear text: a line, then a packet.
+    fn find(clear: &[u8]) -> Option<Self> {
+        let end_of_line = clear.iter().position(|byte| *byte == b'\n')?;
+        let packet = clear.get(end_of_line + 1..)?;
+        // Length, padding length, type, cookie; then lists of key exchanges and of host keys.
+        let (head, mut lists) = packet.split_at_checked(4 + 1 + 1 + 16)?;
+        if head.get(5) != Some(&KEXINIT) {
+            return None;
+        }
+        let mut next = || {
+            let (length, rest) = lists.split_first_chunk::<4>()?;
+            let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+            let (list, rest) = rest.split_at_checked(length)?;
+            lists = rest;
+            std::str::from_utf8(list).ok()
+        };
+        let (_, _) = (next()?, next()?);
+        let (to_server, to_client) = (next()?.to_owned(), next()?.to_owned());
+        Some(CipherLists { to_server, to_client })
+    }
+
+    /// True if one of `names` is offered in each direction.
+    pub(crate) fn have(&self, names: &[&str]) -> bool {
+        let has = |list: &str| list.split(',').any(|offered| names.contains(&offered));
+        has(&self.to_server) && has(&self.to_client)
     }
 }
 
@@ -127,6 +211,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         let this = self.get_mut();
         if this.meter.is_cut() {
             return Poll::Ready(Err(cut()));
+        }
+        if this.sent_ahead > 0 {
+            let ahead = this.sent_ahead.min(data.len());
+            this.sent_ahead -= ahead;
+            return Poll::Ready(Ok(ahead));
         }
         let throttle = this.meter.throttles().map(|throttles| &throttles.download);
         let written = match poll_pause(&mut this.write_pause, throttle, cx) {
@@ -215,15 +304,21 @@ impl ReadBuffer {
         most: usize,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let most = most.min(self.bytes.len());
-        let mut out = ReadBuf::new(self.bytes.get_mut(..most).unwrap_or_default());
+        let end = self.filled.saturating_add(most).min(self.bytes.len());
+        let mut out = ReadBuf::new(self.bytes.get_mut(self.filled..end).unwrap_or_default());
         ready!(Pin::new(inner).poll_read(cx, &mut out))?;
-        self.filled = out.filled().len();
-        Poll::Ready(Ok(self.filled))
+        let count = out.filled().len();
+        self.filled += count;
+        Poll::Ready(Ok(count))
     }
 
-    fn filled(&self) -> &[u8] {
-        self.bytes.get(..self.filled).unwrap_or_default()
+    /// The last `count` bytes that came.
+    fn newest(&self, count: usize) -> &[u8] {
+        self.bytes.get(self.filled.saturating_sub(count)..self.filled).unwrap_or_default()
+    }
+
+    fn is_full(&self) -> bool {
+        self.filled == self.bytes.len()
     }
 
     fn unread(&self) -> &[u8] {

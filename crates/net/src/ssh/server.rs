@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_model::{AuthMethod, Env, Secret};
-use russh::keys::PublicKey;
-use russh::{ChannelId, Disconnect, MethodKind, MethodSet, SshId};
+use russh::keys::{PrivateKey, PublicKey};
+use russh::server::RunningSession;
+use russh::{ChannelId, Disconnect, MethodKind, MethodSet, Preferred, SshId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -20,8 +21,8 @@ use crate::guard::{Stranger, Strangers};
 use crate::limits;
 use crate::listen::TcpAcceptor;
 use crate::meter::{EndClass, SessionMeter, Stage};
-use crate::ssh::algorithms::Preset;
-use crate::ssh::handler::{Connection, Shared};
+use crate::ssh::algorithms::{self, Preset};
+use crate::ssh::handler::{Connection, Shared, Stop};
 use crate::ssh::keys;
 use crate::stream::Guarded;
 
@@ -41,9 +42,17 @@ pub struct SshOptions {
 /// [`SshOptions`], checked. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SshConfig {
-    pub(crate) russh: Arc<russh::server::Config>,
-    pub(crate) banner: Option<Arc<str>>,
+    /// For clients without AES-GCM.
+    any_cipher: Arc<russh::server::Config>,
+    /// For the others.
+    gcm: Arc<russh::server::Config>,
+    banner: Option<Arc<str>>,
 }
+
+/// Our identification, without a version that would tell what to attack.
+const IDENTIFICATION: &str = "SSH-2.0-Entrepot";
+/// As it is sent.
+const IDENTIFICATION_LINE: &[u8] = b"SSH-2.0-Entrepot\r\n";
 
 impl SshConfig {
     /// Reads the keys.
@@ -55,48 +64,50 @@ impl SshConfig {
         if keys.is_empty() {
             return Err(NetError::Key("a server needs a host key".to_owned()));
         }
-        let russh = russh::server::Config {
-            server_id: SshId::Standard(Cow::Borrowed("SSH-2.0-Entrepot")),
-            methods: methods(&[AuthMethod::PublicKey, AuthMethod::Password]),
-            // A refusal sleeps inside the session; slowing strangers down is the Gate's task.
-            auth_rejection_time: Duration::ZERO,
-            auth_rejection_time_initial: Some(Duration::ZERO),
-            keys,
-            certificates: Vec::new(),
-            limits: russh::Limits::new(
-                limits::REKEY_BYTES,
-                limits::REKEY_BYTES,
-                limits::REKEY_TIME,
-            ),
-            window_size: limits::WINDOW_BYTES,
-            maximum_packet_size: limits::PACKET_BYTES,
-            // Its queue is of channel streams, which we drop at once.
-            channel_buffer_size: 1,
-            event_buffer_size: limits::EVENT_QUEUE,
-            preferred: options.preset.server(),
-            max_auth_attempts: limits::LOGIN_ATTEMPTS,
-            inactivity_timeout: Some(limits::INACTIVITY_TIME),
-            keepalive_interval: Some(limits::KEEPALIVE_TIME),
-            keepalive_max: limits::KEEPALIVE_COUNT,
-            nodelay: true,
-        };
         let banner = Some(options.banner.trim_end()).filter(|banner| !banner.is_empty());
-        Ok(SshConfig { russh: Arc::new(russh), banner: banner.map(crlf) })
+        Ok(SshConfig {
+            any_cipher: Arc::new(transport(keys.clone(), options.preset.server())),
+            gcm: Arc::new(transport(keys, options.preset.server_of_gcm())),
+            banner: banner.map(crlf),
+        })
     }
-}
 
-impl SshConfig {
     /// With new keys after so many bytes in either direction, at most
     /// [`limits::REKEY_BYTES`]. Tests ask for few.
     #[must_use]
     pub fn with_rekey_bytes(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(limits::REKEY_BYTES);
-        let limits = russh::Limits::new(bytes, bytes, limits::REKEY_TIME);
         // A new configuration is shared with nobody yet.
-        if let Some(config) = Arc::get_mut(&mut self.russh) {
-            config.limits = limits;
+        for config in [Arc::get_mut(&mut self.any_cipher), Arc::get_mut(&mut self.gcm)] {
+            if let Some(config) = config {
+                config.limits = russh::Limits::new(bytes, bytes, limits::REKEY_TIME);
+            }
         }
         self
+    }
+}
+
+fn transport(keys: Vec<PrivateKey>, preferred: Preferred) -> russh::server::Config {
+    russh::server::Config {
+        server_id: SshId::Standard(Cow::Borrowed(IDENTIFICATION)),
+        methods: methods(&[AuthMethod::PublicKey, AuthMethod::Password]),
+        // A refusal sleeps inside the session; slowing strangers down is the Gate's task.
+        auth_rejection_time: Duration::ZERO,
+        auth_rejection_time_initial: Some(Duration::ZERO),
+        keys,
+        certificates: Vec::new(),
+        limits: russh::Limits::new(limits::REKEY_BYTES, limits::REKEY_BYTES, limits::REKEY_TIME),
+        window_size: limits::WINDOW_BYTES,
+        maximum_packet_size: limits::PACKET_BYTES,
+        // Its queue is of channel streams, which we drop at once.
+        channel_buffer_size: 1,
+        event_buffer_size: limits::EVENT_QUEUE,
+        preferred,
+        max_auth_attempts: limits::LOGIN_ATTEMPTS,
+        inactivity_timeout: Some(limits::INACTIVITY_TIME),
+        keepalive_interval: Some(limits::KEEPALIVE_TIME),
+        keepalive_max: limits::KEEPALIVE_COUNT,
+        nodelay: true,
     }
 }
 
@@ -342,10 +353,8 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    // It waits for the client's identification line.
-    let starting = russh::server::run_stream(config.russh, stream, connection);
     let mut running = tokio::select! {
-        started = starting => started.map_err(|stop| stop.sentence())?,
+        started = start(config, stream, connection) => started.map_err(|stop| stop.sentence())?,
         () = tokio::time::sleep(limits::IDENTIFICATION_TIME) => {
             meter.end(EndClass::Login, "no identification line came in time");
             return Ok(());
@@ -374,6 +383,23 @@ where
     }
     meter.cut();
     running.await.map_err(|stop| stop.sentence())
+}
+
+/// Waits for the client's identification line.
+async fn start<T, S>(
+    config: SshConfig,
+    mut stream: Guarded<T>,
+    connection: Connection<S>,
+) -> Result<RunningSession<Connection<S>>, Stop>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service,
+{
+    let seen = stream.preview(IDENTIFICATION_LINE, limits::KEXINIT_PATIENCE).await;
+    let lists = seen.map_err(russh::Error::from)?.unwrap_or_default();
+    let gcm = lists.have(algorithms::GCM_NAMES);
+    let config = if gcm { config.gcm } else { config.any_cipher };
+    russh::server::run_stream(config, stream, connection).await
 }
 
 fn disconnect(class: EndClass) -> Disconnect {

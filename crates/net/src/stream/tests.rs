@@ -150,3 +150,25 @@ async fn a_throttled_stream_takes_its_time_and_a_new_rate_frees_it() {
     let rest = tokio::time::timeout(Duration::from_secs(5), guarded.read(&mut piece)).await;
     assert!(rest.unwrap().unwrap() > 8192);
 }
+
+#[test]
+fn the_cipher_lists_of_a_client_are_found() {
+    let mut kexinit = vec![0; 4 + 1];
+    kexinit.push(KEXINIT);
+    kexinit.extend([7; 16]);
+    for list in ["curve25519-sha256", "ssh-ed25519", "chacha20,aes128-gcm@openssh.com", "a,b"] {
+        kexinit.extend(u32::try_from(list.len()).unwrap().to_be_bytes());
+        kexinit.extend(list.as_bytes());
+    }
+    let clear = [b"SSH-2.0-x\r\n".as_slice(), &kexinit].concat();
+    let lists = CipherLists::find(&clear).unwrap();
+    assert_eq!(
+        (lists.to_server.as_str(), lists.to_client.as_str()),
+        ("chacha20,aes128-gcm@openssh.com", "a,b")
+    );
+    assert!(!lists.have(&["aes128-gcm@openssh.com"]), "in one direction only");
+    assert!(lists.have(&["aes128-gcm@openssh.com", "b"]));
+    for cut in 0..clear.len() {
+        assert_eq!(CipherLists::find(&clear[..cut]), None, "cut at {cut}");
+    }
+}

@@ -453,6 +453,30 @@ async fn a_silent_stranger_has_ten_seconds_and_a_slow_one_thirty() {
     assert!(took >= limits::LOGIN_TIME && took < limits::LOGIN_TIME + Duration::from_secs(1));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_that_waits_for_our_key_exchange_gets_it() {
+    let (_pair, mut waiting) = Pair::start(Script::default());
+    waiting.write_all(b"SSH-2.0-waiting\r\n").await.unwrap();
+    let start = tokio::time::Instant::now();
+    let mut line = [0; 18];
+    waiting.read_exact(&mut line).await.unwrap();
+    assert_eq!(&line, b"SSH-2.0-Entrepot\r\n");
+    let mut head = [0; 6];
+    waiting.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[5], 20, "KEXINIT, and no second identification line");
+    assert!(start.elapsed() <= Duration::from_millis(201));
+}
+
+#[tokio::test]
+async fn a_client_without_gcm_gets_what_it_has() {
+    for cipher in ["chacha20-poly1305@openssh.com", "aes256-ctr"] {
+        let (pair, stream) = Pair::start(Script::default());
+        let options =
+            ClientOptions { cipher: Some(cipher.to_owned()), ..pair.options(password(PASSWORD)) };
+        SshClient::connect(stream, &options).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_packet_too_long_for_clear_text_ends_the_connection_unread() {
     let (pair, mut stream) = Pair::start(Script::default());
@@ -569,6 +593,8 @@ async fn openssh_logs_in_with_each_kind_of_key_and_strict_key_exchange() {
         assert!(told.contains("Private.") && told.contains("Go away."), "{told}");
         assert!(told.contains("kex-strict-s-v00@openssh.com"), "{told}");
         assert!(told.contains("server-sig-algs=<ssh-ed25519,"), "{told}");
+        let gcm = "cipher: aes128-gcm@openssh.com MAC: <implicit> compression: none";
+        assert!(told.contains(gcm), "also where the client would like chacha20 better: {told}");
         let seen = shop.script.seen.lock().clone();
         assert!(seen.contains(&format!("anna signed with {algorithm}")), "{seen:?}");
     }
