@@ -1,6 +1,6 @@
 //! Accounts as they are now, and the sessions that live by them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{AuthError, Result};
-use crate::limits::{CACHED_ACCOUNTS, REFRESH_EVERY};
-use crate::principal::{Principal, load};
+use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
+use crate::principal::{EffectivePolicy, Principal, load, site_policy};
 
 type Place = (SiteId, Name);
 
@@ -30,12 +30,21 @@ struct Inner {
     master: MasterKey,
     revision: AtomicI64,
     changed: watch::Sender<i64>,
-    cache: RwLock<HashMap<Place, Arc<Principal>>>,
+    cache: RwLock<Cache>,
     live: Mutex<Roll>,
     /// One pair of buckets for all sessions of an account.
     throttles: Mutex<HashMap<Place, Throttles>>,
     /// One refresh at a time.
     refreshing: tokio::sync::Mutex<()>,
+}
+
+/// What was read since the configuration last changed.
+#[derive(Default)]
+struct Cache {
+    accounts: HashMap<Place, Arc<Principal>>,
+    /// Names that no account has: strangers must not make the database work.
+    absent: HashSet<Place>,
+    sites: HashMap<SiteId, Arc<EffectivePolicy>>,
 }
 
 /// Live sessions, and how many each account has.
@@ -105,21 +114,49 @@ impl Directory {
     /// The database is away, or groups or mounts cannot be resolved.
     pub async fn resolve(&self, site: SiteId, name: &Name) -> Result<Option<Arc<Principal>>> {
         let place = (site, name.clone());
-        if let Some(known) = self.0.cache.read().get(&place) {
-            return Ok(Some(known.clone()));
+        {
+            let cache = self.0.cache.read();
+            if let Some(known) = cache.accounts.get(&place) {
+                return Ok(Some(known.clone()));
+            }
+            if cache.absent.contains(&place) {
+                return Ok(None);
+            }
         }
         let before = self.0.revision.load(Ordering::Acquire);
-        let Some(principal) = load(&self.0.db, site, name).await? else { return Ok(None) };
-        let principal = Arc::new(principal);
+        let principal = load(&self.0.db, site, name, before).await?.map(Arc::new);
         let mut cache = self.0.cache.write();
         // What was read while the configuration changed may be old already: not remembered.
         if self.0.revision.load(Ordering::Acquire) == before {
-            if cache.len() >= CACHED_ACCOUNTS {
-                cache.clear();
+            if cache.accounts.len() >= CACHED_ACCOUNTS {
+                cache.accounts.clear();
             }
-            cache.insert(place, principal.clone());
+            if cache.absent.len() >= CACHED_ABSENT {
+                cache.absent.clear();
+            }
+            match &principal {
+                Some(principal) => drop(cache.accounts.insert(place, principal.clone())),
+                None => drop(cache.absent.insert(place)),
+            }
         }
-        Ok(Some(principal))
+        Ok(principal)
+    }
+
+    /// The policy of a site: what holds for a name whether or not an account has it.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn site_policy(&self, site: SiteId) -> Result<Arc<EffectivePolicy>> {
+        if let Some(known) = self.0.cache.read().sites.get(&site) {
+            return Ok(known.clone());
+        }
+        let before = self.0.revision.load(Ordering::Acquire);
+        let policy = Arc::new(site_policy(&self.0.db, site).await?);
+        let mut cache = self.0.cache.write();
+        if self.0.revision.load(Ordering::Acquire) == before {
+            cache.sites.insert(site, policy.clone());
+        }
+        Ok(policy)
     }
 
     /// Looks at the configuration's revision; if it has changed, forgets what was resolved, brings
@@ -132,9 +169,9 @@ impl Directory {
         let revision = self.0.db.config_revision().await?;
         let changed = self.0.revision.swap(revision, Ordering::AcqRel) != revision;
         if changed {
-            self.0.cache.write().clear();
+            *self.0.cache.write() = Cache::default();
         }
-        self.settle_live(changed).await;
+        self.settle_live(revision).await;
         if changed {
             self.0.changed.send_replace(revision);
         }
@@ -205,11 +242,14 @@ impl Directory {
         throttles.clone()
     }
 
-    async fn settle_live(&self, changed: bool) {
+    /// Sessions whose account was read before `revision` are brought up to date: those that were
+    /// there at the change, those that were being admitted meanwhile, and those for which the
+    /// database was away the last time.
+    async fn settle_live(&self, revision: i64) {
         let live: Vec<Arc<Live>> = self.0.live.lock().sessions.values().cloned().collect();
         for session in live {
             let old = session.principal.load_full();
-            if changed {
+            if old.resolved_at != revision {
                 match self.resolve(old.site, &old.account.name).await {
                     Ok(Some(new)) if new.id == old.id => {
                         self.throttles(&new);

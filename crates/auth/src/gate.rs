@@ -17,7 +17,19 @@ use crate::error::{AuthError, Result};
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, RSA_BITS, WRONG_PER_CONNECTION};
 use crate::passwords::{Compared, Passwords};
 use crate::penalties::{Allowed, Origin, Penalties, Penalty};
-use crate::principal::{EffectivePolicy, Principal, key_blob};
+use crate::principal::{Principal, key_blob};
+
+/// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
+const SIGNATURES: [&str; 8] = [
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-256",
+    "rsa-sha2-512",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+];
 
 /// How the gate works.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +96,6 @@ pub struct Attempt {
     steps: Option<Steps>,
     wrong: u32,
     offered: u32,
-    limit_told: bool,
 }
 
 /// What the name that is being proved has proved so far.
@@ -115,8 +126,13 @@ pub enum Verdict {
 
 /// Proof that someone was admitted. Only the [`Gate`] makes one:
 ///
-/// ```compile_fail
-/// let grant = entrepot_auth::Grant { ..Default::default() };
+/// ```compile_fail,E0451
+/// let grant = entrepot_auth::Grant {
+///     principal: todo!(),
+///     proof: todo!(),
+///     peer: todo!(),
+///     throttles: todo!(),
+/// };
 /// ```
 #[derive(Clone, Debug)]
 pub struct Grant {
@@ -146,31 +162,21 @@ impl Grant {
 }
 
 impl Gate {
-    /// Over a directory; refusals are recorded. Must be made inside a tokio runtime: a task
-    /// forgets remembered passwords whenever the configuration changes, until the gate is gone.
+    /// Over a directory; refusals are recorded.
     pub fn new(directory: Directory, recorder: Recorder, options: GateOptions) -> Gate {
         let env = directory.env().clone();
-        let gate = Gate(Arc::new(Inner {
+        Gate(Arc::new(Inner {
             passwords: Passwords::new(env.clone(), options.cost),
             penalties: Penalties::new(env),
             directory,
             recorder,
             meters: Meters::default(),
-        }));
-        let mut changes = gate.0.directory.watch();
-        let weak = Arc::downgrade(&gate.0);
-        tokio::spawn(async move {
-            while changes.changed().await.is_ok() {
-                let Some(inner) = weak.upgrade() else { return };
-                inner.passwords.forget_all();
-            }
-        });
-        gate
+        }))
     }
 
     /// Begins to hear a connection.
     pub fn attempt(&self, peer: Peer) -> Attempt {
-        Attempt { gate: self.clone(), peer, steps: None, wrong: 0, offered: 0, limit_told: false }
+        Attempt { gate: self.clone(), peer, steps: None, wrong: 0, offered: 0 }
     }
 
     /// Admits a rule as an account, without credentials: the rule was written by an admin.
@@ -231,7 +237,9 @@ impl Attempt {
         if self.offered > KEYS_OFFERED || self.is_other(user) {
             return false;
         }
-        let Some(principal) = self.principal(user).await.ok().flatten() else { return false };
+        let Some(principal) = self.principal(user).await.ok().flatten() else {
+            return false;
+        };
         let next = next_methods(&principal, self.done());
         next.contains(&AuthMethod::PublicKey) && self.knows_key(&principal, key)
     }
@@ -239,20 +247,38 @@ impl Attempt {
     /// Hears a password.
     pub async fn password(&mut self, user: &str, password: &Secret) -> Verdict {
         let method = AuthMethod::Password;
-        let account = match self.begin(user).await {
-            Ok(account) => account,
-            Err(verdict) => return verdict,
+        if let Some(verdict) = self.begin(user) {
+            return verdict;
+        }
+        let account = self.account(user);
+        let allowed = self.allowed(&account).await;
+        let hearing = match self.gate.0.penalties.hear(self.origin(), &account, allowed).await {
+            Ok(hearing) => hearing,
+            Err(time) => return self.unheard(user, time),
         };
         let principal = self.principal(user).await;
         let admitted = self.admit(&principal, method);
         // Unknown, barred or not asked for: the same work, then the same answer.
         let phc = match &admitted {
-            Ok(principal) => principal.account.password_hash.as_deref(),
+            Ok(principal) => {
+                let phc = principal.account.password_hash.as_deref();
+                phc.map(|phc| (phc, principal.revision))
+            }
             Err(_) => None,
         };
         let compared = self.gate.0.passwords.compare(&account, password, phc).await;
+        // It may have waited for its turn: what holds is the account as it is now.
+        let (before, principal) = (admitted, self.principal(user).await);
+        let admitted = match (before, self.admit(&principal, method)) {
+            (Ok(old), Ok(new)) if old.account.password_hash != new.account.password_hash => {
+                Err(Fault::Wrong("the password was changed meanwhile"))
+            }
+            (Err(fault), _) | (Ok(_), Err(fault)) => Err(fault),
+            (Ok(_), Ok(new)) => Ok(new),
+        };
         let fault = match (compared, admitted) {
             (Compared::Right, Ok(principal)) => {
+                hearing.give_back();
                 return self.passed(user, principal, method, "password".to_owned()).await;
             }
             (Compared::Busy, _) => {
@@ -261,6 +287,11 @@ impl Attempt {
             (_, Err(fault)) => fault,
             (Compared::Wrong, Ok(_)) => Fault::Wrong("wrong password"),
         };
+        // Whatever is wrong counts alike, so that names cannot be told apart by it.
+        match &fault {
+            Fault::Later(_) => hearing.give_back(),
+            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
+        }
         self.refuse(user, &principal, fault).await
     }
 
@@ -268,13 +299,14 @@ impl Attempt {
     /// key that made it, `algorithm` the signature's.
     pub async fn public_key(&mut self, user: &str, key: &str, algorithm: &str) -> Verdict {
         let method = AuthMethod::PublicKey;
-        if let Err(verdict) = self.begin(user).await {
+        // No penalty for guessed passwords: a key is not guessed, and its owner is let in.
+        if let Some(verdict) = self.begin(user) {
             return verdict;
         }
         let principal = self.principal(user).await;
         let fault = match self.admit(&principal, method) {
             Err(fault) => fault,
-            Ok(_) if algorithm == "ssh-rsa" || algorithm == "ssh-dss" => {
+            Ok(_) if !SIGNATURES.contains(&algorithm) => {
                 Fault::Barred(format!("signatures of '{algorithm}' are too weak"))
             }
             Ok(principal) if self.knows_key(&principal, key) => {
@@ -297,26 +329,25 @@ impl Attempt {
 
     async fn principal(&self, user: &str) -> Result<Option<Arc<Principal>>> {
         // What is no name is no account: nothing is looked up.
-        let Ok(name) = user.parse::<Name>() else { return Ok(None) };
+        let Ok(name) = user.parse::<Name>() else {
+            return Ok(None);
+        };
         self.gate.0.directory.resolve(self.peer.site, &name).await
     }
 
-    /// Checks what comes before any secret: the same name, and penalties.
-    async fn begin(&mut self, user: &str) -> std::result::Result<(SiteId, Name), Verdict> {
-        if self.is_other(user) {
-            self.record(user, "the name changed between two steps");
-            return Err(Verdict::Refused { next: Vec::new(), end: true });
+    /// Checks that it is the same name as before.
+    fn begin(&mut self, user: &str) -> Option<Verdict> {
+        if !self.is_other(user) {
+            return None;
         }
-        let account = self.account(user);
-        let allowed = self.allowed(&account).await;
-        match self.gate.0.penalties.look(self.origin(), &account, allowed) {
-            Penalty::None | Penalty::Delay(_) => Ok(account),
-            Penalty::Limited(time) => {
-                self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
-                self.record_limit(user, time);
-                Err(Verdict::Refused { next: self.methods(), end: true })
-            }
-        }
+        self.record(user, "the name changed between two steps");
+        Some(Verdict::Refused { next: Vec::new(), end: true })
+    }
+
+    fn unheard(&mut self, user: &str, time: Duration) -> Verdict {
+        self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
+        self.record_limit(user, time);
+        Verdict::Refused { next: self.methods(), end: true }
     }
 
     /// The account's key in the tables of penalties; names that cannot exist share one.
@@ -326,10 +357,12 @@ impl Attempt {
     }
 
     async fn allowed(&self, account: &(SiteId, Name)) -> Allowed {
-        let known = self.gate.0.directory.resolve(account.0, &account.1).await.ok().flatten();
-        let policy = known.as_ref().map(|principal| principal.policy.clone());
-        let policy = policy.unwrap_or_else(EffectivePolicy::default);
-        Allowed { address: policy.address_failures, account: policy.account_failures }
+        // The limit of an address is the site's, for names that exist and for those that do not.
+        let directory = &self.gate.0.directory;
+        let site = directory.site_policy(account.0).await.unwrap_or_default();
+        let known = directory.resolve(account.0, &account.1).await.ok().flatten();
+        let of_account = known.map_or(site.account_failures, |known| known.policy.account_failures);
+        Allowed { address: site.address_failures, account: of_account }
     }
 
     fn origin(&self) -> Origin {
@@ -361,7 +394,9 @@ impl Attempt {
 
     fn knows_key(&self, principal: &Principal, key: &str) -> bool {
         let now = self.gate.0.recorder.env().now();
-        let Some(blob) = key_blob(key) else { return false };
+        let Some(blob) = key_blob(key) else {
+            return false;
+        };
         let known = |user_key: &&crate::UserKey| user_key.blob == blob && user_key.is_valid_at(now);
         principal.user_keys.iter().any(|user_key| known(&user_key)) && is_strong(&blob)
     }
@@ -407,13 +442,10 @@ impl Attempt {
         let account = self.account(user);
         let allowed = self.allowed(&account).await;
         let reason = match fault {
-            Fault::Wrong(reason) => {
-                self.wrong += 1;
-                self.gate.0.penalties.failed(self.origin(), &account, allowed);
-                reason.to_owned()
-            }
+            Fault::Wrong(reason) => reason.to_owned(),
             Fault::Barred(reason) | Fault::Later(reason) => reason,
         };
+        self.wrong += 1;
         self.record(user, &reason);
         let penalty = self.gate.0.penalties.look(self.origin(), &account, allowed);
         if let Penalty::Delay(time) = penalty {
@@ -430,6 +462,9 @@ impl Attempt {
     }
 
     fn record(&self, user: &str, reason: &str) {
+        if !self.gate.0.penalties.may_record(self.origin()) {
+            return;
+        }
         let fact = Fact::LoginRefused {
             protocol: self.peer.protocol,
             address: self.peer.address.ip().to_string(),
@@ -439,9 +474,9 @@ impl Attempt {
         self.write(fact);
     }
 
-    /// Once a connection: a flood must not fill the journal.
+    /// Once an hour and address: a flood must not fill the journal.
     fn record_limit(&mut self, user: &str, time: Duration) {
-        if std::mem::replace(&mut self.limit_told, true) {
+        if !self.gate.0.penalties.may_tell(self.origin()) {
             return;
         }
         tracing::info!(address = %self.peer.address, user, "refused unheard");
@@ -458,8 +493,8 @@ impl Attempt {
 
 /// The chains of methods that admit the account.
 fn alternatives(principal: &Principal) -> Vec<Vec<AuthMethod>> {
-    if !principal.account.login.is_empty() {
-        return principal.account.login.clone();
+    if !principal.login.is_empty() {
+        return principal.login.clone();
     }
     let key = (!principal.user_keys.is_empty()).then(|| vec![AuthMethod::PublicKey]);
     let password = principal.account.password_hash.is_some().then(|| vec![AuthMethod::Password]);

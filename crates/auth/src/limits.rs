@@ -8,6 +8,10 @@ pub const GROUP_DEPTH: usize = 8;
 pub const GROUPS: usize = 64;
 /// Accounts kept resolved; above it the cache begins anew.
 pub const CACHED_ACCOUNTS: usize = 100_000;
+/// Names without an account kept in memory; above it they are forgotten.
+pub const CACHED_ABSENT: usize = 4_096;
+/// Refused logins of one address that are recorded in an hour; more are only counted.
+pub const RECORDED_REFUSALS: u32 = 60;
 /// How often the configuration's revision is looked at.
 pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Passwords hashed at a time: each takes 64 MiB.

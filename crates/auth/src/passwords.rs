@@ -2,6 +2,7 @@
 //! thousands of logins a second do not each pay for it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -32,8 +33,8 @@ pub(crate) struct Passwords {
     env: Env,
     /// Of this process only: what is remembered is worthless to anyone else.
     key: MasterKey,
-    pool: Semaphore,
-    waiting: AtomicUsize,
+    pool: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
     hashed: AtomicU64,
     /// Verified for names without a password.
     dummy: String,
@@ -45,8 +46,8 @@ impl Passwords {
         Passwords {
             key: MasterKey::generate(&env),
             env,
-            pool: Semaphore::new(HASHES_AT_A_TIME),
-            waiting: AtomicUsize::new(0),
+            pool: Arc::new(Semaphore::new(HASHES_AT_A_TIME)),
+            waiting: Arc::default(),
             hashed: AtomicU64::new(0),
             // A cost that cannot be hashed leaves an empty text, which no password fits.
             dummy: password::dummy(cost).unwrap_or_default(),
@@ -59,9 +60,13 @@ impl Passwords {
         &self,
         account: &(SiteId, Name),
         given: &Secret,
-        phc: Option<&str>,
+        stored: Option<(&str, i64)>,
     ) -> Compared {
-        let hash = phc.map(|phc| self.key.keyed_hash(phc, given.expose()));
+        // A change of the account (its revision), the password among them, ends the memory.
+        let phc = stored.map(|(phc, _)| phc);
+        let hash = stored.map(|(phc, revision)| {
+            self.key.keyed_hash(&format!("{revision} {phc}"), given.expose())
+        });
         if hash.is_some_and(|hash| self.remembers(account, &hash)) {
             return Compared::Right;
         }
@@ -88,14 +93,17 @@ impl Passwords {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        let waiting = Waiting(&self.waiting);
-        let permit = self.pool.acquire().await.ok()?;
+        let place = Waiting(self.waiting.clone());
+        let permit = self.pool.clone().acquire_owned().await.ok()?;
         self.hashed.fetch_add(1, Ordering::Relaxed);
-        let hashing = tokio::task::spawn_blocking(move || password::verify(&given, &phc));
-        let verified = hashing.await;
-        drop(permit);
-        drop(waiting);
-        match verified {
+        // The work goes on when the login is cut, so it keeps its turn until it is done: else
+        // cut logins would hash without bound, 64 MiB each.
+        let hashing = tokio::task::spawn_blocking(move || {
+            let verified = password::verify(&given, &phc);
+            drop((permit, place));
+            verified
+        });
+        match hashing.await {
             Ok(Ok(right)) => Some(right),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "a password could not be compared");
@@ -124,18 +132,32 @@ impl Passwords {
         }
         memory.insert(account.clone(), Remembered { hash, at });
     }
-
-    /// Forgets everything, such as when accounts changed.
-    pub(crate) fn forget_all(&self) {
-        self.memory.lock().clear();
-    }
 }
 
 /// A place in the queue; given back when dropped, also when the login was cut.
-struct Waiting<'a>(&'a AtomicUsize);
+struct Waiting(Arc<AtomicUsize>);
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cut_login_keeps_its_turn_until_its_work_is_done() {
+        let cost = HashCost { memory_kib: 32_768, passes: 3, lanes: 1 };
+        let passwords = Passwords::new(Env::simulated(1), cost);
+        let account = (SiteId::MAIN, "acme".parse::<Name>().unwrap());
+        let given = Secret::new(*b"wrong");
+        {
+            let mut cut = Box::pin(passwords.compare(&account, &given, None));
+            let waker = std::task::Waker::noop();
+            assert!(cut.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+        }
+        assert_eq!(passwords.pool.available_permits(), HASHES_AT_A_TIME - 1, "the turn was lost");
     }
 }

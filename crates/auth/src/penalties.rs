@@ -4,14 +4,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_model::{Env, Name, SiteId};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::limits::{
     ACCOUNT_WINDOW, ADDRESS_WINDOW, FIRST_DELAY, KNOWN_ADDRESSES, LONGEST_DELAY, PENALTIES,
-    UNDELAYED,
+    RECORDED_REFUSALS, UNDELAYED,
 };
 
 /// Where someone comes from: an IPv4 address, or the /64 of an IPv6 address.
@@ -56,7 +58,9 @@ impl<K: Hash + Eq + Clone> Table<K> {
     }
 
     fn count(&mut self, key: &K, now: Duration) -> u32 {
-        let Some(row) = self.rows.get_mut(key) else { return 0 };
+        let Some(row) = self.rows.get_mut(key) else {
+            return 0;
+        };
         let count = row.within(now, self.window);
         if count == 0 {
             self.rows.remove(key);
@@ -102,16 +106,51 @@ pub(crate) enum Penalty {
     Limited(Duration),
 }
 
-/// All penalties of a node.
-pub(crate) struct Penalties {
+/// All penalties of a node. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Penalties(Arc<Shared>);
+
+struct Shared {
     env: Env,
     state: Mutex<State>,
+    /// A guess that was being heard has ended.
+    settled: Notify,
+}
+
+/// A password that is being heard. It holds one of the tries of its address and account until it
+/// is known how it ended; a login that is cut meanwhile was wrong.
+#[must_use]
+pub(crate) struct Hearing {
+    penalties: Penalties,
+    origin: Origin,
+    account: (SiteId, Name),
+    allowed: Allowed,
+    right: bool,
+}
+
+impl Hearing {
+    /// It was right, or nothing was compared: the try is given back.
+    pub(crate) fn give_back(mut self) {
+        self.right = true;
+    }
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        self.penalties.settle(self);
+    }
 }
 
 struct State {
     origins: Table<Origin>,
     accounts: Table<(SiteId, Name)>,
     known: HashMap<(SiteId, Name), VecDeque<Origin>>,
+    /// Being heard now.
+    origins_heard: HashMap<Origin, u32>,
+    accounts_heard: HashMap<(SiteId, Name), u32>,
+    /// Refusals recorded, limits told.
+    recorded: Table<Origin>,
+    told: Table<Origin>,
 }
 
 /// The limits that a policy sets.
@@ -123,14 +162,100 @@ pub(crate) struct Allowed {
 
 impl Penalties {
     pub(crate) fn new(env: Env) -> Self {
-        Penalties {
+        Penalties(Arc::new(Shared {
             env,
+            settled: Notify::new(),
             state: Mutex::new(State {
                 origins: Table::new(ADDRESS_WINDOW),
                 accounts: Table::new(ACCOUNT_WINDOW),
                 known: HashMap::new(),
+                origins_heard: HashMap::new(),
+                accounts_heard: HashMap::new(),
+                recorded: Table::new(ADDRESS_WINDOW),
+                told: Table::new(ADDRESS_WINDOW),
             }),
+        }))
+    }
+
+    /// Waits until a password of `account` from `origin` may be heard, and takes one try: guesses
+    /// at the same time share what is left.
+    ///
+    /// # Errors
+    /// Refused unheard, for about this time.
+    pub(crate) async fn hear(
+        &self,
+        origin: Origin,
+        account: &(SiteId, Name),
+        allowed: Allowed,
+    ) -> Result<Hearing, Duration> {
+        loop {
+            let mut settled = std::pin::pin!(self.0.settled.notified());
+            settled.as_mut().enable();
+            if let Penalty::Limited(time) = self.look(origin, account, allowed) {
+                return Err(time);
+            }
+            if let Some(hearing) = self.try_hear(origin, account, allowed) {
+                return Ok(hearing);
+            }
+            settled.await;
         }
+    }
+
+    fn try_hear(
+        &self,
+        origin: Origin,
+        account: &(SiteId, Name),
+        allowed: Allowed,
+    ) -> Option<Hearing> {
+        let now = self.0.env.elapsed();
+        let mut state = self.0.state.lock();
+        let at_origin = state.origins_heard.get(&origin).copied().unwrap_or(0);
+        let at_account = state.accounts_heard.get(account).copied().unwrap_or(0);
+        let known = state.known.get(account).is_some_and(|known| known.contains(&origin));
+        if state.origins.count(&origin, now).saturating_add(at_origin) >= allowed.address {
+            return None;
+        }
+        let failures = state.accounts.count(account, now);
+        if !known && failures.saturating_add(at_account) >= allowed.account {
+            return None;
+        }
+        state.origins_heard.insert(origin, at_origin + 1);
+        state.accounts_heard.insert(account.clone(), at_account + 1);
+        let (penalties, account) = (self.clone(), account.clone());
+        Some(Hearing { penalties, origin, account, allowed, right: false })
+    }
+
+    fn settle(&self, hearing: &Hearing) {
+        if !hearing.right {
+            self.failed(hearing.origin, &hearing.account, hearing.allowed);
+        }
+        let mut state = self.0.state.lock();
+        leave(&mut state.origins_heard, &hearing.origin);
+        leave(&mut state.accounts_heard, &hearing.account);
+        drop(state);
+        self.0.settled.notify_waiters();
+    }
+
+    /// True if a refusal from `origin` should be recorded: a flood must not fill the journal.
+    pub(crate) fn may_record(&self, origin: Origin) -> bool {
+        let now = self.0.env.elapsed();
+        let mut state = self.0.state.lock();
+        let may = state.recorded.count(&origin, now) < RECORDED_REFUSALS;
+        if may {
+            state.recorded.add(origin, now, RECORDED_REFUSALS);
+        }
+        may
+    }
+
+    /// True once in the window of an address: that it is limited is news then.
+    pub(crate) fn may_tell(&self, origin: Origin) -> bool {
+        let now = self.0.env.elapsed();
+        let mut state = self.0.state.lock();
+        let may = state.told.count(&origin, now) == 0;
+        if may {
+            state.told.add(origin, now, 1);
+        }
+        may
     }
 
     /// What a try for `account` from `origin` meets now. An address that the account logged in
@@ -141,8 +266,8 @@ impl Penalties {
         account: &(SiteId, Name),
         allowed: Allowed,
     ) -> Penalty {
-        let now = self.env.elapsed();
-        let mut state = self.state.lock();
+        let now = self.0.env.elapsed();
+        let mut state = self.0.state.lock();
         let failures = state.origins.count(&origin, now);
         if failures >= allowed.address {
             return Penalty::Limited(ADDRESS_WINDOW);
@@ -162,8 +287,8 @@ impl Penalties {
 
     /// A try failed.
     pub(crate) fn failed(&self, origin: Origin, account: &(SiteId, Name), allowed: Allowed) {
-        let now = self.env.elapsed();
-        let mut state = self.state.lock();
+        let now = self.0.env.elapsed();
+        let mut state = self.0.state.lock();
         state.origins.add(origin, now, allowed.address);
         let known = state.known.get(account).is_some_and(|known| known.contains(&origin));
         if !known {
@@ -173,7 +298,7 @@ impl Penalties {
 
     /// A login succeeded: the address is known from now on.
     pub(crate) fn succeeded(&self, origin: Origin, account: &(SiteId, Name)) {
-        let mut state = self.state.lock();
+        let mut state = self.0.state.lock();
         if state.known.len() >= PENALTIES && !state.known.contains_key(account) {
             state.known.clear();
         }
@@ -185,6 +310,15 @@ impl Penalties {
         known.push_back(origin);
         if known.len() > KNOWN_ADDRESSES {
             known.pop_front();
+        }
+    }
+}
+
+fn leave<K: Hash + Eq>(heard: &mut HashMap<K, u32>, key: &K) {
+    if let Some(count) = heard.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            heard.remove(key);
         }
     }
 }
@@ -267,6 +401,6 @@ mod tests {
             env.advance(Duration::from_micros(1));
             penalties.failed(Origin::of(IpAddr::from(at.to_be_bytes())), &acme(), ALLOWED);
         }
-        assert!(penalties.state.lock().origins.rows.len() <= PENALTIES);
+        assert!(penalties.0.state.lock().origins.rows.len() <= PENALTIES);
     }
 }

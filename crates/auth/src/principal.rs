@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_db::Db;
 use entrepot_model::{
-    Account, AccountId, AccountType, Endpoint, Key, KeyType, Mount, Name, Policy, Rights, SiteId,
-    StorePath, Stored, Timestamp, VPath,
+    Account, AccountId, AccountType, AuthMethod, Endpoint, Key, KeyType, Mount, Name, Policy,
+    Rights, SiteId, StorePath, Stored, Timestamp, VPath,
 };
 use ipnet::IpNet;
 
@@ -32,8 +32,13 @@ pub struct Principal {
     pub mounts: Vec<EffectiveMount>,
     /// Its limits.
     pub policy: EffectivePolicy,
+    /// Alternatives of methods that must all succeed, in order: its own, else those of the nearest
+    /// group that asks for any. Empty: any single method it has credentials for.
+    pub login: Vec<Vec<AuthMethod>>,
     /// SSH keys that may log in as it, whatever their dates.
     pub user_keys: Vec<UserKey>,
+    /// The revision of the configuration that was known when it was read.
+    pub(crate) resolved_at: i64,
 }
 
 /// A mount as this account sees it.
@@ -165,13 +170,22 @@ impl Principal {
 }
 
 /// Reads an account and everything it inherits; `None` if there is no such account.
-pub(crate) async fn load(db: &Db, site: SiteId, name: &Name) -> Result<Option<Principal>> {
-    let Some(stored) = db.find::<Account>(site, name).await? else { return Ok(None) };
+pub(crate) async fn load(
+    db: &Db,
+    site: SiteId,
+    name: &Name,
+    resolved_at: i64,
+) -> Result<Option<Principal>> {
+    let Some(stored) = db.find::<Account>(site, name).await? else {
+        return Ok(None);
+    };
     let ancestors = ancestors(db, site, &stored.noun).await?;
     let mut lineage = vec![name.clone()];
     lineage.extend(ancestors.iter().map(|group| group.name.clone()));
     let mounts = mounts(db, site, &stored.noun, &lineage).await?;
     let policy = policy(db, site, &stored.noun, &ancestors).await?;
+    let mut asked = std::iter::once(&stored.noun).chain(&ancestors).map(|account| &account.login);
+    let login = asked.find(|login| !login.is_empty()).cloned().unwrap_or_default();
     let keys = db.keys_of(site, name).await?;
     let user_keys = keys.into_iter().filter_map(|key| user_key(key.noun)).collect();
     Ok(Some(Principal {
@@ -182,7 +196,9 @@ pub(crate) async fn load(db: &Db, site: SiteId, name: &Name) -> Result<Option<Pr
         lineage,
         mounts,
         policy,
+        login,
         user_keys,
+        resolved_at,
     }))
 }
 
@@ -265,6 +281,15 @@ async fn policy(
 ) -> Result<EffectivePolicy> {
     let mut names: Vec<Name> = account.policy.iter().cloned().collect();
     names.extend(groups.iter().filter_map(|group| group.policy.clone()));
+    resolve_policies(db, site, names).await
+}
+
+/// What holds for names of which nothing is known: the site's policy.
+pub(crate) async fn site_policy(db: &Db, site: SiteId) -> Result<EffectivePolicy> {
+    resolve_policies(db, site, Vec::new()).await
+}
+
+async fn resolve_policies(db: &Db, site: SiteId, mut names: Vec<Name>) -> Result<EffectivePolicy> {
     let sites = db.sites().await?;
     let own = sites.into_iter().find(|stored| SiteId(stored.id) == site);
     names.extend(own.and_then(|stored| stored.noun.policy));

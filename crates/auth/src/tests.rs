@@ -23,6 +23,7 @@ struct World {
     db: Db,
     directory: Directory,
     gate: Gate,
+    journal: Journal,
     _folder: tempfile::TempDir,
 }
 
@@ -40,11 +41,11 @@ impl World {
         let (journal, _) =
             Journal::open(&folder.path().join("journal"), &node, env.clone(), Options::default())
                 .unwrap();
-        let recorder = Recorder::new(journal, env.clone(), node);
+        let recorder = Recorder::new(journal.clone(), env.clone(), node);
         let directory = Directory::new(db.clone(), env.clone(), MasterKey::generate(&env));
         let options = GateOptions { cost: HashCost::for_tests() };
         let gate = Gate::new(directory.clone(), recorder, options);
-        World { env, db, directory, gate, _folder: folder }
+        World { env, db, directory, gate, journal, _folder: folder }
     }
 
     async fn put<N: Noun>(&self, noun: &N) {
@@ -326,4 +327,129 @@ async fn live_sessions_follow_changes_and_end_with_their_account() {
     drop((live, other));
     assert_eq!(world.directory.sessions_of(SiteId::MAIN, &name("acme")), 0);
     assert_ne!(Uuid::nil(), principal.id.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_at_the_same_time_share_the_tries_of_their_address() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    let mut tasks = Vec::new();
+    for _ in 0..60 {
+        let mut attempt = world.attempt();
+        tasks.push(tokio::spawn(async move { attempt.password("acme", &wrong()).await }));
+    }
+    for task in tasks {
+        assert!(!granted(&task.await.unwrap()));
+    }
+    assert_eq!(world.gate.hashes(), 20, "guesses heard");
+    assert_eq!(world.gate.meters().limited(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_right_logins_from_one_address_are_all_let_in() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    let mut tasks = Vec::new();
+    for _ in 0..60 {
+        let mut attempt = world.attempt();
+        tasks.push(tokio::spawn(async move { attempt.password("acme", &secret("acme")).await }));
+    }
+    for task in tasks {
+        assert!(granted(&task.await.unwrap()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_let_in_where_passwords_are_no_longer_heard() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    world.key("acme").await;
+    for _ in 0..25 {
+        world.attempt().password("nobody", &wrong()).await;
+    }
+    assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
+    assert!(granted(&world.attempt().public_key("acme", KEY, "ssh-ed25519").await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_an_address_does_not_tell_which_names_exist() {
+    let world = World::new().await;
+    let mut policy = Policy::new(name("strict"));
+    policy.address_failures = Some(5);
+    world.put(&policy).await;
+    let main = world.db.sites().await.unwrap().pop().unwrap();
+    let mut site = main.noun;
+    site.policy = Some(name("strict"));
+    world.put(&site).await;
+    world.account("acme", |_| {}).await;
+    world.account("off", |account| account.enabled = false).await;
+    for (at, user) in ["acme", "off", "nobody"].into_iter().enumerate() {
+        let before = world.gate.hashes();
+        for _ in 0..10 {
+            world.attempt_from(&format!("198.51.100.{at}")).password(user, &wrong()).await;
+        }
+        assert_eq!(world.gate.hashes() - before, 5, "{user}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_group_asks_for_at_login_binds_its_members() {
+    let world = World::new().await;
+    let mut group = Account::new(name("group"), AccountType::Group);
+    group.login = vec![vec![AuthMethod::PublicKey, AuthMethod::Password]];
+    world.put(&group).await;
+    world.account("acme", |account| account.groups = vec![name("group")]).await;
+    world.key("acme").await;
+    assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
+    let mut attempt = world.attempt();
+    let step = attempt.public_key("acme", KEY, "ssh-ed25519").await;
+    assert!(matches!(step, Verdict::Partial { .. }));
+    assert!(granted(&attempt.password("acme", &secret("acme")).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_begins_while_its_account_is_disabled_ends() {
+    let world = World::new().await;
+    let mut account = world.account("acme", |_| {}).await;
+    let verdict = world.attempt().password("acme", &secret("acme")).await;
+    let Verdict::Granted(grant) = verdict else { panic!("refused") };
+    account.enabled = false;
+    world.put(&account).await;
+    let live = world.directory.enlist(grant.principal(), world.env.new_id());
+    world.directory.refresh().await.unwrap();
+    assert_eq!(live.end_reason().as_deref(), Some("the account is disabled"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_without_account_is_looked_up_once_until_the_configuration_changes() {
+    let world = World::new().await;
+    world.directory.refresh().await.unwrap();
+    assert!(world.directory.resolve(SiteId::MAIN, &name("new")).await.unwrap().is_none());
+    let account = Account::new(name("new"), AccountType::Partner);
+    let mut tx = world.db.begin().await.unwrap();
+    let id = world.env.new_id::<entrepot_model::AccountId>().0;
+    tx.put(SiteId::MAIN, id, &account, world.env.now()).await.unwrap();
+    tx.commit().await.unwrap();
+    assert!(world.directory.resolve(SiteId::MAIN, &name("new")).await.unwrap().is_none());
+    world.directory.refresh().await.unwrap();
+    assert!(world.directory.resolve(SiteId::MAIN, &name("new")).await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_refusals_neither_goes_on_nor_fills_the_journal() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    let mut attempt = world.attempt();
+    for round in 1..=3 {
+        let verdict = attempt.public_key("acme", OTHER, "ssh-ed25519").await;
+        let Verdict::Refused { end, .. } = verdict else { panic!("an unknown key was taken") };
+        assert_eq!(end, round == 3, "round {round}");
+    }
+    let before = world.journal.usage().appended;
+    for _ in 0..500 {
+        world.attempt().public_key("acme", OTHER, "ssh-ed25519").await;
+        world.attempt().password("acme", &wrong()).await;
+    }
+    let written = world.journal.usage().appended - before;
+    assert!((20..=70).contains(&written), "{written} records");
 }

@@ -19,7 +19,8 @@ pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Fai
         progress.set_style(style);
     }
     progress.set_message(workloads.first().map_or("", |workload| workload.as_str()));
-    let report = sftp::run(&bench, &workloads, &Env::real(), |measure| {
+    let env = Env::real();
+    let report = sftp::run(&bench, &workloads, &env, |measure| {
         progress
             .set_message(format!("{}: {:.1} {}/s", measure.workload, measure.rate, measure.unit));
         progress.inc(1);

@@ -11,6 +11,7 @@ mod facts;
 mod failure;
 mod init;
 mod journal;
+mod listeners;
 mod log;
 mod metrics;
 mod nouns;

@@ -191,7 +191,7 @@ pub trait Store: Send + Sync {
 
 /// A cursor over one directory; holds a bounded amount of memory however many entries there are.
 #[async_trait]
-pub trait Listing: Send {
+pub trait Listing: Send + Sync {
     /// The next entries, at most `max` (and at most [`crate::limits::LIST_PAGE`]); empty at the
     /// end. No order is promised. An entry that vanishes meanwhile is left out.
     async fn next_page(&mut self, max: usize) -> Result<Vec<Entry>>;

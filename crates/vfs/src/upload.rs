@@ -367,6 +367,7 @@ impl Upload {
         }
         let keeps = self.is_resumable();
         self.end(if keeps { UploadEnd::Partial } else { UploadEnd::Failed });
+        self.reservation.shrink_to(self.ranges.contiguous());
         let kept =
             Kept { note: self.note(), reservation: Some(std::mem::take(&mut self.reservation)) };
         let service = &self.vfs.0.service;

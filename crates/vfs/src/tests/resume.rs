@@ -1,0 +1,197 @@
+//! Cut uploads: kept for their owner, resumed where they stopped, seen by nobody else.
+
+use std::time::Duration;
+
+use entrepot_model::Fact;
+use entrepot_storage::fault::{Cut, SimDisk};
+
+use super::{CONTINUE, How, NEW, Random, World, content, digest, names, path, put, read, write};
+use crate::VfsError;
+
+#[tokio::test]
+async fn a_cut_upload_is_resumed_where_it_stopped() {
+    let world = World::new().await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let (alice, bob) = (world.session(&node, "alice").await, world.session(&node, "bob").await);
+    let whole = content(3, 200_000);
+    let mut upload = alice.vfs().create(&path("/f"), NEW).await.unwrap();
+    let transfer = upload.transfer();
+    write(&mut upload, 0, &whole[..100_000]).await.unwrap();
+    // Beyond a hole: not to be trusted.
+    write(&mut upload, 150_000, &whole[150_000..160_000]).await.unwrap();
+    assert_eq!(alice.vfs().stat(&path("/f")).await.unwrap().size, 160_000, "one's own upload");
+    drop(upload);
+    let seen = alice.vfs().stat(&path("/f")).await.unwrap();
+    assert!(seen.partial && seen.size == 100_000, "{seen:?}");
+    assert_eq!(bob.vfs().stat(&path("/f")).await, Err(VfsError::NotFound));
+    assert!(alice.vfs().open(&path("/f")).await.is_err());
+    assert!(names(alice.vfs(), "/").await.unwrap().is_empty());
+
+    let mut upload = alice.vfs().create(&path("/f"), CONTINUE).await.unwrap();
+    assert_eq!((upload.size(), upload.transfer()), (100_000, transfer));
+    write(&mut upload, 100_000, &whole[100_000..]).await.unwrap();
+    let uploaded = upload.finish().await.unwrap();
+    assert_eq!(uploaded.digests.blake3, Some(digest(&whole)));
+    assert_eq!(read(bob.vfs(), "/f").await.unwrap(), whole);
+    assert_eq!(node.staged().await, 0);
+    let events = node.events().await;
+    let cut = events.iter().any(|event| {
+        matches!(&event.fact, Fact::FileInterrupted { file, kept: true, .. }
+            if file.transfer == transfer)
+    });
+    assert!(cut, "the cut is not recorded");
+}
+
+#[tokio::test]
+async fn another_start_of_the_machine_trusts_only_what_was_synced() {
+    let world = World::new().await;
+    for (boot, cut, wanted) in [("boot-1", false, 90_000), ("boot-2", true, 50_000)] {
+        let disk = SimDisk::new(&world.env);
+        let node = world.start(&disk, &How::default()).await;
+        let session = world.session(&node, "alice").await;
+        let whole = content(4, 120_000);
+        let mut upload = session.vfs().create(&path("/f"), NEW).await.unwrap();
+        write(&mut upload, 0, &whole[..50_000]).await.unwrap();
+        upload.sync().await.unwrap();
+        write(&mut upload, 50_000, &whole[50_000..90_000]).await.unwrap();
+        drop(upload);
+        node.journal.sync(node.journal.usage().appended).await.unwrap();
+        drop(session);
+        let disk = if cut { disk.cut(1, Cut::Strict) } else { disk };
+        node.service.stop().await;
+        let _ = node.journal.close().await;
+        let node = world.start(&disk, &How { boot, ..How::default() }).await;
+        assert_eq!(node.report.partials, 1);
+        let session = world.session(&node, "alice").await;
+        let seen = session.vfs().stat(&path("/f")).await.unwrap();
+        assert_eq!((seen.size, seen.partial), (wanted, true), "{boot}");
+        let mut upload = session.vfs().create(&path("/f"), CONTINUE).await.unwrap();
+        write(&mut upload, wanted, &whole[wanted as usize..]).await.unwrap();
+        assert_eq!(upload.finish().await.unwrap().digests.blake3, Some(digest(&whole)));
+        assert_eq!(read(session.vfs(), "/f").await.unwrap(), whole);
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_upload_a_remove_or_time_drop_the_partial() {
+    let world = World::new().await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "alice").await;
+    let vfs = session.vfs();
+    let cut = async || {
+        let mut upload = vfs.create(&path("/f"), NEW).await.unwrap();
+        write(&mut upload, 0, b"part").await.unwrap();
+        drop(upload);
+        assert!(vfs.stat(&path("/f")).await.unwrap().partial);
+    };
+    cut().await;
+    put(vfs, "/f", b"whole").await.unwrap();
+    assert_eq!(node.staged().await, 0);
+    vfs.remove(&path("/f")).await.unwrap();
+    assert_eq!(vfs.stat(&path("/f")).await, Err(VfsError::NotFound));
+    cut().await;
+    vfs.remove(&path("/f")).await.unwrap();
+    assert_eq!(vfs.stat(&path("/f")).await, Err(VfsError::NotFound));
+    assert_eq!(node.staged().await, 0);
+    cut().await;
+    world.env.advance(Duration::from_secs(8 * 86_400));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3)).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+        if node.staged().await == 0 {
+            break;
+        }
+    }
+    assert_eq!(node.staged().await, 0, "not swept after its time");
+    assert_eq!(vfs.stat(&path("/f")).await, Err(VfsError::NotFound));
+}
+
+#[tokio::test]
+async fn an_overlay_keeps_what_is_not_written() {
+    let world = World::new().await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "alice").await;
+    let vfs = session.vfs();
+    let mut wanted = content(5, 50_000);
+    put(vfs, "/f", &wanted).await.unwrap();
+    let mut upload = vfs.create(&path("/f"), CONTINUE).await.unwrap();
+    assert_eq!(upload.size(), 50_000);
+    for (at, length) in [(10_000, 500), (49_900, 5_000), (0, 7)] {
+        let bytes = content(at as u64, length);
+        write(&mut upload, at as u64, &bytes).await.unwrap();
+        wanted.resize(wanted.len().max(at + length), 0);
+        wanted[at..at + length].copy_from_slice(&bytes);
+    }
+    let back = upload.read_at(9_000, bytes::BytesMut::new(), 2_000).await.unwrap();
+    assert_eq!(back[..], wanted[9_000..11_000]);
+    let uploaded = upload.finish().await.unwrap();
+    assert!(uploaded.replaced && uploaded.digests.blake3 == Some(digest(&wanted)));
+    assert_eq!(read(vfs, "/f").await.unwrap(), wanted);
+
+    // Cut and extended: what lies behind is zeros, not the base's.
+    let mut upload = vfs.create(&path("/f"), CONTINUE).await.unwrap();
+    upload.set_len(100).await.unwrap();
+    upload.set_len(300).await.unwrap();
+    upload.finish().await.unwrap();
+    wanted.truncate(100);
+    wanted.resize(300, 0);
+    assert_eq!(read(vfs, "/f").await.unwrap(), wanted);
+}
+
+#[tokio::test]
+async fn an_overlay_whose_base_changed_is_a_conflict() {
+    let world = World::new().await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "alice").await;
+    let vfs = session.vfs();
+    put(vfs, "/f", b"one").await.unwrap();
+    let mut upload = vfs.create(&path("/f"), CONTINUE).await.unwrap();
+    write(&mut upload, 3, b"more").await.unwrap();
+    put(vfs, "/f", b"two").await.unwrap();
+    assert_eq!(upload.finish().await, Err(VfsError::Conflict));
+    assert_eq!(read(vfs, "/f").await.unwrap(), b"two");
+    // Nothing written: nothing published, no transfer.
+    let before = node.arrivals().await.len();
+    let upload = vfs.create(&path("/f"), CONTINUE).await.unwrap();
+    assert!(!upload.finish().await.unwrap().published);
+    assert_eq!(node.arrivals().await.len(), before);
+    assert_eq!(node.staged().await, 0);
+}
+
+/// Writes in any order, overlapping, cut and extended: the digest is that of what is read back.
+#[tokio::test]
+async fn the_digest_is_that_of_the_file_however_it_was_written() {
+    let world = World::new().await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "alice").await;
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let (mut wanted, mut upload) =
+            (Vec::new(), session.vfs().create(&path("/f"), NEW).await.unwrap());
+        for _ in 0..random.below(30) {
+            let at = match random.below(4) {
+                0 => random.below(40_000),
+                1 => random.below(wanted.len() as u64 + 1),
+                _ => wanted.len() as u64,
+            } as usize;
+            if random.below(12) == 0 {
+                upload.set_len(at as u64).await.unwrap();
+                wanted.resize(at, 0);
+                continue;
+            }
+            let bytes = content(random.next(), random.below(3_000) as usize);
+            write(&mut upload, at as u64, &bytes).await.unwrap();
+            if !bytes.is_empty() {
+                wanted.resize(wanted.len().max(at + bytes.len()), 0);
+                wanted[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        assert_eq!(upload.size(), wanted.len() as u64, "seed {seed}");
+        let uploaded = upload.finish().await.unwrap();
+        let found = read(session.vfs(), "/f").await.unwrap();
+        assert!(found == wanted, "seed {seed}: {} bytes", wanted.len());
+        assert_eq!(uploaded.digests.blake3, Some(digest(&wanted)), "seed {seed}");
+    }
+}
