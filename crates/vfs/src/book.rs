@@ -244,6 +244,11 @@ impl Book {
     }
 
 
+    /// Looks at each partial.
+    pub(crate) fn each_kept(&self, look: impl FnMut(&mut Kept)) {
+        self.state.lock().kept.values_mut().for_each(look);
+    }
+
     /// Notes that a partial is gone without an event.
     pub(crate) fn forget(&self, id: TransferId) {
         if let Err(error) = self.journal.append(RecordKind::Closed, id.to_string().as_bytes()) {

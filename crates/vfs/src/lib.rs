@@ -17,6 +17,9 @@ mod quota;
 mod recovery;
 mod service;
 mod session;
+#[cfg(test)]
+mod tests;
+mod unbroken;
 mod upload;
 mod vfs;
 

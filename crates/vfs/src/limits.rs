@@ -9,8 +9,8 @@ pub const RANGES: usize = 16_384;
 pub const REORDER_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes read back or copied at a time, at the finish of an upload and in recovery.
 pub const BLOCK_BYTES: usize = 256 * 1024;
-/// A write that closes a gap hashes at most this much of what lies behind the gap.
-pub const CATCH_UP_BYTES: u64 = 4 * 1024 * 1024;
+/// One write hashes at most this much of what came before it out of order.
+pub const CATCH_UP_BYTES: u64 = 1024 * 1024;
 /// An upload notes in the journal how far it is whenever it has grown by so much, so that it can
 /// be resumed after the process was killed.
 pub const MARK_BYTES: u64 = 64 * 1024 * 1024;

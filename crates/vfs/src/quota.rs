@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use entrepot_model::{Quota, StorePath};
 use entrepot_storage::{AnyStore, EntryKind, StoreError};
@@ -42,6 +43,21 @@ impl Ledgers {
         let ledgers = self.0.lock();
         let holds = |place: &Place| place.0 == endpoint && is_below(path, &place.1);
         ledgers.iter().filter(|(place, _)| holds(place)).map(|(_, ledger)| ledger.clone()).collect()
+    }
+
+    /// Those whose last count is older than [`limits::RECOUNT_EVERY`]; they count as counted now.
+    pub(crate) fn due(&self, now: Duration) -> Vec<(Place, Arc<Ledger>)> {
+        let ledgers = self.0.lock();
+        let due = |ledger: &Arc<Ledger>| {
+            let mut tally = ledger.tally.lock();
+            let is_due = now.saturating_sub(tally.counted_at) >= limits::RECOUNT_EVERY;
+            if is_due {
+                tally.counted_at = now;
+            }
+            is_due
+        };
+        let due = ledgers.iter().filter(|(_, ledger)| due(ledger));
+        due.map(|(place, ledger)| (place.clone(), ledger.clone())).collect()
     }
 
     /// True if nothing is counted, as most of the time.
@@ -88,6 +104,8 @@ struct Tally {
     /// What changed while a count runs.
     changed_bytes: i64,
     changed_files: i64,
+    /// Of [`entrepot_model::Env::elapsed`].
+    counted_at: Duration,
 }
 
 impl Tally {
@@ -315,9 +333,9 @@ mod tests {
         let ledger = ledger();
         let mut all: Vec<_> =
             (0..20).map(|_| Reservation::new(Some(ledger.clone()), quota(1000, 8))).collect();
-        let files = all.iter_mut().filter(|one| one.add_file().is_ok()).count();
+        let files = all.iter_mut().map(Reservation::add_file).filter(Result::is_ok).count();
         assert_eq!(files, 8);
-        let bytes = all.iter_mut().filter(|one| one.grow_to(300).is_ok()).count();
+        let bytes = all.iter_mut().map(|one| one.grow_to(300)).filter(Result::is_ok).count();
         assert_eq!(bytes, 3, "a fourth does not fit into 1,000");
         assert!(ledger.used().0 <= 1000);
         assert!(matches!(

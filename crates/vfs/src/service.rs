@@ -10,7 +10,7 @@ use entrepot_crypto::MasterKey;
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
 use entrepot_model::{
-    Direction, Endpoint, EndpointTarget, Env, Key, Name, Protocol, SessionId, SiteId, StorePath,
+    Direction, Endpoint, EndpointTarget, Env, Key, Name, Protocol, Quota, SessionId, SiteId, StorePath,
     Stored, Timestamp, Transfer,
 };
 use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
@@ -25,9 +25,10 @@ use crate::limits;
 use crate::meters::Meters;
 use crate::names::Names;
 use crate::notes::{self, Change};
-use crate::quota::{Ledger, Ledgers};
+use crate::quota::{Ledger, Ledgers, Reservation, is_below};
 use crate::recovery::{self, Outcome, RecoveryReport};
 use crate::session::State;
+use crate::unbroken::later;
 
 /// What the data plane works with.
 pub struct ServiceParts {
@@ -234,13 +235,40 @@ impl Service {
         store: &AnyStore,
     ) -> Result<Arc<Ledger>> {
         let (ledger, is_new) = self.0.ledgers.open(place);
+        if is_new {
+            self.reserve_for_kept(place, &ledger).await;
+        }
         if is_new || ledger.wants_recount() {
             let (counting, store, root) = (ledger.clone(), store.clone(), place.1.clone());
-            // Ends by itself: it walks one directory tree.
-            tokio::spawn(async move { counting.recount(&store, &root).await });
+            later(async move { counting.recount(&store, &root).await });
         }
         ledger.ready().await?;
         Ok(ledger)
+    }
+
+    /// What was kept before its place had a ledger takes room there too.
+    async fn reserve_for_kept(&self, place: &crate::quota::Place, ledger: &Arc<Ledger>) {
+        let mut endpoints = HashSet::new();
+        self.0.book.each_kept(|kept| {
+            if kept.reservation.is_none() {
+                endpoints.insert((kept.note.site, kept.note.endpoint.clone()));
+            }
+        });
+        for (site, name) in endpoints {
+            let endpoint = self.0.db.find::<Endpoint>(site, &name).await;
+            if !endpoint.is_ok_and(|found| found.is_some_and(|found| found.id == place.0)) {
+                continue;
+            }
+            self.0.book.each_kept(|kept| {
+                let note = &kept.note;
+                let here = note.site == site && note.endpoint == name;
+                if kept.reservation.is_none() && here && is_below(&note.target, &place.1) {
+                    let mut room = Reservation::new(Some(ledger.clone()), Quota::default());
+                    room.force(note.contiguous);
+                    kept.reservation = Some(room);
+                }
+            });
+        }
     }
 
     /// Something was added to or taken from what quotas count.
@@ -301,14 +329,19 @@ impl Service {
     async fn recover(&self) -> std::result::Result<RecoveryReport, StartError> {
         let found = recovery::read(self.0.recorder.journal())?;
         let mut report = RecoveryReport::default();
+        // An upload that was being published is decided by its change alone.
+        let of = |change: &Change| change.event.fact.file().map(|file| file.transfer);
+        let publishing: HashSet<_> = found.changes.values().filter_map(of).collect();
+        for note in found.partials.into_values() {
+            if !publishing.contains(&note.transfer) {
+                self.0.book.adopt_kept(Kept { note, reservation: None });
+            }
+        }
         for change in found.changes.into_values() {
             self.0.book.adopt_pending(change.clone());
             self.settle(change, &mut report).await?;
         }
-        for partial in found.partials.into_values() {
-            self.0.book.adopt_kept(Kept { note: partial, reservation: None });
-            report.partials += 1;
-        }
+        self.0.book.each_kept(|_| report.partials += 1);
         for (change, file) in found.temporaries {
             self.0.book.remember((change.event.site, change.endpoint, change.target), file);
         }
@@ -392,8 +425,7 @@ impl Service {
             return;
         }
         let service = self.clone();
-        // Ends by itself: a few calls to a store.
-        tokio::spawn(async move {
+        later(async move {
             for kept in kept {
                 service.discard(kept).await;
             }
@@ -459,17 +491,28 @@ impl Service {
                 continue;
             }
             swept = now;
-            let expired = self.0.book.take_expired(self.0.env.now());
-            for kept in expired {
-                self.discard(kept).await;
+            self.sweep().await;
+        }
+    }
+
+    /// Drops partials whose time is over, looks again at changes that wait for their endpoint,
+    /// counts anew what quotas limit.
+    pub(crate) async fn sweep(&self) {
+        for kept in self.0.book.take_expired(self.0.env.now()) {
+            self.discard(kept).await;
+        }
+        let waiting = std::mem::take(&mut *self.0.waiting.lock());
+        for change in waiting {
+            let mut report = RecoveryReport::default();
+            if let Err(error) = self.settle(change.clone(), &mut report).await {
+                tracing::warn!(code = error.code(), %error, "a change of the last run waits");
+                self.0.waiting.lock().push(change);
             }
-            let waiting = std::mem::take(&mut *self.0.waiting.lock());
-            for change in waiting {
-                let mut report = RecoveryReport::default();
-                if let Err(error) = self.settle(change.clone(), &mut report).await {
-                    tracing::warn!(code = error.code(), %error, "a change of the last run waits");
-                    self.0.waiting.lock().push(change);
-                }
+        }
+        for (place, ledger) in self.0.ledgers.due(self.0.env.elapsed()) {
+            let store = self.0.stores.lock().get(&place.0).map(|(_, store)| store.clone());
+            if let Some(store) = store {
+                ledger.recount(&store, &place.1).await;
             }
         }
     }

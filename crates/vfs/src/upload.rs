@@ -21,6 +21,7 @@ use crate::meters::UploadEnd;
 use crate::notes::Partial;
 use crate::place::Place;
 use crate::quota::Reservation;
+use crate::unbroken::later;
 use crate::vfs::{Create, CreateIntent, Vfs};
 use order::Order;
 use ranges::Ranges;
@@ -61,6 +62,8 @@ pub struct Upload {
     digest: StreamDigest,
     /// Nothing of what `digest` was fed has been overwritten.
     digest_holds: bool,
+    /// Staged bytes can be read back without a network.
+    reads_back: bool,
     /// Writes that wait for what comes before them, for stores that take bytes only in order.
     order: Option<Order>,
     size: u64,
@@ -91,10 +94,13 @@ impl Upload {
             return Err(VfsError::Exists);
         }
         place.need(if there.is_some() { Right::Overwrite } else { Right::Write })?;
-        let kept = vfs.0.service.0.book.take(&vfs.owner(path));
         let mut start = Start::new(vfs, &place).await?;
+        let kept = vfs.0.service.0.book.take(&vfs.owner(path));
         match (how.intent, kept) {
-            (CreateIntent::Continue, Some(kept)) => start.resume(vfs, &place, kept).await?,
+            // What is published wins: its size is the one a client was told.
+            (CreateIntent::Continue, Some(kept)) if there.is_none() => {
+                start.resume(vfs, &place, kept).await?;
+            }
             (_, Some(kept)) => vfs.0.service.discard(kept).await,
             (_, None) => {}
         }
@@ -104,7 +110,10 @@ impl Upload {
         if there.is_none() && start.staged.is_none() {
             start.reservation.add_file()?;
         }
-        start.reservation.grow_to(how.expected_size.unwrap_or(0))?;
+        if let Err(error) = start.reservation.grow_to(how.expected_size.unwrap_or(0)) {
+            start.give_back(vfs);
+            return Err(error);
+        }
         let staged = match start.staged {
             Some(staged) => staged,
             None => place.store.stage(start.id, &place.path).await?,
@@ -114,13 +123,14 @@ impl Upload {
         let size = start.base.as_ref().map_or(start.ranges.end(), |base| base.size);
         let moving = moving(vfs, path, start.id, (start.started_at, size));
         vfs.0.uploads.lock().insert(path.clone(), moving.clone());
+        let caps = place.store.caps();
         Ok(Upload {
             existing: match how.intent {
                 CreateIntent::Exclusive => Existing::Refuse,
                 _ => Existing::Replace,
             },
             expected: how.expected_size,
-            order: (!place.store.caps().random_write).then(Order::default),
+            order: (!caps.random_write).then(Order::default),
             vfs: vfs.clone(),
             path: path.clone(),
             place,
@@ -129,6 +139,7 @@ impl Upload {
             base: start.base,
             digest: StreamDigest::new(sha256),
             digest_holds: true,
+            reads_back: caps.local && caps.random_write,
             size,
             synced: start.ranges.contiguous(),
             marked: start.ranges.end(),
@@ -163,7 +174,7 @@ impl Upload {
     /// No room, the session was ended, the store failed: the upload is refused from then on.
     pub fn try_write_at(&mut self, offset: u64, data: &[u8]) -> Result<bool> {
         self.may_write(offset, data.len())?;
-        if self.order.is_some() {
+        if self.order.is_some() || self.hash_is_behind() {
             return Ok(false);
         }
         match self.staged.try_write_at(offset, data) {
@@ -193,8 +204,36 @@ impl Upload {
 
     async fn store(&mut self, offset: u64, data: Bytes) -> Result<()> {
         match self.staged.write_at(offset, data.clone()).await {
-            Ok(()) => self.wrote(offset, &data),
-            Err(error) => Err(self.refuse(error.into())),
+            Ok(()) => self.wrote(offset, &data)?,
+            Err(error) => return Err(self.refuse(error.into())),
+        }
+        if self.hash_is_behind() {
+            self.catch_up().await;
+        }
+        Ok(())
+    }
+
+    /// A gap was closed: what lies behind it is there and not hashed. Where reading back would
+    /// cross a network that is left to the finish.
+    fn hash_is_behind(&self) -> bool {
+        self.digest_holds && self.reads_back && self.digest.length() < self.ranges.contiguous()
+    }
+
+    /// Hashes a piece of what is behind, so that the finish need not read it all.
+    async fn catch_up(&mut self) {
+        let start = self.digest.length();
+        let end = self.ranges.contiguous().min(start.saturating_add(limits::CATCH_UP_BYTES));
+        let mut block = BytesMut::new();
+        while self.digest.length() < end {
+            block.clear();
+            let want = usize::try_from(end - self.digest.length()).unwrap_or(usize::MAX);
+            let want = want.min(limits::BLOCK_BYTES);
+            // What cannot be read now is tried again, and matters, at the finish.
+            match self.staged.read_at(self.digest.length(), block, want).await {
+                Ok(read) if !read.is_empty() => block = read,
+                _ => return,
+            }
+            self.digest.update(&block);
         }
     }
 
@@ -295,6 +334,12 @@ impl Upload {
             }
             self.ranges.cut(size);
             self.digest_holds &= self.digest.length() <= size;
+            // A mark beyond the cut would be trusted although something else is written there.
+            self.synced = self.synced.min(size);
+            if self.marked > size {
+                self.marked = size;
+                self.vfs.0.service.0.book.mark(&self.note());
+            }
         }
         if let Some(base) = &mut self.base {
             base.size = base.size.min(size);
@@ -324,6 +369,7 @@ impl Upload {
             return Err(self.refuse(error.into()));
         }
         self.synced = contiguous;
+        self.marked = self.marked.max(contiguous);
         self.vfs.0.service.0.book.mark(&self.note());
         Ok(())
     }
@@ -368,12 +414,23 @@ impl Upload {
         let keeps = self.is_resumable();
         self.end(if keeps { UploadEnd::Partial } else { UploadEnd::Failed });
         self.reservation.shrink_to(self.ranges.contiguous());
-        let kept =
-            Kept { note: self.note(), reservation: Some(std::mem::take(&mut self.reservation)) };
-        let service = &self.vfs.0.service;
-        let dropped = if keeps { service.0.book.keep(kept) } else { vec![kept] };
-        service.discard_later(dropped);
         self.tell_interrupted(reason, keeps);
+        let mut reservation = std::mem::take(&mut self.reservation);
+        let service = &self.vfs.0.service;
+        if keeps {
+            reservation.shrink_to(self.ranges.end());
+            let kept = Kept { note: self.note(), reservation: Some(reservation) };
+            service.discard_later(service.0.book.keep(kept));
+            return;
+        }
+        let (store, id) = (self.place.store.clone(), self.moving.id);
+        // Its room comes back when it is done.
+        later(async move {
+            if let Err(error) = store.discard_staged(id).await {
+                tracing::warn!(%error, transfer = %id, "staged bytes cannot be dropped");
+            }
+            drop(reservation);
+        });
     }
 
     fn tell_interrupted(&self, reason: &str, kept: bool) {
@@ -446,6 +503,8 @@ struct Start {
     id: TransferId,
     started_at: Timestamp,
     staged: Option<Box<dyn StagedFile>>,
+    /// What was resumed.
+    note: Option<Partial>,
     ranges: Ranges,
     base: Option<Base>,
     reservation: Reservation,
@@ -458,6 +517,7 @@ impl Start {
             id: core.env.new_id(),
             started_at: core.env.now(),
             staged: None,
+            note: None,
             ranges: Ranges::default(),
             base: None,
             reservation: vfs.reservation(place).await?,
@@ -483,7 +543,10 @@ impl Start {
             }
         };
         // What lies behind the first hole is sent again.
-        staged.set_len(trusted).await?;
+        if let Err(error) = staged.set_len(trusted).await {
+            vfs.0.service.discard(kept).await;
+            return Err(error.into());
+        }
         self.id = kept.note.transfer;
         self.started_at = kept.note.started_at;
         self.ranges = Ranges::prefix(trusted);
@@ -493,7 +556,16 @@ impl Start {
             self.reservation.force(trusted);
         }
         self.staged = Some(staged);
+        self.note = Some(kept.note);
         Ok(())
+    }
+
+    /// It does not begin after all: what was resumed stays kept.
+    fn give_back(self, vfs: &Vfs) {
+        if let Some(note) = self.note {
+            let kept = Kept { note, reservation: Some(self.reservation) };
+            vfs.0.service.discard_later(vfs.0.service.0.book.adopt_kept(kept));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::limits;
 use crate::notes::Change;
 use crate::place::{self, Found, Place};
 use crate::session::State;
+use crate::unbroken::unbroken;
 use crate::upload::Upload;
 
 /// The files of one session. Cheap to clone.
@@ -287,9 +288,10 @@ impl Vfs {
             return Err(VfsError::IsDirectory);
         }
         place.need(Right::Delete)?;
-        let _held = self.0.service.0.names.hold(place.endpoint(), &place.path).await;
+        let held = self.0.service.0.names.hold(place.endpoint(), &place.path).await;
         let change = self.change(&place, Fact::FileRemoved { path: path.to_string() }, None);
-        self.carry_out(change, place.store.remove(&place.path)).await?;
+        let (store, at) = (place.store.clone(), place.path.clone());
+        self.carry_out(change, held, async move { store.remove(&at).await }).await?;
         self.forget_temporary(&place);
         let freed = i64::try_from(meta.size).unwrap_or(i64::MAX);
         self.0.service.counted(place.endpoint(), &place.path, -freed, -1);
@@ -313,7 +315,8 @@ impl Vfs {
         }
         let fact = Fact::DirectoryCreated { path: path.to_string() };
         let change = self.change(&place, fact, None);
-        self.carry_out(change, place.store.make_directory(&place.path)).await
+        self.carry_out(change, (), async move { place.store.make_directory(&place.path).await })
+            .await
     }
 
     /// Removes an empty directory.
@@ -329,7 +332,8 @@ impl Vfs {
         }
         let fact = Fact::DirectoryRemoved { path: path.to_string() };
         let change = self.change(&place, fact, None);
-        self.carry_out(change, place.store.remove_directory(&place.path)).await
+        self.carry_out(change, (), async move { place.store.remove_directory(&place.path).await })
+            .await
     }
 
     /// Gives a file or directory another name within its mount.
@@ -343,7 +347,7 @@ impl Vfs {
         }
         old.need(Right::Rename)?;
         let names = &self.0.service.0.names;
-        let _held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
+        let held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
         let meta = old.store.stat(&old.path).await?;
         let there = match new.store.stat(&new.path).await {
             Ok(meta) => Some(meta),
@@ -362,10 +366,9 @@ impl Vfs {
         let (fact, arrival) = self.renamed(&old, (from, to), &meta, there.is_some());
         let mut change = self.change(&new, fact, meta.identity.clone());
         change.source = Some(old.path.clone());
-        self.carry_out(change, async {
-            old.store.rename(&old.path, &new.path, existing).await.map(drop)
-        })
-        .await?;
+        let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
+        let work = async move { store.rename(&source, &target, existing).await.map(drop) };
+        self.carry_out(change, held, work).await?;
         self.forget_temporary(&old);
         if let Some(gone) = &there {
             let freed = i64::try_from(gone.size).unwrap_or(i64::MAX);
@@ -469,24 +472,30 @@ impl Vfs {
 
     /// Journals the intent, does it, records it. The intent is durable first, and with it every
     /// earlier record: an upload's is never younger than a change of its file.
+    /// Goes on when nobody waits any more; `held` is let go at the end.
     async fn carry_out(
         &self,
         change: Change,
-        work: impl Future<Output = std::result::Result<(), StoreError>>,
+        held: impl Send + 'static,
+        work: impl Future<Output = std::result::Result<(), StoreError>> + Send + 'static,
     ) -> Result<()> {
-        let book = &self.0.service.0.book;
-        let event = change.event.clone();
-        book.announce(change).await?;
-        match work.await {
-            Ok(()) => {
-                book.record(&event)?;
-                Ok(())
+        let service = self.0.service.clone();
+        unbroken(async move {
+            let _held = held;
+            let event = change.event.clone();
+            service.0.book.announce(change).await?;
+            match work.await {
+                Ok(()) => {
+                    service.0.book.record(&event)?;
+                    Ok(())
+                }
+                Err(error) => {
+                    service.0.book.dismiss(event.id);
+                    Err(error.into())
+                }
             }
-            Err(error) => {
-                book.dismiss(event.id);
-                Err(error.into())
-            }
-        }
+        })
+        .await
     }
 
     /// True if clients that rename when done write under such a name.

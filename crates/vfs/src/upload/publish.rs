@@ -1,9 +1,10 @@
 //! From the last byte to the answer: ARCHITECTURE.md, "One upload", step 6.
 
 use bytes::{Bytes, BytesMut};
+use entrepot_auth::EffectiveMount;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::event::Fact;
-use entrepot_model::{Digests, Right, step};
+use entrepot_model::{Digests, EventId, Right, step};
 use entrepot_storage::{Meta, Publish, StoreError};
 
 use super::order::Order;
@@ -11,6 +12,7 @@ use super::{Upload, Uploaded};
 use crate::error::{Result, VfsError};
 use crate::limits::BLOCK_BYTES;
 use crate::meters::UploadEnd;
+use crate::unbroken::unbroken;
 
 impl Upload {
     /// Publishes the file: when this returns, bytes, name and record are on stable storage.
@@ -18,10 +20,14 @@ impl Upload {
     /// # Errors
     /// Nothing was published, and what had the name still has it. Where the upload itself was at
     /// fault nothing is kept; where the server was, its owner may resume.
-    pub async fn finish(mut self) -> Result<Uploaded> {
+    pub async fn finish(self) -> Result<Uploaded> {
+        unbroken(self.finish_here()).await
+    }
+
+    async fn finish_here(mut self) -> Result<Uploaded> {
         match self.publish().await {
             Ok(uploaded) => Ok(uploaded),
-            Err(error) if error.is_temporary() && self.refused.is_none() => {
+            Err(error @ VfsError::Busy { .. }) if self.refused.is_none() => {
                 self.cut(&error.to_string());
                 Err(error)
             }
@@ -69,7 +75,7 @@ impl Upload {
         let published = match self.staged.publish(&how).await {
             Ok(published) => published,
             Err(error) => {
-                service.0.book.dismiss(event.id);
+                self.not_published(event.id).await;
                 return Err(error.into());
             }
         };
@@ -94,6 +100,20 @@ impl Upload {
             replaced: published.replaced,
             published: true,
         })
+    }
+
+    /// The store refused to publish and has undone what it did, so nothing came of the intent.
+    /// Should even that have failed, the intent stays open: the next start will see the file.
+    async fn not_published(&mut self, intent: EventId) {
+        let ours = self.staged.identity();
+        let there = self.target().await.ok().flatten();
+        if ours.is_some() && there.is_some_and(|meta| meta.identity == ours) {
+            tracing::error!(path = %self.path, "a publish failed and could not be undone");
+            self.is_over = true;
+            self.end(UploadEnd::Failed);
+            return;
+        }
+        self.vfs.0.service.0.book.dismiss(intent);
     }
 
     /// Nothing was written to a file that is there (`touch`).
@@ -195,7 +215,12 @@ impl Upload {
     fn may_publish(&self, there: Option<&Meta>) -> Result<()> {
         let principal = self.vfs.0.live.principal();
         let name = &self.place.mount.mount.name;
-        let mount = principal.mounts.iter().find(|mount| mount.mount.name == *name);
+        let same = |mount: &&EffectiveMount| {
+            mount.mount.name == *name
+                && mount.endpoint.id == self.place.endpoint()
+                && mount.prefix == self.place.mount.prefix
+        };
+        let mount = principal.mounts.iter().find(same);
         let right = if there.is_some() { Right::Overwrite } else { Right::Write };
         if !mount.is_some_and(|mount| mount.rights.has(right)) {
             self.place.need(right)?;
