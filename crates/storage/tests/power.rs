@@ -13,6 +13,11 @@ fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
+async fn read(store: &dyn Store, name: &str) -> Result<Vec<u8>> {
+    let file = store.open(&path(name)).await?;
+    Ok(file.read_at(0, BytesMut::new(), 1 << 20).await?.to_vec())
+}
+
 /// The content of one version of a file: its number on each of several pages.
 fn version(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(1 + (number as usize * 379) % 1600)
@@ -66,8 +71,8 @@ impl Uploader {
     /// What is wrong with the disk after the cut.
     async fn check(&self, store: &dyn Store) -> Option<String> {
         for (name, (acknowledged, tried)) in NAMES.iter().zip(&self.ledger) {
-            let found = match store.open(&path(name)).await {
-                Ok(file) => file.read_at(0, BytesMut::new(), 1 << 20).await.unwrap().to_vec(),
+            let found = match read(store, name).await {
+                Ok(found) => found,
                 Err(StoreError::NotFound) if acknowledged.is_none() => continue,
                 Err(error) => return Some(format!("'{name}' is lost: {error}")),
             };

@@ -77,6 +77,8 @@ pub(crate) struct Nature {
     pub(crate) in_memory: bool,
     /// On a device of this machine: buffered writes go to the page cache at once.
     pub(crate) local: bool,
+    /// One mount may hold several file systems (subvolumes), told apart by device number only.
+    pub(crate) subvolumes: bool,
 }
 
 /// Walks the names of a directory.

@@ -21,6 +21,9 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 const LOCAL: [u64; 7] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x794c_7630, 0x2fc1_2fc1, 0xca45_1a4e];
 
+/// File system types with subvolumes: btrfs, bcachefs.
+const SUBVOLUMES: [u64; 2] = [0x9123_683e, 0xca45_1a4e];
+
 /// A directory of this machine, held by a descriptor.
 pub(crate) struct KernelDisk {
     root: OwnedFd,
@@ -45,7 +48,11 @@ impl KernelDisk {
         // The field's type differs by platform; every magic number fits 32 bits.
         let magic = rustix::fs::fstatfs(&root)?.f_type as u64 & 0xffff_ffff;
         let in_memory = IN_MEMORY.contains(&magic);
-        let nature = Nature { in_memory, local: in_memory || LOCAL.contains(&magic) };
+        let nature = Nature {
+            in_memory,
+            local: in_memory || LOCAL.contains(&magic),
+            subvolumes: SUBVOLUMES.contains(&magic),
+        };
         Ok(KernelDisk { root, nature })
     }
 }
@@ -167,7 +174,10 @@ impl Disk for KernelDisk {
             OpenHow::Read => (OFlags::RDONLY, Mode::empty()),
             OpenHow::ReadWrite => (OFlags::RDWR, Mode::empty()),
             OpenHow::CreateNew => {
-                (OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o666))
+                // O_EXCL follows no link, and a plain name has nothing to walk.
+                debug_assert!(!path.contains('/'), "a new file is made by a plain name");
+                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                return rustix::fs::openat(dir, path, common | flags, Mode::from_raw_mode(0o666));
             }
         };
         open_below(dir, path, (common | flags, mode), confined())

@@ -77,6 +77,10 @@ pub(crate) struct Core<D: Disk> {
     groups: SyncGroups,
     stagings: Stagings<D>,
     live: Mutex<HashMap<TransferId, Weak<Work<D>>>>,
+    /// The directory that the last file was staged for, with its path, if it lies on the file
+    /// system of the root. Only the early look at a target uses it; what it misses because the
+    /// directory was moved meanwhile, the publish finds, which walks the path anew.
+    last_parent: Mutex<Option<(String, Arc<D::Dir>)>>,
     sick: AtomicBool,
     no_exchange: AtomicBool,
 }
@@ -85,6 +89,7 @@ pub(crate) struct Core<D: Disk> {
 pub(crate) enum Parent<'a, D: Disk> {
     Root(&'a D::Dir),
     Opened(D::Dir),
+    Shared(Arc<D::Dir>),
 }
 
 impl<D: Disk> Deref for Parent<'_, D> {
@@ -93,6 +98,7 @@ impl<D: Disk> Deref for Parent<'_, D> {
         match self {
             Parent::Root(dir) => dir,
             Parent::Opened(dir) => dir,
+            Parent::Shared(dir) => dir,
         }
     }
 }
@@ -133,6 +139,34 @@ impl<D: Disk> Core<D> {
         };
         let dir = self.disk.open_dir(self.disk.root(), above, Mounts::Enter).map_err(walk_error)?;
         Ok((Parent::Opened(dir), name))
+    }
+
+    /// The parent of a target to stage for, the last component, and the staging directory of
+    /// their file system.
+    #[allow(clippy::type_complexity)]
+    fn parent_and_staging<'a, 'b>(
+        &'a self,
+        path: &'b StorePath,
+    ) -> Result<(Parent<'a, D>, &'b str, Arc<D::Dir>)> {
+        let Some((above, name)) = path.as_str().rsplit_once('/') else {
+            let (root, name) = self.parent(path)?;
+            return Ok((root, name, self.stagings.of_root()));
+        };
+        if let Some((_, dir)) = self.last_parent.lock().as_ref().filter(|last| last.0 == above) {
+            return Ok((Parent::Shared(Arc::clone(dir)), name, self.stagings.of_root()));
+        }
+        let (dir, staging) = self.stagings.open_with(&self.disk, above)?;
+        if !self.stagings.is_root(&staging) {
+            return Ok((Parent::Opened(dir), name, staging));
+        }
+        let dir = Arc::new(dir);
+        *self.last_parent.lock() = Some((above.to_owned(), Arc::clone(&dir)));
+        Ok((Parent::Shared(dir), name, staging))
+    }
+
+    /// Forgets the last parent: directories change.
+    fn forget_parent(&self) {
+        *self.last_parent.lock() = None;
     }
 
     /// What `name` in `dir` is; links and devices are not there.
@@ -223,6 +257,7 @@ impl<D: Disk> Fs<D> {
             groups: SyncGroups::default(),
             stagings,
             live: Mutex::new(HashMap::new()),
+            last_parent: Mutex::new(None),
             sick: AtomicBool::new(false),
             no_exchange: AtomicBool::new(false),
         })))

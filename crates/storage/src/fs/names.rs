@@ -48,6 +48,7 @@ impl<D: Disk> Core<D> {
         if self.look(&dir, name)?.kind != StatKind::Directory {
             return Err(StoreError::NotDirectory);
         }
+        self.forget_parent();
         self.disk.remove_dir(&dir, name)?;
         Ok(self.sync_dir(&dir)?)
     }
@@ -89,6 +90,9 @@ impl<D: Disk> Core<D> {
                 Existing::Replace => Ok(Renamed { replaced: false }),
                 Existing::Refuse => Err(StoreError::Exists),
             };
+        }
+        if moved.kind == StatKind::Directory {
+            self.forget_parent();
         }
         let (mut kept, mut replaced) = (None, false);
         if let Some(taken) = self.look_for_target(&to_dir, to_name)? {
@@ -142,8 +146,7 @@ impl<D: Disk> Core<D> {
     /// Gives the file at `target` a second, hidden name, so that its replacement can be undone
     /// (where the file system has second names), and says whether there is a file to replace.
     fn keep(&self, target: (&D::Dir, &str), path: &StorePath) -> Result<(Option<Kept<D>>, bool)> {
-        let above = path.parent().unwrap_or_default();
-        let staging = self.stagings.of(&self.disk, above.as_str(), target.0)?;
+        let (_, _, staging) = self.parent_and_staging(path)?;
         let name = format!("{KEPT}{}", self.env.new_id::<TransferId>());
         match self.disk.link(target, (&staging, &name)) {
             Ok(()) => Ok((Some((staging, name)), true)),

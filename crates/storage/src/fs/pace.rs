@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::disk::Nature;
 use crate::limits::{
-    INLINE_PAUSE_WRITES, INLINE_WRITE_BYTES, INLINE_WRITE_SLOW, SYNC_FAST, SYNC_FAST_RUN, SYNC_SLOW,
+    INLINE_PAUSE_WRITES, INLINE_WRITE_BYTES, INLINE_WRITE_SLOW, SYNC_FAST, SYNC_FAST_RUN,
+    SYNC_SLOW, SYNC_SLOW_RUN, SYNC_STALLED,
 };
 
 /// How a write may be tried inline.
@@ -24,6 +25,7 @@ pub(crate) struct Pace {
     nature: Nature,
     sync_inline: AtomicBool,
     fast_syncs: AtomicU32,
+    slow_syncs: AtomicU32,
     no_wait: AtomicBool,
     pause: AtomicU32,
 }
@@ -34,6 +36,7 @@ impl Pace {
             nature,
             sync_inline: AtomicBool::new(nature.in_memory),
             fast_syncs: AtomicU32::new(0),
+            slow_syncs: AtomicU32::new(0),
             // File systems in memory refuse RWF_NOWAIT and need it not.
             no_wait: AtomicBool::new(!nature.in_memory),
             pause: AtomicU32::new(0),
@@ -52,15 +55,25 @@ impl Pace {
 
     /// A sync took this long.
     pub(crate) fn synced(&self, took: Duration) {
-        if took < SYNC_FAST {
-            if self.fast_syncs.fetch_add(1, Ordering::Relaxed) >= SYNC_FAST_RUN {
-                self.sync_inline.store(true, Ordering::Relaxed);
-                self.fast_syncs.store(0, Ordering::Relaxed);
+        if took < SYNC_SLOW && self.slow_syncs.load(Ordering::Relaxed) > 0 {
+            self.slow_syncs.store(0, Ordering::Relaxed);
+        }
+        match (took < SYNC_FAST, self.sync_inline()) {
+            (true, true) => {}
+            (true, false) => {
+                if self.fast_syncs.fetch_add(1, Ordering::Relaxed) >= SYNC_FAST_RUN {
+                    self.sync_inline.store(true, Ordering::Relaxed);
+                    self.fast_syncs.store(0, Ordering::Relaxed);
+                }
             }
-        } else {
-            self.fast_syncs.store(0, Ordering::Relaxed);
-            if took > SYNC_SLOW {
-                self.sync_inline.store(false, Ordering::Relaxed);
+            (false, false) => self.fast_syncs.store(0, Ordering::Relaxed),
+            (false, true) => {
+                let slow = took >= SYNC_SLOW
+                    && self.slow_syncs.fetch_add(1, Ordering::Relaxed) + 1 >= SYNC_SLOW_RUN;
+                if slow || took >= SYNC_STALLED {
+                    self.sync_inline.store(false, Ordering::Relaxed);
+                    self.slow_syncs.store(0, Ordering::Relaxed);
+                }
             }
         }
     }
@@ -101,18 +114,28 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const DISK: Nature = Nature { in_memory: false, local: true };
+    const DISK: Nature = Nature { in_memory: false, local: true, subvolumes: false };
 
     #[test]
     fn a_slow_sync_leaves_the_reactor_and_a_run_of_fast_ones_returns() {
-        let pace = Pace::new(Nature { in_memory: true, local: true });
+        let pace = Pace::new(Nature { in_memory: true, local: true, subvolumes: false });
         assert!(pace.sync_inline());
+        for _ in 1..SYNC_SLOW_RUN {
+            pace.synced(Duration::from_millis(5));
+        }
+        pace.synced(Duration::from_micros(1));
         pace.synced(Duration::from_millis(5));
+        assert!(pace.sync_inline(), "a thread that lost its CPU now and then");
+        for _ in 1..SYNC_SLOW_RUN {
+            pace.synced(Duration::from_millis(5));
+        }
         assert!(!pace.sync_inline());
         for _ in 0..=SYNC_FAST_RUN {
             pace.synced(Duration::from_micros(1));
         }
         assert!(pace.sync_inline());
+        pace.synced(SYNC_STALLED);
+        assert!(!pace.sync_inline(), "a stalled disk");
         assert!(!Pace::new(DISK).sync_inline());
     }
 
@@ -128,7 +151,7 @@ mod tests {
             assert_eq!(pace.inline_write(1), Try::No);
         }
         assert_eq!(pace.inline_write(1), Try::Plain);
-        let network = Pace::new(Nature { in_memory: false, local: false });
+        let network = Pace::new(Nature { in_memory: false, local: false, subvolumes: false });
         network.refused_no_wait();
         assert_eq!(network.inline_write(1), Try::No);
     }

@@ -44,12 +44,10 @@ pub(super) fn stage<D: Disk>(
     target: StorePath,
 ) -> Result<Box<dyn StagedFile>> {
     core.check_well()?;
-    let (dir, name) = core.parent(&target)?;
+    let (dir, name, staging) = core.parent_and_staging(&target)?;
     if let Some(Stat { kind: StatKind::Directory, .. }) = core.look_for_target(&dir, name)? {
         return Err(StoreError::IsDirectory);
     }
-    let above = target.as_str().rsplit_once('/').map_or("", |(above, _)| above);
-    let staging = core.stagings.of(&core.disk, above, &dir)?;
     drop(dir);
     let name = id.to_string();
     let file = core.disk.open_file(&staging, &name, OpenHow::CreateNew)?;
@@ -63,10 +61,7 @@ pub(super) fn resume<D: Disk>(
     target: StorePath,
 ) -> Result<Box<dyn StagedFile>> {
     core.check_well()?;
-    let (dir, _) = core.parent(&target)?;
-    let above = target.as_str().rsplit_once('/').map_or("", |(above, _)| above);
-    let staging = core.stagings.of(&core.disk, above, &dir)?;
-    drop(dir);
+    let (_, _, staging) = core.parent_and_staging(&target)?;
     let name = id.to_string();
     let file = core.disk.open_file(&staging, &name, OpenHow::ReadWrite).map_err(walk_error)?;
     begin(core, (id, name, target), staging, file)

@@ -63,14 +63,37 @@ impl<D: Disk> Stagings<D> {
         Ok(stagings)
     }
 
-    /// The staging directory for files that go to `dir`, whose path is `above`.
-    pub(super) fn of(&self, disk: &D, above: &str, dir: &D::Dir) -> Result<Arc<D::Dir>> {
-        let same_mount = above.is_empty()
-            || (disk.stat(dir, "")?.device == self.root_device
-                && disk.open_dir(disk.root(), above, Mounts::Refuse).is_ok());
-        if same_mount {
-            return Ok(Arc::clone(&self.root));
-        }
+    /// Opens the directory at `above` (not the root), with the staging directory of its file
+    /// system.
+    pub(super) fn open_with(&self, disk: &D, above: &str) -> Result<(D::Dir, Arc<D::Dir>)> {
+        let dir = match disk.open_dir(disk.root(), above, Mounts::Refuse) {
+            Ok(dir) => {
+                let subvolumes = disk.nature().subvolumes;
+                if !subvolumes || disk.stat(&dir, "")?.device == self.root_device {
+                    return Ok((dir, self.of_root()));
+                }
+                dir
+            }
+            Err(Errno::XDEV) => {
+                disk.open_dir(disk.root(), above, Mounts::Enter).map_err(walk_error)?
+            }
+            Err(errno) => return Err(walk_error(errno)),
+        };
+        Ok((dir, self.of_other(disk, above)?))
+    }
+
+    /// The staging directory at the root.
+    pub(super) fn of_root(&self) -> Arc<D::Dir> {
+        Arc::clone(&self.root)
+    }
+
+    /// True for the staging directory at the root.
+    pub(super) fn is_root(&self, staging: &Arc<D::Dir>) -> bool {
+        Arc::ptr_eq(staging, &self.root)
+    }
+
+    /// The staging directory of another file system, that of `above`.
+    fn of_other(&self, disk: &D, above: &str) -> Result<Arc<D::Dir>> {
         let (path, top) = self.mount_of(disk, above)?;
         if let Some(staging) = self.others.lock().get(&path) {
             return Ok(Arc::clone(staging));

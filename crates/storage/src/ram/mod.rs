@@ -229,7 +229,7 @@ impl Disk for RamDisk {
     type File = Arc<Inode>;
 
     fn nature(&self) -> Nature {
-        Nature { in_memory: true, local: true }
+        Nature { in_memory: true, local: true, subvolumes: false }
     }
 
     fn root(&self) -> &Arc<Inode> {
