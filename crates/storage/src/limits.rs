@@ -29,11 +29,18 @@ pub const INLINE_PAUSE_WRITES: u32 = 256;
 /// Syncs this fast are done inline: only file systems in memory are.
 pub const SYNC_FAST: Duration = Duration::from_micros(20);
 
-/// One inline sync slower than this sends the store's syncs to the blocking pool.
+/// Inline syncs slower than this, [`SYNC_SLOW_RUN`] in a row, send the store's syncs to the
+/// blocking pool. One alone may be a thread that lost its CPU.
 pub const SYNC_SLOW: Duration = Duration::from_millis(1);
 
+/// See [`SYNC_SLOW`].
+pub const SYNC_SLOW_RUN: u32 = 4;
+
+/// One inline sync slower than this is enough to send the store's syncs to the blocking pool.
+pub const SYNC_STALLED: Duration = Duration::from_millis(50);
+
 /// Fast syncs in a row that bring the store's syncs back inline.
-pub const SYNC_FAST_RUN: u32 = 64;
+pub const SYNC_FAST_RUN: u32 = 32;
 
 /// Tries of a publish or rename against others who change the same name.
 pub const NAME_RACE_TRIES: u32 = 64;
