@@ -53,10 +53,18 @@ impl Step for DeliverSpec {
         let target = pattern::store_path(&self.path, &run.job.event)?;
         let endpoint = run.endpoint(&self.endpoint).await?;
         let transfer = ids::delivery(run.job.id, number);
-        if run.again() && is_recorded(run, transfer).await? {
+        let recorded = run.again() && is_recorded(run, transfer).await?;
+        let store = match run.shared.places.store(&endpoint).await {
+            Err(_) if recorded => return Ok(()),
+            store => store?,
+        };
+        if run.again() {
+            // What an earlier attempt left; if it cannot go now, staging or the sweeper says why.
+            let _ = run.hold.waiting(store.discard_staged(transfer)).await?;
+        }
+        if recorded {
             return Ok(());
         }
-        let store = run.shared.places.store(&endpoint).await?;
         let started_at = run.shared.recorder.env().now();
         let existing = self.existing;
         let delivery = Delivery { number, transfer, endpoint, store, target, existing, started_at };
@@ -84,6 +92,10 @@ impl Delivery {
         StepError::at_endpoint(name, self.target.as_str(), error)
     }
 
+    fn refused(&self) -> StepError {
+        StepError::refused(self.endpoint.noun.name.as_str(), self.target.as_str())
+    }
+
     /// What an earlier attempt published without living to say so. On the first attempt nothing
     /// of ours can be there, and any file counts as another's.
     async fn found(&self, run: &mut Run<'_>) -> Result<Option<Delivered>, StepError> {
@@ -96,7 +108,7 @@ impl Delivery {
         };
         let refuse = || match self.existing {
             Existing::Replace => Ok(None),
-            Existing::Refuse => Err(self.failed(&StoreError::Exists)),
+            Existing::Refuse => Err(self.refused()),
         };
         if !run.again() {
             return refuse();
@@ -129,10 +141,6 @@ impl Delivery {
         let source = source::open(run, &path).await?;
         run.reached(Pause::SourceOpen)?;
         self.make_directories(run).await?;
-        if run.again() {
-            // What is left of an earlier attempt; if it cannot go, staging says why.
-            let _ = run.hold.waiting(self.store.discard_staged(self.transfer)).await?;
-        }
         let staging = self.store.stage(self.transfer, &self.target);
         let staged = run.hold.waiting(staging).await?.map_err(|error| self.failed(&error))?;
         reached("delivery.staged");
@@ -169,7 +177,10 @@ impl Delivery {
             Existing::Refuse => entrepot_storage::Existing::Refuse,
         };
         let how = Publish { existing, accessed: None, modified: None, size };
-        let published = staged.publish(&how).await.map_err(|error| self.failed(&error))?;
+        let published = match (staged.publish(&how).await, self.existing) {
+            (Err(StoreError::Exists), Existing::Refuse) => return Err(self.refused()),
+            (published, _) => published.map_err(|error| self.failed(&error))?,
+        };
         reached("delivery.published");
         run.reached(Pause::Published)?;
         Ok(Delivered { size, digests, replaced: published.replaced })

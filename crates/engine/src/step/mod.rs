@@ -77,21 +77,25 @@ impl StepError {
     pub(crate) fn at_endpoint(endpoint: &str, path: &str, error: &StoreError) -> Self {
         let text = format!("'{path}' at endpoint '{endpoint}': {error}");
         match error {
-            StoreError::Exists => StepError::permanent(
-                "EP0809",
-                format!("'{path}' is already at endpoint '{endpoint}' and the rule refuses"),
-            ),
             StoreError::IsDirectory
             | StoreError::NotDirectory
             | StoreError::NotEmpty
             | StoreError::Unsupported(_)
             | StoreError::Escape => StepError::permanent("EP0812", text),
-            StoreError::NotFound
+            // A name of ours, left by an earlier attempt; what the rule refuses is said by `refused`.
+            StoreError::Exists
+            | StoreError::NotFound
             | StoreError::NoSpace
             | StoreError::Denied(_)
             | StoreError::Unavailable(_)
             | StoreError::Io(_) => StepError::transient("EP0805", text),
         }
+    }
+
+    /// The name at the endpoint is taken and the rule refuses to replace.
+    pub(crate) fn refused(endpoint: &str, path: &str) -> Self {
+        let text = format!("'{path}' is already at endpoint '{endpoint}' and the rule refuses");
+        StepError::permanent("EP0809", text)
     }
 
     /// There is no such file in the account's view.
