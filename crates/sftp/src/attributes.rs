@@ -49,10 +49,7 @@ impl Ownership {
             size: Some(of.size),
             owner: Some(Owner { uid: self.number, gid: self.number }),
             permissions: Some(kind | bits),
-            times: Some(Times {
-                accessed: seconds(of.accessed),
-                modified: seconds(of.modified),
-            }),
+            times: Some(Times { accessed: seconds(of.accessed), modified: seconds(of.modified) }),
         }
     }
 

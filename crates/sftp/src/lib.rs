@@ -17,21 +17,19 @@ mod parked;
 mod service;
 mod status;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_auth::{Gate, Principal};
-use entrepot_model::{AccountId, Env, Name, Secret, SiteId};
+use entrepot_auth::Gate;
+use entrepot_model::{Env, Name, Secret, SiteId};
 use entrepot_net::NetError;
 use entrepot_net::guard::Strangers;
 use entrepot_net::listen::TcpAcceptor;
-use entrepot_net::meter::{SessionMeter, Throttle, Throttles};
+use entrepot_net::meter::SessionMeter;
 use entrepot_net::ssh::algorithms::Preset;
 use entrepot_net::ssh::server::{Services, SshConfig, SshOptions, SshServer};
 use entrepot_vfs::Service as Vfs;
-use parking_lot::Mutex;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -110,7 +108,7 @@ async fn serve_with(
         config,
         strangers: Strangers::default(),
         env,
-        services: Sessions(Arc::new(Serving { context, throttles: Mutex::default() })),
+        services: Sessions(Arc::new(context)),
         drain,
     };
     server.run(stop).await;
@@ -126,28 +124,7 @@ fn config(context: &SftpContext) -> Result<SshConfig, SftpError> {
     SshConfig::new(&options).map_err(|error| SftpError::HostKey { listener, error })
 }
 
-/// A listener at work.
-pub(crate) struct Serving {
-    pub(crate) context: SftpContext,
-    /// One pair for all sessions of an account.
-    throttles: Mutex<HashMap<AccountId, Throttles>>,
-}
-
-impl Serving {
-    /// The buckets that all sessions of an account share.
-    pub(crate) fn throttles(&self, principal: &Principal) -> Throttles {
-        let make = || {
-            let new = |rate| Throttle::new(self.context.env.clone(), rate);
-            Throttles {
-                upload: new(principal.policy.upload_bytes_per_second),
-                download: new(principal.policy.download_bytes_per_second),
-            }
-        };
-        self.throttles.lock().entry(principal.id).or_insert_with(make).clone()
-    }
-}
-
-struct Sessions(Arc<Serving>);
+struct Sessions(Arc<SftpContext>);
 
 impl Services for Sessions {
     type Service = SftpService;

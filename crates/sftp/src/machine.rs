@@ -95,13 +95,19 @@ impl From<PathError> for Problem {
 impl Problem {
     fn answer(&self, id: u32) -> Bytes {
         let (code, sentence) = match self {
-            Problem::Vfs(error) => return reply::status(id, status::status(error), &error.to_string()),
-            Problem::Name(error) => return reply::status(id, Status::BadMessage, &error.to_string()),
+            Problem::Vfs(error) => {
+                return reply::status(id, status::status(error), &error.to_string());
+            }
+            Problem::Name(error) => {
+                return reply::status(id, Status::BadMessage, &error.to_string());
+            }
             Problem::Handle => (Status::Failure, "the handle is not open; open the file again"),
             Problem::TooManyHandles => {
                 (Status::Failure, "1024 files and listings are open; close some first")
             }
-            Problem::NotServed => (Status::OpUnsupported, "this server does not serve that request"),
+            Problem::NotServed => {
+                (Status::OpUnsupported, "this server does not serve that request")
+            }
             Problem::User => (Status::Failure, "there is no such user; ask for your own"),
             Problem::EndOfList => return reply::eof(id),
         };
@@ -377,7 +383,9 @@ impl Core {
             Request::Mkdir { path, .. } => self.make_directory(path).await.map(done),
             Request::Rmdir { path } => self.remove_directory(path).await.map(done),
             Request::Rename { from, to } => self.rename(from, to, Existing::Refuse).await.map(done),
-            Request::PosixRename { from, to } => self.rename(from, to, Existing::Replace).await.map(done),
+            Request::PosixRename { from, to } => {
+                self.rename(from, to, Existing::Replace).await.map(done)
+            }
             Request::Realpath { path } => {
                 Ok(reply::one_name(id, self.account.path(path)?.as_str()))
             }

@@ -28,8 +28,14 @@ pub(crate) enum Waiting {
 #[derive(Clone, Copy, Debug)]
 enum Run {
     /// `count` READs, ids and offsets one behind the other.
-    Reads { first: Read, count: u64 },
-    Close { id: u32, handle: Handle },
+    Reads {
+        first: Read,
+        count: u64,
+    },
+    Close {
+        id: u32,
+        handle: Handle,
+    },
 }
 
 impl Run {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use entrepot_auth::{Attempt, Grant, Peer, Verdict as Judged};
 use entrepot_model::{AuthMethod, Protocol, Secret};
-use entrepot_net::meter::{EndClass, SessionMeter, Throttles};
+use entrepot_net::meter::{EndClass, SessionMeter};
 use entrepot_net::ssh::server::{Link, Program, Replies, Service, Started, Summary, Verdict};
 use entrepot_net::ssh::{ChannelId, PublicKey};
 use entrepot_vfs::Session;
 use tokio::task::JoinSet;
 
-use crate::Serving;
+use crate::SftpContext;
 use crate::attributes::Ownership;
 use crate::channel::{Channel, Goes};
 use crate::limits::ENDING_TIME;
@@ -22,7 +22,7 @@ const SFTP_ONLY: &str = "Entrepot offers SFTP only: use sftp, or scp without -O"
 
 /// One connection.
 pub(crate) struct SftpService {
-    serving: Arc<Serving>,
+    context: Arc<SftpContext>,
     address: std::net::SocketAddr,
     meter: Arc<SessionMeter>,
     /// Begun with the first attempt, when the client has said what it is.
@@ -42,20 +42,19 @@ struct Live {
     watch: JoinSet<()>,
     /// Of the policy that limits were taken from.
     generation: u64,
-    throttles: Throttles,
 }
 
 impl SftpService {
     pub(crate) fn new(
-        serving: Arc<Serving>,
+        context: Arc<SftpContext>,
         address: std::net::SocketAddr,
         meter: Arc<SessionMeter>,
     ) -> Self {
-        SftpService { serving, address, meter, attempt: None, grant: None, live: None }
+        SftpService { context, address, meter, attempt: None, grant: None, live: None }
     }
 
     fn attempt(&mut self) -> &mut Attempt {
-        let (context, meter, address) = (&self.serving.context, &self.meter, self.address);
+        let (context, meter, address) = (&self.context, &self.meter, self.address);
         self.attempt.get_or_insert_with(|| {
             context.gate.attempt(Peer {
                 site: context.site,
@@ -86,7 +85,7 @@ impl SftpService {
 }
 
 impl Live {
-    /// Takes over limits that were changed while the session runs.
+    /// Takes over the idle limit when the policy was changed; rates change by themselves.
     fn follow_policy(&mut self) {
         let session = &self.account.session;
         let generation = session.generation();
@@ -94,11 +93,7 @@ impl Live {
             return;
         }
         self.generation = generation;
-        let principal = session.principal();
-        let policy = &principal.policy;
-        self.throttles.upload.set(policy.upload_bytes_per_second);
-        self.throttles.download.set(policy.download_bytes_per_second);
-        let idle = Duration::from_secs(u64::from(policy.idle_seconds));
+        let idle = Duration::from_secs(u64::from(session.principal().policy.idle_seconds));
         self.account.meter.set_idle_limit(idle);
     }
 
@@ -140,14 +135,14 @@ impl Service for SftpService {
             return Err("this session has no account".to_owned());
         };
         let principal = Arc::clone(grant.principal());
-        let throttles = self.serving.throttles(&principal);
-        let session = Session::open(&self.serving.context.vfs, grant).await;
+        let throttles = grant.throttles();
+        let session = Session::open(&self.context.vfs, grant).await;
         let session = session.map_err(|error| error.to_string())?;
         let group = principal.lineage.get(1).map(|name| name.as_str());
         let account = Account {
             owner: Ownership::new(principal.account.name.as_str(), group, principal.id),
             meter: Arc::clone(&self.meter),
-            env: self.serving.context.env.clone(),
+            env: self.context.env.clone(),
             is_openssh: self.meter.client().contains("OpenSSH_"),
             open: Arc::default(),
             session,
@@ -157,7 +152,7 @@ impl Service for SftpService {
         watch.spawn(async move {
             meter.end(EndClass::Decision, ended.await);
         });
-        self.meter.bind(throttles.clone());
+        self.meter.bind(throttles);
         let mut live = Live {
             account: Arc::new(account),
             link,
@@ -165,7 +160,6 @@ impl Service for SftpService {
             tasks: JoinSet::new(),
             watch,
             generation: u64::MAX,
-            throttles,
         };
         live.follow_policy();
         self.live = Some(live);
@@ -251,7 +245,8 @@ impl Service for SftpService {
 /// True if a command line starts an SFTP server: sshfs and PuTTY ask for the program.
 fn is_sftp_server(command: &[u8]) -> bool {
     let program = command.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-    program == b"internal-sftp" || program.split(|byte| *byte == b'/').next_back() == Some(b"sftp-server")
+    program == b"internal-sftp"
+        || program.split(|byte| *byte == b'/').next_back() == Some(b"sftp-server")
 }
 
 #[cfg(test)]

@@ -78,10 +78,9 @@ impl SshConfig {
     pub fn with_rekey_bytes(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(limits::REKEY_BYTES);
         // A new configuration is shared with nobody yet.
-        for config in [Arc::get_mut(&mut self.any_cipher), Arc::get_mut(&mut self.gcm)] {
-            if let Some(config) = config {
-                config.limits = russh::Limits::new(bytes, bytes, limits::REKEY_TIME);
-            }
+        let both = [Arc::get_mut(&mut self.any_cipher), Arc::get_mut(&mut self.gcm)];
+        for config in both.into_iter().flatten() {
+            config.limits = russh::Limits::new(bytes, bytes, limits::REKEY_TIME);
         }
         self
     }

@@ -315,8 +315,7 @@ impl Core {
         let counted = self.account.count()?;
         self.notice(&path);
         let listing = self.account.session.vfs().list(&path).await?;
-        let open =
-            OpenListing { listing, path, page: Vec::new(), ended: false, _counted: counted };
+        let open = OpenListing { listing, path, page: Vec::new(), ended: false, _counted: counted };
         let open = Open::Listing(Box::new(open));
         let handle = self.handles.insert(open).map_err(|_| Problem::TooManyHandles)?;
         Ok(reply::handle(id, handle))

@@ -1,8 +1,8 @@
 //! Requests on paths.
 
 use bytes::Bytes;
-use entrepot_model::VPath;
 use entrepot_model::Right;
+use entrepot_model::VPath;
 use entrepot_sftp_proto::Attrs;
 use entrepot_sftp_proto::reply::{self, Statvfs};
 use entrepot_vfs::{Create, CreateIntent, EntryKind, Existing, VfsError};

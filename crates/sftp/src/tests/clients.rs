@@ -117,7 +117,11 @@ async fn the_server_rekeys_in_the_middle() {
     let fixture = Fixture::start_rekeying(1 << 20).await;
     let bytes = pattern(6_000_000);
     std::fs::write(fixture.local().join("f"), &bytes).unwrap();
-    good(&fixture.sftp(&[], "put f f\nget f back\n").await);
+    for batch in ["put f f\n", "get f back\n"] {
+        let told = good(&fixture.sftp(&["-v"], batch).await);
+        let exchanges = told.matches("SSH2_MSG_NEWKEYS received").count();
+        assert!(exchanges > 1, "{exchanges} key exchanges in {batch}");
+    }
     assert_eq!(fixture.read("/f").unwrap(), bytes);
     assert_eq!(std::fs::read(fixture.local().join("back")).unwrap(), bytes);
     fixture.stop().await;

@@ -384,19 +384,18 @@ async fn reads_are_whole_and_end_with_eof() {
 /// nothing which would move what was parked meanwhile.
 #[tokio::test]
 async fn parked_reads_are_answered_after_a_key_exchange_of_ours() {
-    let fixture = Fixture::start_rekeying(1 << 20).await;
+    let fixture = Fixture::start_rekeying(200_000).await;
     let bytes = pattern(28 * 261_120);
     fixture.write("/f", &bytes);
     let client = login(&fixture).await;
     let mut wire = Wire::open(&client).await;
     let handle = wire.open_file("/f", R).await.handle();
-    let mut burst = Vec::new();
+    // A packet each, so that many come while the server already exchanges keys.
     for n in 0..28u32 {
         let offset = u64::from(n) * 261_120;
-        burst.extend(frame(READ, &fields().u32(n).text(&handle).u64(offset).u32(261_120)));
+        wire.request(READ, n, fields().text(&handle).u64(offset).u32(261_120)).await;
     }
-    burst.extend(frame(CLOSE, &fields().u32(28).text(&handle)));
-    wire.send_bytes(burst).await;
+    wire.request(CLOSE, 28, fields().text(&handle)).await;
     for n in 0..28u32 {
         let answer = wire.answer().await.unwrap();
         let at = n as usize * 261_120;
@@ -452,9 +451,7 @@ async fn a_client_that_takes_nothing_holds_up_nobody() {
             let mut piece = vec![0; 16 * 1024];
             while *stuck.borrow() {
                 let Ok(count @ 1..) = from_server.read(&mut piece).await else { break };
-                tokio::io::AsyncWriteExt::write_all(&mut to_client, &piece[..count])
-                    .await
-                    .unwrap();
+                tokio::io::AsyncWriteExt::write_all(&mut to_client, &piece[..count]).await.unwrap();
             }
             std::future::pending::<()>().await;
         };
@@ -660,6 +657,7 @@ async fn an_upload_that_was_cut_is_a_partial_and_goes_on() {
 async fn a_close_without_a_write_changes_nothing() {
     let fixture = Fixture::start().await;
     fixture.write("/f", b"content");
+    let before = fixture.identity("/f");
     let client = login(&fixture).await;
     let mut wire = Wire::open(&client).await;
     let handle = wire.open_file("/f", W | CREAT).await.handle();
@@ -667,6 +665,7 @@ async fn a_close_without_a_write_changes_nothing() {
     assert_eq!(wire.ask(FSETSTAT, times).await.code(), 0);
     assert_eq!(wire.close(&handle).await, 0);
     assert_eq!(fixture.read("/f").unwrap(), b"content");
+    assert_eq!(fixture.identity("/f"), before, "nothing was published");
     let after = wire.stat("/f").await;
     assert_eq!(after.body[after.body.len() - 4..], 1_400_000_000u32.to_be_bytes());
     fixture.stop().await;

@@ -1,0 +1,244 @@
+//! A whole node behind one SFTP listener: database, journal, Gate, vfs and a directory of files.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use entrepot_auth::{Directory, Gate, GateOptions};
+use entrepot_crypto::{HashCost, MasterKey, password};
+use entrepot_db::{Db, DbOptions};
+use entrepot_journal::{Journal, Options, Recorder};
+use entrepot_model::endpoint::{DirectoryTarget, SftpTarget};
+use entrepot_model::{
+    Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name, Noun, Quota,
+    Rights, Secret, SiteId,
+};
+use entrepot_net::ssh::keys;
+use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::write_key;
+use crate::{SftpContext, config, serve_with};
+
+/// The password of `anna`.
+pub(crate) const PASSWORD: &str = "correct horse battery";
+/// What the mount `/small` takes.
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// A node that serves `anna`: `/` with all rights, `/small` with a quota of 1 MiB.
+pub(crate) struct Fixture {
+    pub(crate) address: SocketAddr,
+    pub(crate) host_key: String,
+    /// Scratch, with the key `id` of `anna`.
+    pub(crate) home: tempfile::TempDir,
+    env: Env,
+    db: Db,
+    directory: Directory,
+    account: Account,
+    stop: CancellationToken,
+    server: JoinHandle<()>,
+    /// The node that this one keeps its files on.
+    behind: Option<Box<Fixture>>,
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+impl Fixture {
+    /// Files in a directory of this machine.
+    pub(crate) async fn start() -> Fixture {
+        Fixture::build(None, None).await
+    }
+
+    /// As [`Fixture::start`]; keys are renewed after so many bytes.
+    pub(crate) async fn start_rekeying(bytes: usize) -> Fixture {
+        Fixture::build(Some(bytes), None).await
+    }
+
+    /// Files on another node, reached over SFTP: a store that waits for a network.
+    pub(crate) async fn start_waiting() -> Fixture {
+        let behind = Fixture::start().await;
+        Fixture::build(None, Some(Box::new(behind))).await
+    }
+
+    async fn build(rekey: Option<usize>, behind: Option<Box<Fixture>>) -> Fixture {
+        let home = tempfile::tempdir().unwrap();
+        let env = Env::real();
+        let master = MasterKey::generate(&env);
+        let url = format!("sqlite://{}", home.path().join("db").display());
+        let db = Db::open(&url, DbOptions::default()).await.unwrap();
+        let journal = home.path().join("journal");
+        let (journal, _) =
+            Journal::open(&journal, &name("n1"), env.clone(), Options::default()).unwrap();
+        let recorder = Recorder::new(journal, env.clone(), name("n1"));
+        let directory = Directory::new(db.clone(), env.clone(), master.clone());
+        let gate_options = GateOptions { cost: HashCost::for_tests() };
+        let gate = Gate::new(directory.clone(), recorder.clone(), gate_options);
+        let options =
+            ServiceOptions { spool: home.path().join("spool"), ..ServiceOptions::default() };
+        let (vfs, _) = Service::start(ServiceParts {
+            recorder,
+            directory: directory.clone(),
+            db: db.clone(),
+            env: env.clone(),
+            master: master.clone(),
+            options,
+        })
+        .await
+        .unwrap();
+
+        let host = keys::generate(&env, "host").unwrap();
+        let context = SftpContext {
+            site: SiteId::MAIN,
+            listener: name("sftp"),
+            gate,
+            vfs,
+            env: env.clone(),
+            host_keys: vec![host.private],
+            banner: String::new(),
+        };
+        let mut manner = config(&context).unwrap();
+        if let Some(bytes) = rekey {
+            manner = manner.with_rekey_bytes(bytes);
+        }
+        let acceptor = entrepot_net::listen::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = acceptor.local_address();
+        let stop = CancellationToken::new();
+        let manner = (manner, Duration::from_millis(200));
+        let server = tokio::spawn(serve_with(acceptor, context, manner, stop.clone()));
+        let account = account();
+        let fixture = Fixture {
+            address,
+            host_key: host.public,
+            home,
+            env,
+            db,
+            directory,
+            account,
+            stop,
+            server,
+            behind,
+        };
+        fixture.fill(&master).await;
+        fixture
+    }
+
+    async fn fill(&self, master: &MasterKey) {
+        let user = keys::generate(&self.env, "anna").unwrap();
+        write_key(&self.home.path().join("id"), &user);
+        self.put(&self.account).await;
+        self.put(&Key {
+            name: name("anna-key"),
+            key_type: KeyType::SshUser,
+            account: Some(name("anna")),
+            public: user.public,
+            private_sealed: None,
+            private: None,
+            not_before: None,
+            not_after: None,
+            note: String::new(),
+        })
+        .await;
+        let target = match &self.behind {
+            Some(behind) => {
+                let sealed = master
+                    .seal(&self.env, "endpoint/files/password", &Secret::new(PASSWORD))
+                    .unwrap();
+                EndpointTarget::Sftp(SftpTarget {
+                    host: "127.0.0.1".to_owned(),
+                    port: behind.address.port(),
+                    user: "anna".to_owned(),
+                    host_keys: vec![behind.host_key.clone()],
+                    root: String::new(),
+                    key: None,
+                    password_sealed: Some(sealed),
+                    password: None,
+                    allow_private: true,
+                })
+            }
+            None => {
+                std::fs::create_dir_all(self.folder().join("small")).unwrap();
+                let path = self.folder().to_str().unwrap().to_owned();
+                EndpointTarget::Directory(DirectoryTarget { path })
+            }
+        };
+        let endpoint = Endpoint { name: name("files"), target, note: String::new() };
+        self.put(&endpoint).await;
+        self.put(&mount("all", "/", "", None)).await;
+        let quota = Quota { size_bytes: Some(SMALL_BYTES), files: None, file_size_bytes: None };
+        self.put(&mount("small", "/small", "small", Some(quota))).await;
+    }
+
+    async fn put<N: Noun>(&self, noun: &N) {
+        let known = self.db.find::<N>(SiteId::MAIN, noun.name()).await.unwrap();
+        let id = known
+            .map_or_else(|| self.env.new_id::<entrepot_model::AccountId>().0, |stored| stored.id);
+        let mut tx = self.db.begin().await.unwrap();
+        tx.put(SiteId::MAIN, id, noun, self.env.now()).await.unwrap();
+        tx.commit().await.unwrap();
+        self.directory.refresh().await.unwrap();
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.home.path().join("files")
+    }
+
+    fn file(&self, path: &str) -> PathBuf {
+        match &self.behind {
+            Some(behind) => behind.file(path),
+            None => self.folder().join(path.trim_start_matches('/')),
+        }
+    }
+
+    /// What is published under a name.
+    pub(crate) fn read(&self, path: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.file(path)).ok()
+    }
+
+    /// Which file is published under a name.
+    pub(crate) fn identity(&self, path: &str) -> u64 {
+        use std::os::unix::fs::MetadataExt as _;
+        std::fs::metadata(self.file(path)).unwrap().ino()
+    }
+
+    /// Puts a file there, past the server.
+    pub(crate) fn write(&self, path: &str, bytes: &[u8]) {
+        std::fs::write(self.file(path), bytes).unwrap();
+    }
+
+    /// Disables the account of `anna`.
+    pub(crate) async fn disable(&self) {
+        self.put(&Account { enabled: false, ..self.account.clone() }).await;
+    }
+
+    /// Stops; running transfers get 200 ms.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.server.await.unwrap();
+        if let Some(behind) = self.behind {
+            Box::pin(behind.stop()).await;
+        }
+    }
+}
+
+fn account() -> Account {
+    let mut account = Account::new(name("anna"), AccountType::Partner);
+    let secret = Secret::new(PASSWORD);
+    account.password_hash = Some(password::hash(&secret, HashCost::for_tests(), &[1; 16]).unwrap());
+    account
+}
+
+fn mount(mount: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount {
+    Mount {
+        name: name(mount),
+        account: name("anna"),
+        path: path.parse().unwrap(),
+        endpoint: name("files"),
+        prefix: prefix.to_owned(),
+        rights: Rights::all(),
+        quota,
+        sha256: false,
+    }
+}
