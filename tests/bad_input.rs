@@ -20,7 +20,7 @@ fn bad_documents_are_refused_whole_with_their_place() -> Result<()> {
         ("account: {name: a, policy: nowhere}\n", "", "nowhere"),
         ("mount: {name: m, account: a, path: relative, endpoint: files}\n", "1:", "path"),
         ("account: {name: '../a'}\n", "1:", "not a name"),
-        ("account:\n  name: a\n   type: x\n", "3:", ""),
+        ("account:\n  name: a\n type: x\n", "3:", ""),
         ("rule: {name: r, when: {event: file.eaten}, do: [{delete: {}}]}\n", "", "file.uploaded"),
         (
             "rule: {name: r, when: {event: file.uploaded}, if: 'file.', do: [{delete: {}}]}\n",

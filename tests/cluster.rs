@@ -9,8 +9,8 @@ use crate::program;
 
 #[test]
 fn a_database_outage_loses_nothing_and_doubles_nothing() -> Result<()> {
-    let mut postgres = Postgres::start()?;
-    let mut node = Node::new(program(), Some(&postgres.url("entrepot")?))?;
+    let postgres = Postgres::launch()?;
+    let mut node = Node::new(program(), Some(&postgres.create_database()?))?;
     let login = Login::create(&node, "acme")?;
     node.start()?;
     let local = local_file(&node, "a", b"content")?;
@@ -25,7 +25,7 @@ fn a_database_outage_loses_nothing_and_doubles_nothing() -> Result<()> {
     for (part, action) in ["before", "during", "after"].into_iter().enumerate() {
         match action {
             "during" => postgres.kill()?,
-            "after" => postgres.resume()?,
+            "after" => postgres.start()?,
             _ => {}
         }
         for number in 0..50 {

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::server::Node;
 use serde_json::Value;
 
@@ -58,24 +59,27 @@ fn an_upload_is_delivered_to_a_directory_once() -> Result<()> {
 fn an_upload_is_delivered_to_an_object_store() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
-    let s3 = entrepot_testkit::s3::S3::start("inbox")?;
+    let s3 = S3Server::start()?;
     let endpoint = format!(
-        "endpoint:\n  name: bucket\n  target:\n    object:\n      bucket: inbox\n      \
+        "endpoint:\n  name: bucket\n  target:\n    object:\n      bucket: {BUCKET}\n      \
          prefix: from-entrepot\n      url: {}\n      access_key_id: {}\n      secret_key: {}\n      \
          allow_private: true\n",
         s3.url(),
-        s3.access_key_id(),
-        s3.secret_key()
+        ACCESS_KEY_ID,
+        SECRET_KEY
     );
     apply(&node, &(endpoint + &rule("to-bucket", "bucket", "{name}")))?;
     let exported = node.cli(&["export"])?;
-    ensure!(!exported.contains(s3.secret_key()), "an export shows a secret in the clear");
+    ensure!(!exported.contains(SECRET_KEY), "an export shows a secret in the clear");
     node.start()?;
     let content = noise(10, 12 << 20);
     let local = local_file(&node, "big.bin", &content)?;
     login.sftp_batch(&node, &format!("mkdir out\nput {} out/big.bin\n", text(&local)?))?;
     deliveries(&node, 1)?;
-    ensure!(s3.read("from-entrepot/big.bin")? == content, "the object differs");
+    ensure!(
+        std::fs::read(s3.objects().join("from-entrepot/big.bin"))? == content,
+        "the object differs"
+    );
     Ok(())
 }
 

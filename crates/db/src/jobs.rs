@@ -131,6 +131,11 @@ statements! {
         "claim_at = $2, error = $3, changed_at = $4, node = NULL, leased_until = NULL ",
         "WHERE id = $5 AND epoch = $6 AND state = 'running'",
     );
+    /// The epoch stays: the next claim raises it, and with it fences whoever held the job.
+    RELEASE = sql!(
+        "UPDATE jobs SET state = 'ready', node = NULL, leased_until = NULL, due_at = $1, ",
+        "claim_at = $1, changed_at = $1 WHERE node = $2 AND state = 'running'",
+    );
     FIND = columns!("SELECT", "FROM jobs WHERE site = $1 AND id = $2");
     SEARCH = columns!(
         "SELECT",
@@ -272,6 +277,12 @@ impl Db {
             hold.epoch.into(),
         ];
         Ok(self.execute(END, values).await? > 0)
+    }
+
+    /// Gives back all leases of a node that starts: whoever held them died with its process.
+    /// Says how many.
+    pub async fn release_jobs(&self, node: &Name, now: Timestamp) -> Result<u64> {
+        self.execute(RELEASE, vec![now.into(), node.into()]).await
     }
 
     /// Jobs of a site that match, newest first.

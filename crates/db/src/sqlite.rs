@@ -213,13 +213,14 @@ fn connect(path: &Path) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
     connection.busy_timeout(limits::SQLITE_BUSY).map_err(refused)?;
     connection.set_prepared_statement_cache_capacity(limits::STATEMENTS);
-    let settings: [(&str, rusqlite::types::Value); 6] = [
+    let settings: [(&str, rusqlite::types::Value); 7] = [
         ("synchronous", "FULL".to_owned().into()),
         ("foreign_keys", true.into()),
         ("trusted_schema", false.into()),
         ("temp_store", "MEMORY".to_owned().into()),
         ("cache_size", (-limits::SQLITE_CACHE_KIB).into()),
         ("journal_size_limit", limits::SQLITE_LOG_BYTES.into()),
+        ("wal_autocheckpoint", limits::SQLITE_CHECKPOINT_PAGES.into()),
     ];
     let mode: String = connection
         .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))

@@ -36,6 +36,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stops: Stops) {
         busy: HashMap::new(),
     };
     let mut away = Away::new();
+    workers.take_back(&mut away).await;
     while !workers.stops.drain.is_cancelled() {
         let pause = match workers.claim().await {
             Ok(0) => spread(workers.shared.options.poll, workers.shared.recorder.env()),
@@ -68,6 +69,26 @@ struct Workers {
 }
 
 impl Workers {
+    /// Jobs that this node held when it died are ready at once: its journal's lock says that no
+    /// other process works under its name.
+    async fn take_back(&mut self, away: &mut Away) {
+        while !self.stops.drain.is_cancelled() {
+            let (node, env) = (self.shared.recorder.node(), self.shared.recorder.env());
+            match self.shared.db.release_jobs(node, env.now()).await {
+                Ok(0) => return,
+                Ok(jobs) => {
+                    tracing::info!(jobs, "jobs of the last run go on");
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(code = "EP0801", %error, "jobs of the last run wait");
+                    let pause = away.next(self.shared.recorder.env());
+                    self.wait(pause).await;
+                }
+            }
+        }
+    }
+
     /// Claims jobs for the free workers; how many.
     async fn claim(&mut self) -> Result<usize, entrepot_db::DbError> {
         let free = self.shared.options.workers.saturating_sub(self.tasks.len());

@@ -95,7 +95,9 @@ impl Listeners {
         let stale: Vec<(SiteId, Name)> = open
             .iter()
             .filter(|(place, open)| {
-                wanted.get(*place).is_none_or(|(noun, keys)| *noun != open.noun || *keys != open.keys)
+                wanted
+                    .get(*place)
+                    .is_none_or(|(noun, keys)| *noun != open.noun || *keys != open.keys)
                     || open.task.is_finished()
             })
             .map(|(place, _)| place.clone())
@@ -206,7 +208,9 @@ impl Listeners {
                     }
                 })
             }
-            Protocol::Internal => return Err(Failure::config("protocol 'internal' has no listener")),
+            Protocol::Internal => {
+                return Err(Failure::config("protocol 'internal' has no listener"));
+            }
         };
         tracing::info!(listener = %noun.name, %address, "listening");
         for key in &keys {

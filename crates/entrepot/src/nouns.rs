@@ -300,8 +300,8 @@ pub(crate) async fn export(
         return Ok(());
     }
     output.rows(&documents, |documents| {
-        for document in documents {
-            print!("{}", document.text);
+        for (at, document) in documents.iter().enumerate() {
+            print!("{}{}", if at > 0 { "---\n" } else { "" }, document.text);
         }
     })
 }

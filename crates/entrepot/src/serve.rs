@@ -118,7 +118,12 @@ impl Server {
         tracing::info!(limit_seconds = self.config.drain_seconds, "stopping");
         self.vfs.drain();
         self.listeners.stop(limit).await;
-        record(&self.parts, Fact::NodeStopped {})?;
+        let recorder = self.parts.recorder.clone();
+        let scope = Scope::site(SiteId::MAIN);
+        let stopped = recorder.record_durable(&scope, Fact::NodeStopped {});
+        stopped
+            .await
+            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
         self.end.cancel();
         for task in self.tasks {
             // A panic was logged where it happened; the stop goes on.

@@ -101,7 +101,8 @@ impl Login {
             ),
         )?;
         let mut command = Command::new("rclone");
-        command.arg("--config").arg(&config).args(["--retries", "1"]).args(arguments);
+        command.arg("--config").arg(&config).args(["--retries", "1", "--low-level-retries", "1"]);
+        command.args(arguments);
         run(&mut command)
     }
 

@@ -23,9 +23,14 @@ async fn repeated_and_overlapping_pieces_change_nothing(db: Db) {
         let most = db.projected_up_to(&name("n1")).await.unwrap();
         assert!(most >= to as u64, "the cursor went back to {most}");
     }
-    // A piece that holds an event twice.
+    // A piece that holds an event twice, known or new.
     let twice = [lines[3].clone(), lines[3].clone()];
     project(&db, "n1", &twice, &[jobs[3].clone(), jobs[3].clone()]).await;
+    let (fresh, its_job) = (uploaded(&env, "/in/60"), job(&env, "route", env.now()));
+    let elsewhere = Event { site: SiteId(uuid::Uuid::from_u128(44)), ..fresh };
+    let twice = [(61, elsewhere.clone()), (61, elsewhere)];
+    let other = entrepot_model::Job { site: SiteId(uuid::Uuid::from_u128(44)), ..its_job };
+    project(&db, "n3", &twice, &[other.clone(), other]).await;
     assert_eq!(all(&db).await, events);
     let transfers = db.transfers(SiteId::MAIN, &TransferFilter::default()).await.unwrap();
     assert_eq!(transfers.len(), 60);
@@ -35,6 +40,8 @@ async fn repeated_and_overlapping_pieces_change_nothing(db: Db) {
     // A repeated piece does not start an ended job again.
     let claimed = db.claim_jobs(&name("n1"), env.now(), std::time::Duration::MAX, 60).await;
     assert_eq!(claimed.unwrap().len(), 60);
+    let rest = db.claim_jobs(&name("n1"), env.now(), std::time::Duration::MAX, 60).await;
+    assert_eq!(rest.unwrap().len(), 1);
     project(&db, "n1", &lines, &jobs).await;
     let again = db.claim_jobs(&name("n2"), env.now(), std::time::Duration::MAX, 60).await;
     assert_eq!(again.unwrap(), []);

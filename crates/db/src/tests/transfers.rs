@@ -101,6 +101,28 @@ async fn order_and_repetition_make_no_difference(db: Db) {
     }
 }
 
+/// Whatever is told of an ended transfer later, in the same piece or another, it stays as it is.
+async fn ended_transfers_stay_ended(db: Db) {
+    let env = Env::simulated(1);
+    let id = env.new_id::<TransferId>();
+    let mut events = vec![event(&env, Fact::FileUploaded { file: file(&env, id, "/in/a") })];
+    for kept in [true, false] {
+        env.advance(std::time::Duration::from_secs(1));
+        events.push(interrupted(&env, id, 1, kept));
+    }
+    events.push(event(&env, Fact::FileUnknown { file: file(&env, id, "/in/b") }));
+    let lines = journal(events);
+    project(&db, "n1", &lines[..2], &[]).await;
+    let ended = db.transfer(SiteId::MAIN, id).await.unwrap().unwrap();
+    assert_eq!(ended.state, TransferState::Completed);
+    for line in &lines {
+        project(&db, "n1", std::slice::from_ref(line), &[]).await;
+        assert_eq!(db.transfer(SiteId::MAIN, id).await.unwrap().unwrap(), ended);
+    }
+    project(&db, "n1", &lines, &[]).await;
+    assert_eq!(db.transfer(SiteId::MAIN, id).await.unwrap().unwrap(), ended);
+}
+
 async fn filters_find_what_they_say(db: Db) {
     let env = Env::simulated(1);
     let mut events = Vec::new();
@@ -139,4 +161,9 @@ async fn filters_find_what_they_say(db: Db) {
     assert_eq!(db.transfers(elsewhere, &TransferFilter::default()).await.unwrap(), []);
 }
 
-both!(facts_become_states, order_and_repetition_make_no_difference, filters_find_what_they_say,);
+both!(
+    facts_become_states,
+    ended_transfers_stay_ended,
+    order_and_repetition_make_no_difference,
+    filters_find_what_they_say,
+);

@@ -52,6 +52,7 @@ async fn one_crash(seed: u64, point: Pause, existing: Existing, cut: Option<Cut>
     world.start();
     world.until(async |_| dropped.load(Ordering::SeqCst)).await;
     world.kill().await;
+    world.env.advance(world.options.lease);
     if let Some(cut) = cut {
         let disk = disk.cut(seed, cut);
         let store = SimStore::open(&disk, &world.env).unwrap();
@@ -137,7 +138,7 @@ impl Dice {
 #[tokio::test(start_paused = true)]
 async fn two_hundred_seeds_of_random_faults() {
     let mut world = World::new(77).await;
-    world.options.lease = Duration::from_secs(10);
+    world.options.lease = Duration::from_secs(3);
     let out = FaultStore::new(memory_store(&world.env));
     let home = FaultStore::new(world.places.home.clone());
     world.places.home = Arc::new(home.clone());

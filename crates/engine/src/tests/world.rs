@@ -145,7 +145,7 @@ impl World {
             home.make_directory(&directory.parse().unwrap()).await.unwrap();
         }
         let places = SimPlaces { home, targets: Arc::default() };
-        let options = EngineOptions { poll: Duration::from_millis(20), ..Default::default() };
+        let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
         World { dir, env, db, recorder, places, options, engine: None, files: 0 }
     }
 
