@@ -119,7 +119,6 @@ impl Book {
         self.state.lock().moving.values().map(|moving| moving.transfer()).collect()
     }
 
-
     /// True if a staged file of this transfer is needed.
     pub(crate) fn needs_staging(&self, id: TransferId) -> bool {
         let state = self.state.lock();
@@ -243,10 +242,32 @@ impl Book {
         over.into_iter().filter_map(|id| take(&mut state, id)).collect()
     }
 
-
     /// Looks at each partial.
     pub(crate) fn each_kept(&self, look: impl FnMut(&mut Kept)) {
         self.state.lock().kept.values_mut().for_each(look);
+    }
+
+    /// Forgets partials of an endpoint whose staged bytes are not there (any more): a power cut
+    /// took them. `staged` holds what is there, with its size.
+    pub(crate) fn reconcile(
+        &self,
+        site: SiteId,
+        endpoint: &Name,
+        boot: &str,
+        staged: &HashMap<TransferId, u64>,
+    ) {
+        let mut state = self.state.lock();
+        let here = |note: &Partial| note.site == site && note.endpoint == *endpoint;
+        let lost = |note: &Partial| {
+            staged.get(&note.transfer).is_none_or(|size| *size < note.trusted(boot))
+        };
+        let lost = state.kept.values().filter(|kept| here(&kept.note) && lost(&kept.note));
+        let lost: Vec<_> = lost.map(|kept| kept.note.transfer).collect();
+        for id in &lost {
+            take(&mut state, *id);
+        }
+        drop(state);
+        lost.into_iter().for_each(|id| self.forget(id));
     }
 
     /// Notes that a partial is gone without an event.

@@ -10,8 +10,8 @@ use entrepot_crypto::MasterKey;
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
 use entrepot_model::{
-    Direction, Endpoint, EndpointTarget, Env, Key, Name, Protocol, Quota, SessionId, SiteId, StorePath,
-    Stored, Timestamp, Transfer,
+    Direction, Endpoint, EndpointTarget, Env, Key, Name, Protocol, Quota, SessionId, SiteId,
+    StorePath, Stored, Timestamp, Transfer,
 };
 use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
@@ -341,11 +341,11 @@ impl Service {
             self.0.book.adopt_pending(change.clone());
             self.settle(change, &mut report).await?;
         }
-        self.0.book.each_kept(|_| report.partials += 1);
         for (change, file) in found.temporaries {
             self.0.book.remember((change.event.site, change.endpoint, change.target), file);
         }
         self.sweep_staging().await?;
+        self.0.book.each_kept(|_| report.partials += 1);
         self.0.book.checkpoint(true)?;
         Ok(report)
     }
@@ -464,6 +464,9 @@ impl Service {
     async fn sweep_endpoint(&self, endpoint: &Stored<Endpoint>, before: Timestamp) {
         let Ok(store) = self.store(endpoint).await else { return };
         let Ok(staged) = store.staged().await else { return };
+        let sizes = staged.iter().map(|file| (file.id, file.size)).collect();
+        let name = &endpoint.noun.name;
+        self.0.book.reconcile(endpoint.site, name, &self.0.boot, &sizes);
         for file in staged {
             if file.modified <= before && !self.0.book.needs_staging(file.id) {
                 if let Err(error) = store.discard_staged(file.id).await {

@@ -537,9 +537,14 @@ impl Start {
                 vfs.0.service.0.book.adopt_kept(kept);
                 return Err(VfsError::busy("this upload is still being ended"));
             }
-            _ => {
+            _ if trusted == 0 => {
                 vfs.0.service.discard(kept).await;
                 return Ok(());
+            }
+            // Its size was told: writes that continue it must not land behind a hole.
+            _ => {
+                vfs.0.service.discard(kept).await;
+                return Err(VfsError::Conflict);
             }
         };
         // What lies behind the first hole is sent again.

@@ -65,12 +65,13 @@ impl World {
             Gate::new(directory.clone(), recorder, GateOptions { cost: HashCost::for_tests() });
         let world = World { env, db, directory, gate, _folder: folder };
         for text in ["files", "other"] {
-            world.put(&Endpoint {
-                name: name(text),
-                target: EndpointTarget::Memory(MemoryTarget::default()),
-                note: String::new(),
-            })
-            .await;
+            world
+                .put(&Endpoint {
+                    name: name(text),
+                    target: EndpointTarget::Memory(MemoryTarget::default()),
+                    note: String::new(),
+                })
+                .await;
         }
         for text in ["alice", "bob"] {
             world.account(text, "/", |_| {}).await;
@@ -140,8 +141,7 @@ impl World {
         how: &How,
         stores: HashMap<Name, AnyStore>,
     ) -> std::result::Result<Node, String> {
-        let medium =
-            medium::SimMedium::open(disk, how.journal_lies).map_err(|e| e.to_string())?;
+        let medium = medium::SimMedium::open(disk, how.journal_lies).map_err(|e| e.to_string())?;
         let options = Options {
             limit_bytes: how.journal_bytes,
             segment_bytes: 64 * 1024,
@@ -154,11 +154,8 @@ impl World {
             Journal::open_on(Arc::new(medium), &name("n1"), self.env.clone(), options)
                 .map_err(|error| error.to_string())?;
         let recorder = Recorder::new(journal.clone(), self.env.clone(), name("n1"));
-        let options = ServiceOptions {
-            stores,
-            boot: Some(how.boot.to_owned()),
-            ..ServiceOptions::default()
-        };
+        let options =
+            ServiceOptions { stores, boot: Some(how.boot.to_owned()), ..ServiceOptions::default() };
         let (service, report) = Service::start(ServiceParts {
             recorder,
             directory: self.directory.clone(),
@@ -275,8 +272,11 @@ pub(super) async fn write(upload: &mut Upload, offset: u64, bytes: &[u8]) -> Res
 
 pub(super) async fn put(vfs: &Vfs, at: &str, bytes: &[u8]) -> Result<Uploaded> {
     let mut upload = vfs.create(&path(at), NEW).await?;
-    for (number, chunk) in bytes.chunks(64 * 1024).enumerate() {
-        write(&mut upload, number as u64 * 64 * 1024, chunk).await?;
+    for (number, chunk) in bytes.chunks(16 * 1024).enumerate() {
+        if let Err(error) = write(&mut upload, number as u64 * 16 * 1024, chunk).await {
+            upload.abort().await;
+            return Err(error);
+        }
     }
     upload.finish().await
 }
