@@ -157,6 +157,10 @@ impl Core {
     async fn read_file(&mut self, read: Read) -> Result<Bytes, Problem> {
         let len = reply::data_len(read.len);
         let open = self.handles.get_mut(read.handle).ok_or(Problem::Handle)?;
+        if read.offset > FILE_BYTES {
+            // No file reaches there, and the system calls take the largest for "here".
+            return Ok(reply::eof(read.id));
+        }
         let frame = match open {
             Open::Download(open) => {
                 let mut frame = self.buffer.begin(len);
@@ -348,9 +352,20 @@ impl Core {
     }
 }
 
+/// Bytes of the longest file that system calls can speak of (`off_t`).
+const FILE_BYTES: u64 = i64::MAX.unsigned_abs();
+
+fn check_end(end: u64) -> Result<(), VfsError> {
+    match end > FILE_BYTES {
+        true => Err(VfsError::Quota { what: "bytes a file", limit: FILE_BYTES }),
+        false => Ok(()),
+    }
+}
+
 impl OpenUpload {
     async fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), VfsError> {
         let offset = if self.append { self.file.size() } else { offset };
+        check_end(offset.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX)))?;
         self.touched = true;
         if self.file.try_write_at(offset, data)? {
             return Ok(());
@@ -362,6 +377,7 @@ impl OpenUpload {
         if size == self.file.size() {
             return Ok(());
         }
+        check_end(size)?;
         self.touched = true;
         self.file.set_len(size).await
     }

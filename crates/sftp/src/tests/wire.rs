@@ -617,6 +617,23 @@ async fn a_refused_write_fails_the_close_and_publishes_nothing() {
 }
 
 #[tokio::test]
+async fn offsets_that_no_file_has_are_refused() {
+    let fixture = Fixture::start().await;
+    let client = login(&fixture).await;
+    let mut wire = Wire::open(&client).await;
+    for offset in [u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1] {
+        let handle = wire.open_file("/f", R | W | CREAT | TRUNC).await.handle();
+        assert_eq!(wire.write(&handle, 0, b"good").await, 0);
+        assert_eq!(wire.write(&handle, offset, b"xy").await, 4, "{offset}");
+        let read = fields().text(&handle).u64(offset).u32(5);
+        assert_eq!(wire.ask(READ, read).await.code(), 1, "{offset}");
+        assert_eq!(wire.close(&handle).await, 4);
+    }
+    assert_eq!(fixture.read("/f"), None);
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn an_upload_that_was_cut_is_a_partial_and_goes_on() {
     let fixture = Fixture::start().await;
     let client = login(&fixture).await;
@@ -642,8 +659,9 @@ async fn an_upload_that_was_cut_is_a_partial_and_goes_on() {
     let client = login(&fixture).await;
     let mut last = Wire::open(&client).await;
     let handle = loop {
-        // The server learns of the cut on its own time.
-        if last.stat("/f").await.size() == 23 {
+        // The server learns of the cut on its own time; until then the file is in use elsewhere.
+        let found = last.stat("/f").await;
+        if found.kind == ATTRS && found.size() == 23 {
             break last.open_file("/f", W | APPEND).await.handle();
         }
     };
