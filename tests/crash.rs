@@ -46,10 +46,12 @@ impl Ledger {
         std::fs::create_dir(&inbox)?;
         let documents = format!(
             "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
+             endpoint: {{name: second, target: {{directory: {{path: {}}}}}}}\n---\n\
              rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n  do:\n    \
-             - deliver: {{endpoint: partner}}\n  \
+             - deliver: {{endpoint: second}}\n    - deliver: {{endpoint: partner}}\n  \
              retry: {{attempts: 20, first_delay_seconds: 1, longest_delay_seconds: 1}}\n",
-            text(&inbox)?
+            text(&inbox)?,
+            text(&node.scratch().join("second"))?
         );
         node.cli_with_input(&["apply", "-"], &documents)?;
         Ok(Ledger { node, login, inbox, acknowledged: BTreeMap::new() })
@@ -129,8 +131,8 @@ impl Ledger {
     fn no_delivery_twice(&self) -> Result<()> {
         let mut seen = BTreeMap::new();
         for event in self.node.events("file.delivered")? {
-            let path = event["path"].as_str().unwrap_or_default().to_owned();
-            *seen.entry(path).or_insert(0) += 1;
+            let place = format!("{} to {}", event["path"], event["endpoint"]);
+            *seen.entry(place).or_insert(0) += 1;
         }
         for (path, count) in seen {
             ensure!(count == 1, "{path} was delivered {count} times");

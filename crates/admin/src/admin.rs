@@ -18,7 +18,7 @@ use crate::error::{AdminError, Result};
 use crate::limits;
 use crate::plan::{self, State, Step, Wanted};
 use crate::request::{Action, Actor, Document, PlannedChange, Request, Response, Role};
-use crate::secrets::{self, Absent, Settler};
+use crate::secrets::{self, Absent, RuleCheck, Settler};
 use crate::{diff, query};
 
 /// What an [`Admin`] works with.
@@ -49,6 +49,7 @@ impl Admin {
             master: parts.master.clone(),
             env: parts.env.clone(),
             cost: HashCost::default(),
+            rule_check: |_| Ok(()),
         };
         Admin { parts: Arc::new(parts), settler }
     }
@@ -57,6 +58,13 @@ impl Admin {
     #[must_use]
     pub fn with_hash_cost(mut self, cost: HashCost) -> Self {
         self.settler.cost = cost;
+        self
+    }
+
+    /// Checks rules further than their types do: whoever runs them knows what can be run.
+    #[must_use]
+    pub fn with_rule_check(mut self, check: RuleCheck) -> Self {
+        self.settler.rule_check = check;
         self
     }
 

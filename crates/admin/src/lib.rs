@@ -26,3 +26,4 @@ mod tests;
 pub use admin::{Admin, AdminParts};
 pub use error::{AdminError, Problem, ProblemClass, Result};
 pub use request::*;
+pub use secrets::RuleCheck;

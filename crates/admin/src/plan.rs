@@ -80,7 +80,11 @@ pub(crate) fn compute(state: &State, wanted: Wanted, settler: &Settler) -> Resul
         let source = given.source;
         let at = |fault: Fault| field_error(&documents, &source, (&key, fault));
         let noun = settler.settle(given.noun, old, wanted.absent).map_err(at)?;
-        noun.check().map_err(|error| at(Fault::new(error.field, error.problem)))?;
+        let checked = noun.check().and_then(|()| match &noun {
+            AnyNoun::Rule(rule) => (settler.rule_check)(rule),
+            _ => Ok(()),
+        });
+        checked.map_err(|error| at(Fault::new(error.field, error.problem)))?;
         settled.insert(key, Given { noun, source });
     }
     let gone = gone(state, &settled, (&wanted.gone, wanted.prune));

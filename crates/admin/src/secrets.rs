@@ -118,7 +118,12 @@ pub(crate) struct Settler {
     pub(crate) master: MasterKey,
     pub(crate) env: Env,
     pub(crate) cost: HashCost,
+    pub(crate) rule_check: RuleCheck,
 }
+
+/// Says what of a rule cannot be run.
+pub type RuleCheck =
+    fn(&entrepot_model::Rule) -> std::result::Result<(), entrepot_model::FieldError>;
 
 /// One secret of a noun.
 struct Slot<'a> {

@@ -9,6 +9,7 @@
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
 mod backoff;
+mod check;
 mod condition;
 #[cfg(test)]
 mod fixture;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use places::Places;
 use rooms::Rooms;
 
+pub use check::check_rule;
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
 

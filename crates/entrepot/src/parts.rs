@@ -53,6 +53,7 @@ impl Parts {
             directory,
             env: self.env.clone(),
         })
+        .with_rule_check(entrepot_engine::check_rule)
     }
 
     /// Makes the journal's tail durable and lets go of it.

@@ -147,7 +147,7 @@ async fn two_hundred_seeds_of_random_faults() {
         [("keep", "k/{name}", Existing::Refuse), ("put", "p/{name}", Existing::Replace)]
     {
         let mut rule = rule(label, vec![deliver("partner", path, existing)]);
-        rule.retry = Retry { attempts: 30, first_delay_seconds: 1, longest_delay_seconds: 4 };
+        rule.retry = Retry { attempts: 30, first_delay_seconds: 0, longest_delay_seconds: 1 };
         world.put(&rule).await;
     }
     let mut wanted = HashMap::new();

@@ -1,0 +1,91 @@
+//! What of a rule cannot be run, said before it is stored.
+
+use entrepot_model::event::FileFact;
+use entrepot_model::rule::StepSpec;
+use entrepot_model::{
+    Digests, Event, Fact, FieldError, Protocol, Rule, SiteId, Timestamp, TransferId,
+};
+use uuid::Uuid;
+
+use crate::condition::Condition;
+use crate::pattern;
+
+/// Compiles the condition and expands the paths of a rule for an example.
+///
+/// # Errors
+/// The field that cannot be used, and why.
+pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
+    if let Some(condition) = &rule.condition {
+        Condition::compile(condition).map_err(|error| FieldError::new("if", error.to_string()))?;
+    }
+    let event = example(rule);
+    for (list, steps) in [("do", &rule.steps), ("else", &rule.otherwise)] {
+        for (at, step) in steps.iter().enumerate() {
+            let checked = match step {
+                StepSpec::Deliver(deliver) => pattern::store_path(&deliver.path, &event)
+                    .map(drop)
+                    .map_err(|e| ("deliver.path", e)),
+                StepSpec::Move(rename) => {
+                    pattern::virtual_path(&rename.to, &event).map(drop).map_err(|e| ("move.to", e))
+                }
+                StepSpec::Delete(_) => Ok(()),
+            };
+            checked.map_err(|(field, error)| {
+                FieldError::new(format!("{list}.{at}.{field}"), error.to_string())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// An upload like any other.
+fn example(rule: &Rule) -> Event {
+    let account = rule.run_as.clone().unwrap_or_else(|| rule.name.clone());
+    let file = FileFact {
+        transfer: TransferId(Uuid::from_u128(1)),
+        path: "/folder/name.txt".to_owned(),
+        size: 1,
+        digests: Digests { blake3: Some([0; 32]), sha256: None },
+        protocol: Protocol::Sftp,
+        started_at: Timestamp::default(),
+        replaced: false,
+        temporary: false,
+    };
+    Event {
+        id: Uuid::from_u128(1).into(),
+        at: Timestamp::default(),
+        site: SiteId::MAIN,
+        node: rule.name.clone(),
+        account: Some(account),
+        session: None,
+        job: None,
+        cause: None,
+        depth: 0,
+        fact: Fact::FileUploaded { file },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_run_is_named_by_its_field() {
+        let rule = |condition: &str, path: &str, to: &str| -> Rule {
+            serde_json::from_value(serde_json::json!({
+                "name": "r", "when": {"event": "file.uploaded"}, "if": condition,
+                "do": [{"deliver": {"endpoint": "e", "path": path}}, {"move": {"to": to}}],
+            }))
+            .unwrap()
+        };
+        assert_eq!(check_rule(&rule("file.size > 0", "{date}/{name}", "/sent/{name}")), Ok(()));
+        for (bad, field) in [
+            (rule("file.", "{name}", "/a"), "if"),
+            (rule("true", "{nme}", "/a"), "do.0.deliver.path"),
+            (rule("true", "../{name}", "/a"), "do.0.deliver.path"),
+            (rule("true", "{name}", "a"), "do.1.move.to"),
+        ] {
+            assert_eq!(check_rule(&bad).unwrap_err().field, field, "{bad:?}");
+        }
+    }
+}
