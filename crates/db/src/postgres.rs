@@ -117,8 +117,8 @@ impl Postgres {
         self.pool.get().await.map_err(unreachable_server)
     }
 
-    /// Runs a statement that only reads; on a connection that turns out to be dead it is tried
-    /// once more on another.
+    /// Runs a statement that only reads. The server may have ended the connection while it rested
+    /// in the pool: then it is tried once more on another.
     pub(crate) async fn read<T>(
         &self,
         sql: Sql,
@@ -127,8 +127,8 @@ impl Postgres {
     ) -> Result<Vec<T>> {
         let client = self.client().await?;
         match query(&client, sql, &values, reader).await {
-            Err(DbError::Unavailable(_)) if client.is_closed() => {
-                let _dead = Object::take(client);
+            Err(DbError::Unavailable(_)) => {
+                drop(Object::take(client));
                 query(&self.client().await?, sql, &values, reader).await
             }
             result => result,

@@ -128,7 +128,12 @@ async fn filters_find_what_they_say(db: Db) {
     ] {
         assert_eq!(db.events(elsewhere, &filter).await.unwrap(), []);
     }
-    // Page by page.
+}
+
+async fn pages_follow_each_other(db: Db) {
+    let env = Env::simulated(1);
+    let events = (0..5).map(|n| uploaded(&env, &format!("/in/{n}"))).collect();
+    project(&db, "n1", &journal(events), &[]).await;
     let (mut after, mut seen) = (None, 0);
     loop {
         let page = EventFilter { after_sequence: after, limit: 2, ..EventFilter::default() };
@@ -203,6 +208,7 @@ both!(
     repeated_and_overlapping_pieces_change_nothing,
     a_piece_is_taken_whole_or_not_at_all,
     filters_find_what_they_say,
+    pages_follow_each_other,
     unsealed_events_are_sealed_once,
     sequences_appear_in_order,
 );

@@ -58,6 +58,18 @@ async fn the_pool_recovers_after_a_restart() {
     assert_eq!(db.projected_up_to(&node).await.unwrap(), 2);
 }
 
+/// The server ends a connection as it is used: a read goes on with another.
+#[tokio::test]
+async fn a_read_survives_the_end_of_its_connection() {
+    let db = super::postgres_db().await;
+    super::raw(&db, "CREATE SEQUENCE tries").await;
+    let sql = crate::sql::sql!(
+        "SELECT CASE WHEN nextval('tries') = 1 THEN pg_terminate_backend(pg_backend_pid()) ",
+        "ELSE TRUE END, pg_sleep(0)::TEXT, currval('tries')",
+    );
+    assert_eq!(db.read(sql, vec![], |row| row.int(2)).await.unwrap(), [2]);
+}
+
 /// Two projectors go on through kills of the server, repeating what got no answer: nothing is
 /// missing and nothing is double.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
