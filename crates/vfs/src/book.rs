@@ -134,7 +134,7 @@ impl Book {
     /// Notes durably that something is about to change.
     pub(crate) async fn announce(&self, change: Change) -> Result<(), JournalError> {
         let id = change.id();
-        let payload = encode(&Note::Change(change.clone()))?;
+        let payload = encode(&Note::Change(Box::new(change.clone())))?;
         self.state.lock().pending.insert(id, change);
         // Dropped half-way, the intent stays pending until recovery looks at it.
         let written = self.journal.append_durable(RecordKind::Intent, &payload).await;
@@ -317,7 +317,7 @@ impl Book {
         let state = self.state.lock();
         let from = self.journal.usage().appended + 1;
         for change in state.pending.values() {
-            let note = encode(&Note::Change(change.clone()))?;
+            let note = encode(&Note::Change(Box::new(change.clone())))?;
             self.journal.append(RecordKind::Intent, &note)?;
         }
         for kept in state.kept.values() {

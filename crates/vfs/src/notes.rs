@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Note {
     /// Something is about to change. Ends with its event, or with a `Closed` record of the
     /// event's id if nothing changed.
-    Change(Change),
+    Change(Box<Change>),
     /// An upload that can be resumed, as it stood then; the last note of a transfer counts. Ends
     /// with an event of the transfer that says so, or with a `Closed` record of the transfer's id.
     Partial(Partial),

@@ -105,7 +105,7 @@ impl Found {
     fn note(&mut self, note: Note) {
         match note {
             Note::Change(change) => {
-                self.changes.insert(change.id(), change);
+                self.changes.insert(change.id(), *change);
             }
             Note::Partial(partial) => {
                 self.partials.insert(partial.transfer, partial);

@@ -468,10 +468,9 @@ impl Service {
         let name = &endpoint.noun.name;
         self.0.book.reconcile(endpoint.site, name, &self.0.boot, &sizes);
         for file in staged {
-            if file.modified <= before && !self.0.book.needs_staging(file.id) {
-                if let Err(error) = store.discard_staged(file.id).await {
-                    tracing::warn!(%error, transfer = %file.id, "a staged file cannot be dropped");
-                }
+            let wanted = file.modified > before || self.0.book.needs_staging(file.id);
+            if !wanted && let Err(error) = store.discard_staged(file.id).await {
+                tracing::warn!(%error, transfer = %file.id, "a staged file cannot be dropped");
             }
         }
     }

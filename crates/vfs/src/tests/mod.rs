@@ -4,9 +4,11 @@
 mod behaviour;
 mod cut;
 mod faults;
+mod in_order;
 mod medium;
 mod quota;
 mod resume;
+mod surface;
 
 use std::collections::HashMap;
 use std::sync::Arc;
