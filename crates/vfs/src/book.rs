@@ -182,7 +182,7 @@ impl Book {
 
     /// Notes how far an upload is that still moves.
     pub(crate) fn mark(&self, note: &Partial) {
-        let noted = encode(&Note::Partial(note.clone()))
+        let noted = encode(&Note::Partial(Box::new(note.clone())))
             .and_then(|payload| self.journal.append(RecordKind::Intent, &payload));
         if let Err(error) = noted {
             tracing::debug!(code = error.code(), %error, "a resume mark is not noted");
@@ -321,7 +321,7 @@ impl Book {
             self.journal.append(RecordKind::Intent, &note)?;
         }
         for kept in state.kept.values() {
-            let note = encode(&Note::Partial(kept.note.clone()))?;
+            let note = encode(&Note::Partial(Box::new(kept.note.clone())))?;
             self.journal.append(RecordKind::Intent, &note)?;
         }
         let end = encode(&Note::Checkpoint { from })?;

@@ -14,7 +14,7 @@ pub(crate) enum Note {
     Change(Box<Change>),
     /// An upload that can be resumed, as it stood then; the last note of a transfer counts. Ends
     /// with an event of the transfer that says so, or with a `Closed` record of the transfer's id.
-    Partial(Partial),
+    Partial(Box<Partial>),
     /// All that had not ended is noted again between record `from` and here.
     Checkpoint {
         /// Sequence.

@@ -108,7 +108,7 @@ impl Found {
                 self.changes.insert(change.id(), *change);
             }
             Note::Partial(partial) => {
-                self.partials.insert(partial.transfer, partial);
+                self.partials.insert(partial.transfer, *partial);
             }
             Note::Checkpoint { .. } => {}
         }

@@ -105,7 +105,7 @@ async fn work(vfs: Vfs, session: u64, seed: u64) -> Told {
 async fn cut_upload(vfs: &Vfs, at: &str, seed: u64) -> Result<()> {
     let mut upload = vfs.create(&path(at), NEW).await?;
     write(&mut upload, 0, &content(seed, 7_000)).await?;
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         upload.sync().await?;
     }
     match seed % 3 {
@@ -120,7 +120,7 @@ async fn cut_upload(vfs: &Vfs, at: &str, seed: u64) -> Result<()> {
 async fn run(world: &World, seed: u64, sabotage: Sabotage) -> std::result::Result<u64, String> {
     let env = Env::simulated(seed);
     let disk = SimDisk::new(&env);
-    let mode = if seed % 2 == 0 { Cut::Strict } else { Cut::Mixed };
+    let mode = if seed.is_multiple_of(2) { Cut::Strict } else { Cut::Mixed };
     let how = How { journal_lies: sabotage.journal, ..How::default() };
     let node = world.start(&disk, &how).await;
     if let Some(call) = sabotage.disk {
