@@ -5,8 +5,8 @@ use std::sync::Arc;
 use entrepot_model::endpoint::{MemoryTarget, ObjectProvider, ObjectTarget, SftpTarget};
 use entrepot_storage::fault::{FaultStore, SimDisk, SimStore};
 use entrepot_storage::{AnyStore, ResolvedSecrets, fs, memory, object, sftp};
-use entrepot_testkit::sshd::Sshd;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
+use entrepot_testkit::sshd::Sshd;
 
 use crate::env;
 
