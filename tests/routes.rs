@@ -61,9 +61,9 @@ fn an_upload_is_delivered_to_an_object_store() -> Result<()> {
     let login = Login::create(&node, "acme")?;
     let s3 = S3Server::start()?;
     let endpoint = format!(
-        "endpoint:\n  name: bucket\n  target:\n    object:\n      bucket: {BUCKET}\n      \
-         prefix: from-entrepot\n      url: {}\n      access_key_id: {}\n      secret_key: {}\n      \
-         allow_private: true\n",
+        "endpoint:\n  name: bucket\n  target:\n    object:\n      \
+         bucket: {BUCKET}\n      prefix: from-entrepot\n      url: {}\n      \
+         access_key_id: {}\n      secret_key: {}\n      allow_private: true\n",
         s3.url(),
         ACCESS_KEY_ID,
         SECRET_KEY

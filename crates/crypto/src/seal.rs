@@ -57,7 +57,8 @@ pub enum SealError {
     TooLong,
     /// Damaged, from another place, or sealed under another master key.
     #[error(
-        "the secret of '{0}' cannot be opened: it was sealed under another master key, moved or damaged"
+        "the secret of '{0}' cannot be opened: it was moved, damaged, or sealed under another \
+         master key"
     )]
     CannotOpen(String),
     /// The cryptographic library refused.

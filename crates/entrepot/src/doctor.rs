@@ -220,7 +220,7 @@ fn wan_buffers() -> Check {
         Some(most) if most < WAN_BUFFER_BYTES => Check::warning(
             NAME,
             format!("at most {}", crate::table::bytes(most)),
-            "for fast downloads over long distances: sysctl net.ipv4.tcp_wmem='4096 16384 16777216'",
+            "for long distances: sysctl net.ipv4.tcp_wmem='4096 16384 16777216'",
         ),
         Some(most) => Check::good(NAME, format!("at most {}", crate::table::bytes(most))),
     }

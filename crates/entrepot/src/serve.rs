@@ -64,7 +64,7 @@ impl Server {
         let admin = Arc::new(parts.admin(Some(directory.clone())));
         let pending = admin.seal_pending().await;
         pending.map_err(|error| crate::ask::problem(error.into()))?;
-        let vfs = start_vfs(config, &parts, &directory).await?;
+        let vfs = start_vfs(&parts, &directory).await?;
         let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
         record(&parts, started)?;
         let engine = Arc::new(Engine::start(EngineParts {
@@ -142,24 +142,26 @@ impl Server {
     }
 }
 
-async fn start_vfs(
-    config: &Config,
-    parts: &Parts,
-    directory: &Directory,
-) -> Result<Service, Failure> {
+async fn start_vfs(parts: &Parts, directory: &Directory) -> Result<Service, Failure> {
     let started = Service::start(ServiceParts {
         recorder: parts.recorder.clone(),
         directory: directory.clone(),
         db: parts.db.clone(),
         env: parts.env.clone(),
         master: parts.master.clone(),
-        options: ServiceOptions { spool: config.data.join("spool"), ..ServiceOptions::default() },
+        options: ServiceOptions { boot: boot_id(), ..ServiceOptions::default() },
     });
     let (vfs, report) = started
         .await
         .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
     tracing::info!(?report, torn_bytes = parts.recovered.torn_bytes, "recovered");
     Ok(vfs)
+}
+
+/// Which start of the machine this is, where the system tells.
+fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn record(parts: &Parts, fact: Fact) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
-//! The bytes of an endpoint behind one trait, [`Store`]: a directory of this machine ([`fs`]), memory
-//! ([`memory`]), an object store ([`object`]) or an SFTP server ([`sftp`]). One conformance suite runs on every kind
-//! (`tests/conformance`); [`fault`] wraps any of them and simulates power cuts.
+//! The bytes of an endpoint behind one trait, [`Store`]: a directory of this machine ([`fs`]),
+//! memory ([`memory`]), an object store ([`object`]) or an SFTP server ([`sftp`]). One conformance
+//! suite runs on every kind (`tests/conformance`); [`fault`] wraps any of them and simulates power
+//! cuts.
 
 pub mod error;
 pub mod fault;

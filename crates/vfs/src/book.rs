@@ -160,7 +160,8 @@ impl Book {
         let told = encode(event)
             .and_then(|payload| self.journal.append(RecordKind::Event, &payload).map(|_| ()));
         if let Err(error) = &told {
-            tracing::error!(code = error.code(), %error, kind = event.fact.kind(), "a fact is lost");
+            let kind = event.fact.kind();
+            tracing::error!(code = error.code(), %error, kind, "a fact is lost");
         }
         told.is_ok()
     }

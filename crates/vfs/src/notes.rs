@@ -87,12 +87,3 @@ impl Partial {
         if self.boot == boot { self.contiguous } else { self.synced.min(self.contiguous) }
     }
 }
-
-/// Which start of the machine this is. Empty where the system does not tell: then every start
-/// of this program counts as a new one, by `fallback`.
-pub(crate) fn boot_id(fallback: &str) -> String {
-    match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-        Ok(text) if !text.trim().is_empty() => text.trim().to_owned(),
-        _ => fallback.to_owned(),
-    }
-}

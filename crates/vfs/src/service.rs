@@ -1,7 +1,6 @@
 //! The data plane of a node: stores, live sessions, transfers as they stand, recovery.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,10 +50,9 @@ pub struct ServiceParts {
 pub struct ServiceOptions {
     /// Stores to use for endpoints of these names instead of opening them: for tests.
     pub stores: HashMap<Name, AnyStore>,
-    /// Which start of the machine this is; unset: asked of the system.
+    /// Which start of the machine this is. Unset: every start of the program counts as one, and
+    /// partials are resumed from what was synced.
     pub boot: Option<String>,
-    /// Kept for stores that need local room of their own.
-    pub spool: PathBuf,
 }
 
 /// A session as `session list` shows it.
@@ -123,7 +121,7 @@ impl Service {
             names: Names::default(),
             ledgers: Ledgers::default(),
             meters: Meters::default(),
-            boot: boot.unwrap_or_else(|| notes::boot_id(&fallback)),
+            boot: boot.unwrap_or(fallback),
             db: parts.db,
             master: parts.master,
             options: parts.options,
@@ -384,7 +382,8 @@ impl Service {
                 self.0.book.dismiss(change.id());
             }
             Err(error) => {
-                tracing::warn!(%error, endpoint = %change.endpoint, "a change of the last run waits");
+                let endpoint = &change.endpoint;
+                tracing::warn!(%error, %endpoint, "a change of the last run waits");
                 report.waiting += 1;
                 self.0.waiting.lock().push(change);
             }

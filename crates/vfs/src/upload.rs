@@ -84,40 +84,7 @@ impl Upload {
         how: Create,
     ) -> Result<Upload> {
         may_begin(vfs)?;
-        let there = match place.store.stat(&place.path).await {
-            Ok(meta) if meta.kind == EntryKind::Directory => return Err(VfsError::IsDirectory),
-            Ok(meta) => Some(meta),
-            Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if there.is_some() && how.intent == CreateIntent::Exclusive {
-            return Err(VfsError::Exists);
-        }
-        place.need(if there.is_some() { Right::Overwrite } else { Right::Write })?;
-        let mut start = Start::new(vfs, &place).await?;
-        let kept = vfs.0.service.0.book.take(&vfs.owner(path));
-        match (how.intent, kept) {
-            // What is published wins: its size is the one a client was told.
-            (CreateIntent::Continue, Some(kept)) if there.is_none() => {
-                start.resume(vfs, &place, kept).await?;
-            }
-            (_, Some(kept)) => vfs.0.service.discard(kept).await,
-            (_, None) => {}
-        }
-        if start.staged.is_none() && how.intent == CreateIntent::Continue && there.is_some() {
-            start.base = Some(base(&place).await?);
-        }
-        if there.is_none() && start.staged.is_none() {
-            start.reservation.add_file()?;
-        }
-        if let Err(error) = start.reservation.grow_to(how.expected_size.unwrap_or(0)) {
-            start.give_back(vfs);
-            return Err(error);
-        }
-        let staged = match start.staged {
-            Some(staged) => staged,
-            None => place.store.stage(start.id, &place.path).await?,
-        };
+        let (start, staged) = Start::at(vfs, path, &place, how).await?;
         step::reached("upload.staged");
         let sha256 = if place.mount.mount.sha256 { Sha256::Wanted } else { Sha256::Unwanted };
         let size = start.base.as_ref().map_or(start.ranges.end(), |base| base.size);
@@ -511,6 +478,50 @@ struct Start {
 }
 
 impl Start {
+    /// Checks what is there and rights, takes room, and opens the staged file.
+    async fn at(
+        vfs: &Vfs,
+        path: &VPath,
+        place: &Place,
+        how: Create,
+    ) -> Result<(Start, Box<dyn StagedFile>)> {
+        let there = match place.store.stat(&place.path).await {
+            Ok(meta) if meta.kind == EntryKind::Directory => return Err(VfsError::IsDirectory),
+            Ok(meta) => Some(meta),
+            Err(StoreError::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if there.is_some() && how.intent == CreateIntent::Exclusive {
+            return Err(VfsError::Exists);
+        }
+        place.need(if there.is_some() { Right::Overwrite } else { Right::Write })?;
+        let mut start = Start::new(vfs, place).await?;
+        let kept = vfs.0.service.0.book.take(&vfs.owner(path));
+        match (how.intent, kept) {
+            // What is published wins: its size is the one a client was told.
+            (CreateIntent::Continue, Some(kept)) if there.is_none() => {
+                start.resume(vfs, place, kept).await?;
+            }
+            (_, Some(kept)) => vfs.0.service.discard(kept).await,
+            (_, None) => {}
+        }
+        if start.staged.is_none() && how.intent == CreateIntent::Continue && there.is_some() {
+            start.base = Some(base(place).await?);
+        }
+        if there.is_none() && start.staged.is_none() {
+            start.reservation.add_file()?;
+        }
+        if let Err(error) = start.reservation.grow_to(how.expected_size.unwrap_or(0)) {
+            start.give_back(vfs);
+            return Err(error);
+        }
+        let staged = match start.staged.take() {
+            Some(staged) => staged,
+            None => place.store.stage(start.id, &place.path).await?,
+        };
+        Ok((start, staged))
+    }
+
     async fn new(vfs: &Vfs, place: &Place) -> Result<Start> {
         let core = &vfs.0.service.0;
         Ok(Start {

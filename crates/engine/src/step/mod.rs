@@ -82,7 +82,7 @@ impl StepError {
             | StoreError::NotEmpty
             | StoreError::Unsupported(_)
             | StoreError::Escape => StepError::permanent("EP0812", text),
-            // A name of ours, left by an earlier attempt; what the rule refuses is said by `refused`.
+            // A name of ours, left by an earlier attempt; `refused` says what the rule refuses.
             StoreError::Exists
             | StoreError::NotFound
             | StoreError::NoSpace

@@ -76,8 +76,7 @@ impl Fixture {
         let directory = Directory::new(db.clone(), env.clone(), master.clone());
         let gate_options = GateOptions { cost: HashCost::for_tests() };
         let gate = Gate::new(directory.clone(), recorder.clone(), gate_options);
-        let options =
-            ServiceOptions { spool: home.path().join("spool"), ..ServiceOptions::default() };
+        let options = ServiceOptions::default();
         let (vfs, _) = Service::start(ServiceParts {
             recorder,
             directory: directory.clone(),

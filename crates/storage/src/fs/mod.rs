@@ -4,8 +4,9 @@
 //! through no link; every change of a name is done on the handle of its parent with one plain
 //! component. No path string ever reaches the kernel from the process's own root.
 //!
-//! Writing: a file is staged in the hidden directory [`crate::limits::STAGING_NAME`] of its own file system,
-//! synced on the descriptor that wrote it, renamed into place, and its directory synced; see
+//! Writing: a file is staged in the hidden directory [`crate::limits::STAGING_NAME`] of its own
+//! file system, synced on the descriptor that wrote it, renamed into place, and its directory
+//! synced; see
 //! [`publish`].
 //!
 //! Waiting: on file systems in memory all is done inline. On disks reads are tried with
