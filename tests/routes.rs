@@ -94,8 +94,8 @@ fn an_upload_is_delivered_to_an_sftp_server() -> Result<()> {
     let documents = format!(
         "key:\n  name: ours\n  type: ssh-user\n  public: '{}'\n  private: |\n{indented}---\n\
          endpoint:\n  name: remote\n  target:\n    sftp:\n      host: 127.0.0.1\n      \
-         port: {}\n      user: root\n      key: ours\n      host_keys: ['{}']\n      root: {}\n      \
-         allow_private: true\n",
+         port: {}\n      user: root\n      key: ours\n      host_keys: ['{}']\n      \
+         root: {}\n      allow_private: true\n",
         public.trim(),
         sshd.port(),
         sshd.host_key(),

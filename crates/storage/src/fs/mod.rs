@@ -6,15 +6,14 @@
 //!
 //! Writing: a file is staged in the hidden directory [`crate::limits::STAGING_NAME`] of its own
 //! file system, synced on the descriptor that wrote it, renamed into place, and its directory
-//! synced; see
-//! [`publish`].
+//! synced; see [`publish`].
 //!
 //! Waiting: on file systems in memory all is done inline. On disks reads are tried with
 //! `RWF_NOWAIT`, writes too where the file system knows it, else by a plain write to the page
 //! cache of at most [`crate::limits::INLINE_WRITE_BYTES`], with a pause after one that was
 //! throttled; everything else, and everything on network file systems, goes to tokio's blocking
-//! pool, at most [`crate::limits::POOL_TASKS`] calls of one store at a time. What was begun there is finished
-//! even if its caller is gone, so a publish is never left half done by a cancelled task.
+//! pool, at most [`crate::limits::POOL_TASKS`] calls of one store at a time. What was
+//! begun there is finished even if its caller is gone, so a publish is never left half done by a cancelled task.
 
 pub(crate) mod disk;
 mod group;

@@ -100,15 +100,14 @@ impl Rules<'_> {
     }
 
     fn file_size(&mut self) {
-        let long = self.lines.iter().position(|line| line.chars().count() > LINE_COLUMNS);
-        if let Some(at) = long {
-            self.found.push(Finding {
-                file: self.file.to_owned(),
-                line: at + 1,
-                rule: "columns",
-                what: format!("a line has more than {LINE_COLUMNS} columns"),
-            });
-        }
+        let too_long = |line: &str| line.chars().count() > LINE_COLUMNS;
+        let lines = (1..).zip(self.lines).filter(|(_, line)| too_long(line));
+        self.found.extend(lines.map(|(line, _)| Finding {
+            file: self.file.to_owned(),
+            line,
+            rule: "columns",
+            what: format!("a line has more than {LINE_COLUMNS} columns"),
+        }));
         if self.lines.len() > FILE_LINES {
             let what = format!("{} lines, the limit is {FILE_LINES}", self.lines.len());
             self.report(Span::call_site(), "file-length", what);
