@@ -13,7 +13,8 @@
 //! cache of at most [`crate::limits::INLINE_WRITE_BYTES`], with a pause after one that was
 //! throttled; everything else, and everything on network file systems, goes to tokio's blocking
 //! pool, at most [`crate::limits::POOL_TASKS`] calls of one store at a time. What was
-//! begun there is finished even if its caller is gone, so a publish is never left half done by a cancelled task.
+//! begun there is finished even if its caller is gone, so a publish is never left half done by a
+//! cancelled task.
 
 pub(crate) mod disk;
 mod group;
