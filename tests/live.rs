@@ -121,6 +121,14 @@ fn listeners_start_and_stop_while_the_server_runs() -> Result<()> {
         Ok(node.addresses()?["listeners"]["second"]["address"].as_str().map(str::to_owned))
     })?;
     std::net::TcpStream::connect(&address)?;
+    node.cli(&["listener", "change", "second", &format!("address={address}"), "banner=hello"])?;
+    node.until("the changed listener to be back at its port", || {
+        use std::io::Read;
+        let Ok(mut stream) = std::net::TcpStream::connect(&address) else { return Ok(None) };
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+        let mut line = [0; 4];
+        Ok((stream.read_exact(&mut line).is_ok() && line == *b"SSH-").then_some(()))
+    })?;
     node.cli(&["listener", "delete", "second"])?;
     node.until("the second listener to close", || {
         Ok(std::net::TcpStream::connect(&address).is_err().then_some(()))

@@ -12,6 +12,7 @@ use entrepot_db::Db;
 use entrepot_model::{
     AnyNoun, Env, Key, KeyType, Listener, Name, Protocol, Secret, SiteId, Stored,
 };
+use entrepot_net::NetError;
 use entrepot_vfs::Service;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
@@ -22,6 +23,10 @@ use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;
 use crate::serve::write_addresses;
+
+/// How often a busy port is tried, and the pause between.
+const BIND_TRIES: u32 = 20;
+const BIND_PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens listeners and keeps them as the database says. Cheap to clone.
 #[derive(Clone)]
@@ -113,7 +118,7 @@ impl Listeners {
             if open.contains_key(&place) {
                 continue;
             }
-            match self.start(place.0, noun, keys) {
+            match self.start(place.0, noun, keys).await {
                 Ok(started) => {
                     open.insert(place, started);
                 }
@@ -182,10 +187,9 @@ impl Listeners {
     }
 
     /// The one match from a listener's protocol to what serves it.
-    fn start(&self, site: SiteId, noun: Listener, keys: Vec<Key>) -> Result<Open, Failure> {
+    async fn start(&self, site: SiteId, noun: Listener, keys: Vec<Key>) -> Result<Open, Failure> {
         let inner = &self.0;
-        let acceptor = entrepot_net::listen::bind(noun.address)
-            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
+        let acceptor = bind(noun.address).await?;
         let address = acceptor.local_address();
         let stop = CancellationToken::new();
         let task = match noun.protocol {
@@ -248,6 +252,21 @@ impl Listeners {
             let left = limit.saturating_sub(self.0.env.elapsed().saturating_sub(began));
             if tokio::time::timeout(left, listener.task).await.is_err() {
                 tracing::warn!(listener = %place.1, "sessions were cut at the end of the limit");
+            }
+        }
+    }
+}
+
+/// Binds; a listener that was changed a moment ago may still be closing its socket.
+async fn bind(address: SocketAddr) -> Result<entrepot_net::listen::TcpAcceptor, Failure> {
+    let mut tries = BIND_TRIES;
+    loop {
+        tries -= 1;
+        match entrepot_net::listen::bind(address) {
+            Ok(acceptor) => return Ok(acceptor),
+            Err(NetError::PortBusy(_)) if tries > 0 => tokio::time::sleep(BIND_PAUSE).await,
+            Err(error) => {
+                return Err(Failure::new(error.code(), Exit::Failed, error.to_string()));
             }
         }
     }
