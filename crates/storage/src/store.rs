@@ -248,3 +248,10 @@ pub trait StagedFile: Send + Sync {
 
 /// A store whose kind is known only at run time.
 pub type AnyStore = Arc<dyn Store>;
+
+/// True behind the last byte that any file can have. Some take such an offset for something else:
+/// the kernel the largest of all for "where the descriptor stands" (`preadv2(2)`), an SFTP server
+/// for a negative one.
+pub(crate) fn is_past_all(offset: u64) -> bool {
+    i64::try_from(offset).is_err()
+}

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::disk::{Disk, OpenHow};
 use super::{Core, meta_of, walk_error};
 use crate::error::{Result, StoreError};
-use crate::store::{EntryKind, Meta, ReadFile};
+use crate::store::{EntryKind, Meta, ReadFile, is_past_all};
 
 struct FsRead<D: Disk> {
     core: Arc<Core<D>>,
@@ -37,6 +37,9 @@ pub(super) async fn read_at<D: Disk, H: Send + Sync + 'static>(
     file_of: impl Fn(&H) -> &D::File + Send + 'static,
     (offset, mut buf, len): (u64, BytesMut, usize),
 ) -> Result<BytesMut> {
+    if is_past_all(offset) {
+        return Ok(buf);
+    }
     core.at_names(move |core| {
         core.disk.read(file_of(&handle), offset, &mut buf, len)?;
         Ok(buf)
@@ -51,6 +54,9 @@ impl<D: Disk> ReadFile for FsRead<D> {
     }
 
     fn try_read_at(&self, offset: u64, buf: &mut [u8]) -> Result<Option<usize>> {
+        if is_past_all(offset) {
+            return Ok(Some(0));
+        }
         match self.core.disk.try_read(&self.file, offset, buf) {
             Ok(count) => Ok(count),
             // The file system cannot tell whether it would wait: ask the pool.

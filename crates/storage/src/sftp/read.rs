@@ -12,7 +12,7 @@ use super::meta_of;
 use super::pool::Lease;
 use crate::error::{Result, StoreError};
 use crate::limits::SFTP_READ_AHEAD;
-use crate::store::{Meta, ReadFile};
+use crate::store::{Meta, ReadFile, is_past_all};
 
 /// One READ asked ahead.
 enum Piece {
@@ -105,6 +105,9 @@ impl ReadFile for SftpRead {
     }
 
     async fn read_at(&self, offset: u64, mut buf: BytesMut, len: usize) -> Result<BytesMut> {
+        if is_past_all(offset) {
+            return Ok(buf);
+        }
         let mut ahead = self.ahead.lock().await;
         let wanted = u64::try_from(len).unwrap_or(u64::MAX);
         if offset == ahead.next && ahead.window > 0 {

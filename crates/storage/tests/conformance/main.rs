@@ -79,6 +79,12 @@ pub(crate) async fn get(store: &dyn Store, name: &str) -> Result<Vec<u8>> {
     }
     let end = file.read_at(size as u64, BytesMut::new(), 10).await?;
     assert!(end.is_empty(), "bytes after the end");
+    for far in [i64::MAX as u64 + 1, u64::MAX] {
+        let nothing = file.read_at(far, BytesMut::new(), 10).await?;
+        assert!(nothing.is_empty(), "bytes at offset {far}");
+        let tried = file.try_read_at(far, &mut [0; 10])?;
+        assert!(tried.is_none_or(|count| count == 0), "bytes at offset {far}");
+    }
     let mut tried = vec![0; size + 7];
     if let Some(count) = file.try_read_at(0, &mut tried)? {
         assert_eq!(tried.get(..count).unwrap(), &all[..], "try_read_at differs from read_at");
