@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
-use entrepot_model::{Env, Name, SessionId, SiteId};
+use entrepot_model::{Env, Name, Protocol, SessionId, SiteId};
 use entrepot_net::meter::{Throttle, Throttles};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{AuthError, Result};
+use crate::gate::{Grant, TOO_MANY_SESSIONS};
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
 use crate::principal::{EffectivePolicy, Principal, load, site_policy};
 
@@ -56,6 +57,9 @@ struct Roll {
 
 struct Live {
     place: Place,
+    grant: Grant,
+    /// Sessions of rules do not count towards the account's limit.
+    counts: bool,
     principal: ArcSwap<Principal>,
     generation: AtomicU64,
     ended: CancellationToken,
@@ -207,24 +211,38 @@ impl Directory {
         self.0.changed.subscribe()
     }
 
-    /// Adds a session that lives by `principal`.
-    pub fn enlist(&self, principal: &Arc<Principal>, session: SessionId) -> LiveSession {
+    /// Adds a session that lives by `grant`: it ends when that would no longer be given.
+    ///
+    /// # Errors
+    /// [`AuthError::Refused`]: the account has as many sessions as its policy allows.
+    pub fn enlist(&self, grant: &Grant, session: SessionId) -> Result<LiveSession> {
+        let principal = grant.principal();
         let place = (principal.site, principal.account.name.clone());
+        let counts = grant.peer().protocol != Protocol::Internal;
         let live = Arc::new(Live {
             place: place.clone(),
+            grant: grant.clone(),
+            counts,
             principal: ArcSwap::new(principal.clone()),
             generation: AtomicU64::new(0),
             ended: CancellationToken::new(),
             reason: Mutex::default(),
         });
         let mut roll = self.0.live.lock();
+        if counts {
+            let count = roll.counts.entry(place).or_insert(0);
+            if *count >= principal.policy.sessions {
+                let account = principal.account.name.to_string();
+                return Err(AuthError::Refused { account, reason: TOO_MANY_SESSIONS.to_owned() });
+            }
+            *count += 1;
+        }
         roll.sessions.insert(session, live.clone());
-        *roll.counts.entry(place).or_insert(0) += 1;
         drop(roll);
-        LiveSession { directory: self.clone(), session, live }
+        Ok(LiveSession { directory: self.clone(), session, live })
     }
 
-    /// Live sessions of an account.
+    /// Live sessions of an account's clients.
     pub fn sessions_of(&self, site: SiteId, name: &Name) -> u32 {
         self.0.live.lock().counts.get(&(site, name.clone())).copied().unwrap_or(0)
     }
@@ -262,7 +280,8 @@ impl Directory {
                     Err(error) => session.end(&error.to_string()),
                 }
             }
-            if let Some(reason) = session.principal.load().barred_at(self.0.env.now()) {
+            let now = self.0.env.now();
+            if let Some(reason) = session.grant.why_gone(&session.principal.load(), now) {
                 session.end(reason);
             }
         }
@@ -308,7 +327,7 @@ impl LiveSession {
 impl Drop for LiveSession {
     fn drop(&mut self) {
         let mut roll = self.directory.0.live.lock();
-        if roll.sessions.remove(&self.session).is_none() {
+        if roll.sessions.remove(&self.session).is_none() || !self.live.counts {
             return;
         }
         if let Some(count) = roll.counts.get_mut(&self.live.place) {

@@ -9,9 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
-use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId};
+use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
 use entrepot_net::meter::Throttles;
 
+use crate::credential::Credential;
 use crate::directory::Directory;
 use crate::error::{AuthError, Result};
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, RSA_BITS, WRONG_PER_CONNECTION};
@@ -30,6 +31,11 @@ const SIGNATURES: [&str; 8] = [
     "sk-ssh-ed25519@openssh.com",
     "sk-ecdsa-sha2-nistp256@openssh.com",
 ];
+
+/// Why one more session is refused.
+pub(crate) const TOO_MANY_SESSIONS: &str = "it has too many sessions open";
+/// Why an address is refused.
+const ADDRESS_BARRED: &str = "its policy does not admit this address";
 
 /// How the gate works.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +109,7 @@ struct Steps {
     user: String,
     done: Vec<AuthMethod>,
     proof: Vec<String>,
+    credentials: Vec<Credential>,
 }
 
 /// The answer to one try.
@@ -130,6 +137,7 @@ pub enum Verdict {
 /// let grant = entrepot_auth::Grant {
 ///     principal: todo!(),
 ///     proof: todo!(),
+///     credentials: todo!(),
 ///     peer: todo!(),
 ///     throttles: todo!(),
 /// };
@@ -138,6 +146,7 @@ pub enum Verdict {
 pub struct Grant {
     principal: Arc<Principal>,
     proof: String,
+    credentials: Vec<Credential>,
     peer: Peer,
     throttles: Throttles,
 }
@@ -155,6 +164,19 @@ impl Grant {
     pub fn proof(&self) -> &str {
         &self.proof
     }
+    /// Why it would not be given now to `principal`, the same account as it is now; `None`: it
+    /// would.
+    pub(crate) fn why_gone(&self, principal: &Principal, now: Timestamp) -> Option<&'static str> {
+        let is_peer = self.peer.protocol != Protocol::Internal;
+        principal
+            .barred_at(now)
+            .or_else(|| self.credentials.iter().find_map(|it| it.why_gone(principal, now)))
+            .or_else(|| {
+                let admitted = !is_peer || principal.policy.admits(self.peer.address.ip());
+                (!admitted).then_some(ADDRESS_BARRED)
+            })
+    }
+
     /// Whence.
     pub fn peer(&self) -> &Peer {
         &self.peer
@@ -201,7 +223,8 @@ impl Gate {
             client: why.to_owned(),
         };
         let throttles = self.0.directory.throttles(&principal);
-        Ok(Grant { principal, proof: why.to_owned(), peer, throttles })
+        let credentials = Vec::new();
+        Ok(Grant { principal, proof: why.to_owned(), credentials, peer, throttles })
     }
 
     /// Logins so far.
@@ -279,7 +302,9 @@ impl Attempt {
         let fault = match (compared, admitted) {
             (Compared::Right, Ok(principal)) => {
                 hearing.give_back();
-                return self.passed(user, principal, method, "password".to_owned()).await;
+                let hash = principal.account.password_hash.clone().unwrap_or_default();
+                let proof = ("password".to_owned(), Credential::Password(hash));
+                return self.passed(user, principal, method, proof).await;
             }
             (Compared::Busy, _) => {
                 Fault::Later("too many passwords wait to be compared".to_owned())
@@ -310,7 +335,8 @@ impl Attempt {
                 Fault::Barred(format!("signatures of '{algorithm}' are too weak"))
             }
             Ok(principal) if self.knows_key(&principal, key) => {
-                let proof = format!("public-key {}", fingerprint(key));
+                let blob = key_blob(key).unwrap_or_default();
+                let proof = (format!("public-key {}", fingerprint(&blob)), Credential::Key(blob));
                 return self.passed(user, principal, method, proof).await;
             }
             Ok(_) => Fault::Barred("unknown key".to_owned()),
@@ -384,7 +410,7 @@ impl Attempt {
             return Err(Fault::Barred(reason.to_owned()));
         }
         if !principal.policy.admits(self.peer.address.ip()) {
-            return Err(Fault::Barred("its policy does not admit this address".to_owned()));
+            return Err(Fault::Barred(ADDRESS_BARRED.to_owned()));
         }
         if !next_methods(principal, self.done()).contains(&method) {
             return Err(Fault::Wrong("this method is not asked for"));
@@ -407,28 +433,33 @@ impl Attempt {
         user: &str,
         principal: Arc<Principal>,
         method: AuthMethod,
-        proof: String,
+        (proof, credential): (String, Credential),
     ) -> Verdict {
         let steps = self.steps.get_or_insert_with(|| Steps {
             user: user.to_owned(),
             done: Vec::new(),
             proof: Vec::new(),
+            credentials: Vec::new(),
         });
         steps.done.push(method);
         steps.proof.push(proof);
+        steps.credentials.push(credential);
         let (done, proof) = (steps.done.clone(), steps.proof.join(" + "));
+        let credentials = steps.credentials.clone();
         if !alternatives(&principal).contains(&done) {
             return Verdict::Partial { next: next_methods(&principal, &done) };
         }
         let name = &principal.account.name;
+        // Counted for good when the session begins: `Directory::enlist`.
         if self.gate.0.directory.sessions_of(self.peer.site, name) >= principal.policy.sessions {
-            let fault = Fault::Barred("it has too many sessions open".to_owned());
+            let fault = Fault::Barred(TOO_MANY_SESSIONS.to_owned());
             return self.refuse(user, &Ok(Some(principal.clone())), fault).await;
         }
         self.gate.0.penalties.succeeded(self.origin(), &(self.peer.site, name.clone()));
         self.gate.0.meters.granted.fetch_add(1, Ordering::Relaxed);
         let throttles = self.gate.0.directory.throttles(&principal);
-        Verdict::Granted(Grant { principal, proof, peer: self.peer.clone(), throttles })
+        let peer = self.peer.clone();
+        Verdict::Granted(Grant { principal, proof, credentials, peer, throttles })
     }
 
     /// Counts, records, waits, answers.
@@ -514,9 +545,9 @@ fn next_methods(principal: &Principal, done: &[AuthMethod]) -> Vec<AuthMethod> {
 }
 
 /// `SHA256:…` as OpenSSH shows it.
-fn fingerprint(key: &str) -> String {
+fn fingerprint(blob: &[u8]) -> String {
     let mut digest = StreamDigest::new(Sha256::Wanted);
-    digest.update(&key_blob(key).unwrap_or_default());
+    digest.update(blob);
     let hash = digest.finish().sha256.unwrap_or_default();
     format!("SHA256:{}", STANDARD_NO_PAD.encode(hash))
 }

@@ -1,5 +1,6 @@
 //! Who may act: [`Directory`] resolves accounts, [`Gate`] admits, and only it makes a [`Grant`].
 
+mod credential;
 mod directory;
 mod error;
 mod gate;

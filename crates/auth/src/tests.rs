@@ -11,7 +11,7 @@ use entrepot_model::{
 };
 use uuid::Uuid;
 
-use crate::{Attempt, Directory, Gate, GateOptions, Peer, Verdict};
+use crate::{Attempt, Directory, Gate, GateOptions, Grant, LiveSession, Peer, Verdict};
 
 const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBMq5LdC0q0aWkq4M1gAAAAAAAAAAAAAAAAAAAAAAAAA a";
@@ -80,6 +80,18 @@ impl World {
             note: String::new(),
         };
         self.put(&key).await;
+    }
+
+    /// A login that is let in.
+    async fn grant(&self, account: &str) -> Grant {
+        match self.attempt().password(account, &secret(account)).await {
+            Verdict::Granted(grant) => grant,
+            other => panic!("{account} was refused: {other:?}"),
+        }
+    }
+
+    fn enlist(&self, grant: &Grant) -> crate::Result<LiveSession> {
+        self.directory.enlist(grant, self.env.new_id())
     }
 
     fn attempt(&self) -> Attempt {
@@ -282,7 +294,8 @@ async fn mounts_and_policies_are_inherited_from_groups() {
     let want = [("/in", "m3/acme"), ("/", "m1/acme")];
     assert_eq!(seen, want.map(|(path, prefix)| (path.to_owned(), prefix.to_owned())));
     assert_eq!(found.policy.sessions, 1);
-    let _live = world.directory.enlist(&found, world.env.new_id());
+    let grant = world.grant("acme").await;
+    let _live = world.enlist(&grant).unwrap();
     let second = world.attempt().password("acme", &secret("acme")).await;
     assert!(!granted(&second), "the limit of sessions was passed");
 }
@@ -308,7 +321,8 @@ async fn live_sessions_follow_changes_and_end_with_their_account() {
     let world = World::new().await;
     let mut account = world.account("acme", |_| {}).await;
     let principal = world.directory.resolve(SiteId::MAIN, &name("acme")).await.unwrap().unwrap();
-    let live = world.directory.enlist(&principal, world.env.new_id());
+    let grant = world.grant("acme").await;
+    let live = world.enlist(&grant).unwrap();
     let before = live.generation();
     account.home = VPath::root().join("in").unwrap();
     world.put(&account).await;
@@ -321,7 +335,7 @@ async fn live_sessions_follow_changes_and_end_with_their_account() {
     let mut tx = world.db.begin().await.unwrap();
     tx.delete(SiteId::MAIN, entrepot_model::Kind::Account, &name("acme")).await.unwrap();
     tx.commit().await.unwrap();
-    let other = world.directory.enlist(&principal, world.env.new_id());
+    let other = world.enlist(&grant).unwrap();
     world.directory.refresh().await.unwrap();
     assert_eq!(other.ended().await, "the account was deleted");
     drop((live, other));
@@ -411,11 +425,10 @@ async fn what_a_group_asks_for_at_login_binds_its_members() {
 async fn a_session_that_begins_while_its_account_is_disabled_ends() {
     let world = World::new().await;
     let mut account = world.account("acme", |_| {}).await;
-    let verdict = world.attempt().password("acme", &secret("acme")).await;
-    let Verdict::Granted(grant) = verdict else { panic!("refused") };
+    let grant = world.grant("acme").await;
     account.enabled = false;
     world.put(&account).await;
-    let live = world.directory.enlist(grant.principal(), world.env.new_id());
+    let live = world.enlist(&grant).unwrap();
     world.directory.refresh().await.unwrap();
     assert_eq!(live.end_reason().as_deref(), Some("the account is disabled"));
 }
@@ -452,4 +465,68 @@ async fn a_flood_of_refusals_neither_goes_on_nor_fills_the_journal() {
     }
     let written = world.journal.usage().appended - before;
     assert!((20..=70).contains(&written), "{written} records");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_when_what_it_logged_in_with_is_taken_away() {
+    let world = World::new().await;
+    let mut account = world.account("acme", |_| {}).await;
+    world.key("acme").await;
+    let by_password = world.enlist(&world.grant("acme").await).unwrap();
+    let verdict = world.attempt().public_key("acme", KEY, "ssh-ed25519").await;
+    let Verdict::Granted(grant) = verdict else { panic!("refused") };
+    let by_key = world.enlist(&grant).unwrap();
+    account.note = "changed".to_owned();
+    world.put(&account).await;
+    assert_eq!((by_password.end_reason(), by_key.end_reason()), (None, None));
+
+    let other = Secret::new(*b"another password");
+    account.password_hash = Some(password::hash(&other, HashCost::for_tests(), &[2; 16]).unwrap());
+    world.put(&account).await;
+    let reason = "the password that it logged in with was changed";
+    assert_eq!(by_password.end_reason().as_deref(), Some(reason));
+    assert_eq!(by_key.end_reason(), None, "the key still counts");
+
+    let mut tx = world.db.begin().await.unwrap();
+    tx.delete(SiteId::MAIN, entrepot_model::Kind::Key, &name("acme-key")).await.unwrap();
+    tx.commit().await.unwrap();
+    world.directory.refresh().await.unwrap();
+    let reason = "the key that it logged in with was taken away";
+    assert_eq!(by_key.end_reason().as_deref(), Some(reason));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_when_its_address_is_admitted_no_longer() {
+    let world = World::new().await;
+    let mut account = world.account("acme", |_| {}).await;
+    let live = world.enlist(&world.grant("acme").await).unwrap();
+    let rule = world.gate.internal(SiteId::MAIN, &name("acme"), "rule 'x'").await.unwrap();
+    let job = world.enlist(&rule).unwrap();
+    let mut policy = Policy::new(name("elsewhere"));
+    policy.deny = vec!["192.0.2.0/24".parse().unwrap()];
+    world.put(&policy).await;
+    account.policy = Some(name("elsewhere"));
+    world.put(&account).await;
+    let reason = "its policy does not admit this address";
+    assert_eq!(live.end_reason().as_deref(), Some(reason));
+    assert_eq!(job.end_reason(), None, "a rule comes from no address");
+}
+
+#[tokio::test(start_paused = true)]
+async fn logins_at_the_same_time_do_not_pass_the_limit_of_sessions() {
+    let world = World::new().await;
+    let mut policy = Policy::new(name("two"));
+    policy.sessions = Some(2);
+    world.put(&policy).await;
+    world.account("acme", |account| account.policy = Some(name("two"))).await;
+    let mut grants = Vec::new();
+    for _ in 0..4 {
+        grants.push(world.grant("acme").await);
+    }
+    let rule = world.gate.internal(SiteId::MAIN, &name("acme"), "rule 'x'").await.unwrap();
+    let _job = world.enlist(&rule).unwrap();
+    let mut live: Vec<_> = grants.iter().filter_map(|grant| world.enlist(grant).ok()).collect();
+    assert_eq!(live.len(), 2, "sessions of four logins; a rule's does not count");
+    live.pop();
+    assert!(world.enlist(&grants[3]).is_ok(), "a place that was left is free");
 }

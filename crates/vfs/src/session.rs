@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use entrepot_auth::{Grant, LiveSession, Peer, Principal};
+use entrepot_auth::{AuthError, Grant, LiveSession, Peer, Principal};
 use entrepot_journal::Scope;
 use entrepot_model::{Event, EventId, Fact, JobId, Protocol, SessionId, Timestamp, VPath};
 use parking_lot::Mutex;
@@ -66,6 +66,10 @@ impl Session {
         let principal = grant.principal();
         let id: SessionId = service.0.env.new_id();
         let is_peer = grant.peer().protocol != Protocol::Internal;
+        let live = match service.0.directory.enlist(&grant, id) {
+            Ok(live) => live,
+            Err(error) => return Err(refused(service, &grant, &error)),
+        };
         let scope = Scope {
             site: principal.site,
             account: Some(principal.account.name.clone()),
@@ -87,7 +91,7 @@ impl Session {
         let state = Arc::new(State {
             service: service.clone(),
             id,
-            live: service.0.directory.enlist(principal, id),
+            live,
             scope,
             peer: grant.peer().clone(),
             opened_at: service.0.env.now(),
@@ -132,6 +136,24 @@ impl Session {
     pub async fn close(self, reason: &str, bytes_in: u64, bytes_out: u64) {
         self.vfs.0.close(reason, bytes_in, bytes_out);
     }
+}
+
+/// A login that came as one too many.
+fn refused(service: &Service, grant: &Grant, error: &AuthError) -> VfsError {
+    let reason = match error {
+        AuthError::Refused { reason, .. } => reason.clone(),
+        other => other.to_string(),
+    };
+    let fact = Fact::LoginRefused {
+        protocol: grant.peer().protocol,
+        address: grant.peer().address.ip().to_string(),
+        name: grant.principal().account.name.to_string(),
+        reason: reason.clone(),
+    };
+    if let Err(error) = service.0.recorder.record(&Scope::site(grant.peer().site), fact) {
+        tracing::error!(code = error.code(), %error, "a refused login was not recorded");
+    }
+    VfsError::Ended { reason }
 }
 
 impl Drop for Session {
