@@ -27,7 +27,7 @@ const STEPS: &[&str] = &[
 
 /// Kills at random moments; `ENTREPOT_CRASH_CYCLES` asks for more.
 fn cycles() -> u64 {
-    std::env::var("ENTREPOT_CRASH_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+    std::env::var("ENTREPOT_CRASH_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
 }
 
 /// A node that delivers what arrives to an inbox, and what its client saw acknowledged.
