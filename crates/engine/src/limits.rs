@@ -6,10 +6,10 @@ use std::time::Duration;
 pub const BATCH_RECORDS: usize = 512;
 /// Most bytes of payload in one projection.
 pub const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// How long a small batch waits for company, so that a busy node commits tens of records at once.
-pub const BATCH_LINGER: Duration = Duration::from_millis(5);
+/// How long a small batch waits for company, so that a busy node commits hundreds of records at once.
+pub const BATCH_LINGER: Duration = Duration::from_millis(20);
 /// A batch of this many records does not wait for more.
-pub const BATCH_ENOUGH: usize = 64;
+pub const BATCH_ENOUGH: usize = 256;
 /// First pause after the database, or the journal, could not be used.
 pub const AWAY_FIRST: Duration = Duration::from_millis(100);
 /// Longest such pause.
@@ -49,3 +49,5 @@ pub const BLOCK_BYTES: usize = 256 * 1024;
 /// How many leases beyond its attempts a job may use up without an answer, such as by crashes of
 /// its node or stops in the middle of it, before it is taken to be their cause.
 pub const LEASES_OVER: u32 = 20;
+/// Of how many earlier leases of a job what they left staged is looked for.
+pub const LEASES_SEARCHED: usize = 64;
