@@ -136,6 +136,9 @@ fn a_failing_delivery_is_retried_then_dead_and_can_be_retried_by_hand() -> Resul
     std::fs::create_dir_all(&inbox)?;
     node.cli(&["jobs", "retry", failed["id"].as_str().unwrap_or_default()])?;
     deliveries(&node, 1)?;
+    let retried = node.events("job.retried")?;
+    assert_eq!(retried.len(), 1, "who retries a job is in the audit log");
+    assert_eq!(retried[0]["job"], failed["id"]);
     assert_eq!(std::fs::read(inbox.join("a.bin"))?, b"content");
     node.until("the source to be deleted", || {
         Ok((!login.on_disk(&node, "a.bin").exists()).then_some(()))

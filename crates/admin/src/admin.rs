@@ -7,14 +7,15 @@ use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Db, Tx};
 use entrepot_journal::{RecordKind, Recorder, Scope};
 use entrepot_model::{
-    Account, AnyNoun, Endpoint, Env, Event, EventId, Fact, Key, Kind, Listener, Mount, Name, Noun,
-    Policy, Rule, Site, SiteId, Stored,
+    Account, AnyNoun, Endpoint, Env, Event, EventId, Fact, JobId, Key, Kind, Listener, Mount, Name,
+    Noun, Policy, Rule, Site, SiteId, Stored,
 };
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::document::{self, Given, Source};
 use crate::error::{AdminError, Result};
+use crate::jobs::{self, JobAction};
 use crate::limits;
 use crate::plan::{self, State, Step, Wanted};
 use crate::request::{Action, Actor, Document, PlannedChange, Request, Response, Role};
@@ -95,6 +96,8 @@ impl Admin {
                 Ok(shown(&steps))
             }
             Request::Export { kinds } => self.export(actor, &kinds).await,
+            Request::RetryJob { id } => self.act(actor, id, JobAction::Retry).await,
+            Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
             other => query::answer(&self.parts, actor.site, other).await,
         }
     }
@@ -316,6 +319,12 @@ impl Admin {
         Ok(events)
     }
 
+    async fn act(&self, actor: &Actor, id: JobId, action: JobAction) -> Result<Response> {
+        let event = jobs::act(&self.parts, actor, id, action).await?;
+        self.seal_now(&[event]).await;
+        Ok(Response::Done)
+    }
+
     /// The change is made; what fails here is made good later, and told in the log.
     async fn after_commit(&self, events: &[Event]) {
         if let Some(directory) = &self.parts.directory
@@ -323,6 +332,10 @@ impl Admin {
         {
             tracing::warn!(%error, "sessions see the change of configuration later");
         }
+        self.seal_now(events).await;
+    }
+
+    async fn seal_now(&self, events: &[Event]) {
         for batch in events.chunks(limits::SEAL_BATCH) {
             if let Err(error) = self.seal(batch).await {
                 tracing::warn!(%error, "the seal of a change is noted at the next start");

@@ -14,6 +14,7 @@ mod admin;
 mod diff;
 mod document;
 mod error;
+mod jobs;
 pub mod limits;
 mod plan;
 mod query;

@@ -1,4 +1,4 @@
-//! What is only read, and the two things that are done to jobs.
+//! What is only read.
 
 use entrepot_db::{EventFilter, JobFilter, TransferFilter};
 use entrepot_model::{Fact, Job, JobId, SiteId};
@@ -12,7 +12,7 @@ fn rows(limit: Option<u32>) -> u32 {
     limit.unwrap_or(limits::QUERY_ROWS_DEFAULT).min(limits::QUERY_ROWS)
 }
 
-/// Answers a request that concerns no noun.
+/// Answers a request that changes nothing and concerns no noun.
 pub(crate) async fn answer(parts: &AdminParts, site: SiteId, request: Request) -> Result<Response> {
     match request {
         Request::Transfers { filter } => {
@@ -34,14 +34,6 @@ pub(crate) async fn answer(parts: &AdminParts, site: SiteId, request: Request) -
             let job = Box::new(job(parts, site, id).await?);
             Ok(Response::Job { job })
         }
-        Request::RetryJob { id } => {
-            let done = parts.db.retry_job(site, id, parts.env.now()).await?;
-            job_done(parts, site, (id, done, "retried")).await
-        }
-        Request::CancelJob { id } => {
-            let done = parts.db.cancel_job(site, id, parts.env.now()).await?;
-            job_done(parts, site, (id, done, "cancelled")).await
-        }
         // Those are answered before.
         Request::List { .. }
         | Request::Show { .. }
@@ -50,9 +42,11 @@ pub(crate) async fn answer(parts: &AdminParts, site: SiteId, request: Request) -
         | Request::Delete { .. }
         | Request::Plan { .. }
         | Request::Apply { .. }
-        | Request::Export { .. } => Err(AdminError::Internal {
+        | Request::Export { .. }
+        | Request::RetryJob { .. }
+        | Request::CancelJob { .. } => Err(AdminError::Internal {
             what: "answering",
-            problem: "a request about nouns came to the wrong place".to_owned(),
+            problem: "a request for a change came to the wrong place".to_owned(),
         }),
     }
 }
@@ -101,20 +95,7 @@ async fn events(parts: &AdminParts, site: SiteId, query: EventQuery) -> Result<R
     Ok(Response::Events { events })
 }
 
-async fn job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<Job> {
+pub(crate) async fn job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<Job> {
     let job = parts.db.job(site, id).await?;
     job.ok_or_else(|| AdminError::NotFound { what: "job", name: id.to_string() })
-}
-
-/// Says why a job could not be touched, if so.
-async fn job_done(
-    parts: &AdminParts,
-    site: SiteId,
-    (id, done, action): (JobId, bool, &'static str),
-) -> Result<Response> {
-    if done {
-        return Ok(Response::Done);
-    }
-    let state = job(parts, site, id).await?.state.as_str();
-    Err(AdminError::JobState { id: id.to_string(), state, action })
 }

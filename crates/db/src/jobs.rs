@@ -10,7 +10,7 @@ use entrepot_model::{EventId, Job, JobId, JobState, Name, SiteId, Timestamp};
 use crate::error::Result;
 use crate::limits;
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
-use crate::tx::Batch;
+use crate::tx::{Batch, Work};
 use crate::{Db, Dialect, name_filter, page};
 
 /// A job as a node holds it: what each later write must show.
@@ -301,18 +301,6 @@ impl Db {
         Ok(self.read(FIND, vec![site.0.into(), id.0.into()], read_row).await?.pop())
     }
 
-    /// Makes a failed, cancelled or waiting job due at once, with its attempts counted anew; the
-    /// steps already done stay done. False if there is no such job in such a state.
-    pub async fn retry_job(&self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
-        Ok(self.execute(RETRY, vec![now.into(), site.0.into(), id.0.into()]).await? > 0)
-    }
-
-    /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is
-    /// no such job in such a state.
-    pub async fn cancel_job(&self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
-        Ok(self.execute(CANCEL, vec![now.into(), site.0.into(), id.0.into()]).await? > 0)
-    }
-
     /// How many jobs wait, run and have failed, over all sites.
     pub async fn job_counts(&self) -> Result<JobCounts> {
         let rows = self
@@ -334,4 +322,24 @@ impl Db {
         }
         Ok(counts)
     }
+}
+
+/// See [`crate::Tx::retry_job`].
+pub(crate) async fn retry(
+    work: &mut Work,
+    site: SiteId,
+    id: JobId,
+    now: Timestamp,
+) -> Result<bool> {
+    Ok(work.execute(RETRY, vec![now.into(), site.0.into(), id.0.into()]).await? > 0)
+}
+
+/// See [`crate::Tx::cancel_job`].
+pub(crate) async fn cancel(
+    work: &mut Work,
+    site: SiteId,
+    id: JobId,
+    now: Timestamp,
+) -> Result<bool> {
+    Ok(work.execute(CANCEL, vec![now.into(), site.0.into(), id.0.into()]).await? > 0)
 }

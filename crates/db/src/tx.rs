@@ -1,13 +1,14 @@
 //! Transactions.
 
-use entrepot_model::{AnyNoun, Event, Kind, Name, Noun, SiteId, Stored, Timestamp};
+use entrepot_model::{AnyNoun, Event, JobId, Kind, Name, Noun, SiteId, Stored, Timestamp};
 use uuid::Uuid;
 
 use crate::error::{DbError, Result};
 use crate::sql::{Reader, Sql, Value};
-use crate::{events, nouns, postgres, sqlite};
+use crate::{events, jobs, nouns, postgres, sqlite};
 
-/// A write transaction on configuration: nouns and the events that tell of their change.
+/// A write transaction on what administrators change: nouns and the state of jobs, with the
+/// events that tell of it.
 pub struct Tx {
     work: Work,
     changed: bool,
@@ -70,6 +71,18 @@ impl Tx {
     /// [`crate::Db::unsealed_events`].
     pub async fn insert_event(&mut self, event: &Event) -> Result<()> {
         events::insert_unsealed(&mut self.work, event).await
+    }
+
+    /// Makes a failed, cancelled or waiting job due at once, with its attempts counted anew; the
+    /// steps already done stay done. False if there is no such job in such a state.
+    pub async fn retry_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
+        jobs::retry(&mut self.work, site, id, now).await
+    }
+
+    /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is
+    /// no such job in such a state.
+    pub async fn cancel_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
+        jobs::cancel(&mut self.work, site, id, now).await
     }
 
     /// As [`crate::Db::list`], with what this transaction changed.

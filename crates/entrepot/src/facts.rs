@@ -214,6 +214,9 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("rule {rule} after {attempts} attempts: {error}")
         }
         Fact::JobDone { rule } => format!("rule {rule}"),
+        Fact::JobRetried { rule, by } | Fact::JobCancelled { rule, by } => {
+            format!("rule {rule}, by {by}")
+        }
         Fact::ConfigChanged { noun, name, action, by, fields } => {
             format!("{noun} {name} {action} by {by}: {}", fields.join(", "))
         }

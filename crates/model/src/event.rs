@@ -244,6 +244,20 @@ facts! {
         /// The rule.
         rule: Name,
     }
+    /// A job was made due again by hand.
+    "job.retried" JobRetried {
+        /// The rule.
+        rule: Name,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// A job was ended by hand.
+    "job.cancelled" JobCancelled {
+        /// The rule.
+        rule: Name,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// Configuration was created, changed or deleted.
     "config.changed" ConfigChanged {
         /// What kind of noun.
