@@ -27,6 +27,13 @@ pub(crate) fn delivery(job: JobId, step: u32) -> TransferId {
     TransferId(derived("delivery", &[job.0.as_bytes(), &step.to_le_bytes()]))
 }
 
+/// The name under which one lease of a job stages that delivery. Each lease has its own: who lost
+/// it and does not know yet must not publish, or discard, what the next holder is writing.
+pub(crate) fn staging(job: JobId, step: u32, epoch: i64) -> TransferId {
+    let parts: [&[u8]; 3] = [job.0.as_bytes(), &step.to_le_bytes(), &epoch.to_le_bytes()];
+    TransferId(derived("staging", &parts))
+}
+
 /// The event of one step of a job, or of its end, told at most once.
 pub(crate) fn told(job: JobId, what: &str, number: u32) -> EventId {
     EventId(derived(what, &[job.0.as_bytes(), &number.to_le_bytes()]))

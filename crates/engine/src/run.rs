@@ -100,6 +100,8 @@ pub(crate) async fn fail(
     hold: &Hold<'_>,
     error: String,
 ) -> Result<(), StepError> {
+    // Whoever has the job now says how it ends.
+    hold.fence().await?;
     let error: String = error.chars().take(ERROR_CHARACTERS).collect();
     let (rule, attempts) = (job.rule.clone(), job.attempts);
     tracing::error!(code = "EP0806", rule = rule.as_str(), attempts, error, "a job failed");
@@ -258,6 +260,8 @@ impl Run<'_> {
     }
 
     async fn retry(&self, error: String) -> Result<(), StepError> {
+        // Whoever has the job now says how it goes on.
+        self.hold.fence().await?;
         let error: String = error.chars().take(ERROR_CHARACTERS).collect();
         let env = self.shared.recorder.env();
         let (rule, attempts) = (self.job.rule.clone(), self.job.attempts);

@@ -1,8 +1,8 @@
 //! `deliver`: copies the file to an endpoint.
 //!
 //! Exactly once in effect, whatever is repeated:
-//! 1. The transfer's id follows from job and step, so each attempt stages under the same name and
-//!    throws away what an earlier one left there.
+//! 1. The transfer's id follows from job and step. Each lease stages under a name of its own and
+//!    throws away what earlier ones left: a holder that is late finds nothing to publish.
 //! 2. The file appears at the target whole, by one publish, and only while the lease is confirmed.
 //! 3. `file.delivered` is one event however often it is recorded: its id follows from job and step.
 //! 4. A later attempt first looks whether that event is known, then whether the target already
@@ -22,7 +22,7 @@ use entrepot_model::{
 use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError};
 
 use super::{Expected, Step, StepError, source};
-use crate::limits::BLOCK_BYTES;
+use crate::limits::{BLOCK_BYTES, LEASES_SEARCHED};
 use crate::meters::Meters;
 use crate::pause::Pause;
 use crate::places::Source;
@@ -58,16 +58,17 @@ impl Step for DeliverSpec {
             Err(_) if recorded => return Ok(()),
             store => store?,
         };
-        if run.again() {
-            // What an earlier attempt left; if it cannot go now, staging or the sweeper says why.
-            let _ = run.hold.waiting(store.discard_staged(transfer)).await?;
-        }
+        let cleared = match run.again() {
+            true => discard_earlier(run, number, &store).await?,
+            false => Ok(()),
+        };
         if recorded {
             return Ok(());
         }
         let started_at = run.shared.recorder.env().now();
         let existing = self.existing;
         let delivery = Delivery { number, transfer, endpoint, store, target, existing, started_at };
+        cleared.map_err(|error| delivery.failed(&error))?;
         let delivered = match delivery.found(run).await? {
             Some(delivered) => {
                 run.shared.meters.deliveries_found.fetch_add(1, Ordering::Relaxed);
@@ -84,6 +85,29 @@ async fn is_recorded(run: &Run<'_>, transfer: TransferId) -> Result<bool, StepEr
     let (db, site) = (&run.shared.db, run.job.site);
     let known = run.hold.insist(|| db.transfer(site, transfer)).await?;
     Ok(known.is_some_and(|known| known.state == TransferState::Completed))
+}
+
+/// Discards what earlier leases left staged. A store that does not show all it has is left to the
+/// sweeper.
+async fn discard_earlier(
+    run: &Run<'_>,
+    number: u32,
+    store: &AnyStore,
+) -> Result<Result<(), StoreError>, StepError> {
+    let earlier = (1..run.job.epoch).rev().take(LEASES_SEARCHED);
+    let earlier: Vec<TransferId> =
+        earlier.map(|epoch| ids::staging(run.job.id, number, epoch)).collect();
+    let staged = match run.hold.waiting(store.staged()).await? {
+        Err(StoreError::Denied(_) | StoreError::Unsupported(_)) => return Ok(Ok(())),
+        Err(error) => return Ok(Err(error)),
+        Ok(staged) => staged,
+    };
+    for file in staged.iter().filter(|file| earlier.contains(&file.id)) {
+        if let Err(error) = run.hold.waiting(store.discard_staged(file.id)).await? {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(()))
 }
 
 impl Delivery {
@@ -141,12 +165,15 @@ impl Delivery {
         let source = source::open(run, &path).await?;
         run.reached(Pause::SourceOpen)?;
         self.make_directories(run).await?;
-        let staging = self.store.stage(self.transfer, &self.target);
+        let own = ids::staging(run.job.id, self.number, run.job.epoch);
+        let staging = self.store.stage(own, &self.target);
         let staged = run.hold.waiting(staging).await?.map_err(|error| self.failed(&error))?;
         reached("delivery.staged");
         run.reached(Pause::Staged)?;
         let delivered = self.fill_and_publish(run, source.as_ref(), staged.as_ref()).await;
-        if let Err(StepError::Transient { .. } | StepError::Permanent { .. }) = delivered {
+        if let Err(StepError::Transient { .. } | StepError::Permanent { .. } | StepError::Lost) =
+            delivered
+        {
             // Best effort: the next attempt discards it too, and the sweeper after all.
             let _ = staged.discard().await;
         }

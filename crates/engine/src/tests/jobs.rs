@@ -95,7 +95,7 @@ async fn failures_are_retried_on_schedule_then_end_in_the_dead_letter_state() {
     assert!(files(&aside).await.contains_key("failed/a"), "the else steps did not run");
     // An operator tries again once the partner is back: the same job, told of anew.
     out.heal();
-    assert!(world.db.retry_job(SITE, job, world.env.now()).await.unwrap());
+    assert!(world.retry(job, world.env.now()).await);
     world.engine().wake();
     assert_eq!(world.ended(job).await.state, JobState::Done);
 }
@@ -111,7 +111,7 @@ async fn an_operators_retry_that_fails_again_is_told_again() {
         assert_eq!(world.ended(job).await.state, JobState::Failed);
         world.projected().await;
         assert_eq!(world.events("job.failed").await.len(), round);
-        assert!(world.db.retry_job(SITE, job, world.env.now()).await.unwrap());
+        assert!(world.retry(job, world.env.now()).await);
     }
 }
 
@@ -309,7 +309,7 @@ async fn a_job_without_its_rule_fails_and_one_that_is_cancelled_stays_so() {
     tx.commit().await.unwrap();
     let failed = world.ended(job).await;
     assert!(failed.error.as_deref().is_some_and(|e| e.starts_with("EP0811")), "{failed:?}");
-    assert!(world.db.retry_job(SITE, job, Timestamp(i64::MAX)).await.unwrap());
-    assert!(world.db.cancel_job(SITE, job, world.env.now()).await.unwrap());
+    assert!(world.retry(job, Timestamp(i64::MAX)).await);
+    assert!(world.cancel(job).await);
     assert_eq!(world.ended(job).await.state, JobState::Cancelled);
 }

@@ -1,6 +1,11 @@
 //! The engine as a whole: promises P8 and P9 on simulated clocks and disks.
 
+mod again;
 mod crashes;
 mod jobs;
+mod nodes;
+mod outage;
 mod projection;
+mod rooms;
+mod stops;
 mod world;

@@ -2,12 +2,14 @@
 //! command.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use entrepot_auth::Gate;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_db::{Db, DbOptions, EventFilter};
 use entrepot_journal::{Journal, Options, Recorder, Scope};
@@ -22,13 +24,14 @@ use entrepot_model::{
 use entrepot_storage::{
     AnyStore, EntryKind, Existing as Takes, Publish, ReadFile, StoreError, memory,
 };
+use entrepot_vfs::Service;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::limits::BLOCK_BYTES;
 use crate::places::{Places, Room, Source};
 use crate::step::StepError;
-use crate::{Engine, EngineOptions, Pause};
+use crate::{Engine, EngineOptions, EngineParts, Meters, Pause};
 
 pub(crate) const SITE: SiteId = SiteId::MAIN;
 
@@ -111,13 +114,18 @@ impl Source for SimSource {
     }
 }
 
+fn recorder(folder: &Path, env: &Env, node: Name) -> Recorder {
+    let (journal, _) = Journal::open(folder, &node, env.clone(), Options::default()).unwrap();
+    Recorder::new(journal, env.clone(), node)
+}
+
 pub(crate) fn memory_store(env: &Env) -> AnyStore {
     memory::open(&MemoryTarget { size_bytes: Some(1 << 30) }, env).unwrap()
 }
 
 /// The node, and what lies around it.
 pub(crate) struct World {
-    pub(crate) dir: TempDir,
+    pub(crate) dir: Arc<TempDir>,
     pub(crate) env: Env,
     pub(crate) db: Db,
     pub(crate) recorder: Recorder,
@@ -135,18 +143,62 @@ impl World {
         let url = format!("sqlite://{}", dir.path().join("e.db").display());
         let options = DbOptions { env: env.clone(), ..DbOptions::default() };
         let db = Db::open(&url, options).await.unwrap();
-        let node = name("n1");
-        let journal_dir = dir.path().join("journal");
-        let (journal, _) =
-            Journal::open(&journal_dir, &node, env.clone(), Options::default()).unwrap();
-        let recorder = Recorder::new(journal, env.clone(), node);
+        let recorder = recorder(&dir.path().join("journal"), &env, name("n1"));
         let home = memory_store(&env);
         for directory in ["in", "done"] {
             home.make_directory(&directory.parse().unwrap()).await.unwrap();
         }
         let places = SimPlaces { home, targets: Arc::default() };
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
-        World { dir, env, db, recorder, places, options, engine: None, files: 0 }
+        World { dir: Arc::new(dir), env, db, recorder, places, options, engine: None, files: 0 }
+    }
+
+    /// Another node, with a journal of its own over the same database, clock and stores.
+    pub(crate) fn beside(&self, label: &str) -> World {
+        let folder = self.dir.path().join(format!("journal-{label}"));
+        World {
+            dir: self.dir.clone(),
+            env: self.env.clone(),
+            db: self.db.clone(),
+            recorder: recorder(&folder, &self.env, name(label)),
+            places: self.places.clone(),
+            options: self.options.clone(),
+            engine: None,
+            files: 0,
+        }
+    }
+
+    /// From now on writes that `what` describes, such as `UPDATE ON jobs`, find the database's
+    /// disk full, which SQLite says too of a table whose last number is used up: the database is
+    /// `DbError::Unavailable` for them, and for nothing else.
+    pub(crate) async fn database_refuses(&self, what: &str) {
+        self.sql(format!(
+            "CREATE TABLE IF NOT EXISTS brim (id INTEGER PRIMARY KEY AUTOINCREMENT);
+             INSERT OR IGNORE INTO brim VALUES (9223372036854775807);
+             CREATE TRIGGER away BEFORE {what} BEGIN INSERT INTO brim VALUES (NULL); END;"
+        ))
+        .await;
+    }
+
+    /// Ends [`World::database_refuses`].
+    pub(crate) async fn database_is_back(&self) {
+        self.sql("DROP TRIGGER away".to_owned()).await;
+    }
+
+    /// As somebody else who has the file of the database open.
+    async fn sql(&self, text: String) {
+        let path = self.dir.path().join("e.db");
+        let alter = tokio::task::spawn_blocking(move || {
+            let other = rusqlite::Connection::open(path).unwrap();
+            other.busy_timeout(Duration::from_secs(30)).unwrap();
+            other.execute_batch(&text).unwrap();
+        });
+        alter.await.unwrap();
+    }
+
+    /// Counters of the running engine.
+    pub(crate) fn count(&self, counter: fn(&Meters) -> &AtomicU64) -> u64 {
+        counter(self.engine().meters()).load(Ordering::Relaxed)
     }
 
     pub(crate) async fn put<N: Noun>(&self, noun: &N) {
@@ -162,6 +214,13 @@ impl World {
         let target = EndpointTarget::Memory(MemoryTarget::default());
         self.put(&Endpoint { name: name(label), target, note: String::new() }).await;
         self.places.targets.lock().insert(label.to_owned(), store);
+    }
+
+    /// Starts an engine that finds files in sessions of `vfs`.
+    pub(crate) fn start_with(&mut self, vfs: Service, gate: Gate) {
+        let (db, recorder) = (self.db.clone(), self.recorder.clone());
+        let options = self.options.clone();
+        self.engine = Some(Engine::start(EngineParts { db, recorder, vfs, gate, options }));
     }
 
     pub(crate) fn start(&mut self) {
@@ -252,6 +311,21 @@ impl World {
     /// Waits until the database has all that is durable now.
     pub(crate) async fn projected(&self) {
         self.until(async |world| world.engine().lag().records == 0).await;
+    }
+
+    /// As an administrator does.
+    pub(crate) async fn retry(&self, job: JobId, at: Timestamp) -> bool {
+        let mut tx = self.db.begin().await.unwrap();
+        let done = tx.retry_job(SITE, job, at).await.unwrap();
+        tx.commit().await.unwrap();
+        done
+    }
+
+    pub(crate) async fn cancel(&self, job: JobId) -> bool {
+        let mut tx = self.db.begin().await.unwrap();
+        let done = tx.cancel_job(SITE, job, self.env.now()).await.unwrap();
+        tx.commit().await.unwrap();
+        done
     }
 
     pub(crate) async fn events(&self, kind: &str) -> Vec<Event> {

@@ -1,0 +1,280 @@
+//! Jobs in sessions of `vfs`, opened for accounts that the gate admits: the seam that the other
+//! simulations replace.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use entrepot_auth::{Directory, Gate, GateOptions};
+use entrepot_crypto::{HashCost, MasterKey};
+use entrepot_model::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
+use entrepot_model::{Account, AccountType, Event, Job, JobState, Mount, Right, Rights, Rule};
+use entrepot_storage::AnyStore;
+use entrepot_vfs::{Create, CreateIntent, Service, ServiceOptions, ServiceParts, Session};
+
+use super::world::{SITE, World, content, deliver, files, memory_store, name, rule};
+
+/// A node with accounts: `acme` has every right below `/` and another place at `/other`;
+/// `reader` may only read; `gone` is disabled.
+struct Rooms {
+    world: World,
+    service: Service,
+    gate: Gate,
+    directory: Directory,
+    home: AnyStore,
+    out: AnyStore,
+}
+
+impl Rooms {
+    async fn new(seed: u64) -> Rooms {
+        let world = World::new(seed).await;
+        let (home, out) = (memory_store(&world.env), memory_store(&world.env));
+        let other = memory_store(&world.env);
+        let stores = [("home", &home), ("other", &other), ("partner", &out)];
+        for (label, store) in stores {
+            world.target(label, store.clone()).await;
+        }
+        let stores = stores.map(|(label, store)| (name(label), store.clone())).into();
+        let master = MasterKey::from_bytes(&[7; 32]);
+        let directory = Directory::new(world.db.clone(), world.env.clone(), master.clone());
+        let options = GateOptions { cost: HashCost::for_tests() };
+        let gate = Gate::new(directory.clone(), world.recorder.clone(), options);
+        let (service, _) = Service::start(ServiceParts {
+            recorder: world.recorder.clone(),
+            directory: directory.clone(),
+            db: world.db.clone(),
+            env: world.env.clone(),
+            master,
+            options: ServiceOptions { stores, ..ServiceOptions::default() },
+        })
+        .await
+        .unwrap();
+        let rooms = Rooms { world, service, gate, directory, home, out };
+        rooms.accounts().await;
+        rooms
+    }
+
+    async fn accounts(&self) {
+        for label in ["acme", "reader", "gone"] {
+            let mut account = Account::new(name(label), AccountType::Partner);
+            account.enabled = label != "gone";
+            self.world.put(&account).await;
+        }
+        let all = Rights::all();
+        self.mount("acme", "/", "home", all).await;
+        self.mount("acme", "/other", "other", all).await;
+        self.mount("reader", "/", "home", Rights::read_only()).await;
+        self.mount("gone", "/", "home", all).await;
+        self.directory.refresh().await.unwrap();
+    }
+
+    async fn mount(&self, account: &str, path: &str, endpoint: &str, rights: Rights) {
+        let mount = Mount {
+            name: name(&format!("{account}-{endpoint}")),
+            account: name(account),
+            path: path.parse().unwrap(),
+            endpoint: name(endpoint),
+            prefix: String::new(),
+            rights,
+            quota: None,
+            sha256: false,
+        };
+        self.world.put(&mount).await;
+    }
+
+    fn start(&mut self) {
+        self.world.start_with(self.service.clone(), self.gate.clone());
+    }
+
+    /// As a client of `acme` does it.
+    async fn upload(&self, path: &str, bytes: &[u8]) -> Event {
+        let grant = self.gate.internal(SITE, &name("acme"), "a client").await.unwrap();
+        let session = Session::open(&self.service, grant).await.unwrap();
+        let how = Create { intent: CreateIntent::New, expected_size: None, append: false };
+        let mut upload = session.vfs().create(&path.parse().unwrap(), how).await.unwrap();
+        upload.write_at(0, Bytes::copy_from_slice(bytes)).await.unwrap();
+        let transfer = upload.finish().await.unwrap().transfer;
+        session.close("done", 0, 0).await;
+        self.recorded().await;
+        let uploaded = self.world.events("file.uploaded").await;
+        let of = |event: &Event| event.fact.file().is_some_and(|file| file.transfer == transfer);
+        uploaded.into_iter().find(of).unwrap()
+    }
+
+    /// Waits until the database has all that was recorded, durable or not yet.
+    async fn recorded(&self) {
+        let journal = self.world.recorder.journal();
+        journal.sync(journal.usage().appended).await.unwrap();
+        self.world.projected().await;
+    }
+
+    async fn ended(&self, event: &Event, rule: &str) -> Job {
+        self.world.ended(self.world.job_of(event, rule).await).await
+    }
+
+    /// Waits until no session of `account` is open, of a peer or of a job.
+    async fn left(&self, account: &str) {
+        let open = || self.directory.sessions_of(SITE, &name(account));
+        self.world.until(async |_| open() == 0).await;
+    }
+}
+
+fn archive(to: &str, existing: Existing) -> StepSpec {
+    StepSpec::Move(MoveSpec { to: to.to_owned(), existing })
+}
+
+fn remove(path: Option<&str>) -> StepSpec {
+    StepSpec::Delete(DeleteSpec { path: path.map(|path| path.parse().unwrap()) })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_sees_the_files_of_its_account_and_what_it_does_says_why() {
+    let mut rooms = Rooms::new(91).await;
+    let steps = vec![
+        deliver("partner", "first/{name}", Existing::Refuse),
+        archive("/done/deep/{name}", Existing::Refuse),
+        deliver("partner", "second/{name}", Existing::Refuse),
+        remove(None),
+    ];
+    rooms.world.put(&rule("r", steps)).await;
+    rooms.start();
+    let bytes = content(2, 4);
+    let event = rooms.upload("/a.xml", &bytes).await;
+    let done = rooms.ended(&event, "r").await;
+    assert_eq!((done.state, &done.error), (JobState::Done, &None));
+    let wanted = ["first/a.xml", "second/a.xml"].map(|path| (path.to_owned(), bytes.clone()));
+    assert_eq!(files(&rooms.out).await, HashMap::from(wanted));
+    assert!(files(&rooms.home).await.is_empty());
+    rooms.left("acme").await;
+
+    rooms.recorded().await;
+    for (kind, count) in [
+        ("directory.created", 2),
+        ("file.renamed", 1),
+        ("file.removed", 1),
+        ("file.downloaded", 0),
+        ("session.opened", 0),
+    ] {
+        let told = rooms.world.events(kind).await;
+        assert_eq!(told.len(), count, "{kind}");
+        for told in told {
+            assert_eq!(told.account, Some(name("acme")), "{kind}");
+            assert_eq!((told.job, told.cause), (Some(done.id), Some(event.id)), "{kind}");
+            assert_eq!(told.depth, event.depth + 1, "{kind}: it would never end");
+        }
+    }
+}
+
+/// One case of [`what_an_account_may_not_do_fails_with_the_reason`].
+struct Case {
+    what: &'static str,
+    code: &'static str,
+    run_as: &'static str,
+    steps: Vec<StepSpec>,
+}
+
+fn cases() -> Vec<Case> {
+    let case = |what, code, run_as, step| Case { what, code, run_as, steps: vec![step] };
+    let to = || deliver("partner", "{transfer}", Existing::Refuse);
+    let (replace, refuse) = (Existing::Replace, Existing::Refuse);
+    vec![
+        case("no such account", "EP0811", "nobody", to()),
+        case("a disabled account", "EP0811", "gone", to()),
+        case("it may not rename", "EP0812", "reader", archive("/b", replace)),
+        case("it may not remove", "EP0812", "reader", remove(None)),
+        case("the name is taken", "EP0809", "acme", archive("/taken", refuse)),
+        case("another mount", "EP0812", "acme", archive("/other/b", replace)),
+        case("it is a directory", "EP0812", "acme", remove(Some("/folder"))),
+        Case {
+            what: "the file is gone",
+            code: "EP0810",
+            run_as: "acme",
+            steps: vec![remove(None), to()],
+        },
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_account_may_not_do_fails_with_the_reason() {
+    let mut rooms = Rooms::new(92).await;
+    let taken = rooms.upload_before("/taken", b"theirs").await;
+    rooms.home.make_directory(&"folder".parse().unwrap()).await.unwrap();
+    rooms.start();
+    for (number, case) in cases().into_iter().enumerate() {
+        let Case { what, code, run_as, steps } = case;
+        let mut failing: Rule = rule("r", steps);
+        failing.run_as = Some(name(run_as));
+        rooms.world.put(&failing).await;
+        let event = rooms.upload(&format!("/{number}"), b"abc").await;
+        let failed = rooms.ended(&event, "r").await;
+        let error = failed.error.unwrap_or_default();
+        assert_eq!((failed.state, failed.attempts), (JobState::Failed, 1), "{what}: {error}");
+        assert!(error.starts_with(code), "{what}: {error}");
+        let names_the_taken = error.contains("'/taken'");
+        assert_eq!(names_the_taken, code == "EP0809", "{what}: {error}");
+        rooms.left(run_as).await;
+    }
+    assert_eq!(files(&rooms.home).await["taken"], taken);
+    assert!(files(&rooms.out).await.is_empty());
+}
+
+impl Rooms {
+    /// A file that no rule hears of; its content.
+    async fn upload_before(&mut self, path: &str, bytes: &[u8]) -> Vec<u8> {
+        self.start();
+        self.upload(path, bytes).await;
+        self.world.kill().await;
+        bytes.to_vec()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_replaces_does_and_a_lack_of_rights_is_found_at_each_attempt() {
+    let mut rooms = Rooms::new(93).await;
+    rooms.upload_before("/taken", b"theirs").await;
+    rooms.world.put(&rule("r", vec![archive("/taken", Existing::Replace)])).await;
+    rooms.start();
+    let event = rooms.upload("/a", b"ours").await;
+    assert_eq!(rooms.ended(&event, "r").await.state, JobState::Done);
+    assert_eq!(files(&rooms.home).await, HashMap::from([("taken".to_owned(), b"ours".to_vec())]));
+
+    // The account loses a right, and the next job with it.
+    let rights = Right::ALL.into_iter().filter(|right| *right != Right::Overwrite).collect();
+    rooms.mount("acme", "/", "home", rights).await;
+    rooms.directory.refresh().await.unwrap();
+    let event = rooms.upload("/b", b"more").await;
+    let failed = rooms.ended(&event, "r").await;
+    assert!(failed.error.is_some_and(|error| error.starts_with("EP0812")));
+    assert_eq!(files(&rooms.home).await["taken"], b"ours");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
+    let mut rooms = Rooms::new(94).await;
+    // The service has no store of this name: it opens what the endpoint says, and there is none.
+    let target = entrepot_model::endpoint::DirectoryTarget {
+        path: rooms.world.dir.path().join("not/there/yet").display().to_string(),
+    };
+    let endpoint = entrepot_model::Endpoint {
+        name: name("late"),
+        target: entrepot_model::EndpointTarget::Directory(target),
+        note: String::new(),
+    };
+    rooms.world.put(&endpoint).await;
+    let mut late = rule("r", vec![deliver("late", "{name}", Existing::Refuse)]);
+    late.retry = Retry { attempts: 9, first_delay_seconds: 1, longest_delay_seconds: 1 };
+    rooms.world.put(&late).await;
+    rooms.start();
+    let event = rooms.upload("/a", b"abc").await;
+    let job = rooms.world.job_of(&event, "r").await;
+    rooms
+        .world
+        .until(async |world| {
+            world.db.job(SITE, job).await.unwrap().is_some_and(|job| {
+                job.state == JobState::Ready && job.error.is_some_and(|e| e.starts_with("EP0805"))
+            })
+        })
+        .await;
+    std::fs::create_dir_all(rooms.world.dir.path().join("not/there")).unwrap();
+    assert_eq!(rooms.ended(&event, "r").await.state, JobState::Done);
+    assert_eq!(std::fs::read(rooms.world.dir.path().join("not/there/yet/a")).unwrap(), b"abc");
+}
