@@ -220,6 +220,18 @@ impl Journal {
         Ok(sequence)
     }
 
+    /// [`Journal::append_durable`] on a thread that may wait for the disk: one of those who wait
+    /// at a time writes and syncs what has come from all of them.
+    ///
+    /// # Errors
+    /// As [`Journal::append_durable`].
+    pub fn append_durable_here(&self, kind: RecordKind, payload: &[u8]) -> Result<u64> {
+        let sequence = self.shared.state.lock().append(kind, payload)?;
+        self.shared.count(payload);
+        self.shared.sync_here(sequence)?;
+        Ok(sequence)
+    }
+
     /// Returns when the record `sequence`, and all before it, are on stable storage.
     ///
     /// # Errors
@@ -371,6 +383,20 @@ impl Shared {
         state.flush_wanted = true;
         self.wake.notify_one();
         Ok(Some(waiting))
+    }
+
+    /// Syncs here, unless whoever had the disk until now has done it. Blocks.
+    fn sync_here(&self, sequence: u64) -> Result<()> {
+        let mut disk = self.disk.lock();
+        if self.state.lock().durable >= sequence {
+            return Ok(());
+        }
+        let failed = self.flush(&mut disk).err();
+        let state = self.state.lock();
+        if state.durable >= sequence {
+            return Ok(());
+        }
+        Err(failed.or_else(|| state.suspect()).unwrap_or(JournalError::Closed))
     }
 
     /// Writes and syncs all that waits, and tells everyone it concerns.

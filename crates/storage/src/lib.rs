@@ -13,6 +13,7 @@ mod ram;
 mod reserved;
 pub mod sftp;
 pub mod store;
+pub mod thread;
 
 pub use error::{Result, StoreError};
 pub use store::*;

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_model::{StorePath, Timestamp, TransferId};
 
 use crate::error::Result;
+use crate::thread::Threads;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,6 +141,12 @@ pub struct Staged {
 pub trait Store: Send + Sync {
     /// What this store can do; fixed for its life.
     fn caps(&self) -> Caps;
+
+    /// Where a row of calls is best made on one thread, because each would wait for a disk on a
+    /// thread of its own.
+    fn threads(&self) -> Option<Threads> {
+        None
+    }
 
     /// What is known of a name. The root always exists.
     async fn stat(&self, path: &StorePath) -> Result<Meta>;

@@ -12,6 +12,7 @@ use entrepot_model::{
     Digests, Direction, Event, EventId, JobId, Name, SessionId, SiteId, StorePath, Timestamp,
     Transfer, TransferId, TransferState, VPath,
 };
+use entrepot_storage::thread;
 use parking_lot::Mutex;
 
 use crate::limits;
@@ -137,7 +138,10 @@ impl Book {
         let payload = encode(&Note::Change(Box::new(change.clone())))?;
         self.state.lock().pending.insert(id, change);
         // Dropped half-way, the intent stays pending until recovery looks at it.
-        let written = self.journal.append_durable(RecordKind::Intent, &payload).await;
+        let written = match thread::may_wait() {
+            true => self.journal.append_durable_here(RecordKind::Intent, &payload),
+            false => self.journal.append_durable(RecordKind::Intent, &payload).await,
+        };
         if let Err(error) = written {
             // It may yet become durable: then this says that nothing came of it.
             self.dismiss(id);

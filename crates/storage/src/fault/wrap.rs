@@ -13,6 +13,7 @@ use crate::store::{
     AnyStore, Caps, Entry, Existing, Identity, Listing, Meta, Publish, Published, ReadFile,
     Renamed, Space, Staged, StagedFile, Store,
 };
+use crate::thread::Threads;
 
 /// What happens at the chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,6 +278,10 @@ impl StagedFile for FaultStaged {
 impl Store for FaultStore {
     fn caps(&self) -> Caps {
         self.inner.caps()
+    }
+
+    fn threads(&self) -> Option<Threads> {
+        self.inner.threads()
     }
 
     async fn stat(&self, path: &StorePath) -> Result<Meta> {

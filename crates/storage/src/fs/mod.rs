@@ -37,7 +37,6 @@ use async_trait::async_trait;
 use entrepot_model::{Env, StorePath, Timestamp, TransferId};
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use tokio::sync::Semaphore;
 
 use self::disk::{Disk, Mounts, Stat, StatKind, Times};
 use self::group::SyncGroups;
@@ -52,6 +51,7 @@ use crate::store::{
     AnyStore, Caps, EntryKind, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged,
     StagedFile, Store,
 };
+use crate::thread::Threads;
 
 /// Opens the store of a directory, making it if its parent exists.
 ///
@@ -73,7 +73,7 @@ pub(crate) struct Fs<D: Disk>(Arc<Core<D>>);
 pub(crate) struct Core<D: Disk> {
     disk: D,
     env: Env,
-    pool: Arc<Semaphore>,
+    threads: Threads,
     pace: Pace,
     groups: SyncGroups,
     stagings: Stagings<D>,
@@ -219,14 +219,8 @@ impl<D: Disk> Core<D> {
         self: &Arc<Self>,
         work: impl FnOnce(&Arc<Self>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let closed = |_| StoreError::Unavailable("the store is closed".to_owned());
-        let permit = Arc::clone(&self.pool).acquire_owned().await.map_err(closed)?;
         let core = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            work(&core)
-        });
-        done.await.map_err(|error| StoreError::Io(format!("the worker ended: {error}")))?
+        self.threads.call(move || work(&core)).await
     }
 
     /// Does work that looks at names: inline in memory, else in the pool.
@@ -254,7 +248,7 @@ impl<D: Disk> Fs<D> {
             pace: Pace::new(disk.nature()),
             disk,
             env,
-            pool: Arc::new(Semaphore::new(POOL_TASKS)),
+            threads: Threads::new(POOL_TASKS),
             groups: SyncGroups::default(),
             stagings,
             live: Mutex::new(HashMap::new()),
@@ -277,6 +271,10 @@ impl<D: Disk> Store for Fs<D> {
             resume: true,
             local: self.0.disk.nature().local,
         }
+    }
+
+    fn threads(&self) -> Option<Threads> {
+        (!self.0.pace.sync_inline()).then(|| self.0.threads.clone())
     }
 
     async fn stat(&self, path: &StorePath) -> Result<Meta> {

@@ -25,26 +25,44 @@ impl Upload {
     }
 
     async fn finish_here(mut self) -> Result<Uploaded> {
-        match self.publish().await {
-            Ok(uploaded) => Ok(uploaded),
-            Err(error @ VfsError::Busy { .. }) if self.refused.is_none() => {
-                self.cut(&error.to_string());
-                Err(error)
+        let digests = match self.prepare().await {
+            Ok(Some(digests)) => digests,
+            Ok(None) => return self.leave_as_it_was().await,
+            Err(error) => return Err(self.failed(error).await),
+        };
+        // Before the thread: who holds the name may be waiting for a thread.
+        let names = self.vfs.0.service.0.names.clone();
+        let held = names.hold(self.place.endpoint(), &self.place.path).await;
+        let commit = |mut upload: Upload| async move {
+            let _held = held;
+            match upload.publish(digests).await {
+                Ok(uploaded) => Ok(uploaded),
+                Err(error) => Err(upload.failed(error).await),
             }
-            Err(error) => {
-                self.drop_staged(&error.to_string()).await;
-                Err(error)
-            }
+        };
+        match self.place.store.threads() {
+            Some(threads) => threads.run(commit(self)).await?,
+            None => commit(self).await,
         }
     }
 
-    async fn publish(&mut self) -> Result<Uploaded> {
+    /// Ends an upload that did not work: kept where the server was at fault, else dropped.
+    async fn failed(&mut self, error: VfsError) -> VfsError {
+        match error {
+            VfsError::Busy { .. } if self.refused.is_none() => self.cut(&error.to_string()),
+            _ => self.drop_staged(&error.to_string()).await,
+        }
+        error
+    }
+
+    /// Checks that it is whole; `None`: there is nothing to publish.
+    async fn prepare(&mut self) -> Result<Option<Digests>> {
         if let Some(refused) = &self.refused {
             return Err(refused.clone());
         }
         self.vfs.0.check()?;
         if self.is_untouched() {
-            return self.leave_as_it_was().await;
+            return Ok(None);
         }
         if self.order.as_ref().is_some_and(|order| !Order::is_settled(order)) {
             return Err(VfsError::Unsupported);
@@ -53,12 +71,14 @@ impl Upload {
             return Err(VfsError::Incomplete { size: self.size, expected });
         }
         self.fill_holes().await?;
-        let digests = self.whole_digest().await?;
+        Ok(Some(self.whole_digest().await?))
+    }
+
+    async fn publish(&mut self, digests: Digests) -> Result<Uploaded> {
         self.staged.sync().await?;
         self.synced = self.size;
         step::reached("upload.synced");
         let service = self.vfs.0.service.clone();
-        let _held = service.0.names.hold(self.place.endpoint(), &self.place.path).await;
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
         let fact = Fact::FileUploaded { file: self.fact(digests, there.is_some()) };
@@ -121,7 +141,7 @@ impl Upload {
         !self.touched && self.base.is_some()
     }
 
-    async fn leave_as_it_was(&mut self) -> Result<Uploaded> {
+    async fn leave_as_it_was(mut self) -> Result<Uploaded> {
         self.is_over = true;
         self.staged.discard().await?;
         self.end(UploadEnd::Untouched);
