@@ -48,6 +48,14 @@ async fn work(disk: &SimDisk, seed: u64, acknowledged: &Acknowledged) {
                 let _ = journal.append(RecordKind::Event, &bytes);
             }
             let (journal, acknowledged) = (journal.clone(), acknowledged.clone());
+            if seed % 5 < 2 {
+                group.spawn_blocking(move || {
+                    if let Ok(sequence) = journal.append_durable_here(RecordKind::Intent, &bytes) {
+                        acknowledged.lock().unwrap().push((sequence, bytes));
+                    }
+                });
+                continue;
+            }
             group.spawn(async move {
                 if let Ok(sequence) = journal.append_durable(RecordKind::Intent, &bytes).await {
                     acknowledged.lock().unwrap().push((sequence, bytes));
@@ -144,7 +152,11 @@ async fn after_a_failed_sync_nothing_is_acknowledged_and_reopening_proves_the_re
         let mut acknowledged = Vec::new();
         for number in 0..40 {
             let bytes = payload(seed, number);
-            match journal.append_durable(RecordKind::Intent, &bytes).await {
+            let appended = match seed % 2 {
+                0 => journal.append_durable(RecordKind::Intent, &bytes).await,
+                _ => journal.append_durable_here(RecordKind::Intent, &bytes),
+            };
+            match appended {
                 Ok(sequence) => {
                     assert!(!*broken.lock().unwrap(), "seed {seed}: acknowledged after a failure");
                     acknowledged.push((sequence, bytes));
@@ -166,4 +178,42 @@ async fn after_a_failed_sync_nothing_is_acknowledged_and_reopening_proves_the_re
         let kept = more.lock().unwrap().clone();
         check(&disk.cut(seed, Cut::Strict), seed, &kept).await;
     }
+}
+
+#[test]
+fn threads_that_wait_share_a_sync() {
+    const THREADS: u64 = 8;
+    let disk = SimDisk::default();
+    let env = Env::simulated(1);
+    // The flusher's timer would sync as well.
+    let max_tail_delay = std::time::Duration::from_secs(600);
+    let options = Options { max_tail_delay, ..Options::default() };
+    let medium = Arc::new(disk.clone());
+    let (journal, _) = Journal::open_on(medium, &node(), env, options).unwrap();
+    let before = journal.usage().appended;
+    let syncs = Arc::new(Mutex::new(0));
+    let (seen, theirs) = (syncs.clone(), journal.clone());
+    disk.on_call(Box::new(move |_, call, _| {
+        if call == Call::Sync {
+            let mut syncs = seen.lock().unwrap();
+            *syncs += 1;
+            // The first lasts until all others have come.
+            while *syncs == 1 && theirs.usage().appended < before + THREADS {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }));
+    std::thread::scope(|scope| {
+        for number in 0..THREADS {
+            let journal = &journal;
+            scope.spawn(move || {
+                let bytes = payload(1, number);
+                let sequence = journal.append_durable_here(RecordKind::Intent, &bytes).unwrap();
+                assert!(journal.usage().durable >= sequence, "told before it was durable");
+            });
+        }
+    });
+    assert_eq!(*syncs.lock().unwrap(), 2, "syncs for {THREADS} threads");
+    disk.no_hook();
 }
