@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const BATCH_RECORDS: usize = 512;
 /// Most bytes of payload in one projection.
 pub const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// How long a small batch waits for company, so that a busy node commits hundreds of records at once.
+/// How long a small batch waits for company, so that a busy node commits many records at once.
 pub const BATCH_LINGER: Duration = Duration::from_millis(20);
 /// A batch of this many records does not wait for more.
 pub const BATCH_ENOUGH: usize = 256;
