@@ -9,6 +9,7 @@ mod disk_full;
 mod interop;
 mod live;
 mod routes;
+mod secrets;
 
 use std::path::Path;
 

@@ -37,6 +37,10 @@ pub struct Principal {
     pub login: Vec<Vec<AuthMethod>>,
     /// SSH keys that may log in as it, whatever their dates.
     pub user_keys: Vec<UserKey>,
+    /// One of its groups, or theirs, is disabled.
+    pub(crate) group_disabled: bool,
+    /// When the first of them expires.
+    pub(crate) group_expires_at: Option<Timestamp>,
     /// The revision of the configuration that was known when it was read.
     pub(crate) resolved_at: i64,
 }
@@ -163,6 +167,10 @@ impl Principal {
             Some("the account is disabled")
         } else if self.account.expires_at.is_some_and(|at| at <= now) {
             Some("the account has expired")
+        } else if self.group_disabled {
+            Some("a group of the account is disabled")
+        } else if self.group_expires_at.is_some_and(|at| at <= now) {
+            Some("a group of the account has expired")
         } else {
             None
         }
@@ -198,6 +206,8 @@ pub(crate) async fn load(
         policy,
         login,
         user_keys,
+        group_disabled: ancestors.iter().any(|group| !group.enabled),
+        group_expires_at: ancestors.iter().filter_map(|group| group.expires_at).min(),
         resolved_at,
     }))
 }

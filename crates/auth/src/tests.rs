@@ -530,3 +530,25 @@ async fn logins_at_the_same_time_do_not_pass_the_limit_of_sessions() {
     live.pop();
     assert!(world.enlist(&grants[3]).is_ok(), "a place that was left is free");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_is_disabled_or_expires_takes_its_members_along() {
+    let world = World::new().await;
+    let mut group = Account::new(name("partners"), AccountType::Group);
+    world.put(&group).await;
+    world.account("acme", |account| account.groups = vec![name("partners")]).await;
+    let live = world.enlist(&world.grant("acme").await).unwrap();
+    group.expires_at = Some(world.env.now().plus(Duration::from_secs(60)));
+    world.put(&group).await;
+    assert_eq!(live.end_reason(), None);
+    world.env.advance(Duration::from_secs(61));
+    world.directory.refresh().await.unwrap();
+    assert_eq!(live.end_reason().as_deref(), Some("a group of the account has expired"));
+    group.expires_at = None;
+    world.put(&group).await;
+    let live = world.enlist(&world.grant("acme").await).unwrap();
+    group.enabled = false;
+    world.put(&group).await;
+    assert_eq!(live.end_reason().as_deref(), Some("a group of the account is disabled"));
+    assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
+}
