@@ -74,7 +74,7 @@ fn a_cut_upload_is_invisible_and_resumes() -> Result<()> {
     {
         use std::io::Write;
         let mut input = child.stdin.take().expect("piped");
-        write!(input, "put {} big.bin\n", text(&local)?)?;
+        writeln!(input, "put {} big.bin", text(&local)?)?;
     }
     let staging = node.files().join(".entrepot-staging");
     node.until("some bytes to arrive", || {

@@ -16,7 +16,11 @@ fn options(seed: u64) -> Options {
     Options {
         segment_bytes: 6000 + (seed % 7) * 3000,
         // Both ways to sync.
-        inline_below: std::time::Duration::from_micros(if seed % 3 == 0 { 0 } else { 100 }),
+        inline_below: std::time::Duration::from_micros(if seed.is_multiple_of(3) {
+            0
+        } else {
+            100
+        }),
         ..Options::default()
     }
 }
@@ -67,7 +71,7 @@ async fn work(disk: &SimDisk, seed: u64, acknowledged: &Acknowledged) {
             let _ = journal.release(journal.usage().durable);
         }
     }
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         let _ = journal.close().await;
     }
 }

@@ -44,13 +44,12 @@ impl Frames {
         if std::mem::take(&mut self.lent) {
             self.partial.clear();
         }
-        if self.partial.is_empty() {
-            if let Some((head, rest)) = input.split_first_chunk::<LENGTH_BYTES>() {
-                if let Some((body, rest)) = rest.split_at_checked(checked_length(*head)?) {
-                    *input = rest;
-                    return Ok(Some(Place::Input(body)));
-                }
-            }
+        if self.partial.is_empty()
+            && let Some((head, rest)) = input.split_first_chunk::<LENGTH_BYTES>()
+            && let Some((body, rest)) = rest.split_at_checked(checked_length(*head)?)
+        {
+            *input = rest;
+            return Ok(Some(Place::Input(body)));
         }
         self.fill(input, LENGTH_BYTES);
         let Some(head) = self.partial.first_chunk::<LENGTH_BYTES>() else {

@@ -74,11 +74,11 @@ impl<T> Handles<T> {
         if self.is_full() {
             return Err(Full(self.most));
         }
-        if let Some(place) = self.free.pop() {
-            if let Some(slot) = usize::try_from(place).ok().and_then(|at| self.places.get_mut(at)) {
-                slot.value = Some(value);
-                return Ok(Handle { place, generation: slot.generation });
-            }
+        if let Some(place) = self.free.pop()
+            && let Some(slot) = usize::try_from(place).ok().and_then(|at| self.places.get_mut(at))
+        {
+            slot.value = Some(value);
+            return Ok(Handle { place, generation: slot.generation });
         }
         let place = u32::try_from(self.places.len()).map_err(|_| Full(self.most))?;
         self.places.push(Place { generation: 1, value: Some(value) });

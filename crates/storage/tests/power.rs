@@ -93,7 +93,7 @@ async fn life(seed: u64, cut: Cut, break_it: impl FnOnce(&SimDisk)) -> Result<u6
     let store = SimStore::open(&disk, &uploader.env).unwrap();
     store.make_directory(&path("d")).await.unwrap();
     store.make_directory(&path("d/e")).await.unwrap();
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         disk.forget_rename_flags();
     }
     break_it(&disk);

@@ -154,7 +154,7 @@ async fn found_at_target(existing: Existing, digests: bool) {
     assert_eq!(told.transfer, ids::delivery(job, 0), "{what}");
     assert_eq!(told.digests.blake3, expected.digests.blake3, "{what}");
     assert!(!told.replaced, "{what}: it replaced nothing but itself");
-    assert_eq!(files(&world.places.targets.lock()["partner"].clone()).await["to/a"], bytes);
+    assert_eq!(files(&world.partner()).await["to/a"], bytes);
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,6 +229,6 @@ async fn a_failed_delivery_cleans_up_then_tells_then_ends() {
         let ended = world.db.job(SITE, job).await.unwrap().unwrap();
         assert_eq!((ended.attempts, ended.epoch), (1, 1), "{kind}");
         assert_eq!(world.events(kind).await.len(), 1, "{kind}");
-        assert!(files(&world.places.targets.lock()["partner"].clone()).await.is_empty());
+        assert!(files(&world.partner()).await.is_empty());
     }
 }

@@ -260,7 +260,7 @@ async fn a_stop_gives_unfinished_jobs_back_at_once() {
     assert!(stopped.leased_until.unwrap() <= world.env.now(), "the lease still runs");
     world.start();
     assert_eq!(world.ended(job).await.state, JobState::Done);
-    assert_eq!(files(&world.places.targets.lock()["partner"].clone()).await.len(), 1);
+    assert_eq!(files(&world.partner()).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

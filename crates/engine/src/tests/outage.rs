@@ -38,8 +38,7 @@ async fn turns(world: &World, count: u32) {
 /// Both files once, each told once, nothing of retries or failures.
 async fn all_is_done(world: &World, job: JobId, what: &str) {
     world.projected().await;
-    let found: BTreeSet<String> =
-        files(&world.places.targets.lock()["partner"].clone()).await.into_keys().collect();
+    let found: BTreeSet<String> = files(&world.partner()).await.into_keys().collect();
     assert_eq!(found, ["a-x", "b-x"].map(String::from).into(), "{what}");
     let told = world.events("file.delivered").await;
     assert!(told.iter().all(|event| event.job == Some(job)), "{what}");

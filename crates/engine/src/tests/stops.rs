@@ -50,7 +50,7 @@ async fn a_stop_waits_for_every_running_job() {
     assert!(took < HOURS, "it went on waiting when all had ended: {took:?}");
     assert_eq!(world.events("file.delivered").await.len(), 3);
     assert_eq!(world.events("job.done").await.len(), 3, "what they told was not projected");
-    assert_eq!(files(&world.places.targets.lock()["partner"].clone()).await.len(), 3);
+    assert_eq!(files(&world.partner()).await.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

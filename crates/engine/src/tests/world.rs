@@ -313,6 +313,11 @@ impl World {
         self.until(async |world| world.engine().lag().records == 0).await;
     }
 
+    /// The store of the endpoint `partner`.
+    pub(crate) fn partner(&self) -> AnyStore {
+        self.places.targets.lock()["partner"].clone()
+    }
+
     /// As an administrator does.
     pub(crate) async fn retry(&self, job: JobId, at: Timestamp) -> bool {
         let mut tx = self.db.begin().await.unwrap();

@@ -156,8 +156,7 @@ impl World {
             Journal::open_on(Arc::new(medium), &name("n1"), self.env.clone(), options)
                 .map_err(|error| error.to_string())?;
         let recorder = Recorder::new(journal.clone(), self.env.clone(), name("n1"));
-        let options =
-            ServiceOptions { stores, boot: Some(how.boot.to_owned()), ..ServiceOptions::default() };
+        let options = ServiceOptions { stores, boot: Some(how.boot.to_owned()) };
         let (service, report) = Service::start(ServiceParts {
             recorder,
             directory: self.directory.clone(),
