@@ -220,6 +220,15 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::ConfigChanged { noun, name, action, by, fields } => {
             format!("{noun} {name} {action} by {by}: {}", fields.join(", "))
         }
+        Fact::DirectoryCreated { path }
+        | Fact::DirectoryRemoved { path }
+        | Fact::FileRemoved { path } => path.clone(),
+        Fact::FileRenamed { from, to, replaced, .. } => {
+            format!("{from} → {to}{}", if *replaced { ", which was replaced" } else { "" })
+        }
+        Fact::LoginLimited { address, seconds } => {
+            format!("{address} is not heard for {seconds} s")
+        }
         fact => match fact.file() {
             Some(file) => {
                 format!("{} ({}), {}", file.path, table::bytes(file.size), digest(file))

@@ -37,11 +37,7 @@ pub(crate) async fn run(
     match ask(config, request).await? {
         Response::Nouns { nouns } => output.rows(&nouns, |nouns| print_nouns(kind, nouns)),
         Response::Noun { noun } => output.value(&noun, || {
-            let text = match serde_json::to_value(&noun.noun) {
-                Ok(Value::Object(fields)) => fields.into_iter().next().map(|(_, body)| body),
-                _ => None,
-            };
-            print_fields("", &text.unwrap_or_default());
+            print_fields("", &body(&noun.noun));
         }),
         Response::Done => output.value(&json!({"done": true}), || println!("done")),
         _ => Err(unexpected()),
@@ -109,6 +105,7 @@ fn print_fields(prefix: &str, value: &Value) {
             }
         }
         Value::String(text) => println!("{prefix:<24} {}", table::printable(text)),
+        Value::Bool(_) => println!("{prefix:<24} {}", cell(Some(value))),
         other => println!("{prefix:<24} {other}"),
     }
 }
@@ -151,8 +148,31 @@ fn columns(kind: Kind) -> &'static [(&'static str, &'static str)] {
             ("enabled", "enabled"),
             ("policy", "policy"),
         ],
-        Kind::Policy => &[("name", "name"), ("allow", "allow"), ("deny", "deny")],
+        Kind::Policy => &[
+            ("name", "name"),
+            ("sessions", "sessions"),
+            ("idle s", "idle_seconds"),
+            ("up B/s", "upload_bytes_per_second"),
+            ("down B/s", "download_bytes_per_second"),
+            ("allow", "allow"),
+            ("deny", "deny"),
+        ],
     }
+}
+
+/// The fields of a noun. Documents leave out what is as usual; people want to see this one.
+fn body(noun: &AnyNoun) -> Value {
+    let mut body = match serde_json::to_value(noun) {
+        Ok(Value::Object(fields)) => fields.into_iter().next().map(|(_, body)| body),
+        _ => None,
+    };
+    let can_be_disabled = matches!(noun.kind(), Kind::Account | Kind::Rule | Kind::Listener);
+    if let Some(Value::Object(fields)) = &mut body
+        && can_be_disabled
+    {
+        fields.entry("enabled").or_insert(Value::Bool(true));
+    }
+    body.unwrap_or_default()
 }
 
 fn print_nouns(kind: Kind, nouns: &[Stored<AnyNoun>]) {
@@ -160,8 +180,7 @@ fn print_nouns(kind: Kind, nouns: &[Stored<AnyNoun>]) {
     let rows: Vec<Vec<String>> = nouns
         .iter()
         .map(|stored| {
-            let value = serde_json::to_value(&stored.noun).unwrap_or_default();
-            let body = value.get(kind.as_str()).cloned().unwrap_or_default();
+            let body = body(&stored.noun);
             columns.iter().map(|(_, field)| cell(body.get(field))).collect()
         })
         .collect();

@@ -27,6 +27,9 @@ pub(crate) fn print(headings: &[&str], rows: &[Vec<String>]) {
     for row in &clean {
         line(&mut row.iter().map(String::as_str));
     }
+    if clean.is_empty() {
+        line(&mut std::iter::once("(none)"));
+    }
 }
 
 /// Escapes control characters.
