@@ -14,9 +14,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{AuthError, Result};
-use crate::gate::{Grant, TOO_MANY_SESSIONS};
+use crate::gate::{Grant, NOT_HERE, TOO_MANY_SESSIONS};
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
-use crate::principal::{EffectivePolicy, Principal, load, site_policy};
+use crate::principal::{EffectivePolicy, Principal, listener_policy, load, site_policy};
 
 type Place = (SiteId, Name);
 
@@ -46,6 +46,7 @@ struct Cache {
     /// Names that no account has: strangers must not make the database work.
     absent: HashSet<Place>,
     sites: HashMap<SiteId, Arc<EffectivePolicy>>,
+    listeners: HashMap<Place, Arc<EffectivePolicy>>,
 }
 
 /// Live sessions, and how many each account has.
@@ -159,6 +160,28 @@ impl Directory {
         let mut cache = self.0.cache.write();
         if self.0.revision.load(Ordering::Acquire) == before {
             cache.sites.insert(site, policy.clone());
+        }
+        Ok(policy)
+    }
+
+    /// The policy of a listener itself: which addresses may come in by it, whoever they are.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn listener_policy(
+        &self,
+        site: SiteId,
+        listener: &Name,
+    ) -> Result<Arc<EffectivePolicy>> {
+        let place = (site, listener.clone());
+        if let Some(known) = self.0.cache.read().listeners.get(&place) {
+            return Ok(known.clone());
+        }
+        let before = self.0.revision.load(Ordering::Acquire);
+        let policy = Arc::new(listener_policy(&self.0.db, site, listener).await?);
+        let mut cache = self.0.cache.write();
+        if self.0.revision.load(Ordering::Acquire) == before {
+            cache.listeners.insert(place, policy.clone());
         }
         Ok(policy)
     }
@@ -281,10 +304,24 @@ impl Directory {
                 }
             }
             let now = self.0.env.now();
-            if let Some(reason) = session.grant.why_gone(&session.principal.load(), now) {
+            let gone = session.grant.why_gone(&session.principal.load(), now);
+            if let Some(reason) = gone.or(self.why_not_here(&session.grant).await) {
                 session.end(reason);
             }
         }
+    }
+}
+
+impl Directory {
+    /// Why the listener would not have let the session's address in now.
+    async fn why_not_here(&self, grant: &Grant) -> Option<&'static str> {
+        let peer = grant.peer();
+        if peer.protocol == Protocol::Internal {
+            return None;
+        }
+        // The database is away: the session goes on as it was.
+        let policy = self.listener_policy(peer.site, &peer.listener).await.ok()?;
+        (!policy.admits(peer.address.ip())).then_some(NOT_HERE)
     }
 }
 

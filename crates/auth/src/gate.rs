@@ -34,6 +34,8 @@ const SIGNATURES: [&str; 8] = [
 
 /// Why one more session is refused.
 pub(crate) const TOO_MANY_SESSIONS: &str = "it has too many sessions open";
+/// Why an address is refused by a listener.
+pub(crate) const NOT_HERE: &str = "the listener does not admit this address";
 /// Why an address is refused.
 const ADDRESS_BARRED: &str = "its policy does not admit this address";
 
@@ -102,6 +104,8 @@ pub struct Attempt {
     steps: Option<Steps>,
     wrong: u32,
     offered: u32,
+    /// The listener's policy does not admit the address.
+    not_here: bool,
 }
 
 /// What the name that is being proved has proved so far.
@@ -198,7 +202,7 @@ impl Gate {
 
     /// Begins to hear a connection.
     pub fn attempt(&self, peer: Peer) -> Attempt {
-        Attempt { gate: self.clone(), peer, steps: None, wrong: 0, offered: 0 }
+        Attempt { gate: self.clone(), peer, steps: None, wrong: 0, offered: 0, not_here: false }
     }
 
     /// Admits a rule as an account, without credentials: the rule was written by an admin.
@@ -264,7 +268,7 @@ impl Attempt {
             return false;
         };
         let next = next_methods(&principal, self.done());
-        next.contains(&AuthMethod::PublicKey) && self.knows_key(&principal, key)
+        !self.not_here && next.contains(&AuthMethod::PublicKey) && self.knows_key(&principal, key)
     }
 
     /// Hears a password.
@@ -353,7 +357,10 @@ impl Attempt {
         self.steps.as_ref().is_some_and(|steps| steps.user != user)
     }
 
-    async fn principal(&self, user: &str) -> Result<Option<Arc<Principal>>> {
+    async fn principal(&mut self, user: &str) -> Result<Option<Arc<Principal>>> {
+        let directory = &self.gate.0.directory;
+        let policy = directory.listener_policy(self.peer.site, &self.peer.listener).await?;
+        self.not_here = !policy.admits(self.peer.address.ip());
         // What is no name is no account: nothing is looked up.
         let Ok(name) = user.parse::<Name>() else {
             return Ok(None);
@@ -408,6 +415,9 @@ impl Attempt {
         };
         if let Some(reason) = principal.barred_at(self.gate.0.recorder.env().now()) {
             return Err(Fault::Barred(reason.to_owned()));
+        }
+        if self.not_here {
+            return Err(Fault::Barred(NOT_HERE.to_owned()));
         }
         if !principal.policy.admits(self.peer.address.ip()) {
             return Err(Fault::Barred(ADDRESS_BARRED.to_owned()));

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_db::Db;
 use entrepot_model::{
-    Account, AccountId, AccountType, AuthMethod, Endpoint, Key, KeyType, Mount, Name, Policy,
-    Rights, SiteId, StorePath, Stored, Timestamp, VPath,
+    Account, AccountId, AccountType, AuthMethod, Endpoint, Key, KeyType, Listener, Mount, Name,
+    Policy, Rights, SiteId, StorePath, Stored, Timestamp, VPath,
 };
 use ipnet::IpNet;
 
@@ -297,6 +297,20 @@ async fn policy(
 /// What holds for names of which nothing is known: the site's policy.
 pub(crate) async fn site_policy(db: &Db, site: SiteId) -> Result<EffectivePolicy> {
     resolve_policies(db, site, Vec::new()).await
+}
+
+/// What the policy of a listener says; nothing is inherited, for accounts have their own.
+pub(crate) async fn listener_policy(
+    db: &Db,
+    site: SiteId,
+    listener: &Name,
+) -> Result<EffectivePolicy> {
+    let listener = db.find::<Listener>(site, listener).await?;
+    let policy = match listener.and_then(|stored| stored.noun.policy) {
+        Some(name) => db.find::<Policy>(site, &name).await?.map(|stored| stored.noun),
+        None => None,
+    };
+    Ok(EffectivePolicy::resolve(policy.as_slice()))
 }
 
 async fn resolve_policies(db: &Db, site: SiteId, mut names: Vec<Name>) -> Result<EffectivePolicy> {

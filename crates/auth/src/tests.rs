@@ -6,8 +6,8 @@ use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
 use entrepot_model::{
-    Account, AccountType, AuthMethod, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name,
-    Noun, Policy, Protocol, Rights, Secret, SiteId, VPath,
+    Account, AccountType, AuthMethod, Endpoint, EndpointTarget, Env, Key, KeyType, Listener, Mount,
+    Name, Noun, Policy, Protocol, Rights, Secret, SiteId, VPath,
 };
 use uuid::Uuid;
 
@@ -551,4 +551,35 @@ async fn a_group_that_is_disabled_or_expires_takes_its_members_along() {
     world.put(&group).await;
     assert_eq!(live.end_reason().as_deref(), Some("a group of the account is disabled"));
     assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_admits_the_addresses_of_its_policy_only() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    world.key("acme").await;
+    let live = world.enlist(&world.grant("acme").await).unwrap();
+    let mut policy = Policy::new(name("office"));
+    policy.allow = vec!["198.51.100.0/24".parse().unwrap()];
+    world.put(&policy).await;
+    let mut listener = Listener {
+        name: name("sftp"),
+        protocol: Protocol::Sftp,
+        address: "0.0.0.0:22".parse().unwrap(),
+        enabled: true,
+        host_keys: Vec::new(),
+        policy: Some(name("office")),
+        banner: String::new(),
+    };
+    world.put(&listener).await;
+    let reason = "the listener does not admit this address";
+    assert_eq!(live.end_reason().as_deref(), Some(reason));
+    assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
+    assert!(!world.attempt().offered("acme", KEY).await);
+    assert!(!granted(&world.attempt().public_key("acme", KEY, "ssh-ed25519").await));
+    let mut near = world.attempt_from("198.51.100.7");
+    assert!(granted(&near.password("acme", &secret("acme")).await));
+    listener.policy = None;
+    world.put(&listener).await;
+    assert!(granted(&world.attempt().password("acme", &secret("acme")).await));
 }

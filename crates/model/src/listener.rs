@@ -45,7 +45,7 @@ pub struct Listener {
     /// `<listener>-ed25519`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_keys: Vec<Name>,
-    /// Policy of its own: addresses, algorithms, rates.
+    /// Policy of its own: which addresses may come in here, whoever they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Name>,
     /// Text shown before login.
