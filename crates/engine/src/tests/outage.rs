@@ -121,3 +121,22 @@ async fn jobs_that_cannot_be_claimed_wait_untouched() {
     assert_eq!((done.state, done.attempts, done.epoch), (JobState::Done, 1, 1));
     all_is_done(&world, job, "claim").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_that_cannot_be_projected_wait_and_come_once_in_order() {
+    let mut world = World::new(77).await;
+    world.database_refuses("INSERT ON events").await;
+    world.start();
+    let mut told = Vec::new();
+    for number in 0..5 {
+        let path = format!("/in/{number}");
+        told.push(world.upload(&path, &content(number, 8)).await.id);
+        turns(&world, 50).await;
+    }
+    assert!(world.events("file.uploaded").await.is_empty(), "the database took them after all");
+    world.database_is_back().await;
+    world.projected().await;
+    let found: Vec<_> =
+        world.events("file.uploaded").await.into_iter().map(|event| event.id).collect();
+    assert_eq!(found, told);
+}
