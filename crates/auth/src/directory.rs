@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{AuthError, Result};
-use crate::gate::{Grant, NOT_HERE, TOO_MANY_SESSIONS};
+use crate::gate::{Grant, TOO_MANY_SESSIONS};
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
 use crate::principal::{EffectivePolicy, Principal, listener_policy, load, site_policy};
 
@@ -304,24 +304,14 @@ impl Directory {
                 }
             }
             let now = self.0.env.now();
-            let gone = session.grant.why_gone(&session.principal.load(), now);
-            if let Some(reason) = gone.or(self.why_not_here(&session.grant).await) {
+            let peer = session.grant.peer();
+            // The database is away: the session goes on as it was.
+            let here = self.listener_policy(peer.site, &peer.listener).await.unwrap_or_default();
+            let gone = session.grant.why_gone(&session.principal.load(), &here, now);
+            if let Some(reason) = gone {
                 session.end(reason);
             }
         }
-    }
-}
-
-impl Directory {
-    /// Why the listener would not have let the session's address in now.
-    async fn why_not_here(&self, grant: &Grant) -> Option<&'static str> {
-        let peer = grant.peer();
-        if peer.protocol == Protocol::Internal {
-            return None;
-        }
-        // The database is away: the session goes on as it was.
-        let policy = self.listener_policy(peer.site, &peer.listener).await.ok()?;
-        (!policy.admits(peer.address.ip())).then_some(NOT_HERE)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::error::{AuthError, Result};
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, RSA_BITS, WRONG_PER_CONNECTION};
 use crate::passwords::{Compared, Passwords};
 use crate::penalties::{Allowed, Origin, Penalties, Penalty};
-use crate::principal::{Principal, key_blob};
+use crate::principal::{EffectivePolicy, Principal, key_blob};
 
 /// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
 const SIGNATURES: [&str; 8] = [
@@ -35,7 +35,7 @@ const SIGNATURES: [&str; 8] = [
 /// Why one more session is refused.
 pub(crate) const TOO_MANY_SESSIONS: &str = "it has too many sessions open";
 /// Why an address is refused by a listener.
-pub(crate) const NOT_HERE: &str = "the listener does not admit this address";
+const NOT_HERE: &str = "the listener does not admit this address";
 /// Why an address is refused.
 const ADDRESS_BARRED: &str = "its policy does not admit this address";
 
@@ -104,8 +104,8 @@ pub struct Attempt {
     steps: Option<Steps>,
     wrong: u32,
     offered: u32,
-    /// The listener's policy does not admit the address.
-    not_here: bool,
+    /// The policy of the listener, as it was at the last look at the account.
+    listener: Arc<EffectivePolicy>,
 }
 
 /// What the name that is being proved has proved so far.
@@ -168,17 +168,20 @@ impl Grant {
     pub fn proof(&self) -> &str {
         &self.proof
     }
-    /// Why it would not be given now to `principal`, the same account as it is now; `None`: it
-    /// would.
-    pub(crate) fn why_gone(&self, principal: &Principal, now: Timestamp) -> Option<&'static str> {
-        let is_peer = self.peer.protocol != Protocol::Internal;
-        principal
-            .barred_at(now)
-            .or_else(|| self.credentials.iter().find_map(|it| it.why_gone(principal, now)))
-            .or_else(|| {
-                let admitted = !is_peer || principal.policy.admits(self.peer.address.ip());
-                (!admitted).then_some(ADDRESS_BARRED)
-            })
+    /// Why it would not be given now to `principal`, the same account as it is now, by a listener
+    /// of this policy; `None`: it would.
+    pub(crate) fn why_gone(
+        &self,
+        principal: &Principal,
+        listener: &EffectivePolicy,
+        now: Timestamp,
+    ) -> Option<&'static str> {
+        let barred = match self.peer.protocol {
+            // A rule comes from no address.
+            Protocol::Internal => principal.barred_at(now),
+            _ => why_barred(principal, &self.peer, listener, now),
+        };
+        barred.or_else(|| self.credentials.iter().find_map(|it| it.why_gone(principal, now)))
     }
 
     /// Whence.
@@ -202,7 +205,14 @@ impl Gate {
 
     /// Begins to hear a connection.
     pub fn attempt(&self, peer: Peer) -> Attempt {
-        Attempt { gate: self.clone(), peer, steps: None, wrong: 0, offered: 0, not_here: false }
+        Attempt {
+            gate: self.clone(),
+            peer,
+            steps: None,
+            wrong: 0,
+            offered: 0,
+            listener: Arc::default(),
+        }
     }
 
     /// Admits a rule as an account, without credentials: the rule was written by an admin.
@@ -268,7 +278,9 @@ impl Attempt {
             return false;
         };
         let next = next_methods(&principal, self.done());
-        !self.not_here && next.contains(&AuthMethod::PublicKey) && self.knows_key(&principal, key)
+        self.listener.admits(self.peer.address.ip())
+            && next.contains(&AuthMethod::PublicKey)
+            && self.knows_key(&principal, key)
     }
 
     /// Hears a password.
@@ -360,7 +372,7 @@ impl Attempt {
     async fn principal(&mut self, user: &str) -> Result<Option<Arc<Principal>>> {
         let directory = &self.gate.0.directory;
         let policy = directory.listener_policy(self.peer.site, &self.peer.listener).await?;
-        self.not_here = !policy.admits(self.peer.address.ip());
+        self.listener = policy;
         // What is no name is no account: nothing is looked up.
         let Ok(name) = user.parse::<Name>() else {
             return Ok(None);
@@ -413,14 +425,9 @@ impl Attempt {
             Ok(None) => return Err(Fault::Wrong("no such account")),
             Err(error) => return Err(Fault::Later(error.to_string())),
         };
-        if let Some(reason) = principal.barred_at(self.gate.0.recorder.env().now()) {
+        let now = self.gate.0.recorder.env().now();
+        if let Some(reason) = why_barred(principal, &self.peer, &self.listener, now) {
             return Err(Fault::Barred(reason.to_owned()));
-        }
-        if self.not_here {
-            return Err(Fault::Barred(NOT_HERE.to_owned()));
-        }
-        if !principal.policy.admits(self.peer.address.ip()) {
-            return Err(Fault::Barred(ADDRESS_BARRED.to_owned()));
         }
         if !next_methods(principal, self.done()).contains(&method) {
             return Err(Fault::Wrong("this method is not asked for"));
@@ -530,6 +537,20 @@ impl Attempt {
             tracing::error!(code = error.code(), %error, "a refused login was not recorded");
         }
     }
+}
+
+/// Why nobody may act as `principal` from where `peer` is, whatever he proves; `None`: one may.
+fn why_barred(
+    principal: &Principal,
+    peer: &Peer,
+    listener: &EffectivePolicy,
+    now: Timestamp,
+) -> Option<&'static str> {
+    let address = peer.address.ip();
+    principal
+        .barred_at(now)
+        .or_else(|| (!listener.admits(address)).then_some(NOT_HERE))
+        .or_else(|| (!principal.policy.admits(address)).then_some(ADDRESS_BARRED))
 }
 
 /// The chains of methods that admit the account.
