@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
 use entrepot_model::{Env, Name, Protocol, SessionId, SiteId};
-use entrepot_net::meter::{Throttle, Throttles};
+use entrepot_net::meter::{Lane, Throttle, Throttles};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{AuthError, Result};
 use crate::gate::{Grant, TOO_MANY_SESSIONS};
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
-use crate::principal::{EffectivePolicy, Principal, listener_policy, load, site_policy};
+use crate::principal::{
+    EffectivePolicy, Principal, SharedRates, Sharers, listener_policy, load, site_policy,
+};
 
 type Place = (SiteId, Name);
 
@@ -33,8 +35,8 @@ struct Inner {
     changed: watch::Sender<i64>,
     cache: RwLock<Cache>,
     live: Mutex<Roll>,
-    /// One pair of buckets for all sessions of an account.
-    throttles: Mutex<HashMap<Place, Throttles>>,
+    /// One pair of buckets for all who share it: an account, a group, a listener, a site.
+    rates: Mutex<HashMap<(SiteId, Sharers), Rates>>,
     /// One refresh at a time.
     refreshing: tokio::sync::Mutex<()>,
 }
@@ -46,28 +48,115 @@ struct Cache {
     /// Names that no account has: strangers must not make the database work.
     absent: HashSet<Place>,
     sites: HashMap<SiteId, Arc<EffectivePolicy>>,
-    listeners: HashMap<Place, Arc<EffectivePolicy>>,
+    listeners: HashMap<Place, Arc<ListenerPolicy>>,
+}
+
+/// What the policy of a listener says.
+#[derive(Debug)]
+pub(crate) struct ListenerPolicy {
+    pub(crate) own: EffectivePolicy,
+    pub(crate) shared: SharedRates,
+}
+
+/// A bucket for each direction.
+#[derive(Clone)]
+struct Rates {
+    upload: Throttle,
+    download: Throttle,
+}
+
+impl Rates {
+    fn new(env: &Env) -> Rates {
+        let throttle = || Throttle::new(env.clone(), None);
+        Rates { upload: throttle(), download: throttle() }
+    }
+
+    fn set(&self, upload: Option<u64>, download: Option<u64>) {
+        self.upload.set(upload);
+        self.download.set(download);
+    }
+}
+
+/// How fast one session may go, by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionRates {
+    /// Bytes a second from the peer to us; none: no limit.
+    pub upload: Option<u64>,
+    /// Bytes a second from us to the peer; none: no limit.
+    pub download: Option<u64>,
 }
 
 /// Live sessions, and how many each account has.
 #[derive(Default)]
 struct Roll {
     sessions: HashMap<SessionId, Arc<Live>>,
-    counts: HashMap<Place, u32>,
+    counts: HashMap<Place, Use>,
+}
+
+/// What an account uses now.
+#[derive(Default)]
+struct Use {
+    sessions: u32,
+    transfers: Arc<AtomicU32>,
+}
+
+/// A transfer counted towards its account's limit, until it is dropped.
+pub struct TransferPlace(Option<Arc<AtomicU32>>);
+
+impl Drop for TransferPlace {
+    fn drop(&mut self) {
+        if let Some(transfers) = &self.0 {
+            transfers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 struct Live {
     place: Place,
     grant: Grant,
-    /// Sessions of rules do not count towards the account's limit.
-    counts: bool,
+    throttles: Throttles,
+    /// Its own buckets, and what an administrator has set them to.
+    own: Rates,
+    ordered: Mutex<Option<SessionRates>>,
+    /// Those of all sessions of the account; those of rules do not count towards its limits.
+    transfers: Option<Arc<AtomicU32>>,
     principal: ArcSwap<Principal>,
     generation: AtomicU64,
     ended: CancellationToken,
     reason: Mutex<Option<String>>,
 }
 
+impl Roll {
+    /// One more session of an account.
+    fn count(&mut self, place: &Place, principal: &Principal) -> Result<Arc<AtomicU32>> {
+        let used = self.counts.entry(place.clone()).or_default();
+        if used.sessions >= principal.policy.sessions {
+            let account = principal.account.name.to_string();
+            return Err(AuthError::Refused { account, reason: TOO_MANY_SESSIONS.to_owned() });
+        }
+        used.sessions += 1;
+        Ok(used.transfers.clone())
+    }
+}
+
 impl Live {
+    /// Its way leads through its own buckets and those that it shares.
+    fn lead_through(&self, shared: Vec<Rates>, principal: &Principal) {
+        let rates = self.ordered.lock().unwrap_or(SessionRates {
+            upload: principal.policy.session_upload_bytes_per_second,
+            download: principal.policy.session_download_bytes_per_second,
+        });
+        self.own.set(rates.upload, rates.download);
+        let (mut upload, mut download) =
+            (vec![self.own.upload.clone()], vec![self.own.download.clone()]);
+        for rates in shared {
+            upload.push(rates.upload);
+            download.push(rates.download);
+        }
+        self.throttles.upload.lead_through(upload);
+        self.throttles.download.lead_through(download);
+    }
+
     fn end(&self, reason: &str) {
         self.reason.lock().get_or_insert_with(|| reason.to_owned());
         self.ended.cancel();
@@ -92,7 +181,7 @@ impl Directory {
             changed: watch::Sender::new(-1),
             cache: RwLock::default(),
             live: Mutex::default(),
-            throttles: Mutex::default(),
+            rates: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
         }))
     }
@@ -172,18 +261,28 @@ impl Directory {
         &self,
         site: SiteId,
         listener: &Name,
-    ) -> Result<Arc<EffectivePolicy>> {
+    ) -> Result<Arc<ListenerPolicy>> {
         let place = (site, listener.clone());
         if let Some(known) = self.0.cache.read().listeners.get(&place) {
             return Ok(known.clone());
         }
         let before = self.0.revision.load(Ordering::Acquire);
-        let policy = Arc::new(listener_policy(&self.0.db, site, listener).await?);
+        let (own, shared) = listener_policy(&self.0.db, site, listener).await?;
+        let policy = Arc::new(ListenerPolicy { own, shared });
         let mut cache = self.0.cache.write();
         if self.0.revision.load(Ordering::Acquire) == before {
             cache.listeners.insert(place, policy.clone());
         }
         Ok(policy)
+    }
+
+    /// The same if it was asked for before.
+    pub(crate) fn known_listener_policy(
+        &self,
+        site: SiteId,
+        listener: &Name,
+    ) -> Option<Arc<ListenerPolicy>> {
+        self.0.cache.read().listeners.get(&(site, listener.clone())).cloned()
     }
 
     /// Looks at the configuration's revision; if it has changed, forgets what was resolved, brings
@@ -200,6 +299,7 @@ impl Directory {
         }
         self.settle_live(revision).await;
         if changed {
+            self.forget_rates();
             self.0.changed.send_replace(revision);
         }
         Ok(changed)
@@ -242,45 +342,64 @@ impl Directory {
         let principal = grant.principal();
         let place = (principal.site, principal.account.name.clone());
         let counts = grant.peer().protocol != Protocol::Internal;
+        let mut roll = self.0.live.lock();
+        let transfers = match counts {
+            true => Some(roll.count(&place, principal)?),
+            false => None,
+        };
+        let lane = || Lane::new(self.0.env.clone(), Vec::new());
         let live = Arc::new(Live {
             place: place.clone(),
             grant: grant.clone(),
-            counts,
+            throttles: Throttles { upload: lane(), download: lane() },
+            own: Rates::new(&self.0.env),
+            ordered: Mutex::default(),
+            transfers,
             principal: ArcSwap::new(principal.clone()),
             generation: AtomicU64::new(0),
             ended: CancellationToken::new(),
             reason: Mutex::default(),
         });
-        let mut roll = self.0.live.lock();
-        if counts {
-            let count = roll.counts.entry(place).or_insert(0);
-            if *count >= principal.policy.sessions {
-                let account = principal.account.name.to_string();
-                return Err(AuthError::Refused { account, reason: TOO_MANY_SESSIONS.to_owned() });
-            }
-            *count += 1;
-        }
         roll.sessions.insert(session, live.clone());
         drop(roll);
+        live.lead_through(self.shared_rates(principal, grant.listener_rates()), principal);
         Ok(LiveSession { directory: self.clone(), session, live })
     }
 
     /// Live sessions of an account's clients.
     pub fn sessions_of(&self, site: SiteId, name: &Name) -> u32 {
-        self.0.live.lock().counts.get(&(site, name.clone())).copied().unwrap_or(0)
+        let roll = self.0.live.lock();
+        roll.counts.get(&(site, name.clone())).map_or(0, |used| used.sessions)
     }
 
-    /// The throttles that all sessions of the account share, at the rates of its policy now.
-    pub(crate) fn throttles(&self, principal: &Principal) -> Throttles {
-        let place = (principal.site, principal.account.name.clone());
-        let mut all = self.0.throttles.lock();
-        let throttles = all.entry(place).or_insert_with(|| Throttles {
-            upload: Throttle::new(self.0.env.clone(), None),
-            download: Throttle::new(self.0.env.clone(), None),
-        });
-        throttles.upload.set(principal.policy.upload_bytes_per_second);
-        throttles.download.set(principal.policy.download_bytes_per_second);
-        throttles.clone()
+    /// The buckets of all who share rates with a session of the account that came in by
+    /// `listener`, at the rates of their policies now.
+    fn shared_rates(&self, principal: &Principal, listener: Option<&SharedRates>) -> Vec<Rates> {
+        let own = Sharers::Account(principal.account.name.clone());
+        let policy = &principal.policy;
+        let mut all = self.0.rates.lock();
+        let mut rates_of = |of: &Sharers, upload: Option<u64>, download: Option<u64>| {
+            let rates = all.entry((principal.site, of.clone()));
+            let rates = rates.or_insert_with(|| Rates::new(&self.0.env));
+            rates.set(upload, download);
+            rates.clone()
+        };
+        let mut found = Vec::with_capacity(principal.shared.len() + 1);
+        for shared in principal.shared.iter().chain(listener) {
+            let (mut upload, mut download) = (shared.upload, shared.download);
+            if shared.of == own {
+                upload = least(upload, policy.upload_bytes_per_second);
+                download = least(download, policy.download_bytes_per_second);
+            }
+            found.push(rates_of(&shared.of, upload, download));
+        }
+        found
+    }
+
+    /// Lets go of buckets that no session uses.
+    fn forget_rates(&self) {
+        let used = |rates: &mut Rates| !rates.upload.is_unused();
+        self.0.rates.lock().retain(|_, rates| used(rates));
     }
 
     /// Sessions whose account was read before `revision` are brought up to date: those that were
@@ -288,12 +407,12 @@ impl Directory {
     /// database was away the last time.
     async fn settle_live(&self, revision: i64) {
         let live: Vec<Arc<Live>> = self.0.live.lock().sessions.values().cloned().collect();
+        let anywhere = EffectivePolicy::default();
         for session in live {
             let old = session.principal.load_full();
             if old.resolved_at != revision {
                 match self.resolve(old.site, &old.account.name).await {
                     Ok(Some(new)) if new.id == old.id => {
-                        self.throttles(&new);
                         session.principal.store(new);
                         session.generation.fetch_add(1, Ordering::AcqRel);
                     }
@@ -306,8 +425,17 @@ impl Directory {
             let now = self.0.env.now();
             let peer = session.grant.peer();
             // The database is away: the session goes on as it was.
-            let here = self.listener_policy(peer.site, &peer.listener).await.unwrap_or_default();
-            let gone = session.grant.why_gone(&session.principal.load(), &here, now);
+            let here = match peer.protocol {
+                Protocol::Internal => None,
+                _ => self.listener_policy(peer.site, &peer.listener).await.ok(),
+            };
+            let principal = session.principal.load_full();
+            if old.resolved_at != revision {
+                let listener = here.as_deref().map(|here| &here.shared);
+                session.lead_through(self.shared_rates(&principal, listener), &principal);
+            }
+            let here = here.as_deref().map_or(&anywhere, |here| &here.own);
+            let gone = session.grant.why_gone(&principal, here, now);
             if let Some(reason) = gone {
                 session.end(reason);
             }
@@ -345,6 +473,31 @@ impl LiveSession {
         self.live.reason.lock().clone()
     }
 
+    /// A place for one more transfer; `None`: the account has as many as its policy allows.
+    pub fn begin_transfer(&self) -> Option<TransferPlace> {
+        let Some(transfers) = &self.live.transfers else { return Some(TransferPlace(None)) };
+        let place = TransferPlace(Some(transfers.clone()));
+        let before = transfers.fetch_add(1, Ordering::Relaxed);
+        (before < self.live.principal.load().policy.transfers).then_some(place)
+    }
+
+    /// The bandwidth limits that hold for this session; changed live.
+    pub fn throttles(&self) -> Throttles {
+        self.live.throttles.clone()
+    }
+
+    /// Sets rates of this session alone, whatever policies say of single sessions; `None`: as they
+    /// say again.
+    pub fn order_rates(&self, rates: Option<SessionRates>) {
+        *self.live.ordered.lock() = rates;
+        let policy = &self.live.principal.load().policy;
+        let rates = rates.unwrap_or(SessionRates {
+            upload: policy.session_upload_bytes_per_second,
+            download: policy.session_download_bytes_per_second,
+        });
+        self.live.own.set(rates.upload, rates.download);
+    }
+
     /// Ends the session, such as by an administrator.
     pub fn end(&self, reason: &str) {
         self.live.end(reason);
@@ -354,15 +507,19 @@ impl LiveSession {
 impl Drop for LiveSession {
     fn drop(&mut self) {
         let mut roll = self.directory.0.live.lock();
-        if roll.sessions.remove(&self.session).is_none() || !self.live.counts {
+        if roll.sessions.remove(&self.session).is_none() || self.live.transfers.is_none() {
             return;
         }
-        if let Some(count) = roll.counts.get_mut(&self.live.place) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
+        if let Some(used) = roll.counts.get_mut(&self.live.place) {
+            used.sessions = used.sessions.saturating_sub(1);
+            if used.sessions == 0 {
                 roll.counts.remove(&self.live.place);
-                self.directory.0.throttles.lock().remove(&self.live.place);
             }
         }
     }
+}
+
+/// The lesser of two limits; none: no limit.
+fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }

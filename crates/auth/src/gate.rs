@@ -1,8 +1,8 @@
 //! The one door: every way to prove who one is ends here, and only here is a [`Grant`] made.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use base64::Engine;
@@ -10,15 +10,15 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
-use entrepot_net::meter::Throttles;
 
+use crate::clients;
 use crate::credential::Credential;
-use crate::directory::Directory;
+use crate::directory::{Directory, ListenerPolicy};
 use crate::error::{AuthError, Result};
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, RSA_BITS, WRONG_PER_CONNECTION};
 use crate::passwords::{Compared, Passwords};
 use crate::penalties::{Allowed, Origin, Penalties, Penalty};
-use crate::principal::{EffectivePolicy, Principal, key_blob};
+use crate::principal::{EffectivePolicy, Principal, SharedRates, key_blob};
 
 /// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
 const SIGNATURES: [&str; 8] = [
@@ -95,6 +95,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// How the client names itself; never trusted for anything.
     pub client: String,
+    /// The algorithms of the connection, for people.
+    pub algorithms: String,
 }
 
 /// One connection's tries. A step counts only for the same name on the same connection.
@@ -105,7 +107,7 @@ pub struct Attempt {
     wrong: u32,
     offered: u32,
     /// The policy of the listener, as it was at the last look at the account.
-    listener: Arc<EffectivePolicy>,
+    listener: Option<Arc<ListenerPolicy>>,
 }
 
 /// What the name that is being proved has proved so far.
@@ -143,7 +145,7 @@ pub enum Verdict {
 ///     proof: todo!(),
 ///     credentials: todo!(),
 ///     peer: todo!(),
-///     throttles: todo!(),
+///     listener: todo!(),
 /// };
 /// ```
 #[derive(Clone, Debug)]
@@ -152,13 +154,13 @@ pub struct Grant {
     proof: String,
     credentials: Vec<Credential>,
     peer: Peer,
-    throttles: Throttles,
+    listener: Option<Arc<ListenerPolicy>>,
 }
 
 impl Grant {
-    /// The bandwidth limits that all sessions of the account share; changed live.
-    pub fn throttles(&self) -> Throttles {
-        self.throttles.clone()
+    /// What everybody who came in by the same listener shares; a rule came in by none.
+    pub(crate) fn listener_rates(&self) -> Option<&SharedRates> {
+        self.listener.as_deref().map(|listener| &listener.shared)
     }
     /// Who was admitted, as resolved at that moment.
     pub fn principal(&self) -> &Arc<Principal> {
@@ -205,14 +207,7 @@ impl Gate {
 
     /// Begins to hear a connection.
     pub fn attempt(&self, peer: Peer) -> Attempt {
-        Attempt {
-            gate: self.clone(),
-            peer,
-            steps: None,
-            wrong: 0,
-            offered: 0,
-            listener: Arc::default(),
-        }
+        Attempt { gate: self.clone(), peer, steps: None, wrong: 0, offered: 0, listener: None }
     }
 
     /// Admits a rule as an account, without credentials: the rule was written by an admin.
@@ -235,10 +230,41 @@ impl Gate {
             listener: name.clone(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             client: why.to_owned(),
+            algorithms: String::new(),
         };
-        let throttles = self.0.directory.throttles(&principal);
         let credentials = Vec::new();
-        Ok(Grant { principal, proof: why.to_owned(), credentials, peer, throttles })
+        Ok(Grant { principal, proof: why.to_owned(), credentials, peer, listener: None })
+    }
+
+    /// Why a client is turned away before it tries anything, in a sentence for it: its address or
+    /// its version, by the policy of the listener. `None`: it may try.
+    pub async fn why_unwelcome(&self, peer: &Peer) -> Option<String> {
+        let policy = self.0.directory.listener_policy(peer.site, &peer.listener).await;
+        // The database is away: whoever is known is let try.
+        let policy = policy.ok()?;
+        if !policy.own.admits(peer.address.ip()) {
+            return Some(NOT_HERE.to_owned());
+        }
+        let least = clients::too_old(&peer.client, &policy.own.least_clients)?;
+        let sentence = format!("this server asks for {least} or newer, please update your client");
+        let attempt = self.attempt(peer.clone());
+        attempt.record("", &format!("the client is older than {least}"));
+        Some(sentence)
+    }
+
+    /// False if it is known already that a listener does not admit `address`.
+    pub fn may_admit(&self, site: SiteId, listener: &Name, address: IpAddr) -> bool {
+        let known = self.0.directory.known_listener_policy(site, listener);
+        known.is_none_or(|policy| policy.own.admits(address))
+    }
+
+    /// What the policy of a listener says, with that of the site behind it.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn listener_policy(&self, site: SiteId, listener: &Name) -> Result<EffectivePolicy> {
+        let policy = self.0.directory.listener_policy(site, listener).await?;
+        Ok(policy.own.clone())
     }
 
     /// Logins so far.
@@ -278,7 +304,7 @@ impl Attempt {
             return false;
         };
         let next = next_methods(&principal, self.done());
-        self.listener.admits(self.peer.address.ip())
+        self.here().admits(self.peer.address.ip())
             && next.contains(&AuthMethod::PublicKey)
             && self.knows_key(&principal, key)
     }
@@ -347,7 +373,7 @@ impl Attempt {
         let principal = self.principal(user).await;
         let fault = match self.admit(&principal, method) {
             Err(fault) => fault,
-            Ok(_) if !SIGNATURES.contains(&algorithm) => {
+            Ok(_) if !self.takes_signature(algorithm) => {
                 Fault::Barred(format!("signatures of '{algorithm}' are too weak"))
             }
             Ok(principal) if self.knows_key(&principal, key) => {
@@ -358,6 +384,19 @@ impl Attempt {
             Ok(_) => Fault::Barred("unknown key".to_owned()),
         };
         self.refuse(user, &principal, fault).await
+    }
+
+    /// What the policy of the listener says, as far as it is known.
+    fn here(&self) -> &EffectivePolicy {
+        static ANYWHERE: LazyLock<EffectivePolicy> = LazyLock::new(EffectivePolicy::default);
+        self.listener.as_deref().map_or(&ANYWHERE, |listener| &listener.own)
+    }
+
+    /// Weak ones are taken where the policy of the listener names them.
+    fn takes_signature(&self, algorithm: &str) -> bool {
+        let now = self.gate.0.recorder.env().now();
+        SIGNATURES.contains(&algorithm)
+            || self.here().legacy_at(now).any(|legacy| legacy == algorithm)
     }
 
     fn done(&self) -> &[AuthMethod] {
@@ -372,7 +411,7 @@ impl Attempt {
     async fn principal(&mut self, user: &str) -> Result<Option<Arc<Principal>>> {
         let directory = &self.gate.0.directory;
         let policy = directory.listener_policy(self.peer.site, &self.peer.listener).await?;
-        self.listener = policy;
+        self.listener = Some(policy);
         // What is no name is no account: nothing is looked up.
         let Ok(name) = user.parse::<Name>() else {
             return Ok(None);
@@ -426,7 +465,7 @@ impl Attempt {
             Err(error) => return Err(Fault::Later(error.to_string())),
         };
         let now = self.gate.0.recorder.env().now();
-        if let Some(reason) = why_barred(principal, &self.peer, &self.listener, now) {
+        if let Some(reason) = why_barred(principal, &self.peer, self.here(), now) {
             return Err(Fault::Barred(reason.to_owned()));
         }
         if !next_methods(principal, self.done()).contains(&method) {
@@ -474,9 +513,9 @@ impl Attempt {
         }
         self.gate.0.penalties.succeeded(self.origin(), &(self.peer.site, name.clone()));
         self.gate.0.meters.granted.fetch_add(1, Ordering::Relaxed);
-        let throttles = self.gate.0.directory.throttles(&principal);
         let peer = self.peer.clone();
-        Verdict::Granted(Grant { principal, proof, credentials, peer, throttles })
+        let listener = self.listener.clone();
+        Verdict::Granted(Grant { principal, proof, credentials, peer, listener })
     }
 
     /// Counts, records, waits, answers.

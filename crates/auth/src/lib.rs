@@ -1,5 +1,6 @@
 //! Who may act: [`Directory`] resolves accounts, [`Gate`] admits, and only it makes a [`Grant`].
 
+mod clients;
 mod credential;
 mod directory;
 mod error;
@@ -11,7 +12,8 @@ mod principal;
 #[cfg(test)]
 mod tests;
 
-pub use directory::{Directory, LiveSession};
+pub use directory::{Directory, LiveSession, SessionRates, TransferPlace};
+pub use entrepot_net::meter::Throttles;
 pub use error::{AuthError, Result};
 pub use gate::{Attempt, Gate, GateOptions, Grant, Meters, Peer, Verdict};
 pub use principal::{EffectiveMount, EffectivePolicy, Principal, UserKey};

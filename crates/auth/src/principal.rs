@@ -7,8 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_db::Db;
 use entrepot_model::{
-    Account, AccountId, AccountType, AuthMethod, Endpoint, Key, KeyType, Listener, Mount, Name,
-    Policy, Rights, SiteId, StorePath, Stored, Timestamp, VPath,
+    Account, AccountId, AccountType, AlgorithmPreset, AuthMethod, Endpoint, Key, KeyType,
+    LegacyAlgorithm, Listener, Mount, Name, Policy, Rights, SiteId, StorePath, Stored, Timestamp,
+    VPath,
 };
 use ipnet::IpNet;
 
@@ -32,6 +33,8 @@ pub struct Principal {
     pub mounts: Vec<EffectiveMount>,
     /// Its limits.
     pub policy: EffectivePolicy,
+    /// Rates that it shares with others: those of its groups, then those of the site.
+    pub(crate) shared: Vec<SharedRates>,
     /// Alternatives of methods that must all succeed, in order: its own, else those of the nearest
     /// group that asks for any. Empty: any single method it has credentials for.
     pub login: Vec<Vec<AuthMethod>>,
@@ -60,6 +63,37 @@ pub struct EffectiveMount {
     pub endpoint: Arc<Stored<Endpoint>>,
 }
 
+/// Who shares a rate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Sharers {
+    /// All sessions of an account.
+    Account(Name),
+    /// All members of a group.
+    Group(Name),
+    /// Whoever comes in by a listener.
+    Listener(Name),
+    /// All of a site.
+    Site,
+}
+
+/// Rates of several together, bytes a second; none: no limit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SharedRates {
+    pub(crate) of: Sharers,
+    pub(crate) upload: Option<u64>,
+    pub(crate) download: Option<u64>,
+}
+
+impl SharedRates {
+    pub(crate) fn new(of: Sharers, policy: Option<&Policy>) -> Self {
+        SharedRates {
+            of,
+            upload: policy.and_then(|policy| policy.shared_upload_bytes_per_second),
+            download: policy.and_then(|policy| policy.shared_download_bytes_per_second),
+        }
+    }
+}
+
 /// Limits with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectivePolicy {
@@ -71,6 +105,14 @@ pub struct EffectivePolicy {
     pub sessions: u32,
     /// Seconds without a request before the end.
     pub idle_seconds: u32,
+    /// Most transfers at a time.
+    pub transfers: u32,
+    /// Bytes a second that running transfers must move; none: no limit.
+    pub least_bytes_per_second: Option<u64>,
+    /// Bytes a second to us by one session; none: no limit.
+    pub session_upload_bytes_per_second: Option<u64>,
+    /// Bytes a second from us by one session; none: no limit.
+    pub session_download_bytes_per_second: Option<u64>,
     /// Bytes a second to us; none: no limit.
     pub upload_bytes_per_second: Option<u64>,
     /// Bytes a second from us; none: no limit.
@@ -83,6 +125,12 @@ pub struct EffectivePolicy {
     pub partial_days: u32,
     /// Name endings of files still being written.
     pub temporary_names: Vec<String>,
+    /// SSH algorithms of a listener.
+    pub algorithms: AlgorithmPreset,
+    /// Weak ones besides.
+    pub legacy_algorithms: Vec<LegacyAlgorithm>,
+    /// Oldest clients.
+    pub least_clients: Vec<String>,
 }
 
 /// A public key that may log in.
@@ -112,14 +160,26 @@ impl Default for EffectivePolicy {
             deny: Vec::new(),
             sessions: 1000,
             idle_seconds: 900,
+            transfers: 10_000,
+            least_bytes_per_second: None,
+            session_upload_bytes_per_second: None,
+            session_download_bytes_per_second: None,
             upload_bytes_per_second: None,
             download_bytes_per_second: None,
             address_failures: 20,
             account_failures: 100,
             partial_days: 7,
             temporary_names: [".filepart", ".partial", ".part", ".tmp"].map(str::to_owned).to_vec(),
+            algorithms: AlgorithmPreset::default(),
+            legacy_algorithms: Vec::new(),
+            least_clients: Vec::new(),
         }
     }
+}
+
+/// The first list that is not empty.
+fn first_set<T: Clone>(policies: &[Policy], pick: fn(&Policy) -> &Vec<T>) -> Vec<T> {
+    policies.iter().map(pick).find(|list| !list.is_empty()).cloned().unwrap_or_default()
 }
 
 impl EffectivePolicy {
@@ -128,14 +188,17 @@ impl EffectivePolicy {
         let default = EffectivePolicy::default();
         let number = |pick: fn(&Policy) -> Option<u32>| policies.iter().find_map(pick);
         let rate = |pick: fn(&Policy) -> Option<u64>| policies.iter().find_map(pick);
-        let nets = |pick: fn(&Policy) -> &Vec<IpNet>| {
-            policies.iter().map(pick).find(|nets| !nets.is_empty()).cloned().unwrap_or_default()
-        };
         EffectivePolicy {
-            allow: nets(|policy| &policy.allow),
-            deny: nets(|policy| &policy.deny),
+            allow: first_set(policies, |policy| &policy.allow),
+            deny: first_set(policies, |policy| &policy.deny),
             sessions: number(|policy| policy.sessions).unwrap_or(default.sessions),
             idle_seconds: number(|policy| policy.idle_seconds).unwrap_or(default.idle_seconds),
+            transfers: number(|policy| policy.transfers).unwrap_or(default.transfers),
+            least_bytes_per_second: rate(|policy| policy.least_bytes_per_second),
+            session_upload_bytes_per_second: rate(|policy| policy.session_upload_bytes_per_second),
+            session_download_bytes_per_second: rate(|policy| {
+                policy.session_download_bytes_per_second
+            }),
             upload_bytes_per_second: rate(|policy| policy.upload_bytes_per_second),
             download_bytes_per_second: rate(|policy| policy.download_bytes_per_second),
             address_failures: number(|policy| policy.address_failures)
@@ -147,7 +210,16 @@ impl EffectivePolicy {
                 .iter()
                 .find_map(|policy| policy.temporary_names.clone())
                 .unwrap_or(default.temporary_names),
+            algorithms: policies.iter().find_map(|policy| policy.algorithms).unwrap_or_default(),
+            legacy_algorithms: first_set(policies, |policy| &policy.legacy_algorithms),
+            least_clients: first_set(policies, |policy| &policy.least_clients),
         }
+    }
+
+    /// The weak SSH algorithms that are offered at `now`.
+    pub fn legacy_at(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        let valid = self.legacy_algorithms.iter().filter(move |legacy| now < legacy.until);
+        valid.map(|legacy| legacy.name.as_str())
     }
 
     /// True if `address` may connect.
@@ -191,7 +263,7 @@ pub(crate) async fn load(
     let mut lineage = vec![name.clone()];
     lineage.extend(ancestors.iter().map(|group| group.name.clone()));
     let mounts = mounts(db, site, &stored.noun, &lineage).await?;
-    let policy = policy(db, site, &stored.noun, &ancestors).await?;
+    let (policy, shared) = policy(db, site, &stored.noun, &ancestors).await?;
     let mut asked = std::iter::once(&stored.noun).chain(&ancestors).map(|account| &account.login);
     let login = asked.find(|login| !login.is_empty()).cloned().unwrap_or_default();
     let keys = db.keys_of(site, name).await?;
@@ -204,6 +276,7 @@ pub(crate) async fn load(
         lineage,
         mounts,
         policy,
+        shared,
         login,
         user_keys,
         group_disabled: ancestors.iter().any(|group| !group.enabled),
@@ -282,46 +355,63 @@ async fn mounts(
     Ok(mounts)
 }
 
-/// Policies in the order in which they are asked: account, groups, site.
+/// Policies in the order in which they are asked, account, groups, site; and what is shared.
 async fn policy(
     db: &Db,
     site: SiteId,
     account: &Account,
     groups: &[Account],
-) -> Result<EffectivePolicy> {
-    let mut names: Vec<Name> = account.policy.iter().cloned().collect();
-    names.extend(groups.iter().filter_map(|group| group.policy.clone()));
-    resolve_policies(db, site, names).await
+) -> Result<(EffectivePolicy, Vec<SharedRates>)> {
+    let (mut policies, mut shared) = (Vec::new(), Vec::new());
+    for asked in std::iter::once(account).chain(groups) {
+        let policy = find_policy(db, site, asked.policy.as_ref()).await?;
+        let of = match asked.account_type {
+            AccountType::Group => Sharers::Group(asked.name.clone()),
+            _ => Sharers::Account(asked.name.clone()),
+        };
+        shared.push(SharedRates::new(of, policy.as_ref()));
+        policies.extend(policy);
+    }
+    let of_site = policy_of_site(db, site).await?;
+    shared.push(SharedRates::new(Sharers::Site, of_site.as_ref()));
+    policies.extend(of_site);
+    Ok((EffectivePolicy::resolve(&policies), shared))
 }
 
 /// What holds for names of which nothing is known: the site's policy.
 pub(crate) async fn site_policy(db: &Db, site: SiteId) -> Result<EffectivePolicy> {
-    resolve_policies(db, site, Vec::new()).await
+    let policy = policy_of_site(db, site).await?;
+    Ok(EffectivePolicy::resolve(policy.as_slice()))
 }
 
-/// What the policy of a listener says; nothing is inherited, for accounts have their own.
+/// What the policy of a listener says, and what its sessions share. Only what concerns SSH is
+/// inherited from the site, for accounts have policies of their own.
 pub(crate) async fn listener_policy(
     db: &Db,
     site: SiteId,
     listener: &Name,
-) -> Result<EffectivePolicy> {
-    let listener = db.find::<Listener>(site, listener).await?;
-    let policy = match listener.and_then(|stored| stored.noun.policy) {
-        Some(name) => db.find::<Policy>(site, &name).await?.map(|stored| stored.noun),
-        None => None,
-    };
-    Ok(EffectivePolicy::resolve(policy.as_slice()))
+) -> Result<(EffectivePolicy, SharedRates)> {
+    let noun = db.find::<Listener>(site, listener).await?.map(|stored| stored.noun);
+    let policy = find_policy(db, site, noun.and_then(|noun| noun.policy).as_ref()).await?;
+    let shared = SharedRates::new(Sharers::Listener(listener.clone()), policy.as_ref());
+    let own = EffectivePolicy::resolve(policy.as_slice());
+    let chain: Vec<Policy> = policy.into_iter().chain(policy_of_site(db, site).await?).collect();
+    let EffectivePolicy { algorithms, legacy_algorithms, least_clients, .. } =
+        EffectivePolicy::resolve(&chain);
+    Ok((EffectivePolicy { algorithms, legacy_algorithms, least_clients, ..own }, shared))
 }
 
-async fn resolve_policies(db: &Db, site: SiteId, mut names: Vec<Name>) -> Result<EffectivePolicy> {
+async fn policy_of_site(db: &Db, site: SiteId) -> Result<Option<Policy>> {
     let sites = db.sites().await?;
     let own = sites.into_iter().find(|stored| SiteId(stored.id) == site);
-    names.extend(own.and_then(|stored| stored.noun.policy));
-    let mut policies = Vec::with_capacity(names.len());
-    for name in names {
-        policies.extend(db.find::<Policy>(site, &name).await?.map(|stored| stored.noun));
+    find_policy(db, site, own.and_then(|stored| stored.noun.policy).as_ref()).await
+}
+
+async fn find_policy(db: &Db, site: SiteId, name: Option<&Name>) -> Result<Option<Policy>> {
+    match name {
+        Some(name) => Ok(db.find::<Policy>(site, name).await?.map(|stored| stored.noun)),
+        None => Ok(None),
     }
-    Ok(EffectivePolicy::resolve(&policies))
 }
 
 /// The wire form of a login key; keys of other types and unreadable ones are left out.

@@ -75,6 +75,7 @@ impl World {
             public: KEY.to_owned(),
             private_sealed: None,
             private: None,
+            certificate: None,
             not_before: None,
             not_after: None,
             note: String::new(),
@@ -105,6 +106,7 @@ impl World {
             listener: name("sftp"),
             address: format!("{address}:999").parse().unwrap(),
             client: "test".to_owned(),
+            algorithms: String::new(),
         })
     }
 }
@@ -568,6 +570,7 @@ async fn a_listener_admits_the_addresses_of_its_policy_only() {
         address: "0.0.0.0:22".parse().unwrap(),
         enabled: true,
         host_keys: Vec::new(),
+        proxies: Vec::new(),
         policy: Some(name("office")),
         banner: String::new(),
     };
@@ -582,4 +585,97 @@ async fn a_listener_admits_the_addresses_of_its_policy_only() {
     listener.policy = None;
     world.put(&listener).await;
     assert!(granted(&world.attempt().password("acme", &secret("acme")).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_of_a_group_and_guests_of_a_listener_share_their_rates() {
+    let world = World::new().await;
+    let mut of_group = Policy::new(name("of-group"));
+    of_group.shared_upload_bytes_per_second = Some(10_000);
+    let mut of_listener = Policy::new(name("of-listener"));
+    of_listener.shared_download_bytes_per_second = Some(20_000);
+    let mut of_acme = Policy::new(name("of-acme"));
+    of_acme.upload_bytes_per_second = Some(8_000);
+    for policy in [&of_group, &of_listener, &of_acme] {
+        world.put(policy).await;
+    }
+    let mut group = Account::new(name("partners"), AccountType::Group);
+    group.policy = Some(name("of-group"));
+    world.put(&group).await;
+    let listener = Listener {
+        name: name("sftp"),
+        protocol: Protocol::Sftp,
+        address: "0.0.0.0:22".parse().unwrap(),
+        enabled: true,
+        host_keys: Vec::new(),
+        proxies: Vec::new(),
+        policy: Some(name("of-listener")),
+        banner: String::new(),
+    };
+    world.put(&listener).await;
+    let member = |account: &mut Account| account.groups = vec![name("partners")];
+    world
+        .account("acme", |account| {
+            member(account);
+            account.policy = Some(name("of-acme"));
+        })
+        .await;
+    world.account("beta", member).await;
+    world.account("lone", |_| {}).await;
+    let mut live = Vec::new();
+    for account in ["acme", "beta", "lone"] {
+        live.push(world.enlist(&world.grant(account).await).unwrap());
+    }
+    let rates = |live: &[LiveSession]| -> Vec<_> {
+        let rate = |live: &LiveSession| {
+            (live.throttles().upload.rate(), { live.throttles().download.rate() })
+        };
+        live.iter().map(rate).collect()
+    };
+    assert_eq!(
+        rates(&live),
+        [(Some(8_000), Some(20_000)), (Some(10_000), Some(20_000)), (None, Some(20_000))]
+    );
+    // What one takes, the others of its group wait for, and nobody else.
+    live[0].throttles().upload.take(10_000);
+    live[1].throttles().upload.take(1_000);
+    live[2].throttles().upload.take(1_000_000);
+    assert_eq!(live[1].throttles().upload.wait(), Some(Duration::from_millis(1_100)));
+    assert_eq!(live[2].throttles().upload.wait(), None);
+    // A change is felt at once, also that of membership.
+    of_group.shared_upload_bytes_per_second = Some(5_000);
+    world.put(&of_group).await;
+    world.account("lone", member).await;
+    let uploads: Vec<_> = rates(&live).into_iter().map(|(upload, _)| upload).collect();
+    assert_eq!(uploads, [Some(5_000), Some(5_000), Some(5_000)]);
+    // One session alone can be limited, until its order is taken back.
+    let order = crate::SessionRates { upload: Some(2_000), download: None };
+    live[1].order_rates(Some(order));
+    world.put(&of_group).await;
+    assert_eq!(rates(&live)[1], (Some(2_000), Some(20_000)));
+    live[1].order_rates(None);
+    assert_eq!(rates(&live)[1], (Some(5_000), Some(20_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn transfers_of_an_account_are_counted_over_its_sessions() {
+    let world = World::new().await;
+    let mut policy = Policy::new(name("few"));
+    policy.transfers = Some(2);
+    world.put(&policy).await;
+    world.account("acme", |account| account.policy = Some(name("few"))).await;
+    let (one, other) = (
+        world.enlist(&world.grant("acme").await).unwrap(),
+        world.enlist(&world.grant("acme").await).unwrap(),
+    );
+    let first = one.begin_transfer();
+    let second = other.begin_transfer();
+    assert!(first.is_some() && second.is_some());
+    assert!(one.begin_transfer().is_none());
+    drop(second);
+    assert!(one.begin_transfer().is_some());
+    let grant = world.gate.internal(SiteId::MAIN, &name("acme"), "rule").await.unwrap();
+    let rule = world.enlist(&grant).unwrap();
+    let many: Vec<_> = (0..5).map(|_| rule.begin_transfer()).collect();
+    assert!(many.iter().all(Option::is_some), "those of rules do not count");
 }

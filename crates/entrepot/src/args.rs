@@ -167,6 +167,20 @@ pub(crate) enum SessionCommand {
         /// Which.
         id: SessionId,
     },
+    /// Set how fast one session may go, until it ends; limits that it shares with others stay.
+    Limit {
+        /// Which.
+        id: SessionId,
+        /// Bytes a second from the client, such as `500K`; unset: no limit of its own.
+        #[arg(long, value_parser = size)]
+        upload: Option<u64>,
+        /// Bytes a second to the client; unset: no limit of its own.
+        #[arg(long, value_parser = size)]
+        download: Option<u64>,
+        /// As the policies say again.
+        #[arg(long, conflicts_with_all = ["upload", "download"])]
+        reset: bool,
+    },
 }
 
 #[derive(Debug, Args)]

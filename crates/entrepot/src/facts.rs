@@ -21,10 +21,14 @@ pub(crate) struct SessionRow {
     pub(crate) protocol: entrepot_model::Protocol,
     pub(crate) address: String,
     pub(crate) client: String,
+    pub(crate) algorithms: String,
     pub(crate) opened_at: entrepot_model::Timestamp,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
     pub(crate) transfers: u64,
+    /// Bytes a second at the moment, from and to the client.
+    pub(crate) in_per_second: u64,
+    pub(crate) out_per_second: u64,
 }
 
 /// Runs `session`.
@@ -44,10 +48,13 @@ pub(crate) async fn sessions(
                         row.protocol.as_str().to_owned(),
                         row.address.clone(),
                         row.client.clone(),
+                        row.algorithms.clone(),
                         row.opened_at.to_string(),
                         table::bytes(row.bytes_in),
                         table::bytes(row.bytes_out),
                         row.transfers.to_string(),
+                        rate(row.in_per_second),
+                        rate(row.out_per_second),
                     ]
                 };
                 let headings = [
@@ -56,10 +63,13 @@ pub(crate) async fn sessions(
                     "protocol",
                     "address",
                     "client",
+                    "algorithms",
                     "since",
                     "in",
                     "out",
                     "transfers",
+                    "in now",
+                    "out now",
                 ];
                 table::print(&headings, &rows.iter().map(cells).collect::<Vec<_>>());
             })
@@ -69,6 +79,18 @@ pub(crate) async fn sessions(
             let answer: Value = ask_server(config, "/v1/sessions/end", Some(&body)).await?;
             output.value(&answer, || println!("session {id} ended"))
         }
+        SessionCommand::Limit { id, upload, download, reset } => {
+            let body = json!({"id": id, "upload": upload, "download": download, "reset": reset});
+            let answer: Value = ask_server(config, "/v1/sessions/limit", Some(&body)).await?;
+            output.value(&answer, || println!("session {id} limited"))
+        }
+    }
+}
+
+fn rate(bytes_per_second: u64) -> String {
+    match bytes_per_second {
+        0 => "-".to_owned(),
+        rate => format!("{}/s", table::bytes(rate)),
     }
 }
 

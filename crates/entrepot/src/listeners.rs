@@ -10,9 +10,12 @@ use entrepot_auth::Gate;
 use entrepot_crypto::seal::MasterKey;
 use entrepot_db::Db;
 use entrepot_model::{
-    AnyNoun, Env, Key, KeyType, Listener, Name, Protocol, Secret, SiteId, Stored,
+    AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, Protocol, Secret, SiteId, Stored,
 };
 use entrepot_net::NetError;
+use entrepot_net::guard::Strangers;
+use entrepot_net::ssh::keys::{self, KeyKind};
+use entrepot_sftp::SshConfig;
 use entrepot_vfs::Service;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
@@ -41,16 +44,41 @@ struct Inner {
     gate: Gate,
     vfs: Service,
     ops_address: Option<SocketAddr>,
+    strangers: Strangers,
+    drain: Duration,
     open: Mutex<BTreeMap<(SiteId, Name), Open>>,
+}
+
+/// How often listeners with weak algorithms are looked at: those end on their day.
+const LEGACY_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What the database says of a listener.
+#[derive(Clone, PartialEq)]
+struct Wanted {
+    noun: Listener,
+    keys: Vec<Key>,
+    algorithms: AlgorithmPreset,
+    legacy_algorithms: Vec<String>,
 }
 
 /// One open listener.
 struct Open {
-    noun: Listener,
-    keys: Vec<Key>,
+    wanted: Wanted,
     address: SocketAddr,
+    config: watch::Sender<SshConfig>,
     stop: CancellationToken,
     task: JoinHandle<()>,
+}
+
+impl Open {
+    /// True if it must be opened anew to be as `wanted`; anything but its place changes in place.
+    fn is_stale(&self, wanted: Option<&Wanted>) -> bool {
+        let same_place = |wanted: &Wanted| {
+            let (new, old) = (&wanted.noun, &self.wanted.noun);
+            new.address == old.address && new.protocol == old.protocol
+        };
+        !wanted.is_some_and(same_place) || self.task.is_finished()
+    }
 }
 
 impl Listeners {
@@ -71,6 +99,8 @@ impl Listeners {
             gate,
             vfs,
             ops_address,
+            strangers: Strangers::default(),
+            drain: Duration::from_secs(config.drain_seconds),
             open: Mutex::default(),
         }))
     }
@@ -82,10 +112,12 @@ impl Listeners {
 
     /// Follows changes until `end`. A listener that cannot be opened is logged, others go on.
     pub(crate) async fn follow(self, mut changes: watch::Receiver<i64>, end: CancellationToken) {
+        let mut ticks = tokio::time::interval(LEGACY_INTERVAL);
         loop {
             tokio::select! {
                 () = end.cancelled() => return,
                 changed = changes.changed() => if changed.is_err() { return },
+                _ = ticks.tick() => if !self.has_legacy().await { continue },
             }
             if let Err(failure) = self.settle().await {
                 tracing::error!(code = failure.code, "{}", failure.message);
@@ -93,20 +125,17 @@ impl Listeners {
         }
     }
 
+    async fn has_legacy(&self) -> bool {
+        let open = self.0.open.lock().await;
+        open.values().any(|open| !open.wanted.legacy_algorithms.is_empty())
+    }
+
     /// Makes what is open equal to what the database says.
     async fn settle(&self) -> Result<(), Failure> {
         let wanted = self.wanted().await?;
         let mut open = self.0.open.lock().await;
-        let stale: Vec<(SiteId, Name)> = open
-            .iter()
-            .filter(|(place, open)| {
-                wanted
-                    .get(*place)
-                    .is_none_or(|(noun, keys)| *noun != open.noun || *keys != open.keys)
-                    || open.task.is_finished()
-            })
-            .map(|(place, _)| place.clone())
-            .collect();
+        let stale = |(place, open): &(&(SiteId, Name), &Open)| open.is_stale(wanted.get(place));
+        let stale: Vec<_> = open.iter().filter(stale).map(|(place, _)| place.clone()).collect();
         for place in stale {
             if let Some(old) = open.remove(&place) {
                 old.stop.cancel();
@@ -114,38 +143,50 @@ impl Listeners {
             }
         }
         let mut result = Ok(());
-        for (place, (noun, keys)) in wanted {
-            if open.contains_key(&place) {
-                continue;
-            }
-            match self.start(place.0, noun, keys).await {
-                Ok(started) => {
+        for (place, wanted) in wanted {
+            let done = match open.get_mut(&place) {
+                Some(known) if known.wanted == wanted => Ok(()),
+                Some(known) => self.change(known, wanted),
+                None => self.start(place.0, wanted).await.map(|started| {
                     open.insert(place, started);
-                }
-                Err(failure) => result = result.and(Err(failure)),
-            }
+                }),
+            };
+            result = result.and(done);
         }
         write_addresses(&self.0.config, self.0.ops_address, &describe(&open));
         result
     }
 
     /// The enabled listeners of all sites with their host keys; missing ones are made.
-    async fn wanted(&self) -> Result<BTreeMap<(SiteId, Name), (Listener, Vec<Key>)>, Failure> {
+    async fn wanted(&self) -> Result<BTreeMap<(SiteId, Name), Wanted>, Failure> {
         let mut wanted = BTreeMap::new();
         for site in self.0.db.sites().await.map_err(database)? {
-            let listeners: Vec<Stored<Listener>> =
-                self.0.db.list(SiteId::from(site.id)).await.map_err(database)?;
-            for stored in listeners {
-                if stored.noun.enabled {
-                    let keys = self.host_keys(stored.site, &stored.noun).await?;
-                    wanted.insert((stored.site, stored.noun.name.clone()), (stored.noun, keys));
+            let site = SiteId::from(site.id);
+            let listeners: Vec<Stored<Listener>> = self.0.db.list(site).await.map_err(database)?;
+            for noun in listeners.into_iter().map(|stored| stored.noun) {
+                if noun.enabled {
+                    wanted.insert((site, noun.name.clone()), self.wish(site, noun).await?);
                 }
             }
         }
         Ok(wanted)
     }
 
-    async fn host_keys(&self, site: SiteId, listener: &Listener) -> Result<Vec<Key>, Failure> {
+    async fn wish(&self, site: SiteId, noun: Listener) -> Result<Wanted, Failure> {
+        let policy = self.0.gate.listener_policy(site, &noun.name).await;
+        let policy = policy
+            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
+        let keys = self.host_keys(site, &noun, policy.algorithms).await?;
+        let legacy = policy.legacy_at(self.0.env.now()).map(str::to_owned).collect();
+        Ok(Wanted { noun, keys, algorithms: policy.algorithms, legacy_algorithms: legacy })
+    }
+
+    async fn host_keys(
+        &self,
+        site: SiteId,
+        listener: &Listener,
+        algorithms: AlgorithmPreset,
+    ) -> Result<Vec<Key>, Failure> {
         let mut keys = Vec::new();
         for name in &listener.host_keys {
             let found = self.0.db.find::<Key>(site, name).await.map_err(database)?;
@@ -154,17 +195,21 @@ impl Listeners {
         if !listener.host_keys.is_empty() {
             return Ok(keys);
         }
-        let name: Name = format!("{}-ed25519", listener.name)
-            .parse()
-            .map_err(|error| Failure::config(format!("a host key's name: {error}")))?;
-        if let Some(stored) = self.0.db.find::<Key>(site, &name).await.map_err(database)? {
-            return Ok(vec![stored.noun]);
+        for kind in KeyKind::of(algorithms) {
+            let name: Name = format!("{}-{}", listener.name, kind.as_str())
+                .parse()
+                .map_err(|error| Failure::config(format!("a host key's name: {error}")))?;
+            let found = self.0.db.find::<Key>(site, &name).await.map_err(database)?;
+            keys.push(match found {
+                Some(stored) => stored.noun,
+                None => self.make_host_key(site, name, *kind).await?,
+            });
         }
-        self.make_host_key(site, name).await.map(|key| vec![key])
+        Ok(keys)
     }
 
-    async fn make_host_key(&self, site: SiteId, name: Name) -> Result<Key, Failure> {
-        let pair = entrepot_net::ssh::keys::generate(&self.0.env, name.as_str())
+    async fn make_host_key(&self, site: SiteId, name: Name, kind: KeyKind) -> Result<Key, Failure> {
+        let pair = keys::generate_kind(&self.0.env, kind, name.as_str())
             .map_err(|error| Failure::start(error.to_string()))?;
         tracing::info!(key = %name, fingerprint = %pair.fingerprint, "made a host key");
         let key = Key {
@@ -174,6 +219,7 @@ impl Listeners {
             public: pair.public,
             private_sealed: None,
             private: Some(pair.private),
+            certificate: None,
             not_before: None,
             not_after: None,
             note: "made at first start".to_owned(),
@@ -186,42 +232,59 @@ impl Listeners {
         stored.map(|stored| stored.noun).ok_or_else(|| Failure::start("the host key is gone"))
     }
 
+    /// How an open listener presents itself to connections from now on.
+    fn change(&self, open: &mut Open, wanted: Wanted) -> Result<(), Failure> {
+        let config = self.manner(&wanted)?;
+        open.config.send_replace(config);
+        tracing::info!(listener = %wanted.noun.name, "changed");
+        open.wanted = wanted;
+        Ok(())
+    }
+
+    fn manner(&self, wanted: &Wanted) -> Result<SshConfig, Failure> {
+        let private: Result<Vec<Secret>, Failure> =
+            wanted.keys.iter().map(|key| self.open_key(key)).collect();
+        let noun = &wanted.noun;
+        let manner = entrepot_sftp::Manner {
+            host_keys: private?,
+            certificates: wanted.keys.iter().filter_map(|key| key.certificate.clone()).collect(),
+            algorithms: wanted.algorithms,
+            legacy_algorithms: wanted.legacy_algorithms.clone(),
+            banner: noun.banner.clone(),
+            proxies: noun.proxies.clone(),
+        };
+        let checked = manner.check(&noun.name);
+        checked.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
+    }
+
     /// The one match from a listener's protocol to what serves it.
-    async fn start(&self, site: SiteId, noun: Listener, keys: Vec<Key>) -> Result<Open, Failure> {
-        let inner = &self.0;
-        let acceptor = bind(noun.address).await?;
-        let address = acceptor.local_address();
-        let stop = CancellationToken::new();
-        let task = match noun.protocol {
-            Protocol::Sftp => {
-                let private: Result<Vec<Secret>, Failure> =
-                    keys.iter().map(|key| self.open_key(key)).collect();
-                let context = entrepot_sftp::SftpContext {
-                    site,
-                    listener: noun.name.clone(),
-                    gate: inner.gate.clone(),
-                    vfs: inner.vfs.clone(),
-                    env: inner.env.clone(),
-                    host_keys: private?,
-                    banner: noun.banner.clone(),
-                };
-                let serve = entrepot_sftp::serve(acceptor, context, stop.clone());
-                tokio::spawn(async move {
-                    if let Err(error) = serve.await {
-                        tracing::error!(code = error.code(), %error, "a listener failed");
-                    }
-                })
-            }
+    async fn start(&self, site: SiteId, wanted: Wanted) -> Result<Open, Failure> {
+        let (inner, noun) = (&self.0, &wanted.noun);
+        let (config, shown) = match noun.protocol {
+            Protocol::Sftp => watch::channel(self.manner(&wanted)?),
             Protocol::Internal => {
                 return Err(Failure::config("protocol 'internal' has no listener"));
             }
         };
+        let acceptor = bind(noun.address).await?;
+        let address = acceptor.local_address();
+        let stop = CancellationToken::new();
+        let context = entrepot_sftp::SftpContext {
+            site,
+            listener: noun.name.clone(),
+            gate: inner.gate.clone(),
+            vfs: inner.vfs.clone(),
+            env: inner.env.clone(),
+            strangers: inner.strangers.clone(),
+        };
+        let how = (shown, inner.drain);
+        let task = tokio::spawn(entrepot_sftp::serve(acceptor, context, how, stop.clone()));
         tracing::info!(listener = %noun.name, %address, "listening");
-        for key in &keys {
+        for key in &wanted.keys {
             let line = format!("[{}]:{} {}", address.ip(), address.port(), key.public);
             tracing::info!(known_hosts = line, "host key");
         }
-        Ok(Open { noun, keys, address, stop, task })
+        Ok(Open { wanted, address, config, stop, task })
     }
 
     fn open_key(&self, key: &Key) -> Result<Secret, Failure> {
@@ -237,7 +300,7 @@ impl Listeners {
     /// Address and host keys (OpenSSH form) of each open listener.
     pub(crate) async fn listening(&self) -> Vec<(SocketAddr, Vec<String>)> {
         let open = self.0.open.lock().await;
-        let publics = |open: &Open| open.keys.iter().map(|key| key.public.clone()).collect();
+        let publics = |open: &Open| open.wanted.keys.iter().map(|key| key.public.clone()).collect();
         open.values().map(|open| (open.address, publics(open))).collect()
     }
 
@@ -278,7 +341,7 @@ fn database(error: entrepot_db::DbError) -> Failure {
 
 fn describe(open: &BTreeMap<(SiteId, Name), Open>) -> Value {
     let entry = |((_, name), open): (&(SiteId, Name), &Open)| {
-        let keys: Vec<&str> = open.keys.iter().map(|key| key.public.as_str()).collect();
+        let keys: Vec<&str> = open.wanted.keys.iter().map(|key| key.public.as_str()).collect();
         (name.to_string(), json!({"address": open.address, "host_keys": keys}))
     };
     Value::Object(open.iter().map(entry).collect())

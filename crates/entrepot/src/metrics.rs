@@ -1,5 +1,6 @@
 //! `/metrics`: the meters of every part, read when asked (OpenMetrics 1.0 text).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,9 @@ use prometheus_client::registry::Registry;
 
 /// Longest wait for the database when asked for metrics.
 const DATABASE_TIME: Duration = Duration::from_secs(1);
+
+/// Most kinds of client software that are told apart.
+const CLIENT_ROWS: usize = 32;
 
 type Encoded = Result<(), fmt::Error>;
 /// Labels of one sample.
@@ -86,11 +90,39 @@ impl Scrape {
     fn sessions_and_logins(&self, encoder: &mut DescriptorEncoder) -> Encoded {
         let meters = self.parts.vfs.meters();
         gauge(encoder, "entrepot_sessions", "Open sessions.", meters.sessions() as f64)?;
+        self.sessions_by(encoder)?;
         let logins = self.parts.gate.meters();
         let mut family = counter(encoder, "entrepot_logins", "Logins by result.")?;
         sample(&mut family, [("result", "granted")], logins.granted())?;
         sample(&mut family, [("result", "refused")], logins.refused())?;
         sample(&mut family, [("result", "limited")], logins.limited())
+    }
+
+    /// Sessions by the algorithms and by the software of the client, without its version.
+    fn sessions_by(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let mut algorithms: BTreeMap<String, u64> = BTreeMap::new();
+        let mut clients: BTreeMap<String, u64> = BTreeMap::new();
+        for session in self.parts.vfs.sessions() {
+            *algorithms.entry(session.algorithms).or_default() += 1;
+            let software = session.client.splitn(3, '-').nth(2).unwrap_or_default();
+            let name = software.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            // A client chooses its name: one that chooses many makes no more rows than this.
+            let known = clients.len() < CLIENT_ROWS || clients.contains_key(name);
+            *clients.entry(if known { name } else { "other" }.to_owned()).or_default() += 1;
+        }
+        let name = "entrepot_sessions_by_algorithms";
+        let mut family = gauges(encoder, name, "Open sessions by SSH algorithms.")?;
+        for (algorithms, count) in &algorithms {
+            let labels = [("algorithms", algorithms.as_str())];
+            family.encode_family(&labels)?.encode_gauge(&(*count as f64))?;
+        }
+        let name = "entrepot_sessions_by_client";
+        let mut family = gauges(encoder, name, "Open sessions by client software.")?;
+        for (client, count) in &clients {
+            let labels = [("client", client.as_str())];
+            family.encode_family(&labels)?.encode_gauge(&(*count as f64))?;
+        }
+        Ok(())
     }
 
     fn bytes_and_transfers(&self, encoder: &mut DescriptorEncoder) -> Encoded {

@@ -1,6 +1,7 @@
 //! The ops socket that the command line speaks to, and the ops listener: `/metrics`, `/live`,
 //! `/ready`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
 use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request};
+use entrepot_auth::SessionRates;
 use entrepot_model::SessionId;
 use futures_util::stream;
 use serde::Deserialize;
@@ -29,6 +31,8 @@ use crate::metrics::Metrics;
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 /// Events sent to a follower at a time.
 const FOLLOW_BATCH: u32 = 500;
+/// Rates of sessions are measured over this time.
+const RATE_TIME: Duration = Duration::from_millis(500);
 /// Largest request.
 const REQUEST_BYTES: usize = 64 << 20;
 
@@ -67,6 +71,7 @@ pub(crate) async fn serve_socket(
         .route("/v1/events/follow", post(follow))
         .route("/v1/sessions", post(sessions))
         .route("/v1/sessions/end", post(end_session))
+        .route("/v1/sessions/limit", post(limit_session))
         .route("/v1/stop", post(stop_server))
         .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(ops);
@@ -165,8 +170,20 @@ async fn follow(
     Body::from_stream(lines).into_response()
 }
 
+/// Rates are those of a moment, so it takes that moment to answer.
 async fn sessions(State(ops): State<Ops>) -> Json<Vec<SessionRow>> {
-    Json(ops.vfs.sessions().into_iter().map(SessionRow::from).collect())
+    let before = ops.vfs.sessions().into_iter().map(|info| (info.id, info.wire));
+    let before: HashMap<SessionId, (u64, u64)> = before.collect();
+    tokio::time::sleep(RATE_TIME).await;
+    let rows = ops.vfs.sessions().into_iter().map(|info| {
+        let (now, before) = (info.wire, before.get(&info.id).copied().unwrap_or(info.wire));
+        let rate = |now: u64, before: u64| {
+            now.saturating_sub(before).saturating_mul(1000) / RATE_TIME.as_millis() as u64
+        };
+        let (in_per_second, out_per_second) = (rate(now.0, before.0), rate(now.1, before.1));
+        SessionRow { in_per_second, out_per_second, ..SessionRow::from(info) }
+    });
+    Json(rows.collect())
 }
 
 impl From<entrepot_vfs::SessionInfo> for SessionRow {
@@ -177,10 +194,13 @@ impl From<entrepot_vfs::SessionInfo> for SessionRow {
             protocol: info.protocol,
             address: info.address,
             client: info.client,
+            algorithms: info.algorithms,
             opened_at: info.opened_at,
             bytes_in: info.bytes_in,
             bytes_out: info.bytes_out,
             transfers: info.transfers,
+            in_per_second: 0,
+            out_per_second: 0,
         }
     }
 }
@@ -194,9 +214,30 @@ async fn end_session(State(ops): State<Ops>, Json(which): Json<EndSession>) -> R
     if ops.vfs.end_session(which.id, "ended by an administrator") {
         return Json(json!({"ended": which.id})).into_response();
     }
+    no_session(which.id)
+}
+
+#[derive(Deserialize)]
+struct LimitSession {
+    id: SessionId,
+    upload: Option<u64>,
+    download: Option<u64>,
+    #[serde(default)]
+    reset: bool,
+}
+
+async fn limit_session(State(ops): State<Ops>, Json(which): Json<LimitSession>) -> Response {
+    let rates = SessionRates { upload: which.upload, download: which.download };
+    if ops.vfs.limit_session(which.id, (!which.reset).then_some(rates)) {
+        return Json(json!({"limited": which.id})).into_response();
+    }
+    no_session(which.id)
+}
+
+fn no_session(id: SessionId) -> Response {
     refuse(&Problem {
         code: "EP0207".to_owned(),
-        message: format!("no session '{}' is open on this node", which.id),
+        message: format!("no session '{id}' is open on this node"),
         class: ProblemClass::NotFound,
     })
 }

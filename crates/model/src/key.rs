@@ -38,6 +38,10 @@ pub struct Key {
     /// Accepted in documents and requests only: sealed on the way in, never stored or shown.
     #[serde(default, skip_serializing)]
     pub private: Option<Secret>,
+    /// Of a host key: a certificate of it, one line of OpenSSH form, shown to clients that trust
+    /// its authority (`ssh-keygen -s CA -h -I ID -n NAMES KEY.pub`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
     /// Not valid before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
@@ -76,6 +80,9 @@ impl Noun for Key {
         let private = self.private.is_some() || self.private_sealed.is_some();
         if self.key_type == KeyType::SshHost && !private {
             return Err(FieldError::new("private", "a host key needs its private half"));
+        }
+        if self.certificate.is_some() && self.key_type != KeyType::SshHost {
+            return Err(FieldError::new("certificate", "only a host key has one here"));
         }
         Ok(())
     }

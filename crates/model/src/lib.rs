@@ -36,7 +36,7 @@ pub use mount::{Mount, Quota, Right, Rights};
 pub use name::Name;
 pub use noun::{AnyNoun, FieldError, Kind, Noun, Stored};
 pub use path::{StorePath, VPath};
-pub use policy::Policy;
+pub use policy::{AlgorithmPreset, LegacyAlgorithm, Policy};
 pub use rule::Rule;
 pub use secret::{Sealed, Secret};
 pub use site::Site;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::account::{is_yes, yes};
@@ -42,9 +43,13 @@ pub struct Listener {
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
     /// Host keys, by name. Empty: an Ed25519 key is made at first start and named
-    /// `<listener>-ed25519`.
+    /// `<listener>-ed25519`; by the policy's `algorithms` also ECDSA and RSA keys, named alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_keys: Vec<Name>,
+    /// Networks of load balancers that say for whom they connect by the PROXY protocol, version 2.
+    /// From there nothing else is taken; from elsewhere no such header is. Empty: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proxies: Vec<IpNet>,
     /// Policy of its own: which addresses may come in here, whoever they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Name>,

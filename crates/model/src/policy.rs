@@ -5,9 +5,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
+use crate::time::Timestamp;
 
-/// Limits and posture. What is unset is inherited: account, then its groups, then listener, then
-/// site, then the built-in default that each field names.
+/// A set of SSH algorithms, see docs/protocols/sftp.md.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AlgorithmPreset {
+    /// Post-quantum and modern key exchange, AEAD and encrypt-then-MAC only.
+    #[default]
+    Modern,
+    /// Adds what clients of about 2014 need; nothing with SHA-1, CBC or below 112 bits.
+    Compatible,
+    /// Only what FIPS 140-3 approves. It narrows the algorithms; it is no validated module.
+    Fips,
+}
+
+/// Algorithms that are offered only by name, because they are weak.
+pub const LEGACY_ALGORITHMS: [&str; 7] = [
+    "ssh-rsa",
+    "diffie-hellman-group14-sha1",
+    "aes128-cbc",
+    "aes192-cbc",
+    "aes256-cbc",
+    "hmac-sha1",
+    "hmac-sha1-etm@openssh.com",
+];
+
+/// A weak algorithm that is offered until a day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LegacyAlgorithm {
+    /// Its name, one of [`LEGACY_ALGORITHMS`].
+    pub name: String,
+    /// No longer from this moment on.
+    pub until: Timestamp,
+}
+
+/// Limits and posture. What is unset is inherited: account, then its groups, then site, then the
+/// built-in default that each field names. Of a listener's policy count `allow`, `deny`, the shared
+/// rates, and, with those of the site behind them, what is said of SSH.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
@@ -25,12 +61,32 @@ pub struct Policy {
     /// Seconds without a request before a session is ended. Default 900.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_seconds: Option<u32>,
+    /// Most uploads and downloads of one account at a time. Default 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<u32>,
+    /// A session whose running transfers move fewer bytes a second than this for a minute is ended.
+    /// Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_bytes_per_second: Option<u64>,
+    /// Bytes a second from the peer to us, each session by itself. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_upload_bytes_per_second: Option<u64>,
+    /// Bytes a second from us to the peer, each session by itself. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_download_bytes_per_second: Option<u64>,
     /// Bytes a second from the peer to us, all sessions of the account together. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload_bytes_per_second: Option<u64>,
     /// Bytes a second from us to the peer, all sessions of the account together. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub download_bytes_per_second: Option<u64>,
+    /// Bytes a second from the peer to us, of everything together that the policy is set on: all
+    /// members of a group, all sessions of a listener or a site. Not inherited. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_upload_bytes_per_second: Option<u64>,
+    /// The same from us to the peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_download_bytes_per_second: Option<u64>,
     /// Wrong passwords from one address within an hour before it must wait. Default 20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_failures: Option<u32>,
@@ -45,6 +101,16 @@ pub struct Policy {
     /// raises no arrival, the rename does. Default `.filepart`, `.partial`, `.part`, `.tmp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temporary_names: Option<Vec<String>>,
+    /// SSH algorithms of a listener. Default `modern`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithms: Option<AlgorithmPreset>,
+    /// Weak SSH algorithms that a listener offers besides, each until a day. Default none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub legacy_algorithms: Vec<LegacyAlgorithm>,
+    /// Oldest clients that a listener takes, as they name themselves: `OpenSSH_7.4`,
+    /// `WinSCP_release_5.9`. Clients of other names pass. Default none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub least_clients: Vec<String>,
 }
 
 impl Policy {
@@ -56,12 +122,21 @@ impl Policy {
             deny: Vec::new(),
             sessions: None,
             idle_seconds: None,
+            transfers: None,
+            least_bytes_per_second: None,
+            session_upload_bytes_per_second: None,
+            session_download_bytes_per_second: None,
             upload_bytes_per_second: None,
             download_bytes_per_second: None,
+            shared_upload_bytes_per_second: None,
+            shared_download_bytes_per_second: None,
             address_failures: None,
             account_failures: None,
             partial_days: None,
             temporary_names: None,
+            algorithms: None,
+            legacy_algorithms: Vec::new(),
+            least_clients: Vec::new(),
         }
     }
 
@@ -85,11 +160,27 @@ impl Noun for Policy {
         let rates = [
             ("upload_bytes_per_second", self.upload_bytes_per_second),
             ("download_bytes_per_second", self.download_bytes_per_second),
+            ("session_upload_bytes_per_second", self.session_upload_bytes_per_second),
+            ("session_download_bytes_per_second", self.session_download_bytes_per_second),
+            ("shared_upload_bytes_per_second", self.shared_upload_bytes_per_second),
+            ("shared_download_bytes_per_second", self.shared_download_bytes_per_second),
         ];
         for (field, rate) in rates {
             if rate.is_some_and(|rate| rate < 1024) {
                 return Err(FieldError::new(field, "the least rate is 1024 bytes a second"));
             }
+        }
+        let known = |legacy: &&LegacyAlgorithm| LEGACY_ALGORITHMS.contains(&legacy.name.as_str());
+        if let Some(unknown) = self.legacy_algorithms.iter().find(|legacy| !known(legacy)) {
+            let of = LEGACY_ALGORITHMS.join(", ");
+            let problem = format!("'{}' is none of {of}", unknown.name);
+            return Err(FieldError::new("legacy_algorithms", problem));
+        }
+        let versionless =
+            |client: &&String| !client.contains(|letter: char| letter.is_ascii_digit());
+        if let Some(client) = self.least_clients.iter().find(versionless) {
+            let problem = format!("'{client}' has no version; write it as in OpenSSH_7.4");
+            return Err(FieldError::new("least_clients", problem));
         }
         Ok(())
     }

@@ -14,7 +14,9 @@ pub mod guard;
 pub mod limits;
 pub mod listen;
 pub mod meter;
+pub mod proxy;
 pub mod ssh;
 pub mod stream;
+mod throttle;
 
 pub use error::NetError;

@@ -7,6 +7,12 @@ pub const LISTEN_BACKLOG: u32 = 1024;
 /// Pause after `accept` failed for want of descriptors or memory.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// A listed proxy must have sent its PROXY header by then.
+pub const PROXY_TIME: Duration = Duration::from_secs(10);
+/// Longest rest of a PROXY header behind its fixed part.
+pub const PROXY_HEADER_BYTES: usize = 4096;
+/// Connections of proxies whose header has not come.
+pub const PROXIES_WAITING: usize = 512;
 /// Connections that have not logged in, in all.
 pub const STRANGERS: usize = 512;
 /// Connections that have not logged in, of one address (IPv6: one /64).
@@ -50,6 +56,10 @@ pub const KEEPALIVE_COUNT: usize = 3;
 pub const INACTIVITY_TIME: Duration = Duration::from_secs(300);
 /// Between telling the client why its connection ends and cutting it.
 pub const FAREWELL_TIME: Duration = Duration::from_millis(500);
+/// A transfer may be slower than the least rate for so long.
+pub const PACE_TIME: Duration = Duration::from_secs(60);
+/// How often its pace is looked at.
+pub const PACE_INTERVAL: Duration = Duration::from_secs(10);
 /// How often a draining server looks whether a connection has become idle.
 pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Messages of tasks waiting for the session loop.
@@ -61,6 +71,8 @@ pub const READ_BUFFER_BYTES: usize = 64 * 1024;
 pub const POOLED_BUFFERS: usize = 16;
 /// Least rate of a throttle, bytes a second.
 pub const LEAST_RATE: u64 = 1024;
+/// Most bytes that a throttled session moves before others have their turn.
+pub const TURN_BYTES: usize = 64 * 1024;
 /// Longest wait of a throttled stream before it looks at the rate again.
 pub const THROTTLE_SLICE: Duration = Duration::from_millis(250);
 

@@ -7,87 +7,13 @@ use std::time::Duration;
 
 use entrepot_model::Env;
 use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::limits::LEAST_RATE;
+use crate::ssh::kexinit::Offer;
 
-/// Waits shorter than this are not worth a timer.
-const BURST: Duration = Duration::from_millis(10);
-
-/// A token bucket for one direction, shared by all sessions of an account and changed live.
-/// Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Throttle(Arc<Bucket>);
-
-#[derive(Debug)]
-struct Bucket {
-    env: Env,
-    /// Bytes a second; 0: no limit.
-    rate: AtomicU64,
-    /// When everything taken so far is paid for, nanoseconds of [`Env::elapsed`].
-    paid_ns: AtomicU64,
-}
-
-impl Throttle {
-    /// A throttle of `rate` bytes a second; `None`: no limit.
-    pub fn new(env: Env, rate: Option<u64>) -> Self {
-        let throttle =
-            Throttle(Arc::new(Bucket { env, rate: AtomicU64::new(0), paid_ns: AtomicU64::new(0) }));
-        throttle.set(rate);
-        throttle
-    }
-
-    /// Changes the rate for all who share it; debts of the old rate are forgiven.
-    pub fn set(&self, rate: Option<u64>) {
-        let rate = rate.map_or(0, |rate| rate.max(LEAST_RATE));
-        if self.0.rate.swap(rate, Ordering::Relaxed) != rate {
-            self.0.paid_ns.store(self.now_ns(), Ordering::Relaxed);
-        }
-    }
-
-    /// Bytes a second; `None`: no limit.
-    pub fn rate(&self) -> Option<u64> {
-        Some(self.0.rate.load(Ordering::Relaxed)).filter(|rate| *rate > 0)
-    }
-
-    /// Notes that `bytes` have passed.
-    pub fn take(&self, bytes: usize) {
-        let Some(rate) = self.rate() else { return };
-        let price = u128::from(u64::try_from(bytes).unwrap_or(u64::MAX)) * 1_000_000_000;
-        let price = u64::try_from(price / u128::from(rate)).unwrap_or(u64::MAX);
-        let now = self.now_ns();
-        let pay = |paid: u64| Some(paid.max(now).saturating_add(price));
-        // The closure always answers, so the update cannot fail.
-        let _ = self.0.paid_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay);
-    }
-
-    /// How long nothing may pass; `None`: go on.
-    pub fn wait(&self) -> Option<Duration> {
-        self.rate()?;
-        let debt = self.0.paid_ns.load(Ordering::Relaxed).saturating_sub(self.now_ns());
-        Some(Duration::from_nanos(debt)).filter(|wait| *wait > BURST)
-    }
-
-    /// Most bytes to pass at once, so that sharers take turns and a change is felt soon.
-    pub fn slice(&self) -> usize {
-        self.rate().map_or(usize::MAX, |rate| {
-            usize::try_from((rate / 8).max(LEAST_RATE)).unwrap_or(usize::MAX)
-        })
-    }
-
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.0.env.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-}
-
-/// The throttles of a session, by direction as the account sees it.
-#[derive(Clone, Debug)]
-pub struct Throttles {
-    /// From the peer to us.
-    pub upload: Throttle,
-    /// From us to the peer.
-    pub download: Throttle,
-}
+pub use crate::ssh::kexinit::Algorithms;
+pub use crate::throttle::{Lane, Throttle, Throttles};
 
 /// How far a connection that has not logged in has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,7 +71,12 @@ pub struct SessionMeter {
     writer: AtomicWaker,
     throttles: OnceLock<Throttles>,
     client: OnceLock<Box<str>>,
+    /// Until it is agreed on.
+    offer: Mutex<Option<Box<Offer>>>,
+    algorithms: OnceLock<Box<Algorithms>>,
     idle_limit_ms: AtomicU64,
+    /// Bytes a second that a running transfer must move; 0: no limit.
+    least_rate: AtomicU64,
 }
 
 impl SessionMeter {
@@ -165,7 +96,10 @@ impl SessionMeter {
             writer: AtomicWaker::new(),
             throttles: OnceLock::new(),
             client: OnceLock::new(),
+            offer: Mutex::default(),
+            algorithms: OnceLock::new(),
             idle_limit_ms: AtomicU64::new(u64::MAX),
+            least_rate: AtomicU64::new(0),
         };
         meter.touch();
         meter
@@ -229,6 +163,20 @@ impl SessionMeter {
         Duration::from_millis(self.idle_limit_ms.load(Ordering::Relaxed))
     }
 
+    /// A session whose running transfers move fewer bytes a second is ended; `None`: it is not.
+    /// Changed live.
+    pub fn set_least_rate(&self, rate: Option<u64>) {
+        self.least_rate.store(rate.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// See [`SessionMeter::set_least_rate`]. Never more than half of what our own limits let pass.
+    pub(crate) fn least_rate(&self) -> u64 {
+        let least = self.least_rate.load(Ordering::Relaxed);
+        let lanes = self.throttles().map(|throttles| [&throttles.upload, &throttles.download]);
+        let shares = lanes.into_iter().flatten().filter_map(Lane::least_share);
+        shares.min().map_or(least, |share| least.min(share / 2))
+    }
+
     /// What the peer calls itself: its identification line (RFC 4253 §4.2), once it came.
     pub fn client(&self) -> &str {
         self.client.get().map_or("", |client| client)
@@ -238,6 +186,27 @@ impl SessionMeter {
         let line = String::from_utf8_lossy(line.trim_ascii_end());
         let shown = line.chars().filter(|letter| !letter.is_control()).collect::<String>();
         let _ = self.client.set(shown.into_boxed_str());
+    }
+
+    pub(crate) fn heard_offer(&self, offer: Option<Offer>) {
+        *self.offer.lock() = offer.map(Box::new);
+    }
+
+    /// True if the client's offer came and is as asked.
+    pub(crate) fn has_offer(&self, is: impl FnOnce(&Offer) -> bool) -> bool {
+        self.offer.lock().as_deref().is_some_and(is)
+    }
+
+    /// Notes what follows from the client's offer; only the first call counts.
+    pub(crate) fn agree(&self, on: impl FnOnce(&Offer) -> Algorithms) {
+        if let Some(offer) = self.offer.lock().take() {
+            let _ = self.algorithms.set(Box::new(on(&offer)));
+        }
+    }
+
+    /// The algorithms in use, once login has begun.
+    pub fn algorithms(&self) -> Option<&Algorithms> {
+        self.algorithms.get().map(|algorithms| &**algorithms)
     }
 
     /// Counts a running transfer until the guard is dropped; a draining server waits for it.
@@ -327,37 +296,6 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_throttle_asks_to_wait_for_what_was_taken() {
-        let env = Env::simulated(1);
-        let throttle = Throttle::new(env.clone(), Some(10_000));
-        assert_eq!(throttle.wait(), None);
-        throttle.take(20_000);
-        assert_eq!(throttle.wait(), Some(Duration::from_secs(2)));
-        env.advance(Duration::from_millis(1_500));
-        assert_eq!(throttle.wait(), Some(Duration::from_millis(500)));
-        env.advance(Duration::from_millis(495));
-        assert_eq!(throttle.wait(), None, "a short rest is a burst");
-    }
-
-    #[test]
-    fn sharers_add_up_and_a_new_rate_counts_at_once() {
-        let env = Env::simulated(1);
-        let one = Throttle::new(env, Some(10_000));
-        let other = one.clone();
-        one.take(10_000);
-        other.take(10_000);
-        assert_eq!(one.wait(), Some(Duration::from_secs(2)));
-        other.set(Some(1_000_000));
-        assert_eq!(one.wait(), None);
-        one.take(1_000_000);
-        assert_eq!(other.wait(), Some(Duration::from_secs(1)));
-        one.set(None);
-        other.take(usize::MAX);
-        assert_eq!(other.wait(), None);
-        assert_eq!(other.slice(), usize::MAX);
-    }
 
     #[tokio::test]
     async fn the_first_reason_is_the_reason() {

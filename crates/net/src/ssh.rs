@@ -4,6 +4,7 @@
 pub mod algorithms;
 pub mod client;
 mod handler;
+pub mod kexinit;
 pub mod keys;
 pub mod server;
 

@@ -16,11 +16,10 @@ use crate::limits::{
     CLEAR_PACKET_BYTES, IDENTIFICATION_BYTES, POOLED_BUFFERS, READ_BUFFER_BYTES, STRANGER_BYTES,
     THROTTLE_SLICE,
 };
-use crate::meter::{SessionMeter, Stage, Throttle};
+use crate::meter::{Lane, SessionMeter, Stage};
+use crate::ssh::kexinit::{KEXINIT, Offer};
 
-/// SSH_MSG_KEXINIT (RFC 4253 §12).
-const KEXINIT: u8 = 20;
-/// SSH_MSG_NEWKEYS.
+/// SSH_MSG_NEWKEYS (RFC 4253 §12).
 const NEWKEYS: u8 = 21;
 
 /// A stream with a meter. It reads in pieces of up to 64 KiB, as russh itself reads without a
@@ -69,7 +68,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
         if buffer.unread().is_empty() {
             buffer.clear();
         }
-        let most = throttle.map_or(usize::MAX, Throttle::slice);
+        let most = throttle.map_or(usize::MAX, Lane::turn);
         match buffer.poll_read(&mut self.inner, most, cx) {
             Poll::Pending => {
                 self.buffer = Some(buffer).filter(|buffer| !buffer.unread().is_empty());
@@ -116,12 +115,8 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
     /// Sends our identification line ahead of whoever will write it, and waits for the client's
     /// KEXINIT, at most `patience` behind its identification line (some wait for ours first). All
-    /// of it stays to be read. Answers with the client's lists of ciphers, if they came.
-    pub(crate) async fn preview(
-        &mut self,
-        line: &[u8],
-        patience: Duration,
-    ) -> io::Result<Option<CipherLists>> {
+    /// of it stays to be read. Answers whether the KEXINIT came: [`SessionMeter::offer`].
+    pub(crate) async fn preview(&mut self, line: &[u8], patience: Duration) -> io::Result<bool> {
         self.write_all(line).await?;
         self.sent_ahead = line.len();
         while self.meter.stage() < Stage::Identified && self.more().await? {}
@@ -131,9 +126,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
         };
         match tokio::time::timeout(patience, kexinit).await {
             Ok(came) => came?,
-            Err(_) => return Ok(None),
+            Err(_) => return Ok(false),
         }
-        Ok(self.buffer.as_ref().and_then(|buffer| CipherLists::find(buffer.unread())))
+        Ok(true)
     }
 
     /// `false`: nothing more comes, or nothing more fits.
@@ -142,42 +137,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
             return Ok(false);
         }
         std::future::poll_fn(|cx| self.poll_fill(cx)).await
-    }
-}
-
-/// The ciphers of a client's KEXINIT (RFC 4253 §7.1).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CipherLists {
-    to_server: String,
-    to_client: String,
-}
-
-impl CipherLists {
-    /// From the clear text: a line, then a packet.
-    fn find(clear: &[u8]) -> Option<Self> {
-        let end_of_line = clear.iter().position(|byte| *byte == b'\n')?;
-        let packet = clear.get(end_of_line + 1..)?;
-        // Length, padding length, type, cookie; then lists of key exchanges and of host keys.
-        let (head, mut lists) = packet.split_at_checked(4 + 1 + 1 + 16)?;
-        if head.get(5) != Some(&KEXINIT) {
-            return None;
-        }
-        let mut next = || {
-            let (length, rest) = lists.split_first_chunk::<4>()?;
-            let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-            let (list, rest) = rest.split_at_checked(length)?;
-            lists = rest;
-            std::str::from_utf8(list).ok()
-        };
-        let (_, _) = (next()?, next()?);
-        let (to_server, to_client) = (next()?.to_owned(), next()?.to_owned());
-        Some(CipherLists { to_server, to_client })
-    }
-
-    /// True if one of `names` is offered in each direction.
-    pub(crate) fn have(&self, names: &[&str]) -> bool {
-        let has = |list: &str| list.split(',').any(|offered| names.contains(&offered));
-        has(&self.to_server) && has(&self.to_client)
     }
 }
 
@@ -221,7 +180,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         let written = match poll_pause(&mut this.write_pause, throttle, cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => {
-                let most = throttle.map_or(usize::MAX, Throttle::slice);
+                let most = throttle.map_or(usize::MAX, Lane::turn);
                 let piece = data.get(..most).unwrap_or(data);
                 Pin::new(&mut this.inner).poll_write(cx, piece)
             }
@@ -251,7 +210,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
 /// Waits as long as the throttle says, in slices, so that a new rate is felt soon.
 fn poll_pause(
     pause: &mut Option<Pin<Box<Sleep>>>,
-    throttle: Option<&Throttle>,
+    throttle: Option<&Lane>,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     loop {
@@ -259,7 +218,7 @@ fn poll_pause(
             ready!(sleep.as_mut().poll(cx));
             *pause = None;
         }
-        match throttle.and_then(Throttle::wait) {
+        match throttle.and_then(Lane::wait) {
             None => return Poll::Ready(()),
             Some(wait) => *pause = Some(Box::pin(tokio::time::sleep(wait.min(THROTTLE_SLICE)))),
         }
@@ -351,6 +310,8 @@ impl Drop for ReadBuffer {
 #[derive(Debug, Default)]
 struct ClearText {
     state: Clear,
+    /// The packet that is coming, as long as it may be a KEXINIT.
+    kexinit: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -417,8 +378,13 @@ impl ClearText {
             *kind = *byte;
         }
         *seen += u32::try_from(here.len()).unwrap_or(u32::MAX);
+        if *seen <= 1 || *kind == KEXINIT {
+            self.kexinit.extend_from_slice(here);
+        }
         if *seen >= *length {
-            if matches!(*kind, KEXINIT) {
+            let packet = std::mem::take(&mut self.kexinit);
+            if *kind == KEXINIT {
+                meter.heard_offer(Offer::parse(&packet));
                 meter.advance(Stage::Exchanging);
             }
             self.state = if *kind == NEWKEYS {

@@ -22,18 +22,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_auth::Gate;
-use entrepot_model::{Env, Name, Secret, SiteId};
+use entrepot_model::{AlgorithmPreset, Env, Name, Secret, SiteId};
 use entrepot_net::NetError;
 use entrepot_net::guard::Strangers;
 use entrepot_net::listen::TcpAcceptor;
 use entrepot_net::meter::SessionMeter;
-use entrepot_net::ssh::algorithms::Preset;
-use entrepot_net::ssh::server::{Services, SshConfig, SshOptions, SshServer};
+use entrepot_net::ssh::algorithms::Offered;
+use entrepot_net::ssh::server::{Services, SshOptions, SshServer};
 use entrepot_vfs::Service as Vfs;
+use ipnet::IpNet;
 use thiserror::Error;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::service::SftpService;
+
+pub use entrepot_net::ssh::server::SshConfig;
 
 /// What a listener needs.
 pub struct SftpContext {
@@ -47,15 +51,47 @@ pub struct SftpContext {
     pub vfs: Vfs,
     /// Clock and randomness.
     pub env: Env,
-    /// Host keys, OpenSSH form, unsealed.
-    pub host_keys: Vec<Secret>,
-    /// Shown before login; empty: nothing.
-    pub banner: String,
+    /// Who has not logged in, shared by all listeners.
+    pub strangers: Strangers,
 }
 
 impl std::fmt::Debug for SftpContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SftpContext").field("listener", &self.listener).finish_non_exhaustive()
+    }
+}
+
+/// How a listener presents itself; changed while it serves.
+pub struct Manner {
+    /// Host keys, OpenSSH form, unsealed.
+    pub host_keys: Vec<Secret>,
+    /// Their certificates, OpenSSH form.
+    pub certificates: Vec<String>,
+    /// Which algorithms.
+    pub algorithms: AlgorithmPreset,
+    /// Weak ones besides.
+    pub legacy_algorithms: Vec<String>,
+    /// Shown before login; empty: nothing.
+    pub banner: String,
+    /// Networks of proxies that must say for whom they connect.
+    pub proxies: Vec<IpNet>,
+}
+
+impl Manner {
+    /// Reads the keys.
+    ///
+    /// # Errors
+    /// One is missing or unreadable; `listener` is for the sentence.
+    pub fn check(self, listener: &Name) -> Result<SshConfig, SftpError> {
+        let options = SshOptions {
+            host_keys: self.host_keys,
+            certificates: self.certificates,
+            offered: Offered::new(self.algorithms, &self.legacy_algorithms),
+            banner: self.banner,
+            proxies: self.proxies,
+        };
+        let listener = listener.clone();
+        SshConfig::new(&options).map_err(|error| SftpError::HostKey { listener, error })
     }
 }
 
@@ -82,46 +118,18 @@ impl SftpError {
 }
 
 /// Serves SFTP until `stop`; then accepts no more, ends idle sessions at once, lets running
-/// transfers end within [`limits::DRAIN_TIME`], and returns when every session is over.
-///
-/// # Errors
-/// A host key cannot be read; nothing was served then.
+/// transfers end within `drain`, and returns when every session is over. Connections that come
+/// after a change of `config` see the new one.
 pub async fn serve(
     acceptor: TcpAcceptor,
     context: SftpContext,
-    stop: CancellationToken,
-) -> Result<(), SftpError> {
-    let config = config(&context)?;
-    serve_with(acceptor, context, (config, limits::DRAIN_TIME), stop).await;
-    Ok(())
-}
-
-async fn serve_with(
-    acceptor: TcpAcceptor,
-    context: SftpContext,
-    (config, drain): (SshConfig, Duration),
+    (config, drain): (watch::Receiver<SshConfig>, Duration),
     stop: CancellationToken,
 ) {
     let env = context.env.clone();
-    let server = SshServer {
-        acceptor,
-        config,
-        strangers: Strangers::default(),
-        env,
-        services: Sessions(Arc::new(context)),
-        drain,
-    };
-    server.run(stop).await;
-}
-
-fn config(context: &SftpContext) -> Result<SshConfig, SftpError> {
-    let options = SshOptions {
-        host_keys: context.host_keys.clone(),
-        preset: Preset::Modern,
-        banner: context.banner.clone(),
-    };
-    let listener = context.listener.clone();
-    SshConfig::new(&options).map_err(|error| SftpError::HostKey { listener, error })
+    let strangers = context.strangers.clone();
+    let services = Sessions(Arc::new(context));
+    SshServer { acceptor, config, strangers, env, services, drain }.run(stop).await;
 }
 
 struct Sessions(Arc<SftpContext>);
@@ -130,7 +138,9 @@ impl Services for Sessions {
     type Service = SftpService;
 
     fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Option<SftpService> {
-        Some(SftpService::new(Arc::clone(&self.0), peer, Arc::clone(meter)))
+        let context = &self.0;
+        let admitted = context.gate.may_admit(context.site, &context.listener, peer.ip());
+        admitted.then(|| SftpService::new(Arc::clone(context), peer, Arc::clone(meter)))
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const PARKED_RUNS: usize = 4096;
 /// Bytes of answers made in one call of the session task.
 pub const ANSWER_BYTES: u64 = 8 * 1024 * 1024;
+/// The same for a client that is throttled as far as can be.
+pub const LEAST_ANSWER_BYTES: u64 = 64 * 1024;
 /// Bytes of answers that are not READs kept for a client that takes none.
 pub const OWED_BYTES: u64 = 8 * 1024 * 1024;
 /// How often parked READs are looked after while nothing else moves them.
@@ -22,7 +24,5 @@ pub const ENDING_TIME: Duration = Duration::from_secs(10);
 pub const THROTTLED_ANSWER_TIME: Duration = Duration::from_secs(8);
 /// Block size told by `statvfs@openssh.com`.
 pub const STATVFS_BLOCK_BYTES: u64 = 4096;
-/// Running transfers get so long when a listener stops.
-pub const DRAIN_TIME: Duration = Duration::from_secs(30);
 /// Pieces of a channel that wait for its own task.
 pub const QUEUE_PIECES: usize = 1024;

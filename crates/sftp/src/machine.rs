@@ -16,7 +16,7 @@ use entrepot_sftp_proto::{Handle, Handles, Incoming, Request, Server, Status};
 use entrepot_vfs::{Existing, Session, VfsError};
 
 use crate::attributes::Ownership;
-use crate::limits::{ANSWER_BYTES, OWED_BYTES, THROTTLED_ANSWER_TIME};
+use crate::limits::{ANSWER_BYTES, LEAST_ANSWER_BYTES, OWED_BYTES, THROTTLED_ANSWER_TIME};
 use crate::machine::files::Open;
 use crate::out::Out;
 use crate::parked::{Parked, Read, Waiting};
@@ -268,9 +268,10 @@ impl Machine {
 impl Account {
     /// Bytes of answers for one call: few for a throttled client, whose writes would stick.
     fn budget(&self) -> u64 {
-        let rate = self.meter.throttles().and_then(|throttles| throttles.download.rate());
-        rate.map_or(ANSWER_BYTES, |rate| {
-            rate.saturating_mul(THROTTLED_ANSWER_TIME.as_secs()).min(ANSWER_BYTES)
+        let share = self.meter.throttles().and_then(|throttles| throttles.download.least_share());
+        share.map_or(ANSWER_BYTES, |share| {
+            let taken = share.saturating_mul(THROTTLED_ANSWER_TIME.as_secs());
+            taken.clamp(LEAST_ANSWER_BYTES, ANSWER_BYTES)
         })
     }
 }
@@ -280,6 +281,11 @@ impl Core {
     fn send(&mut self, answer: Bytes, out: &mut impl Out) {
         let len = u64::try_from(answer.len()).unwrap_or(u64::MAX);
         self.budget = self.budget.saturating_sub(len);
+        // Nothing of earlier answers waits: the client has taken them all. Where each answer fills
+        // the window to the brim, or keys change all the time, this is the only moment to see it.
+        if !out.is_full() {
+            self.owed = 0;
+        }
         out.send(answer);
         self.owed = if out.is_full() { self.owed.saturating_add(len) } else { 0 };
         if self.owed > OWED_BYTES + self.account.budget() {

@@ -54,16 +54,21 @@ impl SftpService {
     }
 
     fn attempt(&mut self) -> &mut Attempt {
-        let (context, meter, address) = (&self.context, &self.meter, self.address);
-        self.attempt.get_or_insert_with(|| {
-            context.gate.attempt(Peer {
-                site: context.site,
-                protocol: Protocol::Sftp,
-                listener: context.listener.clone(),
-                address,
-                client: meter.client().to_owned(),
-            })
-        })
+        let attempt = self.attempt.take();
+        let attempt = attempt.unwrap_or_else(|| self.context.gate.attempt(self.peer()));
+        self.attempt.insert(attempt)
+    }
+
+    fn peer(&self) -> Peer {
+        let (context, meter) = (&self.context, &self.meter);
+        Peer {
+            site: context.site,
+            protocol: Protocol::Sftp,
+            listener: context.listener.clone(),
+            address: self.address,
+            client: meter.client().to_owned(),
+            algorithms: meter.algorithms().map(ToString::to_string).unwrap_or_default(),
+        }
     }
 
     fn judge(&mut self, judged: Judged) -> Verdict {
@@ -85,7 +90,7 @@ impl SftpService {
 }
 
 impl Live {
-    /// Takes over the idle limit when the policy was changed; rates change by themselves.
+    /// Takes over the limits of time when the policy was changed; rates change by themselves.
     fn follow_policy(&mut self) {
         let session = &self.account.session;
         let generation = session.generation();
@@ -93,8 +98,10 @@ impl Live {
             return;
         }
         self.generation = generation;
-        let idle = Duration::from_secs(u64::from(session.principal().policy.idle_seconds));
+        let policy = &session.principal().policy;
+        let idle = Duration::from_secs(u64::from(policy.idle_seconds));
         self.account.meter.set_idle_limit(idle);
+        self.account.meter.set_least_rate(policy.least_bytes_per_second);
     }
 
     fn drop_channel(&mut self, place: usize) {
@@ -105,6 +112,11 @@ impl Live {
 impl Service for SftpService {
     fn methods(&mut self) -> Vec<AuthMethod> {
         self.attempt().methods()
+    }
+
+    async fn greeted(&mut self) -> Result<(), String> {
+        let unwelcome = self.context.gate.why_unwelcome(&self.peer()).await;
+        unwelcome.map_or(Ok(()), Err)
     }
 
     async fn offered(&mut self, user: &str, key: &PublicKey) -> bool {
@@ -135,7 +147,6 @@ impl Service for SftpService {
             return Err("this session has no account".to_owned());
         };
         let principal = Arc::clone(grant.principal());
-        let throttles = grant.throttles();
         let session = Session::open(&self.context.vfs, grant).await;
         let session = session.map_err(|error| error.to_string())?;
         let group = principal.lineage.get(1).map(|name| name.as_str());
@@ -152,7 +163,7 @@ impl Service for SftpService {
         watch.spawn(async move {
             meter.end(EndClass::Decision, ended.await);
         });
-        self.meter.bind(throttles);
+        self.meter.bind(account.session.throttles());
         let mut live = Live {
             account: Arc::new(account),
             link,

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use entrepot_auth::TransferPlace;
 use entrepot_journal::{Journal, JournalError, RecordKind};
 use entrepot_model::event::{Fact, FileFact};
 use entrepot_model::listener::Protocol;
@@ -32,6 +33,8 @@ pub(crate) struct Moving {
     pub(crate) started_at: Timestamp,
     /// Size of an upload, bytes sent of a download.
     pub(crate) bytes: AtomicU64,
+    /// Counts it towards its account's limit.
+    pub(crate) _place: TransferPlace,
 }
 
 impl Moving {
@@ -118,6 +121,21 @@ impl Book {
 
     pub(crate) fn moving(&self) -> Vec<Transfer> {
         self.state.lock().moving.values().map(|moving| moving.transfer()).collect()
+    }
+
+    /// Bytes of transfers that move now, from and to the peer, by session.
+    pub(crate) fn moving_bytes(&self) -> HashMap<SessionId, (u64, u64)> {
+        let mut bytes: HashMap<SessionId, (u64, u64)> = HashMap::new();
+        for moving in self.state.lock().moving.values() {
+            let Some(session) = moving.session else { continue };
+            let (received, sent) = bytes.entry(session).or_default();
+            let moved = moving.bytes.load(Ordering::Relaxed);
+            match moving.direction {
+                Direction::In => *received += moved,
+                Direction::Out => *sent += moved,
+            }
+        }
+        bytes
     }
 
     /// True if a staged file of this transfer is needed.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::BytesMut;
+use entrepot_auth::TransferPlace;
 use entrepot_model::event::{Fact, FileFact};
 use entrepot_model::{Digests, Direction, Protocol, Rights, TransferId, VPath};
 use entrepot_storage::ReadFile;
@@ -28,6 +29,7 @@ impl Download {
         path: VPath,
         file: Box<dyn ReadFile>,
         rights: Rights,
+        turn: TransferPlace,
     ) -> Download {
         let core = &state.service.0;
         let id: TransferId = core.env.new_id();
@@ -42,6 +44,7 @@ impl Download {
             job: state.scope.job,
             started_at: core.env.now(),
             bytes: AtomicU64::new(0),
+            _place: turn,
         });
         core.book.begin(moving.clone());
         state.service.begun(Direction::Out);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_auth::Directory;
+use entrepot_auth::{Directory, SessionRates};
 use entrepot_crypto::MasterKey;
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
@@ -68,12 +68,16 @@ pub struct SessionInfo {
     pub address: String,
     /// How the client names itself.
     pub client: String,
+    /// The algorithms of its connection.
+    pub algorithms: String,
     /// Since when.
     pub opened_at: Timestamp,
-    /// Bytes of files from the peer.
+    /// Bytes of files from the peer, those on their way included.
     pub bytes_in: u64,
-    /// Bytes of files to the peer.
+    /// Bytes of files to the peer, those on their way included.
     pub bytes_out: u64,
+    /// Bytes on the wire, from and to the peer, since login.
+    pub wire: (u64, u64),
     /// Transfers begun.
     pub transfers: u64,
 }
@@ -281,9 +285,17 @@ impl Service {
 
     /// Open sessions of peers.
     pub fn sessions(&self) -> Vec<SessionInfo> {
+        let moving = self.0.book.moving_bytes();
         let sessions = self.0.sessions.lock();
         let peers = sessions.values().filter(|state| state.protocol() != Protocol::Internal);
-        peers.map(|state| state.info()).collect()
+        let info = |state: &Arc<State>| {
+            let mut info = state.info();
+            let (received, sent) = moving.get(&info.id).copied().unwrap_or_default();
+            info.bytes_in += received;
+            info.bytes_out += sent;
+            info
+        };
+        peers.map(info).collect()
     }
 
     /// Transfers that move now.
@@ -296,6 +308,16 @@ impl Service {
         let state = self.0.sessions.lock().get(&id).cloned();
         if let Some(state) = &state {
             state.live.end(reason);
+        }
+        state.is_some()
+    }
+
+    /// Sets the rates of one session of this node, `None`: as policies say; false if it is not
+    /// open.
+    pub fn limit_session(&self, id: SessionId, rates: Option<SessionRates>) -> bool {
+        let state = self.0.sessions.lock().get(&id).cloned();
+        if let Some(state) = &state {
+            state.live.order_rates(rates);
         }
         state.is_some()
     }

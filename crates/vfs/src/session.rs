@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use entrepot_auth::{AuthError, Grant, LiveSession, Peer, Principal};
+use entrepot_auth::{AuthError, Grant, LiveSession, Peer, Principal, Throttles, TransferPlace};
 use entrepot_journal::Scope;
 use entrepot_model::{Event, EventId, Fact, JobId, Protocol, SessionId, Timestamp, VPath};
 use parking_lot::Mutex;
@@ -126,6 +126,11 @@ impl Session {
         self.vfs.0.live.generation()
     }
 
+    /// The bandwidth limits that hold for it; changed live.
+    pub fn throttles(&self) -> Throttles {
+        self.vfs.0.live.throttles()
+    }
+
     /// Waits until the account may not go on; gives the reason.
     pub fn ended(&self) -> impl Future<Output = String> + Send + 'static {
         let state = self.vfs.0.clone();
@@ -186,6 +191,12 @@ impl State {
         self.service.0.recorder.event(&self.scope, fact)
     }
 
+    /// A place for one more transfer.
+    pub(crate) fn turn(&self) -> Result<TransferPlace> {
+        let place = self.live.begin_transfer();
+        place.ok_or_else(|| VfsError::busy("the account has too many transfers open at a time"))
+    }
+
     /// Fails if the session may not go on.
     pub(crate) fn check(&self) -> Result<()> {
         match self.live.end_reason() {
@@ -195,15 +206,18 @@ impl State {
     }
 
     pub(crate) fn info(&self) -> SessionInfo {
+        let throttles = self.live.throttles();
         SessionInfo {
             id: self.id,
             account: self.live.principal().account.name.clone(),
             protocol: self.peer.protocol,
             address: self.peer.address.to_string(),
             client: self.peer.client.clone(),
+            algorithms: self.peer.algorithms.clone(),
             opened_at: self.opened_at,
             bytes_in: self.moved_in.load(Ordering::Relaxed),
             bytes_out: self.moved_out.load(Ordering::Relaxed),
+            wire: (throttles.upload.moved(), throttles.download.moved()),
             transfers: self.transfers.load(Ordering::Relaxed),
         }
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use entrepot_auth::TransferPlace;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::event::{Fact, FileFact};
 use entrepot_model::{Digests, Direction, Right, Timestamp, TransferId, VPath, step};
@@ -84,11 +85,12 @@ impl Upload {
         how: Create,
     ) -> Result<Upload> {
         may_begin(vfs)?;
+        let turn = vfs.0.turn()?;
         let (start, staged) = Start::at(vfs, path, &place, how).await?;
         step::reached("upload.staged");
         let sha256 = if place.mount.mount.sha256 { Sha256::Wanted } else { Sha256::Unwanted };
         let size = start.base.as_ref().map_or(start.ranges.end(), |base| base.size);
-        let moving = moving(vfs, path, start.id, (start.started_at, size));
+        let moving = moving(vfs, path, start.id, (start.started_at, size, turn));
         vfs.0.uploads.lock().insert(path.clone(), moving.clone());
         let caps = place.store.caps();
         Ok(Upload {
@@ -607,7 +609,7 @@ fn moving(
     vfs: &Vfs,
     path: &VPath,
     id: TransferId,
-    (started_at, size): (Timestamp, u64),
+    (started_at, size, turn): (Timestamp, u64, TransferPlace),
 ) -> Arc<Moving> {
     let moving = Arc::new(Moving {
         id,
@@ -620,6 +622,7 @@ fn moving(
         job: vfs.0.scope.job,
         started_at,
         bytes: AtomicU64::new(size),
+        _place: turn,
     });
     vfs.0.service.0.book.begin(moving.clone());
     vfs.0.service.begun(Direction::In);

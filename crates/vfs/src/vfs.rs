@@ -252,8 +252,9 @@ impl Vfs {
     pub async fn open(&self, path: &VPath) -> Result<Download> {
         let place = self.place(path).await?.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
+        let turn = self.0.turn()?;
         let file = place.store.open(&place.path).await?;
-        Ok(Download::new(self.0.clone(), path.clone(), file, place.mount.rights))
+        Ok(Download::new(self.0.clone(), path.clone(), file, place.mount.rights, turn))
     }
 
     /// Opens a file to write. Nothing is visible before [`Upload::finish`].

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::NetError;
 use crate::limits;
 use crate::meter::SessionMeter;
-use crate::ssh::algorithms::Preset;
+use crate::ssh::algorithms::{Offered, Preset};
 use crate::ssh::keys;
 use crate::stream::Guarded;
 
@@ -224,7 +224,7 @@ fn transport(error: russh::Error) -> NetError {
 }
 
 fn config(options: &ClientOptions) -> Result<russh::client::Config, NetError> {
-    let mut preferred = options.preset.client();
+    let mut preferred = Offered::new(options.preset, &[]).client();
     if let Some(name) = &options.cipher {
         let known = preferred.cipher.iter().find(|cipher| cipher.as_ref() == name.as_str());
         let cipher = *known.ok_or_else(|| NetError::Ssh(format!("no cipher is named '{name}'")))?;

@@ -9,7 +9,7 @@ use entrepot_model::{AuthMethod, Secret};
 use parking_lot::Mutex;
 use russh::keys::Certificate;
 use russh::server::{
-    Auth, ChannelOpenHandle, Handle, Handler, Msg, PublicKeyOffer, Response, Session,
+    Auth, ChannelOpenHandle, Config, Handle, Handler, Msg, PublicKeyOffer, Response, Session,
     VerifiedPublicKey,
 };
 use russh::{Channel, ChannelId, ChannelOpenFailure, Pty, Sig};
@@ -20,8 +20,7 @@ use crate::NetError;
 use crate::guard::Stranger;
 use crate::limits;
 use crate::meter::{EndClass, SessionMeter, Stage};
-use crate::ssh::algorithms;
-use crate::ssh::server::{Program, Service, Started, Verdict, methods};
+use crate::ssh::server::{Manner, Program, Service, Started, Verdict, methods};
 
 /// Least length of RSA user keys.
 const RSA_BITS: u32 = 2048;
@@ -123,7 +122,9 @@ pub(crate) struct Connection<S: Service> {
     back: Option<oneshot::Sender<S>>,
     shared: Arc<Shared>,
     stranger: Option<Stranger>,
-    banner: Option<Arc<str>>,
+    manner: Arc<Manner>,
+    /// What is offered to this client, once that is decided.
+    config: Option<Arc<Config>>,
     probes: u32,
     wrong: u32,
 }
@@ -133,14 +134,15 @@ impl<S: Service> Connection<S> {
         service: S,
         back: oneshot::Sender<S>,
         shared: Arc<Shared>,
-        (stranger, banner): (Stranger, Option<Arc<str>>),
+        (stranger, manner): (Stranger, Arc<Manner>),
     ) -> Self {
         Connection {
             service: Some(service),
             back: Some(back),
             shared,
             stranger: Some(stranger),
-            banner,
+            manner,
+            config: None,
             probes: 0,
             wrong: 0,
         }
@@ -150,8 +152,13 @@ impl<S: Service> Connection<S> {
         self.service.as_mut().ok_or(Stop::Gone)
     }
 
-    fn meter(&self) -> &Arc<SessionMeter> {
+    pub(crate) fn meter(&self) -> &Arc<SessionMeter> {
         &self.shared.meter
+    }
+
+    /// Notes what the client is offered.
+    pub(crate) fn is_offered(&mut self, config: Arc<Config>) {
+        self.config = Some(config);
     }
 
     fn first_methods(&mut self) -> Result<Auth, Stop> {
@@ -341,7 +348,14 @@ impl<S: Service> Handler for Connection<S> {
 
     async fn authentication_banner(&mut self) -> Result<Option<String>, Stop> {
         self.meter().advance(Stage::Authenticating);
-        Ok(self.banner.as_deref().map(str::to_owned))
+        if let Some(config) = self.config.take() {
+            let (keys, certificates) = (&config.keys, &config.certificates);
+            self.meter().agree(|offer| offer.agree(&config.preferred, keys, certificates));
+        }
+        if let Err(sentence) = self.service()?.greeted().await {
+            self.meter().end(EndClass::Decision, sentence);
+        }
+        Ok(self.manner.banner.clone())
     }
 
     async fn auth_none(&mut self, _user: &str) -> Result<Auth, Stop> {
@@ -379,7 +393,7 @@ impl<S: Service> Handler for Connection<S> {
         let rsa = offer.public_key.key_data().rsa();
         let long_enough = rsa.is_none_or(|rsa| rsa.key_size() >= RSA_BITS);
         let ended = self.meter().ended().is_some();
-        if ended || !long_enough || !algorithms::is_accepted(offer.algorithm) {
+        if ended || !long_enough || !self.manner.offered.accepts(offer.algorithm) {
             return self.first_methods();
         }
         if !self.service()?.offered(user, offer.public_key).await {

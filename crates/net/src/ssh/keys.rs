@@ -1,11 +1,16 @@
 //! SSH keys: made, read, shown.
 
+use std::convert::Infallible;
+
 use entrepot_model::{Env, Secret};
 use russh::keys::ssh_key::LineEnding;
-use russh::keys::ssh_key::private::{Ed25519Keypair, KeypairData};
-use russh::keys::{HashAlg, PrivateKey, PublicKey};
+use russh::keys::ssh_key::certificate::CertType;
+use russh::keys::ssh_key::private::{EcdsaKeypair, Ed25519Keypair, KeypairData, RsaKeypair};
+use russh::keys::ssh_key::rand_core::{TryCryptoRng, TryRng};
+use russh::keys::{Certificate, EcdsaCurve, HashAlg, PrivateKey, PublicKey};
 
 use crate::NetError;
+use crate::ssh::algorithms::Preset;
 
 /// A key pair, ready to be stored.
 #[derive(Debug)]
@@ -18,14 +23,67 @@ pub struct KeyPair {
     pub fingerprint: String,
 }
 
+/// A kind of key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyKind {
+    /// Ed25519 (RFC 8709).
+    #[default]
+    Ed25519,
+    /// ECDSA on NIST P-256 (RFC 5656).
+    EcdsaP256,
+    /// RSA of 3072 bits, signing with SHA-2 (RFC 8332).
+    Rsa3072,
+}
+
+impl KeyKind {
+    /// A word for names: `ed25519`, `ecdsa`, `rsa`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            KeyKind::Ed25519 => "ed25519",
+            KeyKind::EcdsaP256 => "ecdsa",
+            KeyKind::Rsa3072 => "rsa",
+        }
+    }
+
+    /// The kinds of host key that a preset wants.
+    pub fn of(preset: Preset) -> &'static [KeyKind] {
+        match preset {
+            Preset::Modern => &[KeyKind::Ed25519],
+            Preset::Compatible => &[KeyKind::Ed25519, KeyKind::EcdsaP256, KeyKind::Rsa3072],
+            Preset::Fips => &[KeyKind::EcdsaP256, KeyKind::Rsa3072],
+        }
+    }
+}
+
 /// Makes an Ed25519 key pair with the randomness of `env`.
 ///
 /// # Errors
 /// Only if the comment cannot be encoded.
 pub fn generate(env: &Env, comment: &str) -> Result<KeyPair, NetError> {
-    let mut seed = [0; 32];
-    env.fill_random(&mut seed);
-    let pair = KeypairData::from(Ed25519Keypair::from_seed(&seed));
+    generate_kind(env, KeyKind::Ed25519, comment)
+}
+
+/// Makes a key pair of any kind; RSA takes about a second.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_kind(env: &Env, kind: KeyKind, comment: &str) -> Result<KeyPair, NetError> {
+    let mut random = Random(env);
+    let pair = match kind {
+        KeyKind::Ed25519 => {
+            let mut seed = [0; 32];
+            env.fill_random(&mut seed);
+            KeypairData::from(Ed25519Keypair::from_seed(&seed))
+        }
+        KeyKind::EcdsaP256 => {
+            let pair = EcdsaKeypair::random(&mut random, EcdsaCurve::NistP256);
+            KeypairData::from(pair.map_err(unreadable)?)
+        }
+        KeyKind::Rsa3072 => {
+            let pair = RsaKeypair::random(&mut random, 3072).map_err(unreadable)?;
+            KeypairData::from(pair)
+        }
+    };
     let key = PrivateKey::new(pair, comment).map_err(unreadable)?;
     let pem = key.to_openssh(LineEnding::LF).map_err(unreadable)?;
     Ok(KeyPair {
@@ -33,6 +91,47 @@ pub fn generate(env: &Env, comment: &str) -> Result<KeyPair, NetError> {
         public: key.public_key().to_openssh().map_err(unreadable)?,
         fingerprint: fingerprint(key.public_key()),
     })
+}
+
+/// The randomness of an [`Env`] in the form that key makers take.
+struct Random<'a>(&'a Env);
+
+impl TryRng for Random<'_> {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        self.0.fill_random(&mut bytes);
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        self.0.fill_random(&mut bytes);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.fill_random(bytes);
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Random<'_> {}
+
+/// Reads a host certificate (OpenSSH form) of one of `keys`.
+///
+/// # Errors
+/// No certificate, one for users, or of another key.
+pub fn certificate(line: &str, keys: &[PrivateKey]) -> Result<Certificate, NetError> {
+    let certificate = Certificate::from_openssh(line.trim()).map_err(unreadable)?;
+    if certificate.cert_type() != CertType::Host {
+        return Err(NetError::Key("it is a certificate for users, not for a host".to_owned()));
+    }
+    if !keys.iter().any(|key| key.public_key().key_data() == certificate.public_key()) {
+        return Err(NetError::Key("the certificate is of none of the host keys".to_owned()));
+    }
+    Ok(certificate)
 }
 
 /// Reads a private key in OpenSSH form.
@@ -103,6 +202,16 @@ mod tests {
         assert_eq!(generate(&Env::simulated(3), "x").unwrap().fingerprint, pair.fingerprint);
         assert_ne!(generate(&Env::simulated(4), "x").unwrap().fingerprint, pair.fingerprint);
         assert!(!format!("{pair:?}").contains("PRIVATE"));
+    }
+
+    #[test]
+    fn keys_of_every_kind_are_made_from_a_seed() {
+        for kind in [KeyKind::EcdsaP256, KeyKind::Rsa3072] {
+            let pair = generate_kind(&Env::simulated(3), kind, "x").unwrap();
+            let read = private(&pair.private).unwrap();
+            assert_eq!(fingerprint(read.public_key()), pair.fingerprint);
+            assert!(pair.public.contains(kind.as_str()));
+        }
     }
 
     #[test]

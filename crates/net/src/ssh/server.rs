@@ -3,16 +3,18 @@
 
 use std::borrow::Cow;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_model::{AuthMethod, Env, Secret};
-use russh::keys::{PrivateKey, PublicKey};
+use ipnet::IpNet;
+use russh::keys::{Certificate, PrivateKey, PublicKey};
 use russh::server::RunningSession;
 use russh::{ChannelId, Disconnect, MethodKind, MethodSet, Preferred, SshId};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +23,10 @@ use crate::guard::{Stranger, Strangers};
 use crate::limits;
 use crate::listen::TcpAcceptor;
 use crate::meter::{EndClass, SessionMeter, Stage};
-use crate::ssh::algorithms::{self, Preset};
+use crate::proxy;
+use crate::ssh::algorithms::{self, Offered, Preset};
 use crate::ssh::handler::{Connection, Shared, Stop};
+use crate::ssh::kexinit::Offer;
 use crate::ssh::keys;
 use crate::stream::Guarded;
 
@@ -33,10 +37,27 @@ pub use crate::ssh::handler::{Link, Replies};
 pub struct SshOptions {
     /// Host keys in OpenSSH form, at least one.
     pub host_keys: Vec<Secret>,
+    /// Certificates of those keys, OpenSSH form.
+    pub certificates: Vec<String>,
     /// Which algorithms.
-    pub preset: Preset,
+    pub offered: Offered,
     /// Shown before login; empty: nothing.
     pub banner: String,
+    /// Networks of proxies that must say for whom they connect.
+    pub proxies: Vec<IpNet>,
+}
+
+impl SshOptions {
+    /// These keys and the preset `modern`.
+    pub fn new(host_keys: Vec<Secret>) -> Self {
+        SshOptions {
+            host_keys,
+            certificates: Vec::new(),
+            offered: Offered::new(Preset::Modern, &[]),
+            banner: String::new(),
+            proxies: Vec::new(),
+        }
+    }
 }
 
 /// [`SshOptions`], checked. Cheap to clone.
@@ -46,7 +67,15 @@ pub struct SshConfig {
     any_cipher: Arc<russh::server::Config>,
     /// For the others.
     gcm: Arc<russh::server::Config>,
-    banner: Option<Arc<str>>,
+    manner: Arc<Manner>,
+}
+
+/// What a handler needs of it.
+#[derive(Debug)]
+pub(crate) struct Manner {
+    pub(crate) banner: Option<String>,
+    pub(crate) offered: Offered,
+    proxies: Vec<IpNet>,
 }
 
 /// Our identification, without a version that would tell what to attack.
@@ -55,20 +84,33 @@ const IDENTIFICATION: &str = "SSH-2.0-Entrepot";
 const IDENTIFICATION_LINE: &[u8] = b"SSH-2.0-Entrepot\r\n";
 
 impl SshConfig {
+    /// True if `address` must say for whom it connects.
+    fn is_proxy(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.manner.proxies.iter().any(|net| net.contains(&address))
+    }
+
     /// Reads the keys.
     ///
     /// # Errors
     /// No key, or one that cannot be read.
     pub fn new(options: &SshOptions) -> Result<Self, NetError> {
         let keys = options.host_keys.iter().map(keys::private).collect::<Result<Vec<_>, _>>()?;
-        if keys.is_empty() {
-            return Err(NetError::Key("a server needs a host key".to_owned()));
+        let offered = &options.offered;
+        if !keys.iter().any(|key| offered.accepts(&key.algorithm()) || key.algorithm().is_rsa()) {
+            return Err(NetError::Key("a server needs a host key of its algorithms".to_owned()));
         }
+        let certificates = options.certificates.iter().map(|line| keys::certificate(line, &keys));
+        let keys = (keys.clone(), certificates.collect::<Result<Vec<_>, _>>()?);
         let banner = Some(options.banner.trim_end()).filter(|banner| !banner.is_empty());
         Ok(SshConfig {
-            any_cipher: Arc::new(transport(keys.clone(), options.preset.server())),
-            gcm: Arc::new(transport(keys, options.preset.server_of_gcm())),
-            banner: banner.map(crlf),
+            any_cipher: Arc::new(transport(keys.clone(), offered.server())),
+            gcm: Arc::new(transport(keys, offered.server_of_gcm())),
+            manner: Arc::new(Manner {
+                banner: banner.map(crlf),
+                offered: offered.clone(),
+                proxies: options.proxies.clone(),
+            }),
         })
     }
 
@@ -86,7 +128,10 @@ impl SshConfig {
     }
 }
 
-fn transport(keys: Vec<PrivateKey>, preferred: Preferred) -> russh::server::Config {
+fn transport(
+    (keys, certificates): (Vec<PrivateKey>, Vec<Certificate>),
+    preferred: Preferred,
+) -> russh::server::Config {
     russh::server::Config {
         server_id: SshId::Standard(Cow::Borrowed(IDENTIFICATION)),
         methods: methods(&[AuthMethod::PublicKey, AuthMethod::Password]),
@@ -94,7 +139,7 @@ fn transport(keys: Vec<PrivateKey>, preferred: Preferred) -> russh::server::Conf
         auth_rejection_time: Duration::ZERO,
         auth_rejection_time_initial: Some(Duration::ZERO),
         keys,
-        certificates: Vec::new(),
+        certificates,
         limits: russh::Limits::new(limits::REKEY_BYTES, limits::REKEY_BYTES, limits::REKEY_TIME),
         window_size: limits::WINDOW_BYTES,
         maximum_packet_size: limits::PACKET_BYTES,
@@ -111,8 +156,8 @@ fn transport(keys: Vec<PrivateKey>, preferred: Preferred) -> russh::server::Conf
 }
 
 /// RFC 4252 §5.4 wants CR LF.
-fn crlf(text: &str) -> Arc<str> {
-    text.lines().flat_map(|line| [line, "\r\n"]).collect::<String>().into()
+fn crlf(text: &str) -> String {
+    text.lines().flat_map(|line| [line, "\r\n"]).collect()
 }
 
 /// Keyboard-interactive is offered beside password: some clients only do that.
@@ -176,6 +221,10 @@ pub enum Started {
 pub trait Service: Send + Sized + 'static {
     /// What an unknown client may try.
     fn methods(&mut self) -> Vec<AuthMethod>;
+
+    /// A stranger has shaken hands and is about to try: what it calls itself and its algorithms are
+    /// known. An error is a sentence for it; the connection ends then.
+    fn greeted(&mut self) -> impl Future<Output = Result<(), String>> + Send;
 
     /// True if `user` might log in with this key; nothing has been signed yet.
     fn offered(&mut self, user: &str, key: &PublicKey) -> impl Future<Output = bool> + Send;
@@ -248,8 +297,8 @@ pub trait Services: Send + Sync + 'static {
 pub struct SshServer<F> {
     /// Where it accepts.
     pub acceptor: TcpAcceptor,
-    /// How it presents itself.
-    pub config: SshConfig,
+    /// How it presents itself, to connections from now on.
+    pub config: watch::Receiver<SshConfig>,
     /// Who has not logged in, shared by all servers of the process.
     pub strangers: Strangers,
     /// Clock of meters.
@@ -265,17 +314,24 @@ impl<F: Services> SshServer<F> {
     /// transfers end within the drain limit, and returns when every connection is over.
     pub async fn run(self, stop: CancellationToken) {
         let mut connections = JoinSet::new();
-        let drain = Drain { stop: stop.clone(), limit: self.drain };
+        let waiting = Arc::new(Semaphore::new(limits::PROXIES_WAITING));
+        let house = Arc::new(House {
+            strangers: self.strangers,
+            env: self.env,
+            services: self.services,
+            drain: Drain { stop: stop.clone(), limit: self.drain },
+        });
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
                 (stream, peer) = self.acceptor.accept() => {
-                    let meter = Arc::new(SessionMeter::new(self.env.clone()));
-                    let Some(service) = self.services.connect(peer, &meter) else { continue };
-                    let stranger = self.strangers.admit(peer.ip(), &meter);
-                    let guest = Guest { peer, meter, stranger };
-                    let task = converse(self.config.clone(), stream, guest, service, drain.clone());
-                    connections.spawn(task);
+                    let config = self.config.borrow().clone();
+                    if !config.is_proxy(peer.ip()) {
+                        connections.spawn(house.welcome(config, stream, peer));
+                    } else if let Ok(place) = Arc::clone(&waiting).try_acquire_owned() {
+                        let house = Arc::clone(&house);
+                        connections.spawn(house.welcome_behind_proxy(config, stream, peer, place));
+                    }
                 }
                 Some(ended) = connections.join_next() => report(ended),
             }
@@ -283,6 +339,55 @@ impl<F: Services> SshServer<F> {
         drop(self.acceptor);
         while let Some(ended) = connections.join_next().await {
             report(ended);
+        }
+    }
+}
+
+/// What all connections of a server share.
+struct House<F> {
+    strangers: Strangers,
+    env: Env,
+    services: F,
+    drain: Drain,
+}
+
+impl<F: Services> House<F> {
+    /// Takes a connection in at once, so that strangers are counted as they come; what is left is
+    /// the conversation. An address that is not admitted is left without a word.
+    fn welcome(
+        &self,
+        config: SshConfig,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let meter = Arc::new(SessionMeter::new(self.env.clone()));
+        let drain = self.drain.clone();
+        let admitted = self.services.connect(peer, &meter).map(|service| {
+            let stranger = self.strangers.admit(peer.ip(), &meter);
+            (Guest { peer, meter, stranger }, service)
+        });
+        async move {
+            if let Some((guest, service)) = admitted {
+                converse(config, stream, guest, service, drain).await;
+            }
+        }
+    }
+
+    async fn welcome_behind_proxy(
+        self: Arc<Self>,
+        config: SshConfig,
+        mut stream: TcpStream,
+        proxy: SocketAddr,
+        place: OwnedSemaphorePermit,
+    ) {
+        let client = tokio::select! {
+            client = proxy::client_behind(&mut stream, proxy) => client,
+            () = self.drain.stop.cancelled() => return,
+        };
+        drop(place);
+        match client {
+            Ok(peer) => self.welcome(config, stream, peer).await,
+            Err(error) => tracing::info!(%proxy, %error, "a proxy was not understood"),
         }
     }
 }
@@ -325,7 +430,8 @@ where
     let Guest { peer, meter, stranger } = guest;
     let (back, returned) = oneshot::channel();
     let shared = Arc::new(Shared::new(Arc::clone(&meter)));
-    let connection = Connection::new(service, back, shared, (stranger, config.banner.clone()));
+    let manner = Arc::clone(&config.manner);
+    let connection = Connection::new(service, back, shared, (stranger, manner));
     let guarded = Guarded::server(stream, Arc::clone(&meter));
     let outcome = session(config, guarded, connection, &meter, &drain).await;
     let reason = match (meter.ended(), outcome) {
@@ -388,16 +494,18 @@ where
 async fn start<T, S>(
     config: SshConfig,
     mut stream: Guarded<T>,
-    connection: Connection<S>,
+    mut connection: Connection<S>,
 ) -> Result<RunningSession<Connection<S>>, Stop>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
     let seen = stream.preview(IDENTIFICATION_LINE, limits::KEXINIT_PATIENCE).await;
-    let lists = seen.map_err(russh::Error::from)?.unwrap_or_default();
-    let gcm = lists.have(algorithms::GCM_NAMES);
+    let came = seen.map_err(russh::Error::from)?;
+    let has_gcm = |offer: &Offer| offer.has_cipher(algorithms::GCM_NAMES);
+    let gcm = came && connection.meter().has_offer(has_gcm);
     let config = if gcm { config.gcm } else { config.any_cipher };
+    connection.is_offered(Arc::clone(&config));
     russh::server::run_stream(config, stream, connection).await
 }
 
@@ -415,6 +523,7 @@ async fn supervise(meter: &SessionMeter, drain: &Drain) {
     tokio::select! {
         _ = meter.ending() => {}
         () = watch_login_and_idle(meter) => {}
+        () = watch_pace(meter) => {}
         () = watch_drain(meter, drain) => {}
     }
 }
@@ -431,6 +540,23 @@ async fn watch_login_and_idle(meter: &SessionMeter) {
             return meter.end(EndClass::Decision, "the session was idle for too long");
         }
         tokio::time::sleep(rest.min(limits::LOGIN_TIME)).await;
+    }
+}
+
+/// Ends a session whose transfers run all the time and hardly move.
+async fn watch_pace(meter: &SessionMeter) {
+    let moved = || meter.bytes_in().saturating_add(meter.bytes_out());
+    let rounds = limits::PACE_TIME.as_secs() / limits::PACE_INTERVAL.as_secs().max(1);
+    let (mut before, mut slow) = (moved(), 0);
+    loop {
+        tokio::time::sleep(limits::PACE_INTERVAL).await;
+        let now = moved();
+        let least = meter.least_rate().saturating_mul(limits::PACE_INTERVAL.as_secs());
+        slow = if meter.is_busy() && now.saturating_sub(before) < least { slow + 1 } else { 0 };
+        before = now;
+        if slow >= rounds {
+            return meter.end(EndClass::Decision, "the transfer was slower than the least rate");
+        }
     }
 }
 

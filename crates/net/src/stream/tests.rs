@@ -4,7 +4,7 @@ use entrepot_model::Env;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
-use crate::meter::{EndClass, Throttles};
+use crate::meter::{EndClass, Throttle, Throttles};
 
 fn pair() -> (DuplexStream, Guarded<DuplexStream>, Arc<SessionMeter>) {
     let (peer, ours) = duplex(1 << 20);
@@ -138,7 +138,8 @@ async fn a_throttled_stream_takes_its_time_and_a_new_rate_frees_it() {
     let (mut peer, mut guarded, meter) = pair();
     let env = Env::simulated(1);
     let throttle = Throttle::new(env.clone(), Some(64 * 1024));
-    meter.bind(Throttles { upload: throttle.clone(), download: Throttle::new(env, None) });
+    let upload = Lane::new(env.clone(), vec![throttle.clone()]);
+    meter.bind(Throttles { upload, download: Lane::new(env, Vec::new()) });
     peer.write_all(b"SSH-2.0-test\r\n").await.unwrap();
     peer.write_all(&packet(2, 30_000)).await.unwrap();
     let mut piece = vec![0; 30_000];
@@ -151,24 +152,23 @@ async fn a_throttled_stream_takes_its_time_and_a_new_rate_frees_it() {
     assert!(rest.unwrap().unwrap() > 8192);
 }
 
-#[test]
-fn the_cipher_lists_of_a_client_are_found() {
-    let mut kexinit = vec![0; 4 + 1];
-    kexinit.push(KEXINIT);
-    kexinit.extend([7; 16]);
-    for list in ["curve25519-sha256", "ssh-ed25519", "chacha20,aes128-gcm@openssh.com", "a,b"] {
-        kexinit.extend(u32::try_from(list.len()).unwrap().to_be_bytes());
-        kexinit.extend(list.as_bytes());
+#[tokio::test]
+async fn the_offer_of_a_client_is_heard_however_it_is_cut() {
+    let mut body = vec![4, KEXINIT];
+    body.extend([7; 16]);
+    for list in ["curve25519-sha256", "ssh-ed25519", "a,aes128-gcm@openssh.com", "b", "c", "d"] {
+        body.extend(u32::try_from(list.len()).unwrap().to_be_bytes());
+        body.extend(list.as_bytes());
     }
-    let clear = [b"SSH-2.0-x\r\n".as_slice(), &kexinit].concat();
-    let lists = CipherLists::find(&clear).unwrap();
-    assert_eq!(
-        (lists.to_server.as_str(), lists.to_client.as_str()),
-        ("chacha20,aes128-gcm@openssh.com", "a,b")
-    );
-    assert!(!lists.have(&["aes128-gcm@openssh.com"]), "in one direction only");
-    assert!(lists.have(&["aes128-gcm@openssh.com", "b"]));
-    for cut in 0..clear.len() {
-        assert_eq!(CipherLists::find(&clear[..cut]), None, "cut at {cut}");
+    let packet = [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat();
+    for cut in 1..packet.len() {
+        let meter = SessionMeter::new(Env::simulated(1));
+        let mut clear = ClearText::default();
+        clear.receive(b"SSH-2.0-x\r\n", &meter).unwrap();
+        clear.receive(&packet[..cut], &meter).unwrap();
+        assert!(!meter.has_offer(|_| true), "cut at {cut}");
+        clear.receive(&packet[cut..], &meter).unwrap();
+        assert!(meter.has_offer(|offer| offer.has_cipher(&["aes128-gcm@openssh.com", "b"])));
+        assert!(clear.kexinit.capacity() == 0, "it is kept no longer than needed");
     }
 }

@@ -10,16 +10,18 @@ use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
 use entrepot_model::endpoint::{DirectoryTarget, SftpTarget};
 use entrepot_model::{
-    Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name, Noun, Quota,
-    Rights, Secret, SiteId,
+    Account, AccountType, AlgorithmPreset, Endpoint, EndpointTarget, Env, Key, KeyType, Mount,
+    Name, Noun, Policy, Quota, Rights, Secret, SiteId,
 };
+use entrepot_net::guard::Strangers;
 use entrepot_net::ssh::keys;
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::write_key;
-use crate::{SftpContext, config, serve_with};
+use crate::{Manner, SftpContext, serve};
 
 /// The password of `anna`.
 pub(crate) const PASSWORD: &str = "correct horse battery";
@@ -95,18 +97,26 @@ impl Fixture {
             gate,
             vfs,
             env: env.clone(),
-            host_keys: vec![host.private],
-            banner: String::new(),
+            strangers: Strangers::default(),
         };
-        let mut manner = config(&context).unwrap();
+        let manner = Manner {
+            host_keys: vec![host.private],
+            certificates: Vec::new(),
+            algorithms: AlgorithmPreset::Modern,
+            legacy_algorithms: Vec::new(),
+            banner: String::new(),
+            proxies: Vec::new(),
+        };
+        let mut config = manner.check(&name("sftp")).unwrap();
         if let Some(bytes) = rekey {
-            manner = manner.with_rekey_bytes(bytes);
+            config = config.with_rekey_bytes(bytes);
         }
         let acceptor = entrepot_net::listen::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = acceptor.local_address();
         let stop = CancellationToken::new();
-        let manner = (manner, Duration::from_millis(200));
-        let server = tokio::spawn(serve_with(acceptor, context, manner, stop.clone()));
+        let (_unchanged, config) = watch::channel(config);
+        let manner = (config, Duration::from_millis(200));
+        let server = tokio::spawn(serve(acceptor, context, manner, stop.clone()));
         let account = account();
         let fixture = Fixture {
             address,
@@ -135,6 +145,7 @@ impl Fixture {
             public: user.public,
             private_sealed: None,
             private: None,
+            certificate: None,
             not_before: None,
             not_after: None,
             note: String::new(),
@@ -205,6 +216,14 @@ impl Fixture {
     /// Puts a file there, past the server.
     pub(crate) fn write(&self, path: &str, bytes: &[u8]) {
         std::fs::write(self.file(path), bytes).unwrap();
+    }
+
+    /// From now on `anna` may have so many transfers open.
+    pub(crate) async fn allow_transfers(&self, transfers: u32) {
+        let mut policy = Policy::new(name("few"));
+        policy.transfers = Some(transfers);
+        self.put(&policy).await;
+        self.put(&Account { policy: Some(policy.name), ..self.account.clone() }).await;
     }
 
     /// Disables the account of `anna`.

@@ -217,6 +217,24 @@ fn frame(kind: u8, fields: &Fields) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn an_account_has_only_so_many_transfers_open() {
+    let fixture = Fixture::start().await;
+    fixture.write("/f", b"here");
+    fixture.allow_transfers(2).await;
+    let (one, other) = (login(&fixture).await, login(&fixture).await);
+    let (mut one, mut other) = (Wire::open(&one).await, Wire::open(&other).await);
+    let first = one.open_file("/f", R).await.handle();
+    let upload = other.open_file("/g", W | CREAT).await.handle();
+    assert_eq!(one.open_file("/f", R).await.code(), 4);
+    assert_eq!(one.open_file("/h", W | CREAT).await.code(), 4);
+    assert_eq!(one.ask(CLOSE, fields().text(&first)).await.code(), 0);
+    let third = one.open_file("/f", R).await.handle();
+    assert_eq!(one.ask(CLOSE, fields().text(&third)).await.code(), 0);
+    assert_eq!(other.ask(CLOSE, fields().text(&upload)).await.code(), 0);
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_malformed_ends_its_channel_and_nothing_else() {
     let fixture = Fixture::start().await;
     let client = login(&fixture).await;

@@ -25,8 +25,12 @@ struct Script {
     /// A password must follow a key.
     both: bool,
     seen: Mutex<Vec<String>>,
+    /// Who came, and with which algorithms.
+    came: Mutex<Vec<String>>,
     meters: Mutex<Vec<Arc<SessionMeter>>>,
     ended: Mutex<Vec<Summary>>,
+    /// What a stranger is turned away with.
+    unwelcome: Option<&'static str>,
 }
 
 /// Echoes what it gets on a channel.
@@ -49,6 +53,12 @@ impl Toy {
 impl Service for Toy {
     fn methods(&mut self) -> Vec<AuthMethod> {
         vec![AuthMethod::PublicKey, AuthMethod::Password]
+    }
+
+    async fn greeted(&mut self) -> Result<(), String> {
+        let algorithms = self.meter.algorithms().map(ToString::to_string);
+        self.script.came.lock().push(algorithms.unwrap_or_default());
+        self.script.unwelcome.map_or(Ok(()), |sentence| Err(sentence.to_owned()))
     }
 
     async fn offered(&mut self, _user: &str, key: &PublicKey) -> bool {
@@ -118,7 +128,8 @@ struct Toys(Arc<Script>);
 impl Services for Toys {
     type Service = Toy;
 
-    fn connect(&self, _peer: SocketAddr, meter: &Arc<SessionMeter>) -> Option<Toy> {
+    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Option<Toy> {
+        self.0.came.lock().push(peer.ip().to_string());
         self.0.meters.lock().push(Arc::clone(meter));
         Some(Toy { script: Arc::clone(&self.0), meter: Arc::clone(meter), key_done: false })
     }
@@ -127,9 +138,9 @@ impl Services for Toys {
 fn config() -> (SshConfig, String) {
     let pair = keys::generate(&Env::real(), "host").unwrap();
     let options = SshOptions {
-        host_keys: vec![pair.private],
-        preset: Preset::Modern,
         banner: "Private.\nGo away.\n".to_owned(),
+        proxies: vec!["127.0.0.2/32".parse().unwrap()],
+        ..SshOptions::new(vec![pair.private])
     };
     (SshConfig::new(&options).unwrap(), pair.public)
 }
@@ -513,6 +524,7 @@ struct Toyshop {
     script: Arc<Script>,
     address: SocketAddr,
     host_key: String,
+    config: watch::Sender<SshConfig>,
     stop: CancellationToken,
     server: JoinHandle<()>,
 }
@@ -520,20 +532,21 @@ struct Toyshop {
 impl Toyshop {
     fn open(script: Script) -> Toyshop {
         let (config, host_key) = config();
+        let (config, shown) = watch::channel(config);
         let acceptor = listen::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = acceptor.local_address();
         let script = Arc::new(script);
         let stop = CancellationToken::new();
         let server = SshServer {
             acceptor,
-            config,
+            config: shown,
             strangers: Strangers::default(),
             env: Env::real(),
             services: Toys(Arc::clone(&script)),
             drain: Duration::from_secs(1),
         };
         let server = tokio::spawn(server.run(stop.clone()));
-        Toyshop { script, address, host_key, stop, server }
+        Toyshop { script, address, host_key, config, stop, server }
     }
 
     /// OpenSSH's client with nothing of the machine's own configuration.
@@ -625,16 +638,93 @@ async fn a_crowd_of_silent_strangers_shuts_nobody_out() {
         crowd.push(tokio::net::TcpStream::connect(shop.address).await.unwrap());
     }
     let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
-    let options = ClientOptions {
-        user: "anna".to_owned(),
-        credential: password(PASSWORD),
-        pins: HostKeyPins::Pinned(vec![shop.host_key.clone()]),
-        preset: Preset::Modern,
-        cipher: Some("aes128-gcm@openssh.com".to_owned()),
-        env: Env::real(),
-    };
-    SshClient::connect(stream, &options).await.unwrap();
+    SshClient::connect(stream, &shop.options()).await.unwrap();
     let cut = shop.script.meters.lock().iter().filter(|meter| meter.is_cut()).count();
     assert!(cut >= 10, "{cut} were cut");
+    shop.close().await;
+}
+
+impl Toyshop {
+    fn options(&self) -> ClientOptions {
+        ClientOptions {
+            user: "anna".to_owned(),
+            credential: password(PASSWORD),
+            pins: HostKeyPins::Pinned(vec![self.host_key.clone()]),
+            preset: Preset::Modern,
+            cipher: Some("aes128-gcm@openssh.com".to_owned()),
+            env: Env::real(),
+        }
+    }
+
+    fn came(&self, what: &str) -> bool {
+        self.script.came.lock().iter().any(|came| came == what)
+    }
+}
+
+#[tokio::test]
+async fn the_algorithms_of_a_connection_are_known_before_login() {
+    let shop = Toyshop::open(Script::default());
+    let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
+    SshClient::connect(stream, &shop.options()).await.unwrap();
+    assert!(
+        shop.came("mlkem768x25519-sha256 ssh-ed25519 aes128-gcm@openssh.com"),
+        "{:?}",
+        shop.script.came
+    );
+    shop.close().await;
+}
+
+#[tokio::test]
+async fn an_unwelcome_client_is_told_why_and_tries_nothing() {
+    let sentence = "this server takes toys of version 2 and newer";
+    let shop = Toyshop::open(Script { unwelcome: Some(sentence), ..Script::default() });
+    let home = tempfile::tempdir().unwrap();
+    let output = shop.ssh(home.path()).args(["anna@127.0.0.1", "x"]).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(255));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains(sentence), "{told}");
+    assert!(!shop.script.seen.lock().iter().any(|seen| seen.contains("signed")));
+    shop.close().await;
+}
+
+#[tokio::test]
+async fn a_listed_proxy_says_for_whom_it_connects_and_others_cannot() {
+    let shop = Toyshop::open(Script::default());
+    let header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc6\x33\x64\x07\x7f\0\0\x01\x30\x39\0\x16";
+    let proxied = |first: &'static [u8]| async move {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let mut stream = socket.connect(shop.address).await.unwrap();
+        stream.write_all(first).await.unwrap();
+        stream
+    };
+    let stream = proxied(header).await;
+    let client = SshClient::connect(stream, &shop.options()).await.unwrap();
+    assert!(shop.came("198.51.100.7"));
+    client.close().await;
+    // A listed proxy that says nothing of a client is refused without our identification line.
+    let mut answer = Vec::new();
+    let mut stream = proxied(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").await;
+    assert_eq!(stream.read_to_end(&mut answer).await.unwrap_or(0), 0);
+    // From elsewhere a header is no SSH.
+    let mut stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
+    stream.write_all(header).await.unwrap();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(!shop.came("127.0.0.2"));
+    assert_eq!(shop.script.ended.lock().len(), 2, "the header alone is no session");
+    shop.close().await;
+}
+
+#[tokio::test]
+async fn a_new_configuration_holds_for_new_connections_and_cuts_none() {
+    let shop = Toyshop::open(Script::default());
+    let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
+    let client = SshClient::connect(stream, &shop.options()).await.unwrap();
+    let (other, host_key) = config();
+    shop.config.send_replace(other);
+    let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
+    let options = ClientOptions { pins: HostKeyPins::Pinned(vec![host_key]), ..shop.options() };
+    SshClient::connect(stream, &options).await.unwrap();
+    assert!(!client.is_closed());
     shop.close().await;
 }
