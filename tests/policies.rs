@@ -163,7 +163,8 @@ fn a_listed_proxy_tells_the_address_of_the_client() -> Result<()> {
     let script = node.scratch().join("proxy.sh");
     let port = node.sftp_port()?;
     let lines = format!(
-        "exec 3<>/dev/tcp/127.0.0.1/{port}\nprintf '{header}' >&3\ncat <&3 &\nexec cat >&3\n"
+        "exec 3<>/dev/tcp/127.0.0.1/{port}\nprintf '{header}' >&3\n\
+         cat <&3 2>/dev/null &\nexec cat >&3\n"
     );
     std::fs::write(&script, lines)?;
     let option = format!("-oProxyCommand=bash {}", text(&script)?);
@@ -197,4 +198,42 @@ fn a_host_certificate_is_shown_to_who_trusts_its_authority() -> Result<()> {
     ensure!(said.contains("ssh-ed25519-cert-v01@openssh.com"), "{said}");
     ensure!(!logs_in(&node, &login, &[known.as_str(), "-oHostKeyAlias=other.example"])?);
     Ok(())
+}
+
+#[test]
+fn a_new_host_key_is_learned_before_the_old_one_goes() -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    let new = node.scratch().join("new");
+    for (kind, name) in [("ed25519", "next"), ("rsa", "next-rsa")] {
+        run(Command::new("ssh-keygen").args(["-q", "-t", kind, "-N", "", "-f"]).arg(&new))?;
+        let (private, public) = (new.display(), format!("{}.pub", new.display()));
+        node.cli(&[
+            "key",
+            "create",
+            name,
+            "type=ssh-host",
+            "--from-file",
+            &format!("private={private}"),
+            "--from-file",
+            &format!("public={public}"),
+        ])?;
+        std::fs::remove_file(&new)?;
+    }
+    let known = node.known_hosts()?;
+    let known = local_file(&node, "known", &std::fs::read(known)?)?;
+    let option = format!("-oUserKnownHostsFile={}", text(&known)?);
+    let learn = [option.as_str(), "-oUpdateHostKeys=yes"];
+    // The old key is shown first, the new ones are announced.
+    let keys = r#"host_keys=["sftp-ed25519","next","next-rsa"]"#;
+    node.cli(&["listener", "change", "sftp", keys])?;
+    node.until("the client to learn the new keys", || {
+        let said = ssh_says(&node, &login, &learn)?;
+        ensure!(!said.contains("failed to confirm"), "{said}");
+        Ok((std::fs::read_to_string(&known)?.lines().count() == 3).then_some(()))
+    })?;
+    node.cli(&["listener", "change", "sftp", r#"host_keys=["next","next-rsa"]"#])?;
+    node.until("the client to forget the old key", || {
+        ensure!(logs_in(&node, &login, &learn)?, "with the new key only");
+        Ok((std::fs::read_to_string(&known)?.lines().count() == 2).then_some(()))
+    })
 }

@@ -6,6 +6,7 @@ pub mod client;
 mod handler;
 pub mod kexinit;
 pub mod keys;
+mod rotation;
 pub mod server;
 
 pub use russh::ChannelId;

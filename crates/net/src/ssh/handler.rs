@@ -20,6 +20,7 @@ use crate::NetError;
 use crate::guard::Stranger;
 use crate::limits;
 use crate::meter::{EndClass, SessionMeter, Stage};
+use crate::ssh::rotation;
 use crate::ssh::server::{Manner, Program, Service, Started, Verdict, methods};
 
 /// Least length of RSA user keys.
@@ -127,6 +128,8 @@ pub(crate) struct Connection<S: Service> {
     config: Option<Arc<Config>>,
     probes: u32,
     wrong: u32,
+    /// The host keys were proved: once is enough, for signatures cost.
+    proved: bool,
 }
 
 impl<S: Service> Connection<S> {
@@ -145,6 +148,7 @@ impl<S: Service> Connection<S> {
             config: None,
             probes: 0,
             wrong: 0,
+            proved: false,
         }
     }
 
@@ -429,6 +433,10 @@ impl<S: Service> Handler for Connection<S> {
         self.meter().advance(Stage::LoggedIn);
         self.meter().touch();
         self.stranger = None;
+        if rotation::learns(self.meter().client()) {
+            let keys = rotation::announcement(&session.config().keys);
+            session.global_request(rotation::ANNOUNCE, &keys)?;
+        }
         if let Err(sentence) = self.service()?.logged_in(link).await {
             self.meter().end(EndClass::Decision, sentence);
         }
@@ -516,6 +524,20 @@ impl<S: Service> Handler for Connection<S> {
         _session: &mut Session,
     ) -> Result<bool, Stop> {
         self.forwarding("streamlocal-forward").map(|()| false)
+    }
+
+    async fn global_request(
+        &mut self,
+        name: &str,
+        data: &[u8],
+        session: &mut Session,
+    ) -> Result<Option<Vec<u8>>, Stop> {
+        if name != rotation::PROVE || self.proved || self.meter().stage() < Stage::LoggedIn {
+            return Ok(None);
+        }
+        self.proved = true;
+        let id = session.session_id().unwrap_or_default();
+        Ok(rotation::proofs(&session.config().keys, id, data))
     }
 
     async fn agent_request(
