@@ -8,6 +8,7 @@ mod crash;
 mod disk_full;
 mod interop;
 mod live;
+mod login;
 mod routes;
 mod secrets;
 

@@ -1,5 +1,7 @@
 //! Who may act: [`Directory`] resolves accounts, [`Gate`] admits, and only it makes a [`Grant`].
 
+mod certificate;
+mod codes;
 mod credential;
 mod directory;
 mod error;

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Site(NounCommand),
     /// Whoever may act.
     #[command(subcommand)]
-    Account(NounCommand),
+    Account(AccountCommand),
     /// Virtual paths given to accounts.
     #[command(subcommand)]
     Mount(NounCommand),
@@ -140,6 +140,24 @@ pub(crate) enum NounCommand {
     Delete {
         /// Which.
         name: Name,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccountCommand {
+    #[command(flatten)]
+    Noun(NounCommand),
+    /// Make a code generator for an account and show once what it is set up with; from then on
+    /// its code is asked for after the password or key.
+    Totp {
+        /// Which account.
+        name: Name,
+        /// Replace the generator that it has.
+        #[arg(long)]
+        replace: bool,
+        /// Take the generator away.
+        #[arg(long, conflicts_with = "replace")]
+        remove: bool,
     },
 }
 

@@ -1,6 +1,7 @@
 //! The `entrepot` program: command line and wiring. Each protocol is started by one arm of one
 //! match in `serve.rs`; everything else lives in the crates below.
 
+mod account;
 mod args;
 mod ask;
 mod bench;
@@ -58,7 +59,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Plan(args) => nouns::apply(&config()?, output, "plan", &args).await,
         Command::Export(args) => nouns::export(&config()?, output, &args).await,
         Command::Site(command) => noun(config()?, output, Kind::Site, command).await,
-        Command::Account(command) => noun(config()?, output, Kind::Account, command).await,
+        Command::Account(command) => account::run(&config()?, output, command).await,
         Command::Mount(command) => noun(config()?, output, Kind::Mount, command).await,
         Command::Endpoint(command) => noun(config()?, output, Kind::Endpoint, command).await,
         Command::Rule(command) => noun(config()?, output, Kind::Rule, command).await,

@@ -2,10 +2,12 @@
 //! measures well and cannot hang; `docs/performance.md` has the figures.
 
 pub mod algorithms;
+mod certificate;
 pub mod client;
 mod handler;
 pub mod keys;
 pub mod server;
 
+pub use certificate::Certificate;
 pub use russh::ChannelId;
 pub use russh::keys::ssh_key::PublicKey;

@@ -22,6 +22,7 @@ use crate::limits;
 use crate::listen::TcpAcceptor;
 use crate::meter::{EndClass, SessionMeter, Stage};
 use crate::ssh::algorithms::{self, Preset};
+use crate::ssh::certificate::Certificate;
 use crate::ssh::handler::{Connection, Shared, Stop};
 use crate::ssh::keys;
 use crate::stream::Guarded;
@@ -115,17 +116,17 @@ fn crlf(text: &str) -> Arc<str> {
     text.lines().flat_map(|line| [line, "\r\n"]).collect::<String>().into()
 }
 
-/// Keyboard-interactive is offered beside password: some clients only do that.
+/// Keyboard-interactive is offered beside password: some clients only do that. Codes are asked by
+/// it alone.
 pub(crate) fn methods(next: &[AuthMethod]) -> MethodSet {
     let mut set = MethodSet::empty();
     for method in next {
-        match method {
-            AuthMethod::PublicKey => set.push(MethodKind::PublicKey),
-            AuthMethod::Password => {
-                set.push(MethodKind::Password);
-                set.push(MethodKind::KeyboardInteractive);
-            }
-        }
+        let kinds: &[MethodKind] = match method {
+            AuthMethod::PublicKey => &[MethodKind::PublicKey],
+            AuthMethod::Password => &[MethodKind::Password, MethodKind::KeyboardInteractive],
+            AuthMethod::Totp => &[MethodKind::KeyboardInteractive],
+        };
+        kinds.iter().for_each(|kind| set.push(*kind));
     }
     set
 }
@@ -186,6 +187,23 @@ pub trait Service: Send + Sized + 'static {
         user: &str,
         key: &PublicKey,
         algorithm: &str,
+    ) -> impl Future<Output = Verdict> + Send;
+
+    /// `user` has signed with the key of this certificate.
+    fn certificate(
+        &mut self,
+        user: &str,
+        certificate: &Certificate,
+    ) -> impl Future<Output = Verdict> + Send;
+
+    /// What `user` is asked for in one round of keyboard-interactive: one prompt each.
+    fn asked(&mut self, user: &str) -> impl Future<Output = Vec<AuthMethod>> + Send;
+
+    /// `user` answers all that he was asked for.
+    fn answers(
+        &mut self,
+        user: &str,
+        given: &[(AuthMethod, Secret)],
     ) -> impl Future<Output = Verdict> + Send;
 
     /// `user` claims this password.
