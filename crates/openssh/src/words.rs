@@ -3,6 +3,15 @@
 
 /// The words of a line; `None` if a quote is not closed.
 pub(crate) fn split(line: &str) -> Option<Vec<String>> {
+    words(line, false)
+}
+
+/// The same up to a word that begins with `#`.
+pub(crate) fn split_commented(line: &str) -> Option<Vec<String>> {
+    words(line, true)
+}
+
+fn words(line: &str, commented: bool) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -18,6 +27,7 @@ pub(crate) fn split(line: &str) -> Option<Vec<String>> {
             }
             (letter, Some(open)) if letter == open => quote = None,
             (' ' | '\t', None) => words.extend(word.take()),
+            ('#', None) if commented && word.is_none() => return Some(words),
             (letter, _) => word.get_or_insert_default().push(letter),
         }
     }
@@ -42,5 +52,7 @@ mod tests {
         assert_eq!(words("\"\""), [""]);
         assert!(split("\"a").is_none() && split("'").is_none());
         assert_eq!(words(""), [""; 0]);
+        assert_eq!(words("a #b"), ["a", "#b"]);
+        assert_eq!(split_commented("a#b '#c' # d").unwrap(), ["a#b", "#c"]);
     }
 }

@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("journal", &["model"]),
     ("db", &["model"]),
     ("net", &["model"]),
-    ("openssh", &[]),
+    ("openssh", &["model"]),
     ("sftp-proto", &[]),
     ("storage", &["model", "net", "sftp-proto"]),
     ("auth", &["model", "db", "net", "crypto", "journal", "openssh"]),
