@@ -9,6 +9,7 @@ mod disk_full;
 mod interop;
 mod live;
 mod login;
+mod replace_openssh;
 mod routes;
 mod secrets;
 

@@ -34,6 +34,9 @@ pub(crate) enum Command {
     Plan(ApplyArgs),
     /// Print the configuration as documents.
     Export(ExportArgs),
+    /// Take over accounts, folders and keys of another server.
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Tenants.
     #[command(subcommand)]
     Site(NounCommand),
@@ -121,6 +124,29 @@ pub(crate) struct ExportArgs {
     /// Write one file a kind into this folder instead of printing.
     #[arg(long)]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportCommand {
+    /// From the sshd of this machine: those who are confined to SFTP, their folders and keys, and
+    /// the host keys. What is there already is left as it is; run it again as often as you like.
+    Openssh(ImportOpensshArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportOpensshArgs {
+    /// The configuration of sshd.
+    #[arg(long = "sshd-config", value_name = "FILE", default_value = "/etc/ssh/sshd_config")]
+    pub(crate) config_file: PathBuf,
+    /// Folder of the files `passwd` and `group`.
+    #[arg(long, value_name = "FOLDER", default_value = "/etc")]
+    pub(crate) users: PathBuf,
+    /// The listener that shows the host keys.
+    #[arg(long, default_value = "sftp")]
+    pub(crate) listener: Name,
+    /// Only report.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Subcommand)]
