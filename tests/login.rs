@@ -238,6 +238,29 @@ fn certificates_admit_whom_their_signer_meant() -> Result<()> {
 }
 
 #[test]
+fn certificates_of_rsa_keys_need_signatures_of_sha_2() -> Result<()> {
+    let (node, _, _) = certified_node()?;
+    let ca = make_key(node.scratch(), "rsa-ca", "rsa")?;
+    let key = make_key(node.scratch(), "rsa-user", "rsa")?;
+    let public = format!("public={}.pub", text(&ca)?);
+    node.cli(&["key", "create", "rsa-ca", "type=ssh-user-ca", "--from-file", &public])?;
+    let identity = format!("IdentityFile={}", text(&key)?);
+    // The client shall not be the one who refuses.
+    let weak = "CASignatureAlgorithms=+ssh-rsa,rsa-sha2-512";
+    for (algorithm, taken) in [("rsa-sha2-512", true), ("rsa-sha2-256", true), ("ssh-rsa", false)] {
+        certify(&ca, &key, &["-t", algorithm, "-n", "acme"])?;
+        let output = sftp(&node, "acme", &[&identity, weak], None)?;
+        ensure!(admitted(&output) == taken, "signed with {algorithm}: {output:?}");
+    }
+    node.until("the refusal in the audit", || {
+        let refused = node.events("login.refused")?;
+        let why =
+            |event: &serde_json::Value| event["reason"] == "the certificate is signed too weakly";
+        Ok(refused.iter().any(why).then_some(()))
+    })
+}
+
+#[test]
 fn certificates_narrow_and_are_revoked() -> Result<()> {
     let (node, ca, key) = certified_node()?;
     let identity = format!("IdentityFile={}", text(&key)?);

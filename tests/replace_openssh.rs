@@ -266,3 +266,59 @@ fn by_password(node: &Node, machine: &Machine) -> Result<bool> {
     ensure!(told.contains("authorised use only"), "the banner is gone: {told}");
     Ok(told.contains("Entrepot offers"))
 }
+
+/// What `sshd` itself says of a user.
+fn effective(config: &Path, user: &str) -> Result<Vec<(String, String)>> {
+    let mut sshd = Command::new("/usr/sbin/sshd");
+    sshd.args(["-T", "-f", text(config)?, "-C"]);
+    let output = run(sshd.arg(format!("user={user},host=h.example,addr=192.0.2.1")))?;
+    let told = String::from_utf8(output.stdout)?;
+    let pairs = told.lines().filter_map(|line| line.split_once(' '));
+    Ok(pairs.map(|(keyword, value)| (keyword.to_owned(), value.to_owned())).collect())
+}
+
+#[test]
+fn settings_count_for_whom_sshd_says_they_do() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let machine = Machine { root: folder.path().to_owned() };
+    machine.key("host_key")?;
+    let here = folder.path().display();
+    machine.write("more/a.conf", "Match User daemon\nForceCommand internal-sftp -d /a\n")?;
+    machine.write("more/b.conf", "Match User *n\nForceCommand internal-sftp -d /b\n")?;
+    let config = format!(
+        "HostKey {here}/host_key\nPasswordAuthentication yes\nPasswordAuthentication no\n\
+         Include {here}/more/*.conf\nChrootDirectory none\n\
+         Match Group nogroup,!users\n  ChrootDirectory=/srv/\"a b\"/%u # why\n\
+         Match User !root,*\n  ChrootDirectory /late\nForceCommand 'internal-sftp' -R\n\
+         Match User root Group root\n  PasswordAuthentication no\n\
+         Match User root\n  PasswordAuthentication yes\nAuthorizedKeysFile /k/%u .ssh/x\n\
+         Match All\n  MaxSessions 3\n"
+    );
+    machine.write("sshd_config", &config)?;
+    let file = machine.path("sshd_config");
+    let mut include = |pattern: &str| {
+        let names = ["a.conf", "b.conf"].map(|name| pattern.replace("*.conf", name));
+        let read = |file: String| {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            entrepot_openssh::Included { file, text }
+        };
+        names.map(read).to_vec()
+    };
+    let ours = entrepot_openssh::Config::read("sshd_config", &config, &mut include);
+    ensure!(ours.bad.is_empty(), "{:?}", ours.bad);
+    for (name, group) in [("root", "root"), ("daemon", "daemon"), ("nobody", "nogroup")] {
+        let groups = vec![group.to_owned()];
+        let who = entrepot_openssh::Who { name, groups: &groups };
+        let theirs = effective(&file, name)?;
+        let keywords = ["chrootdirectory", "forcecommand", "passwordauthentication", "maxsessions"];
+        for keyword in keywords.into_iter().chain(["authorizedkeysfile"]) {
+            let Some(setting) = ours.first(keyword, Some(who)) else { continue };
+            let said = theirs.iter().find(|(known, _)| known == keyword);
+            let said = said.map(|(_, value)| value.as_str()).unwrap_or("none");
+            let words = setting.arguments.join(" ");
+            let value = if keyword == "forcecommand" { &setting.rest } else { &words };
+            assert_eq!(value, said, "{keyword} of {name}");
+        }
+    }
+    Ok(())
+}

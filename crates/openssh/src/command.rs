@@ -21,6 +21,10 @@ impl SftpCommand {
     /// Reads a command line; `None` if it is another program, or an option that narrows what may
     /// be done in a way that we do not know.
     pub fn parse(line: &str) -> Option<SftpCommand> {
+        // sshd knows its own server by these letters, quotes would make it a program of a shell.
+        if line.trim_start().starts_with(['"', '\'', '\\']) {
+            return None;
+        }
         let words = words::split(line)?;
         let mut words = words.into_iter();
         let program = words.next()?;
@@ -82,6 +86,8 @@ mod tests {
             "internal-sftp -d",
             "internal-sftp extra",
             "internal-sftp \"",
+            "'internal-sftp' -R",
+            "internal-sftp # comment",
             "/bin/sh -c internal-sftp",
         ] {
             assert_eq!(SftpCommand::parse(line), None, "{line}");

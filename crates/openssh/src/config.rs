@@ -52,6 +52,8 @@ pub struct Setting {
     pub keyword: String,
     /// Words behind it.
     pub arguments: Vec<String>,
+    /// All that stands behind it, quotes and comments included: what a command is to sshd.
+    pub rest: String,
     /// All of these must hold; empty: always.
     pub when: Rc<[Criterion]>,
 }
@@ -107,7 +109,7 @@ impl Config {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let Some((keyword, arguments)) = keyword_and_arguments(line) else {
+            let Some((keyword, rest, arguments)) = keyword_and_arguments(line) else {
                 self.bad.push(bad("it cannot be read"));
                 continue;
             };
@@ -127,6 +129,7 @@ impl Config {
                 line: number,
                 keyword,
                 arguments,
+                rest: rest.to_owned(),
                 when: Rc::clone(&when),
             };
             let includes = setting.keyword == "include";
@@ -191,15 +194,15 @@ fn fits_list(patterns: &[String], text: &str) -> bool {
 }
 
 /// `Keyword a b`, `Keyword=a` and `Keyword = a`; a word that begins with `#` begins a comment.
-fn keyword_and_arguments(line: &str) -> Option<(String, Vec<String>)> {
+fn keyword_and_arguments(line: &str) -> Option<(String, &str, Vec<String>)> {
     let end = line.find(|letter: char| letter.is_whitespace() || letter == '=');
     let (keyword, rest) = line.split_at_checked(end.unwrap_or(line.len()))?;
     let rest = rest.trim_start();
-    let rest = rest.strip_prefix('=').unwrap_or(rest);
+    let rest = rest.strip_prefix('=').unwrap_or(rest).trim_start();
     if keyword.is_empty() || line.len() > LINE_BYTES {
         return None;
     }
-    Some((keyword.to_ascii_lowercase(), words::split_commented(rest)?))
+    Some((keyword.to_ascii_lowercase(), rest, words::split_commented(rest)?))
 }
 
 fn criteria(arguments: &[String]) -> Option<Vec<Criterion>> {

@@ -54,9 +54,9 @@ pub(crate) fn look(config: &Config, user: &User, groups: &[Group]) -> Found {
         setting.and_then(|setting| setting.arguments.first()).map(String::as_str)
     };
     let chroot = word("chrootdirectory").filter(|path| !path.eq_ignore_ascii_case("none"));
-    let forced = config.first("forcecommand", Some(who)).map(|setting| setting.arguments.join(" "));
+    let forced = config.first("forcecommand", Some(who)).map(|setting| setting.rest.as_str());
     let forced = forced.filter(|line| !line.eq_ignore_ascii_case("none"));
-    let command = match forced.as_deref().map(SftpCommand::parse) {
+    let command = match forced.map(SftpCommand::parse) {
         Some(None) => return no("the command it is forced to run is not internal-sftp"),
         Some(Some(command)) => command,
         None if chroot.is_some() && serves_itself(config) => SftpCommand::default(),

@@ -16,6 +16,8 @@ use crate::listen;
 use crate::ssh::Certificate;
 use crate::ssh::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
 
+mod rounds;
+
 const PASSWORD: &str = "correct horse";
 
 /// What the toys were told, and how they behave.
