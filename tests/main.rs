@@ -8,7 +8,9 @@ mod crash;
 mod disk_full;
 mod interop;
 mod live;
+mod login;
 mod policies;
+mod replace_openssh;
 mod routes;
 mod secrets;
 

@@ -1,17 +1,17 @@
 //! Secrets on their way in and out: hashed or sealed before anything is stored, `***` when shown.
 
 use entrepot_crypto::password::{self, HashCost};
-use entrepot_crypto::{MasterKey, constant_time_eq};
+use entrepot_crypto::{MasterKey, constant_time_eq, totp};
 use entrepot_model::account::Account;
 use entrepot_model::key::Key;
 use entrepot_model::{AnyNoun, EndpointTarget, Env, Sealed, Secret};
 use serde_json::Value;
 
 /// Fields that take a secret in clear text.
-pub(crate) const SECRET_INPUTS: [&str; 3] = ["password", "secret_key", "private"];
+pub(crate) const SECRET_INPUTS: [&str; 4] = ["password", "secret_key", "private", "totp"];
 /// Fields that hold what became of it, in the same order of kinds.
-const SECRET_STORED: [&str; 4] =
-    ["password_hash", "password_sealed", "secret_key_sealed", "private_sealed"];
+const SECRET_STORED: [&str; 5] =
+    ["password_hash", "password_sealed", "secret_key_sealed", "private_sealed", "totp_sealed"];
 /// What is shown instead; given back, it means "as it is stored".
 pub(crate) const MASK: &str = "***";
 
@@ -66,6 +66,7 @@ pub(crate) fn redacted(mut noun: AnyNoun) -> AnyNoun {
             if account.password_hash.is_some() {
                 account.password_hash = Some(MASK.to_owned());
             }
+            mask(&mut account.totp_sealed, &mut account.totp);
         }
         AnyNoun::Key(key) => mask(&mut key.private_sealed, &mut key.private),
         AnyNoun::Endpoint(endpoint) => match &mut endpoint.target {
@@ -90,6 +91,7 @@ pub(crate) fn make_way(body: &mut Value, patch: &Value) {
     for (at, input, stored) in [
         ("", "password", "password_hash"),
         ("", "private", "private_sealed"),
+        ("", "totp", "totp_sealed"),
         ("/target/object", "secret_key", "secret_key_sealed"),
         ("/target/sftp", "password", "password_sealed"),
     ] {
@@ -147,10 +149,12 @@ impl Settler {
         match (&mut noun, stored) {
             (AnyNoun::Account(account), stored) => {
                 let stored = stored.and_then(|noun| match noun {
-                    AnyNoun::Account(old) => old.password_hash.as_deref(),
+                    AnyNoun::Account(old) => Some(old),
                     _ => None,
                 });
-                self.password(account, stored, absent)?;
+                let hash = stored.and_then(|old| old.password_hash.as_deref());
+                self.password(account, hash, absent)?;
+                self.totp(account, stored.and_then(|old| old.totp_sealed.as_ref()), absent)?;
             }
             (AnyNoun::Key(key), stored) => {
                 let stored = stored.and_then(|noun| match noun {
@@ -170,6 +174,26 @@ impl Settler {
             _ => {}
         }
         Ok(noun)
+    }
+
+    /// The secret of a code generator.
+    fn totp(
+        &self,
+        account: &mut Account,
+        stored: Option<&Sealed>,
+        absent: Absent,
+    ) -> Result<(), Fault> {
+        if let Some(plain) = &account.totp {
+            totp::check_secret(plain).map_err(|problem| Fault::new("totp", problem))?;
+        }
+        let slot = Slot {
+            field: "totp",
+            context: totp::sealed_for(account.name.as_str()),
+            plain: &mut account.totp,
+            sealed: &mut account.totp_sealed,
+            stored,
+        };
+        self.seal(slot, absent)
     }
 
     fn private_key(

@@ -261,6 +261,30 @@ async fn secrets_are_hashed_and_sealed_and_never_shown() {
 }
 
 #[tokio::test]
+async fn a_code_generator_is_sealed_and_goes() {
+    let bench = bench().await;
+    bench.create(json!({"account": {"name": "a", "type": "group"}})).await.unwrap();
+    let secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
+    let refused = bench.change(Kind::Account, "a", json!({"totp": secret})).await;
+    assert!(refused.unwrap_err().to_string().contains("a group cannot log in"));
+    bench.create(json!({"account": {"name": "b"}})).await.unwrap();
+    for (bad, why) in [("0189", "base32"), ("MZXW6", "too short")] {
+        let refused = bench.change(Kind::Account, "b", json!({"totp": bad})).await;
+        let why_not = refused.unwrap_err().to_string();
+        assert!(why_not.contains("totp: ") && why_not.contains(why), "{why_not}");
+    }
+    let shown = bench.change(Kind::Account, "b", json!({"totp": secret})).await.unwrap();
+    let shown = serde_json::to_string(&shown).unwrap();
+    assert!(shown.contains("\"totp_sealed\":\"***\"") && !shown.contains(secret), "{shown}");
+    let stored = bench.stored(Kind::Account, "b").await;
+    let sealed = entrepot_model::Sealed(stored["noun"]["totp_sealed"].as_str().unwrap().to_owned());
+    assert_eq!(bench.master.open("account/b/totp", &sealed).unwrap(), Secret::new(secret));
+    bench.change(Kind::Account, "b", json!({"note": "n", "totp": null})).await.unwrap();
+    let stored = bench.stored(Kind::Account, "b").await;
+    assert_eq!(stored["noun"]["totp_sealed"], Value::Null);
+}
+
+#[tokio::test]
 async fn a_password_changes_stays_and_goes() {
     let bench = bench().await;
     bench.create(json!({"account": {"name": "a", "password": "one"}})).await.unwrap();

@@ -1,7 +1,12 @@
 //! What proved a login. A session lives only as long as each of its proofs would still count.
 
-use entrepot_model::Timestamp;
+use std::net::IpAddr;
+use std::sync::Arc;
 
+use entrepot_model::{Sealed, Timestamp};
+use entrepot_net::ssh::Certificate;
+
+use crate::certificate;
 use crate::principal::Principal;
 
 /// A proof that was accepted.
@@ -9,32 +14,69 @@ use crate::principal::Principal;
 pub(crate) enum Credential {
     /// A signature of this public key (its blob, RFC 4253 §6.6).
     Key(Vec<u8>),
+    /// A signature of the key of this certificate.
+    Certificate(Arc<Certificate>),
     /// The password behind this hash.
     Password(String),
+    /// A code of the generator with this secret.
+    Code(Sealed),
 }
 
 impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Credential::Key(_) => "Key",
+            Credential::Certificate(_) => "Certificate",
             Credential::Password(_) => "Password",
+            Credential::Code(_) => "Code",
         })
     }
 }
 
 impl Credential {
     /// Why it counts no longer; `None` while it does.
-    pub(crate) fn why_gone(&self, principal: &Principal, now: Timestamp) -> Option<&'static str> {
+    pub(crate) fn why_gone(
+        &self,
+        principal: &Principal,
+        address: IpAddr,
+        now: Timestamp,
+    ) -> Option<&'static str> {
+        let (counts, gone) = match self {
+            Credential::Key(blob) => (
+                principal.counting_key(blob, address, now).is_some(),
+                "the key that it logged in with was taken away",
+            ),
+            Credential::Certificate(shown) => {
+                return certificate::check(principal, shown, address, now).err();
+            }
+            Credential::Password(hash) => (
+                principal.account.password_hash.as_ref() == Some(hash),
+                "the password that it logged in with was changed",
+            ),
+            Credential::Code(sealed) => (
+                principal.account.totp_sealed.as_ref() == Some(sealed),
+                "the code generator that it logged in with was changed",
+            ),
+        };
+        (!counts).then_some(gone)
+    }
+
+    /// True if whoever logs in with it may list and read only.
+    pub(crate) fn is_read_only(
+        &self,
+        principal: &Principal,
+        address: IpAddr,
+        now: Timestamp,
+    ) -> bool {
         match self {
             Credential::Key(blob) => {
-                let same = |key: &&crate::UserKey| key.blob == *blob && key.is_valid_at(now);
-                let known = principal.user_keys.iter().any(|key| same(&key));
-                (!known).then_some("the key that it logged in with was taken away")
+                principal.counting_key(blob, address, now).is_some_and(|key| key.read_only)
             }
-            Credential::Password(hash) => {
-                let known = principal.account.password_hash.as_ref() == Some(hash);
-                (!known).then_some("the password that it logged in with was changed")
+            Credential::Certificate(shown) => {
+                let certified = certificate::check(principal, shown, address, now);
+                certified.is_ok_and(|certified| certified.read_only)
             }
+            Credential::Password(_) | Credential::Code(_) => false,
         }
     }
 }

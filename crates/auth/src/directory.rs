@@ -13,11 +13,13 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::certificate::Authority;
 use crate::error::{AuthError, Result};
 use crate::gate::{Grant, TOO_MANY_SESSIONS};
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
 use crate::principal::{
-    EffectivePolicy, Principal, SharedRates, Sharers, listener_policy, load, site_policy,
+    EffectivePolicy, Principal, SharedRates, Sharers, listener_policy, load, site_authorities,
+    site_policy,
 };
 
 type Place = (SiteId, Name);
@@ -49,6 +51,7 @@ struct Cache {
     absent: HashSet<Place>,
     sites: HashMap<SiteId, Arc<EffectivePolicy>>,
     listeners: HashMap<Place, Arc<ListenerPolicy>>,
+    authorities: HashMap<SiteId, Arc<Vec<Authority>>>,
 }
 
 /// What the policy of a listener says.
@@ -218,7 +221,8 @@ impl Directory {
             }
         }
         let before = self.0.revision.load(Ordering::Acquire);
-        let principal = load(&self.0.db, site, name, before).await?.map(Arc::new);
+        let authorities = self.site_authorities(site).await?;
+        let principal = load(&self.0.db, site, name, (before, &authorities)).await?.map(Arc::new);
         let mut cache = self.0.cache.write();
         // What was read while the configuration changed may be old already: not remembered.
         if self.0.revision.load(Ordering::Acquire) == before {
@@ -251,6 +255,23 @@ impl Directory {
             cache.sites.insert(site, policy.clone());
         }
         Ok(policy)
+    }
+
+    /// The keys that sign certificates for every account of a site.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn site_authorities(&self, site: SiteId) -> Result<Arc<Vec<Authority>>> {
+        if let Some(known) = self.0.cache.read().authorities.get(&site) {
+            return Ok(known.clone());
+        }
+        let before = self.0.revision.load(Ordering::Acquire);
+        let authorities = Arc::new(site_authorities(&self.0.db, site).await?);
+        let mut cache = self.0.cache.write();
+        if self.0.revision.load(Ordering::Acquire) == before {
+            cache.authorities.insert(site, authorities.clone());
+        }
+        Ok(authorities)
     }
 
     /// The policy of a listener itself: which addresses may come in by it, whoever they are.
@@ -413,7 +434,7 @@ impl Directory {
             if old.resolved_at != revision {
                 match self.resolve(old.site, &old.account.name).await {
                     Ok(Some(new)) if new.id == old.id => {
-                        session.principal.store(new);
+                        session.principal.store(session.grant.narrowed(new, self.0.env.now()));
                         session.generation.fetch_add(1, Ordering::AcqRel);
                     }
                     Ok(_) => session.end("the account was deleted"),

@@ -12,16 +12,22 @@ use entrepot_journal::{Recorder, Scope};
 use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
 
 use crate::clients;
+use crate::codes::Codes;
 use crate::credential::Credential;
 use crate::directory::{Directory, ListenerPolicy};
 use crate::error::{AuthError, Result};
-use crate::limits::{KEYS_OFFERED, RECORDED_NAME, RSA_BITS, WRONG_PER_CONNECTION};
+use crate::limits::{
+    KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, RSA_BITS, WRONG_PER_CONNECTION,
+};
 use crate::passwords::{Compared, Passwords};
 use crate::penalties::{Allowed, Origin, Penalties, Penalty};
 use crate::principal::{EffectivePolicy, Principal, SharedRates, key_blob};
 
+mod certified;
+mod interactive;
+
 /// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
-const SIGNATURES: [&str; 8] = [
+pub(crate) const SIGNATURES: [&str; 8] = [
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
     "ecdsa-sha2-nistp384",
@@ -78,6 +84,7 @@ struct Inner {
     directory: Directory,
     recorder: Recorder,
     passwords: Passwords,
+    codes: Codes,
     penalties: Penalties,
     meters: Meters,
 }
@@ -105,12 +112,15 @@ pub struct Attempt {
     peer: Peer,
     steps: Option<Steps>,
     wrong: u32,
+    /// Tries of any kind that were refused.
+    refused: u32,
     offered: u32,
     /// The policy of the listener, as it was at the last look at the account.
     listener: Option<Arc<ListenerPolicy>>,
 }
 
 /// What the name that is being proved has proved so far.
+#[derive(Clone)]
 struct Steps {
     user: String,
     done: Vec<AuthMethod>,
@@ -183,7 +193,20 @@ impl Grant {
             Protocol::Internal => principal.barred_at(now),
             _ => why_barred(principal, &self.peer, listener, now),
         };
-        barred.or_else(|| self.credentials.iter().find_map(|it| it.why_gone(principal, now)))
+        let address = self.peer.address.ip();
+        let mut credentials = self.credentials.iter();
+        barred.or_else(|| credentials.find_map(|it| it.why_gone(principal, address, now)))
+    }
+
+    /// `principal`, the same account as it is now, with no more rights than what proved the login
+    /// gives.
+    pub(crate) fn narrowed(&self, principal: Arc<Principal>, now: Timestamp) -> Arc<Principal> {
+        let address = self.peer.address.ip();
+        let narrows = |it: &Credential| it.is_read_only(&principal, address, now);
+        match self.credentials.iter().any(narrows) {
+            true => Arc::new(principal.read_only()),
+            false => principal,
+        }
     }
 
     /// Whence.
@@ -198,6 +221,7 @@ impl Gate {
         let env = directory.env().clone();
         Gate(Arc::new(Inner {
             passwords: Passwords::new(env.clone(), options.cost),
+            codes: Codes::default(),
             penalties: Penalties::new(env),
             directory,
             recorder,
@@ -207,7 +231,15 @@ impl Gate {
 
     /// Begins to hear a connection.
     pub fn attempt(&self, peer: Peer) -> Attempt {
-        Attempt { gate: self.clone(), peer, steps: None, wrong: 0, offered: 0, listener: None }
+        Attempt {
+            gate: self.clone(),
+            peer,
+            steps: None,
+            wrong: 0,
+            refused: 0,
+            offered: 0,
+            listener: None,
+        }
     }
 
     /// Admits a rule as an account, without credentials: the rule was written by an admin.
@@ -300,13 +332,15 @@ impl Attempt {
         if self.offered > KEYS_OFFERED || self.is_other(user) {
             return false;
         }
+        let (by_site, by_account) = self.may_be_certified(user).await;
         let Some(principal) = self.principal(user).await.ok().flatten() else {
-            return false;
+            return by_site && self.here().admits(self.peer.address.ip());
         };
+        let certified = by_site || by_account;
         let next = next_methods(&principal, self.done());
         self.here().admits(self.peer.address.ip())
             && next.contains(&AuthMethod::PublicKey)
-            && self.knows_key(&principal, key)
+            && (certified || self.knows_key(&principal, key))
     }
 
     /// Hears a password.
@@ -359,6 +393,7 @@ impl Attempt {
             Fault::Later(_) => hearing.give_back(),
             Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
         }
+        self.wrong += 1;
         self.refuse(user, &principal, fault).await
     }
 
@@ -479,8 +514,8 @@ impl Attempt {
         let Some(blob) = key_blob(key) else {
             return false;
         };
-        let known = |user_key: &&crate::UserKey| user_key.blob == blob && user_key.is_valid_at(now);
-        principal.user_keys.iter().any(|user_key| known(&user_key)) && is_strong(&blob)
+        let address = self.peer.address.ip();
+        principal.counting_key(&blob, address, now).is_some() && is_strong(&blob)
     }
 
     /// A method succeeded: the end of an alternative grants, else another must follow.
@@ -502,7 +537,7 @@ impl Attempt {
         steps.credentials.push(credential);
         let (done, proof) = (steps.done.clone(), steps.proof.join(" + "));
         let credentials = steps.credentials.clone();
-        if !alternatives(&principal).contains(&done) {
+        if !completes(&principal, &done) {
             return Verdict::Partial { next: next_methods(&principal, &done) };
         }
         let name = &principal.account.name;
@@ -515,7 +550,9 @@ impl Attempt {
         self.gate.0.meters.granted.fetch_add(1, Ordering::Relaxed);
         let peer = self.peer.clone();
         let listener = self.listener.clone();
-        Verdict::Granted(Grant { principal, proof, credentials, peer, listener })
+        let mut grant = Grant { principal, proof, credentials, peer, listener };
+        grant.principal = grant.narrowed(grant.principal.clone(), self.gate.0.recorder.env().now());
+        Verdict::Granted(grant)
     }
 
     /// Counts, records, waits, answers.
@@ -532,20 +569,26 @@ impl Attempt {
             Fault::Wrong(reason) => reason.to_owned(),
             Fault::Barred(reason) | Fault::Later(reason) => reason,
         };
-        self.wrong += 1;
         self.record(user, &reason);
         let penalty = self.gate.0.penalties.look(self.origin(), &account, allowed);
         if let Penalty::Delay(time) = penalty {
             tokio::time::sleep(time).await;
         }
-        // What may be tried next must not tell a known name from an unknown one, unless it has
-        // proved something already.
-        let next = match principal {
+        let next = self.next_told(principal);
+        // A client may have many keys, and where certificates count it must sign with each.
+        self.refused += 1;
+        let too_many = self.wrong >= WRONG_PER_CONNECTION || self.refused >= REFUSED_PER_CONNECTION;
+        let end = too_many || matches!(penalty, Penalty::Limited(_));
+        Verdict::Refused { next, end }
+    }
+
+    /// What may be tried next must not tell a known name from an unknown one, unless it has
+    /// proved something already.
+    fn next_told(&self, principal: &Result<Option<Arc<Principal>>>) -> Vec<AuthMethod> {
+        match principal {
             Ok(Some(principal)) if !self.done().is_empty() => next_methods(principal, self.done()),
             _ => self.methods(),
-        };
-        let end = self.wrong >= WRONG_PER_CONNECTION || matches!(penalty, Penalty::Limited(_));
-        Verdict::Refused { next, end }
+        }
     }
 
     fn record(&self, user: &str, reason: &str) {
@@ -597,9 +640,18 @@ fn alternatives(principal: &Principal) -> Vec<Vec<AuthMethod>> {
     if !principal.login.is_empty() {
         return principal.login.clone();
     }
-    let key = (!principal.user_keys.is_empty()).then(|| vec![AuthMethod::PublicKey]);
-    let password = principal.account.password_hash.is_some().then(|| vec![AuthMethod::Password]);
-    key.into_iter().chain(password).collect()
+    let has_key = !principal.user_keys.is_empty() || !principal.authorities.is_empty();
+    let key = has_key.then_some(AuthMethod::PublicKey);
+    let password = principal.account.password_hash.as_ref().map(|_| AuthMethod::Password);
+    // Who has a code generator is asked for its code.
+    let code = principal.account.totp_sealed.as_ref().map(|_| AuthMethod::Totp);
+    let chain = |first: AuthMethod| std::iter::once(first).chain(code).collect();
+    key.into_iter().chain(password).map(chain).collect()
+}
+
+/// True if those done admit the account.
+fn completes(principal: &Principal, done: &[AuthMethod]) -> bool {
+    alternatives(principal).iter().any(|chain| chain == done)
 }
 
 /// Methods that may follow those done, in the order in which the account lists them.
@@ -615,7 +667,7 @@ fn next_methods(principal: &Principal, done: &[AuthMethod]) -> Vec<AuthMethod> {
 }
 
 /// `SHA256:…` as OpenSSH shows it.
-fn fingerprint(blob: &[u8]) -> String {
+pub(crate) fn fingerprint(blob: &[u8]) -> String {
     let mut digest = StreamDigest::new(Sha256::Wanted);
     digest.update(blob);
     let hash = digest.finish().sha256.unwrap_or_default();
@@ -623,7 +675,7 @@ fn fingerprint(blob: &[u8]) -> String {
 }
 
 /// RSA keys (RFC 4253 §6.6: string "ssh-rsa", mpint e, mpint n) need 2,048 bits; DSA never passes.
-fn is_strong(blob: &[u8]) -> bool {
+pub(crate) fn is_strong(blob: &[u8]) -> bool {
     let mut rest = blob;
     let kind = field(&mut rest);
     match kind {

@@ -1,6 +1,8 @@
 //! Who may act: [`Directory`] resolves accounts, [`Gate`] admits, and only it makes a [`Grant`].
 
+mod certificate;
 mod clients;
+mod codes;
 mod credential;
 mod directory;
 mod error;

@@ -22,8 +22,10 @@ pub const HASHES_WAITING: usize = 256;
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 /// Passwords remembered; above it the memory begins anew.
 pub const REMEMBERED: usize = 100_000;
-/// Wrong passwords on one connection before it is ended.
+/// Wrong passwords and codes on one connection before it is ended.
 pub const WRONG_PER_CONNECTION: u32 = 3;
+/// Refused tries of any kind on one connection before it is ended.
+pub const REFUSED_PER_CONNECTION: u32 = 10;
 /// Keys that one connection may ask about.
 pub const KEYS_OFFERED: u32 = 20;
 /// Window of an address's failures.
@@ -44,3 +46,5 @@ pub const UNDELAYED: u32 = 2;
 pub const RSA_BITS: usize = 2048;
 /// Longest login name that is recorded.
 pub const RECORDED_NAME: usize = 64;
+/// Accounts whose last code is remembered; above it those whose code has grown too old go.
+pub const CODES_REMEMBERED: usize = 100_000;

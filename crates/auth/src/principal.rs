@@ -1,6 +1,7 @@
 //! An account as it is now: its groups, mounts, policy and keys resolved.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -8,11 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 use entrepot_db::Db;
 use entrepot_model::{
     Account, AccountId, AccountType, AlgorithmPreset, AuthMethod, Endpoint, Key, KeyType,
-    LegacyAlgorithm, Listener, Mount, Name, Policy, Rights, SiteId, StorePath, Stored, Timestamp,
-    VPath,
+    LegacyAlgorithm, Listener, Mount, Name, Policy, Rights, SiteId, Source, StorePath, Stored,
+    Timestamp, VPath,
 };
 use ipnet::IpNet;
 
+use crate::certificate::Authority;
 use crate::error::{AuthError, Result};
 use crate::limits::{GROUP_DEPTH, GROUPS};
 
@@ -40,6 +42,8 @@ pub struct Principal {
     pub login: Vec<Vec<AuthMethod>>,
     /// SSH keys that may log in as it, whatever their dates.
     pub user_keys: Vec<UserKey>,
+    /// Keys that sign certificates for it: its own, and those of the whole site.
+    pub(crate) authorities: Vec<Authority>,
     /// One of its groups, or theirs, is disabled.
     pub(crate) group_disabled: bool,
     /// When the first of them expires.
@@ -144,12 +148,33 @@ pub struct UserKey {
     pub not_before: Option<Timestamp>,
     /// Not valid from then on.
     pub not_after: Option<Timestamp>,
+    /// Where a login with it may come from; empty: anywhere.
+    pub from: Vec<Source>,
+    /// Who logs in with it may list and read only.
+    pub read_only: bool,
+    /// False: it counts for nothing.
+    pub enabled: bool,
 }
 
 impl UserKey {
-    /// True if `now` lies within its dates.
-    pub fn is_valid_at(&self, now: Timestamp) -> bool {
-        self.not_before.is_none_or(|from| from <= now) && self.not_after.is_none_or(|to| now < to)
+    /// The key of a noun; `None` if it cannot be read.
+    pub(crate) fn of(key: Key) -> Option<UserKey> {
+        Some(UserKey {
+            blob: key_blob(&key.public)?,
+            name: key.name,
+            not_before: key.not_before,
+            not_after: key.not_after,
+            from: key.from,
+            read_only: key.read_only,
+            enabled: key.enabled,
+        })
+    }
+
+    /// True if it counts for who comes from `address` at `now`.
+    pub fn counts(&self, address: IpAddr, now: Timestamp) -> bool {
+        let begun = self.not_before.is_none_or(|from| from <= now);
+        let ended = self.not_after.is_some_and(|to| to <= now);
+        self.enabled && begun && !ended && Source::admit(&self.from, address)
     }
 }
 
@@ -231,6 +256,25 @@ impl EffectivePolicy {
 }
 
 impl Principal {
+    /// Its key of this wire form, if one counts for who comes from `address` at `now`.
+    pub(crate) fn counting_key(
+        &self,
+        blob: &[u8],
+        address: IpAddr,
+        now: Timestamp,
+    ) -> Option<&UserKey> {
+        self.user_keys.iter().find(|key| key.blob == blob && key.counts(address, now))
+    }
+
+    /// The same account with the rights to list and read at most.
+    pub(crate) fn read_only(&self) -> Principal {
+        let mut narrowed = self.clone();
+        for mount in &mut narrowed.mounts {
+            mount.rights = mount.rights.and(Rights::read_only());
+        }
+        narrowed
+    }
+
     /// Why the account may not act at `now`; `None` if it may.
     pub fn barred_at(&self, now: Timestamp) -> Option<&'static str> {
         if self.account.account_type == AccountType::Group {
@@ -254,7 +298,7 @@ pub(crate) async fn load(
     db: &Db,
     site: SiteId,
     name: &Name,
-    resolved_at: i64,
+    (resolved_at, site_authorities): (i64, &[Authority]),
 ) -> Result<Option<Principal>> {
     let Some(stored) = db.find::<Account>(site, name).await? else {
         return Ok(None);
@@ -267,7 +311,11 @@ pub(crate) async fn load(
     let mut asked = std::iter::once(&stored.noun).chain(&ancestors).map(|account| &account.login);
     let login = asked.find(|login| !login.is_empty()).cloned().unwrap_or_default();
     let keys = db.keys_of(site, name).await?;
-    let user_keys = keys.into_iter().filter_map(|key| user_key(key.noun)).collect();
+    let (signers, keys): (Vec<Key>, Vec<Key>) =
+        keys.into_iter().map(|key| key.noun).partition(|key| key.key_type == KeyType::SshUserCa);
+    let own = signers.into_iter().filter_map(Authority::of);
+    let authorities = own.chain(site_authorities.iter().cloned()).collect();
+    let user_keys = keys.into_iter().filter_map(user_key).collect();
     Ok(Some(Principal {
         site,
         id: AccountId(stored.id),
@@ -279,6 +327,7 @@ pub(crate) async fn load(
         shared,
         login,
         user_keys,
+        authorities,
         group_disabled: ancestors.iter().any(|group| !group.enabled),
         group_expires_at: ancestors.iter().filter_map(|group| group.expires_at).min(),
         resolved_at,
@@ -419,8 +468,13 @@ fn user_key(key: Key) -> Option<UserKey> {
     if key.key_type != KeyType::SshUser {
         return None;
     }
-    let blob = key_blob(&key.public)?;
-    Some(UserKey { name: key.name, blob, not_before: key.not_before, not_after: key.not_after })
+    UserKey::of(key)
+}
+
+/// The keys that sign certificates for every account of a site.
+pub(crate) async fn site_authorities(db: &Db, site: SiteId) -> Result<Vec<Authority>> {
+    let keys = db.keys_of_nobody(site).await?;
+    Ok(keys.into_iter().filter_map(|key| Authority::of(key.noun)).collect())
 }
 
 /// The wire form inside one line of OpenSSH form.

@@ -4,6 +4,7 @@ pub mod digest;
 pub mod limits;
 pub mod password;
 pub mod seal;
+pub mod totp;
 
 pub use digest::{Sha256, StreamDigest};
 pub use password::HashCost;

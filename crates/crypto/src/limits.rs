@@ -11,3 +11,11 @@ pub const HASH_MEMORY_KIB: u32 = 1 << 20;
 pub const SEALED_BYTES: usize = 1 << 20;
 /// Largest file that is read as a master key.
 pub const MASTER_KEY_FILE_BYTES: u64 = 4096;
+/// Seconds that one code of a generator stands for (RFC 6238 §4.1).
+pub const TOTP_STEP_SECONDS: i64 = 30;
+/// Steps before and after the present one whose codes are taken too: clocks differ (§5.2).
+pub const TOTP_DRIFT: i64 = 1;
+/// Bytes of a generator's secret that we make (RFC 4226 §4 R6).
+pub const TOTP_SECRET_BYTES: usize = 20;
+/// Bytes of a generator's secret that we take.
+pub const TOTP_SECRET_LEAST: usize = 10;

@@ -85,6 +85,10 @@ statements! {
         "SELECT id, site, revision, changed_at, body FROM keys ",
         "WHERE site = $1 AND owner = $2 ORDER BY name",
     );
+    KEYS_OF_NOBODY = sql!(
+        "SELECT id, site, revision, changed_at, body FROM keys ",
+        "WHERE site = $1 AND owner IS NULL ORDER BY name",
+    );
     MOUNTS_OF = sql!(
         "SELECT id, site, revision, changed_at, body FROM mounts ",
         "WHERE site = $1 AND owner = $2 ORDER BY name",
@@ -189,6 +193,11 @@ impl Db {
     /// The keys that let `account` log in, by name; valid or not.
     pub async fn keys_of(&self, site: SiteId, account: &Name) -> Result<Vec<Stored<Key>>> {
         self.read(KEYS_OF, vec![site.0.into(), account.into()], stored::<Key>).await
+    }
+
+    /// The keys of a site that belong to no account, by name; valid or not.
+    pub async fn keys_of_nobody(&self, site: SiteId) -> Result<Vec<Stored<Key>>> {
+        self.read(KEYS_OF_NOBODY, vec![site.0.into()], stored::<Key>).await
     }
 
     /// The mounts of these accounts and groups, in the order given and then by name.

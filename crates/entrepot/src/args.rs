@@ -34,12 +34,15 @@ pub(crate) enum Command {
     Plan(ApplyArgs),
     /// Print the configuration as documents.
     Export(ExportArgs),
+    /// Take over accounts, folders and keys of another server.
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Tenants.
     #[command(subcommand)]
     Site(NounCommand),
     /// Whoever may act.
     #[command(subcommand)]
-    Account(NounCommand),
+    Account(AccountCommand),
     /// Virtual paths given to accounts.
     #[command(subcommand)]
     Mount(NounCommand),
@@ -124,6 +127,29 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum ImportCommand {
+    /// From the sshd of this machine: those who are confined to SFTP, their folders and keys, and
+    /// the host keys. What is there already is left as it is; run it again as often as you like.
+    Openssh(ImportOpensshArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportOpensshArgs {
+    /// The configuration of sshd.
+    #[arg(long = "sshd-config", value_name = "FILE", default_value = "/etc/ssh/sshd_config")]
+    pub(crate) config_file: PathBuf,
+    /// Folder of the files `passwd` and `group`.
+    #[arg(long, value_name = "FOLDER", default_value = "/etc")]
+    pub(crate) users: PathBuf,
+    /// The listener that shows the host keys.
+    #[arg(long, default_value = "sftp")]
+    pub(crate) listener: Name,
+    /// Only report.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum NounCommand {
     /// All of them.
     List,
@@ -140,6 +166,24 @@ pub(crate) enum NounCommand {
     Delete {
         /// Which.
         name: Name,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccountCommand {
+    #[command(flatten)]
+    Noun(NounCommand),
+    /// Make a code generator for an account and show once what it is set up with; from then on
+    /// its code is asked for after the password or key.
+    Totp {
+        /// Which account.
+        name: Name,
+        /// Replace the generator that it has.
+        #[arg(long)]
+        replace: bool,
+        /// Take the generator away.
+        #[arg(long, conflicts_with = "replace")]
+        remove: bool,
     },
 }
 

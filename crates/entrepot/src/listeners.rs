@@ -212,18 +212,9 @@ impl Listeners {
         let pair = keys::generate_kind(&self.0.env, kind, name.as_str())
             .map_err(|error| Failure::start(error.to_string()))?;
         tracing::info!(key = %name, fingerprint = %pair.fingerprint, "made a host key");
-        let key = Key {
-            name: name.clone(),
-            key_type: KeyType::SshHost,
-            account: None,
-            public: pair.public,
-            private_sealed: None,
-            private: Some(pair.private),
-            certificate: None,
-            not_before: None,
-            not_after: None,
-            note: "made at first start".to_owned(),
-        };
+        let mut key = Key::new(name.clone(), KeyType::SshHost, pair.public);
+        key.private = Some(pair.private);
+        key.note = "made at first start".to_owned();
         let actor = Actor { name: "node".to_owned(), role: Role::Admin, site };
         let request = Request::Create { noun: Box::new(AnyNoun::Key(key)) };
         let made = self.0.admin.handle(&actor, request).await;

@@ -1,6 +1,7 @@
 //! The `entrepot` program: command line and wiring. Each protocol is started by one arm of one
 //! match in `serve.rs`; everything else lives in the crates below.
 
+mod account;
 mod args;
 mod ask;
 mod bench;
@@ -9,6 +10,7 @@ mod demo;
 mod doctor;
 mod facts;
 mod failure;
+mod import;
 mod init;
 mod journal;
 mod listeners;
@@ -26,7 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use entrepot_model::Kind;
 
-use args::{Cli, Command, NounCommand};
+use args::{Cli, Command, ImportCommand, NounCommand};
 use config::Config;
 use failure::Failure;
 use output::Output;
@@ -57,8 +59,11 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Apply(args) => nouns::apply(&config()?, output, "apply", &args).await,
         Command::Plan(args) => nouns::apply(&config()?, output, "plan", &args).await,
         Command::Export(args) => nouns::export(&config()?, output, &args).await,
+        Command::Import(ImportCommand::Openssh(args)) => {
+            import::run(&config()?, output, &args).await
+        }
         Command::Site(command) => noun(config()?, output, Kind::Site, command).await,
-        Command::Account(command) => noun(config()?, output, Kind::Account, command).await,
+        Command::Account(command) => account::run(&config()?, output, command).await,
         Command::Mount(command) => noun(config()?, output, Kind::Mount, command).await,
         Command::Endpoint(command) => noun(config()?, output, Kind::Endpoint, command).await,
         Command::Rule(command) => noun(config()?, output, Kind::Rule, command).await,

@@ -6,7 +6,7 @@ use crate::mount::Rights;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
 use crate::path::VPath;
-use crate::secret::Secret;
+use crate::secret::{Sealed, Secret};
 use crate::time::Timestamp;
 
 /// What an account stands for.
@@ -32,8 +32,10 @@ pub enum AccountType {
 pub enum AuthMethod {
     /// A password.
     Password,
-    /// A signature of an SSH key (RFC 4252 §7).
+    /// A signature of an SSH key or certificate (RFC 4252 §7).
     PublicKey,
+    /// A time-based code (RFC 6238), after something else.
+    Totp,
 }
 
 /// Whoever may act: person, partner, service, admin; also a group.
@@ -57,8 +59,16 @@ pub struct Account {
     /// Accepted in documents and requests only: hashed on the way in, never stored or shown.
     #[serde(default, skip_serializing)]
     pub password: Option<Secret>,
+    /// Secret of its code generator, sealed (base32 inside, RFC 6238 with SHA-1, 6 digits, 30 s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub totp_sealed: Option<Sealed>,
+    /// Accepted in documents and requests only, as base32: sealed on the way in, never stored or
+    /// shown.
+    #[serde(default, skip_serializing)]
+    pub totp: Option<Secret>,
     /// Alternatives of methods that must all succeed, in order. Empty: any single method the
-    /// account has credentials for. `[[public-key, password]]` asks for both.
+    /// account has credentials for, followed by a code if it has a code generator.
+    /// `[[public-key, password]]` asks for both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub login: Vec<Vec<AuthMethod>>,
     /// Policy of its own.
@@ -98,6 +108,8 @@ impl Account {
             groups: Vec::new(),
             password_hash: None,
             password: None,
+            totp_sealed: None,
+            totp: None,
             login: Vec::new(),
             policy: None,
             home: VPath::root(),
@@ -125,9 +137,39 @@ impl Noun for Account {
         if group && (self.password_hash.is_some() || self.password.is_some()) {
             return Err(FieldError::new("password", "a group cannot log in, remove its password"));
         }
-        if self.login.iter().any(Vec::is_empty) {
-            return Err(FieldError::new("login", "an alternative needs at least one method"));
+        if group && (self.totp_sealed.is_some() || self.totp.is_some()) {
+            return Err(FieldError::new("totp", "a group cannot log in, remove its generator"));
         }
-        Ok(())
+        self.login.iter().try_for_each(|chain| check_chain(chain))
+    }
+}
+
+/// A chain of methods that can be walked, and proves something.
+fn check_chain(chain: &[AuthMethod]) -> Result<(), FieldError> {
+    let refused = |problem: &str| Err(FieldError::new("login", problem));
+    let twice = |at: usize, method: &AuthMethod| chain.iter().skip(at + 1).any(|m| m == method);
+    match chain.first() {
+        None => refused("an alternative needs at least one method"),
+        Some(AuthMethod::Totp) => refused("a code cannot come first, put another before it"),
+        _ if chain.iter().enumerate().any(|(at, method)| twice(at, method)) => {
+            refused("a method stands twice in one alternative, remove one")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_that_prove_nothing_more_are_refused() {
+        use AuthMethod::{Password, PublicKey, Totp};
+        for good in [vec![Password], vec![PublicKey, Password, Totp], vec![Password, Totp]] {
+            assert_eq!(check_chain(&good), Ok(()), "{good:?}");
+        }
+        for bad in [vec![], vec![Totp], vec![Totp, Password], vec![PublicKey, PublicKey]] {
+            assert!(check_chain(&bad).is_err(), "{bad:?}");
+        }
     }
 }

@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::{is_yes, yes};
+use crate::limits::REVOKED;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
 use crate::secret::{Sealed, Secret};
+use crate::source::Source;
 use crate::time::Timestamp;
 
 /// What a key is for.
@@ -16,6 +19,10 @@ pub enum KeyType {
     /// Lets an account log in over SSH (`account` names it); or, with a private half, lets us log
     /// in to an endpoint.
     SshUser,
+    /// Signs the certificates of users: whose certificate names `account` (or one of
+    /// `principals`) may log in as that account; without `account`, as the account whose own name
+    /// the certificate has among its principals.
+    SshUserCa,
 }
 
 /// Named key material. The private half is sealed.
@@ -30,6 +37,9 @@ pub struct Key {
     /// The account that may log in with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Name>,
+    /// A disabled key counts for nothing.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub enabled: bool,
     /// One line of OpenSSH form: `ssh-ed25519 AAAA… comment`.
     pub public: String,
     /// The private half, sealed (OpenSSH PEM inside).
@@ -48,12 +58,56 @@ pub struct Key {
     /// Not valid from this moment on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Timestamp>,
+    /// Where a login with it may come from; empty: anywhere. A pattern with `!` refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<Source>,
+    /// Who logs in with it may list and read only, whatever the mounts grant.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub read_only: bool,
+    /// Of the key that signs certificates for an account: principals that mean the account.
+    /// Empty: its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub principals: Vec<String>,
+    /// Serial numbers of certificates signed by it that count no longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revoked_serials: Vec<u64>,
+    /// Key ids of certificates signed by it that count no longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revoked_key_ids: Vec<String>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
+// The signature is what serde's `skip_serializing_if` asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_no(value: &bool) -> bool {
+    !*value
+}
+
 impl Key {
+    /// A key of this name and public half with every default.
+    pub fn new(name: Name, key_type: KeyType, public: String) -> Self {
+        Key {
+            name,
+            key_type,
+            account: None,
+            enabled: true,
+            public,
+            private_sealed: None,
+            private: None,
+            certificate: None,
+            not_before: None,
+            not_after: None,
+            from: Vec::new(),
+            read_only: false,
+            principals: Vec::new(),
+            revoked_serials: Vec::new(),
+            revoked_key_ids: Vec::new(),
+            note: String::new(),
+        }
+    }
+
     /// True if `now` lies within its dates.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         self.not_before.is_none_or(|from| from <= now) && self.not_after.is_none_or(|to| now < to)
@@ -83,6 +137,35 @@ impl Noun for Key {
         }
         if self.certificate.is_some() && self.key_type != KeyType::SshHost {
             return Err(FieldError::new("certificate", "only a host key has one here"));
+        }
+        self.check_certification()
+    }
+}
+
+impl Key {
+    /// Fields that only a key that signs certificates has.
+    fn check_certification(&self) -> Result<(), FieldError> {
+        let signs = self.key_type == KeyType::SshUserCa;
+        if !self.principals.is_empty() && (!signs || self.account.is_none()) {
+            let problem = "only a key of type ssh-user-ca that belongs to an account has them";
+            return Err(FieldError::new("principals", problem));
+        }
+        let revoked = [
+            ("revoked_serials", self.revoked_serials.len()),
+            ("revoked_key_ids", self.revoked_key_ids.len()),
+        ];
+        for (field, count) in revoked {
+            if count > 0 && !signs {
+                return Err(FieldError::new(field, "only a key of type ssh-user-ca revokes"));
+            }
+            if count > REVOKED {
+                let problem = format!("more than {REVOKED}: use a new key for signing instead");
+                return Err(FieldError::new(field, problem));
+            }
+        }
+        if signs && (self.private.is_some() || self.private_sealed.is_some()) {
+            let problem = "only the public half is needed to check certificates, keep the other";
+            return Err(FieldError::new("private", problem));
         }
         Ok(())
     }

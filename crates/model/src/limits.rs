@@ -10,3 +10,7 @@ pub const PATH_BYTES: usize = 4096;
 pub const PATH_COMPONENTS: usize = 256;
 /// How deep events may cause each other before a rule is no longer started by them.
 pub const CAUSE_DEPTH: u8 = 8;
+/// Longest pattern of addresses.
+pub const SOURCE_BYTES: usize = 64;
+/// Most serial numbers and key ids that a certification key revokes, each.
+pub const REVOKED: usize = 10_000;

@@ -31,6 +31,8 @@ pub const CLEAR_PACKET_BYTES: u32 = 35_000;
 pub const IDENTIFICATION_BYTES: usize = 255;
 /// Wrong passwords on one connection.
 pub const WRONG_PASSWORDS: u32 = 3;
+/// Rounds of keyboard-interactive without a right answer.
+pub const INTERACTIVE_ROUNDS: u32 = 3;
 /// Keys a client may have accepted without signing with one (accepted probes count no attempt).
 pub const ACCEPTED_PROBES: u32 = 20;
 /// Refused attempts of any method on one connection.

@@ -2,6 +2,7 @@
 //! measures well and cannot hang; `docs/performance.md` has the figures.
 
 pub mod algorithms;
+mod certificate;
 pub mod client;
 mod handler;
 pub mod kexinit;
@@ -9,5 +10,6 @@ pub mod keys;
 mod rotation;
 pub mod server;
 
+pub use certificate::Certificate;
 pub use russh::ChannelId;
 pub use russh::keys::ssh_key::PublicKey;

@@ -7,7 +7,7 @@ use entrepot_auth::{Attempt, Grant, Peer, Verdict as Judged};
 use entrepot_model::{AuthMethod, Protocol, Secret};
 use entrepot_net::meter::{EndClass, SessionMeter};
 use entrepot_net::ssh::server::{Link, Program, Replies, Service, Started, Summary, Verdict};
-use entrepot_net::ssh::{ChannelId, PublicKey};
+use entrepot_net::ssh::{Certificate, ChannelId, PublicKey};
 use entrepot_vfs::Session;
 use tokio::task::JoinSet;
 
@@ -134,6 +134,20 @@ impl Service for SftpService {
             }
             Err(_) => Verdict::Refused { next: self.methods(), end: false },
         }
+    }
+
+    async fn certificate(&mut self, user: &str, certificate: &Certificate) -> Verdict {
+        let judged = self.attempt().certificate(user, certificate).await;
+        self.judge(judged)
+    }
+
+    async fn asked(&mut self, user: &str) -> Vec<AuthMethod> {
+        self.attempt().asked(user).await
+    }
+
+    async fn answers(&mut self, user: &str, given: &[(AuthMethod, Secret)]) -> Verdict {
+        let judged = self.attempt().answers(user, given).await;
+        self.judge(judged)
     }
 
     async fn password(&mut self, user: &str, password: &Secret) -> Verdict {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use entrepot_model::{AuthMethod, Secret};
 use parking_lot::Mutex;
-use russh::keys::Certificate;
 use russh::server::{
     Auth, ChannelOpenHandle, Config, Handle, Handler, Msg, PublicKeyOffer, Response, Session,
     VerifiedPublicKey,
@@ -20,6 +19,7 @@ use crate::NetError;
 use crate::guard::Stranger;
 use crate::limits;
 use crate::meter::{EndClass, SessionMeter, Stage};
+use crate::ssh::certificate::Certificate;
 use crate::ssh::rotation;
 use crate::ssh::server::{Manner, Program, Service, Started, Verdict, methods};
 
@@ -130,6 +130,10 @@ pub(crate) struct Connection<S: Service> {
     wrong: u32,
     /// The host keys were proved: once is enough, for signatures cost.
     proved: bool,
+    /// What the last round of keyboard-interactive asked for.
+    asked: Vec<AuthMethod>,
+    /// Such rounds since something was right.
+    rounds: u32,
 }
 
 impl<S: Service> Connection<S> {
@@ -149,6 +153,8 @@ impl<S: Service> Connection<S> {
             probes: 0,
             wrong: 0,
             proved: false,
+            asked: Vec::new(),
+            rounds: 0,
         }
     }
 
@@ -173,7 +179,10 @@ impl<S: Service> Connection<S> {
     fn judge(&mut self, verdict: Verdict, secret: bool) -> Auth {
         match verdict {
             Verdict::Granted => Auth::Accept,
-            Verdict::Partial { next } => reject(&next, true),
+            Verdict::Partial { next } => {
+                self.rounds = 0;
+                reject(&next, true)
+            }
             Verdict::Refused { next, end } => {
                 self.wrong += u32::from(secret);
                 if end || self.wrong >= limits::WRONG_PASSWORDS {
@@ -190,6 +199,38 @@ impl<S: Service> Connection<S> {
         }
         let secret = Secret::new(password);
         let verdict = self.service()?.password(user, &secret).await;
+        Ok(self.judge(verdict, true))
+    }
+
+    /// Begins a round of keyboard-interactive.
+    async fn ask(&mut self, user: &str) -> Result<Auth, Stop> {
+        self.rounds += 1;
+        if self.rounds > limits::INTERACTIVE_ROUNDS {
+            self.meter().end(EndClass::Login, "too many attempts to log in");
+        }
+        if self.meter().ended().is_some() {
+            return self.first_methods();
+        }
+        self.asked = self.service()?.asked(user).await;
+        let prompts = self.asked.iter().map(|method| (Cow::Borrowed(prompt(*method)), false));
+        let prompts = prompts.collect::<Vec<_>>().into();
+        let nothing = || Cow::Borrowed("");
+        Ok(Auth::Partial { name: nothing(), instructions: nothing(), prompts })
+    }
+
+    /// Hears the answers of a round: as many as were asked for, or none counts.
+    async fn hear(&mut self, user: &str, answers: Response<'_>) -> Result<Auth, Stop> {
+        if self.meter().ended().is_some() {
+            return self.first_methods();
+        }
+        let asked = std::mem::take(&mut self.asked);
+        let answers: Vec<Secret> = answers.map(|answer| Secret::new(answer.as_ref())).collect();
+        if asked.is_empty() || asked.len() != answers.len() {
+            let next = self.service()?.methods();
+            return Ok(self.judge(Verdict::Refused { next, end: false }, true));
+        }
+        let given: Vec<(AuthMethod, Secret)> = asked.into_iter().zip(answers).collect();
+        let verdict = self.service()?.answers(user, &given).await;
         Ok(self.judge(verdict, true))
     }
 
@@ -237,6 +278,14 @@ impl<S: Service> Drop for Connection<S> {
 /// Always with a list: without one russh strikes the method off.
 fn reject(next: &[AuthMethod], partial_success: bool) -> Auth {
     Auth::Reject { proceed_with_methods: Some(methods(next)), partial_success }
+}
+
+/// What a person is asked. Without echo: a code read over a shoulder is a code.
+fn prompt(method: AuthMethod) -> &'static str {
+    match method {
+        AuthMethod::Totp => "Code: ",
+        AuthMethod::Password | AuthMethod::PublicKey => "Password: ",
+    }
 }
 
 /// Answers of one channel, from inside the session task.
@@ -376,16 +425,9 @@ impl<S: Service> Handler for Connection<S> {
         _submethods: &str,
         response: Option<Response<'a>>,
     ) -> Result<Auth, Stop> {
-        let Some(mut answers) = response else {
-            return Ok(Auth::Partial {
-                name: Cow::Borrowed(""),
-                instructions: Cow::Borrowed(""),
-                prompts: Cow::Borrowed(&[(Cow::Borrowed("Password: "), false)]),
-            });
-        };
-        match (answers.next(), answers.next()) {
-            (Some(password), None) => self.check_password(user, &password).await,
-            _ => self.first_methods(),
+        match response {
+            None => self.ask(user).await,
+            Some(answers) => self.hear(user, answers).await,
         }
     }
 
@@ -424,8 +466,19 @@ impl<S: Service> Handler for Connection<S> {
         Ok(self.judge(verdict, false))
     }
 
-    async fn auth_openssh_certificate(&mut self, _: &str, _: &Certificate) -> Result<Auth, Stop> {
-        self.first_methods()
+    async fn auth_openssh_certificate(
+        &mut self,
+        user: &str,
+        certificate: &russh::keys::Certificate,
+    ) -> Result<Auth, Stop> {
+        if self.meter().ended().is_some() {
+            return self.first_methods();
+        }
+        let Ok(certificate) = Certificate::verified(certificate) else {
+            return self.first_methods();
+        };
+        let verdict = self.service()?.certificate(user, &certificate).await;
+        Ok(self.judge(verdict, false))
     }
 
     async fn auth_succeeded(&mut self, session: &mut Session) -> Result<(), Stop> {

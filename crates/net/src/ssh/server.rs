@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use entrepot_model::{AuthMethod, Env, Secret};
 use ipnet::IpNet;
-use russh::keys::{Certificate, PrivateKey, PublicKey};
+use russh::keys::{PrivateKey, PublicKey};
 use russh::server::RunningSession;
 use russh::{ChannelId, Disconnect, MethodKind, MethodSet, Preferred, SshId};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,6 +25,7 @@ use crate::listen::TcpAcceptor;
 use crate::meter::{EndClass, SessionMeter, Stage};
 use crate::proxy;
 use crate::ssh::algorithms::{self, Offered, Preset};
+use crate::ssh::certificate::Certificate;
 use crate::ssh::handler::{Connection, Shared, Stop};
 use crate::ssh::kexinit::Offer;
 use crate::ssh::keys;
@@ -129,7 +130,7 @@ impl SshConfig {
 }
 
 fn transport(
-    (keys, certificates): (Vec<PrivateKey>, Vec<Certificate>),
+    (keys, certificates): (Vec<PrivateKey>, Vec<russh::keys::Certificate>),
     preferred: Preferred,
 ) -> russh::server::Config {
     russh::server::Config {
@@ -160,17 +161,17 @@ fn crlf(text: &str) -> String {
     text.lines().flat_map(|line| [line, "\r\n"]).collect()
 }
 
-/// Keyboard-interactive is offered beside password: some clients only do that.
+/// Keyboard-interactive is offered beside password: some clients only do that. Codes are asked by
+/// it alone.
 pub(crate) fn methods(next: &[AuthMethod]) -> MethodSet {
     let mut set = MethodSet::empty();
     for method in next {
-        match method {
-            AuthMethod::PublicKey => set.push(MethodKind::PublicKey),
-            AuthMethod::Password => {
-                set.push(MethodKind::Password);
-                set.push(MethodKind::KeyboardInteractive);
-            }
-        }
+        let kinds: &[MethodKind] = match method {
+            AuthMethod::PublicKey => &[MethodKind::PublicKey],
+            AuthMethod::Password => &[MethodKind::Password, MethodKind::KeyboardInteractive],
+            AuthMethod::Totp => &[MethodKind::KeyboardInteractive],
+        };
+        kinds.iter().for_each(|kind| set.push(*kind));
     }
     set
 }
@@ -235,6 +236,23 @@ pub trait Service: Send + Sized + 'static {
         user: &str,
         key: &PublicKey,
         algorithm: &str,
+    ) -> impl Future<Output = Verdict> + Send;
+
+    /// `user` has signed with the key of this certificate.
+    fn certificate(
+        &mut self,
+        user: &str,
+        certificate: &Certificate,
+    ) -> impl Future<Output = Verdict> + Send;
+
+    /// What `user` is asked for in one round of keyboard-interactive: one prompt each.
+    fn asked(&mut self, user: &str) -> impl Future<Output = Vec<AuthMethod>> + Send;
+
+    /// `user` answers all that he was asked for.
+    fn answers(
+        &mut self,
+        user: &str,
+        given: &[(AuthMethod, Secret)],
     ) -> impl Future<Output = Verdict> + Send;
 
     /// `user` claims this password.

@@ -138,19 +138,9 @@ impl Fixture {
         let user = keys::generate(&self.env, "anna").unwrap();
         write_key(&self.home.path().join("id"), &user);
         self.put(&self.account).await;
-        self.put(&Key {
-            name: name("anna-key"),
-            key_type: KeyType::SshUser,
-            account: Some(name("anna")),
-            public: user.public,
-            private_sealed: None,
-            private: None,
-            certificate: None,
-            not_before: None,
-            not_after: None,
-            note: String::new(),
-        })
-        .await;
+        let mut key = Key::new(name("anna-key"), KeyType::SshUser, user.public);
+        key.account = Some(name("anna"));
+        self.put(&key).await;
         let target = match &self.behind {
             Some(behind) => {
                 let sealed = master

@@ -15,9 +15,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("journal", &["model"]),
     ("db", &["model"]),
     ("net", &["model"]),
+    ("openssh", &["model"]),
     ("sftp-proto", &[]),
     ("storage", &["model", "net", "sftp-proto"]),
-    ("auth", &["model", "db", "net", "crypto", "journal"]),
+    ("auth", &["model", "db", "net", "crypto", "journal", "openssh"]),
     ("vfs", &["model", "auth", "storage", "journal", "db", "crypto"]),
     ("admin", &["model", "auth", "db", "crypto", "journal"]),
     ("engine", &["model", "vfs", "storage", "journal", "db", "auth", "crypto"]),
@@ -26,8 +27,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "entrepot",
         &[
-            "model", "crypto", "journal", "db", "net", "storage", "auth", "vfs", "admin", "engine",
-            "sftp", "loadgen",
+            "model", "crypto", "journal", "db", "net", "openssh", "storage", "auth", "vfs",
+            "admin", "engine", "sftp", "loadgen",
         ],
     ),
     ("testkit", &["model", "journal", "storage"]),

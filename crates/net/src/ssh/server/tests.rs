@@ -13,7 +13,10 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::listen;
+use crate::ssh::Certificate;
 use crate::ssh::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
+
+mod rounds;
 
 const PASSWORD: &str = "correct horse";
 
@@ -74,6 +77,25 @@ impl Service for Toy {
                 Verdict::Partial { next: vec![AuthMethod::Password] }
             }
             (true, false) => Verdict::Granted,
+            _ => self.refused(),
+        }
+    }
+
+    async fn certificate(&mut self, user: &str, certificate: &Certificate) -> Verdict {
+        self.note(format!("{user} has {} of {:?}", certificate.key_id, certificate.principals));
+        match certificate.principals.iter().any(|principal| principal == user) {
+            true => Verdict::Granted,
+            false => self.refused(),
+        }
+    }
+
+    async fn asked(&mut self, _user: &str) -> Vec<AuthMethod> {
+        vec![AuthMethod::Password]
+    }
+
+    async fn answers(&mut self, user: &str, given: &[(AuthMethod, Secret)]) -> Verdict {
+        match given {
+            [(AuthMethod::Password, password)] => self.password(user, password).await,
             _ => self.refused(),
         }
     }

@@ -1,0 +1,71 @@
+//! Codes of generators: each is taken once.
+//!
+//! What holds: on one node, from its start on, no code is taken twice, whichever session it comes
+//! from. Nodes do not tell each other, and a start forgets: a code that was seen by someone who
+//! looks over a shoulder could be used once more on another node, or after a restart, for as long
+//! as it is good at all, which is 90 seconds; the step before it (password or key) is asked of
+//! them too.
+
+use std::collections::HashMap;
+
+use entrepot_crypto::limits::{TOTP_DRIFT, TOTP_STEP_SECONDS};
+use entrepot_crypto::totp;
+use entrepot_model::{Name, Secret, SiteId, Timestamp};
+use parking_lot::Mutex;
+
+use crate::limits::CODES_REMEMBERED;
+
+/// The last step that was taken of each account.
+#[derive(Default)]
+pub(crate) struct Codes {
+    taken: Mutex<HashMap<(SiteId, Name), i64>>,
+}
+
+impl Codes {
+    /// Takes a code.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn take(
+        &self,
+        account: &(SiteId, Name),
+        secret: &Secret,
+        code: &Secret,
+        now: Timestamp,
+    ) -> Result<(), &'static str> {
+        let step = totp::step_of(secret, code, now.seconds()).ok_or("wrong code")?;
+        let mut taken = self.taken.lock();
+        if taken.get(account).is_some_and(|last| step <= *last) {
+            return Err("the code, or a later one, was used before");
+        }
+        if taken.len() >= CODES_REMEMBERED {
+            // Codes of those steps are no longer taken: they need not be remembered.
+            let oldest = now.seconds().div_euclid(TOTP_STEP_SECONDS) - TOTP_DRIFT;
+            taken.retain(|_, step| *step >= oldest);
+        }
+        taken.insert(account.clone(), step);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entrepot_model::Env;
+
+    #[test]
+    fn a_code_is_taken_once_and_an_older_one_never_after_it() {
+        let secret = totp::new_secret(&Env::simulated(1));
+        let (codes, acme) = (Codes::default(), (SiteId::MAIN, "acme".parse().unwrap()));
+        let other = (SiteId::MAIN, "other".parse().unwrap());
+        let at = Timestamp::from_seconds;
+        let code = |seconds: i64| Secret::new(totp::code_at(&secret, seconds).unwrap());
+        assert!(codes.take(&acme, &secret, &code(3000), at(3000)).is_ok());
+        assert!(codes.take(&acme, &secret, &code(3000), at(3000)).is_err(), "the same");
+        assert!(codes.take(&acme, &secret, &code(2970), at(3000)).is_err(), "the one before");
+        assert!(codes.take(&other, &secret, &code(3000), at(3000)).is_ok(), "of another");
+        assert!(codes.take(&acme, &secret, &code(3030), at(3000)).is_ok(), "the next");
+        assert!(codes.take(&acme, &secret, &code(3030), at(3031)).is_err(), "the next again");
+        assert!(codes.take(&acme, &secret, &code(3060), at(3060)).is_ok());
+    }
+}

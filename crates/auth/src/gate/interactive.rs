@@ -1,0 +1,109 @@
+//! Codes, and the rounds of keyboard-interactive (RFC 4256) in which they and passwords are asked.
+
+use std::sync::Arc;
+
+use entrepot_crypto::totp;
+use entrepot_model::{AuthMethod, Secret};
+
+use super::{Attempt, Fault, Verdict, completes, next_methods};
+use crate::credential::Credential;
+use crate::principal::Principal;
+
+impl Attempt {
+    /// What `user` is asked for in one round. A name that nothing is known of is asked for a
+    /// password, as most are. Whoever asks learns of a name that has a code that it has one: that
+    /// is the price of asking for both at once.
+    pub async fn asked(&mut self, user: &str) -> Vec<AuthMethod> {
+        let plain = vec![AuthMethod::Password];
+        if self.is_other(user) {
+            return plain;
+        }
+        let Some(principal) = self.principal(user).await.ok().flatten() else {
+            return plain;
+        };
+        let next = next_methods(&principal, self.done());
+        if !next.contains(&AuthMethod::Password) {
+            let code = next.contains(&AuthMethod::Totp);
+            return if code { vec![AuthMethod::Totp] } else { plain };
+        }
+        let after: Vec<AuthMethod> = self.done().iter().copied().chain(plain.clone()).collect();
+        let code = next_methods(&principal, &after).contains(&AuthMethod::Totp);
+        match code && !completes(&principal, &after) {
+            true => vec![AuthMethod::Password, AuthMethod::Totp],
+            false => plain,
+        }
+    }
+
+    /// Hears the answers of one round. It counts whole or not at all: which of two was wrong is
+    /// not told.
+    pub async fn answers(&mut self, user: &str, given: &[(AuthMethod, Secret)]) -> Verdict {
+        let before = self.steps.clone();
+        let mut verdict = Verdict::Refused { next: self.methods(), end: false };
+        for (method, secret) in given {
+            verdict = match method {
+                AuthMethod::Password => self.password(user, secret).await,
+                AuthMethod::Totp => self.code(user, secret).await,
+                AuthMethod::PublicKey => Verdict::Refused { next: self.methods(), end: true },
+            };
+            if !matches!(verdict, Verdict::Partial { .. }) {
+                break;
+            }
+        }
+        if let Verdict::Refused { end, .. } = verdict {
+            self.steps = before;
+            let principal = self.principal(user).await;
+            verdict = Verdict::Refused { next: self.next_told(&principal), end };
+        }
+        verdict
+    }
+
+    /// Hears a code.
+    pub async fn code(&mut self, user: &str, code: &Secret) -> Verdict {
+        if let Some(verdict) = self.begin(user) {
+            return verdict;
+        }
+        let account = self.account(user);
+        let allowed = self.allowed(&account).await;
+        let hearing = match self.gate.0.penalties.hear(self.origin(), &account, allowed).await {
+            Ok(hearing) => hearing,
+            Err(time) => return self.unheard(user, time),
+        };
+        let principal = self.principal(user).await;
+        let taken = match self.admit(&principal, AuthMethod::Totp) {
+            Ok(principal) => self.take_code(principal, code),
+            Err(fault) => Err(fault),
+        };
+        let fault = match taken {
+            Ok((principal, credential)) => {
+                hearing.give_back();
+                let proof = ("code".to_owned(), credential);
+                return self.passed(user, principal, AuthMethod::Totp, proof).await;
+            }
+            Err(fault) => fault,
+        };
+        match &fault {
+            Fault::Later(_) => hearing.give_back(),
+            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
+        }
+        self.wrong += 1;
+        self.refuse(user, &principal, fault).await
+    }
+
+    fn take_code(
+        &self,
+        principal: Arc<Principal>,
+        code: &Secret,
+    ) -> Result<(Arc<Principal>, Credential), Fault> {
+        let name = &principal.account.name;
+        let sealed = principal.account.totp_sealed.clone();
+        let sealed = sealed.ok_or(Fault::Wrong("the account has no code generator"))?;
+        let master = self.gate.0.directory.master();
+        let secret = master.open(&totp::sealed_for(name.as_str()), &sealed).map_err(|error| {
+            tracing::error!(account = %name, %error, "the secret of a code generator is lost");
+            Fault::Later("the secret of its code generator cannot be opened".to_owned())
+        })?;
+        let (place, now) = ((principal.site, name.clone()), self.gate.0.recorder.env().now());
+        self.gate.0.codes.take(&place, &secret, code, now).map_err(Fault::Wrong)?;
+        Ok((principal, Credential::Code(sealed)))
+    }
+}

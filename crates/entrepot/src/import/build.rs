@@ -1,0 +1,333 @@
+//! From a user to the nouns that stand for it.
+
+use std::path::Path;
+
+use entrepot_model::endpoint::DirectoryTarget;
+use entrepot_model::{
+    Account, AccountType, Endpoint, EndpointTarget, Kind, Mount, Name, Rights, VPath,
+};
+use entrepot_openssh::{authorized_keys, expand};
+use serde_json::Value;
+
+use super::files;
+use super::folder::{self, Folder};
+use super::keys;
+use super::people::Person;
+use super::report::Report;
+
+/// Note of every account that an import made: another run goes on with it.
+pub(crate) const NOTE: &str = "imported from OpenSSH";
+
+/// A noun that shall be.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) kind: Kind,
+    pub(crate) name: Name,
+    /// The account that it belongs to.
+    pub(crate) account: Option<Name>,
+    /// Its document.
+    pub(crate) document: Value,
+    /// Where it came from.
+    pub(crate) place: String,
+}
+
+/// All that is planned, and what is said of it.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) nouns: Vec<Planned>,
+    pub(crate) report: Report,
+}
+
+impl Plan {
+    /// Adds a noun, unless one of its name is planned already.
+    pub(crate) fn add<N: entrepot_model::Noun>(
+        &mut self,
+        noun: &N,
+        account: Option<&Name>,
+        place: &str,
+        secret: Option<(&str, String)>,
+    ) {
+        let (kind, name) = (N::KIND, noun.name().clone());
+        if self.nouns.iter().any(|known| known.kind == kind && known.name == name) {
+            return;
+        }
+        // Nouns are maps of text, numbers and lists: they always have a JSON form.
+        let mut body = serde_json::to_value(noun).unwrap_or_default();
+        if let (Some((field, text)), Value::Object(body)) = (secret, &mut body) {
+            body.insert(field.to_owned(), Value::from(text));
+        }
+        let document = Value::Object([(kind.as_str().to_owned(), body)].into_iter().collect());
+        let (account, place) = (account.cloned(), place.to_owned());
+        self.nouns.push(Planned { kind, name, account, document, place });
+    }
+}
+
+/// Plans a user with its folder and keys.
+pub(crate) fn person(plan: &mut Plan, person: &Person) {
+    let place = format!("user {}", person.user.name);
+    let Ok(name) = person.user.name.parse::<Name>() else {
+        return plan.report.refused(
+            place,
+            "account",
+            "its name has letters that names cannot have",
+        );
+    };
+    let root = person.chroot.clone().unwrap_or_else(|| person.user.home.clone());
+    if !root.starts_with('/') {
+        return plan.report.refused(place, root, "its folder has no absolute path");
+    }
+    let keys = keys_of(plan, person, &name);
+    let mut account = Account::new(name.clone(), AccountType::Partner);
+    account.login = person.login.clone();
+    account.note = NOTE.to_owned();
+    account.enabled = person.doubts.is_empty();
+    if person.command.read_only {
+        account.rights = Rights::read_only();
+    }
+    account.home = home(person, Path::new(&root));
+    plan.add(&account, Some(&name), &place, None);
+    let what = format!("account with {keys} keys");
+    match person.doubts.as_slice() {
+        [] => plan.report.taken(&place, what, restrictions(person)),
+        doubts => {
+            let why = format!("disabled, enable it when this is settled: {}", doubts.join("; "));
+            plan.report.refused(&place, what, why);
+        }
+    }
+    passwords(plan, person, keys);
+    folders(plan, person, &name, &root);
+}
+
+fn restrictions(person: &Person) -> String {
+    let mut said = Vec::new();
+    if person.command.read_only {
+        said.push("read only".to_owned());
+    }
+    let words = person.login.iter().map(|chain| {
+        let words: Vec<String> = chain.iter().map(|method| format!("{method:?}")).collect();
+        words.join(" and ")
+    });
+    let words: Vec<String> = words.collect();
+    if !words.is_empty() {
+        said.push(format!("logs in by {}", words.join(" or ")));
+    }
+    said.join(", ")
+}
+
+/// Hashes of passwords are not read: what `shadow` holds cannot be checked here.
+fn passwords(plan: &mut Plan, person: &Person, keys: usize) {
+    use entrepot_model::AuthMethod::Password;
+    let by_password =
+        person.login.is_empty() || person.login.iter().any(|chain| chain.contains(&Password));
+    let name = &person.user.name;
+    let set = format!("entrepot account change {name} --password-stdin");
+    if by_password {
+        let why = match keys {
+            0 => format!("it cannot log in before a new one is set: {set}"),
+            _ => format!("if it has one, set a new one: {set}"),
+        };
+        plan.report.refused(format!("user {name}"), "password", why);
+    }
+}
+
+/// Where sessions start: the folder of the forced command, else the home folder if it exists.
+fn home(person: &Person, root: &Path) -> VPath {
+    let inside = |path: &str| root.join(path.trim_start_matches('/')).is_dir();
+    let wanted = match &person.command.start {
+        Some(start) => expand(start, &person.user),
+        None if person.chroot.is_some() => Some(person.user.home.clone()),
+        None => None,
+    };
+    let start = wanted.filter(|path| inside(path));
+    let start = start.map(|path| format!("/{}", path.trim_matches('/')));
+    start.and_then(|path| path.parse().ok()).unwrap_or_else(VPath::root)
+}
+
+/// The endpoint and what of it the user may write into.
+fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
+    let place = format!("user {name}");
+    let seen = folder::look(Path::new(root), person);
+    let target = EndpointTarget::Directory(DirectoryTarget { path: root.to_owned() });
+    let Ok(endpoint) = endpoint_name(root, name) else {
+        return plan.report.refused(place, root, "the name of its endpoint would be too long");
+    };
+    let noun = Endpoint { name: endpoint.clone(), target, note: String::new() };
+    plan.add(&noun, None, &place, None);
+    let mut mount = Mount {
+        name: name.clone(),
+        account: name.clone(),
+        path: VPath::root(),
+        endpoint,
+        prefix: String::new(),
+        rights: if seen.writable { Rights::all() } else { Rights::read_only() },
+        quota: None,
+        sha256: false,
+    };
+    plan.add(&mount, Some(name), &place, None);
+    let mut writable = Vec::new();
+    for below in &seen.below {
+        let text = below.to_string_lossy().into_owned();
+        let Ok(path) = format!("/{text}").parse::<VPath>() else {
+            plan.report.refused(&place, text, "its name cannot be a path here");
+            continue;
+        };
+        let back = text.replace('/', ".");
+        let Ok(name_of) = keys::named(name.as_str(), &back)
+            .or_else(|_| keys::named(name.as_str(), &keys::digits(&format!("x {text}"))))
+        else {
+            continue;
+        };
+        writable.push(path.to_string());
+        (mount.name, mount.path, mount.prefix) = (name_of, path, text);
+        mount.rights = Rights::all();
+        plan.add(&mount, Some(name), &place, None);
+    }
+    say_folder(plan, person, (root, &seen), &writable);
+}
+
+fn say_folder(
+    plan: &mut Plan,
+    person: &Person,
+    (root, seen): (&str, &Folder),
+    writable: &[String],
+) {
+    let place = format!("user {}", person.user.name);
+    let what = format!("folder {root}");
+    if !seen.exists {
+        let why = "there is no such folder; make it, or change the endpoint";
+        return plan.report.refused(place, what, why);
+    }
+    let how = match (seen.writable, writable) {
+        (true, _) => "as /".to_owned(),
+        (false, []) => "as /, read only as it was".to_owned(),
+        (false, paths) => format!("as /, read only as it was but for {}", paths.join(" ")),
+    };
+    plan.report.taken(&place, what, how);
+    if person.chroot.is_none() {
+        let why = "it could leave its home folder, for it had no ChrootDirectory; it no longer can";
+        plan.report.refused(&place, format!("folder {root}"), why);
+    }
+    if let Some(first) = seen.closed_to_us.first() {
+        let uid = rustix::process::geteuid().as_raw();
+        let why = format!(
+            "user {uid}, who runs this, cannot read and write in '{}'{}; run the server as root or \
+             let its user in (setfacl, group)",
+            first.display(),
+            match seen.closed_to_us.len() {
+                1 => String::new(),
+                more => format!(" and {} more", more - 1),
+            }
+        );
+        plan.report.refused(place, format!("folder {root}"), why);
+    }
+}
+
+/// `/srv/sftp/anna` becomes `srv.sftp.anna`.
+fn endpoint_name(root: &str, account: &Name) -> Result<Name, String> {
+    let path = root.trim_matches('/').replace('/', ".");
+    path.parse().or_else(|_| keys::named(account.as_str(), "files"))
+}
+
+/// Plans the keys that let a user in; gives how many may.
+fn keys_of(plan: &mut Plan, person: &Person, name: &Name) -> usize {
+    let mut count = 0;
+    for file in &person.key_files {
+        if !Path::new(file).exists() {
+            continue;
+        }
+        let text = match files::text(Path::new(file)) {
+            Ok(text) => text,
+            Err(why) => {
+                plan.report.refused(file, "keys", why);
+                continue;
+            }
+        };
+        for line in authorized_keys(&text) {
+            let line = match line {
+                Ok(line) => line,
+                Err(bad) => {
+                    let place = format!("{file}:{}", bad.line);
+                    plan.report.refused(place, "key", bad.problem);
+                    continue;
+                }
+            };
+            let place = format!("{file}:{}", line.line);
+            match keys::take(name.as_str(), &line) {
+                Ok(taken) => count += usize::from(key(plan, &taken, name, &place)),
+                Err(why) => plan.report.refused(place, "key", why),
+            }
+        }
+    }
+    count + signers(plan, person, name)
+}
+
+fn key(plan: &mut Plan, taken: &keys::Taken, name: &Name, place: &str) -> bool {
+    let what = format!("key {}", taken.key.name);
+    plan.add(&taken.key, Some(name), place, None);
+    if taken.key.enabled {
+        plan.report.taken(place, &what, "");
+    } else {
+        let why = format!("disabled: {}", taken.doubts.join("; "));
+        plan.report.refused(place, &what, why);
+    }
+    for note in &taken.notes {
+        plan.report.refused(place, &what, note);
+    }
+    taken.key.enabled
+}
+
+/// Plans the keys that sign certificates for a user: as keys of the account, so that accounts
+/// which were here before are not opened by them.
+fn signers(plan: &mut Plan, person: &Person, name: &Name) -> usize {
+    let Some(file) = &person.signers else { return 0 };
+    let principals = match principals(plan, person) {
+        Ok(principals) => principals,
+        Err(why) => {
+            plan.report.refused(format!("user {name}"), "certificates", why);
+            return 0;
+        }
+    };
+    let text = match files::text(Path::new(file)) {
+        Ok(text) => text,
+        Err(why) => {
+            plan.report.refused(file, "keys that sign certificates", why);
+            return 0;
+        }
+    };
+    let mut count = 0;
+    for line in authorized_keys(&text).into_iter().flatten() {
+        let place = format!("{file}:{}", line.line);
+        match keys::signer(name.as_str(), &line.public, principals.clone()) {
+            Ok(key) => {
+                let why = format!("signs certificates for '{name}'");
+                plan.report.taken(&place, format!("key {}", key.name), why);
+                plan.add(&key, Some(name), &place, None);
+                count += 1;
+            }
+            Err(why) => plan.report.refused(place, "key that signs certificates", why),
+        }
+    }
+    count
+}
+
+/// The principals of a user's file; none named: its own name.
+fn principals(plan: &mut Plan, person: &Person) -> Result<Vec<String>, String> {
+    let Some(file) = &person.principals else { return Ok(Vec::new()) };
+    let text = files::text(Path::new(file))?;
+    let mut principals = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        match line.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [principal] => principals.push((*principal).to_owned()),
+            _ => {
+                let place = format!("{file}:{}", at + 1);
+                plan.report.refused(place, line, "principals with options are not taken");
+            }
+        }
+    }
+    match principals.is_empty() {
+        true => Err(format!("'{file}' names no principal that can be taken")),
+        false => Ok(principals),
+    }
+}

@@ -1,0 +1,45 @@
+//! Reading the files of another server, none of them without bound.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use entrepot_model::source::wildcard;
+use entrepot_openssh::Included;
+
+/// Longest file that is read.
+const FILE_BYTES: u64 = 4 << 20;
+
+/// The text of a file.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn text(path: &Path) -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > FILE_BYTES {
+        return Err(format!("it is longer than {FILE_BYTES} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is no text".to_owned())
+}
+
+/// The files that a pattern of `Include` names, sorted; relative ones lie in `base`.
+pub(crate) fn include(base: &Path, pattern: &str) -> Vec<Included> {
+    let path = base.join(pattern);
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|it| it.to_str()))
+    else {
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let fits = |path: &PathBuf| {
+        path.file_name().and_then(|it| it.to_str()).is_some_and(|it| wildcard(name, it))
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(fits).collect();
+    files.sort();
+    let read = |path: PathBuf| {
+        let text = text(&path).ok()?;
+        Some(Included { file: path.display().to_string(), text })
+    };
+    files.into_iter().filter_map(read).collect()
+}

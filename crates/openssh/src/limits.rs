@@ -1,0 +1,10 @@
+//! Named limits of what is read.
+
+/// Most lines of one file that are looked at.
+pub const LINES: usize = 100_000;
+/// Longest line.
+pub const LINE_BYTES: usize = 16 * 1024;
+/// How deep configurations include each other (sshd's own limit).
+pub const INCLUDE_DEPTH: usize = 16;
+/// Most settings of a configuration, all its files together.
+pub const SETTINGS: usize = 10_000;
