@@ -1,4 +1,4 @@
-//! SFTP over SSH: the adapter between `net::ssh`, `sftp-proto` and `vfs`.
+//! SFTP and SCP over SSH: the adapter between `net::ssh`, `sftp-proto` and `vfs`.
 //!
 //! What it guarantees:
 //! 1. Exactly one answer a request; those of one handle in order.
@@ -6,10 +6,12 @@
 //!    and publishes nothing; a connection that is cut leaves a partial and nothing visible.
 //! 3. A client that takes no answers costs a bounded number of bytes, whatever it asks.
 //! 4. Local stores are served inside the session task, without a queue; stores that wait for a
-//!    network in a task of their own ([`channel`]).
+//!    network, commands, hashes and copies in a task of their own ([`channel`]).
+//! 5. No program is ever run: SCP and the hash commands are our own ([`exec`]).
 
 mod attributes;
 mod channel;
+mod exec;
 pub mod limits;
 mod machine;
 mod out;

@@ -2,6 +2,7 @@
 
 mod clients;
 mod fixture;
+mod scp;
 mod wire;
 
 use std::path::Path;

@@ -45,3 +45,5 @@ pub const PAGE: usize = 1_000;
 pub const COUNT_DEPTH: usize = 256;
 /// How long a whole upload is kept that a crash left unpublished.
 pub const UNPUBLISHED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Bytes read and hashed at a time for a client that asks for hashes.
+pub const HASH_BLOCK_BYTES: usize = 1024 * 1024;

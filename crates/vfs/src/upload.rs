@@ -1,5 +1,6 @@
 //! One file on its way in: hidden until it is whole.
 
+mod copy;
 mod order;
 mod publish;
 mod ranges;
@@ -224,6 +225,10 @@ impl Upload {
         } else if offset < self.digest.length() {
             self.digest_holds = false;
         }
+        self.note_written(offset, end)
+    }
+
+    fn note_written(&mut self, offset: u64, end: u64) -> Result<()> {
         if self.ranges.add(offset, end).is_err() {
             return Err(self.refuse(VfsError::Unsupported));
         }
@@ -235,6 +240,14 @@ impl Upload {
             self.vfs.0.service.0.book.mark(&self.note());
         }
         Ok(())
+    }
+
+    /// As [`Upload::wrote`], of bytes that did not pass through here: they are hashed later.
+    fn wrote_unseen(&mut self, start: u64, end: u64) -> Result<()> {
+        if start < end {
+            self.digest_holds &= start >= self.digest.length();
+        }
+        self.note_written(start, end)
     }
 
     /// From now on nothing is taken and nothing will be published.

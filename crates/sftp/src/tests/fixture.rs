@@ -191,6 +191,11 @@ impl Fixture {
         }
     }
 
+    /// Where a name lies on this machine.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.file(path)
+    }
+
     /// What is published under a name.
     pub(crate) fn read(&self, path: &str) -> Option<Vec<u8>> {
         std::fs::read(self.file(path)).ok()
@@ -220,6 +225,11 @@ impl Fixture {
             Box::pin(behind.stop()).await;
         }
     }
+}
+
+/// The fingerprint of a host key, as PuTTY wants it.
+pub(crate) fn fingerprint(host_key: &str) -> String {
+    keys::fingerprint(&keys::public(host_key).unwrap())
 }
 
 fn account() -> Account {

@@ -1,11 +1,11 @@
 //! From the last byte to the answer: ARCHITECTURE.md, "One upload", step 6.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use entrepot_auth::EffectiveMount;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::event::Fact;
 use entrepot_model::{Digests, EventId, Right, step};
-use entrepot_storage::{Meta, Publish, StoreError};
+use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
 
 use super::order::Order;
 use super::{Upload, Uploaded};
@@ -172,14 +172,11 @@ impl Upload {
                 let mut at = *start;
                 let end = (*end).min(base.size);
                 while at < end {
-                    let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
-                    let block = base.file.read_at(at, BytesMut::with_capacity(want), want).await?;
-                    if block.is_empty() {
-                        return Err(VfsError::Conflict);
+                    let range = CopyRange { from: at, at, len: end - at };
+                    match self.copy_piece(&*base.file, range).await? {
+                        0 => return Err(VfsError::Conflict),
+                        count => at += count,
                     }
-                    let length = block.len() as u64;
-                    self.fill(at, block.freeze()).await?;
-                    at += length;
                 }
             }
             self.base = Some(base);
@@ -188,17 +185,6 @@ impl Upload {
             self.staged.set_len(self.size).await?;
         }
         Ok(())
-    }
-
-    async fn fill(&mut self, at: u64, block: Bytes) -> Result<()> {
-        let length = block.len() as u64;
-        if at == self.digest.length() && self.digest_holds {
-            self.digest.update(&block);
-        } else if at < self.digest.length() {
-            self.digest_holds = false;
-        }
-        self.staged.write_at(at, block).await?;
-        self.ranges.add(at, at + length).map_err(|_| VfsError::Unsupported)
     }
 
     /// The digests of the whole file: what was not hashed while it came is read back.
