@@ -280,6 +280,7 @@ async fn mounts_and_policies_are_inherited_from_groups() {
         rights: Rights::all(),
         quota: None,
         sha256: false,
+        options: Default::default(),
     };
     for noun in [mount("m1", "outer", "/"), mount("m2", "group", "/in"), mount("m3", "acme", "/in")]
     {

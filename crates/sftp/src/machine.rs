@@ -37,6 +37,7 @@ const EXTENSIONS: &[&str] = &[
     "home-directory",
     "users-groups-by-id@openssh.com",
     "copy-data",
+    "hardlink@openssh.com",
     "check-file",
 ];
 
@@ -432,6 +433,7 @@ impl Core {
             Request::PosixRename { from, to } => {
                 self.rename(from, to, Existing::Replace).await.map(done)
             }
+            Request::Hardlink { from, to } => self.link(from, to).await.map(done),
             Request::Realpath { path } => {
                 Ok(reply::one_name(id, self.account.path(path)?.as_str()))
             }

@@ -185,6 +185,12 @@ pub trait Store: Send + Sync {
     async fn rename(&self, from: &StorePath, to: &StorePath, existing: Existing)
     -> Result<Renamed>;
 
+    /// Gives a file a second name, which must be free. [`crate::StoreError::Unsupported`] where
+    /// files have one name only.
+    async fn link(&self, _from: &StorePath, _to: &StorePath) -> Result<()> {
+        Err(crate::StoreError::Unsupported("second names of files"))
+    }
+
     /// Sets times of a file or directory; `None` leaves one as it is.
     async fn set_times(
         &self,

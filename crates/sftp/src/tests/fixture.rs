@@ -249,5 +249,6 @@ fn mount(mount: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount {
         rights: Rights::all(),
         quota,
         sha256: false,
+        options: Default::default(),
     }
 }

@@ -49,6 +49,7 @@ pub enum StoreCall {
     MakeDirectory,
     RemoveDirectory,
     Rename,
+    Link,
     SetTimes,
     Space,
     Write,
@@ -344,6 +345,10 @@ impl Store for FaultStore {
         existing: Existing,
     ) -> Result<Renamed> {
         self.call(StoreCall::Rename, self.inner.rename(from, to, existing)).await
+    }
+
+    async fn link(&self, from: &StorePath, to: &StorePath) -> Result<()> {
+        self.call(StoreCall::Link, self.inner.link(from, to)).await
     }
 
     async fn set_times(
