@@ -12,6 +12,8 @@
 mod attributes;
 mod channel;
 mod exec;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 mod machine;
 mod out;
@@ -135,6 +137,10 @@ impl Services for Sessions {
         Some(SftpService::new(Arc::clone(&self.0), peer, Arc::clone(meter)))
     }
 }
+
+// A file that tests share with the fuzz targets calls this crate by its name.
+#[cfg(test)]
+extern crate self as entrepot_sftp;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The adapter with everything real around it: the transport, a Gate, a vfs, and clients.
 
 mod clients;
+mod corpus;
 mod fixture;
 mod scp;
 mod wire;

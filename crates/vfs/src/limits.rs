@@ -9,6 +9,9 @@ pub const RANGES: usize = 16_384;
 pub const REORDER_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes read back or copied at a time, at the finish of an upload and in recovery.
 pub const BLOCK_BYTES: usize = 256 * 1024;
+/// Bytes of an upload that nobody wrote and that lie over nothing, at its finish: they are zeros
+/// that must be hashed, and a client says them in one word.
+pub const HOLE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 /// One write hashes at most this much of what came before it out of order.
 pub const CATCH_UP_BYTES: u64 = 1024 * 1024;
 /// An upload notes in the journal how far it is whenever it has grown by so much, so that it can

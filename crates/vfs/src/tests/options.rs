@@ -3,7 +3,7 @@
 use entrepot_model::MountOption;
 
 use super::*;
-use crate::VfsError;
+use crate::{VfsError, limits};
 
 async fn offering(world: &World, account: &str, option: MountOption) {
     world.account(account, "/", |mount| mount.options = [option].into()).await;
@@ -95,4 +95,16 @@ async fn partials_are_listed_for_their_owner_where_the_mount_offers_it() {
         let session = world.session(&node, account).await;
         assert_eq!(names(session.vfs(), "/").await.unwrap(), ["taken"], "{account}");
     }
+}
+
+#[tokio::test]
+async fn a_file_of_holes_is_not_hashed_for_ever() {
+    let world = World::new().await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "alice").await;
+    let mut upload = session.vfs().create(&path("/f"), NEW).await.unwrap();
+    write(&mut upload, 0, b"head").await.unwrap();
+    upload.set_len(limits::HOLE_BYTES + 5).await.unwrap();
+    assert!(matches!(upload.finish().await, Err(VfsError::Quota { .. })));
+    assert!(names(session.vfs(), "/").await.unwrap().is_empty());
 }

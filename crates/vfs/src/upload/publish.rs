@@ -10,7 +10,7 @@ use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
 use super::order::Order;
 use super::{Upload, Uploaded};
 use crate::error::{Result, VfsError};
-use crate::limits::BLOCK_BYTES;
+use crate::limits::{BLOCK_BYTES, HOLE_BYTES};
 use crate::meters::UploadEnd;
 use crate::unbroken::unbroken;
 
@@ -166,6 +166,12 @@ impl Upload {
         let holes = self.ranges.holes(self.size);
         if holes.is_empty() {
             return Ok(());
+        }
+        let base = self.base.as_ref().map_or(0, |base| base.size);
+        let zeros: u64 =
+            holes.iter().map(|(start, end)| end.saturating_sub(base.max(*start))).sum();
+        if zeros > HOLE_BYTES {
+            return Err(VfsError::Quota { what: "bytes that nobody wrote", limit: HOLE_BYTES });
         }
         if let Some(base) = self.base.take() {
             for (start, end) in &holes {
