@@ -3,6 +3,7 @@
 mod clients;
 mod corpus;
 mod fixture;
+mod objects;
 mod scp;
 mod wire;
 

@@ -158,6 +158,13 @@ impl Upload {
     /// As [`Upload::try_write_at`].
     pub async fn write_at(&mut self, offset: u64, data: Bytes) -> Result<()> {
         self.may_write(offset, data.len())?;
+        if self.continues_base(offset) {
+            self.advance_to(offset).await?;
+        }
+        self.write_next(offset, data).await
+    }
+
+    async fn write_next(&mut self, offset: u64, data: Bytes) -> Result<()> {
         let Some(order) = &mut self.order else {
             return self.store(offset, data).await;
         };
@@ -305,7 +312,10 @@ impl Upload {
         if size == self.size {
             return Ok(());
         }
-        if self.order.is_some() && size < self.size {
+        // In order only what is laid over can be cut: what was sent is on its way.
+        let cuts = size < self.ranges.end()
+            || self.order.as_ref().is_some_and(|order| !order.is_settled());
+        if self.order.is_some() && cuts && size < self.size {
             return Err(self.refuse(VfsError::Unsupported));
         }
         if size < self.ranges.end() {

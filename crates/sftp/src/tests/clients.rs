@@ -40,7 +40,7 @@ impl Fixture {
         folder
     }
 
-    async fn sftp(&self, more: &[&str], batch: &str) -> Output {
+    pub(super) async fn sftp(&self, more: &[&str], batch: &str) -> Output {
         let file = self.home.path().join("batch");
         std::fs::write(&file, batch).unwrap();
         let mut command = Command::new("sftp");
@@ -192,7 +192,7 @@ async fn commands_and_shells_are_declined() {
 }
 
 /// lftp drives OpenSSH's ssh.
-async fn lftp(fixture: &Fixture, script: &str) -> Output {
+pub(super) async fn lftp(fixture: &Fixture, script: &str) -> Output {
     let program = format!("ssh -a -x -F none {}", fixture.ssh_options().join(" "));
     let setup = format!(
         "set sftp:connect-program '{program}'; set net:max-retries 1; set net:timeout 20; \

@@ -8,12 +8,13 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_model::endpoint::{DirectoryTarget, SftpTarget};
+use entrepot_model::endpoint::{DirectoryTarget, ObjectProvider, ObjectTarget, SftpTarget};
 use entrepot_model::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name, Noun, Quota,
     Rights, Secret, SiteId,
 };
 use entrepot_net::ssh::keys;
+use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,8 @@ pub(crate) struct Fixture {
     server: JoinHandle<()>,
     /// The node that this one keeps its files on.
     behind: Option<Box<Fixture>>,
+    /// The S3 server that it keeps its files on.
+    objects: Option<S3Server>,
 }
 
 fn name(text: &str) -> Name {
@@ -49,21 +52,30 @@ fn name(text: &str) -> Name {
 impl Fixture {
     /// Files in a directory of this machine.
     pub(crate) async fn start() -> Fixture {
-        Fixture::build(None, None).await
+        Fixture::build(None, None, None).await
     }
 
     /// As [`Fixture::start`]; keys are renewed after so many bytes.
     pub(crate) async fn start_rekeying(bytes: usize) -> Fixture {
-        Fixture::build(Some(bytes), None).await
+        Fixture::build(Some(bytes), None, None).await
     }
 
     /// Files on another node, reached over SFTP: a store that waits for a network.
     pub(crate) async fn start_waiting() -> Fixture {
         let behind = Fixture::start().await;
-        Fixture::build(None, Some(Box::new(behind))).await
+        Fixture::build(None, Some(Box::new(behind)), None).await
     }
 
-    async fn build(rekey: Option<usize>, behind: Option<Box<Fixture>>) -> Fixture {
+    /// Files in an object store.
+    pub(crate) async fn start_on_objects() -> Fixture {
+        Fixture::build(None, None, Some(S3Server::start().unwrap())).await
+    }
+
+    async fn build(
+        rekey: Option<usize>,
+        behind: Option<Box<Fixture>>,
+        objects: Option<S3Server>,
+    ) -> Fixture {
         let home = tempfile::tempdir().unwrap();
         let env = Env::real();
         let master = MasterKey::generate(&env);
@@ -119,6 +131,7 @@ impl Fixture {
             stop,
             server,
             behind,
+            objects,
         };
         fixture.fill(&master).await;
         fixture
@@ -140,8 +153,23 @@ impl Fixture {
             note: String::new(),
         })
         .await;
-        let target = match &self.behind {
-            Some(behind) => {
+        let target = match (&self.behind, &self.objects) {
+            (_, Some(server)) => {
+                let secret = Secret::new(SECRET_KEY);
+                let sealed = master.seal(&self.env, "endpoint/files/secret_key", &secret).unwrap();
+                EndpointTarget::Object(ObjectTarget {
+                    provider: ObjectProvider::S3,
+                    bucket: BUCKET.to_owned(),
+                    prefix: String::new(),
+                    url: Some(server.url()),
+                    region: None,
+                    access_key_id: Some(ACCESS_KEY_ID.to_owned()),
+                    secret_key_sealed: Some(sealed),
+                    secret_key: None,
+                    allow_private: true,
+                })
+            }
+            (Some(behind), _) => {
                 let sealed = master
                     .seal(&self.env, "endpoint/files/password", &Secret::new(PASSWORD))
                     .unwrap();
@@ -157,7 +185,7 @@ impl Fixture {
                     allow_private: true,
                 })
             }
-            None => {
+            (None, None) => {
                 std::fs::create_dir_all(self.folder().join("small")).unwrap();
                 let path = self.folder().to_str().unwrap().to_owned();
                 EndpointTarget::Directory(DirectoryTarget { path })
@@ -185,9 +213,11 @@ impl Fixture {
     }
 
     fn file(&self, path: &str) -> PathBuf {
-        match &self.behind {
-            Some(behind) => behind.file(path),
-            None => self.folder().join(path.trim_start_matches('/')),
+        let name = path.trim_start_matches('/');
+        match (&self.behind, &self.objects) {
+            (Some(behind), _) => behind.file(path),
+            (None, Some(server)) => server.objects().join(name),
+            (None, None) => self.folder().join(name),
         }
     }
 

@@ -7,10 +7,10 @@ use entrepot_model::event::Fact;
 use entrepot_model::{Digests, EventId, Right, step};
 use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
 
-use super::order::Order;
+use super::copy::check_zeros;
 use super::{Upload, Uploaded};
 use crate::error::{Result, VfsError};
-use crate::limits::{BLOCK_BYTES, HOLE_BYTES};
+use crate::limits::BLOCK_BYTES;
 use crate::meters::UploadEnd;
 use crate::unbroken::unbroken;
 
@@ -64,9 +64,7 @@ impl Upload {
         if self.is_untouched() {
             return Ok(None);
         }
-        if self.order.as_ref().is_some_and(|order| !Order::is_settled(order)) {
-            return Err(VfsError::Unsupported);
-        }
+        self.settle_order().await?;
         if let Some(expected) = self.expected.filter(|expected| *expected != self.size) {
             return Err(VfsError::Incomplete { size: self.size, expected });
         }
@@ -170,8 +168,9 @@ impl Upload {
         let base = self.base.as_ref().map_or(0, |base| base.size);
         let zeros: u64 =
             holes.iter().map(|(start, end)| end.saturating_sub(base.max(*start))).sum();
-        if zeros > HOLE_BYTES {
-            return Err(VfsError::Quota { what: "bytes that nobody wrote", limit: HOLE_BYTES });
+        check_zeros(zeros)?;
+        if self.order.is_some() {
+            return self.advance_to(self.size).await;
         }
         if let Some(base) = self.base.take() {
             for (start, end) in &holes {
