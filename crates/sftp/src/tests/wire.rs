@@ -1,6 +1,7 @@
 //! Packets by hand, over our own SSH client: what no honest client sends, and how much of it.
 
 mod long;
+mod staging;
 
 use std::time::Duration;
 
