@@ -91,6 +91,7 @@ impl World {
             prefix: String::new(),
             rights: Rights::all(),
             quota: None,
+            options: std::collections::BTreeSet::new(),
             sha256: false,
         };
         self.put(&mount).await;
@@ -298,6 +299,7 @@ async fn mounts_and_policies_are_inherited_from_groups() {
         rights: Rights::all(),
         quota: None,
         sha256: false,
+        options: Default::default(),
     };
     for noun in [mount("m1", "outer", "/"), mount("m2", "group", "/in"), mount("m3", "acme", "/in")]
     {

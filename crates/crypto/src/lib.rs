@@ -1,12 +1,14 @@
 //! Cryptography that needs nothing but CPU: digests of streams, password hashes, sealing at rest.
 
 pub mod digest;
+pub mod hash;
 pub mod limits;
 pub mod password;
 pub mod seal;
 pub mod totp;
 
 pub use digest::{Sha256, StreamDigest};
+pub use hash::{HashAlgorithm, Hasher};
 pub use password::HashCost;
 pub use seal::MasterKey;
 

@@ -150,7 +150,9 @@ pub(crate) fn push_row(event: &Event, sequence: Option<u64>, row: &mut Vec<Value
 /// What a search by path looks through; both names of a renamed file.
 fn path(fact: &Fact) -> Option<String> {
     match fact {
-        Fact::FileRenamed { from, to, .. } => Some(format!("{from}\n{to}")),
+        Fact::FileRenamed { from, to, .. } | Fact::FileLinked { from, to, .. } => {
+            Some(format!("{from}\n{to}"))
+        }
         Fact::FileRemoved { path }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => Some(path.clone()),

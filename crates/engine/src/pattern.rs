@@ -61,7 +61,7 @@ fn split_name(name: &str) -> (&str, &str) {
 /// The path the event is about, as it stands in the event.
 pub(crate) fn event_path(event: &Event) -> Option<&str> {
     match &event.fact {
-        Fact::FileRenamed { to, .. } => Some(to),
+        Fact::FileRenamed { to, .. } | Fact::FileLinked { to, .. } => Some(to),
         Fact::FileRemoved { path }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => Some(path),

@@ -248,6 +248,7 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::FileRenamed { from, to, replaced, .. } => {
             format!("{from} → {to}{}", if *replaced { ", which was replaced" } else { "" })
         }
+        Fact::FileLinked { from, to, .. } => format!("{from} is also {to}"),
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
         }

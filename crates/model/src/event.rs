@@ -199,6 +199,15 @@ facts! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         file: Option<Box<FileFact>>,
     }
+    /// A file was given a second name.
+    "file.linked" FileLinked {
+        /// The virtual path it had.
+        from: String,
+        /// The one it has besides.
+        to: String,
+        /// Bytes of the file.
+        size: u64,
+    }
     /// A directory was made.
     "directory.created" DirectoryCreated {
         /// Virtual path.

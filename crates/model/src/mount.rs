@@ -1,5 +1,6 @@
 //! Mounts: which part of which endpoint an account sees under which path.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -152,6 +153,17 @@ pub struct Quota {
     pub file_size_bytes: Option<u64>,
 }
 
+/// What a mount offers beyond rights, each off unless it is named.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MountOption {
+    /// Files may be given second names within the mount (`hardlink@openssh.com`), where the store
+    /// has them. Who may create files and read may do it.
+    HardLinks,
+    /// Listings show one's own unfinished uploads, for clients that resume by what is listed.
+    ListPartials,
+}
+
 /// A virtual path → endpoint + prefix + rights + quota, given to an account or group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -178,9 +190,17 @@ pub struct Mount {
     /// Also compute SHA-256 of each upload, beside BLAKE3.
     #[serde(default)]
     pub sha256: bool,
+    /// What it offers beyond rights.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub options: BTreeSet<MountOption>,
 }
 
 impl Mount {
+    /// True if it offers `option`.
+    pub fn offers(&self, option: MountOption) -> bool {
+        self.options.contains(&option)
+    }
+
     /// The prefix for this account, checked.
     pub fn prefix_for(&self, account: &Name) -> Result<StorePath, crate::path::PathError> {
         self.prefix.replace("{account}", account.as_str()).trim_matches('/').parse()
@@ -227,6 +247,7 @@ mod tests {
             rights: Rights::all(),
             quota: None,
             sha256: false,
+            options: BTreeSet::new(),
         };
         let acme = "acme".parse().unwrap();
         assert_eq!(mount("homes/{account}").prefix_for(&acme).unwrap().as_str(), "homes/acme");

@@ -101,6 +101,14 @@ impl<T> Handles<T> {
         self.slot(handle)?.value.as_mut()
     }
 
+    /// What is open under two different handles, to change both; `None` unless both are.
+    pub fn pair_mut(&mut self, a: Handle, b: Handle) -> Option<(&mut T, &mut T)> {
+        let place = |handle: Handle| usize::try_from(handle.place).ok();
+        let [first, second] = self.places.get_disjoint_mut([place(a)?, place(b)?]).ok()?;
+        let is_open = first.generation == a.generation && second.generation == b.generation;
+        first.value.as_mut().zip(second.value.as_mut()).filter(|_| is_open)
+    }
+
     /// Takes what is open under `handle` out; the handle is dead from now on.
     pub fn remove(&mut self, handle: Handle) -> Option<T> {
         let slot = self.slot(handle)?;
@@ -159,6 +167,10 @@ mod tests {
         assert_eq!(c.to_wire()[..4], a.to_wire()[..4], "the place is used again");
         assert_eq!((handles.get(a), handles.get(c)), (None, Some(&'c')));
         assert_eq!((handles.len(), handles.get_mut(b)), (2, Some(&mut 'b')));
+        assert_eq!(handles.pair_mut(b, c), Some((&mut 'b', &mut 'c')));
+        for (one, other) in [(a, b), (b, b), (b, Handle::NONE)] {
+            assert_eq!(handles.pair_mut(one, other), None);
+        }
         assert_eq!(handles.drain(), vec!['c', 'b']);
         assert!(handles.is_empty() && handles.get(b).is_none());
     }

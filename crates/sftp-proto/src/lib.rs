@@ -4,17 +4,21 @@
 //! - [`server::Server`] turns a channel's bytes into [`request::Request`]s; [`reply`] encodes the
 //!   answers; [`handles::Handles`] keeps the open files.
 //! - [`client::Client`] keeps up to 64 requests in flight and turns answers into events.
+//! - [`exec`] reads the command lines of clients, [`scp`] speaks the protocol of `scp -t` and `-f`.
 //! - [`table`] lists every packet and extension once; dispatch and the coverage page use it.
 
 pub mod attrs;
 pub mod client;
+pub mod exec;
 mod frames;
 mod fuzzing;
 pub mod handles;
 pub mod limits;
 pub mod reply;
 pub mod request;
+pub mod scp;
 pub mod server;
+pub mod shell;
 pub mod status;
 pub mod table;
 mod wire;

@@ -35,3 +35,8 @@ pub const REQUESTS_WAITING: usize = 4096;
 pub const READDIRS_IN_FLIGHT: usize = 2;
 /// WRITE data shorter than this shares the buffer of its header instead of following it.
 pub const JOINED_WRITE_BYTES: usize = 16_384;
+
+/// Longest command line of a channel that is read.
+pub const COMMAND_LINE_BYTES: usize = 32_768;
+/// Longest record or answer of SCP.
+pub const SCP_LINE_BYTES: usize = 8192;

@@ -18,6 +18,32 @@ fn corpus() -> PathBuf {
     root().join("fuzz/corpus/sftp_proto")
 }
 
+/// Streams of SCP: role, size of the pieces, what is accepted, then what the peer sends.
+const SCP: [(&str, &[u8]); 9] = [
+    ("tree", b"\0\x04\xffT1 0 2 0\nD0755 0 d\nC0644 3 a b\nabc\0C0600 0 e\n\0E\n"),
+    ("refused", b"\0\0\x01C0644 3 a\nD0755 0 d\nC0644 1 x\ny\0"),
+    ("broken", b"\0\x02\xffC0644 2 a\nab\x01scp: a: I/O error\nC0644 1 b\nb\x02stop\n"),
+    ("told", b"\0\xff\xff\x01scp: no\n\x02scp: never\n"),
+    ("climbs", b"\0\xff\xffC0644 0 ../a\nC0644 0 ..\nD0755 0 .\nC0644 0 a/b\n"),
+    ("numbers", b"\0\xff\xffC0644 18446744073709551616 a\n"),
+    ("times", b"\0\xff\xffT9999999999999999999 0 0 0\n"),
+    ("answers", b"\x01\x01\0\0\0\x01scp: no\n\0\x02stop\n"),
+    ("answers-odd", b"\x01\0\0\0\x03"),
+];
+
+/// Command lines.
+const EXEC: [(&str, &[u8]); 9] = [
+    ("sink", b"scp -r -p -d -t -- '/a b'"),
+    ("source", b"scp -pf ~/x/*.t?t \"a \\\" b\" [!a-z]*"),
+    ("hash", b"md5sum -b /a\\ b 'it'\\''s'"),
+    ("rclone", b"md5sum a'\n'b"),
+    ("probe", b"echo ${ShellId}%ComSpec%"),
+    ("server", b"/usr/lib/openssh/sftp-server -l INFO"),
+    ("cd", b"cd '' "),
+    ("open", b"scp -t 'a"),
+    ("sets", b"scp -f a[]b] a[!] a[a-]* **?[["),
+];
+
 /// Longest file of the corpus.
 const FILE_BYTES: usize = 4096;
 
@@ -116,6 +142,50 @@ fn the_corpus_passes() {
         count += 1;
     }
     assert!((50..=200).contains(&count), "{count} files");
+}
+
+/// Writes the seeds if asked, and replays what is there.
+fn replay(target: &str, seeds: &[(&str, &[u8])], fuzz: fn(&[u8])) {
+    let folder = root().join("fuzz/corpus").join(target);
+    if std::env::var_os("UPDATE_CORPUS").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, bytes) in seeds {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+    let mut streams = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        streams.push(std::fs::read(entry.unwrap().path()).unwrap());
+    }
+    assert!(streams.len() >= seeds.len());
+    let mut seed = 0x2545_f491_4f6c_dd1du64;
+    let mut next = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % below as u64).unwrap()
+    };
+    for bytes in &streams {
+        fuzz(bytes);
+    }
+    for _ in 0..20_000 {
+        let mut bytes = streams[next(streams.len())].clone();
+        for _ in 0..=next(3) {
+            let at = next(bytes.len());
+            bytes[at] = u8::try_from(next(256)).unwrap();
+        }
+        fuzz(&bytes);
+    }
+}
+
+#[test]
+fn scp_passes() {
+    replay("scp", &SCP, entrepot_sftp_proto::scp::fuzz);
+}
+
+#[test]
+fn command_lines_pass() {
+    replay("exec", &EXEC, entrepot_sftp_proto::exec::fuzz);
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! A channel that speaks SFTP. On local stores its machine runs inside the session task; once a
-//! store that waits for a network is used, it goes on in a task of its own behind a queue bounded
-//! by bytes, so that one slow partner holds up nothing else of the connection.
+//! A channel that speaks SFTP or runs a command. On local stores the SFTP machine runs inside the
+//! session task; once a store that waits for a network is used, or something long is asked (a hash,
+//! a copy), it goes on in a task of its own behind a queue bounded by bytes, so that nothing else
+//! of the connection is held up. Commands run so from the start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,31 +11,50 @@ use entrepot_net::ssh::ChannelId;
 use entrepot_net::ssh::server::{Link, Replies};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::exec::{self, Command};
 use crate::limits::{OWED_BYTES, QUEUE_BYTES, QUEUE_PIECES, RESCUE_INTERVAL};
 use crate::machine::{Account, Machine};
 use crate::out::Outbox;
 
 /// What a channel's own task is given.
-enum Piece {
+pub(crate) enum Piece {
     Data(Bytes, OwnedSemaphorePermit),
     Eof,
 }
+
+/// The pieces of a channel, for its own task; `None`: the channel is gone.
+pub(crate) type Pieces = mpsc::Receiver<Piece>;
 
 /// The way to a channel's own task.
 struct Queue {
     pieces: mpsc::Sender<Piece>,
     room: Arc<Semaphore>,
+    /// Tells the task that the channel is gone while it does something long.
+    _gone: DropGuard,
 }
 
-/// A channel that runs SFTP.
+/// A channel that runs SFTP or a command.
 pub(crate) struct Channel {
     id: ChannelId,
+    side: Side,
+}
+
+/// Where its work is done.
+enum Side {
+    Inline(Inline),
+    OwnTask(Queue),
+}
+
+/// SFTP inside the session task.
+struct Inline {
     link: Link,
     machine: Arc<Mutex<Machine>>,
     /// A task looks after what is parked.
     watched: Arc<AtomicBool>,
-    own_task: Option<Queue>,
+    /// The channel is gone.
+    gone: CancellationToken,
 }
 
 /// Whether a channel goes on.
@@ -45,13 +65,40 @@ pub(crate) enum Goes {
 }
 
 impl Channel {
-    pub(crate) fn new(id: ChannelId, link: Link, account: Arc<Account>) -> Self {
-        let machine = Arc::new(Mutex::new(Machine::new(account)));
-        Channel { id, link, machine, watched: Arc::default(), own_task: None }
+    /// A channel that speaks SFTP.
+    pub(crate) fn sftp(id: ChannelId, link: Link, account: Arc<Account>) -> Self {
+        let gone = CancellationToken::new();
+        let machine = Arc::new(Mutex::new(Machine::new(account, gone.clone())));
+        let inline = Inline { link, machine, watched: Arc::default(), gone };
+        Channel { id, side: Side::Inline(inline) }
+    }
+
+    /// A channel that runs a command, from the start in a task of its own.
+    pub(crate) fn exec(
+        id: ChannelId,
+        link: Link,
+        account: Arc<Account>,
+        command: Command,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let gone = CancellationToken::new();
+        let (queue, pieces) = Queue::new(gone.clone());
+        let outbox = Outbox::default();
+        tasks.spawn(outbox.clone().deliver(link, id));
+        tasks.spawn(exec::run(command, account, exec::Ends { pieces, outbox, gone }));
+        Channel { id, side: Side::OwnTask(queue) }
     }
 
     pub(crate) fn id(&self) -> ChannelId {
         self.id
+    }
+
+    /// True if its own task has ended the channel.
+    pub(crate) fn is_over(&self) -> bool {
+        match &self.side {
+            Side::Inline(_) => false,
+            Side::OwnTask(queue) => queue.pieces.is_closed(),
+        }
     }
 
     /// Bytes of the client.
@@ -61,10 +108,11 @@ impl Channel {
         out: &mut Replies<'_>,
         tasks: &mut JoinSet<()>,
     ) -> Goes {
-        if let Some(queue) = &self.own_task {
-            return queue.put(data).await;
-        }
-        let mut machine = self.machine.lock().await;
+        let inline = match &self.side {
+            Side::Inline(inline) => inline,
+            Side::OwnTask(queue) => return queue.put(data).await,
+        };
+        let mut machine = inline.machine.lock().await;
         if let Err(broken) = machine.receive(&mut data, false, out).await {
             tracing::info!(reason = broken, "an SFTP channel was ended");
             machine.end(&broken).await;
@@ -73,32 +121,32 @@ impl Channel {
         }
         let (parked, moves) = (machine.parked().is_some(), machine.wants_own_task());
         drop(machine);
-        if parked {
-            self.watch(tasks);
-        }
         if moves {
-            let queue = self.move_to_own_task(tasks);
+            let queue = inline.move_to_own_task(self.id, tasks);
             if !data.is_empty() && queue.put(data).await == Goes::Over {
                 return Goes::Over;
             }
-            self.own_task = Some(queue);
+            self.side = Side::OwnTask(queue);
+        } else if parked {
+            inline.watch(self.id, tasks);
         }
         Goes::On
     }
 
     /// The client's window has grown.
     pub(crate) async fn writable(&mut self, out: &mut Replies<'_>) {
-        if self.own_task.is_none() {
-            self.machine.lock().await.resume(out).await;
+        if let Side::Inline(inline) = &self.side {
+            inline.machine.lock().await.resume(out).await;
         }
     }
 
     /// The client sends no more.
     pub(crate) async fn eof(&mut self, out: &mut Replies<'_>) -> Goes {
-        if let Some(queue) = &self.own_task {
-            return queue.end().await;
-        }
-        let mut machine = self.machine.lock().await;
+        let inline = match &self.side {
+            Side::Inline(inline) => inline,
+            Side::OwnTask(queue) => return queue.end().await,
+        };
+        let mut machine = inline.machine.lock().await;
         machine.finish(out).await;
         machine.end("the client ended the channel").await;
         out.finish(0);
@@ -107,35 +155,43 @@ impl Channel {
 
     /// The channel is gone: what is open becomes a partial.
     pub(crate) async fn end(self, reason: &str) {
-        if self.own_task.is_none() {
-            self.machine.lock().await.end(reason).await;
+        match self.side {
+            Side::Inline(inline) => inline.machine.lock().await.end(reason).await,
+            // It is dropped: the task ends what is open.
+            Side::OwnTask(_) => {}
         }
-        // The queue is dropped: the task ends what is open.
     }
+}
 
+impl Inline {
     /// Starts the task that looks after what is parked, unless there is one.
-    fn watch(&self, tasks: &mut JoinSet<()>) {
+    fn watch(&self, id: ChannelId, tasks: &mut JoinSet<()>) {
         if !self.watched.swap(true, Ordering::SeqCst) {
             while tasks.try_join_next().is_some() {}
             let (machine, watched) = (Arc::clone(&self.machine), Arc::clone(&self.watched));
-            let (link, id) = (self.link.clone(), self.id);
+            let link = self.link.clone();
             tasks.spawn(async move {
                 rescue(&machine, &watched, &link, id).await;
             });
         }
     }
 
-    fn move_to_own_task(&self, tasks: &mut JoinSet<()>) -> Queue {
-        let (pieces, taken) = mpsc::channel(QUEUE_PIECES);
-        let room = Arc::new(Semaphore::new(QUEUE_BYTES));
+    fn move_to_own_task(&self, id: ChannelId, tasks: &mut JoinSet<()>) -> Queue {
+        let (queue, pieces) = Queue::new(self.gone.clone());
         let outbox = Outbox::default();
-        tasks.spawn(outbox.clone().deliver(self.link.clone(), self.id));
-        tasks.spawn(work(Arc::clone(&self.machine), taken, outbox));
-        Queue { pieces, room }
+        tasks.spawn(outbox.clone().deliver(self.link.clone(), id));
+        tasks.spawn(work(Arc::clone(&self.machine), pieces, outbox));
+        queue
     }
 }
 
 impl Queue {
+    fn new(gone: CancellationToken) -> (Queue, Pieces) {
+        let (pieces, taken) = mpsc::channel(QUEUE_PIECES);
+        let room = Arc::new(Semaphore::new(QUEUE_BYTES));
+        (Queue { pieces, room, _gone: gone.drop_guard() }, taken)
+    }
+
     /// Waits for room. The task makes room without ever waiting for the session task.
     async fn put(&self, data: &[u8]) -> Goes {
         for piece in data.chunks(QUEUE_BYTES) {
@@ -159,35 +215,43 @@ impl Queue {
     }
 }
 
-/// A channel's own task.
-async fn work(machine: Arc<Mutex<Machine>>, mut pieces: mpsc::Receiver<Piece>, mut outbox: Outbox) {
+/// An SFTP channel's own task.
+async fn work(machine: Arc<Mutex<Machine>>, mut pieces: Pieces, mut outbox: Outbox) {
     let mut machine = machine.lock().await;
+    // Who answers what is parked is this task from now on.
+    machine.set_rescued(false);
+    let mut first = Some(machine.receive(&mut [].as_slice(), true, &mut outbox).await);
     loop {
-        let piece = tokio::select! {
-            piece = pieces.recv() => piece,
-            () = outbox.room(), if machine.parked().is_some() => {
-                machine.resume(&mut outbox).await;
-                continue;
-            }
-        };
-        let reason = match piece {
-            Some(Piece::Data(data, _room)) => {
-                let mut input: &[u8] = &data;
-                match machine.receive(&mut input, true, &mut outbox).await {
-                    Ok(()) if outbox.bytes() <= OWED_BYTES => continue,
-                    Ok(()) => "the client asks and takes no answers".to_owned(),
-                    Err(broken) => broken,
+        let received = match first.take() {
+            Some(received) => received,
+            None => {
+                let piece = tokio::select! {
+                    piece = pieces.recv() => piece,
+                    () = outbox.room(), if machine.parked().is_some() => {
+                        machine.resume(&mut outbox).await;
+                        continue;
+                    }
+                };
+                match piece {
+                    Some(Piece::Data(data, _room)) => {
+                        machine.receive(&mut data.as_ref(), true, &mut outbox).await
+                    }
+                    Some(Piece::Eof) => {
+                        machine.finish(&mut outbox).await;
+                        machine.end("the client ended the channel").await;
+                        return outbox.finish(0);
+                    }
+                    None => {
+                        machine.end("the connection ended").await;
+                        return outbox.finish(1);
+                    }
                 }
             }
-            Some(Piece::Eof) => {
-                machine.finish(&mut outbox).await;
-                machine.end("the client ended the channel").await;
-                return outbox.finish(0);
-            }
-            None => {
-                machine.end("the connection ended").await;
-                return outbox.finish(1);
-            }
+        };
+        let reason = match received {
+            Ok(()) if outbox.bytes() <= OWED_BYTES => continue,
+            Ok(()) => "the client asks and takes no answers".to_owned(),
+            Err(broken) => broken,
         };
         tracing::info!(reason, "an SFTP channel was ended");
         machine.end(&reason).await;

@@ -1,4 +1,4 @@
-//! SFTP over SSH: the adapter between `net::ssh`, `sftp-proto` and `vfs`.
+//! SFTP and SCP over SSH: the adapter between `net::ssh`, `sftp-proto` and `vfs`.
 //!
 //! What it guarantees:
 //! 1. Exactly one answer a request; those of one handle in order.
@@ -6,10 +6,14 @@
 //!    and publishes nothing; a connection that is cut leaves a partial and nothing visible.
 //! 3. A client that takes no answers costs a bounded number of bytes, whatever it asks.
 //! 4. Local stores are served inside the session task, without a queue; stores that wait for a
-//!    network in a task of their own ([`channel`]).
+//!    network, commands, hashes and copies in a task of their own ([`channel`]).
+//! 5. No program is ever run: SCP and the hash commands are our own ([`exec`]).
 
 mod attributes;
 mod channel;
+mod exec;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 mod machine;
 mod out;
@@ -78,6 +82,18 @@ pub struct Manner {
 }
 
 impl Manner {
+    /// These keys, the preset `modern`, and nothing else.
+    pub fn new(host_keys: Vec<Secret>) -> Self {
+        Manner {
+            host_keys,
+            certificates: Vec::new(),
+            algorithms: AlgorithmPreset::Modern,
+            legacy_algorithms: Vec::new(),
+            banner: String::new(),
+            proxies: Vec::new(),
+        }
+    }
+
     /// Reads the keys.
     ///
     /// # Errors
@@ -143,6 +159,10 @@ impl Services for Sessions {
         admitted.then(|| SftpService::new(Arc::clone(context), peer, Arc::clone(meter)))
     }
 }
+
+// A file that tests share with the fuzz targets calls this crate by its name.
+#[cfg(test)]
+extern crate self as entrepot_sftp;
 
 #[cfg(test)]
 mod tests;

@@ -26,3 +26,17 @@ pub const THROTTLED_ANSWER_TIME: Duration = Duration::from_secs(8);
 pub const STATVFS_BLOCK_BYTES: u64 = 4096;
 /// Pieces of a channel that wait for its own task.
 pub const QUEUE_PIECES: usize = 1024;
+/// Files named in one hash command.
+pub const HASH_PATHS: usize = 1000;
+/// Names that a pattern of `scp -f` may stand for.
+pub const GLOB_NAMES: usize = 10_000;
+/// Directories within each other that SCP carries.
+pub const SCP_DEPTH: usize = 128;
+/// Bytes of a file that SCP sends at a time.
+pub const SCP_BLOCK_BYTES: usize = 128 * 1024;
+/// Blocks of SCP that are used in turn: more than wait at a time, see [`OUTBOX_BYTES`].
+pub const SCP_BLOCKS: usize = 16;
+/// Bytes that a client may send a source before they are asked for.
+pub const EARLY_BYTES: usize = 64 * 1024;
+/// Bytes of hashes in one answer.
+pub const HASH_ANSWER_BYTES: u64 = 240_000;

@@ -1,6 +1,7 @@
 //! One SFTP channel: the protocol machine of `sftp-proto`, the open handles, and what waits.
 
 mod files;
+mod long;
 mod names;
 
 use std::sync::Arc;
@@ -13,11 +14,13 @@ use entrepot_net::meter::SessionMeter;
 use entrepot_sftp_proto::limits::HANDLES;
 use entrepot_sftp_proto::reply::{self, DataBuffer};
 use entrepot_sftp_proto::{Handle, Handles, Incoming, Request, Server, Status};
-use entrepot_vfs::{Existing, Session, VfsError};
+use entrepot_vfs::{Existing, HashRange, Session, VfsError};
+use tokio_util::sync::CancellationToken;
 
 use crate::attributes::Ownership;
 use crate::limits::{ANSWER_BYTES, LEAST_ANSWER_BYTES, OWED_BYTES, THROTTLED_ANSWER_TIME};
 use crate::machine::files::Open;
+use crate::machine::long::Long;
 use crate::out::Out;
 use crate::parked::{Parked, Read, Waiting};
 use crate::status;
@@ -33,6 +36,9 @@ const EXTENSIONS: &[&str] = &[
     "expand-path@openssh.com",
     "home-directory",
     "users-groups-by-id@openssh.com",
+    "copy-data",
+    "hardlink@openssh.com",
+    "check-file",
 ];
 
 /// What all channels of a connection share.
@@ -45,6 +51,8 @@ pub(crate) struct Account {
     pub(crate) is_openssh: bool,
     /// Handles open on all channels.
     pub(crate) open: Arc<AtomicUsize>,
+    /// Held while something is hashed: one at a time a connection.
+    pub(crate) hashing: tokio::sync::Mutex<()>,
 }
 
 /// Counts an open handle until it is dropped.
@@ -66,6 +74,16 @@ impl Account {
     fn path(&self, sent: &str) -> Result<VPath, Problem> {
         Ok(self.session.vfs().home().resolve(sent.as_bytes())?)
     }
+
+    /// Hashes a published file.
+    pub(crate) async fn hash_path(
+        &self,
+        path: &VPath,
+        range: &HashRange,
+    ) -> Result<Vec<u8>, VfsError> {
+        let _one = self.hashing.lock().await;
+        self.session.vfs().hash(path, range).await
+    }
 }
 
 /// Why a request is answered with an error.
@@ -78,6 +96,9 @@ enum Problem {
     NotServed,
     User,
     EndOfList,
+    Algorithms,
+    TooManyBlocks,
+    SameFile,
 }
 
 impl From<VfsError> for Problem {
@@ -110,6 +131,16 @@ impl Problem {
             }
             Problem::User => (Status::Failure, "there is no such user; ask for your own"),
             Problem::EndOfList => return reply::eof(id),
+            Problem::Algorithms => (
+                Status::Failure,
+                "none of these is computed; ask for sha256, sha384, sha512, sha1, md5 or crc32",
+            ),
+            Problem::TooManyBlocks => {
+                (Status::Failure, "these are too many hashes for one answer; ask for longer blocks")
+            }
+            Problem::SameFile => {
+                (Status::Failure, "source and target are the same file; copy to another name")
+            }
         };
         reply::status(id, code, sentence)
     }
@@ -151,11 +182,15 @@ struct Core {
     rescued: bool,
     /// A path of a store that waits for a network was used.
     waits: bool,
+    /// The channel is gone: what takes long is given up.
+    gone: CancellationToken,
+    /// Waits for the channel's own task.
+    long: Option<Long>,
     broken: Option<&'static str>,
 }
 
 impl Machine {
-    pub(crate) fn new(account: Arc<Account>) -> Self {
+    pub(crate) fn new(account: Arc<Account>, gone: CancellationToken) -> Self {
         Machine {
             server: Server::new(),
             core: Core {
@@ -168,6 +203,8 @@ impl Machine {
                 progress: 0,
                 rescued: false,
                 waits: false,
+                gone,
+                long: None,
                 broken: None,
             },
         }
@@ -183,6 +220,12 @@ impl Machine {
     ) -> Result<(), Broken> {
         self.resume(out).await;
         while is_own_task || !self.wants_own_task() {
+            if let Some(long) = self.core.long.take() {
+                self.core.long(long, out).await;
+                if let Some(broken) = self.core.broken {
+                    return Err(broken.to_owned());
+                }
+            }
             let incoming = match self.server.next(input) {
                 Ok(Some(incoming)) => incoming,
                 Ok(None) => break,
@@ -241,9 +284,10 @@ impl Machine {
     }
 
     /// True if the channel should go on in a task of its own: its store waits for a network, and
-    /// nothing is half done.
+    /// nothing is half done; or something was asked that takes long.
     pub(crate) fn wants_own_task(&self) -> bool {
-        self.core.waits && !self.core.rescued && self.core.parked.is_empty()
+        let half_done = self.core.rescued || !self.core.parked.is_empty();
+        self.core.long.is_some() || (self.core.waits && !half_done)
     }
 
     /// The client sends no more: what is parked is answered, up to a limit.
@@ -295,6 +339,9 @@ impl Core {
 
     async fn request(&mut self, id: u32, request: Request<'_>, out: &mut impl Out) {
         match request {
+            Request::CheckFile { .. } | Request::CopyData { .. } => {
+                self.long = Long::of(id, &request);
+            }
             Request::Read { handle, offset, len } => {
                 self.read_or_park(Read { id, handle, offset, len }, out).await;
             }
@@ -392,6 +439,7 @@ impl Core {
             Request::PosixRename { from, to } => {
                 self.rename(from, to, Existing::Replace).await.map(done)
             }
+            Request::Hardlink { from, to } => self.link(from, to).await.map(done),
             Request::Realpath { path } => {
                 Ok(reply::one_name(id, self.account.path(path)?.as_str()))
             }

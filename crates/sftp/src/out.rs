@@ -118,6 +118,15 @@ impl Outbox {
         }
     }
 
+    /// Takes what comes up to the end of the channel; gives the exit status.
+    pub(crate) async fn discard(self) -> u32 {
+        loop {
+            if let Letter::Finish(status) = self.next().await {
+                return status;
+            }
+        }
+    }
+
     async fn next(&self) -> Letter {
         loop {
             if let Some(letter) = self.take() {

@@ -14,11 +14,12 @@ use tokio::task::JoinSet;
 use crate::SftpContext;
 use crate::attributes::Ownership;
 use crate::channel::{Channel, Goes};
+use crate::exec::{self, Command};
 use crate::limits::ENDING_TIME;
 use crate::machine::Account;
 
-/// What everything but SFTP is answered with.
-const SFTP_ONLY: &str = "Entrepot offers SFTP only: use sftp, or scp without -O";
+/// What everything else is answered with.
+const OFFERED: &str = "Entrepot offers SFTP and SCP only";
 
 /// One connection.
 pub(crate) struct SftpService {
@@ -170,6 +171,7 @@ impl Service for SftpService {
             env: self.context.env.clone(),
             is_openssh: self.meter.client().contains("OpenSSH_"),
             open: Arc::default(),
+            hashing: tokio::sync::Mutex::default(),
             session,
         };
         let mut watch = JoinSet::new();
@@ -193,14 +195,21 @@ impl Service for SftpService {
 
     async fn start(&mut self, channel: ChannelId, program: Program<'_>) -> Started {
         let Some(live) = &mut self.live else { return Started::Failed };
-        match program {
-            Program::Subsystem("sftp") => {}
-            Program::Exec(command) if is_sftp_server(command) => {}
+        let command = match program {
+            Program::Subsystem("sftp") => Some(Command::Sftp),
             Program::Subsystem(_) => return Started::Failed,
-            Program::Exec(_) | Program::Shell => return Started::Declined(SFTP_ONLY),
-        }
-        let account = Arc::clone(&live.account);
-        live.channels.push(Channel::new(channel, live.link.clone(), account));
+            Program::Exec(line) => exec::parse(line),
+            Program::Shell => None,
+        };
+        let Some(command) = command else { return Started::Declined(OFFERED) };
+        // Those that ended by themselves are forgotten when another comes.
+        live.channels.retain(|channel| !channel.is_over());
+        while live.tasks.try_join_next().is_some() {}
+        let (account, link) = (Arc::clone(&live.account), live.link.clone());
+        live.channels.push(match command {
+            Command::Sftp => Channel::sftp(channel, link, account),
+            command => Channel::exec(channel, link, account, command, &mut live.tasks),
+        });
         Started::Running
     }
 
@@ -263,28 +272,6 @@ impl Service for SftpService {
                 session.close(&summary.reason, summary.bytes_in, summary.bytes_out).await;
             }
             Err(_) => tracing::error!(peer = %summary.peer, "a session is still in use at its end"),
-        }
-    }
-}
-
-/// True if a command line starts an SFTP server: sshfs and PuTTY ask for the program.
-fn is_sftp_server(command: &[u8]) -> bool {
-    let program = command.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-    program == b"internal-sftp"
-        || program.split(|byte| *byte == b'/').next_back() == Some(b"sftp-server")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn server_programs_are_the_subsystem_and_nothing_else_is() {
-        for command in ["internal-sftp", "internal-sftp -l INFO", "/usr/lib/openssh/sftp-server"] {
-            assert!(is_sftp_server(command.as_bytes()), "{command}");
-        }
-        for command in ["", "ls", "scp -t /", "md5sum", "echo sftp-server", "xsftp-server"] {
-            assert!(!is_sftp_server(command.as_bytes()), "{command}");
         }
     }
 }

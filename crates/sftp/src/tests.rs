@@ -1,7 +1,10 @@
 //! The adapter with everything real around it: the transport, a Gate, a vfs, and clients.
 
 mod clients;
+mod corpus;
 mod fixture;
+mod objects;
+mod scp;
 mod wire;
 
 use std::path::Path;

@@ -58,6 +58,9 @@ pub const PARTS_A_SIZE: usize = 1000;
 /// more than 400 GiB.
 pub const PART_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Most bytes copied from file to file by one call.
+pub const COPY_BYTES: u64 = 16 * 1024 * 1024;
+
 /// Most parts of one object (S3's limit).
 pub const PARTS_MOST: usize = 10_000;
 

@@ -1,5 +1,6 @@
 //! The seam: what every kind of store can do, in the words that `vfs` and the engine use.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -184,6 +185,12 @@ pub trait Store: Send + Sync {
     async fn rename(&self, from: &StorePath, to: &StorePath, existing: Existing)
     -> Result<Renamed>;
 
+    /// Gives a file a second name, which must be free. [`crate::StoreError::Unsupported`] where
+    /// files have one name only.
+    async fn link(&self, _from: &StorePath, _to: &StorePath) -> Result<()> {
+        Err(crate::StoreError::Unsupported("second names of files"))
+    }
+
     /// Sets times of a file or directory; `None` leaves one as it is.
     async fn set_times(
         &self,
@@ -216,6 +223,22 @@ pub trait ReadFile: Send + Sync {
 
     /// Appends at most `len` bytes at `offset` to `buf`; fewer only at the end of the file.
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut>;
+
+    /// The file as the kernel knows it, where it is one of this machine.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Bytes of a file to be copied into another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyRange {
+    /// Where they begin in the source.
+    pub from: u64,
+    /// Where they go.
+    pub at: u64,
+    /// How many.
+    pub len: u64,
 }
 
 /// A file being written: hidden until it is published. Dropping it keeps the staged bytes for
@@ -234,6 +257,13 @@ pub trait StagedFile: Send + Sync {
 
     /// Writes all of `data` at `offset`; a gap before it reads as zeros.
     async fn write_at(&self, offset: u64, data: Bytes) -> Result<()>;
+
+    /// Copies at most [`crate::limits::COPY_BYTES`] of a range without passing them through this
+    /// process, where the file system shares them if it can, and says how many; 0 only at the end
+    /// of the source. `None`: cannot be done so, read and write them.
+    async fn copy_in(&self, _source: &dyn ReadFile, _range: CopyRange) -> Result<Option<u64>> {
+        Ok(None)
+    }
 
     /// Appends at most `len` bytes at `offset` to `buf`; fewer only at the end.
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut>;

@@ -283,3 +283,19 @@ async fn across_mounts() {
     drop(store);
     rustix::mount::unmount(&inner, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
+
+#[tokio::test]
+async fn a_second_name_is_neither_of_nor_through_a_planted_link() {
+    let yard = Yard::new().await;
+    let (store, root) = (&*yard.store, yard.root());
+    put(store, "f", b"inside").await.unwrap();
+    symlink(yard.outside().join("file"), root.join("to-file")).unwrap();
+    symlink(yard.outside(), root.join("to-dir")).unwrap();
+    for (from, to) in [("to-file", "g"), ("to-dir/file", "g"), ("f", "to-dir/g")] {
+        let refused = store.link(&path(from), &path(to)).await;
+        assert_eq!(refused, Err(StoreError::NotFound), "{from} {to}");
+    }
+    assert_eq!(store.link(&path("f"), &path("to-file")).await, Err(StoreError::Exists));
+    assert!(!root.join("g").exists());
+    yard.check_outside();
+}

@@ -250,6 +250,15 @@ impl Book {
         state.kept.get(id).map(|kept| kept.note.clone())
     }
 
+    /// What is kept for this account directly in this directory.
+    pub(crate) fn partials_in(&self, (site, account, directory): &Owner) -> Vec<VPath> {
+        let state = self.state.lock();
+        let here = |owner: &&Owner| {
+            owner.0 == *site && owner.1 == *account && owner.2.parent().as_ref() == Some(directory)
+        };
+        state.owners.keys().filter(here).map(|owner| owner.2.clone()).collect()
+    }
+
     /// Takes it out, to resume or to discard it.
     pub(crate) fn take(&self, owner: &Owner) -> Option<Kept> {
         let mut state = self.state.lock();

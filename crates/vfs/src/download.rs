@@ -82,12 +82,30 @@ impl Download {
     /// # Errors
     /// As [`Download::try_read_at`].
     pub async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut> {
-        self.state.check()?;
         let before = buf.len();
-        let buf = self.file.read_at(offset, buf, len).await?;
+        let buf = self.read_unsent(offset, buf, len).await?;
         let read = buf.len().saturating_sub(before) as u64;
         self.moving.bytes.fetch_add(read, Ordering::Relaxed);
         Ok(buf)
+    }
+
+    /// Reads for ourselves: nothing counts as sent.
+    pub(crate) async fn read_unsent(
+        &self,
+        offset: u64,
+        buf: BytesMut,
+        len: usize,
+    ) -> Result<BytesMut> {
+        self.state.check()?;
+        Ok(self.file.read_at(offset, buf, len).await?)
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        self.state.check()
+    }
+
+    pub(crate) fn file(&self) -> &dyn ReadFile {
+        &*self.file
     }
 
     /// Ends it and records what was sent.

@@ -40,7 +40,7 @@ pub enum VfsError {
     /// A limit of the mount would be exceeded.
     #[error("the limit of {limit} {what} would be exceeded; remove files or ask for more room")]
     Quota {
-        /// `bytes`, `files` or `bytes a file`.
+        /// `bytes`, `files`, `bytes a file` or `bytes that nobody wrote`.
         what: &'static str,
         /// The limit.
         limit: u64,

@@ -8,6 +8,7 @@
 mod book;
 mod download;
 mod error;
+mod hash;
 pub mod limits;
 mod meters;
 mod names;
@@ -26,6 +27,8 @@ mod vfs;
 pub use download::Download;
 pub use entrepot_storage::{EntryKind, Existing, Space};
 pub use error::{Result, StartError, VfsError};
+pub use hash::{HashAlgorithm, HashRange};
+
 pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
 pub use service::{Service, ServiceOptions, ServiceParts, SessionInfo};

@@ -9,6 +9,9 @@ pub const RANGES: usize = 16_384;
 pub const REORDER_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes read back or copied at a time, at the finish of an upload and in recovery.
 pub const BLOCK_BYTES: usize = 256 * 1024;
+/// Bytes of an upload that nobody wrote and that lie over nothing, at its finish: they are zeros
+/// that must be hashed, and a client says them in one word.
+pub const HOLE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 /// One write hashes at most this much of what came before it out of order.
 pub const CATCH_UP_BYTES: u64 = 1024 * 1024;
 /// An upload notes in the journal how far it is whenever it has grown by so much, so that it can
@@ -45,3 +48,5 @@ pub const PAGE: usize = 1_000;
 pub const COUNT_DEPTH: usize = 256;
 /// How long a whole upload is kept that a crash left unpublished.
 pub const UNPUBLISHED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Bytes read and hashed at a time for a client that asks for hashes.
+pub const HASH_BLOCK_BYTES: usize = 1024 * 1024;

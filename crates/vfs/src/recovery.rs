@@ -158,6 +158,14 @@ pub(crate) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
             let kind = exists(store, &change.target).await?;
             happened_if(kind == Some(EntryKind::Directory), change)
         }
+        Fact::FileLinked { .. } => match store.stat(&change.target).await {
+            Ok(meta) => {
+                let found = meta.identity.as_ref().map(|id| id.0.as_str());
+                happened_if(same_file(change, found), change)
+            }
+            Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(Outcome::NotDone),
+            Err(error) => Err(error),
+        },
         Fact::FileRenamed { .. } => {
             let Some(source) = &change.source else { return Ok(Outcome::NotDone) };
             let gone = exists(store, source).await?.is_none();

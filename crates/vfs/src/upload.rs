@@ -1,5 +1,6 @@
 //! One file on its way in: hidden until it is whole.
 
+mod copy;
 mod order;
 mod publish;
 mod ranges;
@@ -159,6 +160,13 @@ impl Upload {
     /// As [`Upload::try_write_at`].
     pub async fn write_at(&mut self, offset: u64, data: Bytes) -> Result<()> {
         self.may_write(offset, data.len())?;
+        if self.continues_base(offset) {
+            self.advance_to(offset).await?;
+        }
+        self.write_next(offset, data).await
+    }
+
+    async fn write_next(&mut self, offset: u64, data: Bytes) -> Result<()> {
         let Some(order) = &mut self.order else {
             return self.store(offset, data).await;
         };
@@ -226,6 +234,10 @@ impl Upload {
         } else if offset < self.digest.length() {
             self.digest_holds = false;
         }
+        self.note_written(offset, end)
+    }
+
+    fn note_written(&mut self, offset: u64, end: u64) -> Result<()> {
         if self.ranges.add(offset, end).is_err() {
             return Err(self.refuse(VfsError::Unsupported));
         }
@@ -237,6 +249,14 @@ impl Upload {
             self.vfs.0.service.0.book.mark(&self.note());
         }
         Ok(())
+    }
+
+    /// As [`Upload::wrote`], of bytes that did not pass through here: they are hashed later.
+    fn wrote_unseen(&mut self, start: u64, end: u64) -> Result<()> {
+        if start < end {
+            self.digest_holds &= start >= self.digest.length();
+        }
+        self.note_written(start, end)
     }
 
     /// From now on nothing is taken and nothing will be published.
@@ -294,7 +314,10 @@ impl Upload {
         if size == self.size {
             return Ok(());
         }
-        if self.order.is_some() && size < self.size {
+        // In order only what is laid over can be cut: what was sent is on its way.
+        let cuts = size < self.ranges.end()
+            || self.order.as_ref().is_some_and(|order| !order.is_settled());
+        if self.order.is_some() && cuts && size < self.size {
             return Err(self.refuse(VfsError::Unsupported));
         }
         if size < self.ranges.end() {

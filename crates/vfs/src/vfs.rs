@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{EndpointTarget, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath};
+use entrepot_model::{
+    EndpointTarget, MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath,
+};
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
 use crate::book::Owner;
@@ -242,7 +244,33 @@ impl Vfs {
         };
         place.need(Right::List)?;
         let stored = Some(place.store.list(&place.path).await?);
+        let mut first = first;
+        if place.mount.mount.offers(MountOption::ListPartials) {
+            self.add_partials(path, &place, &mut first).await?;
+        }
         Ok(Listing { mounted, first, stored, rights: place.mount.rights })
+    }
+
+    /// One's own unfinished uploads of names that nothing published has.
+    async fn add_partials(
+        &self,
+        path: &VPath,
+        place: &Place,
+        first: &mut VecDeque<Entry>,
+    ) -> Result<()> {
+        for partial in self.0.service.0.book.partials_in(&self.owner(path)) {
+            let Some(name) = partial.file_name() else { continue };
+            let Ok(at) = place.path.join(name) else { continue };
+            let is_published = match place.store.stat(&at).await {
+                Ok(_) => true,
+                Err(StoreError::NotFound) => false,
+                Err(error) => return Err(error.into()),
+            };
+            if !is_published && let Ok(attributes) = self.partial(&partial, place.mount.rights) {
+                first.push_back(Entry { name: name.to_owned(), attributes });
+            }
+        }
+        Ok(())
     }
 
     /// Opens a file to read. What is published meanwhile does not touch it.
@@ -376,6 +404,48 @@ impl Vfs {
             self.0.service.counted(new.endpoint(), &new.path, -freed, -1);
         }
         Ok(Renamed { replaced: there.is_some(), arrival })
+    }
+
+    /// Gives a file a second name within its mount. Uploads replace a name, not the file, so what
+    /// is sent to one of them leaves the other as it is.
+    ///
+    /// # Errors
+    /// The mount does not offer it, the store cannot, the name is taken, or a right is missing.
+    pub async fn link(&self, from: &VPath, to: &VPath) -> Result<()> {
+        let (old, new) = (self.changeable(from).await?, self.changeable(to).await?);
+        if old.endpoint() != new.endpoint() || old.mount.mount.name != new.mount.mount.name {
+            return Err(VfsError::OtherMount);
+        }
+        if !old.mount.mount.offers(MountOption::HardLinks) {
+            return Err(VfsError::Unsupported);
+        }
+        old.need(Right::Read)?;
+        new.need(Right::Write)?;
+        let names = &self.0.service.0.names;
+        let held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
+        let meta = old.store.stat(&old.path).await?;
+        if meta.kind == EntryKind::Directory {
+            return Err(VfsError::IsDirectory);
+        }
+        match new.store.stat(&new.path).await {
+            Ok(_) => return Err(VfsError::Exists),
+            Err(StoreError::NotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Each name counts as a file of its own: so does the count of what lies there.
+        let mut room = self.reservation(&new).await?;
+        room.add_file()?;
+        room.grow_to(meta.size)?;
+        let (path, size) = (new.path.clone(), meta.size);
+        let fact = Fact::FileLinked { from: from.to_string(), to: to.to_string(), size };
+        let change = self.change(&new, fact, meta.identity);
+        let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
+        let work = async move { store.link(&source, &target).await };
+        self.carry_out(change, held, work).await?;
+        drop(room);
+        let grown = i64::try_from(size).unwrap_or(i64::MAX);
+        self.0.service.counted(new.endpoint(), &path, grown, 1);
+        Ok(())
     }
 
     /// The fact of a rename, and whether it is an arrival.

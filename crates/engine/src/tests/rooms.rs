@@ -77,6 +77,7 @@ impl Rooms {
             rights,
             quota: None,
             sha256: false,
+            options: Default::default(),
         };
         self.world.put(&mount).await;
     }

@@ -161,6 +161,7 @@ fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
         prefix: String::new(),
         rights: if seen.writable { Rights::all() } else { Rights::read_only() },
         quota: None,
+        options: std::collections::BTreeSet::new(),
         sha256: false,
     };
     plan.add(&mount, Some(name), &place, None);

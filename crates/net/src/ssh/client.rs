@@ -144,19 +144,38 @@ impl SshClient {
     /// # Errors
     /// The server does not offer it, or the connection is over.
     pub async fn open_sftp(&self, receiver: Receiver) -> Result<ChannelWriter, NetError> {
-        in_time(self.open(receiver), "no subsystem in time").await?
+        in_time(self.open(None, receiver), "no subsystem in time").await?
     }
 
-    async fn open(&self, receiver: Receiver) -> Result<ChannelWriter, NetError> {
+    /// Runs a command. `receiver` gets what arrives, from its first byte on.
+    ///
+    /// # Errors
+    /// The server refuses commands, or the connection is over.
+    pub async fn open_exec(
+        &self,
+        command: &str,
+        receiver: Receiver,
+    ) -> Result<ChannelWriter, NetError> {
+        in_time(self.open(Some(command), receiver), "no command in time").await?
+    }
+
+    async fn open(
+        &self,
+        command: Option<&str>,
+        receiver: Receiver,
+    ) -> Result<ChannelWriter, NetError> {
         let mut channel = self.handle.channel_open_session().await.map_err(transport)?;
         self.receivers.lock().push((channel.id(), receiver));
-        channel.request_subsystem(true, "sftp").await.map_err(transport)?;
+        match command {
+            None => channel.request_subsystem(true, "sftp").await.map_err(transport)?,
+            Some(command) => channel.exec(true, command).await.map_err(transport)?,
+        }
         loop {
             match channel.wait().await {
                 Some(ChannelMsg::Success) => break,
                 Some(ChannelMsg::WindowAdjusted { .. }) => {}
                 None => return Err(NetError::Closed),
-                Some(_) => return Err(NetError::Ssh("the server offers no sftp".to_owned())),
+                Some(_) => return Err(NetError::Ssh("the server does not offer it".to_owned())),
             }
         }
         // The reading half is a bounded queue; what arrives goes to the receiver instead.
@@ -203,6 +222,14 @@ impl ChannelWriter {
     /// The connection is over.
     pub async fn send(&self, bytes: Bytes) -> Result<(), NetError> {
         self.0.data_bytes(bytes).await.map_err(|_| NetError::Closed)
+    }
+
+    /// Closes the channel, whatever is under way.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub async fn close(&self) -> Result<(), NetError> {
+        self.0.close().await.map_err(|_| NetError::Closed)
     }
 
     /// Sends no more: EOF. The server ends the channel when it is done.

@@ -23,15 +23,15 @@ pub(super) enum Open {
 }
 
 pub(super) struct OpenDownload {
-    file: Download,
-    path: VPath,
+    pub(super) file: Download,
+    pub(super) path: VPath,
     _running: Running,
     _counted: Counted,
 }
 
 pub(super) struct OpenUpload {
-    file: Upload,
-    path: VPath,
+    pub(super) file: Upload,
+    pub(super) path: VPath,
     /// Every WRITE goes to the end.
     append: bool,
     /// There was a file or a partial before, and it is continued.
@@ -371,6 +371,26 @@ impl OpenUpload {
             return Ok(());
         }
         self.file.write_at(offset, Bytes::copy_from_slice(data)).await
+    }
+
+    /// Copies bytes of another file here.
+    pub(super) async fn copy(
+        &mut self,
+        source: &Download,
+        range: (u64, Option<u64>),
+        offset: u64,
+    ) -> Result<(), VfsError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
+        let offset = if self.append { self.file.size() } else { offset };
+        check_end(offset.saturating_add(range.1.unwrap_or(0)))?;
+        self.touched = true;
+        let copied = self.file.copy_from(source, range, offset).await;
+        if let Err(error) = &copied {
+            self.refused = Some(error.clone());
+        }
+        copied.map(drop)
     }
 
     pub(super) async fn set_len(&mut self, size: u64) -> Result<(), VfsError> {

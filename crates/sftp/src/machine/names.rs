@@ -97,6 +97,12 @@ impl Core {
         Ok(self.account.session.vfs().rename(&from, &to, existing).await.map(drop)?)
     }
 
+    /// `hardlink@openssh.com`.
+    pub(super) async fn link(&mut self, from: &str, to: &str) -> Result<(), Problem> {
+        let (from, to) = (self.used(from)?, self.used(to)?);
+        Ok(self.account.session.vfs().link(&from, &to).await?)
+    }
+
     /// `~` and `~/x`; any other user gives the same answer whether there is one or not.
     pub(super) fn expand(&self, id: u32, sent: &str) -> Result<Bytes, Problem> {
         let Some(rest) = sent.strip_prefix('~') else {

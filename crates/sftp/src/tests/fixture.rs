@@ -8,13 +8,14 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_model::endpoint::{DirectoryTarget, SftpTarget};
+use entrepot_model::endpoint::{DirectoryTarget, ObjectProvider, ObjectTarget, SftpTarget};
 use entrepot_model::{
-    Account, AccountType, AlgorithmPreset, Endpoint, EndpointTarget, Env, Key, KeyType, Mount,
-    Name, Noun, Policy, Quota, Rights, Secret, SiteId,
+    Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name, Noun, Policy,
+    Quota, Rights, Secret, SiteId,
 };
 use entrepot_net::guard::Strangers;
 use entrepot_net::ssh::keys;
+use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -42,6 +43,8 @@ pub(crate) struct Fixture {
     server: JoinHandle<()>,
     /// The node that this one keeps its files on.
     behind: Option<Box<Fixture>>,
+    /// The S3 server that it keeps its files on.
+    objects: Option<S3Server>,
 }
 
 fn name(text: &str) -> Name {
@@ -51,21 +54,30 @@ fn name(text: &str) -> Name {
 impl Fixture {
     /// Files in a directory of this machine.
     pub(crate) async fn start() -> Fixture {
-        Fixture::build(None, None).await
+        Fixture::build(None, None, None).await
     }
 
     /// As [`Fixture::start`]; keys are renewed after so many bytes.
     pub(crate) async fn start_rekeying(bytes: usize) -> Fixture {
-        Fixture::build(Some(bytes), None).await
+        Fixture::build(Some(bytes), None, None).await
     }
 
     /// Files on another node, reached over SFTP: a store that waits for a network.
     pub(crate) async fn start_waiting() -> Fixture {
         let behind = Fixture::start().await;
-        Fixture::build(None, Some(Box::new(behind))).await
+        Fixture::build(None, Some(Box::new(behind)), None).await
     }
 
-    async fn build(rekey: Option<usize>, behind: Option<Box<Fixture>>) -> Fixture {
+    /// Files in an object store.
+    pub(crate) async fn start_on_objects() -> Fixture {
+        Fixture::build(None, None, Some(S3Server::start().unwrap())).await
+    }
+
+    async fn build(
+        rekey: Option<usize>,
+        behind: Option<Box<Fixture>>,
+        objects: Option<S3Server>,
+    ) -> Fixture {
         let home = tempfile::tempdir().unwrap();
         let env = Env::real();
         let master = MasterKey::generate(&env);
@@ -99,14 +111,7 @@ impl Fixture {
             env: env.clone(),
             strangers: Strangers::default(),
         };
-        let manner = Manner {
-            host_keys: vec![host.private],
-            certificates: Vec::new(),
-            algorithms: AlgorithmPreset::Modern,
-            legacy_algorithms: Vec::new(),
-            banner: String::new(),
-            proxies: Vec::new(),
-        };
+        let manner = Manner::new(vec![host.private]);
         let mut config = manner.check(&name("sftp")).unwrap();
         if let Some(bytes) = rekey {
             config = config.with_rekey_bytes(bytes);
@@ -129,6 +134,7 @@ impl Fixture {
             stop,
             server,
             behind,
+            objects,
         };
         fixture.fill(&master).await;
         fixture
@@ -141,8 +147,23 @@ impl Fixture {
         let mut key = Key::new(name("anna-key"), KeyType::SshUser, user.public);
         key.account = Some(name("anna"));
         self.put(&key).await;
-        let target = match &self.behind {
-            Some(behind) => {
+        let target = match (&self.behind, &self.objects) {
+            (_, Some(server)) => {
+                let secret = Secret::new(SECRET_KEY);
+                let sealed = master.seal(&self.env, "endpoint/files/secret_key", &secret).unwrap();
+                EndpointTarget::Object(ObjectTarget {
+                    provider: ObjectProvider::S3,
+                    bucket: BUCKET.to_owned(),
+                    prefix: String::new(),
+                    url: Some(server.url()),
+                    region: None,
+                    access_key_id: Some(ACCESS_KEY_ID.to_owned()),
+                    secret_key_sealed: Some(sealed),
+                    secret_key: None,
+                    allow_private: true,
+                })
+            }
+            (Some(behind), _) => {
                 let sealed = master
                     .seal(&self.env, "endpoint/files/password", &Secret::new(PASSWORD))
                     .unwrap();
@@ -158,7 +179,7 @@ impl Fixture {
                     allow_private: true,
                 })
             }
-            None => {
+            (None, None) => {
                 std::fs::create_dir_all(self.folder().join("small")).unwrap();
                 let path = self.folder().to_str().unwrap().to_owned();
                 EndpointTarget::Directory(DirectoryTarget { path })
@@ -186,10 +207,17 @@ impl Fixture {
     }
 
     fn file(&self, path: &str) -> PathBuf {
-        match &self.behind {
-            Some(behind) => behind.file(path),
-            None => self.folder().join(path.trim_start_matches('/')),
+        let name = path.trim_start_matches('/');
+        match (&self.behind, &self.objects) {
+            (Some(behind), _) => behind.file(path),
+            (None, Some(server)) => server.objects().join(name),
+            (None, None) => self.folder().join(name),
         }
+    }
+
+    /// Where a name lies on this machine.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.file(path)
     }
 
     /// What is published under a name.
@@ -231,6 +259,11 @@ impl Fixture {
     }
 }
 
+/// The fingerprint of a host key, as PuTTY wants it.
+pub(crate) fn fingerprint(host_key: &str) -> String {
+    keys::fingerprint(&keys::public(host_key).unwrap())
+}
+
 fn account() -> Account {
     let mut account = Account::new(name("anna"), AccountType::Partner);
     let secret = Secret::new(PASSWORD);
@@ -248,5 +281,6 @@ fn mount(mount: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount {
         rights: Rights::all(),
         quota,
         sha256: false,
+        options: Default::default(),
     }
 }

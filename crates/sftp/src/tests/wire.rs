@@ -1,5 +1,8 @@
 //! Packets by hand, over our own SSH client: what no honest client sends, and how much of it.
 
+mod long;
+mod staging;
+
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -112,8 +115,9 @@ struct Wire {
     bytes: BytesMut,
 }
 
-async fn login(fixture: &Fixture) -> SshClient {
+pub(super) async fn login(fixture: &Fixture) -> SshClient {
     let stream = TcpStream::connect(fixture.address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
     let options = ClientOptions {
         user: "anna".to_owned(),
         credential: Credential::Password(Secret::new(PASSWORD)),

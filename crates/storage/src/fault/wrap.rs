@@ -1,5 +1,6 @@
 //! A store whose n-th call fails.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Result, StoreError};
 use crate::store::{
-    AnyStore, Caps, Entry, Existing, Identity, Listing, Meta, Publish, Published, ReadFile,
-    Renamed, Space, Staged, StagedFile, Store,
+    AnyStore, Caps, CopyRange, Entry, Existing, Identity, Listing, Meta, Publish, Published,
+    ReadFile, Renamed, Space, Staged, StagedFile, Store,
 };
 use crate::thread::Threads;
 
@@ -48,6 +49,7 @@ pub enum StoreCall {
     MakeDirectory,
     RemoveDirectory,
     Rename,
+    Link,
     SetTimes,
     Space,
     Write,
@@ -196,6 +198,10 @@ impl ReadFile for FaultRead {
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut> {
         self.0.call(StoreCall::Read, self.1.read_at(offset, buf, len)).await
     }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.1.descriptor()
+    }
 }
 
 struct FaultStaged(FaultStore, Box<dyn StagedFile>);
@@ -255,6 +261,10 @@ impl StagedFile for FaultStaged {
 
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut> {
         self.0.call(StoreCall::Read, self.1.read_at(offset, buf, len)).await
+    }
+
+    async fn copy_in(&self, source: &dyn ReadFile, range: CopyRange) -> Result<Option<u64>> {
+        self.0.call(StoreCall::Write, self.1.copy_in(source, range)).await
     }
 
     async fn set_len(&self, size: u64) -> Result<()> {
@@ -335,6 +345,10 @@ impl Store for FaultStore {
         existing: Existing,
     ) -> Result<Renamed> {
         self.call(StoreCall::Rename, self.inner.rename(from, to, existing)).await
+    }
+
+    async fn link(&self, from: &StorePath, to: &StorePath) -> Result<()> {
+        self.call(StoreCall::Link, self.inner.link(from, to)).await
     }
 
     async fn set_times(

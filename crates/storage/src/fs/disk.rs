@@ -2,6 +2,8 @@
 //! one implementation, the simulated disk another, so that power cuts and errors are tested on
 //! the very code that serves.
 
+use std::os::fd::BorrowedFd;
+
 use bytes::BytesMut;
 use entrepot_model::Timestamp;
 use rustix::io::Errno;
@@ -134,6 +136,19 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn try_write(&self, file: &Self::File, at: u64, data: &[u8]) -> Result<bool, Errno>;
     /// Writes all.
     fn write(&self, file: &Self::File, at: u64, data: &[u8]) -> Result<(), Errno>;
+    /// The descriptor of a file, if the kernel knows it.
+    fn descriptor(_file: &Self::File) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// Copies at most `len` bytes inside the kernel; `EOPNOTSUPP` or `EXDEV`: cannot.
+    fn copy(
+        &self,
+        _from: (BorrowedFd<'_>, u64),
+        _to: (&Self::File, u64),
+        _len: usize,
+    ) -> Result<usize, Errno> {
+        Err(Errno::OPNOTSUPP)
+    }
     /// Cuts or extends.
     fn set_len(&self, file: &Self::File, size: u64) -> Result<(), Errno>;
     /// Makes bytes and size durable, on the descriptor that wrote.

@@ -1,7 +1,7 @@
 //! The real disk: one system call a method, always from a directory handle.
 
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use bytes::BytesMut;
@@ -295,6 +295,25 @@ impl Disk for KernelDisk {
             }
         }
         Ok(())
+    }
+
+    fn descriptor(file: &OwnedFd) -> Option<BorrowedFd<'_>> {
+        Some(file.as_fd())
+    }
+
+    fn copy(
+        &self,
+        (from, from_at): (BorrowedFd<'_>, u64),
+        (to, at): (&OwnedFd, u64),
+        len: usize,
+    ) -> Result<usize, Errno> {
+        let (mut from_at, mut at) = (from_at, at);
+        loop {
+            match rustix::fs::copy_file_range(from, Some(&mut from_at), to, Some(&mut at), len) {
+                Err(Errno::INTR) => {}
+                other => return other,
+            }
+        }
     }
 
     fn set_len(&self, file: &OwnedFd, size: u64) -> Result<(), Errno> {

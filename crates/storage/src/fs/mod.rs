@@ -354,6 +354,13 @@ impl<D: Disk> Store for Fs<D> {
         self.0.at_sync(move |core| core.rename(&from, &to, existing)).await
     }
 
+    async fn link(&self, from: &StorePath, to: &StorePath) -> Result<()> {
+        check_visible(from)?;
+        check_makeable(to)?;
+        let (from, to) = (from.clone(), to.clone());
+        self.0.at_sync(move |core| core.link(&from, &to)).await
+    }
+
     async fn set_times(
         &self,
         path: &StorePath,

@@ -74,6 +74,27 @@ impl<D: Disk> Core<D> {
         Ok(self.disk.set_file_times(&file, times)?)
     }
 
+    pub(super) fn link(&self, from: &StorePath, to: &StorePath) -> Result<()> {
+        self.check_well()?;
+        let (from_dir, from_name) = self.parent(from)?;
+        let (to_dir, to_name) = self.parent(to)?;
+        if self.look(&from_dir, from_name)?.kind == StatKind::Directory {
+            return Err(StoreError::IsDirectory);
+        }
+        self.disk.link((&from_dir, from_name), (&to_dir, to_name))?;
+        // The name may have become that of a link or device meanwhile: such a one is not kept.
+        let linked = self.disk.stat(&to_dir, to_name).map(|stat| stat.kind);
+        if linked != Ok(StatKind::File) {
+            self.undone(self.disk.unlink(&to_dir, to_name))?;
+            return Err(StoreError::NotFound);
+        }
+        if let Err(errno) = self.sync_dir(&to_dir) {
+            self.undone(self.disk.unlink(&to_dir, to_name))?;
+            return Err(errno.into());
+        }
+        Ok(())
+    }
+
     pub(super) fn rename(
         &self,
         from: &StorePath,

@@ -1,5 +1,6 @@
 //! Files opened to read.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -63,6 +64,10 @@ impl<D: Disk> ReadFile for FsRead<D> {
             Err(Errno::OPNOTSUPP) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        D::descriptor(&self.file)
     }
 
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut> {

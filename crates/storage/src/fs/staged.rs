@@ -1,5 +1,6 @@
 //! Files being written.
 
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -12,7 +13,8 @@ use super::disk::{Disk, OpenHow, Stat, StatKind};
 use super::pace::Try;
 use super::{Core, read, walk_error};
 use crate::error::{Result, StoreError};
-use crate::store::{Identity, Publish, Published, StagedFile};
+use crate::limits::COPY_BYTES;
+use crate::store::{CopyRange, Identity, Publish, Published, ReadFile, StagedFile};
 
 /// A staged file at work. Lives until the last call on it has ended, also one in the pool whose
 /// caller is gone.
@@ -219,6 +221,43 @@ impl<D: Disk> StagedFile for FsStaged<D> {
                 core.disk.write(&work.file, offset, &data)?;
                 work.wrote(end);
                 Ok(())
+            })
+            .await
+    }
+
+    async fn copy_in(&self, source: &dyn ReadFile, range: CopyRange) -> Result<Option<u64>> {
+        self.0.check_open()?;
+        let len = range.len.min(COPY_BYTES);
+        end_of(range.from, usize::try_from(len).unwrap_or(usize::MAX))?;
+        let end = end_of(range.at, usize::try_from(len).unwrap_or(usize::MAX))?;
+        // One of its own, for the source may be closed while the pool still copies.
+        let source = source.descriptor().and_then(|source| source.try_clone_to_owned().ok());
+        let (Some(source), false) = (source, len == 0) else { return Ok(None) };
+        let work = Arc::clone(&self.0);
+        self.0
+            .core
+            .in_pool(move |core| {
+                let mut done = 0;
+                while range.at + done < end {
+                    let left = usize::try_from(end - range.at - done).unwrap_or(usize::MAX);
+                    let (from, to) = (range.from + done, range.at + done);
+                    match core.disk.copy((source.as_fd(), from), (&work.file, to), left) {
+                        Ok(0) => break,
+                        Ok(count) => done += count as u64,
+                        Err(
+                            Errno::XDEV
+                            | Errno::INVAL
+                            | Errno::OPNOTSUPP
+                            | Errno::NOSYS
+                            | Errno::BADF,
+                        ) if done == 0 => return Ok(None),
+                        Err(errno) => return Err(errno.into()),
+                    }
+                }
+                if done > 0 {
+                    work.wrote(range.at + done);
+                }
+                Ok(Some(done))
             })
             .await
     }

@@ -197,3 +197,32 @@ async fn space_is_told() {
         assert!(space.total_bytes > 0, "{}", kind.name);
     }
 }
+
+#[tokio::test]
+async fn files_have_second_names_or_the_store_says_that_they_have_not() {
+    for kind in each().await {
+        let store = &kind.store;
+        put(&**store, "f", b"abc").await.unwrap();
+        store.make_directory(&path("d")).await.unwrap();
+        match store.link(&path("f"), &path("d/g")).await {
+            Ok(()) => {}
+            Err(StoreError::Unsupported(_)) if !kind.name.starts_with("fs") => continue,
+            Err(error) => panic!("{}: {error}", kind.name),
+        }
+        assert_eq!(get(&**store, "d/g").await.unwrap(), b"abc");
+        let (one, two) = (store.stat(&path("f")).await, store.stat(&path("d/g")).await);
+        assert_eq!(one.unwrap().identity, two.unwrap().identity, "{}", kind.name);
+        for (from, to, error) in [
+            ("f", "d/g", StoreError::Exists),
+            ("f", "d", StoreError::Exists),
+            ("d", "e", StoreError::IsDirectory),
+            ("nope", "e", StoreError::NotFound),
+            ("f", "nope/e", StoreError::NotFound),
+        ] {
+            let refused = store.link(&path(from), &path(to)).await;
+            assert_eq!(refused, Err(error), "{}: {from} {to}", kind.name);
+        }
+        store.remove(&path("f")).await.unwrap();
+        assert_eq!(get(&**store, "d/g").await.unwrap(), b"abc");
+    }
+}

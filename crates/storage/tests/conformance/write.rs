@@ -165,3 +165,31 @@ async fn impossible_offsets_are_refused() {
         file.discard().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_range_is_copied_where_it_lies_or_not_at_all() {
+    for kind in each().await {
+        let store = &kind.store;
+        let bytes = pattern(9, 300_000);
+        put(&**store, "source", &bytes).await.unwrap();
+        let source = store.open(&path("source")).await.unwrap();
+        let staged = store.stage(id(), &path("copy")).await.unwrap();
+        let range = CopyRange { from: 1000, at: 0, len: 200_000 };
+        let Some(copied) = staged.copy_in(&*source, range).await.unwrap() else {
+            assert!(!kind.name.starts_with("fs"), "the disk of this machine copies");
+            continue;
+        };
+        assert_eq!(copied, 200_000, "{}", kind.name);
+        let behind = CopyRange { from: 299_990, at: 200_000, len: 100 };
+        assert_eq!(staged.copy_in(&*source, behind).await.unwrap(), Some(10));
+        let past = CopyRange { from: 300_000, at: 200_010, len: 100 };
+        assert_eq!(staged.copy_in(&*source, past).await.unwrap(), Some(0));
+        staged.sync().await.unwrap();
+        staged.publish(&how(Existing::Refuse, 200_010)).await.unwrap();
+        let wanted = [&bytes[1000..201_000], &bytes[299_990..]].concat();
+        assert_eq!(get(&**store, "copy").await.unwrap(), wanted);
+        let impossible = CopyRange { from: u64::MAX - 5, at: 0, len: 100 };
+        let staged = store.stage(id(), &path("other")).await.unwrap();
+        assert!(staged.copy_in(&*source, impossible).await.is_err());
+    }
+}

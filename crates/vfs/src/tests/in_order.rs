@@ -14,7 +14,7 @@ use entrepot_storage::{
 };
 
 use super::{CONTINUE, How, NEW, World, content, digest, name, path, put, read, write};
-use crate::VfsError;
+use crate::{VfsError, limits};
 
 /// A store in memory that is as particular as a bucket.
 struct InOrder(AnyStore);
@@ -134,9 +134,11 @@ async fn writes_come_in_order_or_are_refused() {
     write(&mut twice, 0, b"once").await.unwrap();
     assert_eq!(write(&mut twice, 2, b"again").await, Err(VfsError::Unsupported));
     assert_eq!(twice.finish().await, Err(VfsError::Unsupported));
-    let mut hole = vfs.create(&path("/f"), NEW).await.unwrap();
+    let mut hole = vfs.create(&path("/h"), NEW).await.unwrap();
     write(&mut hole, 10, b"behind a hole").await.unwrap();
-    assert_eq!(hole.finish().await, Err(VfsError::Unsupported));
+    // What nobody wrote is zeros, as everywhere.
+    hole.finish().await.unwrap();
+    assert!(read(vfs, "/h").await.unwrap() == [&[0; 10][..], b"behind a hole"].concat());
     let mut far = vfs.create(&path("/f"), NEW).await.unwrap();
     let block = vec![0; 1 << 20];
     let mut at = 1u64 << 20;
@@ -147,7 +149,24 @@ async fn writes_come_in_order_or_are_refused() {
     drop(far);
     assert_eq!(read(vfs, "/f").await.unwrap(), whole, "the old version stays");
 
-    // What continues a file writes it whole: nothing can be laid over a bucket's file.
+    // What lies before the place where a client goes on, and behind its last byte, is copied.
+    let mut tail = vfs.create(&path("/f"), CONTINUE).await.unwrap();
+    write(&mut tail, 40_000, b"changed").await.unwrap();
+    write(&mut tail, 50_000, b"here too").await.unwrap();
+    let uploaded = tail.finish().await.unwrap();
+    let mut wanted = whole.clone();
+    wanted[40_000..40_007].copy_from_slice(b"changed");
+    wanted[50_000..50_008].copy_from_slice(b"here too");
+    assert_eq!((uploaded.size, uploaded.digests.blake3), (60_000, Some(digest(&wanted))));
+    assert!(read(vfs, "/f").await.unwrap() == wanted);
+    let mut cut = vfs.create(&path("/f"), CONTINUE).await.unwrap();
+    write(&mut cut, 0, b"short").await.unwrap();
+    cut.set_len(5).await.unwrap();
+    cut.finish().await.unwrap();
+    assert!(read(vfs, "/f").await.unwrap() == b"short");
+    let mut far = vfs.create(&path("/f"), NEW).await.unwrap();
+    write(&mut far, limits::HOLE_BYTES + 1, b"x").await.unwrap();
+    assert!(matches!(far.finish().await, Err(VfsError::Quota { .. })));
     let mut again = vfs.create(&path("/f"), CONTINUE).await.unwrap();
     write(&mut again, 0, &whole[..20_000]).await.unwrap();
     write(&mut again, 20_000, &whole[20_000..]).await.unwrap();

@@ -6,6 +6,7 @@ mod cut;
 mod faults;
 mod in_order;
 mod medium;
+mod options;
 mod quota;
 mod resume;
 mod surface;
@@ -112,6 +113,7 @@ impl World {
             rights: Rights::all(),
             quota: None,
             sha256: false,
+            options: Default::default(),
         };
         change(&mut mount);
         self.put(&mount).await;

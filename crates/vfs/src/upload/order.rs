@@ -50,6 +50,11 @@ impl Order {
         Some((offset, data))
     }
 
+    /// Where the first of what waits begins.
+    pub(super) fn first_waiting(&self) -> Option<u64> {
+        self.waiting.keys().next().copied()
+    }
+
     /// True if nothing waits.
     pub(super) fn is_settled(&self) -> bool {
         self.waiting.is_empty()

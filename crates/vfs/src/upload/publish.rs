@@ -1,13 +1,13 @@
 //! From the last byte to the answer: ARCHITECTURE.md, "One upload", step 6.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use entrepot_auth::EffectiveMount;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::event::Fact;
 use entrepot_model::{Digests, EventId, Right, step};
-use entrepot_storage::{Meta, Publish, StoreError};
+use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
 
-use super::order::Order;
+use super::copy::check_zeros;
 use super::{Upload, Uploaded};
 use crate::error::{Result, VfsError};
 use crate::limits::BLOCK_BYTES;
@@ -64,9 +64,7 @@ impl Upload {
         if self.is_untouched() {
             return Ok(None);
         }
-        if self.order.as_ref().is_some_and(|order| !Order::is_settled(order)) {
-            return Err(VfsError::Unsupported);
-        }
+        self.settle_order().await?;
         if let Some(expected) = self.expected.filter(|expected| *expected != self.size) {
             return Err(VfsError::Incomplete { size: self.size, expected });
         }
@@ -167,19 +165,23 @@ impl Upload {
         if holes.is_empty() {
             return Ok(());
         }
+        let base = self.base.as_ref().map_or(0, |base| base.size);
+        let zeros: u64 =
+            holes.iter().map(|(start, end)| end.saturating_sub(base.max(*start))).sum();
+        check_zeros(zeros)?;
+        if self.order.is_some() {
+            return self.advance_to(self.size).await;
+        }
         if let Some(base) = self.base.take() {
             for (start, end) in &holes {
                 let mut at = *start;
                 let end = (*end).min(base.size);
                 while at < end {
-                    let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
-                    let block = base.file.read_at(at, BytesMut::with_capacity(want), want).await?;
-                    if block.is_empty() {
-                        return Err(VfsError::Conflict);
+                    let range = CopyRange { from: at, at, len: end - at };
+                    match self.copy_piece(&*base.file, range).await? {
+                        0 => return Err(VfsError::Conflict),
+                        count => at += count,
                     }
-                    let length = block.len() as u64;
-                    self.fill(at, block.freeze()).await?;
-                    at += length;
                 }
             }
             self.base = Some(base);
@@ -188,17 +190,6 @@ impl Upload {
             self.staged.set_len(self.size).await?;
         }
         Ok(())
-    }
-
-    async fn fill(&mut self, at: u64, block: Bytes) -> Result<()> {
-        let length = block.len() as u64;
-        if at == self.digest.length() && self.digest_holds {
-            self.digest.update(&block);
-        } else if at < self.digest.length() {
-            self.digest_holds = false;
-        }
-        self.staged.write_at(at, block).await?;
-        self.ranges.add(at, at + length).map_err(|_| VfsError::Unsupported)
     }
 
     /// The digests of the whole file: what was not hashed while it came is read back.

@@ -1,0 +1,151 @@
+//! Commands on a channel: SCP, hashes, `pwd` and `cd`. Each runs in a task of its own that takes
+//! what the client sends and puts its answers into an [`Outbox`]; it never waits for the session
+//! task, which may be waiting for room in its queue.
+
+mod glob;
+mod sink;
+mod source;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use entrepot_model::VPath;
+pub(crate) use entrepot_sftp_proto::exec::{Command, parse};
+use entrepot_sftp_proto::exec::{HashCommand, hash_line};
+use entrepot_sftp_proto::scp::Role;
+use entrepot_sftp_proto::shell::Word;
+use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};
+use tokio_util::sync::CancellationToken;
+
+use crate::channel::{Piece, Pieces};
+use crate::limits::{HASH_PATHS, OWED_BYTES};
+use crate::machine::Account;
+use crate::out::{Out as _, Outbox};
+
+/// Both ends of a channel.
+pub(crate) struct Ends {
+    /// From the client.
+    pub(crate) pieces: Pieces,
+    /// To the client.
+    pub(crate) outbox: Outbox,
+    /// The channel is gone.
+    pub(crate) gone: CancellationToken,
+}
+
+/// Why a command ends early.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// The channel is gone, or the client sends no more while an answer is needed.
+    Gone,
+    /// A sentence for the log.
+    Broken(String),
+}
+
+impl Ends {
+    /// The next bytes of the client; their place in the queue is free when they are dropped.
+    async fn next(&mut self) -> Next {
+        match self.pieces.recv().await {
+            Some(Piece::Data(data, room)) => Next::Data(data, room),
+            Some(Piece::Eof) => Next::Eof,
+            None => Next::Gone,
+        }
+    }
+
+    /// Fails if the client asks and takes no answers.
+    fn check_owed(&self) -> Result<(), Ended> {
+        match self.outbox.bytes() > OWED_BYTES {
+            true => Err(Ended::Broken("the client asks and takes no answers".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+enum Next {
+    Data(Bytes, tokio::sync::OwnedSemaphorePermit),
+    Eof,
+    Gone,
+}
+
+/// Runs a command to its end and ends the channel with its exit status.
+pub(crate) async fn run(command: Command, account: Arc<Account>, ends: Ends) {
+    let outbox = ends.outbox.clone();
+    let status = match command {
+        Command::Scp(command) => match command.role {
+            Role::Sink => sink::run(&command, &account, ends).await,
+            Role::Source => source::run(&command, &account, ends).await,
+        },
+        Command::Hash(command) => {
+            let gone = ends.gone.clone();
+            tokio::select! {
+                status = hash(&command, &account, ends.outbox.clone()) => status,
+                () = gone.cancelled() => 1,
+            }
+        }
+        Command::WorkingDirectory => {
+            let home = account.session.vfs().home();
+            outbox.clone().send(Bytes::from(format!("{home}\n", home = home.as_str())));
+            0
+        }
+        Command::ChangeDirectory(to) => change_directory(&account, to.as_ref(), &outbox).await,
+        // The service runs it as the subsystem.
+        Command::Sftp => 1,
+    };
+    outbox.finish(status);
+}
+
+/// The virtual path of a word.
+fn resolve(account: &Account, word: &Word) -> Result<VPath, VfsError> {
+    Ok(account.session.vfs().home().resolve(word.path().as_bytes())?)
+}
+
+fn tell(outbox: &Outbox, sentence: &str) {
+    outbox.clone().tell(Bytes::from(format!("{sentence}\r\n")));
+}
+
+/// `md5sum` and the like: a line a path, as clients read it.
+async fn hash(command: &HashCommand, account: &Account, mut outbox: Outbox) -> u32 {
+    let Some(algorithm) = HashAlgorithm::named(command.algorithm) else { return 1 };
+    if command.paths.len() > HASH_PATHS {
+        tell(&outbox, "too many files in one command; name fewer");
+        return 1;
+    }
+    if command.paths.is_empty() {
+        let empty = algorithm.hash(&[]);
+        outbox.send(Bytes::from(hash_line(&empty, "-", command.binary)));
+        return 0;
+    }
+    let mut status = 0;
+    for word in &command.paths {
+        let _running = account.meter.running();
+        let hashed = match resolve(account, word) {
+            Ok(path) => account.hash_path(&path, &HashRange::whole(algorithm)).await,
+            Err(error) => Err(error),
+        };
+        match hashed {
+            Ok(hash) => {
+                outbox.send(Bytes::from(hash_line(&hash, word.text(), command.binary)));
+            }
+            Err(error) => {
+                tell(&outbox, &format!("{}: {error}", word.text()));
+                status = 1;
+            }
+        }
+    }
+    status
+}
+
+/// `cd`: there is no shell that would stay there, but clients look whether it works.
+async fn change_directory(account: &Account, to: Option<&Word>, outbox: &Outbox) -> u32 {
+    let Some(to) = to else { return 0 };
+    let found = match resolve(account, to) {
+        Ok(path) => account.session.vfs().stat(&path).await,
+        Err(error) => Err(error),
+    };
+    let problem = match found {
+        Ok(found) if found.kind == EntryKind::Directory => return 0,
+        Ok(_) => VfsError::NotDirectory,
+        Err(error) => error,
+    };
+    tell(outbox, &format!("{}: {problem}", to.text()));
+    1
+}

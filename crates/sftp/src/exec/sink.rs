@@ -1,0 +1,238 @@
+//! `scp -t`: takes files as the SFTP adapter does, into hidden staging, published by the source's
+//! word that they are whole and answered when that is durable.
+
+use bytes::Bytes;
+use entrepot_model::{Timestamp, VPath};
+use entrepot_net::meter::Running;
+use entrepot_sftp_proto::scp::{self, ACK, Command, Fatal, Incoming, Sink, Times};
+use entrepot_vfs::{Create, CreateIntent, EntryKind, Upload, VfsError};
+
+use super::{Ended, Ends, Next, resolve};
+use crate::limits::SCP_DEPTH;
+use crate::machine::Account;
+use crate::out::Out as _;
+
+/// A sink at work.
+struct Run<'a> {
+    account: &'a Account,
+    /// What was named on the command line.
+    target: VPath,
+    /// It is a directory: names go into it. Else it is the name.
+    into: bool,
+    /// The directories entered, with the times they get at their end.
+    entered: Vec<(VPath, Option<Times>)>,
+    /// Of the next record.
+    times: Option<Times>,
+    file: Option<File>,
+    /// Something did not work.
+    failed: bool,
+}
+
+/// The file that is coming.
+struct File {
+    upload: Upload,
+    name: String,
+    offset: u64,
+    /// Why its bytes are no longer taken.
+    refused: Option<VfsError>,
+    _running: Running,
+}
+
+/// Runs to the end; gives the exit status.
+pub(super) async fn run(command: &Command, account: &Account, mut ends: Ends) -> u32 {
+    let (target, into) = match target(command, account).await {
+        Ok(target) => target,
+        Err(sentence) => {
+            ends.outbox.send(scp::warning(&sentence));
+            return 1;
+        }
+    };
+    let mut run =
+        Run { account, target, into, entered: Vec::new(), times: None, file: None, failed: false };
+    let mut sink = Sink::new(command.recursive);
+    ends.outbox.send(ACK);
+    let ended = loop {
+        match ends.next().await {
+            Next::Data(piece, _room) => {
+                if let Err(ended) = run.take(&mut sink, &piece, &mut ends).await {
+                    break ended;
+                }
+            }
+            Next::Eof if sink.is_between() => return u32::from(run.failed),
+            Next::Eof | Next::Gone => break Ended::Gone,
+        }
+    };
+    let reason = match ended {
+        Ended::Gone => "the client ended the channel".to_owned(),
+        Ended::Broken(reason) => reason,
+    };
+    tracing::debug!(reason, "a copy by scp was ended");
+    if let Some(file) = run.file {
+        match file.refused {
+            Some(_) => file.upload.abort().await,
+            None => file.upload.interrupt(&reason).await,
+        }
+    }
+    1
+}
+
+/// The target of the command line, and whether it is a directory.
+async fn target(command: &Command, account: &Account) -> Result<(VPath, bool), String> {
+    let Some(word) = command.paths.first() else { return Err("name a target".to_owned()) };
+    let tell = |error: VfsError| format!("{}: {error}", word.text());
+    let path = resolve(account, word).map_err(tell)?;
+    match account.session.vfs().stat(&path).await {
+        Ok(found) if found.kind == EntryKind::Directory => Ok((path, true)),
+        Ok(_) if command.directory => Err(tell(VfsError::NotDirectory)),
+        Err(error) if command.directory || error != VfsError::NotFound => Err(tell(error)),
+        Ok(_) | Err(_) => Ok((path, false)),
+    }
+}
+
+impl Run<'_> {
+    /// Carries out what a piece of the client's bytes says.
+    async fn take(&mut self, sink: &mut Sink, piece: &Bytes, ends: &mut Ends) -> Result<(), Ended> {
+        let mut input: &[u8] = piece;
+        loop {
+            let answer = match sink.next(&mut input) {
+                Ok(None) => break,
+                Ok(Some(Incoming::Data(data))) => {
+                    self.write(piece, data).await;
+                    continue;
+                }
+                Ok(Some(Incoming::Told(text))) => {
+                    tracing::debug!(text, "the source of a copy tells");
+                    self.failed = true;
+                    continue;
+                }
+                Ok(Some(Incoming::Times(times))) => {
+                    self.times = Some(times);
+                    Ok(())
+                }
+                Ok(Some(Incoming::Refused(sentence))) => Err(sentence.to_owned()),
+                Ok(Some(Incoming::File { size, name })) => {
+                    let name = name.to_owned();
+                    let begun = self.begin(size, &name).await;
+                    begun.map(|()| sink.accept()).map_err(|error| format!("{name}: {error}"))
+                }
+                Ok(Some(Incoming::Directory { name })) => {
+                    let name = name.to_owned();
+                    let entered = self.enter(&name).await;
+                    entered.map(|()| sink.accept()).map_err(|error| format!("{name}: {error}"))
+                }
+                Ok(Some(Incoming::FileEnd)) => self.publish().await,
+                Ok(Some(Incoming::FileBroken(text))) => Err(self.drop_file(text.to_owned()).await),
+                Ok(Some(Incoming::DirectoryEnd)) => self.leave().await,
+                Err(fatal) => {
+                    if let Fatal::Protocol(_) = fatal {
+                        ends.outbox.send(scp::stop(&fatal.to_string()));
+                    }
+                    return Err(Ended::Broken(fatal.to_string()));
+                }
+            };
+            match answer {
+                Ok(()) => ends.outbox.send(ACK),
+                Err(sentence) => {
+                    self.failed = true;
+                    self.times = None;
+                    ends.outbox.send(scp::warning(&sentence));
+                }
+            }
+            ends.check_owed()?;
+        }
+        Ok(())
+    }
+
+    /// Where a name goes.
+    fn place(&self, name: &str) -> Result<VPath, VfsError> {
+        Ok(match self.entered.last() {
+            Some((directory, _)) => directory.join(name)?,
+            None if self.into => self.target.join(name)?,
+            None => self.target.clone(),
+        })
+    }
+
+    async fn begin(&mut self, size: u64, name: &str) -> Result<(), VfsError> {
+        let path = self.place(name)?;
+        let running = self.account.meter.running();
+        let how = Create { intent: CreateIntent::New, expected_size: Some(size), append: false };
+        let mut upload = self.account.session.vfs().create(&path, how).await?;
+        if let Some(times) = self.times.take() {
+            let (accessed, modified) = stamps(times);
+            upload.set_times(Some(accessed), Some(modified));
+        }
+        let name = name.to_owned();
+        self.file = Some(File { upload, name, offset: 0, refused: None, _running: running });
+        Ok(())
+    }
+
+    /// Writes bytes of the file, which lie in `piece`. After a refusal they are thrown away: the
+    /// source cannot be stopped in the middle.
+    async fn write(&mut self, piece: &Bytes, data: &[u8]) {
+        let Some(file) = self.file.as_mut().filter(|file| file.refused.is_none()) else { return };
+        let written = match file.upload.try_write_at(file.offset, data) {
+            Ok(true) => Ok(()),
+            Ok(false) => file.upload.write_at(file.offset, piece.slice_ref(data)).await,
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(()) => file.offset += u64::try_from(data.len()).unwrap_or(u64::MAX),
+            Err(error) => file.refused = Some(error),
+        }
+    }
+
+    async fn publish(&mut self) -> Result<(), String> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let File { upload, name, refused, .. } = file;
+        let result = match refused {
+            None => upload.finish().await.map(drop),
+            Some(error) => {
+                upload.abort().await;
+                Err(error)
+            }
+        };
+        result.map_err(|error| format!("{name}: {error}"))
+    }
+
+    /// The source could not read all of it.
+    async fn drop_file(&mut self, text: String) -> String {
+        match self.file.take() {
+            Some(file) => {
+                file.upload.abort().await;
+                format!("{}: not published, for its source failed", file.name)
+            }
+            None => text,
+        }
+    }
+
+    async fn enter(&mut self, name: &str) -> Result<(), VfsError> {
+        let path = self.place(name)?;
+        if self.entered.len() >= SCP_DEPTH {
+            return Err(VfsError::from(entrepot_model::path::PathError::TooLong));
+        }
+        let vfs = self.account.session.vfs();
+        match vfs.make_directory(&path).await {
+            Ok(()) => {}
+            Err(error) => match vfs.stat(&path).await {
+                Ok(found) if found.kind == EntryKind::Directory => {}
+                Ok(_) => return Err(VfsError::NotDirectory),
+                Err(_) => return Err(error),
+            },
+        }
+        self.entered.push((path, self.times.take()));
+        Ok(())
+    }
+
+    async fn leave(&mut self) -> Result<(), String> {
+        let Some((path, Some(times))) = self.entered.pop() else { return Ok(()) };
+        let (accessed, modified) = stamps(times);
+        let vfs = self.account.session.vfs();
+        let set = vfs.set_times(&path, Some(accessed), Some(modified)).await;
+        set.map_err(|error| format!("{}: {error}", path.as_str()))
+    }
+}
+
+/// Access and change.
+fn stamps(times: Times) -> (Timestamp, Timestamp) {
+    (Timestamp::from_seconds(times.accessed), Timestamp::from_seconds(times.modified))
+}

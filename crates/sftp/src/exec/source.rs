@@ -1,0 +1,311 @@
+//! `scp -f`: gives files and trees, one after the other, with a bounded number of bytes on the way
+//! and one page of each directory above in memory.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use entrepot_model::VPath;
+use entrepot_sftp_proto::scp::{self, ACK, Answer, Answers, Command, END, Fatal, Times};
+use entrepot_vfs::{Attributes, Download, Entry, EntryKind, Listing, VfsError};
+
+use super::glob::{self, TooMany};
+use super::{Ended, Ends, Next, resolve};
+use crate::limits::{EARLY_BYTES, LISTING_PAGE, SCP_BLOCK_BYTES, SCP_BLOCKS, SCP_DEPTH};
+use crate::machine::Account;
+use crate::out::Out as _;
+
+struct Run<'a> {
+    account: &'a Account,
+    command: &'a Command,
+    ends: Ends,
+    answers: Answers,
+    /// What the client has sent and was not yet asked for.
+    early: BytesMut,
+    /// Blocks that were sent, to be used again.
+    blocks: VecDeque<Bytes>,
+    failed: bool,
+}
+
+/// A directory that is being sent.
+struct Level {
+    path: VPath,
+    listing: Listing,
+    page: Vec<Entry>,
+}
+
+/// Runs to the end; gives the exit status.
+pub(super) async fn run(command: &Command, account: &Account, ends: Ends) -> u32 {
+    let mut run = Run {
+        account,
+        command,
+        ends,
+        answers: Answers::default(),
+        early: BytesMut::new(),
+        blocks: VecDeque::new(),
+        failed: false,
+    };
+    match run.all().await {
+        Ok(()) => u32::from(run.failed),
+        Err(Ended::Gone) => 1,
+        Err(Ended::Broken(reason)) => {
+            tracing::debug!(reason, "a copy by scp was ended");
+            1
+        }
+    }
+}
+
+impl Run<'_> {
+    async fn all(&mut self) -> Result<(), Ended> {
+        self.answer().await?;
+        for word in &self.command.paths {
+            if !word.is_pattern() {
+                match resolve(self.account, word) {
+                    Ok(path) => self.path(&path, word.text()).await?,
+                    Err(error) => self.warn(word.text(), &error.to_string())?,
+                }
+                continue;
+            }
+            match glob::expand(self.account, word).await {
+                Ok(paths) if paths.is_empty() => {
+                    self.warn(word.text(), "No such file or directory")?;
+                }
+                Ok(paths) => {
+                    for path in paths {
+                        self.path(&path, path.as_str()).await?;
+                    }
+                }
+                Err(TooMany) => {
+                    self.warn(word.text(), "more than 10000 files look so; name fewer")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells that something is left out.
+    fn warn(&mut self, name: &str, why: &str) -> Result<(), Ended> {
+        self.failed = true;
+        self.ends.outbox.send(scp::warning(&format!("{name}: {why}")));
+        self.ends.check_owed()
+    }
+
+    fn refuse(&mut self, name: &str, error: &VfsError) -> Result<(), Ended> {
+        match error {
+            // In the words of scp, which scripts look for.
+            VfsError::NotFound => self.warn(name, "No such file or directory"),
+            other => self.warn(name, &other.to_string()),
+        }
+    }
+
+    /// Sends a file or, if asked, a directory.
+    async fn path(&mut self, path: &VPath, told: &str) -> Result<(), Ended> {
+        let found = match self.account.session.vfs().stat(path).await {
+            Ok(found) => found,
+            Err(error) => return self.refuse(told, &error),
+        };
+        match found.kind {
+            EntryKind::File => self.file(path, told).await,
+            EntryKind::Directory if !self.command.recursive => {
+                self.warn(told, "not a regular file")
+            }
+            EntryKind::Directory => self.tree(path, told, &found).await,
+        }
+    }
+
+    /// Sends one file.
+    async fn file(&mut self, path: &VPath, told: &str) -> Result<(), Ended> {
+        let Some(name) = path.file_name().filter(|name| scp::can_be_sent(name)) else {
+            return self.warn(told, "its name cannot be sent by scp; use sftp");
+        };
+        let _running = self.account.meter.running();
+        let file = match self.account.session.vfs().open(path).await {
+            Ok(file) => file,
+            Err(error) => return self.refuse(told, &error),
+        };
+        let size = file.attributes().size;
+        let attributes = file.attributes().clone();
+        if !self.times(&attributes).await? || !self.record(scp::file(size, name)).await? {
+            return Ok(());
+        }
+        match self.bytes(&file, size).await? {
+            Ok(()) => self.ends.outbox.send(ACK),
+            // The size was promised: the rest cannot be left out, so the copy ends here.
+            Err(error) => return Err(Ended::Broken(error.to_string())),
+        }
+        file.finish().await;
+        self.accepted().await.map(drop)
+    }
+
+    /// Sends the bytes of a file; the inner error is that of reading it.
+    async fn bytes(&mut self, file: &Download, size: u64) -> Result<Result<(), VfsError>, Ended> {
+        let mut at = 0;
+        while at < size {
+            self.room().await?;
+            let left = usize::try_from(size - at).unwrap_or(usize::MAX);
+            let block = match self.read(file, at, left.min(SCP_BLOCK_BYTES)).await {
+                Ok(block) if block.is_empty() => return Ok(Err(VfsError::Conflict)),
+                Ok(block) => block,
+                Err(error) => return Ok(Err(error)),
+            };
+            at += u64::try_from(block.len()).unwrap_or(u64::MAX);
+            self.ends.outbox.send(block);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Reads into a block that was sent, if there is one.
+    async fn read(&mut self, file: &Download, at: u64, len: usize) -> Result<Bytes, VfsError> {
+        let old = match self.blocks.len() >= SCP_BLOCKS {
+            true => self.blocks.pop_front().map(Bytes::try_into_mut),
+            false => None,
+        };
+        let mut block = match old {
+            Some(Ok(block)) => block,
+            _ => BytesMut::with_capacity(SCP_BLOCK_BYTES),
+        };
+        block.resize(len, 0);
+        let block = match file.try_read_at(at, &mut block)? {
+            Some(filled) => {
+                block.truncate(filled);
+                block
+            }
+            None => {
+                block.clear();
+                file.read_at(at, block, len).await?
+            }
+        };
+        let block = block.freeze();
+        self.blocks.push_back(block.clone());
+        Ok(block)
+    }
+
+    /// Sends a directory and all below it.
+    async fn tree(
+        &mut self,
+        path: &VPath,
+        told: &str,
+        attributes: &Attributes,
+    ) -> Result<(), Ended> {
+        let mut levels = Vec::new();
+        levels.extend(self.enter(path, told, attributes).await?);
+        while let Some(level) = levels.last_mut() {
+            if level.page.is_empty() {
+                // A directory that cannot be read on ends here, as one that is empty.
+                level.page = level.listing.next_page(LISTING_PAGE).await.unwrap_or_default();
+                level.page.reverse();
+            }
+            let Some(entry) = level.page.pop() else {
+                levels.pop();
+                self.record(END).await?;
+                continue;
+            };
+            let Ok(path) = level.path.join(&entry.name) else { continue };
+            let told = path.as_str().to_owned();
+            match entry.attributes.kind {
+                EntryKind::File => self.file(&path, &told).await?,
+                EntryKind::Directory if levels.len() >= SCP_DEPTH => {
+                    self.warn(&told, "too deep to be sent by scp; use sftp")?;
+                }
+                EntryKind::Directory => {
+                    levels.extend(self.enter(&path, &told, &entry.attributes).await?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn enter(
+        &mut self,
+        path: &VPath,
+        told: &str,
+        attributes: &Attributes,
+    ) -> Result<Option<Level>, Ended> {
+        let Some(name) = path.file_name().filter(|name| scp::can_be_sent(name)) else {
+            self.warn(told, "it has no name that scp can send; name what is in it")?;
+            return Ok(None);
+        };
+        let listing = match self.account.session.vfs().list(path).await {
+            Ok(listing) => listing,
+            Err(error) => {
+                self.refuse(told, &error)?;
+                return Ok(None);
+            }
+        };
+        if !self.times(attributes).await? || !self.record(scp::directory(name)).await? {
+            return Ok(None);
+        }
+        Ok(Some(Level { path: path.clone(), listing, page: Vec::new() }))
+    }
+
+    /// Sends times if they were asked for; false: the sink does not want what follows.
+    async fn times(&mut self, attributes: &Attributes) -> Result<bool, Ended> {
+        if !self.command.times {
+            return Ok(true);
+        }
+        let (modified, accessed) = (attributes.modified.seconds(), attributes.accessed.seconds());
+        self.record(scp::times(Times { modified, accessed })).await
+    }
+
+    async fn record(&mut self, record: Bytes) -> Result<bool, Ended> {
+        self.ends.outbox.send(record);
+        self.accepted().await
+    }
+
+    async fn accepted(&mut self) -> Result<bool, Ended> {
+        match self.answer().await? {
+            Answer::Ok => Ok(true),
+            Answer::Failed(text) => {
+                tracing::debug!(text, "the sink of a copy refuses");
+                self.failed = true;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Waits for the sink's next answer.
+    async fn answer(&mut self) -> Result<Answer, Ended> {
+        loop {
+            let early = self.early.split();
+            let mut input: &[u8] = &early;
+            match self.answers.next(&mut input) {
+                Ok(Some(answer)) => {
+                    self.early.extend_from_slice(input);
+                    return Ok(answer);
+                }
+                Ok(None) => {}
+                Err(fatal @ Fatal::Protocol(_)) => {
+                    self.ends.outbox.send(scp::stop(&fatal.to_string()));
+                    return Err(Ended::Broken(fatal.to_string()));
+                }
+                Err(fatal) => return Err(Ended::Broken(fatal.to_string())),
+            }
+            match self.ends.next().await {
+                Next::Data(piece, _room) => self.keep_early(&piece)?,
+                Next::Eof | Next::Gone => return Err(Ended::Gone),
+            }
+        }
+    }
+
+    fn keep_early(&mut self, piece: &[u8]) -> Result<(), Ended> {
+        if self.early.len() + piece.len() > EARLY_BYTES {
+            return Err(Ended::Broken("the client sends what nobody asked for".to_owned()));
+        }
+        self.early.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Waits until the client has taken enough. What it sends meanwhile is taken in, or the session
+    /// task, which must send for us, would wait for room.
+    async fn room(&mut self) -> Result<(), Ended> {
+        loop {
+            let next = tokio::select! {
+                () = self.ends.outbox.room() => return Ok(()),
+                piece = self.ends.pieces.recv() => piece,
+            };
+            match next {
+                Some(crate::channel::Piece::Data(piece, _room)) => self.keep_early(&piece)?,
+                Some(crate::channel::Piece::Eof) | None => return Err(Ended::Gone),
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Requests that may take long, whatever the store: `check-file` and `copy-data`. They are carried
+//! out in the channel's own task, and given up when the channel is gone.
+
+use bytes::Bytes;
+use entrepot_model::VPath;
+use entrepot_sftp_proto::request::{CheckDialect, CheckTarget};
+use entrepot_sftp_proto::{Handle, Request, reply};
+use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};
+
+use super::files::Open;
+use super::{Core, Problem};
+use crate::limits::HASH_ANSWER_BYTES;
+use crate::out::Out;
+
+/// A long request that waits for the channel's own task.
+pub(super) struct Long {
+    id: u32,
+    what: What,
+}
+
+enum What {
+    Check(Check),
+    Copy(Copy),
+}
+
+struct Check {
+    target: Target,
+    algorithms: String,
+    offset: u64,
+    len: u64,
+    block: u32,
+    dialect: CheckDialect,
+}
+
+enum Target {
+    Path(String),
+    Handle(Handle),
+}
+
+struct Copy {
+    from: Handle,
+    offset: u64,
+    len: u64,
+    to: Handle,
+    to_offset: u64,
+}
+
+impl Long {
+    /// The request, if it is a long one.
+    pub(super) fn of(id: u32, request: &Request<'_>) -> Option<Long> {
+        let what = match *request {
+            Request::CheckFile { target, algorithms, offset, len, block, dialect } => {
+                let target = match target {
+                    CheckTarget::Path(path) => Target::Path(path.to_owned()),
+                    CheckTarget::Handle(handle) => Target::Handle(handle),
+                };
+                let algorithms = algorithms.to_owned();
+                What::Check(Check { target, algorithms, offset, len, block, dialect })
+            }
+            Request::CopyData { from, offset, len, to, to_offset } => {
+                What::Copy(Copy { from, offset, len, to, to_offset })
+            }
+            _ => return None,
+        };
+        Some(Long { id, what })
+    }
+}
+
+impl Core {
+    /// Carries out and answers what takes long.
+    pub(super) async fn long(&mut self, long: Long, out: &mut impl Out) {
+        let (id, gone) = (long.id, self.gone.clone());
+        let _running = self.account.meter.running();
+        let carried_out = async {
+            match long.what {
+                What::Check(check) => self.check_file(id, &check).await,
+                What::Copy(copy) => {
+                    self.settle(copy.to, out).await;
+                    self.copy_data(&copy).await.map(|()| reply::ok(id))
+                }
+            }
+        };
+        let answer = tokio::select! {
+            answer = carried_out => answer,
+            () = gone.cancelled() => {
+                self.broken = Some("the client closed the channel");
+                return;
+            }
+        };
+        self.answer(id, answer, out);
+    }
+
+    async fn check_file(&mut self, id: u32, check: &Check) -> Result<Bytes, Problem> {
+        let algorithm = check.algorithms.split(',').find_map(HashAlgorithm::named);
+        let range = HashRange {
+            algorithm: algorithm.ok_or(Problem::Algorithms)?,
+            offset: check.offset,
+            len: (check.len > 0).then_some(check.len),
+            block: (check.block > 0).then_some(u64::from(check.block)),
+        };
+        let hashes = match &check.target {
+            Target::Path(sent) => {
+                let path = self.account.path(sent)?;
+                self.hash_path(&path, &range).await?
+            }
+            Target::Handle(handle) => self.hash_open(*handle, &range).await?,
+        };
+        Ok(reply::check_file(id, check.dialect, range.algorithm.name(), &hashes))
+    }
+
+    async fn hash_path(&mut self, path: &VPath, range: &HashRange) -> Result<Vec<u8>, Problem> {
+        self.notice(path);
+        let found = self.account.session.vfs().stat(path).await?;
+        if found.kind == EntryKind::Directory {
+            return Err(VfsError::IsDirectory.into());
+        }
+        check_answer(range, found.size)?;
+        Ok(self.account.hash_path(path, range).await?)
+    }
+
+    async fn hash_open(&mut self, handle: Handle, range: &HashRange) -> Result<Vec<u8>, Problem> {
+        let _one = self.account.hashing.lock().await;
+        match self.handles.get_mut(handle) {
+            Some(Open::Download(open)) => {
+                check_answer(range, open.file.attributes().size)?;
+                Ok(open.file.hash(range).await?)
+            }
+            Some(Open::Upload(open)) => {
+                check_answer(range, open.file.size())?;
+                Ok(open.file.hash(range).await?)
+            }
+            Some(Open::Listing(_)) | None => Err(Problem::Handle),
+        }
+    }
+
+    /// `copy-data` (OpenSSH `PROTOCOL` §4.10): the source's bytes as they were when it was opened.
+    async fn copy_data(&mut self, copy: &Copy) -> Result<(), Problem> {
+        let (from, to) = self.handles.pair_mut(copy.from, copy.to).ok_or(Problem::Handle)?;
+        let (Open::Download(from), Open::Upload(to)) = (from, to) else {
+            return Err(Problem::Handle);
+        };
+        if from.path == to.path {
+            return Err(Problem::SameFile);
+        }
+        let len = (copy.len > 0).then_some(copy.len);
+        Ok(to.copy(&from.file, (copy.offset, len), copy.to_offset).await?)
+    }
+}
+
+fn check_answer(range: &HashRange, size: u64) -> Result<(), Problem> {
+    match range.answer_bytes(size) > HASH_ANSWER_BYTES {
+        true => Err(Problem::TooManyBlocks),
+        false => Ok(()),
+    }
+}
