@@ -280,6 +280,11 @@ impl Core {
     fn send(&mut self, answer: Bytes, out: &mut impl Out) {
         let len = u64::try_from(answer.len()).unwrap_or(u64::MAX);
         self.budget = self.budget.saturating_sub(len);
+        // Nothing of earlier answers waits: the client has taken them all. Where each answer fills
+        // the window to the brim, or keys change all the time, this is the only moment to see it.
+        if !out.is_full() {
+            self.owed = 0;
+        }
         out.send(answer);
         self.owed = if out.is_full() { self.owed.saturating_add(len) } else { 0 };
         if self.owed > OWED_BYTES + self.account.budget() {
