@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::matrix::{Client, Did, How, Seat, Task};
-use entrepot_testkit::clients::{noise, openssh, putty, python, tools};
+use entrepot_testkit::clients::{noise, openssh, ours, putty, python, tools};
 
 use super::node_with;
 
@@ -279,4 +279,9 @@ fn paramiko() -> Result<()> {
 #[test]
 fn asyncssh() -> Result<()> {
     check(&python::ASYNCSSH)
+}
+
+#[test]
+fn our_own() -> Result<()> {
+    check(&ours::Ours)
 }

@@ -73,6 +73,10 @@ pub(crate) enum Command {
     Journal(JournalCommand),
     /// Check configuration, permissions, clock, disk and database, and say what to do.
     Doctor,
+    /// Send files to an SFTP server.
+    Put(PutArgs),
+    /// Fetch files from an SFTP server.
+    Get(GetArgs),
     /// Measure a server.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -259,6 +263,54 @@ pub(crate) enum JournalCommand {
         /// Folder of a journal; unset: the one of the process file.
         folder: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PutArgs {
+    /// Files, and folders with `--recursive`.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// `sftp://user@host:port/path`; `/~/path` lies below the home. A path that is a directory,
+    /// or ends in a slash, keeps the files' names.
+    #[arg(value_name = "URL")]
+    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// `sftp://user@host:port/path`; `/~/path` lies below the home.
+    #[arg(value_name = "URL")]
+    pub(crate) from: String,
+    /// File or folder to write to.
+    #[arg(default_value = ".")]
+    pub(crate) local: PathBuf,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// How to log in to a server, and how to move.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// Private key, OpenSSH form; without one the password is asked for.
+    #[arg(long, short)]
+    pub(crate) identity: Option<PathBuf>,
+    /// Read the password from standard input.
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+    /// A host key that is right: its `SHA256:…` fingerprint, or its whole line.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) accept_host_key: Vec<String>,
+    /// Host keys that are right, as OpenSSH keeps them; unset: `~/.ssh/known_hosts`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known_hosts: Option<PathBuf>,
+    /// Go on where an earlier run was cut.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Folders with all that is in them.
+    #[arg(long, short)]
+    pub(crate) recursive: bool,
 }
 
 #[derive(Debug, Subcommand)]

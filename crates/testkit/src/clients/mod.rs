@@ -2,6 +2,7 @@
 
 pub mod matrix;
 pub mod openssh;
+pub mod ours;
 pub mod putty;
 pub mod python;
 pub mod tools;
