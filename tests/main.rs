@@ -11,6 +11,7 @@ mod interop;
 mod live;
 mod routes;
 mod secrets;
+mod wan;
 
 use std::path::Path;
 

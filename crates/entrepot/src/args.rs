@@ -375,6 +375,35 @@ pub(crate) struct BenchSftpArgs {
     /// Rounds; the report gives medians.
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: u32,
+    /// Put a line with this round trip between client and server, such as `50ms`.
+    #[arg(long, value_parser = milliseconds)]
+    pub(crate) delay: Option<std::time::Duration>,
+    /// Bits a second that the line carries each way; `M`, `G` are powers of 1,000.
+    #[arg(long, value_parser = bits, requires = "delay")]
+    pub(crate) rate: Option<u64>,
+}
+
+/// Reads `50ms` or `50`.
+fn milliseconds(text: &str) -> Result<std::time::Duration, String> {
+    let number = text.strip_suffix("ms").unwrap_or(text).parse();
+    number
+        .map(std::time::Duration::from_millis)
+        .map_err(|_| format!("'{text}' is no round trip such as 50ms"))
+}
+
+/// Reads `100M`, `1G`.
+fn bits(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (text.get(..at), 1_000),
+        Some((at, 'M' | 'm')) => (text.get(..at), 1_000_000),
+        Some((at, 'G' | 'g')) => (text.get(..at), 1_000_000_000),
+        _ => (Some(text), 1),
+    };
+    let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+    number
+        .filter(|number| *number > 0)
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| format!("'{text}' is no rate such as 100M or 1G"))
 }
 
 /// Reads a word of an enum through its document form.
@@ -405,6 +434,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn lines() {
+        assert_eq!(bits("1G"), Ok(1_000_000_000));
+        assert_eq!(bits("150M"), Ok(150_000_000));
+        assert_eq!(milliseconds("50ms"), Ok(std::time::Duration::from_millis(50)));
+        assert!(bits("0").is_err() && bits("fast").is_err() && milliseconds("5s").is_err());
     }
 
     #[test]

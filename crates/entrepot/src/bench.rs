@@ -1,6 +1,7 @@
 //! `bench sftp`: measures any SFTP server.
 
 use entrepot_loadgen::sftp::{self, Login, SftpBench, Workload};
+use entrepot_loadgen::wan::Wan;
 use entrepot_model::{Env, Secret};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -61,6 +62,7 @@ fn read(args: BenchSftpArgs) -> Result<(SftpBench, Vec<Workload>), Failure> {
         concurrency: args.concurrency,
         server_pid: args.server_pid,
         rounds: args.rounds,
+        wan: args.delay.map(|delay| Wan { delay, rate: args.rate }),
     };
     Ok((bench, workloads))
 }

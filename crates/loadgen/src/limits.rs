@@ -10,3 +10,11 @@ pub const CONCURRENCY: usize = 10_000;
 pub const IDLE_REST: Duration = Duration::from_secs(2);
 /// Bytes of the pattern that uploads repeat.
 pub const PATTERN_BYTES: usize = 1 << 20;
+/// Time to reach the server under test.
+pub const CONNECT_TIME: Duration = Duration::from_secs(30);
+/// Bytes the WAN relay reads at a time.
+pub const RELAY_READ_BYTES: usize = 128 * 1024;
+/// What may wait for the relay's line, besides what is on its way.
+pub const QUEUE_TIME: Duration = Duration::from_millis(20);
+/// Bytes on their way in one direction, at most.
+pub const QUEUE_BYTES: u64 = 64 * 1024 * 1024;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::histogram::Histogram;
+use crate::wan::Peaks;
 
 /// One workload against one server.
 #[derive(Clone, Debug, Serialize)]
@@ -67,6 +68,9 @@ pub struct Report {
     pub rounds: Vec<Measure>,
     /// For each workload the round with the median rate.
     pub medians: Vec<Measure>,
+    /// Most bytes on their way through the relay, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_the_way: Option<Peaks>,
 }
 
 impl Report {
@@ -82,7 +86,7 @@ impl Report {
             same.sort_by(|a, b| a.rate.total_cmp(&b.rate));
             medians.extend(same.get(same.len() / 2).map(|median| (*median).clone()));
         }
-        Report { rounds, medians }
+        Report { rounds, medians, on_the_way: None }
     }
 }
 
@@ -103,6 +107,11 @@ impl fmt::Display for Report {
         )?;
         for measure in &self.medians {
             writeln!(f, "{measure}")?;
+        }
+        if let Some(peaks) = &self.on_the_way {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let (up, down) = (mib(peaks.up_bytes), mib(peaks.down_bytes));
+            writeln!(f, "on the way at most: {up:.1} MiB up, {down:.1} MiB down")?;
         }
         Ok(())
     }

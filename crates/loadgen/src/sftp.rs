@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::Histogram;
 use crate::process::{Spent, spent};
 use crate::report::{Latency, Measure, Report};
+use crate::wan::{Relay, Wan};
 
 /// What is measured, and against what.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct SftpBench {
     pub server_pid: Option<u32>,
     /// Rounds of each workload.
     pub rounds: u32,
+    /// A line between us and the server; `None`: none but the real one.
+    pub wan: Option<Wan>,
 }
 
 /// How to log in.
@@ -158,6 +161,15 @@ pub async fn run(
     mut told: impl FnMut(&Measure),
 ) -> Result<Report, BenchError> {
     let mut rounds = Vec::new();
+    let mut bench = bench.clone();
+    let relay = match bench.wan {
+        Some(wan) => Some(Relay::start(&bench.host, bench.port, wan, env)?),
+        None => None,
+    };
+    if let Some(relay) = &relay {
+        (bench.host, bench.port) = (relay.address().ip().to_string(), relay.address().port());
+    }
+    let bench = &bench;
     for workload in workloads {
         let prepared = workloads::Prepared::new(bench, *workload, env).await?;
         for _ in 0..bench.rounds.max(1) {
@@ -173,7 +185,8 @@ pub async fn run(
         }
         prepared.clean().await?;
     }
-    Ok(Report::of(rounds))
+    let on_the_way = relay.map(|relay| relay.peaks());
+    Ok(Report { on_the_way, ..Report::of(rounds) })
 }
 
 fn watch(bench: &SftpBench) -> Result<Option<Spent>, BenchError> {

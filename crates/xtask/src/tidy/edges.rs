@@ -30,7 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sftp", "loadgen",
         ],
     ),
-    ("testkit", &["model", "journal", "storage"]),
+    ("testkit", &["model", "journal", "storage", "loadgen"]),
     ("xtask", &[]),
 ];
 
