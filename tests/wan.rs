@@ -70,3 +70,22 @@ fn the_load_generator_fills_a_long_line() -> Result<()> {
     ensure!(peaks["down_bytes"].as_u64() > Some(DEEP_BYTES), "{peaks}");
     Ok(())
 }
+
+/// Many at once, of many sizes, both ways: none fails, and the table counts them all.
+#[test]
+fn a_mixed_load_has_no_failures() -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    node.cli(&["policy", "create", "many", "sessions=1000"])?;
+    node.cli(&["account", "change", "acme", "policy=many"])?;
+    let target = format!("127.0.0.1:{}", node.sftp_port()?);
+    let key = text(&login.key)?;
+    let words = ["bench", "sftp", "--target", &target, "--user", "acme", "--key", key];
+    let mix = ["--workload", "mixed", "--uploads", "100", "--downloads", "20", "--scale", "1000"];
+    let report = node.json(&[&words[..], &mix[..], &["--rounds", "1"]].concat())?;
+    let groups = report["groups"].as_array().cloned().unwrap_or_default();
+    let sum = |field: &str| groups.iter().filter_map(|g| g[field].as_u64()).sum::<u64>();
+    ensure!((sum("count"), sum("failed")) == (120, 0), "{report:#}");
+    ensure!(groups.len() == 8, "{groups:#?}");
+    ensure!(std::fs::read_dir(login.on_disk(&node, ""))?.next().is_none(), "files are left");
+    Ok(())
+}

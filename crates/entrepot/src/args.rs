@@ -332,6 +332,8 @@ pub(crate) enum Workload {
     Handshakes,
     /// Logged in and silent.
     IdleSessions,
+    /// Uploads of many sizes at once, downloads beside them.
+    Mixed,
 }
 
 #[derive(Debug, Args)]
@@ -348,7 +350,7 @@ pub(crate) struct BenchSftpArgs {
     /// Read the password from standard input.
     #[arg(long)]
     pub(crate) password_stdin: bool,
-    /// What to measure; all if unset.
+    /// What to measure; all but `mixed` if unset.
     #[arg(long = "workload", value_enum)]
     pub(crate) workloads: Vec<Workload>,
     /// Remote folder to work in.
@@ -375,6 +377,18 @@ pub(crate) struct BenchSftpArgs {
     /// Rounds; the report gives medians.
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: u32,
+    /// Write the report to this file, as JSON.
+    #[arg(long)]
+    pub(crate) report: Option<PathBuf>,
+    /// Uploads at once of `mixed`.
+    #[arg(long, default_value_t = 500)]
+    pub(crate) uploads: u64,
+    /// Downloads beside them.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) downloads: u64,
+    /// What the sizes of `mixed`, 10 to 950 MB, are divided by.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) scale: u64,
     /// Put a line with this round trip between client and server, such as `50ms`.
     #[arg(long, value_parser = milliseconds)]
     pub(crate) delay: Option<std::time::Duration>,
