@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use entrepot_testkit::clients::python::AsyncsshServer;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::server::{Node, feed, run, until};
 use entrepot_testkit::sshd::Sshd;
@@ -51,6 +52,17 @@ impl Far {
         let output = run(&mut self.command(words))?;
         Ok(serde_json::from_slice(&output.stdout)?)
     }
+}
+
+/// asyncssh as a server, with a key and a folder in `scratch`.
+fn asyncssh(scratch: &Path) -> Result<(AsyncsshServer, Far)> {
+    let (key, files) = (scratch.join("user"), scratch.join("files"));
+    run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key))?;
+    std::fs::create_dir(&files)?;
+    let server = AsyncsshServer::start(&key.with_extension("pub"), &files)?;
+    let base = format!("sftp://somebody@127.0.0.1:{}", server.port);
+    let options = options(&key, &["--accept-host-key", &server.host_key])?;
+    Ok((server, Far { base, options }))
 }
 
 fn options(key: &Path, more: &[&str]) -> Result<Vec<String>> {
@@ -113,6 +125,13 @@ fn files_and_folders_go_both_ways_with_openssh() -> Result<()> {
     let parts: Vec<_> = std::fs::read_dir(sshd.folder())?.flatten().collect();
     ensure!(parts.len() == 1, "nothing hidden is left: {parts:?}");
     Ok(())
+}
+
+#[test]
+fn files_and_folders_go_both_ways_with_asyncssh() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let (_server, far) = asyncssh(scratch.path())?;
+    both_ways(&far, scratch.path())
 }
 
 #[test]
@@ -203,6 +222,13 @@ fn what_was_cut_goes_on_with_openssh() -> Result<()> {
     let sshd = Sshd::start()?;
     let scratch = tempfile::tempdir()?;
     resumes(&Far::sshd(&sshd)?, scratch.path(), sshd.folder())
+}
+
+#[test]
+fn what_was_cut_goes_on_with_asyncssh() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let (_server, far) = asyncssh(scratch.path())?;
+    resumes(&far, scratch.path(), &scratch.path().join("files"))
 }
 
 /// The last bytes of the part decide, not its length.

@@ -155,6 +155,7 @@ impl Fixture {
                     password_sealed: Some(sealed),
                     password: None,
                     allow_private: true,
+                    publish: SftpPublish::Rename,
                 })
             }
             None => {

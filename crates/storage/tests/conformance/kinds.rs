@@ -42,6 +42,7 @@ pub(crate) fn on_server(server: &S3Server) -> AnyStore {
         secret_key_sealed: None,
         secret_key: None,
         allow_private: true,
+        publish: SftpPublish::Rename,
     };
     let secret = Some(SECRET_KEY.to_owned().into());
     object::open(&target, &ResolvedSecrets { secret, private_key: None }, &env()).unwrap()
