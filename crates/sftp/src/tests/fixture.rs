@@ -8,7 +8,7 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_model::endpoint::{DirectoryTarget, SftpTarget};
+use entrepot_model::endpoint::{DirectoryTarget, SftpPublish, SftpTarget};
 use entrepot_model::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name, Noun, Quota,
     Rights, Secret, SiteId,
