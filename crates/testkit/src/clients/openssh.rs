@@ -60,9 +60,11 @@ fn literal(path: &str) -> String {
     path.chars().flat_map(|c| escape(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
-/// A word for the shell that `scp -O` thinks is there.
-fn shell(path: &str) -> String {
-    format!("'{}'", path.replace('\'', "'\\''"))
+/// A word for the shell that is thought to be there. Not in quotes: `scp` compares the names that
+/// come with what was asked, as a pattern.
+pub(super) fn shell(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    path.chars().flat_map(|c| (!plain(c)).then_some('\\').into_iter().chain([c])).collect()
 }
 
 impl Client for Scp {

@@ -132,6 +132,7 @@ impl Client for Pscp {
         let above = || remote.rsplit_once('/').map_or(".", |(above, _)| above).to_owned();
         let there = there(&match how {
             How::PutTree => above(),
+            _ if self.old => super::openssh::shell(remote),
             _ if up => remote.to_owned(),
             _ => literal(remote),
         });

@@ -122,6 +122,7 @@ impl Client for Curl {
                     How::ResumeDown => command.args(["-C", "-", "-o", local, &url]),
                     How::PutTree | How::GetTree => return Ok(Did::Cannot("it moves one file")),
                     How::PutTimes => return Ok(Did::Cannot("it sets no times there")),
+                    How::GetTimes if self.scp => return Ok(Did::Cannot("it asks for no times")),
                     How::GetTimes => command.args(["-R", "-o", local, &url]),
                 };
             }
@@ -139,10 +140,12 @@ impl Client for Curl {
     }
 }
 
-/// SHA-256 of the host key in base64, as `ssh-keygen` and curl show it.
+/// SHA-256 of the host key in base64, as `ssh-keygen` and curl show it: of the kind that libssh2
+/// asks for first.
 fn host_key_hash(seat: Seat<'_>) -> Result<String> {
     let shown = run(Command::new("ssh-keygen").arg("-lf").arg(seat.node.known_hosts()?))?;
     let shown = String::from_utf8(shown.stdout)?;
-    let hash = shown.split_whitespace().nth(1).and_then(|word| word.strip_prefix("SHA256:"));
+    let line = shown.lines().find(|line| line.ends_with("(ECDSA)")).unwrap_or(&shown);
+    let hash = line.split_whitespace().nth(1).and_then(|word| word.strip_prefix("SHA256:"));
     Ok(hash.context("no fingerprint")?.to_owned())
 }
