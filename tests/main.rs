@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod cli;
+mod client;
 mod cluster;
 mod crash;
 mod disk_full;
@@ -13,6 +14,7 @@ mod policies;
 mod replace_openssh;
 mod routes;
 mod secrets;
+mod wan;
 
 use std::path::Path;
 

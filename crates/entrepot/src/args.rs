@@ -76,6 +76,10 @@ pub(crate) enum Command {
     Journal(JournalCommand),
     /// Check configuration, permissions, clock, disk and database, and say what to do.
     Doctor,
+    /// Send files to an SFTP server.
+    Put(PutArgs),
+    /// Fetch files from an SFTP server.
+    Get(GetArgs),
     /// Measure a server.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -319,6 +323,54 @@ pub(crate) enum JournalCommand {
     },
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct PutArgs {
+    /// Files, and folders with `--recursive`.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// `sftp://user@host:port/path`; `/~/path` lies below the home. A path that is a directory,
+    /// or ends in a slash, keeps the files' names.
+    #[arg(value_name = "URL")]
+    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// `sftp://user@host:port/path`; `/~/path` lies below the home.
+    #[arg(value_name = "URL")]
+    pub(crate) from: String,
+    /// File or folder to write to.
+    #[arg(default_value = ".")]
+    pub(crate) local: PathBuf,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// How to log in to a server, and how to move.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// Private key, OpenSSH form; without one the password is asked for.
+    #[arg(long, short)]
+    pub(crate) identity: Option<PathBuf>,
+    /// Read the password from standard input.
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+    /// A host key that is right: its `SHA256:…` fingerprint, or its whole line.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) accept_host_key: Vec<String>,
+    /// Host keys that are right, as OpenSSH keeps them; unset: `~/.ssh/known_hosts`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known_hosts: Option<PathBuf>,
+    /// Go on where an earlier run was cut.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Folders with all that is in them.
+    #[arg(long, short)]
+    pub(crate) recursive: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// An SFTP server, this one or any other.
@@ -338,6 +390,8 @@ pub(crate) enum Workload {
     Handshakes,
     /// Logged in and silent.
     IdleSessions,
+    /// Uploads of many sizes at once, downloads beside them.
+    Mixed,
 }
 
 #[derive(Debug, Args)]
@@ -354,7 +408,7 @@ pub(crate) struct BenchSftpArgs {
     /// Read the password from standard input.
     #[arg(long)]
     pub(crate) password_stdin: bool,
-    /// What to measure; all if unset.
+    /// What to measure; all but `mixed` if unset.
     #[arg(long = "workload", value_enum)]
     pub(crate) workloads: Vec<Workload>,
     /// Remote folder to work in.
@@ -381,6 +435,47 @@ pub(crate) struct BenchSftpArgs {
     /// Rounds; the report gives medians.
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: u32,
+    /// Write the report to this file, as JSON.
+    #[arg(long)]
+    pub(crate) report: Option<PathBuf>,
+    /// Uploads at once of `mixed`.
+    #[arg(long, default_value_t = 500)]
+    pub(crate) uploads: u64,
+    /// Downloads beside them.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) downloads: u64,
+    /// What the sizes of `mixed`, 10 to 950 MB, are divided by.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) scale: u64,
+    /// Put a line with this round trip between client and server, such as `50ms`.
+    #[arg(long, value_parser = milliseconds)]
+    pub(crate) delay: Option<std::time::Duration>,
+    /// Bits a second that the line carries each way; `M`, `G` are powers of 1,000.
+    #[arg(long, value_parser = bits, requires = "delay")]
+    pub(crate) rate: Option<u64>,
+}
+
+/// Reads `50ms` or `50`.
+fn milliseconds(text: &str) -> Result<std::time::Duration, String> {
+    let number = text.strip_suffix("ms").unwrap_or(text).parse();
+    number
+        .map(std::time::Duration::from_millis)
+        .map_err(|_| format!("'{text}' is no round trip such as 50ms"))
+}
+
+/// Reads `100M`, `1G`.
+fn bits(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (text.get(..at), 1_000),
+        Some((at, 'M' | 'm')) => (text.get(..at), 1_000_000),
+        Some((at, 'G' | 'g')) => (text.get(..at), 1_000_000_000),
+        _ => (Some(text), 1),
+    };
+    let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+    number
+        .filter(|number| *number > 0)
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| format!("'{text}' is no rate such as 100M or 1G"))
 }
 
 /// Reads a word of an enum through its document form.
@@ -411,6 +506,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn lines() {
+        assert_eq!(bits("1G"), Ok(1_000_000_000));
+        assert_eq!(bits("150M"), Ok(150_000_000));
+        assert_eq!(milliseconds("50ms"), Ok(std::time::Duration::from_millis(50)));
+        assert!(bits("0").is_err() && bits("fast").is_err() && milliseconds("5s").is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `bench sftp`: measures any SFTP server.
 
-use entrepot_loadgen::sftp::{self, Login, SftpBench, Workload};
+use entrepot_loadgen::sftp::{self, Login, Mix, SftpBench, Workload};
+use entrepot_loadgen::wan::Wan;
 use entrepot_model::{Env, Secret};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -12,6 +13,7 @@ use crate::output::Output;
 /// Runs `bench`.
 pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Failure> {
     let BenchCommand::Sftp(args) = command;
+    let file = args.report.clone();
     let (bench, workloads) = read(args)?;
     let rounds = workloads.len() as u64 * u64::from(bench.rounds.max(1));
     let progress = ProgressBar::new(rounds);
@@ -28,6 +30,14 @@ pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Fai
     let report = report.await;
     progress.finish_and_clear();
     let report = report.map_err(|error| Failure::new("EP0209", Exit::Failed, error.to_string()))?;
+    if let Some(file) = file {
+        let written = serde_json::to_vec_pretty(&report)
+            .map_err(std::io::Error::other)
+            .and_then(|text| std::fs::write(&file, text));
+        written.map_err(|error| {
+            Failure::file(format!("cannot write '{}': {error}", file.display()))
+        })?;
+    }
     output.value(&report, || print!("{report}"))
 }
 
@@ -45,7 +55,7 @@ fn read(args: BenchSftpArgs) -> Result<(SftpBench, Vec<Workload>), Failure> {
         None => return Err(Failure::usage("give --key FILE or --password-stdin")),
     };
     let workloads = match args.workloads.as_slice() {
-        [] => Workload::ALL.to_vec(),
+        [] => Workload::USUAL.to_vec(),
         some => some.iter().map(|workload| workload_of(*workload)).collect(),
     };
     let bench = SftpBench {
@@ -61,6 +71,8 @@ fn read(args: BenchSftpArgs) -> Result<(SftpBench, Vec<Workload>), Failure> {
         concurrency: args.concurrency,
         server_pid: args.server_pid,
         rounds: args.rounds,
+        mix: Mix { uploads: args.uploads, downloads: args.downloads, scale: args.scale },
+        wan: args.delay.map(|delay| Wan { delay, rate: args.rate }),
     };
     Ok((bench, workloads))
 }
@@ -72,5 +84,6 @@ fn workload_of(workload: args::Workload) -> Workload {
         args::Workload::SmallFiles => Workload::SmallFiles,
         args::Workload::Handshakes => Workload::Handshakes,
         args::Workload::IdleSessions => Workload::IdleSessions,
+        args::Workload::Mixed => Workload::Mixed,
     }
 }

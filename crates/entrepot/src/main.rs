@@ -5,6 +5,7 @@ mod account;
 mod args;
 mod ask;
 mod bench;
+mod client;
 mod config;
 mod demo;
 mod doctor;
@@ -76,6 +77,8 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Jobs(command) => facts::jobs(&config()?, output, command).await,
         Command::Journal(command) => journal::run(config, output, command),
         Command::Doctor => doctor::run(&config()?, output).await,
+        Command::Put(args) => client::put(output, args).await,
+        Command::Get(args) => client::get(output, args).await,
         Command::Bench(command) => bench::run(output, command).await,
         Command::Stop => serve::stop(&config()?, output).await,
         Command::Completion { shell } => {

@@ -8,3 +8,4 @@ pub mod report;
 pub mod sftp;
 
 pub use report::{Measure, Report};
+pub mod wan;

@@ -10,3 +10,20 @@ pub const CONCURRENCY: usize = 10_000;
 pub const IDLE_REST: Duration = Duration::from_secs(2);
 /// Bytes of the pattern that uploads repeat.
 pub const PATTERN_BYTES: usize = 1 << 20;
+/// Time to reach the server under test.
+pub const CONNECT_TIME: Duration = Duration::from_secs(30);
+/// Bytes the WAN relay reads at a time.
+pub const RELAY_READ_BYTES: usize = 128 * 1024;
+/// What may wait for the relay's line, besides what is on its way.
+pub const QUEUE_TIME: Duration = Duration::from_millis(20);
+/// Bytes on their way in one direction, at most.
+pub const QUEUE_BYTES: u64 = 64 * 1024 * 1024;
+/// Least size of a mixed file before it is divided.
+pub const MIXED_LEAST_MB: u64 = 10;
+/// Largest.
+pub const MIXED_MOST_MB: u64 = 950;
+/// Groups of the mixed table, upper bounds excluded.
+pub const MIXED_GROUPS_MB: [(u64, u64); 4] = [(10, 100), (100, 250), (250, 500), (500, 951)];
+/// Logins at a time where many connections are opened: a server shows most strangers of one
+/// address the door.
+pub const CONNECTING: usize = 16;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::histogram::Histogram;
+use crate::wan::Peaks;
 
 /// One workload against one server.
 #[derive(Clone, Debug, Serialize)]
@@ -32,6 +33,56 @@ pub struct Measure {
     /// Bytes of the server's memory for one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_bytes_per_unit: Option<f64>,
+    /// What failed, where that does not end the measurement.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// To the server.
+    Up,
+    /// From it.
+    Down,
+}
+
+/// Transfers of like size in a mixed load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SizeGroup {
+    /// Which way.
+    pub direction: Direction,
+    /// Least size before it was divided, in megabytes.
+    pub least_megabytes: u64,
+    /// All are smaller than this.
+    pub most_megabytes: u64,
+    /// Transfers tried.
+    pub count: u64,
+    /// Of them failed.
+    pub failed: u64,
+    /// The fastest.
+    pub min_seconds: f64,
+    /// The mean.
+    pub average_seconds: f64,
+    /// The slowest.
+    pub max_seconds: f64,
+}
+
+impl fmt::Display for SizeGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = match self.direction {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        };
+        let size = format!("{}-{} MB", self.least_megabytes, self.most_megabytes);
+        let (min, average, max) = (self.min_seconds, self.average_seconds, self.max_seconds);
+        write!(
+            f,
+            "{way:<5} {size:<12} {:>6} {:>6} {min:>9.3} {average:>9.3} {max:>9.3}",
+            self.count, self.failed
+        )
+    }
 }
 
 /// Quantiles in milliseconds.
@@ -67,6 +118,12 @@ pub struct Report {
     pub rounds: Vec<Measure>,
     /// For each workload the round with the median rate.
     pub medians: Vec<Measure>,
+    /// The table of a mixed load, round by round.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<SizeGroup>,
+    /// Most bytes on their way through the relay, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_the_way: Option<Peaks>,
 }
 
 impl Report {
@@ -82,7 +139,7 @@ impl Report {
             same.sort_by(|a, b| a.rate.total_cmp(&b.rate));
             medians.extend(same.get(same.len() / 2).map(|median| (*median).clone()));
         }
-        Report { rounds, medians }
+        Report { rounds, medians, ..Report::default() }
     }
 }
 
@@ -103,6 +160,25 @@ impl fmt::Display for Report {
         )?;
         for measure in &self.medians {
             writeln!(f, "{measure}")?;
+        }
+        if !self.groups.is_empty() {
+            let (way, size, count, failed) = ("WAY", "SIZE", "COUNT", "FAILED");
+            let (min, average, max) = ("MIN S", "AVERAGE S", "MAX S");
+            writeln!(
+                f,
+                "{way:<5} {size:<12} {count:>6} {failed:>6} {min:>9} {average:>9} {max:>9}"
+            )?;
+        }
+        for group in &self.groups {
+            writeln!(f, "{group}")?;
+        }
+        for failure in self.rounds.iter().flat_map(|measure| &measure.failures) {
+            writeln!(f, "failed: {failure}")?;
+        }
+        if let Some(peaks) = &self.on_the_way {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let (up, down) = (mib(peaks.up_bytes), mib(peaks.down_bytes));
+            writeln!(f, "on the way at most: {up:.1} MiB up, {down:.1} MiB down")?;
         }
         Ok(())
     }
@@ -149,6 +225,7 @@ mod tests {
             latency_ms: None,
             server_cpu_seconds_per_unit: Some(0.9),
             server_bytes_per_unit: None,
+            failures: Vec::new(),
         }
     }
 

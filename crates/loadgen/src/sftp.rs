@@ -1,6 +1,7 @@
 //! Workloads against an SFTP server: uploads, downloads, small files, logins, idle sessions.
 
 mod link;
+mod mixed;
 mod workloads;
 
 use std::time::Duration;
@@ -12,7 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::process::{Spent, spent};
-use crate::report::{Latency, Measure, Report};
+use crate::report::{Latency, Measure, Report, SizeGroup};
+use crate::wan::{Relay, Wan};
+
+pub use mixed::Mix;
 
 /// What is measured, and against what.
 #[derive(Clone, Debug)]
@@ -41,6 +45,10 @@ pub struct SftpBench {
     pub server_pid: Option<u32>,
     /// Rounds of each workload.
     pub rounds: u32,
+    /// The mixed workload.
+    pub mix: Mix,
+    /// A line between us and the server; `None`: none but the real one.
+    pub wan: Option<Wan>,
 }
 
 /// How to log in.
@@ -66,11 +74,13 @@ pub enum Workload {
     Handshakes,
     /// Logged in, SFTP begun, and silent.
     IdleSessions,
+    /// Hundreds of uploads of many sizes at once, downloads beside them.
+    Mixed,
 }
 
 impl Workload {
-    /// All of them.
-    pub const ALL: [Workload; 5] = [
+    /// What is measured where nothing is named: all but the mixed one, which takes long.
+    pub const USUAL: [Workload; 5] = [
         Workload::Upload,
         Workload::Download,
         Workload::SmallFiles,
@@ -86,12 +96,13 @@ impl Workload {
             Workload::SmallFiles => "small-files",
             Workload::Handshakes => "handshakes",
             Workload::IdleSessions => "idle-sessions",
+            Workload::Mixed => "mixed",
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
-            Workload::Upload | Workload::Download => "GiB",
+            Workload::Upload | Workload::Download | Workload::Mixed => "GiB",
             Workload::SmallFiles => "file",
             Workload::Handshakes => "login",
             Workload::IdleSessions => "session",
@@ -145,19 +156,31 @@ struct Done {
     latency: Histogram,
     memory_from: Option<Spent>,
     memory_to: Option<Spent>,
+    failures: Vec<String>,
+    groups: Vec<SizeGroup>,
 }
 
 /// Runs each workload `rounds` times; `told` hears of each round when it is done.
 ///
 /// # Errors
 /// The first thing that went wrong ends the measurement: a rate with failures in it says nothing.
+/// Only [`Workload::Mixed`] counts its failures.
 pub async fn run(
     bench: &SftpBench,
     workloads: &[Workload],
     env: &Env,
     mut told: impl FnMut(&Measure),
 ) -> Result<Report, BenchError> {
-    let mut rounds = Vec::new();
+    let (mut rounds, mut groups) = (Vec::new(), Vec::new());
+    let mut bench = bench.clone();
+    let relay = match bench.wan {
+        Some(wan) => Some(Relay::start(&bench.host, bench.port, wan, env)?),
+        None => None,
+    };
+    if let Some(relay) = &relay {
+        (bench.host, bench.port) = (relay.address().ip().to_string(), relay.address().port());
+    }
+    let bench = &bench;
     for workload in workloads {
         let prepared = workloads::Prepared::new(bench, *workload, env).await?;
         for _ in 0..bench.rounds.max(1) {
@@ -170,10 +193,12 @@ pub async fn run(
             let measure = measure(*workload, &done, time, before.zip(after));
             told(&measure);
             rounds.push(measure);
+            groups.extend(done.groups);
         }
         prepared.clean().await?;
     }
-    Ok(Report::of(rounds))
+    let on_the_way = relay.map(|relay| relay.peaks());
+    Ok(Report { on_the_way, groups, ..Report::of(rounds) })
 }
 
 fn watch(bench: &SftpBench) -> Result<Option<Spent>, BenchError> {
@@ -204,5 +229,6 @@ fn measure(
         latency_ms: Latency::of(&done.latency),
         server_cpu_seconds_per_unit: cpu.map(|cpu| cpu / done.units),
         server_bytes_per_unit: grown,
+        failures: done.failures.clone(),
     }
 }

@@ -124,6 +124,29 @@ pub struct SftpTarget {
     /// Allow private addresses, for servers inside one's own network.
     #[serde(default)]
     pub allow_private: bool,
+    /// How a file gets its name there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub publish: SftpPublish,
+}
+
+/// How a file gets its name on an SFTP server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SftpPublish {
+    /// In one step, by `posix-rename@openssh.com`; by RENAME where nothing has the name. On a
+    /// server without the first nothing is replaced.
+    #[default]
+    Rename,
+    /// The same; but where the server cannot replace in one step, the old file is removed first.
+    /// Between the two there is none of that name.
+    RemoveAndRename,
+    /// Written under its own name, over what has it, for servers that rename nothing. Whoever
+    /// looks sees it unfinished.
+    Direct,
+}
+
+fn is_default(publish: &SftpPublish) -> bool {
+    *publish == SftpPublish::default()
 }
 
 fn ssh_port() -> u16 {

@@ -57,7 +57,7 @@ pub enum NetError {
     /// The server's key is none of the pinned ones.
     #[error(
         "the server shows the host key '{shown}', which is not pinned: compare it with its owner, \
-         then add it to 'host_keys'"
+         then add it to 'host_keys' of the endpoint, or give it with --accept-host-key"
     )]
     HostKey {
         /// `SHA256:…` of the key shown.

@@ -99,7 +99,7 @@ pub const SFTP_IDLE_CONNECTIONS: usize = 4;
 pub const SFTP_LIST_PAGES: usize = 4;
 
 /// Bytes asked ahead of a reader that goes straight on.
-pub const SFTP_READ_AHEAD: u64 = 8 * 1024 * 1024;
+pub const SFTP_READ_AHEAD: u64 = 16 * 1024 * 1024;
 
 /// KiB of one staged file on their way to an SFTP server.
 pub const SFTP_WRITE_WINDOW_KIB: usize = 16 * 1024;

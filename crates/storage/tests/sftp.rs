@@ -2,7 +2,7 @@
 //! under us, that die; pinned keys; several processes.
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::SftpTarget;
+use entrepot_model::endpoint::{SftpPublish, SftpTarget};
 use entrepot_model::{EndpointTarget, Env, StorePath, TransferId};
 use entrepot_storage::*;
 use entrepot_testkit::sshd::Sshd;
@@ -26,6 +26,7 @@ fn target(sshd: &Sshd) -> SftpTarget {
         password_sealed: None,
         password: None,
         allow_private: true,
+        publish: SftpPublish::Rename,
     }
 }
 
@@ -113,6 +114,41 @@ async fn a_server_that_offers_little_is_served_without_tricks() {
     let left: Vec<_> = std::fs::read_dir(sshd.folder()).unwrap().collect();
     assert_eq!(left.len(), 1, "no part is left");
     assert_eq!(store.space().await.unwrap().total_bytes, u64::MAX);
+}
+
+/// The endpoint may allow two steps where the server cannot do it in one.
+#[tokio::test]
+async fn an_old_file_is_removed_first_where_the_endpoint_says_so() {
+    let sshd = Sshd::start_with("internal-sftp -P posix-rename", &[]).unwrap();
+    let two_steps = SftpTarget { publish: SftpPublish::RemoveAndRename, ..target(&sshd) };
+    let store = open_target(two_steps, &secrets(&sshd)).await;
+    put(&store, "f", b"old", Existing::Replace).await.unwrap();
+    assert!(put(&store, "f", b"newer", Existing::Replace).await.unwrap().replaced);
+    assert_eq!(put(&store, "f", b"x", Existing::Refuse).await, Err(StoreError::Exists));
+    assert_eq!(std::fs::read(sshd.folder().join("f")).unwrap(), b"newer");
+    assert_eq!(std::fs::read_dir(sshd.folder()).unwrap().count(), 1, "no part is left");
+}
+
+/// A server that renames nothing gets files under their own names; what is refused in the middle
+/// does not stay.
+#[tokio::test]
+async fn files_are_written_directly_where_the_endpoint_says_so() {
+    let sshd = Sshd::start_with("internal-sftp -P rename,posix-rename", &[]).unwrap();
+    let store = open_on(&sshd).await;
+    assert!(put(&store, "f", b"content", Existing::Replace).await.is_err(), "it cannot rename");
+    let direct = SftpTarget { publish: SftpPublish::Direct, ..target(&sshd) };
+    let store = open_target(direct, &secrets(&sshd)).await;
+    let data = pattern(3, 3_000_000);
+    assert!(!put(&store, "f", &data, Existing::Replace).await.unwrap().replaced);
+    assert!(std::fs::read(sshd.folder().join("f")).unwrap() == data);
+    assert!(put(&store, "f", b"short", Existing::Replace).await.unwrap().replaced);
+    assert_eq!(std::fs::read(sshd.folder().join("f")).unwrap(), b"short");
+    let file = store.stage(id(9), &path("g")).await.unwrap();
+    file.write_at(0, Bytes::from_static(b"half")).await.unwrap();
+    file.sync().await.unwrap();
+    assert!(sshd.folder().join("g").exists(), "its name is there from the start");
+    file.discard().await.unwrap();
+    assert!(!sshd.folder().join("g").exists());
 }
 
 #[tokio::test]

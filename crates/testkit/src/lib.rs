@@ -6,3 +6,4 @@ pub mod postgres;
 pub mod s3;
 pub mod server;
 pub mod sshd;
+pub mod wan;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use entrepot_model::Env;
@@ -17,9 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{BenchError, Login, SftpBench};
-use crate::limits::ANSWER_TIME;
-
-const CONNECT_TIME: Duration = Duration::from_secs(30);
+use crate::limits::{ANSWER_TIME, CONNECT_TIME};
 
 /// An open channel.
 pub(super) struct Link {

@@ -7,7 +7,7 @@ use entrepot_sftp_proto::client::{Answer, Extent, NotBegun};
 use tokio::task::JoinSet;
 
 use super::link::{Link, connect};
-use super::{BenchError, Done, SftpBench, Workload};
+use super::{BenchError, Done, SftpBench, Workload, mixed};
 use crate::histogram::Histogram;
 use crate::limits::{CONCURRENCY, IDLE_REST, PATTERN_BYTES};
 use crate::process::spent;
@@ -42,8 +42,10 @@ impl Prepared {
                 prepared.links.push(Link::open(bench, env).await?);
             }
         }
-        if workload == Workload::Download {
-            prepared.upload().await?;
+        match workload {
+            Workload::Download => drop(prepared.upload().await?),
+            Workload::Mixed => mixed::prepare(bench, env, &prepared.pattern).await?,
+            _ => {}
         }
         Ok(prepared)
     }
@@ -68,7 +70,21 @@ impl Prepared {
             Workload::SmallFiles => self.small_files().await,
             Workload::Handshakes => self.handshakes().await,
             Workload::IdleSessions => self.idle_sessions().await,
+            Workload::Mixed => Ok(self.mixed().await),
         }
+    }
+
+    async fn mixed(&self) -> Done {
+        let tried = mixed::run(&self.bench, &self.env, &self.pattern).await;
+        let mut latency = Histogram::default();
+        for one in tried.iter().filter(|one| one.result.is_ok()) {
+            latency.record(one.time);
+        }
+        let bytes = tried.iter().map(mixed::Tried::bytes).sum::<u64>();
+        let failures = tried.iter().filter_map(|one| one.result.as_ref().err());
+        let failures = failures.map(ToString::to_string).collect();
+        let groups = mixed::groups(&tried);
+        Done { failures, groups, ..done(bytes as f64 / (1u64 << 30) as f64, Some(bytes), latency) }
     }
 
     async fn upload(&self) -> Result<Done, BenchError> {
@@ -178,13 +194,16 @@ impl Prepared {
 
     /// Removes the files and closes the connections.
     pub(super) async fn clean(self) -> Result<(), BenchError> {
+        if self.workload == Workload::Mixed {
+            return mixed::clean(&self.bench, &self.env).await;
+        }
         if let Some(link) = self.links.first() {
             let paths: Vec<String> = match self.workload {
                 Workload::Upload | Workload::Download => {
                     (0..self.links.len()).map(|stream| self.large(stream)).collect()
                 }
                 Workload::SmallFiles => (0..self.bench.count).map(|n| self.small(n)).collect(),
-                Workload::Handshakes | Workload::IdleSessions => Vec::new(),
+                _ => Vec::new(),
             };
             for path in paths {
                 link.ask(&path, |client| client.remove(&path)).await?;
@@ -198,7 +217,8 @@ impl Prepared {
 }
 
 fn done(units: f64, bytes: Option<u64>, latency: Histogram) -> Done {
-    Done { units, bytes, latency, memory_from: None, memory_to: None }
+    let (failures, groups) = (Vec::new(), Vec::new());
+    Done { units, bytes, latency, memory_from: None, memory_to: None, failures, groups }
 }
 
 /// Runs all to their end, side by side in one task; the first failure is the result.

@@ -1,6 +1,7 @@
 //! SSH keys: made, read, shown.
 
 use std::convert::Infallible;
+use std::path::Path;
 
 use entrepot_model::{Env, Secret};
 use russh::keys::ssh_key::LineEnding;
@@ -160,6 +161,16 @@ pub fn public(line: &str) -> Result<PublicKey, NetError> {
 /// As [`private`].
 pub fn public_of(pem: &Secret) -> Result<String, NetError> {
     private(pem)?.public_key().to_openssh().map_err(unreadable)
+}
+
+/// Keys of a host in a `known_hosts` file, one line each; none if there is no such file.
+///
+/// # Errors
+/// A line of the host holds no key.
+pub fn known_hosts(file: &Path, host: &str, port: u16) -> Result<Vec<String>, NetError> {
+    let found = russh::keys::known_hosts::known_host_keys_path(host, port, file);
+    let found = found.map_err(|error| NetError::Key(error.to_string()))?;
+    found.iter().map(|(_, key)| key.to_openssh().map_err(unreadable)).collect()
 }
 
 /// `SHA256:…`, as every SSH program shows it.

@@ -8,7 +8,9 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_model::endpoint::{DirectoryTarget, ObjectProvider, ObjectTarget, SftpTarget};
+use entrepot_model::endpoint::{
+    DirectoryTarget, ObjectProvider, ObjectTarget, SftpPublish, SftpTarget,
+};
 use entrepot_model::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name, Noun, Policy,
     Quota, Rights, Secret, SiteId,
@@ -177,6 +179,7 @@ impl Fixture {
                     password_sealed: Some(sealed),
                     password: None,
                     allow_private: true,
+                    publish: SftpPublish::Rename,
                 })
             }
             (None, None) => {

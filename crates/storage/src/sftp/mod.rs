@@ -4,7 +4,9 @@
 //! exclusively, synced where the server offers `fsync@openssh.com`, closed, its size compared,
 //! and renamed into place: over an old file with `posix-rename@openssh.com`, else with RENAME,
 //! which does not replace. A server that lacks the first cannot replace in one step, and then
-//! nothing is replaced. What directories' entries survive on the far side is the server's promise.
+//! nothing is replaced, unless the endpoint allows two steps. An endpoint may also ask for files
+//! under their own names from the start, for servers that rename nothing ([`SftpPublish`]). What
+//! directories' entries survive on the far side is the server's promise.
 //!
 //! Names that are neither file nor directory there do not exist here; a link in the middle of a
 //! path is the server's business, as is what lies behind it. Times have whole seconds from 1970
@@ -26,7 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_model::endpoint::SftpTarget;
+use entrepot_model::endpoint::{SftpPublish, SftpTarget};
 use entrepot_model::{Env, StorePath, Timestamp, TransferId};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::ssh::algorithms::Preset;
@@ -40,7 +42,7 @@ use self::pool::Pool;
 use self::read::SftpRead;
 use self::registry::Registry;
 use self::remote::{Pages, Place, Remote, unexpected};
-use self::staged::SftpStaged;
+use self::staged::{Naming, SftpStaged};
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
 use crate::limits::{LIST_PAGE, SFTP_WALK_DIRECTORIES};
@@ -76,12 +78,14 @@ pub fn open(target: &SftpTarget, secrets: &ResolvedSecrets, env: &Env) -> Result
             env: env.clone(),
         },
     };
-    Ok(Arc::new(SftpStore { pool: Pool::new(place), registry: Arc::default() }))
+    let (pool, publish) = (Pool::new(place), target.publish);
+    Ok(Arc::new(SftpStore { pool, registry: Arc::default(), publish }))
 }
 
 struct SftpStore {
     pool: Arc<Pool>,
     registry: Arc<Registry>,
+    publish: SftpPublish,
 }
 
 /// Attributes as the store tells them; `None` for what is neither file nor directory.
@@ -148,6 +152,7 @@ async fn place_file(
     from: &StorePath,
     to: &StorePath,
     existing: Existing,
+    publish: SftpPublish,
 ) -> Result<bool> {
     let there = look_for(remote, to).await?;
     match (&there, existing) {
@@ -161,6 +166,13 @@ async fn place_file(
     let renamed = match existing {
         Existing::Refuse => remote.ask(|client| client.rename(&old, &new)).await,
         Existing::Replace => match remote.ask(|client| client.posix_rename(&old, &new)).await {
+            Err(Failed::NotBegun(_))
+                if there.is_some() && publish == SftpPublish::RemoveAndRename =>
+            {
+                tracing::info!(path = new, "replaced in two steps");
+                remote.ask(|client| client.remove(&new)).await?;
+                remote.ask(|client| client.rename(&old, &new)).await
+            }
             Err(Failed::NotBegun(_)) if there.is_some() => {
                 return Err(StoreError::Unsupported(
                     "the server cannot replace a file in one step (posix-rename@openssh.com)",
@@ -188,8 +200,12 @@ impl SftpStore {
         id: TransferId,
         target: &StorePath,
         flags: OpenFlags,
+        there: Option<Meta>,
     ) -> Result<SftpStaged> {
-        let part = part_of(target, id)?;
+        let part = match self.publish {
+            SftpPublish::Direct => target.clone(),
+            _ => part_of(target, id)?,
+        };
         self.registry.settle().await;
         let claim = self.registry.claim(id, &part)?;
         let lease = self.pool.lease().await?;
@@ -203,7 +219,13 @@ impl SftpStore {
             }
         };
         let size = lease.remote.fstat(&handle).await?.size.unwrap_or(0);
-        Ok(SftpStaged::new(lease, claim, handle, (part, target.clone()), size))
+        let naming = Naming {
+            part,
+            target: target.clone(),
+            publish: self.publish,
+            replaces: there.is_some(),
+        };
+        Ok(SftpStaged::new(lease, claim, handle, naming, size))
     }
 
     /// Looks for parts that earlier processes left, once.
@@ -342,11 +364,15 @@ impl Store for SftpStore {
         check_makeable(target)?;
         let remote = self.pool.common().await?;
         let there = look_for(&remote, target).await?;
-        if there.is_some_and(|meta| meta.kind == EntryKind::Directory) {
+        if there.as_ref().is_some_and(|meta| meta.kind == EntryKind::Directory) {
             return Err(StoreError::IsDirectory);
         }
-        let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCLUSIVE;
-        match self.open_part(id, target, flags).await {
+        let flags = match self.publish {
+            // Not to read: some such servers let nobody.
+            SftpPublish::Direct => OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE,
+            _ => OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCLUSIVE,
+        };
+        match self.open_part(id, target, flags, there).await {
             Ok(staged) => Ok(Box::new(staged)),
             Err(StoreError::NotFound) => {
                 Err(self.not_found_or_not_directory(&remote, target).await)
@@ -358,7 +384,7 @@ impl Store for SftpStore {
     async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
         check_makeable(target)?;
         let flags = OpenFlags::READ | OpenFlags::WRITE;
-        Ok(Box::new(self.open_part(id, target, flags).await?))
+        Ok(Box::new(self.open_part(id, target, flags, None).await?))
     }
 
     async fn staged(&self) -> Result<Vec<Staged>> {
@@ -466,7 +492,7 @@ impl Store for SftpStore {
         }
         let remote = self.pool.common().await?;
         if look(&remote, from).await?.kind == EntryKind::File {
-            let replaced = place_file(&remote, from, to, existing).await?;
+            let replaced = place_file(&remote, from, to, existing, self.publish).await?;
             return Ok(Renamed { replaced });
         }
         if look_for(&remote, to).await?.is_some() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use entrepot_model::endpoint::SftpPublish;
 use entrepot_model::{StorePath, Timestamp};
 use entrepot_sftp_proto::client::RemoteHandle;
 use entrepot_sftp_proto::{Attrs, Status, Times};
@@ -20,14 +21,22 @@ use crate::error::{Result, StoreError};
 use crate::limits::{SFTP_FULL_BYTES, SFTP_WRITE_WINDOW_KIB};
 use crate::store::{Identity, Publish, Published, StagedFile, is_past_all};
 
+/// Under which names a file is written and published.
+pub(super) struct Naming {
+    pub(super) part: StorePath,
+    pub(super) target: StorePath,
+    pub(super) publish: SftpPublish,
+    /// A file had the target's name when this one was begun.
+    pub(super) replaces: bool,
+}
+
 /// A staged file. Writes go out as they come and are answered for by [`StagedFile::sync`] at
 /// the latest.
 pub(super) struct SftpStaged {
     lease: Lease,
     claim: Mutex<Option<Claim>>,
     handle: Mutex<Option<RemoteHandle>>,
-    part: StorePath,
-    target: StorePath,
+    naming: Naming,
     size: AtomicU64,
     synced: AtomicBool,
     /// What failed first; every later call fails with it.
@@ -41,15 +50,14 @@ impl SftpStaged {
         lease: Lease,
         claim: Claim,
         handle: RemoteHandle,
-        (part, target): (StorePath, StorePath),
+        naming: Naming,
         size: u64,
     ) -> Self {
         SftpStaged {
             lease,
             claim: Mutex::new(Some(claim)),
             handle: Mutex::new(Some(handle)),
-            part,
-            target,
+            naming,
             size: AtomicU64::new(size),
             synced: AtomicBool::new(false),
             outcome: Outcome::default(),
@@ -96,7 +104,7 @@ impl SftpStaged {
 
     /// SFTP has no word for a full disk: asks how much room is left.
     async fn full_or(&self, error: StoreError) -> StoreError {
-        let path = self.remote().path(&self.part.parent().unwrap_or_default());
+        let path = self.remote().path(&self.naming.part.parent().unwrap_or_default());
         match super::space_of(self.remote(), &path).await {
             Ok(space) if space.free_bytes < SFTP_FULL_BYTES => {
                 self.outcome.lock().take();
@@ -133,7 +141,7 @@ impl SftpStaged {
             let closed = self.remote().ask(|client| client.close(&handle)).await;
             closed.map_err(|failed| self.fail(failed))?;
         }
-        let attrs = self.remote().lstat(&self.remote().path(&self.part)).await;
+        let attrs = self.remote().lstat(&self.remote().path(&self.naming.part)).await;
         let attrs = attrs.map_err(|failed| self.fail(failed))?;
         if attrs.size != Some(size) {
             let has = attrs.size.unwrap_or(0);
@@ -233,7 +241,11 @@ impl StagedFile for SftpStaged {
             self.set_times(&handle, how).await?;
         }
         let attrs = self.close(how.size).await?;
-        let replaced = place_file(self.remote(), &self.part, &self.target, how.existing).await?;
+        let Naming { part, target, publish, replaces } = &self.naming;
+        let replaced = match publish {
+            SftpPublish::Direct => *replaces,
+            _ => place_file(self.remote(), part, target, how.existing, *publish).await?,
+        };
         if let Some(claim) = self.claim.lock().take() {
             claim.set_gone();
         }
@@ -252,7 +264,7 @@ impl StagedFile for SftpStaged {
             let _ = self.remote().ask(|client| client.close(&handle)).await;
         }
         let Some(claim) = self.claim.lock().take() else { return Ok(()) };
-        let part = self.remote().path(&self.part);
+        let part = self.remote().path(&self.naming.part);
         match self.remote().ask(|client| client.remove(&part)).await {
             Ok(_) => {}
             Err(failed) if failed.is(Status::NoSuchFile) => {}

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use entrepot_model::endpoint::{MemoryTarget, ObjectProvider, ObjectTarget, SftpTarget};
+use entrepot_model::endpoint::{
+    MemoryTarget, ObjectProvider, ObjectTarget, SftpPublish, SftpTarget,
+};
 use entrepot_storage::fault::{FaultStore, SimDisk, SimStore};
 use entrepot_storage::{AnyStore, ResolvedSecrets, fs, memory, object, sftp};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
@@ -65,6 +67,7 @@ fn server() -> Kind {
         password_sealed: None,
         password: None,
         allow_private: true,
+        publish: SftpPublish::Rename,
     };
     let key = std::fs::read_to_string(sshd.user_key()).unwrap();
     let secrets = ResolvedSecrets { secret: None, private_key: Some(key.into()) };

@@ -31,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "admin", "engine", "sftp", "loadgen",
         ],
     ),
-    ("testkit", &["model", "journal", "storage"]),
+    ("testkit", &["model", "journal", "storage", "loadgen"]),
     ("xtask", &[]),
 ];
 

@@ -1,5 +1,10 @@
 //! Real clients move real files in both directions.
 
+mod matrix;
+mod rekey;
+// Once the server speaks SCP, check-file, hash commands and the preset `compatible`:
+// mod surface;
+
 use anyhow::{Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::server::Node;

@@ -1,4 +1,11 @@
-//! Real SFTP clients of Debian, logged in to a [`Node`].
+//! Real clients, logged in to a [`Node`].
+
+pub mod matrix;
+pub mod openssh;
+pub mod ours;
+pub mod putty;
+pub mod python;
+pub mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -35,7 +42,10 @@ impl Login {
     }
 
     /// Options that OpenSSH's programs share.
-    fn ssh_options(&self, node: &Node) -> Result<Vec<String>> {
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn ssh_options(&self, node: &Node) -> Result<Vec<String>> {
         let known_hosts = node.known_hosts()?;
         Ok(vec![
             "-F".to_owned(),

@@ -1,0 +1,182 @@
+//! `get` and `put`: files to and from any SFTP server, over the same store that rules deliver with.
+
+mod get;
+mod place;
+mod put;
+
+use std::path::{Path, PathBuf};
+
+use entrepot_model::endpoint::{SftpPublish, SftpTarget};
+use entrepot_model::{EndpointTarget, Env, Secret, StorePath};
+use entrepot_net::ssh::keys;
+use entrepot_storage::{AnyStore, ResolvedSecrets, StoreError};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::args::ServerArgs;
+use crate::failure::{Exit, Failure};
+use crate::nouns::line_from_stdin;
+use crate::output::Output;
+use place::Place;
+
+pub(crate) use get::run as get;
+pub(crate) use put::run as put;
+
+/// Bytes read or written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// One file moved.
+#[derive(Debug, Serialize)]
+struct Moved {
+    from: String,
+    to: String,
+    bytes: u64,
+    /// Where it was gone on with; 0: from the start.
+    resumed_at: u64,
+}
+
+/// A server, and what to show meanwhile.
+struct Session {
+    store: AnyStore,
+    place: Place,
+    resume: bool,
+    recursive: bool,
+    progress: ProgressBar,
+    moved: Vec<Moved>,
+}
+
+impl Session {
+    async fn open(url: &str, args: &ServerArgs) -> Result<Session, Failure> {
+        let place = Place::parse(url).map_err(Failure::usage)?;
+        let host_keys = host_keys(&place, args)?;
+        let secrets = secrets(&place, args)?;
+        let target = EndpointTarget::Sftp(SftpTarget {
+            host: place.host.clone(),
+            port: place.port,
+            user: place.user.clone(),
+            host_keys,
+            root: if place.from_home { String::new() } else { "/".to_owned() },
+            key: None,
+            password_sealed: None,
+            password: None,
+            allow_private: true,
+            // Other clients write over the old file: this is never worse.
+            publish: SftpPublish::RemoveAndRename,
+        });
+        let store = entrepot_storage::open(&target, &secrets, &Env::real()).await;
+        let store = store.map_err(|error| failed(url, &error))?;
+        let progress = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template(
+            "{bar:30} {bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta}  {msg}",
+        ) {
+            progress.set_style(style);
+        }
+        let (resume, recursive) = (args.resume, args.recursive);
+        Ok(Session { store, place, resume, recursive, progress, moved: Vec::new() })
+    }
+
+    /// A file begins.
+    fn begin(&self, name: &str, bytes: u64, done: u64) {
+        self.progress.set_message(name.to_owned());
+        self.progress.set_length(bytes);
+        self.progress.set_position(done);
+        self.progress.reset_eta();
+    }
+
+    fn url(&self, path: &StorePath) -> String {
+        self.place.url(path)
+    }
+
+    /// Says what was moved.
+    fn tell(self, output: Output) -> Result<(), Failure> {
+        self.progress.finish_and_clear();
+        output.rows(&self.moved, |moved| {
+            for file in moved {
+                let resumed = match file.resumed_at {
+                    0 => String::new(),
+                    at => format!(", resumed at {at}"),
+                };
+                println!("{} -> {} ({} bytes{resumed})", file.from, file.to, file.bytes);
+            }
+        })
+    }
+}
+
+/// Keys that may be shown: those given, and those of the known_hosts file.
+fn host_keys(place: &Place, args: &ServerArgs) -> Result<Vec<String>, Failure> {
+    let mut pins = args.accept_host_key.clone();
+    let file = match &args.known_hosts {
+        Some(file) if !file.exists() => {
+            return Err(Failure::file(format!("cannot read '{}'", file.display())));
+        }
+        Some(file) => Some(file.clone()),
+        None => std::env::home_dir().map(|home| home.join(".ssh/known_hosts")),
+    };
+    if let Some(file) = file {
+        let known = keys::known_hosts(&file, &place.host, place.port);
+        pins.extend(known.map_err(|error| {
+            Failure::file(format!("cannot read '{}': {error}", file.display()))
+        })?);
+    }
+    Ok(pins)
+}
+
+fn secrets(place: &Place, args: &ServerArgs) -> Result<ResolvedSecrets, Failure> {
+    let private_key = match &args.identity {
+        Some(file) => Some(Secret::new(std::fs::read(file).map_err(|error| {
+            Failure::file(format!("cannot read '{}': {error}", file.display()))
+        })?)),
+        None => None,
+    };
+    let secret = match (args.password_stdin, &private_key) {
+        (true, _) => Some(Secret::new(line_from_stdin()?)),
+        (false, Some(_)) => None,
+        (false, None) => Some(ask(&format!("password of {}@{}: ", place.user, place.host))?),
+    };
+    Ok(ResolvedSecrets { secret, private_key })
+}
+
+/// Asks on the terminal, which does not show what is typed.
+fn ask(prompt: &str) -> Result<Secret, Failure> {
+    use std::io::{BufRead, Write};
+    let terminal = std::fs::File::options().read(true).write(true).open("/dev/tty");
+    let Ok(mut terminal) = terminal else {
+        return Err(Failure::usage("give --identity FILE or --password-stdin"));
+    };
+    let unreadable = |error: std::io::Error| Failure::file(format!("the terminal: {error}"));
+    let before = rustix::termios::tcgetattr(&terminal).map_err(|e| unreadable(e.into()))?;
+    let mut quiet = before.clone();
+    quiet.local_modes.remove(rustix::termios::LocalModes::ECHO);
+    write!(terminal, "{prompt}").map_err(unreadable)?;
+    let now = rustix::termios::OptionalActions::Flush;
+    rustix::termios::tcsetattr(&terminal, now, &quiet).map_err(|e| unreadable(e.into()))?;
+    let mut line = String::new();
+    let read = std::io::BufReader::new(&terminal).read_line(&mut line);
+    // Whatever came of it, the terminal shows again what is typed.
+    let shown = rustix::termios::tcsetattr(&terminal, now, &before);
+    shown.map_err(|e| unreadable(e.into()))?;
+    read.map_err(unreadable)?;
+    writeln!(terminal).map_err(unreadable)?;
+    Ok(Secret::new(line.trim_end_matches(['\n', '\r']).to_owned()))
+}
+
+/// What the store says, with the place it is about.
+fn failed(place: &str, error: &StoreError) -> Failure {
+    let exit = match error {
+        StoreError::NotFound => Exit::NotFound,
+        StoreError::Unavailable(_) => Exit::Unavailable,
+        _ => Exit::Failed,
+    };
+    Failure::new(error.code(), exit, format!("'{place}': {error}"))
+}
+
+fn local_failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::file(format!("'{}': {error}", path.display()))
+}
+
+/// The name of a local file as it is given to the server.
+fn name_of(path: &Path) -> Result<String, Failure> {
+    let whole: PathBuf = path.canonicalize().map_err(|error| local_failed(path, &error))?;
+    let name = whole.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    name.ok_or_else(|| Failure::file(format!("'{}' has no name that is UTF-8", path.display())))
+}

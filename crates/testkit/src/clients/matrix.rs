@@ -1,0 +1,90 @@
+//! The matrix of real clients: one task each, byte for byte, or a reason why a client cannot.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::Login;
+use crate::server::Node;
+
+/// How a file or a folder is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Up, whole.
+    Put,
+    /// Down, whole.
+    Get,
+    /// Up, behind what the server has.
+    ResumeUp,
+    /// Down, behind what lies here.
+    ResumeDown,
+    /// A folder up.
+    PutTree,
+    /// A folder down.
+    GetTree,
+    /// Up, with its times.
+    PutTimes,
+    /// Down, with its times.
+    GetTimes,
+}
+
+/// One thing for a client to do. Remote paths are relative to the home.
+#[derive(Clone, Copy, Debug)]
+pub enum Task<'a> {
+    /// Move something.
+    Move {
+        /// Which way.
+        how: How,
+        /// Here.
+        local: &'a Path,
+        /// There.
+        remote: &'a str,
+    },
+    /// Rename onto a name that exists.
+    RenameOver {
+        /// The old name.
+        from: &'a str,
+        /// The name that is replaced.
+        to: &'a str,
+    },
+    /// Print the names in a folder, one a line.
+    List {
+        /// Which.
+        remote: &'a str,
+    },
+    /// Print the digest of a file as hexadecimal digits.
+    Hash {
+        /// Which.
+        remote: &'a str,
+    },
+}
+
+/// What came of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// Done; what the client printed.
+    Done(String),
+    /// The client has no way to do it, and why.
+    Cannot(&'static str),
+}
+
+/// A node and who logs in to it.
+#[derive(Clone, Copy)]
+pub struct Seat<'a> {
+    /// The server.
+    pub node: &'a Node,
+    /// The account.
+    pub login: &'a Login,
+}
+
+/// A real client.
+pub trait Client {
+    /// Its name, as the first column of `docs/clients/README.md` has it.
+    fn name(&self) -> &'static str;
+
+    /// Does one task.
+    ///
+    /// # Errors
+    /// What the client said when it failed.
+    fn run(&self, seat: Seat<'_>, task: &Task<'_>) -> Result<Did>;
+}
