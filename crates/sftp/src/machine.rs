@@ -185,7 +185,7 @@ struct Core {
     /// The channel is gone: what takes long is given up.
     gone: CancellationToken,
     /// Waits for the channel's own task.
-    long: Option<Long>,
+    long: Option<Box<Long>>,
     broken: Option<&'static str>,
 }
 
@@ -221,7 +221,7 @@ impl Machine {
         self.resume(out).await;
         while is_own_task || !self.wants_own_task() {
             if let Some(long) = self.core.long.take() {
-                self.core.long(long, out).await;
+                self.core.long(*long, out).await;
                 if let Some(broken) = self.core.broken {
                     return Err(broken.to_owned());
                 }
@@ -340,7 +340,7 @@ impl Core {
     async fn request(&mut self, id: u32, request: Request<'_>, out: &mut impl Out) {
         match request {
             Request::CheckFile { .. } | Request::CopyData { .. } => {
-                self.long = Long::of(id, &request);
+                self.long = Long::of(id, &request).map(Box::new);
             }
             Request::Read { handle, offset, len } => {
                 self.read_or_park(Read { id, handle, offset, len }, out).await;

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use entrepot_model::{AuthMethod, Secret};
@@ -63,6 +64,10 @@ impl Stop {
 pub(crate) struct Shared {
     meter: Arc<SessionMeter>,
     channels: Mutex<Channels>,
+    /// A task has sent something.
+    linked: AtomicBool,
+    /// What tasks send does not get out any more.
+    stuck: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +79,8 @@ struct Channels {
 
 impl Shared {
     pub(crate) fn new(meter: Arc<SessionMeter>) -> Self {
-        Shared { meter, channels: Mutex::default() }
+        let (linked, stuck) = (AtomicBool::new(false), AtomicBool::new(false));
+        Shared { meter, channels: Mutex::default(), linked, stuck }
     }
 
     /// Books a new channel.
@@ -105,6 +111,33 @@ impl Shared {
         let before = channels.open.len();
         channels.open.retain(|(id, _)| *id != channel);
         channels.open.len() < before
+    }
+
+    /// The client has closed a channel and will never take what still waits on it. russh serves
+    /// no task of the connection any more then; who works inside the session task goes on.
+    fn left_unread(&self) {
+        self.stuck.store(true, Ordering::SeqCst);
+        if self.linked.load(Ordering::SeqCst) {
+            self.end_stuck();
+        }
+        self.closed_unread();
+    }
+
+    fn end_stuck(&self) {
+        let reason = "a channel was closed with answers left unread, reconnect";
+        self.meter.end(EndClass::Protocol, reason);
+    }
+
+    /// Before a task sends; an error: it would wait for ever.
+    fn link(&self) -> Result<(), NetError> {
+        self.linked.store(true, Ordering::SeqCst);
+        match self.stuck.load(Ordering::SeqCst) {
+            true => {
+                self.end_stuck();
+                Err(NetError::Closed)
+            }
+            false => Ok(()),
+        }
     }
 
     fn closed_unread(&self) {
@@ -370,6 +403,7 @@ impl Link {
     /// # Errors
     /// The connection is over.
     pub async fn send(&self, channel: ChannelId, bytes: Bytes) -> Result<(), NetError> {
+        self.shared.link()?;
         self.handle.data(channel, bytes).await.map_err(|_| NetError::Closed)
     }
 
@@ -378,6 +412,7 @@ impl Link {
     /// # Errors
     /// The connection is over.
     pub async fn send_error_text(&self, channel: ChannelId, text: Bytes) -> Result<(), NetError> {
+        self.shared.link()?;
         self.handle.extended_data(channel, STDERR, text).await.map_err(|_| NetError::Closed)
     }
 
@@ -389,6 +424,7 @@ impl Link {
         if !self.shared.close(channel) {
             return Ok(());
         }
+        self.shared.link()?;
         let gone = |()| NetError::Closed;
         self.handle.exit_status_request(channel, status).await.map_err(gone)?;
         self.handle.eof(channel).await.map_err(gone)?;
@@ -719,8 +755,11 @@ impl<S: Service> Handler for Connection<S> {
     async fn channel_close(
         &mut self,
         channel: ChannelId,
-        _session: &mut Session,
+        session: &mut Session,
     ) -> Result<(), Stop> {
+        if session.has_pending_data(channel) {
+            self.shared.left_unread();
+        }
         if self.shared.close(channel) {
             self.service()?.closed(channel).await;
         }

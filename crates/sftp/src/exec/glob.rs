@@ -48,11 +48,14 @@ async fn matching(
     let vfs = account.session.vfs();
     let is_directory =
         vfs.stat(directory).await.is_ok_and(|found| found.kind == EntryKind::Directory);
+    if !is_directory {
+        return Ok(());
+    }
     let Ok(mut listing) = vfs.list(directory).await else { return Ok(()) };
-    while is_directory {
+    loop {
         let Ok(page) = listing.next_page(LISTING_PAGE).await else { return Ok(()) };
         if page.is_empty() {
-            break;
+            return Ok(());
         }
         for entry in page.iter().filter(|entry| pattern.matches(&entry.name)) {
             if found.len() >= GLOB_NAMES {
@@ -61,5 +64,4 @@ async fn matching(
             found.extend(directory.join(&entry.name));
         }
     }
-    Ok(())
 }

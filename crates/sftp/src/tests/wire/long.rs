@@ -72,6 +72,74 @@ async fn a_long_hash_holds_up_nobody_and_ends_with_its_channel() {
     fixture.stop().await;
 }
 
+/// A client on a wire whose way back can be held; says when it goes on.
+async fn on_a_slow_wire(fixture: &Fixture) -> (SshClient, tokio::sync::watch::Sender<bool>) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let (open, mut opened) = tokio::sync::watch::channel(true);
+    let address = fixture.address;
+    tokio::spawn(async move {
+        let server = TcpStream::connect(address).await.unwrap();
+        server.set_nodelay(true).unwrap();
+        let (mut from_server, mut to_server) = server.into_split();
+        let (mut from_client, mut to_client) = tokio::io::split(far);
+        let up = tokio::io::copy(&mut from_client, &mut to_server);
+        let down = async {
+            let mut piece = vec![0; 64 * 1024];
+            while let Ok(count @ 1..) = from_server.read(&mut piece).await {
+                if opened.wait_for(|open| *open).await.is_err()
+                    || to_client.write_all(&piece[..count]).await.is_err()
+                {
+                    return;
+                }
+            }
+        };
+        tokio::select! { _ = up => {} () = down => {} }
+    });
+    let options = ClientOptions {
+        user: "anna".to_owned(),
+        credential: Credential::Password(Secret::new(PASSWORD)),
+        pins: HostKeyPins::Any,
+        preset: Preset::Modern,
+        cipher: None,
+        env: Env::real(),
+    };
+    (SshClient::connect(near, &options).await.unwrap(), open)
+}
+
+/// russh serves no task of a connection once its client has closed a channel with data that it
+/// never took. A command on such a connection must not hang.
+#[tokio::test]
+async fn a_channel_closed_with_answers_unread_ends_the_connection_before_a_task_hangs() {
+    let fixture = Fixture::start().await;
+    fixture.write("/f", &pattern(40 << 20));
+    let (client, open) = on_a_slow_wire(&fixture).await;
+    let mut wire = Wire::open(&client).await;
+    let handle = wire.open_file("/f", R).await.handle();
+    open.send_replace(false);
+    for at in 0..100u64 {
+        let read = fields().text(&handle).u64(at * 261_120).u32(261_120);
+        wire.request(READ, 1, read).await;
+    }
+    // The server has answered as far as the window goes, and one answer waits.
+    wire.request(STAT, 2, fields().text("/f")).await;
+    wire.channel.close().await.unwrap();
+    open.send_replace(true);
+    let (sender, mut arrived) = tokio::sync::mpsc::unbounded_channel();
+    let receive = move |arrival: Arrival<'_>| {
+        let _ = sender.send(matches!(arrival, Arrival::Data(_)));
+    };
+    let hang = async {
+        match client.open_exec("pwd", Box::new(receive)).await {
+            Ok(channel) => (arrived.recv().await, channel.end().await).0,
+            Err(_) => None,
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(20), hang).await;
+    assert!(ended.is_ok(), "the command hangs");
+    fixture.stop().await;
+}
+
 #[tokio::test]
 async fn reads_before_a_hash_are_answered_before_or_behind_it_but_all_of_them() {
     let fixture = Fixture::start().await;
