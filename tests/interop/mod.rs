@@ -1,6 +1,7 @@
 //! Real clients move real files in both directions.
 
 mod matrix;
+mod orders;
 mod rekey;
 // Once the server speaks SCP, check-file, hash commands and the preset `compatible`:
 // mod surface;

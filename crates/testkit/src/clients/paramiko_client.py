@@ -1,6 +1,7 @@
 # paramiko as a client of the matrix: PORT USER PASSWORD KNOWN_HOSTS VERB ARGUMENT...
 import os, sys
 import paramiko
+import paramiko.sftp as psftp
 
 port, user, password, known_hosts, verb, *words = sys.argv[1:]
 BLOCK = 1 << 20
@@ -26,7 +27,119 @@ def get_tree(sftp, remote, local):
         get_tree(sftp, there, here) if entry.st_mode & 0o40000 else sftp.get(there, here)
 
 
+READ, WRITE, CREAT, TRUNC = 1, 2, 8, 16
+
+
+class Order:
+    """Packets in exactly the order given, as clients send them that cannot be installed here."""
+
+    def __init__(self, sftp):
+        self.sftp = sftp
+
+    def send(self, kind, *fields):
+        """Sends, and waits for nothing."""
+        return self.sftp._async_request(type(None), kind, *fields)
+
+    def answer(self, number):
+        return self.sftp._read_response(number)
+
+    def ask(self, kind, *fields):
+        return self.answer(self.send(kind, *fields))
+
+    def open(self, path, flags):
+        kind, message = self.ask(psftp.CMD_OPEN, path, flags, paramiko.SFTPAttributes())
+        return message.get_binary()
+
+    def write(self, handle, offset, data):
+        """Four at a time, 32 KiB each, answers taken later."""
+        out = []
+        for at in range(0, len(data), 32768):
+            place = psftp.int64(offset + at)
+            out.append(self.send(psftp.CMD_WRITE, handle, place, data[at : at + 32768]))
+            if len(out) == 4:
+                self.answer(out.pop(0))
+        return out
+
+    def size(self, path):
+        kind, message = self.ask(psftp.CMD_LSTAT, path)
+        return paramiko.SFTPAttributes._from_msg(message).st_size
+
+
+def times(seconds):
+    attributes = paramiko.SFTPAttributes()
+    attributes.st_atime = attributes.st_mtime = seconds
+    return attributes
+
+
+def winscp(order, data, target):
+    part = target + ".filepart"
+    handle = order.open(part, WRITE | CREAT | TRUNC)
+    for number in order.write(handle, 0, data):
+        order.answer(number)
+    order.ask(psftp.CMD_CLOSE, handle)
+    try:
+        order.ask(psftp.CMD_REMOVE, target)
+    except FileNotFoundError:
+        pass
+    order.ask(psftp.CMD_RENAME, part, target)
+    order.ask(psftp.CMD_SETSTAT, target, times(1_000_000_000))
+
+
+def winscp_small(order, data, target):
+    """SETSTAT goes out right behind CLOSE, before either is answered."""
+    handle = order.open(target, WRITE | CREAT | TRUNC)
+    open_answers = order.write(handle, 0, data)
+    open_answers.append(order.send(psftp.CMD_CLOSE, handle))
+    open_answers.append(order.send(psftp.CMD_SETSTAT, target, times(1_000_000_000)))
+    for number in open_answers:
+        order.answer(number)
+
+
+def winscp_cut(order, data, target):
+    handle = order.open(target + ".filepart", WRITE | CREAT | TRUNC)
+    for number in order.write(handle, 0, data[: len(data) // 2]):
+        order.answer(number)
+    transport.sock.close()
+    os._exit(0)
+
+
+def winscp_resume(order, data, target):
+    part = target + ".filepart"
+    have = order.size(part)
+    handle = order.open(part, WRITE | CREAT)
+    for number in order.write(handle, have, data[have:]):
+        order.answer(number)
+    order.ask(psftp.CMD_CLOSE, handle)
+    order.ask(psftp.CMD_RENAME, part, target)
+    print(have)
+
+
+def jsch(order, data, target):
+    """16 READs ahead; an answer out of order would make JSch cancel and ask again."""
+    handle = order.open(target, WRITE | CREAT | TRUNC)
+    for number in order.write(handle, 0, data):
+        order.answer(number)
+    order.ask(psftp.CMD_CLOSE, handle)
+    handle, got, asked, waiting = order.open(target, READ), b"", 0, []
+    while len(got) < len(data):
+        while len(waiting) < 16:
+            waiting.append(order.send(psftp.CMD_READ, handle, psftp.int64(asked), 32768))
+            asked += 32768
+        kind, packet = order.sftp._read_packet()
+        message = paramiko.Message(packet)
+        number = message.get_int()
+        if number != waiting.pop(0):
+            sys.exit("an answer came out of order")
+        got += message.get_binary() if kind == psftp.CMD_DATA else b""
+    if got != data:
+        sys.exit("it came back different")
+
+
 def run(sftp):
+    if verb.startswith("order:"):
+        with open(words[0], "rb") as file:
+            globals()[verb.removeprefix("order:")](Order(sftp), file.read(), words[1])
+        return
     if verb == "put":
         sftp.put(*words)
     elif verb == "get":

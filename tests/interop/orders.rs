@@ -1,0 +1,69 @@
+//! Packet orders of clients that cannot be installed here, sent by paramiko packet by packet:
+//! WinSCP's temporary names and its SETSTAT right behind CLOSE, JSch's strict order of answers.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, ensure};
+use entrepot_testkit::clients::matrix::Seat;
+use entrepot_testkit::clients::{local_file, noise, python, text};
+
+use super::node_with;
+
+/// The time that the orders set.
+const OLD: Duration = Duration::from_secs(1_000_000_000);
+
+#[test]
+fn winscp_replaces_by_a_temporary_name() -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    let seat = Seat { node: &node, login: &login };
+    // The first time there is nothing to remove, and WinSCP does not care.
+    for size in [1_000_003, 400_001] {
+        let content = noise(size as u64, size);
+        let local = local_file(&node, "a", &content)?;
+        python::PARAMIKO.call(seat, &["order:winscp", text(&local)?, "x"])?;
+        ensure!(std::fs::read(login.on_disk(&node, "x"))? == content, "{size}: it differs");
+        let modified = std::fs::metadata(login.on_disk(&node, "x"))?.modified()?;
+        ensure!(modified == SystemTime::UNIX_EPOCH + OLD, "{size}: its time");
+        ensure!(!login.on_disk(&node, "x.filepart").exists(), "{size}: the part is left");
+    }
+    Ok(())
+}
+
+#[test]
+fn winscp_sets_times_right_behind_close() -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    let content = noise(1, 90_001);
+    let local = local_file(&node, "a", &content)?;
+    let seat = Seat { node: &node, login: &login };
+    python::PARAMIKO.call(seat, &["order:winscp_small", text(&local)?, "x"])?;
+    ensure!(std::fs::read(login.on_disk(&node, "x"))? == content, "it differs");
+    let modified = std::fs::metadata(login.on_disk(&node, "x"))?.modified()?;
+    ensure!(modified == SystemTime::UNIX_EPOCH + OLD, "its time");
+    Ok(())
+}
+
+#[test]
+fn winscp_goes_on_with_what_was_cut() -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    let content = noise(2, 3_000_001);
+    let local = local_file(&node, "a", &content)?;
+    let seat = Seat { node: &node, login: &login };
+    python::PARAMIKO.call(seat, &["order:winscp_cut", text(&local)?, "x"])?;
+    ensure!(!login.on_disk(&node, "x.filepart").exists(), "a cut upload is visible");
+    node.until("the interruption in the audit log", || {
+        Ok((!node.events("file.interrupted")?.is_empty()).then_some(()))
+    })?;
+    let said = python::PARAMIKO.call(seat, &["order:winscp_resume", text(&local)?, "x"])?;
+    ensure!(said.trim().parse::<u64>()? == 1_500_000, "it went on at {said}");
+    ensure!(std::fs::read(login.on_disk(&node, "x"))? == content, "it differs");
+    Ok(())
+}
+
+#[test]
+fn jsch_gets_its_answers_in_order() -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    let local = local_file(&node, "a", &noise(3, 5_000_001))?;
+    let seat = Seat { node: &node, login: &login };
+    python::PARAMIKO.call(seat, &["order:jsch", text(&local)?, "x"])?;
+    Ok(())
+}
