@@ -1,14 +1,15 @@
 //! Connections that have not logged in yet: how many there may be, and who goes when there are
 //! more. A newcomer is never refused: the one that got least far goes, of those the oldest, so a
-//! slow crowd, also behind one address, shuts nobody out.
+//! slow crowd, also behind one address, shuts nobody out. Whoever comes from an address that
+//! somebody has logged in from goes last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::limits::{STRANGERS, STRANGERS_PER_ADDRESS};
+use crate::limits::{KNOWN_ADDRESSES, STRANGERS, STRANGERS_PER_ADDRESS};
 use crate::meter::{EndClass, SessionMeter};
 
 /// All strangers of the process. Cheap to clone.
@@ -21,6 +22,8 @@ struct Crowd {
     most_per_address: usize,
     next: u64,
     present: BTreeMap<u64, Present>,
+    /// Where logins came from.
+    known: HashSet<IpAddr>,
     evicted: u64,
 }
 
@@ -44,6 +47,7 @@ impl Strangers {
             most_per_address,
             next: 0,
             present: BTreeMap::new(),
+            known: HashSet::new(),
             evicted: 0,
         })))
     }
@@ -62,7 +66,7 @@ impl Strangers {
         crowd.next += 1;
         crowd.present.insert(id, Present { origin, meter: Arc::clone(meter) });
         drop(crowd);
-        Stranger { strangers: self.clone(), id }
+        Stranger { strangers: self.clone(), id, origin }
     }
 
     /// How many there are.
@@ -87,7 +91,9 @@ impl Crowd {
             .present
             .iter()
             .filter(|(_, present)| among(present))
-            .min_by_key(|(id, present)| (present.meter.stage(), **id))
+            .min_by_key(|(id, present)| {
+                (self.known.contains(&present.origin), present.meter.stage(), **id)
+            })
             .map(|(id, _)| *id);
         if let Some(gone) = chosen.and_then(|id| self.present.remove(&id)) {
             self.evicted += 1;
@@ -102,6 +108,19 @@ impl Crowd {
 pub struct Stranger {
     strangers: Strangers,
     id: u64,
+    origin: IpAddr,
+}
+
+impl Stranger {
+    /// It has logged in: others from there are known from now on.
+    pub fn logged_in(self) {
+        let mut crowd = self.strangers.0.lock();
+        // Above the limit it begins anew: whoever comes often is soon known again.
+        if crowd.known.len() >= KNOWN_ADDRESSES && !crowd.known.contains(&self.origin) {
+            crowd.known.clear();
+        }
+        crowd.known.insert(self.origin);
+    }
 }
 
 impl Drop for Stranger {
@@ -170,6 +189,21 @@ mod tests {
         assert!(!other.is_cut());
         let cut: Vec<bool> = crowd.iter().map(|meter| meter.is_cut()).collect();
         assert_eq!(cut, [true, true, true, false, false], "one /64 is one address");
+    }
+
+    #[test]
+    fn known_addresses_are_the_last_to_go() {
+        let strangers = Strangers::new(3, 3);
+        strangers.admit(ip("192.0.2.7"), &meter(Stage::LoggedIn)).logged_in();
+        let known = meter(Stage::Connected);
+        let _known = strangers.admit(ip("192.0.2.7"), &known);
+        let crowd: Vec<_> = (0..20).map(|_| meter(Stage::Exchanging)).collect();
+        let _kept: Vec<Stranger> = (1..)
+            .zip(&crowd)
+            .map(|(host, meter)| strangers.admit(ip(&format!("198.51.100.{host}")), meter))
+            .collect();
+        assert!(!known.is_cut(), "it got least far, and is known");
+        assert_eq!(crowd.iter().filter(|meter| meter.is_cut()).count(), 18);
     }
 
     #[test]

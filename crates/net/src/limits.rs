@@ -17,6 +17,8 @@ pub const PROXIES_WAITING: usize = 512;
 pub const STRANGERS: usize = 512;
 /// Connections that have not logged in, of one address (IPv6: one /64).
 pub const STRANGERS_PER_ADDRESS: usize = 64;
+/// Addresses that are remembered because somebody logged in from there.
+pub const KNOWN_ADDRESSES: usize = 10_000;
 /// A client must have sent its identification line by then.
 pub const IDENTIFICATION_TIME: Duration = Duration::from_secs(10);
 /// A client's KEXINIT is waited for so long behind its identification line before ours is sent.

@@ -521,7 +521,9 @@ impl<S: Service> Handler for Connection<S> {
         let link = Link { handle: session.handle(), shared: Arc::clone(&self.shared) };
         self.meter().advance(Stage::LoggedIn);
         self.meter().touch();
-        self.stranger = None;
+        if let Some(stranger) = self.stranger.take() {
+            stranger.logged_in();
+        }
         if rotation::learns(self.meter().client()) {
             let keys = rotation::announcement(&session.config().keys);
             session.global_request(rotation::ANNOUNCE, &keys)?;
