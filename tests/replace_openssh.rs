@@ -27,8 +27,11 @@ impl Machine {
 
     fn write(&self, path: &str, content: &str) -> Result<()> {
         let path = self.path(path);
-        std::fs::create_dir_all(path.parent().context("a parent")?)?;
-        Ok(std::fs::write(path, content)?)
+        let folder = path.parent().context("a parent")?;
+        std::fs::create_dir_all(folder)?;
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
+        std::fs::write(&path, content)?;
+        Ok(std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))?)
     }
 
     fn folder(&self, path: &str, mode: u32) -> Result<()> {
@@ -54,6 +57,8 @@ impl Machine {
         let config = config.context("the page shows no configuration")?;
         let config = config.replace("/etc/", &format!("{here}/etc/"));
         let config = config.replace("/srv/", &format!("{here}/srv/"));
+        let more = format!("keys/%u {here}/etc/ssh/open/%u");
+        let config = config.replace("keys/%u", &more);
         machine.write("etc/ssh/sshd_config", &config)?;
         machine
             .write("etc/ssh/sshd_config.d/own.conf", "ClientAliveInterval 60\nFrobnicate 1\n")?;
@@ -97,6 +102,11 @@ impl Machine {
             self.key("client/berta")?
         );
         self.write("etc/ssh/keys/berta", &keys)?;
+        // Everybody may write it: sshd ignores it.
+        let open = self.key("client/open")?;
+        self.write("etc/ssh/open/anna", &open)?;
+        let file = self.path("etc/ssh/open/anna");
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o666))?;
         for name in ["carl", "dora"] {
             let key = self.key(&format!("client/{name}"))?;
             self.write(&format!("etc/ssh/keys/{name}"), &key)?;
@@ -164,6 +174,7 @@ fn said(report: &Value) -> Result<()> {
     for words in [
         ["keys/anna:4", "disabled: it runs 'rsync --server'"],
         ["keys/anna:5", "the options cannot be read"],
+        ["open/anna", "sshd ignored it (StrictModes)"],
         ["user berta", "set a new one: entrepot account change berta --password-stdin"],
         ["user carl", "DenyUsers names it"],
         ["user dora", "an account of this name was there before"],
@@ -229,6 +240,7 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
         ("anna", "bound"),
         ("anna", "rsync"),
         ("anna", "berta"),
+        ("anna", "open"),
         ("anna", "ca"),
         ("berta", "ca"),
         ("carl", "carl"),

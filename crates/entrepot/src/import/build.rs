@@ -7,7 +7,7 @@ use entrepot_model::{
     Account, AccountType, Endpoint, EndpointTarget, Kind, Mount, Name, Rights, VPath,
 };
 use entrepot_openssh::{authorized_keys, expand};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::files;
 use super::folder::{self, Folder};
@@ -153,16 +153,12 @@ fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
     };
     let noun = Endpoint { name: endpoint.clone(), target, note: String::new() };
     plan.add(&noun, None, &place, None);
-    let mut mount = Mount {
-        name: name.clone(),
-        account: name.clone(),
-        path: VPath::root(),
-        endpoint,
-        prefix: String::new(),
-        rights: if seen.writable { Rights::all() } else { Rights::read_only() },
-        quota: None,
-        sha256: false,
-    };
+    // Made as a document is, with every default.
+    let mount = json!({
+        "name": name, "account": name, "path": "/", "endpoint": endpoint,
+        "rights": if seen.writable { Rights::all() } else { Rights::read_only() },
+    });
+    let Ok(mut mount) = serde_json::from_value::<Mount>(mount) else { return };
     plan.add(&mount, Some(name), &place, None);
     let mut writable = Vec::new();
     for below in &seen.below {
@@ -233,6 +229,11 @@ fn keys_of(plan: &mut Plan, person: &Person, name: &Name) -> usize {
     let mut count = 0;
     for file in &person.key_files {
         if !Path::new(file).exists() {
+            continue;
+        }
+        if person.is_strict && files::is_open_to_others(Path::new(file)) {
+            let why = "others may write it or its folder: sshd ignored it (StrictModes)";
+            plan.report.refused(file, "keys", why);
             continue;
         }
         let text = match files::text(Path::new(file)) {
