@@ -60,8 +60,13 @@ impl Machine {
         let more = format!("keys/%u {here}/etc/ssh/open/%u");
         let config = config.replace("keys/%u", &more);
         machine.write("etc/ssh/sshd_config", &config)?;
-        machine
-            .write("etc/ssh/sshd_config.d/own.conf", "ClientAliveInterval 60\nFrobnicate 1\n")?;
+        let own = format!(
+            "ClientAliveInterval 60\nFrobnicate 1\nTrustedUserCAKeys {here}/client/user_ca.pub\n\
+             AuthorizedPrincipalsFile {here}/etc/ssh/principals/%u\n"
+        );
+        machine.write("etc/ssh/sshd_config.d/own.conf", &own)?;
+        machine.key("client/user_ca")?;
+        machine.write("etc/ssh/principals/anna", "# hers\nwork # at work\n")?;
         machine.write("etc/ssh/banner", "authorised use only\n")?;
         let host_key = machine.key("etc/ssh/ssh_host_ed25519_key")?;
         machine.write("known_hosts", &format!("{ALIAS} {host_key}\n"))?;
@@ -161,7 +166,8 @@ fn has(lines: &[String], words: &[&str]) -> bool {
 fn said(report: &Value) -> Result<()> {
     let taken = lines(report, "taken");
     for words in [
-        ["user anna", "account with 2 keys"],
+        ["user anna", "account with 3 keys"],
+        ["user_ca.pub:1", "signs certificates for 'anna'"],
         ["user anna", "read only as it was but for /upload"],
         ["sshd_config:16", "forcecommand internal-sftp -d /upload"],
         ["sshd_config:4", "hostkey"],
@@ -175,6 +181,7 @@ fn said(report: &Value) -> Result<()> {
         ["keys/anna:4", "disabled: it runs 'rsync --server'"],
         ["keys/anna:5", "the options cannot be read"],
         ["open/anna", "sshd ignored it (StrictModes)"],
+        ["user berta", "certificates"],
         ["user berta", "set a new one: entrepot account change berta --password-stdin"],
         ["user carl", "DenyUsers names it"],
         ["user dora", "an account of this name was there before"],
@@ -250,6 +257,7 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
         ensure!(!output.status.success(), "'{user}' got in with the key of '{key}'");
     }
     succeeded(&machine.sftp(node, ("berta", "berta"), "mkdir /upload/by-key\n")?)?;
+    certificates_of_the_machine(node, machine)?;
     let (ca, key) = (machine.path("client/ca"), machine.path("client/dora.pub"));
     let sign = ["-q", "-s", text(&ca)?, "-I", "batch job", "-n", "batch", text(&key)?];
     run(Command::new("ssh-keygen").args(sign))?;
@@ -257,6 +265,21 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
     let wrote = machine.sftp(node, ("berta", "dora"), "mkdir /upload/by-certificate\n")?;
     ensure!(!wrote.status.success(), "a certificate of a read-only key writes");
     ensure!(by_password(node, machine)?, "berta's new password is not taken");
+    Ok(())
+}
+
+/// `TrustedUserCAKeys`: for whom a file of principals says it, as they are named there.
+fn certificates_of_the_machine(node: &Node, machine: &Machine) -> Result<()> {
+    let (ca, key) = (machine.path("client/user_ca"), machine.path("client/carl.pub"));
+    let sign = ["-q", "-s", text(&ca)?, "-I", "work", "-n", "work,berta", text(&key)?];
+    run(Command::new("ssh-keygen").args(sign))?;
+    succeeded(&machine.sftp(node, ("anna", "carl"), "pwd\n")?)?;
+    let berta = machine.sftp(node, ("berta", "carl"), "pwd\n")?;
+    ensure!(!berta.status.success(), "berta has no file of principals");
+    let named = ["-q", "-s", text(&ca)?, "-I", "name", "-n", "anna", text(&key)?];
+    run(Command::new("ssh-keygen").args(named))?;
+    let anna = machine.sftp(node, ("anna", "carl"), "pwd\n")?;
+    ensure!(!anna.status.success(), "her name is none of her principals");
     Ok(())
 }
 
