@@ -107,7 +107,7 @@ pub struct Peer {
 /// One connection's tries. A step counts only for the same name on the same connection.
 pub struct Attempt {
     gate: Gate,
-    peer: Peer,
+    pub(crate) peer: Peer,
     steps: Option<Steps>,
     wrong: u32,
     /// Tries of any kind that were refused.
