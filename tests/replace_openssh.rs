@@ -209,6 +209,8 @@ fn a_chrooted_setup_moves_over_and_clients_notice_nothing() -> Result<()> {
     said(&planned)?;
     ensure!(node.cli(&["export"])? == before, "a dry run changed something");
 
+    an_endpoint_that_leads_elsewhere_is_not_used(&node, &machine)?;
+
     let made = machine.import(&node, &[])?;
     said(&made)?;
     ensure!(made["made"] == planned["made"] && made["made"] != 0, "{} planned", planned["made"]);
@@ -265,6 +267,18 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
     let wrote = machine.sftp(node, ("berta", "dora"), "mkdir /upload/by-certificate\n")?;
     ensure!(!wrote.status.success(), "a certificate of a read-only key writes");
     ensure!(by_password(node, machine)?, "berta's new password is not taken");
+    Ok(())
+}
+
+fn an_endpoint_that_leads_elsewhere_is_not_used(node: &Node, machine: &Machine) -> Result<()> {
+    let root = machine.path("srv/sftp/anna");
+    let name = text(&root)?.trim_matches('/').replace('/', ".");
+    let target = r#"target={"directory":{"path":"/elsewhere"}}"#;
+    node.cli(&["endpoint", "create", &name, target])?;
+    let planned = machine.import(node, &["--dry-run"])?;
+    let refused = lines(&planned, "not-taken");
+    ensure!(has(&refused, &["mount anna", "leads elsewhere"]), "{refused:#?}");
+    node.cli(&["endpoint", "delete", &name])?;
     Ok(())
 }
 

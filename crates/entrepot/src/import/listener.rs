@@ -54,7 +54,7 @@ fn host_keys(plan: &mut Plan, sshd: &Sshd) -> Vec<Name> {
     for (file, place) in named {
         match host_key(&file) {
             Ok((key, private)) => {
-                let why = "sealed; the file is no longer needed";
+                let why = "sealed; shown if the algorithms of the listener have its kind";
                 plan.report.taken(&place, format!("hostkey {file}: key {}", key.name), why);
                 names.push(key.name.clone());
                 plan.add(&key, None, &place, Some(("private", private)));
