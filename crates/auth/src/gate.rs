@@ -469,7 +469,7 @@ impl Attempt {
             return false;
         };
         let address = self.peer.address.ip();
-        principal.counting_key(&blob, address, now).is_some() && is_strong(&blob)
+        principal.counting_keys(&blob, address, now).next().is_some() && is_strong(&blob)
     }
 
     /// A method succeeded: the end of an alternative grants, else another must follow.

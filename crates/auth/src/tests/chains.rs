@@ -225,4 +225,8 @@ async fn a_read_only_key_narrows_the_session_and_follows_changes() {
     assert!(rights(&by_key).is_all());
     world.key_with("acme", |key| key.read_only = true).await;
     assert_eq!(rights(&by_key), Rights::read_only(), "it was not narrowed again");
+    let mut again = Key::new(name("a-first"), KeyType::SshUser, KEY.to_owned());
+    again.account = Some(name("acme"));
+    world.put(&again).await;
+    assert_eq!(rights(&by_key), Rights::read_only(), "the strictest noun of a key counts");
 }
