@@ -27,8 +27,11 @@ impl Machine {
 
     fn write(&self, path: &str, content: &str) -> Result<()> {
         let path = self.path(path);
-        std::fs::create_dir_all(path.parent().context("a parent")?)?;
-        Ok(std::fs::write(path, content)?)
+        let folder = path.parent().context("a parent")?;
+        std::fs::create_dir_all(folder)?;
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
+        std::fs::write(&path, content)?;
+        Ok(std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))?)
     }
 
     fn folder(&self, path: &str, mode: u32) -> Result<()> {
@@ -54,9 +57,16 @@ impl Machine {
         let config = config.context("the page shows no configuration")?;
         let config = config.replace("/etc/", &format!("{here}/etc/"));
         let config = config.replace("/srv/", &format!("{here}/srv/"));
+        let more = format!("keys/%u {here}/etc/ssh/open/%u");
+        let config = config.replace("keys/%u", &more);
         machine.write("etc/ssh/sshd_config", &config)?;
-        machine
-            .write("etc/ssh/sshd_config.d/own.conf", "ClientAliveInterval 60\nFrobnicate 1\n")?;
+        let own = format!(
+            "ClientAliveInterval 60\nFrobnicate 1\nTrustedUserCAKeys {here}/client/user_ca.pub\n\
+             AuthorizedPrincipalsFile {here}/etc/ssh/principals/%u\n"
+        );
+        machine.write("etc/ssh/sshd_config.d/own.conf", &own)?;
+        machine.key("client/user_ca")?;
+        machine.write("etc/ssh/principals/anna", "# hers\nwork # at work\n")?;
         machine.write("etc/ssh/banner", "authorised use only\n")?;
         let host_key = machine.key("etc/ssh/ssh_host_ed25519_key")?;
         machine.write("known_hosts", &format!("{ALIAS} {host_key}\n"))?;
@@ -97,6 +107,11 @@ impl Machine {
             self.key("client/berta")?
         );
         self.write("etc/ssh/keys/berta", &keys)?;
+        // Everybody may write it: sshd ignores it.
+        let open = self.key("client/open")?;
+        self.write("etc/ssh/open/anna", &open)?;
+        let file = self.path("etc/ssh/open/anna");
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o666))?;
         for name in ["carl", "dora"] {
             let key = self.key(&format!("client/{name}"))?;
             self.write(&format!("etc/ssh/keys/{name}"), &key)?;
@@ -151,7 +166,8 @@ fn has(lines: &[String], words: &[&str]) -> bool {
 fn said(report: &Value) -> Result<()> {
     let taken = lines(report, "taken");
     for words in [
-        ["user anna", "account with 2 keys"],
+        ["user anna", "account with 3 keys"],
+        ["user_ca.pub:1", "signs certificates for 'anna'"],
         ["user anna", "read only as it was but for /upload"],
         ["sshd_config:16", "forcecommand internal-sftp -d /upload"],
         ["sshd_config:4", "hostkey"],
@@ -164,6 +180,8 @@ fn said(report: &Value) -> Result<()> {
     for words in [
         ["keys/anna:4", "disabled: it runs 'rsync --server'"],
         ["keys/anna:5", "the options cannot be read"],
+        ["open/anna", "sshd ignored it (StrictModes)"],
+        ["user berta", "certificates"],
         ["user berta", "set a new one: entrepot account change berta --password-stdin"],
         ["user carl", "DenyUsers names it"],
         ["user dora", "an account of this name was there before"],
@@ -190,6 +208,8 @@ fn a_chrooted_setup_moves_over_and_clients_notice_nothing() -> Result<()> {
     let planned = machine.import(&node, &["--dry-run"])?;
     said(&planned)?;
     ensure!(node.cli(&["export"])? == before, "a dry run changed something");
+
+    an_endpoint_that_leads_elsewhere_is_not_used(&node, &machine)?;
 
     let made = machine.import(&node, &[])?;
     said(&made)?;
@@ -229,6 +249,7 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
         ("anna", "bound"),
         ("anna", "rsync"),
         ("anna", "berta"),
+        ("anna", "open"),
         ("anna", "ca"),
         ("berta", "ca"),
         ("carl", "carl"),
@@ -238,6 +259,7 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
         ensure!(!output.status.success(), "'{user}' got in with the key of '{key}'");
     }
     succeeded(&machine.sftp(node, ("berta", "berta"), "mkdir /upload/by-key\n")?)?;
+    certificates_of_the_machine(node, machine)?;
     let (ca, key) = (machine.path("client/ca"), machine.path("client/dora.pub"));
     let sign = ["-q", "-s", text(&ca)?, "-I", "batch job", "-n", "batch", text(&key)?];
     run(Command::new("ssh-keygen").args(sign))?;
@@ -245,6 +267,33 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
     let wrote = machine.sftp(node, ("berta", "dora"), "mkdir /upload/by-certificate\n")?;
     ensure!(!wrote.status.success(), "a certificate of a read-only key writes");
     ensure!(by_password(node, machine)?, "berta's new password is not taken");
+    Ok(())
+}
+
+fn an_endpoint_that_leads_elsewhere_is_not_used(node: &Node, machine: &Machine) -> Result<()> {
+    let root = machine.path("srv/sftp/anna");
+    let name = text(&root)?.trim_matches('/').replace('/', ".");
+    let target = r#"target={"directory":{"path":"/elsewhere"}}"#;
+    node.cli(&["endpoint", "create", &name, target])?;
+    let planned = machine.import(node, &["--dry-run"])?;
+    let refused = lines(&planned, "not-taken");
+    ensure!(has(&refused, &["mount anna", "leads elsewhere"]), "{refused:#?}");
+    node.cli(&["endpoint", "delete", &name])?;
+    Ok(())
+}
+
+/// `TrustedUserCAKeys`: for whom a file of principals says it, as they are named there.
+fn certificates_of_the_machine(node: &Node, machine: &Machine) -> Result<()> {
+    let (ca, key) = (machine.path("client/user_ca"), machine.path("client/carl.pub"));
+    let sign = ["-q", "-s", text(&ca)?, "-I", "work", "-n", "work,berta", text(&key)?];
+    run(Command::new("ssh-keygen").args(sign))?;
+    succeeded(&machine.sftp(node, ("anna", "carl"), "pwd\n")?)?;
+    let berta = machine.sftp(node, ("berta", "carl"), "pwd\n")?;
+    ensure!(!berta.status.success(), "berta has no file of principals");
+    let named = ["-q", "-s", text(&ca)?, "-I", "name", "-n", "anna", text(&key)?];
+    run(Command::new("ssh-keygen").args(named))?;
+    let anna = machine.sftp(node, ("anna", "carl"), "pwd\n")?;
+    ensure!(!anna.status.success(), "her name is none of her principals");
     Ok(())
 }
 

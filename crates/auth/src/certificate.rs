@@ -96,10 +96,15 @@ pub(crate) fn check(
     if meant.is_empty() {
         return Err("the certificate names none of the account's principals");
     }
-    let signer = meant.into_iter().find(|authority| authority.key.counts(address, now));
-    let signer = signer.ok_or("the key that signed the certificate does not count here and now")?;
+    let counting = meant.into_iter().filter(|authority| authority.key.counts(address, now));
+    let counting: Vec<_> = counting.collect();
+    if counting.is_empty() {
+        return Err("the key that signed the certificate does not count here and now");
+    }
     let options = read_only_by_options(&certificate.critical, address)?;
-    Ok(Certified { read_only: options || signer.key.read_only })
+    // Of several nouns of one key the strictest counts.
+    let narrowed = counting.iter().any(|authority| authority.key.read_only);
+    Ok(Certified { read_only: options || narrowed })
 }
 
 /// Obeys critical options; one that cannot be obeyed refuses, for ignoring it would grant more

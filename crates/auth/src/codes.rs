@@ -1,10 +1,9 @@
 //! Codes of generators: each is taken once.
 //!
-//! What holds: on one node, from its start on, no code is taken twice, whichever session it comes
-//! from. Nodes do not tell each other, and a start forgets: a code that was seen by someone who
-//! looks over a shoulder could be used once more on another node, or after a restart, for as long
-//! as it is good at all, which is 90 seconds; the step before it (password or key) is asked of
-//! them too.
+//! What holds: no code is taken twice, whichever session, node or restart comes between, for the
+//! step is taken in the database, by one statement. While the database is away, accounts that are
+//! known still log in; then it holds on each node since its start only, for as long as a code is
+//! good at all (90 seconds), and the step before it (password or key) is asked of everybody.
 
 use std::collections::HashMap;
 
@@ -15,6 +14,9 @@ use parking_lot::Mutex;
 
 use crate::limits::CODES_REMEMBERED;
 
+/// Why a code is refused that is right.
+pub(crate) const USED: &str = "the code, or a later one, was used before";
+
 /// The last step that was taken of each account.
 #[derive(Default)]
 pub(crate) struct Codes {
@@ -22,7 +24,7 @@ pub(crate) struct Codes {
 }
 
 impl Codes {
-    /// Takes a code.
+    /// Takes a code; gives its step, to be taken in the database too.
     ///
     /// # Errors
     /// Why not.
@@ -32,11 +34,11 @@ impl Codes {
         secret: &Secret,
         code: &Secret,
         now: Timestamp,
-    ) -> Result<(), &'static str> {
+    ) -> Result<i64, &'static str> {
         let step = totp::step_of(secret, code, now.seconds()).ok_or("wrong code")?;
         let mut taken = self.taken.lock();
         if taken.get(account).is_some_and(|last| step <= *last) {
-            return Err("the code, or a later one, was used before");
+            return Err(USED);
         }
         if taken.len() >= CODES_REMEMBERED {
             // Codes of those steps are no longer taken: they need not be remembered.
@@ -44,7 +46,7 @@ impl Codes {
             taken.retain(|_, step| *step >= oldest);
         }
         taken.insert(account.clone(), step);
-        Ok(())
+        Ok(step)
     }
 }
 

@@ -43,7 +43,7 @@ impl Credential {
     ) -> Option<&'static str> {
         let (counts, gone) = match self {
             Credential::Key(blob) => (
-                principal.counting_key(blob, address, now).is_some(),
+                principal.counting_keys(blob, address, now).next().is_some(),
                 "the key that it logged in with was taken away",
             ),
             Credential::Certificate(shown) => {
@@ -70,7 +70,8 @@ impl Credential {
     ) -> bool {
         match self {
             Credential::Key(blob) => {
-                principal.counting_key(blob, address, now).is_some_and(|key| key.read_only)
+                // Of several nouns of one key the strictest counts.
+                principal.counting_keys(blob, address, now).any(|key| key.read_only)
             }
             Credential::Certificate(shown) => {
                 let certified = certificate::check(principal, shown, address, now);

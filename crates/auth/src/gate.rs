@@ -109,7 +109,7 @@ pub struct Peer {
 /// One connection's tries. A step counts only for the same name on the same connection.
 pub struct Attempt {
     gate: Gate,
-    peer: Peer,
+    pub(crate) peer: Peer,
     steps: Option<Steps>,
     wrong: u32,
     /// Tries of any kind that were refused.
@@ -515,7 +515,7 @@ impl Attempt {
             return false;
         };
         let address = self.peer.address.ip();
-        principal.counting_key(&blob, address, now).is_some() && is_strong(&blob)
+        principal.counting_keys(&blob, address, now).next().is_some() && is_strong(&blob)
     }
 
     /// A method succeeded: the end of an alternative grants, else another must follow.

@@ -256,14 +256,14 @@ impl EffectivePolicy {
 }
 
 impl Principal {
-    /// Its key of this wire form, if one counts for who comes from `address` at `now`.
-    pub(crate) fn counting_key(
-        &self,
-        blob: &[u8],
+    /// Its keys of this wire form that count for who comes from `address` at `now`.
+    pub(crate) fn counting_keys<'a>(
+        &'a self,
+        blob: &'a [u8],
         address: IpAddr,
         now: Timestamp,
-    ) -> Option<&UserKey> {
-        self.user_keys.iter().find(|key| key.blob == blob && key.counts(address, now))
+    ) -> impl Iterator<Item = &'a UserKey> {
+        self.user_keys.iter().filter(move |key| key.blob == blob && key.counts(address, now))
     }
 
     /// The same account with the rights to list and read at most.

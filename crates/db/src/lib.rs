@@ -5,6 +5,7 @@
 //! ([`sql`]), written once for both databases; what differs stands in `sqlite.rs` and
 //! `postgres.rs`.
 
+mod codes;
 mod error;
 mod events;
 mod jobs;

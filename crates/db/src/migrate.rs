@@ -30,7 +30,8 @@ macro_rules! step {
 }
 
 /// In order; only ever appended to.
-const STEPS: [Step; 3] = [step!("V1__configuration"), step!("V2__events", each), step!("V3__work")];
+const STEPS: [Step; 4] =
+    [step!("V1__configuration"), step!("V2__events", each), step!("V3__work"), step!("V4__codes")];
 
 /// The version of the tables this program works with.
 pub(crate) fn latest() -> i64 {

@@ -2,7 +2,7 @@
 
 use entrepot_admin::Response;
 use entrepot_crypto::totp;
-use entrepot_model::{AnyNoun, Env, Kind, Name};
+use entrepot_model::{AnyNoun, AuthMethod, Env, Kind, Name};
 use serde_json::{Value, json};
 
 use crate::args::AccountCommand;
@@ -35,10 +35,8 @@ pub(crate) async fn run(
 async fn make(config: &Config, output: Output, name: &Name, replace: bool) -> Result<(), Failure> {
     let shown = ask(config, json!({"request": "show", "kind": "account", "name": name})).await?;
     let Response::Noun { noun } = shown else { return Err(unexpected()) };
-    if let AnyNoun::Account(account) = &noun.noun
-        && account.totp_sealed.is_some()
-        && !replace
-    {
+    let AnyNoun::Account(account) = &noun.noun else { return Err(unexpected()) };
+    if account.totp_sealed.is_some() && !replace {
         return Err(Failure::usage(format!(
             "account '{name}' has a code generator; give --replace to end it and make another"
         )));
@@ -51,7 +49,13 @@ async fn make(config: &Config, output: Output, name: &Name, replace: bool) -> Re
         println!("{uri}");
         println!();
         println!("Set up the generator with this line, or with the secret {secret}.");
-        println!("It is not shown again. Its code is asked for from now on.");
+        println!("It is not shown again.");
+        let asks = |chain: &Vec<AuthMethod>| chain.contains(&AuthMethod::Totp);
+        if account.login.is_empty() {
+            println!("Its code is asked for, unless 'login' of a group of the account says else.");
+        } else if !account.login.iter().all(asks) {
+            println!("But its 'login' does not always ask for a code: add 'totp' to each list.");
+        }
     })
 }
 

@@ -176,22 +176,47 @@ impl There {
         }
     }
 
+    /// The noun of this kind and name means the same as `planned`.
+    fn is_same(&self, known: &AnyNoun, planned: &Planned) -> bool {
+        let fields: &[&str] = match planned.kind {
+            Kind::Endpoint => &["target"],
+            Kind::Key => &["public", "account"],
+            Kind::Mount => &["account", "endpoint", "path"],
+            // What was changed since is kept.
+            _ => &[],
+        };
+        let known = serde_json::to_value(known).unwrap_or_default();
+        let field = |noun: &Value, field: &str| {
+            noun.get(planned.kind.as_str()).and_then(|body| body.get(field)).cloned()
+        };
+        fields.iter().all(|name| field(&known, name) == field(&planned.document, name))
+    }
+
     /// What of the plan is to be made; the rest is said to be there.
     fn new_nouns(&self, plan: &mut Plan) -> Vec<Planned> {
         let mut new = Vec::new();
-        let mut foreign = HashSet::new();
+        let (mut foreign, mut elsewhere) = (HashSet::new(), HashSet::new());
+        // Endpoints come before the mounts that use them.
         for planned in std::mem::take(&mut plan.nouns) {
             let taken = planned.account.as_ref().filter(|account| self.is_foreign(account));
+            let known = self.nouns.get(&(planned.kind, planned.name.clone()));
+            let what = format!("{} {}", planned.kind, planned.name);
             if let Some(account) = taken {
                 foreign.insert(account.clone());
-            } else if planned.kind == Kind::Listener
-                || !self.nouns.contains_key(&(planned.kind, planned.name.clone()))
-            {
+            } else if endpoint_of(&planned).is_some_and(|name| elsewhere.contains(name)) {
+                let why = "its endpoint was there before and leads elsewhere: make it yourself";
+                plan.report.refused(planned.place, what, why);
+            } else if planned.kind == Kind::Listener || known.is_none() {
                 new.push(planned);
-            } else {
-                let what = format!("{} {}", planned.kind, planned.name);
+            } else if known.is_some_and(|known| self.is_same(known, &planned)) {
                 let why = "left as it is";
                 plan.report.add(Outcome::AlreadyThere, planned.place, what, why);
+            } else {
+                if planned.kind == Kind::Endpoint {
+                    elsewhere.insert(json!(planned.name));
+                }
+                let why = "another of this name was there before, left as it is";
+                plan.report.refused(planned.place, what, why);
             }
         }
         for account in foreign {
@@ -206,13 +231,17 @@ impl There {
 
     /// Endpoints that no mount uses are not made.
     fn without_users(&self, new: Vec<Planned>) -> Vec<Planned> {
-        let of = |planned: &Planned| planned.document["mount"]["endpoint"].clone();
-        let used: HashSet<Value> = new.iter().map(of).collect();
+        let used: HashSet<Value> = new.iter().filter_map(endpoint_of).cloned().collect();
         let wanted = |planned: &Planned| {
             planned.kind != Kind::Endpoint || used.contains(&json!(planned.name))
         };
         new.into_iter().filter(wanted).collect()
     }
+}
+
+/// The endpoint that a mount uses.
+fn endpoint_of(planned: &Planned) -> Option<&Value> {
+    planned.document.pointer("/mount/endpoint")
 }
 
 /// Makes the nouns, all or none; gives how many.

@@ -6,6 +6,7 @@ use entrepot_crypto::totp;
 use entrepot_model::{AuthMethod, Secret};
 
 use super::{Attempt, Fault, Verdict, completes, next_methods};
+use crate::codes::USED;
 use crate::credential::Credential;
 use crate::principal::Principal;
 
@@ -70,7 +71,7 @@ impl Attempt {
         };
         let principal = self.principal(user).await;
         let taken = match self.admit(&principal, AuthMethod::Totp) {
-            Ok(principal) => self.take_code(principal, code),
+            Ok(principal) => self.take_code(principal, code).await,
             Err(fault) => Err(fault),
         };
         let fault = match taken {
@@ -89,7 +90,7 @@ impl Attempt {
         self.refuse(user, &principal, fault).await
     }
 
-    fn take_code(
+    async fn take_code(
         &self,
         principal: Arc<Principal>,
         code: &Secret,
@@ -103,7 +104,13 @@ impl Attempt {
             Fault::Later("the secret of its code generator cannot be opened".to_owned())
         })?;
         let (place, now) = ((principal.site, name.clone()), self.gate.0.recorder.env().now());
-        self.gate.0.codes.take(&place, &secret, code, now).map_err(Fault::Wrong)?;
+        let step = self.gate.0.codes.take(&place, &secret, code, now).map_err(Fault::Wrong)?;
+        match self.gate.0.directory.db().take_code(place.0, &place.1, step).await {
+            Ok(true) => {}
+            Ok(false) => return Err(Fault::Wrong(USED)),
+            // Known accounts log in while the database is away.
+            Err(error) => tracing::warn!(%error, "a code is taken on this node only"),
+        }
         Ok((principal, Credential::Code(sealed)))
     }
 }

@@ -91,6 +91,15 @@ async fn a_code_is_good_once_whichever_session_it_comes_from() {
     assert!(refused(&world.attempt().answers("acme", &given).await), "used before");
     let other = world.attempt_from("198.51.100.9").answers("acme", &given).await;
     assert!(refused(&other), "used before, elsewhere");
+    // Another node, or this one after a restart: nothing is in its memory.
+    let recorder = Recorder::new(world.journal.clone(), world.env.clone(), name("n2"));
+    let options = GateOptions { cost: HashCost::for_tests() };
+    let node = Gate::new(world.directory.clone(), recorder, options);
+    let peer = world.attempt_from("203.0.113.8").peer.clone();
+    let mut there = node.attempt(peer.clone());
+    assert!(refused(&there.answers("acme", &given).await), "used before, on another node");
+    let fresh = [given[0].clone(), (Totp, next_code(&world, &secret).await)];
+    assert!(granted(&node.attempt(peer).answers("acme", &fresh).await));
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,4 +225,8 @@ async fn a_read_only_key_narrows_the_session_and_follows_changes() {
     assert!(rights(&by_key).is_all());
     world.key_with("acme", |key| key.read_only = true).await;
     assert_eq!(rights(&by_key), Rights::read_only(), "it was not narrowed again");
+    let mut again = Key::new(name("a-first"), KeyType::SshUser, KEY.to_owned());
+    again.account = Some(name("acme"));
+    world.put(&again).await;
+    assert_eq!(rights(&by_key), Rights::read_only(), "the strictest noun of a key counts");
 }

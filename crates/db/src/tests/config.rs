@@ -234,7 +234,33 @@ async fn an_abandoned_transaction_is_rolled_back(db: Db) {
     assert_eq!(db.list::<Account>(SiteId::MAIN).await.unwrap().len(), 1);
 }
 
+async fn a_step_of_a_code_is_taken_once_and_none_before_it(db: Db) {
+    let (acme, other) = (name("acme"), name("other"));
+    for (account, step, taken) in [
+        (&acme, 100, true),
+        (&acme, 100, false),
+        (&acme, 99, false),
+        (&other, 99, true),
+        (&acme, 101, true),
+    ] {
+        assert_eq!(db.take_code(SiteId::MAIN, account, step).await.unwrap(), taken, "{step}");
+    }
+    let north: SiteId = Env::real().new_id();
+    assert!(db.take_code(north, &acme, 100).await.unwrap(), "another site");
+    let at_once = (0..16).map(|_| {
+        let (db, acme) = (db.clone(), acme.clone());
+        tokio::spawn(async move { db.take_code(SiteId::MAIN, &acme, 200).await.unwrap() })
+    });
+    let at_once: Vec<_> = at_once.collect();
+    let mut taken = 0;
+    for task in at_once {
+        taken += usize::from(task.await.unwrap());
+    }
+    assert_eq!(taken, 1, "of sixteen at once");
+}
+
 both!(
+    a_step_of_a_code_is_taken_once_and_none_before_it,
     every_kind_goes_round,
     the_revision_counts_committed_changes,
     contradictions_are_refused,

@@ -7,7 +7,7 @@ use entrepot_model::{
     Account, AccountType, Endpoint, EndpointTarget, Kind, Mount, Name, Rights, VPath,
 };
 use entrepot_openssh::{authorized_keys, expand};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::files;
 use super::folder::{self, Folder};
@@ -39,6 +39,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    fn planned(&self, kind: Kind, name: &Name) -> Option<&Planned> {
+        self.nouns.iter().find(|known| known.kind == kind && known.name == *name)
+    }
+
     /// Adds a noun, unless one of its name is planned already.
     pub(crate) fn add<N: entrepot_model::Noun>(
         &mut self,
@@ -48,9 +52,6 @@ impl Plan {
         secret: Option<(&str, String)>,
     ) {
         let (kind, name) = (N::KIND, noun.name().clone());
-        if self.nouns.iter().any(|known| known.kind == kind && known.name == name) {
-            return;
-        }
         // Nouns are maps of text, numbers and lists: they always have a JSON form.
         let mut body = serde_json::to_value(noun).unwrap_or_default();
         if let (Some((field, text)), Value::Object(body)) = (secret, &mut body) {
@@ -58,6 +59,13 @@ impl Plan {
         }
         let document = Value::Object([(kind.as_str().to_owned(), body)].into_iter().collect());
         let (account, place) = (account.cloned(), place.to_owned());
+        if let Some(known) = self.planned(kind, &name) {
+            if known.document != document {
+                let why = "another of this name comes from elsewhere: make it yourself";
+                self.report.refused(place, format!("{kind} {name}"), why);
+            }
+            return;
+        }
         self.nouns.push(Planned { kind, name, account, document, place });
     }
 }
@@ -148,22 +156,17 @@ fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
     let place = format!("user {name}");
     let seen = folder::look(Path::new(root), person);
     let target = EndpointTarget::Directory(DirectoryTarget { path: root.to_owned() });
-    let Ok(endpoint) = endpoint_name(root, name) else {
+    let Ok(endpoint) = endpoint_name(plan, root, name) else {
         return plan.report.refused(place, root, "the name of its endpoint would be too long");
     };
     let noun = Endpoint { name: endpoint.clone(), target, note: String::new() };
     plan.add(&noun, None, &place, None);
-    let mut mount = Mount {
-        name: name.clone(),
-        account: name.clone(),
-        path: VPath::root(),
-        endpoint,
-        prefix: String::new(),
-        rights: if seen.writable { Rights::all() } else { Rights::read_only() },
-        quota: None,
-        options: std::collections::BTreeSet::new(),
-        sha256: false,
-    };
+    // Made as a document is, with every default.
+    let mount = json!({
+        "name": name, "account": name, "path": "/", "endpoint": endpoint,
+        "rights": if seen.writable { Rights::all() } else { Rights::read_only() },
+    });
+    let Ok(mut mount) = serde_json::from_value::<Mount>(mount) else { return };
     plan.add(&mount, Some(name), &place, None);
     let mut writable = Vec::new();
     for below in &seen.below {
@@ -223,10 +226,16 @@ fn say_folder(
     }
 }
 
-/// `/srv/sftp/anna` becomes `srv.sftp.anna`.
-fn endpoint_name(root: &str, account: &Name) -> Result<Name, String> {
+/// `/srv/sftp/anna` becomes `srv.sftp.anna`, unless `/srv/sftp.anna` has become that.
+fn endpoint_name(plan: &Plan, root: &str, account: &Name) -> Result<Name, String> {
     let path = root.trim_matches('/').replace('/', ".");
-    path.parse().or_else(|_| keys::named(account.as_str(), "files"))
+    let leads_elsewhere = |name: &Name| {
+        let known = plan.planned(Kind::Endpoint, name);
+        let path = |it: &Planned| it.document.pointer("/endpoint/target/directory/path").cloned();
+        known.is_some_and(|known| path(known) != Some(root.into()))
+    };
+    let plain = path.parse::<Name>().ok().filter(|name| !leads_elsewhere(name));
+    plain.map_or_else(|| keys::named(account.as_str(), "files"), Ok)
 }
 
 /// Plans the keys that let a user in; gives how many may.
@@ -234,6 +243,11 @@ fn keys_of(plan: &mut Plan, person: &Person, name: &Name) -> usize {
     let mut count = 0;
     for file in &person.key_files {
         if !Path::new(file).exists() {
+            continue;
+        }
+        if person.is_strict && files::is_open_to_others(Path::new(file)) {
+            let why = "others may write it or its folder: sshd ignored it (StrictModes)";
+            plan.report.refused(file, "keys", why);
             continue;
         }
         let text = match files::text(Path::new(file)) {
@@ -330,5 +344,37 @@ fn principals(plan: &mut Plan, person: &Person) -> Result<Vec<String>, String> {
     match principals.is_empty() {
         true => Err(format!("'{file}' names no principal that can be taken")),
         false => Ok(principals),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_folders_never_share_an_endpoint() {
+        let mut plan = Plan::default();
+        let (anna, berta) = ("anna".parse().unwrap(), "berta".parse().unwrap());
+        let first = endpoint_name(&plan, "/srv/a.b", &anna).unwrap();
+        assert_eq!(first.as_str(), "srv.a.b");
+        let target = EndpointTarget::Directory(DirectoryTarget { path: "/srv/a.b".to_owned() });
+        plan.add(&Endpoint { name: first, target, note: String::new() }, None, "x", None);
+        assert_eq!(endpoint_name(&plan, "/srv/a.b", &berta).unwrap().as_str(), "srv.a.b");
+        assert_eq!(endpoint_name(&plan, "/srv/a/b", &berta).unwrap().as_str(), "berta-files");
+        let long = format!("/{}", "x".repeat(100));
+        assert_eq!(endpoint_name(&plan, &long, &berta).unwrap().as_str(), "berta-files");
+    }
+
+    #[test]
+    fn of_two_nouns_with_one_name_the_second_is_told() {
+        let mut plan = Plan::default();
+        let name: Name = "anna-x".parse().unwrap();
+        let mut account = Account::new(name.clone(), AccountType::Partner);
+        plan.add(&account, None, "a", None);
+        plan.add(&account, None, "a", None);
+        assert!(plan.report.lines.is_empty(), "the same twice is one");
+        account.note = "another".to_owned();
+        plan.add(&account, None, "b", None);
+        assert_eq!((plan.nouns.len(), plan.report.lines.len()), (1, 1));
     }
 }

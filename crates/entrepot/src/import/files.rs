@@ -1,6 +1,7 @@
 //! Reading the files of another server, none of them without bound.
 
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use entrepot_model::source::wildcard;
@@ -15,6 +16,10 @@ const FILE_BYTES: u64 = 4 << 20;
 /// A sentence.
 pub(crate) fn text(path: &Path) -> Result<String, String> {
     let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
+    // What users own may be a pipe, whose opening would wait for them.
+    if !std::fs::metadata(path).map_err(cannot)?.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
     let file = std::fs::File::open(path).map_err(cannot)?;
     let mut bytes = Vec::new();
     file.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
@@ -22,6 +27,12 @@ pub(crate) fn text(path: &Path) -> Result<String, String> {
         return Err(format!("it is longer than {FILE_BYTES} bytes"));
     }
     String::from_utf8(bytes).map_err(|_| "it is no text".to_owned())
+}
+
+/// True if somebody else than its owner may change a file, or put another in its place.
+pub(crate) fn is_open_to_others(path: &Path) -> bool {
+    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.mode());
+    (mode(path) | path.parent().map_or(0, mode)) & 0o022 != 0
 }
 
 /// The files that a pattern of `Include` names, sorted; relative ones lie in `base`.

@@ -5,6 +5,7 @@ use std::path::Path;
 use entrepot_model::{Key, KeyType, Listener, Name, Protocol, Secret};
 use entrepot_net::ssh::keys as ssh;
 use entrepot_openssh::Config as Sshd;
+use serde_json::json;
 
 use super::build::Plan;
 use super::report::Outcome;
@@ -16,18 +17,10 @@ const DEFAULT_KEYS: [&str; 3] =
 
 /// Plans host keys, banner and, if there is none of this name, a listener.
 pub(crate) fn plan(plan: &mut Plan, sshd: &Sshd, name: &Name, there: Option<&Listener>) {
-    let mut wanted = match there {
-        Some(there) => there.clone(),
-        None => Listener {
-            name: name.clone(),
-            protocol: Protocol::Sftp,
-            address: std::net::SocketAddr::from(([0, 0, 0, 0], 2022)),
-            enabled: true,
-            proxies: Vec::new(),
-            host_keys: Vec::new(),
-            policy: None,
-            banner: String::new(),
-        },
+    // Made as a document is, with every default.
+    let new = json!({"name": name, "protocol": Protocol::Sftp, "address": "0.0.0.0:2022"});
+    let Some(mut wanted) = there.cloned().or_else(|| serde_json::from_value(new).ok()) else {
+        return;
     };
     let host_keys = host_keys(plan, sshd);
     if !host_keys.is_empty() {
@@ -61,7 +54,7 @@ fn host_keys(plan: &mut Plan, sshd: &Sshd) -> Vec<Name> {
     for (file, place) in named {
         match host_key(&file) {
             Ok((key, private)) => {
-                let why = "sealed; the file is no longer needed";
+                let why = "sealed; shown if the algorithms of the listener have its kind";
                 plan.report.taken(&place, format!("hostkey {file}: key {}", key.name), why);
                 names.push(key.name.clone());
                 plan.add(&key, None, &place, Some(("private", private)));

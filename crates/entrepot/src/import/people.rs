@@ -17,6 +17,8 @@ pub(crate) struct Person {
     pub(crate) command: SftpCommand,
     /// Absolute names of its files of keys.
     pub(crate) key_files: Vec<String>,
+    /// Such files do not count if others may write them.
+    pub(crate) is_strict: bool,
     /// Which methods, in which order; empty: any.
     pub(crate) login: Vec<Vec<AuthMethod>>,
     /// File of keys that sign certificates.
@@ -94,6 +96,7 @@ pub(crate) fn look(config: &Config, user: &User, groups: &[Group]) -> Found {
         chroot,
         command,
         key_files: key_files(files, user),
+        is_strict: is_on(word("strictmodes"), true),
         login,
         signers: path("trustedusercakeys"),
         principals: path("authorizedprincipalsfile"),

@@ -54,7 +54,7 @@ const MEANINGS: [(&str, Meaning); 84] = [
     ("usepam", Ours("PAM is not asked: passwords and code generators are our own")),
     ("permitrootlogin", Ours("accounts of the machine mean nothing here")),
     ("permitemptypasswords", Ours("never")),
-    ("strictmodes", Ours("keys lie in the database")),
+    ("strictmodes", OfUsers),
     ("permituserenvironment", Ours("never")),
     ("permituserrc", Ours("never")),
     ("hostbasedauthentication", Ours(NEVER)),
