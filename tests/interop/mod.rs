@@ -3,8 +3,7 @@
 mod matrix;
 mod orders;
 mod rekey;
-// Once the server speaks SCP, check-file, hash commands and the preset `compatible`:
-// mod surface;
+mod surface;
 
 use anyhow::{Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};

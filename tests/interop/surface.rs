@@ -1,4 +1,4 @@
-//! Rows of the matrix that need more of the server: SCP (`scp -O`, `pscp -scp`, curl's `scp:`),
+//! Rows of the matrix beside plain SFTP: SCP (`scp -O`, `pscp -scp`, curl's `scp:`),
 //! digests (`check-file` and hash commands), and the preset `compatible` for curl, whose libssh2
 //! knows neither GCM nor encrypt-then-MAC.
 

@@ -177,6 +177,12 @@ impl Sink {
         (asked || self.state == State::Record) && (self.told || self.line.is_empty())
     }
 
+    /// True if every byte of a file came and only the word behind it is missing: libssh2 (curl)
+    /// never says it, and ends the channel instead.
+    pub fn has_whole_file(&self) -> bool {
+        self.state == State::Verdict
+    }
+
     /// The next of what the source says, taken from the front of `input`; `None`: the input is
     /// used up.
     ///

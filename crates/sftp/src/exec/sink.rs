@@ -59,6 +59,13 @@ pub(super) async fn run(command: &Command, account: &Account, mut ends: Ends) ->
                 }
             }
             Next::Eof if sink.is_between() => return u32::from(run.failed),
+            Next::Eof if sink.has_whole_file() => {
+                let published = run.publish().await;
+                let answer = published.map_or_else(|text| scp::warning(&text), |()| ACK);
+                run.failed |= answer != ACK;
+                ends.outbox.send(answer);
+                return u32::from(run.failed);
+            }
             Next::Eof | Next::Gone => break Ended::Gone,
         }
     };

@@ -252,7 +252,7 @@ async fn a_cut_copy_publishes_nothing() {
     let fixture = Fixture::start().await;
     fixture.write("/f", b"old");
     let client = login(&fixture).await;
-    for sent in [&b"C0644 5 f\n"[..], b"C0644 5 f\nabc", b"C0644 5 f\nabcde"] {
+    for sent in [&b"C0644 5 f\n"[..], b"C0644 5 f\nabc", b"C0644 5 f\nabcd"] {
         let mut exec = Exec::start(&client, "scp -t /f").await;
         assert_eq!(exec.take(1).await, [0]);
         exec.send(sent).await;
@@ -261,6 +261,12 @@ async fn a_cut_copy_publishes_nothing() {
         exec.rest().await;
         assert_eq!(fixture.read("/f").unwrap(), b"old");
     }
+    // Every byte, and then the channel is gone without an end.
+    let exec = Exec::start(&client, "scp -t /f").await;
+    exec.send(b"C0644 5 f\nabcde").await;
+    exec.channel.close().await.unwrap();
+    exec.rest().await;
+    assert_eq!(fixture.read("/f").unwrap(), b"old");
     // The source says that it could not read it all.
     let mut exec = Exec::start(&client, "scp -t /f").await;
     exec.send(b"C0644 5 f\nabcde\x01scp: f: I/O error\n").await;
@@ -268,6 +274,12 @@ async fn a_cut_copy_publishes_nothing() {
     exec.channel.end().await.unwrap();
     exec.rest().await;
     assert_eq!(fixture.read("/f").unwrap(), b"old");
+    // Whole, without the last word: libssh2 ends the channel instead.
+    let mut exec = Exec::start(&client, "scp -t /f").await;
+    exec.send(b"C0644 3 f\nnew").await;
+    exec.channel.end().await.unwrap();
+    assert_eq!(exec.take(3).await, [0, 0, 0]);
+    assert_eq!(fixture.read("/f").unwrap(), b"new");
     // Whole, byte by byte.
     let mut exec = Exec::start(&client, "scp -t /f").await;
     for byte in b"C0644 5 f\nabcde\0" {
