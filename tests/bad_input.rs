@@ -173,3 +173,49 @@ fn a_guesser_is_slowed_and_the_owner_is_not() -> Result<()> {
     login.sftp_batch(&node, &put)?;
     Ok(())
 }
+
+#[test]
+fn ten_thousand_starts_shut_nobody_out() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    let port = node.sftp_port()?;
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let starts = std::sync::atomic::AtomicUsize::new(0);
+    // Each holds the newest few hundred of its connections open; some say a little.
+    let crowd = || {
+        let mut held = std::collections::VecDeque::new();
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+            let count = starts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if count % 3 == 0 {
+                // It may be cut already: then the next one comes.
+                let _ = stream.write_all(b"SSH-2.0-crowd\r\n");
+            }
+            held.push_back(stream);
+            if held.len() > 200 {
+                held.pop_front();
+            }
+        }
+    };
+    std::thread::scope(|scope| -> Result<()> {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(crowd)).collect();
+        let mut logins = 0;
+        let tried = loop {
+            if starts.load(std::sync::atomic::Ordering::Relaxed) >= 10_000 && logins >= 3 {
+                break Ok(());
+            }
+            match login.sftp_batch(&node, "ls\n") {
+                Ok(_) => logins += 1,
+                Err(error) => break Err(error.context(format!("after {logins} logins"))),
+            }
+        };
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        tried
+    })?;
+    node.until("the strangers to be gone", || {
+        let sessions = node.json(&["session", "list"])?;
+        Ok(sessions.as_array().is_some_and(Vec::is_empty).then_some(()))
+    })
+}

@@ -12,6 +12,10 @@ pub const STATEMENTS: usize = 128;
 pub const SQLITE_READERS: usize = 4;
 /// How long SQLite waits for another process that writes.
 pub const SQLITE_BUSY: Duration = Duration::from_secs(10);
+/// How often a new SQLite file is asked for its write-ahead log while others make it.
+pub const WRITE_AHEAD_ATTEMPTS: u32 = 100;
+/// The pause between.
+pub const WRITE_AHEAD_PAUSE: Duration = Duration::from_millis(20);
 /// Size to which SQLite cuts its write-ahead log back after a checkpoint, bytes.
 pub const SQLITE_LOG_BYTES: i64 = 64 << 20;
 /// Pages (4 KiB) in the write-ahead log at which SQLite copies them into the file. Index pages

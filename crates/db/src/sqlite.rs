@@ -222,9 +222,7 @@ fn connect(path: &Path) -> Result<Connection> {
         ("journal_size_limit", limits::SQLITE_LOG_BYTES.into()),
         ("wal_autocheckpoint", limits::SQLITE_CHECKPOINT_PAGES.into()),
     ];
-    let mode: String = connection
-        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
-        .map_err(refused)?;
+    let mode = write_ahead(&connection)?;
     if mode != "wal" {
         return Err(DbError::Setup(format!(
             "'{}' cannot use a write-ahead log (it says '{mode}'); put it on a local disk",
@@ -236,6 +234,22 @@ fn connect(path: &Path) -> Result<Connection> {
         connection.pragma(None, name, value, |_| Ok(())).map_err(refused)?;
     }
     Ok(connection)
+}
+
+/// Asks for a write-ahead log. When several open a new file at once SQLite does not wait for the
+/// one that makes the log, whatever the time-out says: then it is asked again.
+fn write_ahead(connection: &Connection) -> Result<String> {
+    let mut attempt = 1;
+    loop {
+        let asked = connection
+            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+            .map_err(refused);
+        match asked {
+            Err(DbError::Unavailable(_)) if attempt < limits::WRITE_AHEAD_ATTEMPTS => attempt += 1,
+            done => return done,
+        }
+        std::thread::sleep(limits::WRITE_AHEAD_PAUSE);
+    }
 }
 
 fn query<T>(

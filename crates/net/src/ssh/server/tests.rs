@@ -16,6 +16,7 @@ use crate::listen;
 use crate::ssh::Certificate;
 use crate::ssh::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
 
+mod hostile;
 mod rounds;
 
 const PASSWORD: &str = "correct horse";
@@ -122,6 +123,7 @@ impl Service for Toy {
     }
 
     async fn data(&mut self, data: &[u8], out: &mut Replies<'_>) {
+        assert_ne!(data, b"boom", "a bug of the toy");
         out.send(Bytes::copy_from_slice(data));
     }
 

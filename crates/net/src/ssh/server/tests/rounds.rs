@@ -6,7 +6,7 @@ use russh::keys::PublicKeyOrCertificate;
 use super::*;
 use crate::ssh::handler::{Connection, Shared};
 
-struct Trusting;
+pub(super) struct Trusting;
 
 impl Handler for Trusting {
     type Error = russh::Error;

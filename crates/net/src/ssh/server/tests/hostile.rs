@@ -1,0 +1,55 @@
+//! Clients that skip a stage, and bugs of ours: neither reaches anybody else.
+
+use russh::client::connect_stream;
+
+use super::rounds::Trusting;
+use super::*;
+
+#[tokio::test]
+async fn a_channel_before_login_is_never_opened() {
+    for after_a_refusal in [false, true] {
+        let (pair, stream) = Pair::start(Script::default());
+        let mut handle = connect_stream(Arc::default(), stream, Trusting).await.unwrap();
+        if after_a_refusal {
+            let refused = handle.authenticate_password("anna", "wrong").await.unwrap();
+            assert!(!refused.success());
+        }
+        let opening = tokio::time::timeout(Duration::from_secs(5), handle.channel_open_session());
+        assert!(!matches!(opening.await, Ok(Ok(_))), "a channel was opened without a login");
+        drop(handle);
+        let seen = Arc::clone(&pair.script);
+        pair.finished().await;
+        let seen = seen.seen.lock();
+        assert!(seen.is_empty(), "the service was called: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_bug_ends_the_session_that_met_it_and_no_other() {
+    let shop = Toyshop::open(Script::default());
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
+        let client = SshClient::connect(stream, &shop.options()).await.unwrap();
+        let (sender, echoed) = mpsc::unbounded_channel();
+        let receive = move |arrival: Arrival<'_>| {
+            if let Arrival::Data(data) = arrival {
+                let _ = sender.send(data.to_vec());
+            }
+        };
+        let channel = client.open_sftp(Box::new(receive)).await.unwrap();
+        clients.push((client, channel, echoed));
+    }
+    let (_, unlucky, broken) = &mut clients[0];
+    unlucky.send(Bytes::from_static(b"boom")).await.unwrap();
+    assert_eq!(broken.recv().await, None, "its connection is over");
+    let (_, lucky, echoed) = &mut clients[1];
+    lucky.send(Bytes::from_static(b"still here")).await.unwrap();
+    assert_eq!(echoed.recv().await.unwrap(), b"still here");
+    let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
+    SshClient::connect(stream, &shop.options()).await.unwrap();
+    let ended = shop.script.ended.lock().len();
+    assert!(ended >= 1, "the session that broke was handed back and closed");
+    drop(clients);
+    shop.close().await;
+}
