@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -174,35 +175,49 @@ fn a_guesser_is_slowed_and_the_owner_is_not() -> Result<()> {
     Ok(())
 }
 
+/// Connects over and over from 50 addresses and holds the newest connections open; some say a
+/// little. Whoever is cut comes again.
+async fn crowd(port: u16, starts: &AtomicUsize) {
+    let mut held = std::collections::VecDeque::new();
+    loop {
+        let count = starts.fetch_add(1, Ordering::Relaxed);
+        let from = std::net::SocketAddr::from(([127, 0, 1, (count % 50) as u8 + 1], 0));
+        let Ok(socket) = tokio::net::TcpSocket::new_v4() else { continue };
+        let Ok(()) = socket.bind(from) else { continue };
+        let Ok(mut stream) = socket.connect(([127, 0, 0, 1], port).into()).await else { continue };
+        if count % 3 == 0 {
+            use tokio::io::AsyncWriteExt;
+            let _ = stream.write_all(b"SSH-2.0-crowd\r\n").await;
+        }
+        held.push_back(stream);
+        if held.len() > 400 {
+            held.pop_front();
+        }
+    }
+}
+
 #[test]
 fn ten_thousand_starts_shut_nobody_out() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
     node.start()?;
     let port = node.sftp_port()?;
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let starts = std::sync::atomic::AtomicUsize::new(0);
-    // Each holds the newest few hundred of its connections open; some say a little.
-    let crowd = || {
-        let mut held = std::collections::VecDeque::new();
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-            let count = starts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            if count % 3 == 0 {
-                // It may be cut already: then the next one comes.
-                let _ = stream.write_all(b"SSH-2.0-crowd\r\n");
-            }
-            held.push_back(stream);
-            if held.len() > 200 {
-                held.pop_front();
-            }
-        }
-    };
+    login.sftp_batch(&node, "ls\n")?;
+    let starts = AtomicUsize::new(0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     std::thread::scope(|scope| -> Result<()> {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(crowd)).collect();
+        scope.spawn(|| {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = stopped => {}
+                    _ = async { tokio::join!(crowd(port, &starts), crowd(port, &starts)) } => {}
+                }
+            });
+        });
         let mut logins = 0;
         let tried = loop {
-            if starts.load(std::sync::atomic::Ordering::Relaxed) >= 10_000 && logins >= 3 {
+            if starts.load(Ordering::Relaxed) >= 10_000 && logins >= 3 {
                 break Ok(());
             }
             match login.sftp_batch(&node, "ls\n") {
@@ -210,11 +225,10 @@ fn ten_thousand_starts_shut_nobody_out() -> Result<()> {
                 Err(error) => break Err(error.context(format!("after {logins} logins"))),
             }
         };
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        threads.into_iter().for_each(|thread| drop(thread.join()));
+        drop(stop);
         tried
     })?;
-    node.until("the strangers to be gone", || {
+    node.until("the sessions to be gone", || {
         let sessions = node.json(&["session", "list"])?;
         Ok(sessions.as_array().is_some_and(Vec::is_empty).then_some(()))
     })
