@@ -185,7 +185,7 @@ async fn crowd(port: u16, starts: &AtomicUsize) {
         let Ok(socket) = tokio::net::TcpSocket::new_v4() else { continue };
         let Ok(()) = socket.bind(from) else { continue };
         let Ok(mut stream) = socket.connect(([127, 0, 0, 1], port).into()).await else { continue };
-        if count % 3 == 0 {
+        if count.is_multiple_of(3) {
             use tokio::io::AsyncWriteExt;
             let _ = stream.write_all(b"SSH-2.0-crowd\r\n").await;
         }
