@@ -6,6 +6,7 @@ mod cut;
 mod faults;
 mod in_order;
 mod medium;
+mod objects;
 mod options;
 mod quota;
 mod resume;

@@ -16,6 +16,11 @@ pub(super) struct Order {
 }
 
 impl Order {
+    /// Goes on behind `next` bytes.
+    pub(super) fn behind(next: u64) -> Self {
+        Order { next, ..Order::default() }
+    }
+
     /// Takes a write.
     ///
     /// # Errors

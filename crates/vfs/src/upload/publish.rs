@@ -80,7 +80,8 @@ impl Upload {
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
         let fact = Fact::FileUploaded { file: self.fact(digests, there.is_some()) };
-        let change = self.vfs.change(&self.place, fact, self.staged.identity());
+        let mut change = self.vfs.change(&self.place, fact, self.staged.identity());
+        change.left = self.left().map(Box::new);
         let mut event = change.event.clone();
         service.0.book.announce(change).await?;
         step::reached("upload.intent");
