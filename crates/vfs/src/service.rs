@@ -1,6 +1,7 @@
 //! The data plane of a node: stores, live sessions, transfers as they stand, recovery.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,9 @@ pub struct ServiceParts {
 pub struct ServiceOptions {
     /// Stores to use for endpoints of these names instead of opening them: for tests.
     pub stores: HashMap<Name, AnyStore>,
+    /// The directory where uploads lie while their clients write in an order that a store cannot
+    /// take; what an earlier process left there is dropped. Unset: such writes are refused.
+    pub spool: Option<PathBuf>,
     /// Which start of the machine this is. Unset: every start of the program counts as one, and
     /// partials are resumed from what was synced.
     pub boot: Option<String>,
@@ -98,6 +102,7 @@ pub(crate) struct Core {
     db: Db,
     master: MasterKey,
     options: ServiceOptions,
+    pub(crate) spool: Option<AnyStore>,
     stores: Mutex<HashMap<Uuid, (i64, AnyStore)>>,
     prefixes: Mutex<HashSet<(Uuid, StorePath)>>,
     pub(crate) sessions: Mutex<HashMap<SessionId, Arc<State>>>,
@@ -121,13 +126,14 @@ impl Service {
             book: Book::new(parts.recorder.journal().clone()),
             recorder: parts.recorder,
             directory: parts.directory,
-            env: parts.env,
             names: Names::default(),
             ledgers: Ledgers::default(),
             meters: Meters::default(),
             boot: boot.unwrap_or(fallback),
             db: parts.db,
             master: parts.master,
+            spool: spool(&parts.options, &parts.env).await,
+            env: parts.env,
             options: parts.options,
             stores: Mutex::default(),
             prefixes: Mutex::default(),
@@ -566,4 +572,18 @@ async fn discard_in(
         store.adopt(note.transfer, &note.target, ticket)?;
     }
     store.discard_staged(note.transfer).await
+}
+
+/// The store of the spool, without what an earlier process left: it belongs to uploads that nobody
+/// can go on with.
+async fn spool(options: &ServiceOptions, env: &Env) -> Option<AnyStore> {
+    let path = options.spool.as_ref()?;
+    let empty = async {
+        let spool = entrepot_storage::fs::open(path, env).await?;
+        for left in spool.staged().await? {
+            spool.discard_staged(left.id).await?;
+        }
+        Ok::<_, StoreError>(spool)
+    };
+    empty.await.inspect_err(|error| tracing::error!(%error, "nothing can be spooled")).ok()
 }

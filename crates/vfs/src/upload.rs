@@ -5,6 +5,7 @@ mod keep;
 mod order;
 mod publish;
 mod ranges;
+mod spool;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,7 @@ use crate::unbroken::later;
 use crate::vfs::{Create, CreateIntent, Vfs};
 use order::Order;
 use ranges::Ranges;
+use spool::Spool;
 
 /// What an upload came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +74,8 @@ pub struct Upload {
     reads_back: bool,
     /// Writes that wait for what comes before them, for stores that take bytes only in order.
     order: Option<Order>,
+    /// What could not be put in order in memory.
+    spool: Option<Spool>,
     size: u64,
     synced: u64,
     marked: u64,
@@ -113,6 +117,7 @@ impl Upload {
             moving,
             base: start.base,
             digest_holds: true,
+            spool: None,
             reads_back: caps.local && caps.random_write,
             size,
             synced: start.ranges.contiguous(),
@@ -171,11 +176,14 @@ impl Upload {
     }
 
     async fn write_next(&mut self, offset: u64, data: Bytes) -> Result<()> {
+        if self.spool.is_some() {
+            return self.spool_write(offset, data).await;
+        }
         let Some(order) = &mut self.order else {
             return self.store(offset, data).await;
         };
-        if let Err(error) = order.take(offset, data) {
-            return Err(self.refuse(error));
+        if let Err(data) = order.take(offset, data) {
+            return self.write_elsewhere(offset, data).await;
         }
         while let Some((offset, data)) = self.order.as_mut().and_then(Order::next) {
             self.store(offset, data).await?;
@@ -283,6 +291,7 @@ impl Upload {
         mut buf: BytesMut,
         len: usize,
     ) -> Result<BytesMut> {
+        self.expect_any_order().await?;
         let end = self.size.min(offset.saturating_add(len as u64));
         let mut at = offset;
         while at < end {
@@ -303,7 +312,7 @@ impl Upload {
                     buf.resize(before + want, 0);
                     buf
                 }
-                (_, false) => self.staged.read_at(at, buf, want).await?,
+                (_, false) => self.read_written(at, buf, want).await?,
             };
             let got = (buf.len() - before) as u64;
             if got == 0 {
@@ -323,15 +332,17 @@ impl Upload {
         if size == self.size {
             return Ok(());
         }
-        // In order only what is laid over can be cut: what was sent is on its way.
-        let cuts = size < self.ranges.end()
-            || self.order.as_ref().is_some_and(|order| !order.is_settled());
-        if self.order.is_some() && cuts && size < self.size {
-            return Err(self.refuse(VfsError::Unsupported));
+        // What waits to be put in order is not among the ranges yet.
+        let waits = self.order.as_ref().is_some_and(|order| !order.is_settled());
+        if waits
+            && size < self.size
+            && let Err(error) = self.begin_spool().await
+        {
+            return Err(self.refuse(error));
         }
         if size < self.ranges.end() {
-            if let Err(error) = self.staged.set_len(size).await {
-                return Err(self.refuse(error.into()));
+            if let Err(error) = self.cut_written(size).await {
+                return Err(self.refuse(error));
             }
             self.ranges.cut(size);
             self.digest_holds &= self.digest.length() <= size;
@@ -406,6 +417,7 @@ impl Upload {
     fn is_resumable(&self) -> bool {
         self.refused.is_none()
             && self.base.is_none()
+            && self.spool.is_none()
             && self.keepable() > 0
             && self.place.store.caps().resume
     }

@@ -247,8 +247,18 @@ impl StagedFile for ObjectStaged {
         Ok(())
     }
 
-    async fn read_at(&self, _: u64, _: BytesMut, _: usize) -> Result<BytesMut> {
-        Err(StoreError::Unsupported("reading an upload to an object store"))
+    /// Only what no part was made of yet.
+    async fn read_at(&self, offset: u64, mut buf: BytesMut, len: usize) -> Result<BytesMut> {
+        let state = self.state.lock().await;
+        state.check()?;
+        let begin = state.size - state.buffer.len() as u64;
+        let Some(from) = offset.checked_sub(begin) else {
+            return Err(StoreError::Unsupported("reading what was sent to an object store"));
+        };
+        let from = usize::try_from(from).unwrap_or(usize::MAX).min(state.buffer.len());
+        let until = from.saturating_add(len).min(state.buffer.len());
+        buf.extend_from_slice(state.buffer.get(from..until).unwrap_or_default());
+        Ok(buf)
     }
 
     async fn set_len(&self, size: u64) -> Result<()> {
@@ -257,8 +267,16 @@ impl StagedFile for ObjectStaged {
         if size == state.size {
             return Ok(());
         }
-        if !state.buffer.is_empty() || !state.upload.as_mut().is_some_and(|it| it.cut(size)) {
-            return Err(StoreError::Unsupported("setting the length of an upload in order"));
+        let begin = state.size - state.buffer.len() as u64;
+        let left = size.checked_sub(begin).and_then(|left| usize::try_from(left).ok());
+        match left.filter(|left| *left < state.buffer.len()) {
+            Some(left) => state.buffer.truncate(left),
+            None if state.buffer.is_empty()
+                && state.upload.as_mut().is_some_and(|it| it.cut(size)) => {}
+            None => {
+                let why = "setting the length of an upload in order";
+                return Err(StoreError::Unsupported(why));
+            }
         }
         (state.size, state.synced) = (size, None);
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use entrepot_model::endpoint::{ObjectProvider, ObjectTarget};
 use entrepot_storage::fault::{Cut, SimDisk};
 use entrepot_storage::{AnyStore, ResolvedSecrets, limits::PART_BYTES, object};
@@ -119,6 +119,104 @@ async fn an_upload_is_resumed_after_a_crash_and_swept_after_its_time() {
     let session = world.session(&node, "alice").await;
     assert_eq!(session.vfs().stat(&path("/f")).await, Err(VfsError::NotFound));
     put(session.vfs(), "/f", b"anew").await.unwrap();
+}
+
+/// Clients that write in any order, read back and cut: all that is not at the store yet can change.
+#[tokio::test]
+async fn what_a_bucket_cannot_take_in_order_goes_over_the_disk() {
+    let (world, server) = (World::new().await, S3Server::start().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let node = start_spooling(&world, &SimDisk::new(&world.env), &server, &spool).await;
+    let session = world.session(&node, "alice").await;
+    let vfs = session.vfs();
+    let whole = content(14, 4 * PART_BYTES + 9);
+    drop(begun(&session, &whole).await);
+    resumed(&session, 2 * PART, &whole).await;
+    assert_eq!(node.service.meters().spooled(), 0, "in order nothing is spooled");
+
+    // A little file changes at its head; a large one behind what was sent.
+    for (sent, at) in [(60_000, 3), (2 * PART_BYTES + 500, 2 * PART_BYTES + 1)] {
+        let mut wanted = whole[..sent].to_vec();
+        let mut upload = vfs.create(&path("/f"), NEW).await.unwrap();
+        go_on(&mut upload, &wanted).await;
+        upload.write_at(at as u64, Bytes::from_static(b"again")).await.unwrap();
+        wanted[at..at + 5].copy_from_slice(b"again");
+        let back = upload.read_at(at as u64 - 1, BytesMut::new(), 100).await.unwrap();
+        assert_eq!(back[..], wanted[at - 1..at + 99]);
+        upload.set_len(sent as u64 - 50).await.unwrap();
+        wanted.truncate(sent - 50);
+        upload.write_at(sent as u64, Bytes::from_static(b"behind a hole")).await.unwrap();
+        wanted.resize(sent, 0);
+        wanted.extend_from_slice(b"behind a hole");
+        let uploaded = upload.finish().await.unwrap();
+        assert_eq!(uploaded.digests.blake3, Some(digest(&wanted)), "{sent}");
+        assert!(read(vfs, "/f").await.unwrap() == wanted, "{sent}");
+    }
+    // From the last byte to the first, further apart than memory goes.
+    let mut upload = vfs.create(&path("/f"), NEW).await.unwrap();
+    let chunks: Vec<_> = whole.chunks(1 << 20).enumerate().collect();
+    for (number, chunk) in chunks.into_iter().rev() {
+        upload.write_at((number as u64) << 20, Bytes::copy_from_slice(chunk)).await.unwrap();
+    }
+    assert!(node.service.meters().spool_bytes() > 16 << 20);
+    assert_eq!(upload.finish().await.unwrap().digests.blake3, Some(digest(&whole)));
+    assert!(read(vfs, "/f").await.unwrap() == whole);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_spool_holds_what_was_announced_and_nothing_stays_of_it() {
+    let (world, server) = (World::new().await, S3Server::start().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, spool) = (SimDisk::new(&world.env), folder.path().join("spool"));
+    let node = start_spooling(&world, &disk, &server, &spool).await;
+    let session = world.session(&node, "alice").await;
+    let vfs = session.vfs();
+    let mut wanted = content(15, 2 * PART_BYTES + 100_000);
+    put(vfs, "/f", &wanted).await.unwrap();
+    // What is laid over may change anywhere where the client says so before.
+    let mut upload = vfs.create(&path("/f"), CONTINUE).await.unwrap();
+    upload.expect_any_order().await.unwrap();
+    for at in [2 * PART_BYTES, 7, 7] {
+        upload.write_at(at as u64, Bytes::from_static(b"new")).await.unwrap();
+        wanted[at..at + 3].copy_from_slice(b"new");
+    }
+    upload.finish().await.unwrap();
+    assert!(read(vfs, "/f").await.unwrap() == wanted);
+
+    // What was sent cannot change: nothing is published.
+    let mut upload = begun(&session, &wanted).await;
+    let refused = upload.write_at(0, Bytes::from_static(b"head")).await;
+    assert_eq!(refused, Err(VfsError::Unsupported));
+    assert_eq!(upload.finish().await.err(), Some(VfsError::Unsupported));
+    assert!(read(vfs, "/f").await.unwrap() == wanted);
+    while node.service.meters().spool_bytes() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let left = entrepot_storage::fs::open(&spool, &world.env).await.unwrap();
+    assert!(left.staged().await.unwrap().is_empty());
+    assert_eq!(server.orphan_parts().unwrap(), 0);
+
+    // What a dead process left goes at the next start.
+    drop(left.stage(world.env.new_id(), &"left".parse().unwrap()).await.unwrap());
+    assert_eq!(left.staged().await.unwrap().len(), 1);
+    drop(session);
+    node.stop().await;
+    let node = start_spooling(&world, &disk, &server, &spool).await;
+    assert!(left.staged().await.unwrap().is_empty());
+    node.stop().await;
+}
+
+async fn start_spooling(
+    world: &World,
+    disk: &SimDisk,
+    server: &S3Server,
+    spool: &std::path::Path,
+) -> Node {
+    let stores = HashMap::from([(name("files"), bucket(server, world))]);
+    let how = How { spool: Some(spool.to_owned()), ..How::default() };
+    world.start_on(disk, &how, stores).await.unwrap()
 }
 
 /// The state of SHA-256 is not noted: with the process the upload is lost.

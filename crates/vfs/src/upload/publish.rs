@@ -64,11 +64,16 @@ impl Upload {
         if self.is_untouched() {
             return Ok(None);
         }
-        self.settle_order().await?;
+        if self.spool.is_none() {
+            self.settle_order().await?;
+        }
         if let Some(expected) = self.expected.filter(|expected| *expected != self.size) {
             return Err(VfsError::Incomplete { size: self.size, expected });
         }
-        self.fill_holes().await?;
+        match self.spool.is_some() {
+            true => self.send_spooled().await?,
+            false => self.fill_holes().await?,
+        }
         Ok(Some(self.whole_digest().await?))
     }
 
