@@ -1,11 +1,12 @@
 //! Cut uploads to a bucket: what whole parts hold is resumed, also by another process.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use entrepot_model::endpoint::{ObjectProvider, ObjectTarget};
-use entrepot_storage::fault::{Cut, SimDisk};
+use entrepot_storage::fault::{Cut, Fault, FaultStore, SimDisk, StoreCall};
 use entrepot_storage::{AnyStore, ResolvedSecrets, limits::PART_BYTES, object};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 
@@ -119,6 +120,30 @@ async fn an_upload_is_resumed_after_a_crash_and_swept_after_its_time() {
     let session = world.session(&node, "alice").await;
     assert_eq!(session.vfs().stat(&path("/f")).await, Err(VfsError::NotFound));
     put(session.vfs(), "/f", b"anew").await.unwrap();
+}
+
+/// The intent holds the multipart upload: the last short part is lost with the process.
+#[tokio::test]
+async fn a_crash_between_intent_and_completion_leaves_the_whole_parts() {
+    let (world, server) = (World::new().await, S3Server::start().unwrap());
+    let disk = SimDisk::new(&world.env);
+    let whole = content(16, 2 * PART_BYTES + 70_000);
+    let store = FaultStore::new(bucket(&server, &world));
+    store.fail(Some(StoreCall::Publish), 1, Fault::Delay(Duration::from_secs(3600)));
+    let stores = HashMap::from([(name("files"), Arc::new(store.clone()) as AnyStore)]);
+    let node = world.start_on(&disk, &How::default(), stores).await.unwrap();
+    let session = world.session(&node, "alice").await;
+    let finishing = tokio::spawn(begun(&session, &whole).await.finish());
+    while !store.log().contains(&StoreCall::Publish) {
+        tokio::task::yield_now().await;
+    }
+    let disk = disk.cut(1, Cut::Strict);
+    let node = start(&world, &disk, &server, "boot-2").await;
+    assert_eq!((node.report.unpublished, node.report.partials), (1, 1), "{:?}", node.report);
+    let other = world.session(&node, "alice").await;
+    resumed(&other, 2 * PART, &whole).await;
+    assert_eq!(server.orphan_parts().unwrap(), 0);
+    finishing.abort();
 }
 
 /// Clients that write in any order, read back and cut: all that is not at the store yet can change.
