@@ -1,7 +1,13 @@
 //! Digests of a stream: BLAKE3 always, SHA-256 (FIPS 180-4) when asked for.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use blake3::hazmat::{
+    ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root,
+};
 use entrepot_model::Digests;
+
+/// Bytes of one subtree of a digest that can be noted. A power of two.
+const SEGMENT: u64 = 1024 * 1024;
 
 /// Whether SHA-256 is computed beside BLAKE3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +22,49 @@ pub enum Sha256 {
 #[derive(Clone)]
 pub struct StreamDigest {
     blake3: Box<blake3::Hasher>,
+    /// Only of a digest that can be noted: what lies before the segment in `blake3`.
+    segments: Option<Segments>,
     sha256: Option<Context>,
     length: u64,
+}
+
+/// Subtrees of BLAKE3 from left to right (the paper's §5.1.2: at most one a size, but for those
+/// that wait to be merged until it is known that more follows).
+#[derive(Clone, Default)]
+struct Segments {
+    stack: Vec<ChainingValue>,
+    count: u64,
+}
+
+impl Segments {
+    /// Merges what is whole, now that more follows.
+    fn merge(&mut self) {
+        while self.stack.len() > self.count.count_ones() as usize {
+            let (Some(right), Some(left)) = (self.stack.pop(), self.stack.pop()) else { return };
+            self.stack.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
+        }
+    }
+
+    fn push(&mut self, segment: ChainingValue) {
+        self.merge();
+        self.stack.push(segment);
+        self.count += 1;
+    }
+
+    /// The hash of all, `last` being what follows the stack.
+    fn root(mut self, last: Option<ChainingValue>) -> Option<[u8; 32]> {
+        let mut right = match last {
+            Some(last) => {
+                self.merge();
+                last
+            }
+            None => self.stack.pop()?,
+        };
+        while self.stack.len() > 1 {
+            right = merge_subtrees_non_root(&self.stack.pop()?, &right, Mode::Hash);
+        }
+        Some(*merge_subtrees_root(&self.stack.pop()?, &right, Mode::Hash).as_bytes())
+    }
 }
 
 impl StreamDigest {
@@ -27,12 +74,67 @@ impl StreamDigest {
             Sha256::Wanted => Some(Context::new(&SHA256)),
             Sha256::Unwanted => None,
         };
-        StreamDigest { blake3: Box::default(), sha256, length: 0 }
+        StreamDigest { blake3: Box::default(), segments: None, sha256, length: 0 }
+    }
+
+    /// Of nothing yet; can be noted at every whole MiB where SHA-256 is not wanted.
+    pub fn notable(sha256: Sha256) -> Self {
+        StreamDigest { segments: Some(Segments::default()), ..StreamDigest::new(sha256) }
+    }
+
+    /// Goes on where [`StreamDigest::note`] was taken, `length` bytes from the start; `None` if
+    /// these do not fit each other.
+    pub fn resume(length: u64, note: &[u8]) -> Option<Self> {
+        let (stack, rest) = note.as_chunks();
+        let count = length / SEGMENT;
+        let fits = length % SEGMENT == 0 && rest.is_empty() && count > 1;
+        // What waits to be merged is one more a whole subtree that the last segment ends.
+        let wanted = (count - u64::from(count > 0)).count_ones() as usize + 1;
+        if !fits || stack.len() != wanted {
+            return None;
+        }
+        let mut digest = StreamDigest::notable(Sha256::Unwanted);
+        digest.blake3.set_input_offset(length);
+        digest.segments = Some(Segments { stack: stack.to_vec(), count });
+        digest.length = length;
+        Some(digest)
+    }
+
+    /// What [`StreamDigest::resume`] needs to go on from here; `None` where that is not possible.
+    pub fn note(&self) -> Option<Vec<u8>> {
+        let at_end = self.length % SEGMENT == 0 && self.length > SEGMENT;
+        if self.sha256.is_some() || !at_end {
+            return None;
+        }
+        let mut segments = self.segments.clone()?;
+        if self.blake3.count() > 0 {
+            segments.push(self.blake3.finalize_non_root());
+        }
+        Some(segments.stack.concat())
+    }
+
+    fn update_segments(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let Some(segments) = &mut self.segments else { return };
+            if self.blake3.count() == SEGMENT {
+                segments.push(self.blake3.finalize_non_root());
+                // `reset` of 1.8 keeps a part of the offset.
+                *self.blake3 = blake3::Hasher::new();
+                self.blake3.set_input_offset(segments.count * SEGMENT);
+            }
+            let room = usize::try_from(SEGMENT - self.blake3.count()).unwrap_or(usize::MAX);
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.blake3.update(now);
+            bytes = later;
+        }
     }
 
     /// Feeds the next bytes. Larger pieces are faster: BLAKE3 works on several KiB at once.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.blake3.update(bytes);
+        match self.segments.is_some() {
+            true => self.update_segments(bytes),
+            false => drop(self.blake3.update(bytes)),
+        }
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);
         }
@@ -48,7 +150,14 @@ impl StreamDigest {
     pub fn finish(&self) -> Digests {
         let sha256 =
             self.sha256.clone().and_then(|sha256| sha256.finish().as_ref().try_into().ok());
-        Digests { blake3: Some(*self.blake3.finalize().as_bytes()), sha256 }
+        let blake3 = match &self.segments {
+            Some(segments) if !segments.stack.is_empty() => {
+                let last = (self.blake3.count() > 0).then(|| self.blake3.finalize_non_root());
+                segments.clone().root(last)
+            }
+            _ => Some(*self.blake3.finalize().as_bytes()),
+        };
+        Digests { blake3, sha256 }
     }
 }
 
@@ -75,5 +184,33 @@ mod tests {
         );
         assert_eq!(digest.length(), 3);
         assert_eq!(StreamDigest::new(Sha256::Unwanted).finish().sha256, None);
+    }
+
+    #[test]
+    fn a_noted_digest_goes_on_where_it_was() {
+        let bytes: Vec<u8> = (0..21 * SEGMENT + 7).map(|at| (at * at >> 7) as u8).collect();
+        for megabytes in 0..=20 {
+            let cut = (megabytes * SEGMENT) as usize;
+            for end in [cut, cut + 1, cut + SEGMENT as usize, bytes.len()] {
+                let wanted = Some(*blake3::hash(&bytes[..end]).as_bytes());
+                let mut digest = StreamDigest::notable(Sha256::Unwanted);
+                bytes[..cut].chunks(300_007).for_each(|chunk| digest.update(chunk));
+                let noted = digest.note();
+                assert_eq!(noted.is_some(), megabytes > 1);
+                digest.update(&bytes[cut..end]);
+                assert_eq!(digest.finish().blake3, wanted, "{cut} to {end}");
+                let Some(noted) = noted else { continue };
+                let mut resumed = StreamDigest::resume(cut as u64, &noted).unwrap();
+                assert_eq!(resumed.note(), Some(noted.clone()));
+                resumed.update(&bytes[cut..end]);
+                assert_eq!(resumed.finish().blake3, wanted, "{cut} to {end}, resumed");
+                assert_eq!(resumed.length(), end as u64);
+                assert!(StreamDigest::resume(cut as u64, &noted[1..]).is_none());
+                assert!(StreamDigest::resume(cut as u64 + 1, &noted).is_none());
+            }
+        }
+        let mut both = StreamDigest::notable(Sha256::Wanted);
+        both.update(&bytes[..2 * SEGMENT as usize]);
+        assert_eq!(both.note(), None, "the state of SHA-256 is not kept");
     }
 }

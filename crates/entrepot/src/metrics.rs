@@ -141,6 +141,11 @@ impl Scrape {
         }
         let labels = [("direction", "out"), ("state", "completed")];
         sample(&mut family, labels, meters.downloads())?;
+        let about = "Uploads that went over the local disk to a store that takes bytes in order.";
+        let mut family = counter(encoder, "entrepot_spooled_uploads", about)?;
+        family.encode_counter::<NoLabelSet, u64, f64>(&meters.spooled(), None)?;
+        let about = "What they have there now.";
+        gauge(encoder, "entrepot_spool_bytes", about, meters.spool_bytes() as f64)?;
         let mut family = gauges(encoder, "entrepot_active_transfers", "Transfers running now.")?;
         for direction in [Direction::In, Direction::Out] {
             let labels = [("direction", direction.as_str())];

@@ -64,7 +64,7 @@ impl Server {
         let admin = Arc::new(parts.admin(Some(directory.clone())));
         let pending = admin.seal_pending().await;
         pending.map_err(|error| crate::ask::problem(error.into()))?;
-        let vfs = start_vfs(&parts, &directory).await?;
+        let vfs = start_vfs(config, &parts, &directory).await?;
         let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
         record(&parts, started)?;
         let engine = Arc::new(Engine::start(EngineParts {
@@ -142,14 +142,22 @@ impl Server {
     }
 }
 
-async fn start_vfs(parts: &Parts, directory: &Directory) -> Result<Service, Failure> {
+async fn start_vfs(
+    config: &Config,
+    parts: &Parts,
+    directory: &Directory,
+) -> Result<Service, Failure> {
     let started = Service::start(ServiceParts {
         recorder: parts.recorder.clone(),
         directory: directory.clone(),
         db: parts.db.clone(),
         env: parts.env.clone(),
         master: parts.master.clone(),
-        options: ServiceOptions { boot: boot_id(), ..ServiceOptions::default() },
+        options: ServiceOptions {
+            boot: boot_id(),
+            spool: Some(config.data.join("spool")),
+            ..ServiceOptions::default()
+        },
     });
     let (vfs, report) = started
         .await

@@ -166,6 +166,13 @@ pub trait Store: Send + Sync {
     /// handle of it is still at work.
     async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>>;
 
+    /// Tells of a staged file that an earlier process kept, in the words of its
+    /// [`StagedFile::ticket`], for stores that do not find it by themselves: `resume`, `staged` and
+    /// `discard_staged` then know it. Nothing is asked of the far side.
+    fn adopt(&self, _id: TransferId, _target: &StorePath, _ticket: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// All staged files of this store, for recovery and sweeping.
     async fn staged(&self) -> Result<Vec<Staged>>;
 
@@ -250,6 +257,17 @@ pub trait StagedFile: Send + Sync {
 
     /// Bytes so far.
     fn size(&self) -> u64;
+
+    /// How many of them, from the first on, would be there to resume were it dropped now; `None`:
+    /// all.
+    fn kept(&self) -> Option<u64> {
+        None
+    }
+
+    /// What another process must know to resume the bytes in [`StagedFile::kept`]; `None`: nothing.
+    fn ticket(&self) -> Option<String> {
+        None
+    }
 
     /// Writes at `offset` if that needs no waiting; `false`: nothing counts as written, call
     /// [`StagedFile::write_at`] with the same bytes. Never allocates.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use entrepot_auth::TransferPlace;
+use entrepot_crypto::StreamDigest;
 use entrepot_journal::{Journal, JournalError, RecordKind};
 use entrepot_model::event::{Fact, FileFact};
 use entrepot_model::listener::Protocol;
@@ -64,6 +65,15 @@ pub(crate) struct Kept {
     pub(crate) note: Partial,
     /// `None` until the quota of its place is counted.
     pub(crate) reservation: Option<Reservation>,
+    /// The digest of what is kept, where it cannot be read back: of a process that remembers it.
+    pub(crate) digest: Option<Box<StreamDigest>>,
+}
+
+impl Kept {
+    /// As it is known from a note alone.
+    pub(crate) fn of(note: Partial) -> Self {
+        Kept { note, reservation: None, digest: None }
+    }
 }
 
 /// Whose partial of which file.
@@ -291,7 +301,9 @@ impl Book {
         let mut state = self.state.lock();
         let here = |note: &Partial| note.site == site && note.endpoint == *endpoint;
         let lost = |note: &Partial| {
-            staged.get(&note.transfer).is_none_or(|size| *size < note.trusted(boot))
+            // A store that needs a ticket does not list what it was not told of.
+            note.ticket.is_none()
+                && staged.get(&note.transfer).is_none_or(|size| *size < note.trusted(boot))
         };
         let lost = state.kept.values().filter(|kept| here(&kept.note) && lost(&kept.note));
         let lost: Vec<_> = lost.map(|kept| kept.note.transfer).collect();

@@ -7,6 +7,9 @@ pub const RANGES: usize = 16_384;
 /// Most bytes that a store which takes bytes only in order keeps in memory for one upload while
 /// it waits for what comes before them.
 pub const REORDER_BYTES: u64 = 16 * 1024 * 1024;
+/// Most bytes that uploads to stores which take bytes only in order may have on the local disk, all
+/// together, because their clients write in another order.
+pub const SPOOL_BYTES: u64 = 32 * 1024 * 1024 * 1024;
 /// Bytes read back or copied at a time, at the finish of an upload and in recovery.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 /// Bytes of an upload that nobody wrote and that lie over nothing, at its finish: they are zeros

@@ -14,6 +14,8 @@ pub struct Meters {
     uploads: [AtomicU64; 4],
     downloads: AtomicU64,
     recovered: AtomicU64,
+    spooled: AtomicU64,
+    pub(crate) spool_bytes: AtomicU64,
     bytes: [[AtomicU64; PROTOCOLS.len()]; 2],
     active: [AtomicI64; 2],
     sessions: AtomicI64,
@@ -64,6 +66,16 @@ impl Meters {
         self.recovered.load(Ordering::Relaxed)
     }
 
+    /// Uploads that went over the local disk, because a store takes bytes only in order.
+    pub fn spooled(&self) -> u64 {
+        self.spooled.load(Ordering::Relaxed)
+    }
+
+    /// What such uploads have there now.
+    pub fn spool_bytes(&self) -> u64 {
+        self.spool_bytes.load(Ordering::Relaxed)
+    }
+
     /// Bytes of files moved, by direction and protocol.
     pub fn bytes(&self, direction: Direction, protocol: Protocol) -> u64 {
         self.cell(direction, protocol).map_or(0, |bytes| bytes.load(Ordering::Relaxed))
@@ -99,6 +111,10 @@ impl Meters {
 
     pub(crate) fn download_ended(&self) {
         self.downloads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn spool_begun(&self) {
+        self.spooled.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn intent_recovered(&self) {

@@ -1,6 +1,7 @@
 //! What this crate writes into the journal beside events, so that a crash leaves no doubt
 //! (records of kind `Intent`), and how it is read back.
 
+use entrepot_crypto::StreamDigest;
 use entrepot_model::listener::Protocol;
 use entrepot_model::{Event, EventId, Name, SiteId, StorePath, Timestamp, TransferId, VPath};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub(crate) struct Change {
     /// The file that gets the name, as the store tells files apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) identity: Option<String>,
+    /// Of an upload to a store that keeps a part of it: what is left if nothing came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) left: Option<Box<Partial>>,
 }
 
 impl Change {
@@ -79,11 +83,32 @@ pub(crate) struct Partial {
     pub(crate) at: Timestamp,
     /// When it is swept.
     pub(crate) until: Timestamp,
+    /// What the store must be told to find the bytes again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ticket: Option<String>,
+    /// The digest of the contiguous bytes as it stood, where they cannot be read back. Hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) digest: Option<String>,
 }
 
 impl Partial {
     /// Bytes that can be trusted under the present start of the machine.
     pub(crate) fn trusted(&self, boot: &str) -> u64 {
         if self.boot == boot { self.contiguous } else { self.synced.min(self.contiguous) }
+    }
+
+    /// False if another process cannot go on with it: what is there can be neither hashed again nor
+    /// is its digest known.
+    pub(crate) fn outlives_process(&self) -> bool {
+        self.ticket.is_none() || self.digest.is_some()
+    }
+
+    /// The digest as it stood.
+    pub(crate) fn digest(&self) -> Option<StreamDigest> {
+        let text = self.digest.as_deref()?;
+        let pairs = text.as_bytes().chunks(2);
+        let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let note: Option<Vec<u8>> = pairs.map(byte).collect();
+        StreamDigest::resume(self.contiguous, &note?)
     }
 }

@@ -141,7 +141,7 @@ impl Found {
 pub(crate) enum Outcome {
     /// It had happened: this is the event to record.
     Happened(Box<Event>),
-    /// It had not; of an upload the staged file is there, whole.
+    /// It had not; of an upload the staged file is there, whole or as the change says.
     NotPublished,
     /// It had not.
     NotDone,
@@ -218,6 +218,9 @@ async fn look_upload(
         let mut event = change.event.clone();
         event.fact = Fact::FileRecovered { file: file.clone() };
         return Ok(Outcome::Happened(Box::new(event)));
+    }
+    if change.left.is_some() {
+        return Ok(Outcome::NotPublished);
     }
     let staged = store.staged().await?;
     let ours = staged.iter().find(|staged| staged.id == file.transfer);

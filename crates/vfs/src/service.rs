@@ -1,6 +1,7 @@
 //! The data plane of a node: stores, live sessions, transfers as they stand, recovery.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,9 @@ pub struct ServiceParts {
 pub struct ServiceOptions {
     /// Stores to use for endpoints of these names instead of opening them: for tests.
     pub stores: HashMap<Name, AnyStore>,
+    /// The directory where uploads lie while their clients write in an order that a store cannot
+    /// take; what an earlier process left there is dropped. Unset: such writes are refused.
+    pub spool: Option<PathBuf>,
     /// Which start of the machine this is. Unset: every start of the program counts as one, and
     /// partials are resumed from what was synced.
     pub boot: Option<String>,
@@ -98,6 +102,7 @@ pub(crate) struct Core {
     db: Db,
     master: MasterKey,
     options: ServiceOptions,
+    pub(crate) spool: Option<AnyStore>,
     stores: Mutex<HashMap<Uuid, (i64, AnyStore)>>,
     prefixes: Mutex<HashSet<(Uuid, StorePath)>>,
     pub(crate) sessions: Mutex<HashMap<SessionId, Arc<State>>>,
@@ -121,13 +126,14 @@ impl Service {
             book: Book::new(parts.recorder.journal().clone()),
             recorder: parts.recorder,
             directory: parts.directory,
-            env: parts.env,
             names: Names::default(),
             ledgers: Ledgers::default(),
             meters: Meters::default(),
             boot: boot.unwrap_or(fallback),
             db: parts.db,
             master: parts.master,
+            spool: spool(&parts.options, &parts.env).await,
+            env: parts.env,
             options: parts.options,
             stores: Mutex::default(),
             prefixes: Mutex::default(),
@@ -353,8 +359,10 @@ impl Service {
         let of = |change: &Change| change.event.fact.file().map(|file| file.transfer);
         let publishing: HashSet<_> = found.changes.values().filter_map(of).collect();
         for note in found.partials.into_values() {
-            if !publishing.contains(&note.transfer) {
-                self.0.book.adopt_kept(Kept { note, reservation: None });
+            match note.outlives_process() {
+                _ if publishing.contains(&note.transfer) => {}
+                true => drop(self.0.book.adopt_kept(Kept::of(note))),
+                false => self.discard_later(vec![Kept::of(note)]),
             }
         }
         for change in found.changes.into_values() {
@@ -415,6 +423,14 @@ impl Service {
 
     /// A whole upload that was not published: its owner may resume it, all of it is durable.
     fn keep_unpublished(&self, change: &Change) {
+        if let Some(left) = &change.left {
+            let left = Kept::of((**left).clone());
+            self.discard_later(match left.note.outlives_process() {
+                true => self.0.book.keep(left),
+                false => vec![left],
+            });
+            return;
+        }
         let Some(file) = change.event.fact.file() else { return };
         let (Some(account), Ok(path)) = (change.event.account.clone(), file.path.parse()) else {
             return;
@@ -435,8 +451,10 @@ impl Service {
             started_at: file.started_at,
             at: now,
             until: now.plus(limits::UNPUBLISHED_KEPT),
+            ticket: None,
+            digest: None,
         };
-        let displaced = self.0.book.keep(Kept { note, reservation: None });
+        let displaced = self.0.book.keep(Kept::of(note));
         self.discard_later(displaced);
     }
 
@@ -459,14 +477,14 @@ impl Service {
         let endpoint = self.0.db.find::<Endpoint>(note.site, &note.endpoint).await;
         if let Ok(Some(endpoint)) = endpoint
             && let Ok(store) = self.store(&endpoint).await
-            && let Err(error) = store.discard_staged(note.transfer).await
+            && let Err(error) = discard_in(&store, note).await
         {
             tracing::warn!(%error, transfer = %note.transfer, "a partial cannot be dropped");
         }
         self.0.book.forget(note.transfer);
     }
 
-    /// Drops staged files of directories that nobody can resume.
+    /// Drops staged files that nobody can resume, where a store lists them by itself.
     async fn sweep_staging(&self) -> std::result::Result<(), StartError> {
         let alone = self.0.db.dialect() == Dialect::Sqlite;
         let age = if alone { Duration::ZERO } else { limits::FOREIGN_STAGING };
@@ -544,4 +562,28 @@ impl Service {
     pub(crate) fn begun(&self, direction: Direction) {
         self.0.meters.active_changed(direction, 1);
     }
+}
+
+async fn discard_in(
+    store: &AnyStore,
+    note: &notes::Partial,
+) -> std::result::Result<(), StoreError> {
+    if let Some(ticket) = &note.ticket {
+        store.adopt(note.transfer, &note.target, ticket)?;
+    }
+    store.discard_staged(note.transfer).await
+}
+
+/// The store of the spool, without what an earlier process left: it belongs to uploads that nobody
+/// can go on with.
+async fn spool(options: &ServiceOptions, env: &Env) -> Option<AnyStore> {
+    let path = options.spool.as_ref()?;
+    let empty = async {
+        let spool = entrepot_storage::fs::open(path, env).await?;
+        for left in spool.staged().await? {
+            spool.discard_staged(left.id).await?;
+        }
+        Ok::<_, StoreError>(spool)
+    };
+    empty.await.inspect_err(|error| tracing::error!(%error, "nothing can be spooled")).ok()
 }

@@ -1,9 +1,11 @@
 //! One file on its way in: hidden until it is whole.
 
 mod copy;
+mod keep;
 mod order;
 mod publish;
 mod ranges;
+mod spool;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_auth::TransferPlace;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::event::{Fact, FileFact};
+use entrepot_model::transfer::hex;
 use entrepot_model::{Digests, Direction, Right, Timestamp, TransferId, VPath, step};
 use entrepot_storage::{EntryKind, Existing, Identity, ReadFile, StagedFile, StoreError};
 
@@ -27,6 +30,7 @@ use crate::unbroken::later;
 use crate::vfs::{Create, CreateIntent, Vfs};
 use order::Order;
 use ranges::Ranges;
+use spool::Spool;
 
 /// What an upload came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,12 +66,16 @@ pub struct Upload {
     base: Option<Base>,
     ranges: Ranges,
     digest: StreamDigest,
+    /// As it stood behind what the store would keep, where that cannot be read back.
+    checkpoint: Option<Box<StreamDigest>>,
     /// Nothing of what `digest` was fed has been overwritten.
     digest_holds: bool,
     /// Staged bytes can be read back without a network.
     reads_back: bool,
     /// Writes that wait for what comes before them, for stores that take bytes only in order.
     order: Option<Order>,
+    /// What could not be put in order in memory.
+    spool: Option<Spool>,
     size: u64,
     synced: u64,
     marked: u64,
@@ -89,7 +97,6 @@ impl Upload {
         let turn = vfs.0.turn()?;
         let (start, staged) = Start::at(vfs, path, &place, how).await?;
         step::reached("upload.staged");
-        let sha256 = if place.mount.mount.sha256 { Sha256::Wanted } else { Sha256::Unwanted };
         let size = start.base.as_ref().map_or(start.ranges.end(), |base| base.size);
         let moving = moving(vfs, path, start.id, (start.started_at, size, turn));
         vfs.0.uploads.lock().insert(path.clone(), moving.clone());
@@ -100,15 +107,17 @@ impl Upload {
                 _ => Existing::Replace,
             },
             expected: how.expected_size,
-            order: (!caps.random_write).then(Order::default),
+            order: (!caps.random_write).then(|| Order::behind(start.ranges.end())),
             vfs: vfs.clone(),
             path: path.clone(),
+            digest: start.digest.as_deref().cloned().unwrap_or_else(|| new_digest(&place)),
+            checkpoint: start.digest,
             place,
             staged,
             moving,
             base: start.base,
-            digest: StreamDigest::new(sha256),
             digest_holds: true,
+            spool: None,
             reads_back: caps.local && caps.random_write,
             size,
             synced: start.ranges.contiguous(),
@@ -167,11 +176,14 @@ impl Upload {
     }
 
     async fn write_next(&mut self, offset: u64, data: Bytes) -> Result<()> {
+        if self.spool.is_some() {
+            return self.spool_write(offset, data).await;
+        }
         let Some(order) = &mut self.order else {
             return self.store(offset, data).await;
         };
-        if let Err(error) = order.take(offset, data) {
-            return Err(self.refuse(error));
+        if let Err(data) = order.take(offset, data) {
+            return self.write_elsewhere(offset, data).await;
         }
         while let Some((offset, data)) = self.order.as_mut().and_then(Order::next) {
             self.store(offset, data).await?;
@@ -230,7 +242,10 @@ impl Upload {
     fn wrote(&mut self, offset: u64, data: &[u8]) -> Result<()> {
         let end = offset + data.len() as u64;
         if offset == self.digest.length() && self.digest_holds {
-            self.digest.update(data);
+            match self.order.is_some() {
+                true => self.hash_in_order(data),
+                false => self.digest.update(data),
+            }
         } else if offset < self.digest.length() {
             self.digest_holds = false;
         }
@@ -244,7 +259,9 @@ impl Upload {
         self.touched = true;
         self.size = self.size.max(end);
         self.moving.bytes.store(self.size, Ordering::Relaxed);
-        if self.ranges.contiguous() >= self.marked.saturating_add(limits::MARK_BYTES) {
+        if self.order.is_some() {
+            self.mark_kept();
+        } else if self.ranges.contiguous() >= self.marked.saturating_add(limits::MARK_BYTES) {
             self.marked = self.ranges.contiguous();
             self.vfs.0.service.0.book.mark(&self.note());
         }
@@ -274,6 +291,7 @@ impl Upload {
         mut buf: BytesMut,
         len: usize,
     ) -> Result<BytesMut> {
+        self.expect_any_order().await?;
         let end = self.size.min(offset.saturating_add(len as u64));
         let mut at = offset;
         while at < end {
@@ -294,7 +312,7 @@ impl Upload {
                     buf.resize(before + want, 0);
                     buf
                 }
-                (_, false) => self.staged.read_at(at, buf, want).await?,
+                (_, false) => self.read_written(at, buf, want).await?,
             };
             let got = (buf.len() - before) as u64;
             if got == 0 {
@@ -314,15 +332,17 @@ impl Upload {
         if size == self.size {
             return Ok(());
         }
-        // In order only what is laid over can be cut: what was sent is on its way.
-        let cuts = size < self.ranges.end()
-            || self.order.as_ref().is_some_and(|order| !order.is_settled());
-        if self.order.is_some() && cuts && size < self.size {
-            return Err(self.refuse(VfsError::Unsupported));
+        // What waits to be put in order is not among the ranges yet.
+        let waits = self.order.as_ref().is_some_and(|order| !order.is_settled());
+        if waits
+            && size < self.size
+            && let Err(error) = self.begin_spool().await
+        {
+            return Err(self.refuse(error));
         }
         if size < self.ranges.end() {
-            if let Err(error) = self.staged.set_len(size).await {
-                return Err(self.refuse(error.into()));
+            if let Err(error) = self.cut_written(size).await {
+                return Err(self.refuse(error));
             }
             self.ranges.cut(size);
             self.digest_holds &= self.digest.length() <= size;
@@ -360,6 +380,9 @@ impl Upload {
         if let Err(error) = self.staged.sync().await {
             return Err(self.refuse(error.into()));
         }
+        if self.order.is_some() {
+            return Ok(());
+        }
         self.synced = contiguous;
         self.marked = self.marked.max(contiguous);
         self.vfs.0.service.0.book.mark(&self.note());
@@ -394,7 +417,8 @@ impl Upload {
     fn is_resumable(&self) -> bool {
         self.refused.is_none()
             && self.base.is_none()
-            && self.ranges.contiguous() > 0
+            && self.spool.is_none()
+            && self.keepable() > 0
             && self.place.store.caps().resume
     }
 
@@ -410,8 +434,11 @@ impl Upload {
         let mut reservation = std::mem::take(&mut self.reservation);
         let service = &self.vfs.0.service;
         if keeps {
-            reservation.shrink_to(self.ranges.end());
-            let kept = Kept { note: self.note(), reservation: Some(reservation) };
+            let note = self.note();
+            let end = if note.ticket.is_some() { note.contiguous } else { self.ranges.end() };
+            reservation.shrink_to(end);
+            let digest = self.checkpoint.take();
+            let kept = Kept { note, reservation: Some(reservation), digest };
             service.discard_later(service.0.book.keep(kept));
             return;
         }
@@ -465,6 +492,12 @@ impl Upload {
         let now = core.env.now();
         let days = self.vfs.0.live.principal().policy.partial_days;
         let owner = self.vfs.owner(&self.path);
+        let contiguous = self.keepable();
+        let (synced, ticket) = match self.staged.kept() {
+            None => (self.synced.min(contiguous), None),
+            Some(_) => (contiguous, self.staged.ticket()),
+        };
+        let digest = ticket.as_ref().and(self.checkpoint.as_ref()).and_then(|it| it.note());
         Partial {
             transfer: self.moving.id,
             site: owner.0,
@@ -474,12 +507,14 @@ impl Upload {
             mount: self.place.mount.mount.name.clone(),
             target: self.place.path.clone(),
             protocol: self.vfs.0.protocol(),
-            contiguous: self.ranges.contiguous(),
-            synced: self.synced.min(self.ranges.contiguous()),
+            contiguous,
+            synced,
             boot: core.boot.clone(),
             started_at: self.moving.started_at,
             at: now,
             until: now.plus(Duration::from_secs(u64::from(days) * 86_400)),
+            ticket,
+            digest: digest.map(|note| hex(&note)),
         }
     }
 }
@@ -498,6 +533,8 @@ struct Start {
     /// What was resumed.
     note: Option<Partial>,
     ranges: Ranges,
+    /// Of what was resumed, where it cannot be read back.
+    digest: Option<Box<StreamDigest>>,
     base: Option<Base>,
     reservation: Reservation,
 }
@@ -555,6 +592,7 @@ impl Start {
             staged: None,
             note: None,
             ranges: Ranges::default(),
+            digest: None,
             base: None,
             reservation: vfs.reservation(place).await?,
         })
@@ -564,7 +602,7 @@ impl Start {
     async fn resume(&mut self, vfs: &Vfs, place: &Place, mut kept: Kept) -> Result<()> {
         let trusted = kept.note.trusted(&vfs.0.service.0.boot);
         let resumed = match kept.note.target == place.path && trusted > 0 {
-            true => place.store.resume(kept.note.transfer, &place.path).await,
+            true => keep::reopen(place, &mut kept).await,
             false => Err(StoreError::NotFound),
         };
         let staged = match resumed {
@@ -597,6 +635,7 @@ impl Start {
             self.reservation.force(trusted);
         }
         self.staged = Some(staged);
+        self.digest = kept.digest;
         self.note = Some(kept.note);
         Ok(())
     }
@@ -604,7 +643,7 @@ impl Start {
     /// It does not begin after all: what was resumed stays kept.
     fn give_back(self, vfs: &Vfs) {
         if let Some(note) = self.note {
-            let kept = Kept { note, reservation: Some(self.reservation) };
+            let kept = Kept { note, reservation: Some(self.reservation), digest: self.digest };
             vfs.0.service.discard_later(vfs.0.service.0.book.adopt_kept(kept));
         }
     }
@@ -620,6 +659,14 @@ fn may_begin(vfs: &Vfs) -> Result<()> {
         return Err(VfsError::busy("the server cannot record uploads now"));
     }
     Ok(())
+}
+
+fn new_digest(place: &Place) -> StreamDigest {
+    let sha256 = if place.mount.mount.sha256 { Sha256::Wanted } else { Sha256::Unwanted };
+    match place.store.caps().random_write {
+        true => StreamDigest::new(sha256),
+        false => StreamDigest::notable(sha256),
+    }
 }
 
 async fn base(place: &Place) -> Result<Base> {

@@ -538,6 +538,7 @@ impl Vfs {
             target: place.path.clone(),
             source: None,
             identity: identity.map(|identity| identity.0),
+            left: None,
         }
     }
 

@@ -132,7 +132,10 @@ impl Core {
         };
         let append = flags.has(OpenFlags::APPEND);
         let how = Create { intent, expected_size: None, append };
-        let file = vfs.create(&path, how).await?;
+        let mut file = vfs.create(&path, how).await?;
+        if flags.has(OpenFlags::READ) {
+            file.expect_any_order().await?;
+        }
         Ok(OpenUpload {
             file,
             path,

@@ -92,7 +92,8 @@ impl Fixture {
         let directory = Directory::new(db.clone(), env.clone(), master.clone());
         let gate_options = GateOptions { cost: HashCost::for_tests() };
         let gate = Gate::new(directory.clone(), recorder.clone(), gate_options);
-        let options = ServiceOptions::default();
+        let spool = Some(home.path().join("spool"));
+        let options = ServiceOptions { spool, ..ServiceOptions::default() };
         let (vfs, _) = Service::start(ServiceParts {
             recorder,
             directory: directory.clone(),
@@ -226,6 +227,11 @@ impl Fixture {
     /// What is published under a name.
     pub(crate) fn read(&self, path: &str) -> Option<Vec<u8>> {
         std::fs::read(self.file(path)).ok()
+    }
+
+    /// Parts of uploads in the object store that are neither completed nor dropped.
+    pub(crate) fn parts(&self) -> usize {
+        self.objects.as_ref().map_or(0, |server| server.orphan_parts().unwrap())
     }
 
     /// Which file is published under a name.

@@ -1,5 +1,8 @@
 //! Real clients on an object store: directories as prefixes, rename by copy, writes in order.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use tokio::process::Command;
 
 use super::clients::{good, lftp, rclone, run, text};
@@ -28,6 +31,47 @@ async fn openssh_does_its_work_on_an_object_store() {
     assert!(!output.status.success(), "{}", text(&output));
     let output = fixture.sftp(&[], "rmdir d\n").await;
     assert!(!output.status.success(), "d is not empty: {}", text(&output));
+    fixture.stop().await;
+}
+
+/// Whole parts stay; a writer in random order is tried in vfs.
+#[tokio::test]
+async fn openssh_goes_on_with_what_was_cut_on_an_object_store() {
+    let fixture = Fixture::start_on_objects().await;
+    let bytes = pattern(17_000_000);
+    std::fs::write(fixture.local().join("f"), &bytes).unwrap();
+    let batch = fixture.home.path().join("slow");
+    std::fs::write(&batch, "put f f\n").unwrap();
+    let mut slow = Command::new("sftp");
+    // 80 Mbit/s: time to see the first part arrive and to cut it before the last.
+    slow.args(["-F", "none", "-l", "80000", "-b"]).arg(&batch).args(fixture.ssh_options());
+    slow.arg("anna@127.0.0.1").current_dir(fixture.local()).kill_on_drop(true);
+    let mut slow = slow.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while fixture.parts() < 2 {
+        tokio::time::timeout(Duration::from_millis(5), slow.wait()).await.unwrap_err();
+    }
+    slow.kill().await.unwrap();
+    let part = 5 * 1024 * 1024;
+    let size = async || {
+        let told = text(&fixture.sftp(&[], "ls -l f\n").await);
+        told.split_whitespace().find_map(|word| word.parse::<u64>().ok().filter(|n| *n >= part))
+    };
+    let kept = loop {
+        if let Some(size) = size().await
+            && size % part == 0
+        {
+            break size;
+        }
+    };
+    assert!(kept < bytes.len() as u64, "{kept}");
+    good(&fixture.sftp(&[], "reput f f\n").await);
+    assert!(fixture.read("/f").unwrap() == bytes);
+    assert_eq!(fixture.parts(), 0);
+    let mut scp = Command::new("scp");
+    scp.args(["-F", "none", "-O"]).args(fixture.ssh_options()).args(["f", "anna@127.0.0.1:g"]);
+    scp.current_dir(fixture.local());
+    good(&run(scp).await);
+    assert!(fixture.read("/g").unwrap() == bytes);
     fixture.stop().await;
 }
 

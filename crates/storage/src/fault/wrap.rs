@@ -224,6 +224,14 @@ impl StagedFile for FaultStaged {
         self.1.size()
     }
 
+    fn kept(&self) -> Option<u64> {
+        self.1.kept()
+    }
+
+    fn ticket(&self) -> Option<String> {
+        self.1.ticket()
+    }
+
     fn try_write_at(&self, offset: u64, data: &[u8]) -> Result<bool> {
         if self.0.would_delay(StoreCall::Write) {
             return Ok(false);
@@ -316,6 +324,10 @@ impl Store for FaultStore {
     async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
         let file = self.call(StoreCall::Resume, self.inner.resume(id, target)).await?;
         Ok(Box::new(FaultStaged(self.clone(), file)))
+    }
+
+    fn adopt(&self, id: TransferId, target: &StorePath, ticket: &str) -> Result<()> {
+        self.inner.adopt(id, target, ticket)
     }
 
     async fn staged(&self) -> Result<Vec<Staged>> {

@@ -7,17 +7,19 @@
 //! recovery and a put whose answer was lost tell one's own object from another's.
 //!
 //! What it cannot do it says in its caps: writes must be in order, times are the store's own,
-//! rename is copy and delete, and a kept upload cannot be resumed (the client library does not
-//! list the parts of an upload): vfs sends such a file anew. Uploads that a dead process left are
-//! removed by the bucket's lifecycle rule for incomplete multipart uploads, which every operator
-//! should set.
+//! rename is copy and delete. A kept upload is resumed behind its last whole part: the ids of the
+//! upload and of its parts are remembered here and, in a ticket, by the caller over restarts
+//! ([`kept`]). Uploads that a dead process left without a word are removed by the bucket's
+//! lifecycle rule for incomplete multipart uploads, which every operator should set.
 
 mod connect;
+mod kept;
 mod listing;
 mod read;
 mod staged;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -32,6 +34,7 @@ use object_store::{
 use parking_lot::Mutex;
 
 use self::connect::Backend;
+use self::kept::{Held, Kept};
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
 use crate::reserved::{check_makeable, check_visible};
@@ -58,7 +61,7 @@ pub fn open(target: &ObjectTarget, secrets: &ResolvedSecrets, env: &Env) -> Resu
         backend,
         prefix,
         env: env.clone(),
-        kept: Mutex::new(HashMap::new()),
+        held: Mutex::new(HashMap::new()),
     }))))
 }
 
@@ -68,15 +71,8 @@ struct Core {
     backend: Backend,
     prefix: Path,
     env: Env,
-    /// Multipart uploads of this process that were dropped and not yet discarded.
-    kept: Mutex<HashMap<TransferId, Kept>>,
-}
-
-struct Kept {
-    key: Path,
-    upload: MultipartId,
-    size: u64,
-    at: Timestamp,
+    /// Uploads at work, and those that were dropped and can be resumed.
+    held: Mutex<HashMap<TransferId, Held>>,
 }
 
 /// The meaning of an error of the client library.
@@ -197,6 +193,14 @@ impl Core {
         }
     }
 
+    /// Drops the parts of an upload.
+    async fn abort(&self, key: &Path, upload: &MultipartId) -> Result<()> {
+        match self.backend.parts.abort_multipart(key, upload).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(store_error(error)),
+        }
+    }
+
     /// Keeps `path` as a directory when the last object in it goes.
     async fn hold_directory(&self, path: Option<StorePath>) -> Result<()> {
         let Some(path) = path.filter(|path| !path.is_root()) else { return Ok(()) };
@@ -248,7 +252,7 @@ impl Store for Objects {
             directories: false,
             set_times: false,
             conditional: self.0.backend.provider != ObjectProvider::Azure,
-            resume: false,
+            resume: true,
             local: false,
         }
     }
@@ -281,31 +285,50 @@ impl Store for Objects {
         Ok(staged::stage(&self.0, id, self.0.key(target)?))
     }
 
-    async fn resume(&self, _: TransferId, _: &StorePath) -> Result<Box<dyn StagedFile>> {
-        Err(StoreError::Unsupported("resuming an upload to an object store: send it anew"))
+    async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
+        check_makeable(target)?;
+        staged::resume(&self.0, id, self.0.key(target)?)
+    }
+
+    fn adopt(&self, id: TransferId, target: &StorePath, ticket: &str) -> Result<()> {
+        let kept = Kept::of_ticket(ticket, self.0.key(target)?, self.0.env.now())?;
+        self.0.held.lock().entry(id).or_insert(Held::Kept(kept));
+        Ok(())
     }
 
     async fn staged(&self) -> Result<Vec<Staged>> {
-        let kept = self.0.kept.lock();
-        let staged = kept.iter().map(|(id, kept)| Staged {
-            id: *id,
-            size: kept.size,
+        let held = self.0.held.lock();
+        let kept = held.iter().filter_map(|(id, held)| match held {
+            Held::Kept(kept) => Some((*id, kept)),
+            Held::Working { .. } => None,
+        });
+        let staged = kept.map(|(id, kept)| Staged {
+            id,
+            size: kept.upload.whole(),
             modified: kept.at,
-            identity: Some(transfer_identity(*id)),
+            identity: kept.upload.labelled.then(|| transfer_identity(id)),
         });
         Ok(staged.collect())
     }
 
     async fn discard_staged(&self, id: TransferId) -> Result<()> {
-        let kept = self.0.kept.lock().remove(&id);
-        let Some(kept) = kept else { return Ok(()) };
-        match self.0.backend.parts.abort_multipart(&kept.key, &kept.upload).await {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => {
-                self.0.kept.lock().insert(id, kept);
-                Err(store_error(error))
-            }
+        let kept = match self.0.held.lock().entry(id) {
+            Entry::Vacant(_) => return Ok(()),
+            Entry::Occupied(mut held) => match held.get_mut() {
+                // Its handle drops it when it goes.
+                Held::Working { doomed } => {
+                    *doomed = true;
+                    return Ok(());
+                }
+                Held::Kept(_) => held.remove(),
+            },
+        };
+        let Held::Kept(kept) = kept else { return Ok(()) };
+        if let Err(error) = self.0.abort(&kept.key, &kept.upload.id).await {
+            self.0.held.lock().entry(id).or_insert(Held::Kept(kept));
+            return Err(error);
         }
+        Ok(())
     }
 
     async fn remove(&self, path: &StorePath) -> Result<()> {

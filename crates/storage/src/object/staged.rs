@@ -6,14 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_model::TransferId;
-use object_store::multipart::PartId;
 use object_store::path::Path;
-use object_store::{
-    Attribute, Attributes, MultipartId, PutMode, PutMultipartOptions, PutOptions, PutPayload,
-};
+use object_store::{Attribute, Attributes, PutMode, PutMultipartOptions, PutOptions, PutPayload};
 use tokio::sync::Mutex;
 
-use super::{Core, Kept, TRANSFER, store_error, transfer_identity};
+use super::kept::{Held, Kept, Upload};
+use super::{Core, TRANSFER, store_error, transfer_identity};
 use crate::error::{Result, StoreError};
 use crate::limits::{PART_BYTES, PART_BYTES_MAX, PARTS_A_SIZE, PARTS_MOST};
 use crate::store::{EntryKind, Existing, Identity, Meta, Publish, Published, StagedFile};
@@ -37,28 +35,30 @@ struct State {
     ended: bool,
 }
 
-struct Upload {
-    id: MultipartId,
-    parts: Vec<PartId>,
-    /// It carries the transfer's id (Azure takes no metadata with parts).
-    labelled: bool,
-}
-
 /// A new upload; nothing is sent yet.
 pub(super) fn stage(core: &Arc<Core>, id: TransferId, key: Path) -> Box<dyn StagedFile> {
-    let state = Mutex::new(State {
-        size: 0,
-        synced: None,
-        buffer: BytesMut::new(),
-        upload: None,
-        broken: false,
-        ended: false,
-    });
-    Box::new(ObjectStaged { core: Arc::clone(core), id, key, state })
+    core.held.lock().insert(id, Held::Working { doomed: false });
+    Box::new(ObjectStaged::new(core, (id, key), None))
+}
+
+/// Goes on behind the last whole part.
+pub(super) fn resume(core: &Arc<Core>, id: TransferId, key: Path) -> Result<Box<dyn StagedFile>> {
+    let mut held = core.held.lock();
+    match held.get(&id) {
+        Some(Held::Kept(kept)) if kept.key == key => {}
+        Some(Held::Working { .. }) => {
+            return Err(StoreError::Unavailable("the upload is still being written".to_owned()));
+        }
+        _ => return Err(StoreError::NotFound),
+    }
+    let Some(Held::Kept(kept)) = held.insert(id, Held::Working { doomed: false }) else {
+        return Err(StoreError::NotFound);
+    };
+    Ok(Box::new(ObjectStaged::new(core, (id, key), Some(kept.upload))))
 }
 
 /// Bytes of the part after `parts` others: doubles every [`PARTS_A_SIZE`] parts.
-fn part_bytes(parts: usize) -> usize {
+pub(super) fn part_bytes(parts: usize) -> usize {
     let doublings = u32::try_from(parts / PARTS_A_SIZE).unwrap_or(u32::MAX);
     PART_BYTES.checked_shl(doublings.min(8)).unwrap_or(PART_BYTES_MAX).min(PART_BYTES_MAX)
 }
@@ -95,6 +95,18 @@ impl State {
 }
 
 impl ObjectStaged {
+    fn new(core: &Arc<Core>, (id, key): (TransferId, Path), upload: Option<Upload>) -> Self {
+        let state = Mutex::new(State {
+            size: upload.as_ref().map_or(0, Upload::whole),
+            synced: None,
+            buffer: BytesMut::new(),
+            upload,
+            broken: false,
+            ended: false,
+        });
+        ObjectStaged { core: Arc::clone(core), id, key, state }
+    }
+
     fn attributes(&self) -> Attributes {
         let mut attributes = Attributes::new();
         attributes.insert(Attribute::Metadata(TRANSFER.into()), self.id.to_string().into());
@@ -111,7 +123,7 @@ impl ObjectStaged {
             }
             Err(error) => return Err(store_error(error)),
         };
-        Ok(Upload { id, parts: Vec::new(), labelled })
+        Ok(Upload::new(id, labelled))
     }
 
     /// Sends the buffer as a part.
@@ -128,9 +140,9 @@ impl ObjectStaged {
         let data = PutPayload::from_bytes(state.buffer.split().freeze());
         // Set first: if this future is dropped half way the part is lost with it.
         state.broken = true;
-        let number = upload.parts.len();
+        let (number, bytes) = (upload.parts.len(), data.content_length());
         let sent = self.core.backend.parts.put_part(&self.key, &upload.id, number, data).await;
-        upload.parts.push(sent.map_err(store_error)?);
+        upload.push(sent.map_err(store_error)?, bytes);
         state.broken = false;
         Ok(())
     }
@@ -168,11 +180,24 @@ impl ObjectStaged {
 impl Drop for ObjectStaged {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        if let (Some(upload), false) = (state.upload.take(), state.ended) {
-            let (key, size, at) = (self.key.clone(), state.size, self.core.env.now());
-            let kept = Kept { key, upload: upload.id, size, at };
-            self.core.kept.lock().insert(self.id, kept);
+        let mut held = self.core.held.lock();
+        let doomed = matches!(held.remove(&self.id), Some(Held::Working { doomed: true }));
+        let Some(mut upload) = state.upload.take().filter(|_| !state.ended) else { return };
+        let (key, at) = (self.key.clone(), self.core.env.now());
+        if doomed && let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let core = Arc::clone(&self.core);
+            // Nobody waits for it; one request, which has its own time limit.
+            runtime.spawn(async move {
+                if let Err(error) = core.abort(&key, &upload.id).await {
+                    tracing::warn!(%error, %key, "the parts of an upload cannot be dropped");
+                }
+            });
+            return;
         }
+        // A part that only the publish sends would lie in the way of the next one.
+        let whole = upload.whole();
+        upload.cut(whole);
+        held.insert(self.id, Held::Kept(Kept { key, upload, at }));
     }
 }
 
@@ -188,6 +213,15 @@ impl StagedFile for ObjectStaged {
 
     fn size(&self) -> u64 {
         self.state.try_lock().map_or(0, |state| state.size)
+    }
+
+    fn kept(&self) -> Option<u64> {
+        let state = self.state.try_lock();
+        Some(state.map_or(0, |state| state.upload.as_ref().map_or(0, Upload::whole)))
+    }
+
+    fn ticket(&self) -> Option<String> {
+        self.state.try_lock().ok()?.upload.as_ref()?.ticket(&self.key)
     }
 
     fn try_write_at(&self, offset: u64, data: &[u8]) -> Result<bool> {
@@ -213,17 +247,39 @@ impl StagedFile for ObjectStaged {
         Ok(())
     }
 
-    async fn read_at(&self, _: u64, _: BytesMut, _: usize) -> Result<BytesMut> {
-        Err(StoreError::Unsupported("reading an upload to an object store"))
+    /// Only what no part was made of yet.
+    async fn read_at(&self, offset: u64, mut buf: BytesMut, len: usize) -> Result<BytesMut> {
+        let state = self.state.lock().await;
+        state.check()?;
+        let begin = state.size - state.buffer.len() as u64;
+        let Some(from) = offset.checked_sub(begin) else {
+            return Err(StoreError::Unsupported("reading what was sent to an object store"));
+        };
+        let from = usize::try_from(from).unwrap_or(usize::MAX).min(state.buffer.len());
+        let until = from.saturating_add(len).min(state.buffer.len());
+        buf.extend_from_slice(state.buffer.get(from..until).unwrap_or_default());
+        Ok(buf)
     }
 
     async fn set_len(&self, size: u64) -> Result<()> {
-        let state = self.state.lock().await;
+        let mut state = self.state.lock().await;
         state.check()?;
-        match size == state.size {
-            true => Ok(()),
-            false => Err(StoreError::Unsupported("setting the length of an upload in order")),
+        if size == state.size {
+            return Ok(());
         }
+        let begin = state.size - state.buffer.len() as u64;
+        let left = size.checked_sub(begin).and_then(|left| usize::try_from(left).ok());
+        match left.filter(|left| *left < state.buffer.len()) {
+            Some(left) => state.buffer.truncate(left),
+            None if state.buffer.is_empty()
+                && state.upload.as_mut().is_some_and(|it| it.cut(size)) => {}
+            None => {
+                let why = "setting the length of an upload in order";
+                return Err(StoreError::Unsupported(why));
+            }
+        }
+        (state.size, state.synced) = (size, None);
+        Ok(())
     }
 
     /// Nothing to do but to note it: the bytes become durable with the request that publishes.
@@ -276,10 +332,7 @@ impl StagedFile for ObjectStaged {
         }
         state.buffer = BytesMut::new();
         if let Some(upload) = &state.upload {
-            match self.core.backend.parts.abort_multipart(&self.key, &upload.id).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(store_error(error)),
-            }
+            self.core.abort(&self.key, &upload.id).await?;
         }
         state.ended = true;
         Ok(())

@@ -97,3 +97,43 @@ async fn a_directory_stays_when_its_last_file_goes() {
     assert_eq!(store.stat(&path("made/by")).await.unwrap().kind, EntryKind::Directory);
     assert!(names(&*store, "made/by", 10).await.unwrap().is_empty());
 }
+
+/// Another process knows of an upload only by its ticket.
+#[tokio::test]
+async fn an_upload_is_resumed_by_its_ticket() {
+    let server = S3Server::start().unwrap();
+    let data = pattern(6, 3 * limits::PART_BYTES + 77);
+    let part = limits::PART_BYTES as u64;
+    let (id, other) = (id(), id());
+    let file = on_server(&server).stage(id, &path("f")).await.unwrap();
+    assert_eq!((file.kept(), file.ticket()), (Some(0), None));
+    file.write_at(0, Bytes::from(data[..2 * limits::PART_BYTES + 1].to_vec())).await.unwrap();
+    let ticket = file.ticket().unwrap();
+    file.write_at(2 * part + 1, Bytes::from(data[2 * limits::PART_BYTES + 1..].to_vec()))
+        .await
+        .unwrap();
+    assert_eq!(file.kept(), Some(3 * part));
+    drop(file);
+
+    let store = on_server(&server);
+    assert!(matches!(store.resume(id, &path("f")).await, Err(StoreError::NotFound)));
+    assert!(store.adopt(id, &path("elsewhere"), &ticket).is_err());
+    store.adopt(id, &path("f"), &ticket).unwrap();
+    // Parts that came after the ticket are sent again, and so is what is cut off.
+    let file = store.resume(id, &path("f")).await.unwrap();
+    assert_eq!(file.size(), 2 * part);
+    assert!(file.set_len(part + 1).await.is_err());
+    file.set_len(part).await.unwrap();
+    file.write_at(part, Bytes::from(data[limits::PART_BYTES..].to_vec())).await.unwrap();
+    file.sync().await.unwrap();
+    let done = file.publish(&how(Existing::Refuse, data.len())).await.unwrap();
+    assert_eq!(store.stat(&path("f")).await.unwrap().identity, done.identity);
+    assert!(get(&*store, "f").await.unwrap() == data);
+    drop(file);
+
+    store.adopt(other, &path("f"), &ticket).unwrap();
+    let file = store.resume(other, &path("f")).await.unwrap();
+    store.discard_staged(other).await.unwrap();
+    drop(file);
+    assert!(store.staged().await.unwrap().is_empty(), "dropped while a handle was at work");
+}

@@ -6,6 +6,7 @@ mod cut;
 mod faults;
 mod in_order;
 mod medium;
+mod objects;
 mod options;
 mod quota;
 mod resume;
@@ -158,7 +159,8 @@ impl World {
             Journal::open_on(Arc::new(medium), &name("n1"), self.env.clone(), options)
                 .map_err(|error| error.to_string())?;
         let recorder = Recorder::new(journal.clone(), self.env.clone(), name("n1"));
-        let options = ServiceOptions { stores, boot: Some(how.boot.to_owned()) };
+        let boot = Some(how.boot.to_owned());
+        let options = ServiceOptions { stores, spool: how.spool.clone(), boot };
         let (service, report) = Service::start(ServiceParts {
             recorder,
             directory: self.directory.clone(),
@@ -187,11 +189,12 @@ pub(super) struct How {
     pub(super) boot: &'static str,
     pub(super) journal_lies: bool,
     pub(super) journal_bytes: u64,
+    pub(super) spool: Option<std::path::PathBuf>,
 }
 
 impl Default for How {
     fn default() -> Self {
-        How { boot: "boot-1", journal_lies: false, journal_bytes: 1 << 30 }
+        How { boot: "boot-1", journal_lies: false, journal_bytes: 1 << 30, spool: None }
     }
 }
 

@@ -71,8 +71,9 @@ impl Upload {
     /// True for the first write of an upload that goes on behind a part of what it is laid over,
     /// where a store takes bytes only in order: that part must go first.
     pub(super) fn continues_base(&self, offset: u64) -> bool {
-        let nothing_yet =
-            self.ranges.end() == 0 && self.order.as_ref().is_some_and(Order::is_settled);
+        let nothing_yet = self.spool.is_none()
+            && self.ranges.end() == 0
+            && self.order.as_ref().is_some_and(Order::is_settled);
         nothing_yet && offset > 0 && self.base.as_ref().is_some_and(|base| base.size >= offset)
     }
 

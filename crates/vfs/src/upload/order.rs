@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::error::{Result, VfsError};
 use crate::limits::REORDER_BYTES;
 
 /// Writes that wait for what comes before them.
@@ -16,11 +15,13 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Takes a write.
-    ///
-    /// # Errors
-    /// It overwrites what is stored, or lies too far ahead.
-    pub(super) fn take(&mut self, offset: u64, data: Bytes) -> Result<()> {
+    /// Goes on behind `next` bytes.
+    pub(super) fn behind(next: u64) -> Self {
+        Order { next, ..Order::default() }
+    }
+
+    /// Takes a write, or gives it back: it overwrites what is stored, or lies too far ahead.
+    pub(super) fn take(&mut self, offset: u64, data: Bytes) -> Result<(), Bytes> {
         if data.is_empty() {
             return Ok(());
         }
@@ -31,11 +32,17 @@ impl Order {
             .next_back()
             .is_some_and(|(start, waiting)| start + waiting.len() as u64 > offset);
         if offset < self.next || overlaps || self.bytes + length > REORDER_BYTES {
-            return Err(VfsError::Unsupported);
+            return Err(data);
         }
         self.bytes += length;
         self.waiting.insert(offset, data);
         Ok(())
+    }
+
+    /// Takes out what waits, in order.
+    pub(super) fn drain(&mut self) -> BTreeMap<u64, Bytes> {
+        self.bytes = 0;
+        std::mem::take(&mut self.waiting)
     }
 
     /// The write that is next, if it has come.

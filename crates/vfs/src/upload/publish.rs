@@ -64,11 +64,16 @@ impl Upload {
         if self.is_untouched() {
             return Ok(None);
         }
-        self.settle_order().await?;
+        if self.spool.is_none() {
+            self.settle_order().await?;
+        }
         if let Some(expected) = self.expected.filter(|expected| *expected != self.size) {
             return Err(VfsError::Incomplete { size: self.size, expected });
         }
-        self.fill_holes().await?;
+        match self.spool.is_some() {
+            true => self.send_spooled().await?,
+            false => self.fill_holes().await?,
+        }
         Ok(Some(self.whole_digest().await?))
     }
 
@@ -80,7 +85,8 @@ impl Upload {
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
         let fact = Fact::FileUploaded { file: self.fact(digests, there.is_some()) };
-        let change = self.vfs.change(&self.place, fact, self.staged.identity());
+        let mut change = self.vfs.change(&self.place, fact, self.staged.identity());
+        change.left = self.left().map(Box::new);
         let mut event = change.event.clone();
         service.0.book.announce(change).await?;
         step::reached("upload.intent");

@@ -51,6 +51,11 @@ impl Ranges {
         }
     }
 
+    /// `0..len` is there now, and nothing behind it.
+    pub(crate) fn fill(&mut self, len: u64) {
+        *self = Ranges::prefix(len);
+    }
+
     /// Length of the prefix without a hole.
     pub(crate) fn contiguous(&self) -> u64 {
         self.0.first().map_or(0, |range| if range.0 == 0 { range.1 } else { 0 })
