@@ -87,7 +87,7 @@ impl StreamDigest {
     pub fn resume(length: u64, note: &[u8]) -> Option<Self> {
         let (stack, rest) = note.as_chunks();
         let count = length / SEGMENT;
-        let fits = length % SEGMENT == 0 && rest.is_empty() && count > 1;
+        let fits = length.is_multiple_of(SEGMENT) && rest.is_empty() && count > 1;
         // What waits to be merged is one more a whole subtree that the last segment ends.
         let wanted = (count - u64::from(count > 0)).count_ones() as usize + 1;
         if !fits || stack.len() != wanted {
@@ -102,7 +102,7 @@ impl StreamDigest {
 
     /// What [`StreamDigest::resume`] needs to go on from here; `None` where that is not possible.
     pub fn note(&self) -> Option<Vec<u8>> {
-        let at_end = self.length % SEGMENT == 0 && self.length > SEGMENT;
+        let at_end = self.length.is_multiple_of(SEGMENT) && self.length > SEGMENT;
         if self.sha256.is_some() || !at_end {
             return None;
         }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_noted_digest_goes_on_where_it_was() {
-        let bytes: Vec<u8> = (0..21 * SEGMENT + 7).map(|at| (at * at >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..21 * SEGMENT + 7).map(|at| ((at * at) >> 7) as u8).collect();
         for megabytes in 0..=20 {
             let cut = (megabytes * SEGMENT) as usize;
             for end in [cut, cut + 1, cut + SEGMENT as usize, bytes.len()] {

@@ -108,7 +108,7 @@ async fn a_kept_file_is_resumed() {
         file.sync().await.unwrap();
         file.publish(&how(Existing::Refuse, data.len())).await.unwrap();
         drop(file);
-        assert!(get(&*store, "f").await.unwrap() == data, "{}", kind.name);
+        assert!(get(store, "f").await.unwrap() == data, "{}", kind.name);
         assert!(store.staged().await.unwrap().is_empty(), "{}", kind.name);
         let gone = store.resume(id, &path("f")).await;
         assert!(matches!(gone, Err(StoreError::NotFound)), "{}", kind.name);
