@@ -1142,7 +1142,9 @@ where
 
     session.begin_rekey()?;
 
-    let join = russh_util::runtime::spawn(session.run(stream, handler));
+    // Entrepot: boxed, for `spawn` wraps what it is given in a future that holds it twice: 26 KiB
+    // for as long as the session lives.
+    let join = russh_util::runtime::spawn(Box::pin(session.run(stream, handler)));
 
     Ok(RunningSession { handle, join })
 }
