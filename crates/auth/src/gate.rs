@@ -20,7 +20,7 @@ use crate::limits::{
     KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, RSA_BITS, WRONG_PER_CONNECTION,
 };
 use crate::passwords::{Compared, Passwords};
-use crate::penalties::{Allowed, Origin, Penalties, Penalty};
+use crate::penalties::{Allowed, Hearing, Origin, Penalties, Penalty};
 use crate::principal::{EffectivePolicy, Principal, SharedRates, key_blob};
 
 mod certified;
@@ -346,14 +346,9 @@ impl Attempt {
     /// Hears a password.
     pub async fn password(&mut self, user: &str, password: &Secret) -> Verdict {
         let method = AuthMethod::Password;
-        if let Some(verdict) = self.begin(user) {
-            return verdict;
-        }
-        let account = self.account(user);
-        let allowed = self.allowed(&account).await;
-        let hearing = match self.gate.0.penalties.hear(self.origin(), &account, allowed).await {
+        let hearing = match self.hear(user).await {
             Ok(hearing) => hearing,
-            Err(time) => return self.unheard(user, time),
+            Err(verdict) => return verdict,
         };
         let principal = self.principal(user).await;
         let admitted = self.admit(&principal, method);
@@ -365,7 +360,8 @@ impl Attempt {
             }
             Err(_) => None,
         };
-        let compared = self.gate.0.passwords.compare(&account, password, phc).await;
+        let passwords = &self.gate.0.passwords;
+        let compared = passwords.compare(&self.account(user), password, phc).await;
         // It may have waited for its turn: what holds is the account as it is now.
         let (before, principal) = (admitted, self.principal(user).await);
         let admitted = match (before, self.admit(&principal, method)) {
@@ -388,13 +384,7 @@ impl Attempt {
             (_, Err(fault)) => fault,
             (Compared::Wrong, Ok(_)) => Fault::Wrong("wrong password"),
         };
-        // Whatever is wrong counts alike, so that names cannot be told apart by it.
-        match &fault {
-            Fault::Later(_) => hearing.give_back(),
-            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
-        }
-        self.wrong += 1;
-        self.refuse(user, &principal, fault).await
+        self.fail(user, &principal, hearing, fault).await
     }
 
     /// Hears a signature that was verified by the caller: `key` (one line of OpenSSH form) is the
@@ -461,6 +451,34 @@ impl Attempt {
         }
         self.record(user, "the name changed between two steps");
         Some(Verdict::Refused { next: Vec::new(), end: true })
+    }
+
+    /// Begins to hear a secret that could be guessed; else how it ends unheard.
+    async fn hear(&mut self, user: &str) -> std::result::Result<Hearing, Verdict> {
+        if let Some(verdict) = self.begin(user) {
+            return Err(verdict);
+        }
+        let account = self.account(user);
+        let allowed = self.allowed(&account).await;
+        let hearing = self.gate.0.penalties.hear(self.origin(), &account, allowed).await;
+        hearing.map_err(|time| self.unheard(user, time))
+    }
+
+    /// The end of a hearing that did not go well.
+    async fn fail(
+        &mut self,
+        user: &str,
+        principal: &Result<Option<Arc<Principal>>>,
+        hearing: Hearing,
+        fault: Fault,
+    ) -> Verdict {
+        // Whatever is wrong counts alike, so that names cannot be told apart by it.
+        match &fault {
+            Fault::Later(_) => hearing.give_back(),
+            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
+        }
+        self.wrong += 1;
+        self.refuse(user, principal, fault).await
     }
 
     fn unheard(&mut self, user: &str, time: Duration) -> Verdict {
