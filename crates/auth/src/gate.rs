@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
+use entrepot_net::ssh::wire;
 
 use crate::clients;
 use crate::codes::Codes;
@@ -695,10 +696,9 @@ pub(crate) fn fingerprint(blob: &[u8]) -> String {
 /// RSA keys (RFC 4253 §6.6: string "ssh-rsa", mpint e, mpint n) need 2,048 bits; DSA never passes.
 pub(crate) fn is_strong(blob: &[u8]) -> bool {
     let mut rest = blob;
-    let kind = field(&mut rest);
-    match kind {
+    match wire::take(&mut rest) {
         Some(b"ssh-rsa") => {
-            let modulus = field(&mut rest).and_then(|_exponent| field(&mut rest));
+            let modulus = wire::take(&mut rest).and_then(|_exponent| wire::take(&mut rest));
             let bytes =
                 modulus.map_or_else(Default::default, |n: &[u8]| n.strip_prefix(&[0]).unwrap_or(n));
             let spare = bytes.first().map_or(0, |first| first.leading_zeros() as usize);
@@ -707,13 +707,4 @@ pub(crate) fn is_strong(blob: &[u8]) -> bool {
         Some(b"ssh-dss") | None => false,
         Some(_) => true,
     }
-}
-
-/// Takes a length-prefixed field off the front.
-fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, after) = rest.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let (field, after) = after.split_at_checked(length)?;
-    *rest = after;
-    Some(field)
 }
