@@ -159,6 +159,7 @@ impl Vfs {
             // The store came here without a link.
             Ok(None) => None,
             Ok(Some(_)) if last == Last::Itself => None,
+            Err(StoreError::NotFound) if is_only_missing(&place).await? => None,
             Ok(Some(_)) | Err(StoreError::NotFound) => Some(self.walk(&place, path, last).await?),
             Err(error) => return Err(error.into()),
         };
@@ -211,6 +212,16 @@ impl Vfs {
             }
         }
         Err(VfsError::LinkLoop)
+    }
+}
+
+/// True if no link is in the way of a name that is missing, as those of new files are.
+async fn is_only_missing(place: &Place) -> Result<bool> {
+    let Some(above) = place.path.parent() else { return Ok(false) };
+    match place.store.read_link(&above).await {
+        Ok(said) => Ok(said.is_none()),
+        Err(StoreError::NotFound) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -98,7 +98,8 @@ fn read_after(journal: &Journal, after: u64) -> Result<(Found, bool), StartError
 /// Cheap look before an event is parsed: most are not about files.
 fn is_of_files(payload: &[u8]) -> bool {
     let text = std::str::from_utf8(payload).unwrap_or_default();
-    ["file.", "directory.", "link."].iter().any(|kind| text.contains(&format!("\"kind\":\"{kind}")))
+    let kinds = [r#""kind":"file."#, r#""kind":"directory."#, r#""kind":"link."#];
+    kinds.iter().any(|kind| text.contains(kind))
 }
 
 impl Found {
