@@ -14,7 +14,7 @@ use entrepot_model::{
 };
 use entrepot_net::guard::Strangers;
 use entrepot_net::ssh::keys;
-use entrepot_sftp::{Manner, SftpContext, SshConfig};
+use entrepot_sftp::{SftpContext, SshConfig, SshOptions};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts, Session};
 
 /// Without its node a fuzz target has nothing to do.
@@ -103,7 +103,8 @@ impl World {
 
     /// How it presents itself.
     pub(crate) fn config(&self) -> SshConfig {
-        Manner::new(vec![self.host_key.clone()]).check(&name("sftp")).or_stop()
+        let options = SshOptions::new(vec![self.host_key.clone()]);
+        entrepot_sftp::config(&name("sftp"), &options).or_stop()
     }
 
     /// Its clock.

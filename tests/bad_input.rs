@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, text};
 use entrepot_testkit::server::Node;
 
-use crate::program;
+use crate::{node_with, program};
 
 #[test]
 fn bad_documents_are_refused_whole_with_their_place() -> Result<()> {
@@ -85,9 +85,7 @@ fn rest(mut stream: TcpStream) -> Result<Vec<u8>> {
 
 #[test]
 fn malformed_ssh_ends_only_its_own_connection() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let port = node.sftp_port()?;
     let oversized = [b"SSH-2.0-x\r\n".as_slice(), &[0x7f, 0xff, 0xff, 0xff], &[0; 64]].concat();
     let early = [b"SSH-2.0-x\r\n".as_slice(), &[0, 0, 0, 12, 10, 50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
@@ -109,9 +107,7 @@ fn malformed_ssh_ends_only_its_own_connection() -> Result<()> {
 
 #[test]
 fn strangers_do_not_shut_others_out() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let port = node.sftp_port()?;
     // 64 of one address may be without a login; the oldest that got least far make room.
     let mut silent: Vec<TcpStream> =
@@ -130,9 +126,7 @@ fn strangers_do_not_shut_others_out() -> Result<()> {
 
 #[test]
 fn nothing_leads_out_of_the_mount() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let outside = node.files().join("secret.txt");
     std::fs::write(&outside, b"secret")?;
     let home = node.files().join("acme");
@@ -155,9 +149,7 @@ fn nothing_leads_out_of_the_mount() -> Result<()> {
 
 #[test]
 fn a_guesser_is_slowed_and_the_owner_is_not() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let local = local_file(&node, "a", b"content")?;
     let put = format!("put {} a\n", text(&local)?);
     login.sftp_batch(&node, &put)?;
@@ -198,9 +190,7 @@ async fn crowd(port: u16, starts: &AtomicUsize) {
 
 #[test]
 fn ten_thousand_starts_shut_nobody_out() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let port = node.sftp_port()?;
     login.sftp_batch(&node, "ls\n")?;
     let starts = AtomicUsize::new(0);

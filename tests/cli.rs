@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, text};
 use entrepot_testkit::server::{Node, run};
 
-use crate::program;
+use crate::{node_with, program};
 
 #[test]
 fn the_same_commands_work_with_and_without_a_server() -> Result<()> {
@@ -54,9 +54,7 @@ fn deleting_what_is_referred_to_is_refused() -> Result<()> {
 
 #[test]
 fn the_journal_shows_tampering() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (mut node, login) = node_with("acme")?;
     let local = local_file(&node, "a", b"content")?;
     login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
     node.stop()?;
@@ -101,9 +99,7 @@ fn completion_scripts_are_printed() -> Result<()> {
 
 #[test]
 fn metrics_and_health_answer() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let local = local_file(&node, "a", &[7; 100_000])?;
     login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
     let url = node.ops_url()?;

@@ -11,7 +11,7 @@ use entrepot_testkit::server::{Node, feed, run, until};
 use entrepot_testkit::sshd::Sshd;
 use serde_json::Value;
 
-use crate::program;
+use crate::{node_with, program};
 
 /// A server to move files to: how it is named and what is known of it.
 struct Far {
@@ -68,13 +68,6 @@ fn asyncssh(scratch: &Path) -> Result<(AsyncsshServer, Far)> {
 fn options(key: &Path, more: &[&str]) -> Result<Vec<String>> {
     let all = [&["--identity", text(key)?], more].concat();
     Ok(all.into_iter().map(str::to_owned).collect())
-}
-
-fn node_with(account: &str) -> Result<(Node, Login)> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, account)?;
-    node.start()?;
-    Ok((node, login))
 }
 
 /// Files and folders both ways, with their times, over what was there before.

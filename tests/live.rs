@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::server::Node;
 
-use crate::program;
+use crate::{node_with, program};
 
 /// An `sftp` that stays connected, and a way to tell that a command is done: it makes a folder.
 struct Open {
@@ -54,9 +54,7 @@ impl Drop for Open {
 
 #[test]
 fn a_disabled_account_is_out_at_once() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let mut open = Open::new(&node, login)?;
     assert_eq!(node.json(&["session", "list"])?.as_array().map_or(0, Vec::len), 1);
     node.cli(&["account", "change", "acme", "enabled=false"])?;
@@ -71,9 +69,7 @@ fn a_disabled_account_is_out_at_once() -> Result<()> {
 
 #[test]
 fn rights_change_under_a_running_session() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let mut open = Open::new(&node, login)?;
     node.cli(&["mount", "change", "acme-home", "rights=read-only"])?;
     let mut round = 0;
@@ -102,9 +98,7 @@ fn rights_change_under_a_running_session() -> Result<()> {
 
 #[test]
 fn a_session_can_be_ended_by_hand() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (node, login) = node_with("acme")?;
     let mut open = Open::new(&node, login)?;
     let sessions = node.json(&["session", "list"])?;
     let id = sessions[0]["id"].as_str().context("a session")?.to_owned();
@@ -137,9 +131,7 @@ fn listeners_start_and_stop_while_the_server_runs() -> Result<()> {
 
 #[test]
 fn a_graceful_stop_lets_a_running_upload_end() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.start()?;
+    let (mut node, login) = node_with("acme")?;
     let content = noise(21, 48 << 20);
     let local = local_file(&node, "big.bin", &content)?;
     let mut open = Open::new(&node, login)?;

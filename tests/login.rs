@@ -10,7 +10,7 @@ use entrepot_model::{Env, Secret};
 use entrepot_testkit::clients::{Login, text};
 use entrepot_testkit::server::{Node, run};
 
-use crate::program;
+use crate::{node_with, program};
 
 /// A program that answers what OpenSSH asks a person, and notes each question.
 fn askpass(node: &Node, password: &str, code: &str) -> Result<PathBuf> {
@@ -101,13 +101,6 @@ impl Generator {
         self.last = at / 30;
         totp::code_at(&self.secret, at).context("no code")
     }
-}
-
-fn node_with(account: &str) -> Result<(Node, Login)> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, account)?;
-    node.start()?;
-    Ok((node, login))
 }
 
 fn set_login(node: &Node, account: &str, chain: &str) -> Result<()> {

@@ -18,7 +18,19 @@ mod wan;
 
 use std::path::Path;
 
+use anyhow::Result;
+use entrepot_testkit::clients::Login;
+use entrepot_testkit::server::Node;
+
 /// The program under test.
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_entrepot"))
+}
+
+/// A node that runs, and an account of it.
+fn node_with(account: &str) -> Result<(Node, Login)> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, account)?;
+    node.start()?;
+    Ok((node, login))
 }

@@ -6,14 +6,7 @@ use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::server::{Node, run};
 
-use crate::program;
-
-fn node_with(account: &str) -> Result<(Node, Login)> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, account)?;
-    node.start()?;
-    Ok((node, login))
-}
+use crate::node_with;
 
 /// What `ssh -v` with more options says; the connection ends after login.
 fn ssh_says(node: &Node, login: &Login, options: &[&str]) -> Result<String> {

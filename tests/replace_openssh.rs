@@ -62,7 +62,9 @@ impl Machine {
         machine.write("etc/ssh/sshd_config", &config)?;
         let own = format!(
             "ClientAliveInterval 60\nFrobnicate 1\nTrustedUserCAKeys {here}/client/user_ca.pub\n\
-             AuthorizedPrincipalsFile {here}/etc/ssh/principals/%u\n"
+             AuthorizedPrincipalsFile {here}/etc/ssh/principals/%u\n\
+             HostCertificate {here}/etc/ssh/ssh_host_ed25519_key-cert.pub\n\
+             RevokedKeys {here}/etc/ssh/revoked\n"
         );
         machine.write("etc/ssh/sshd_config.d/own.conf", &own)?;
         machine.key("client/user_ca")?;
@@ -70,6 +72,12 @@ impl Machine {
         machine.write("etc/ssh/banner", "authorised use only\n")?;
         let host_key = machine.key("etc/ssh/ssh_host_ed25519_key")?;
         machine.write("known_hosts", &format!("{ALIAS} {host_key}\n"))?;
+        let signs = machine.key("client/host_ca")?;
+        machine.write("known_signers", &format!("@cert-authority {ALIAS} {signs}\n"))?;
+        let (ca, public) =
+            (machine.path("client/host_ca"), machine.path("etc/ssh/ssh_host_ed25519_key.pub"));
+        let sign = ["-q", "-s", text(&ca)?, "-h", "-I", "files", "-n", ALIAS, text(&public)?];
+        run(Command::new("ssh-keygen").args(sign))?;
         // Who runs the test owns everything; users may write by their group only.
         let gid = std::fs::metadata(&machine.root)?.gid();
         let user = |name: &str, uid: u32| {
@@ -96,9 +104,12 @@ impl Machine {
         let bound = self.key("client/bound")?;
         let rsync = self.key("client/rsync")?;
         let ca = self.key("client/ca")?;
+        let lost = self.key("client/lost")?;
+        self.write("etc/ssh/revoked", &format!("# stolen\n{lost}\n"))?;
         let keys = format!(
             "# anna's keys\nrestrict,from=\"127.0.0.0/8,::1\" {anna} at work # 2\n\
-             from=\"192.0.2.0/24\" {bound}\ncommand=\"rsync --server\" {rsync}\nnonsense\n"
+             from=\"192.0.2.0/24\" {bound}\ncommand=\"rsync --server\" {rsync}\nnonsense\n\
+             {lost}\n"
         );
         self.write("etc/ssh/keys/anna", &keys)?;
         let keys = format!(
@@ -127,11 +138,21 @@ impl Machine {
 
     /// A batch of `sftp` with a key of the client, as before the move.
     fn sftp(&self, node: &Node, login: (&str, &str), batch: &str) -> Result<Output> {
-        let (user, key) = login;
+        self.sftp_by("known_hosts", node, login, batch)
+    }
+
+    /// The same; the server is known by `hosts`.
+    fn sftp_by(
+        &self,
+        hosts: &str,
+        node: &Node,
+        (user, key): (&str, &str),
+        batch: &str,
+    ) -> Result<Output> {
         let mut command = Command::new("sftp");
         command.args(["-q", "-b", "-", "-F", "none", "-oBatchMode=yes", "-oIdentitiesOnly=yes"]);
         command.arg("-oStrictHostKeyChecking=yes").arg(format!("-oHostKeyAlias={ALIAS}"));
-        command.arg(format!("-oUserKnownHostsFile={}", text(&self.path("known_hosts"))?));
+        command.arg(format!("-oUserKnownHostsFile={}", text(&self.path(hosts))?));
         command.arg(format!("-oIdentityFile={}", text(&self.path("client").join(key))?));
         command.args(["-P", &node.sftp_port()?.to_string(), &format!("{user}@127.0.0.1")]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -171,6 +192,8 @@ fn said(report: &Value) -> Result<()> {
         ["user anna", "read only as it was but for /upload"],
         ["sshd_config:16", "forcecommand internal-sftp -d /upload"],
         ["sshd_config:4", "hostkey"],
+        ["own.conf:5", "of key sshd-ed25519-"],
+        ["own.conf:6", "revokedkeys"],
         ["keys/anna:2", "key anna-"],
         ["keys/berta:1", "key berta-ca-"],
     ] {
@@ -180,6 +203,8 @@ fn said(report: &Value) -> Result<()> {
     for words in [
         ["keys/anna:4", "disabled: it runs 'rsync --server'"],
         ["keys/anna:5", "the options cannot be read"],
+        ["keys/anna:6", "disabled: RevokedKeys names it"],
+        ["user anna", "those of keys that RevokedKeys names still count"],
         ["open/anna", "sshd ignored it (StrictModes)"],
         ["user berta", "certificates"],
         ["user berta", "set a new one: entrepot account change berta --password-stdin"],
@@ -250,6 +275,7 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
         ("anna", "rsync"),
         ("anna", "berta"),
         ("anna", "open"),
+        ("anna", "lost"),
         ("anna", "ca"),
         ("berta", "ca"),
         ("carl", "carl"),
@@ -259,6 +285,7 @@ fn clients_notice_nothing(node: &Node, machine: &Machine) -> Result<()> {
         ensure!(!output.status.success(), "'{user}' got in with the key of '{key}'");
     }
     succeeded(&machine.sftp(node, ("berta", "berta"), "mkdir /upload/by-key\n")?)?;
+    succeeded(&machine.sftp_by("known_signers", node, ("berta", "berta"), "pwd\n")?)?;
     certificates_of_the_machine(node, machine)?;
     let (ca, key) = (machine.path("client/ca"), machine.path("client/dora.pub"));
     let sign = ["-q", "-s", text(&ca)?, "-I", "batch job", "-n", "batch", text(&key)?];

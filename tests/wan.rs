@@ -4,23 +4,16 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use entrepot_testkit::clients::{Login, local_file, noise, text};
-use entrepot_testkit::server::{Node, run};
+use entrepot_testkit::clients::{local_file, noise, text};
+use entrepot_testkit::server::run;
 use entrepot_testkit::wan::Line;
 
-use crate::program;
+use crate::node_with;
 
 /// Long enough that the windows fill before the first answer.
 const ROUND_TRIP: Duration = Duration::from_millis(300);
 /// 1 Gbit/s over 50 ms is 6 MiB.
 const DEEP_BYTES: u64 = 8 << 20;
-
-fn node_with(account: &str) -> Result<(Node, Login)> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, account)?;
-    node.start()?;
-    Ok((node, login))
-}
 
 #[test]
 fn our_client_fills_a_long_line() -> Result<()> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::matrix::{Client, Did, How, Seat, Task};
 use entrepot_testkit::clients::{noise, openssh, ours, putty, python, tools};
 
-use super::node_with;
+use crate::node_with;
 
 /// Names that clients, shells and patterns stumble over.
 const ODD: [&str; 8] = [

@@ -7,17 +7,10 @@ mod rekey;
 mod surface;
 
 use anyhow::{Result, ensure};
-use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::clients::{local_file, noise, text};
 use entrepot_testkit::server::Node;
 
-use crate::program;
-
-fn node_with(account: &str) -> Result<(Node, Login)> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, account)?;
-    node.start()?;
-    Ok((node, login))
-}
+use crate::node_with;
 
 #[test]
 fn openssh_sftp_moves_files_both_ways() -> Result<()> {

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use entrepot_testkit::clients::matrix::Seat;
 use entrepot_testkit::clients::{local_file, noise, python, text};
 
-use super::node_with;
+use crate::node_with;
 
 /// The time that the orders set.
 const OLD: Duration = Duration::from_secs(1_000_000_000);

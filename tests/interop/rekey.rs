@@ -7,7 +7,7 @@ use entrepot_testkit::clients::putty::Psftp;
 use entrepot_testkit::clients::{local_file, noise, python, text};
 use entrepot_testkit::server::feed;
 
-use super::node_with;
+use crate::node_with;
 
 /// Bytes each way; keys change after each MiB.
 const SIZE: usize = 64 << 20;

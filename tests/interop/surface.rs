@@ -8,8 +8,7 @@ use entrepot_testkit::clients::{Login, noise, openssh, putty, python, tools};
 use entrepot_testkit::server::Node;
 
 use super::matrix;
-use super::node_with;
-use crate::program;
+use crate::{node_with, program};
 
 /// A node whose listener offers what older clients need.
 fn compatible(account: &str) -> Result<(Node, Login)> {

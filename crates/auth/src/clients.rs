@@ -3,11 +3,12 @@
 
 use std::cmp::Ordering;
 
+use entrepot_net::ssh::wire;
+
 /// The entry of `least` that a client is older than; `None`: it is of that age or newer, of no name
 /// in the list, or says no version.
 pub(crate) fn too_old<'a>(client: &str, least: &'a [String]) -> Option<&'a str> {
-    let software = client.splitn(3, '-').nth(2).unwrap_or(client);
-    let (name, version) = parts(software);
+    let (name, version) = parts(wire::software(client));
     let older = |asked: &&String| {
         let (asked_name, asked_version) = parts(asked);
         name.eq_ignore_ascii_case(asked_name)

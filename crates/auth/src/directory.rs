@@ -54,6 +54,22 @@ struct Cache {
     authorities: HashMap<SiteId, Arc<Vec<Authority>>>,
 }
 
+impl Cache {
+    /// Remembers an account, or that there is none.
+    fn keep(&mut self, place: Place, principal: Option<Arc<Principal>>) {
+        if self.accounts.len() >= CACHED_ACCOUNTS {
+            self.accounts.clear();
+        }
+        if self.absent.len() >= CACHED_ABSENT {
+            self.absent.clear();
+        }
+        match principal {
+            Some(principal) => drop(self.accounts.insert(place, principal)),
+            None => drop(self.absent.insert(place)),
+        }
+    }
+}
+
 /// What the policy of a listener says.
 #[derive(Debug)]
 pub(crate) struct ListenerPolicy {
@@ -143,13 +159,18 @@ impl Roll {
 }
 
 impl Live {
-    /// Its way leads through its own buckets and those that it shares.
-    fn lead_through(&self, shared: Vec<Rates>, principal: &Principal) {
+    /// Its own buckets fill as an administrator has ordered, else as the policy says.
+    fn set_own(&self, policy: &EffectivePolicy) {
         let rates = self.ordered.lock().unwrap_or(SessionRates {
-            upload: principal.policy.session_upload_bytes_per_second,
-            download: principal.policy.session_download_bytes_per_second,
+            upload: policy.session_upload_bytes_per_second,
+            download: policy.session_download_bytes_per_second,
         });
         self.own.set(rates.upload, rates.download);
+    }
+
+    /// Its way leads through its own buckets and those that it shares.
+    fn lead_through(&self, shared: Vec<Rates>, principal: &Principal) {
+        self.set_own(&principal.policy);
         let (mut upload, mut download) =
             (vec![self.own.upload.clone()], vec![self.own.download.clone()]);
         for rates in shared {
@@ -211,33 +232,15 @@ impl Directory {
     /// The database is away, or groups or mounts cannot be resolved.
     pub async fn resolve(&self, site: SiteId, name: &Name) -> Result<Option<Arc<Principal>>> {
         let place = (site, name.clone());
-        {
-            let cache = self.0.cache.read();
-            if let Some(known) = cache.accounts.get(&place) {
-                return Ok(Some(known.clone()));
-            }
-            if cache.absent.contains(&place) {
-                return Ok(None);
-            }
-        }
-        let before = self.0.revision.load(Ordering::Acquire);
-        let authorities = self.site_authorities(site).await?;
-        let principal = load(&self.0.db, site, name, (before, &authorities)).await?.map(Arc::new);
-        let mut cache = self.0.cache.write();
-        // What was read while the configuration changed may be old already: not remembered.
-        if self.0.revision.load(Ordering::Acquire) == before {
-            if cache.accounts.len() >= CACHED_ACCOUNTS {
-                cache.accounts.clear();
-            }
-            if cache.absent.len() >= CACHED_ABSENT {
-                cache.absent.clear();
-            }
-            match &principal {
-                Some(principal) => drop(cache.accounts.insert(place, principal.clone())),
-                None => drop(cache.absent.insert(place)),
-            }
-        }
-        Ok(principal)
+        let find = |cache: &Cache| match cache.accounts.get(&place) {
+            Some(known) => Some(Some(known.clone())),
+            None => cache.absent.contains(&place).then_some(None),
+        };
+        let read = |revision| async move {
+            let authorities = self.site_authorities(site).await?;
+            Ok(load(&self.0.db, site, name, (revision, &authorities)).await?.map(Arc::new))
+        };
+        self.cached(find, read, |cache, principal| cache.keep(place.clone(), principal)).await
     }
 
     /// The policy of a site: what holds for a name whether or not an account has it.
@@ -245,16 +248,12 @@ impl Directory {
     /// # Errors
     /// The database is away.
     pub(crate) async fn site_policy(&self, site: SiteId) -> Result<Arc<EffectivePolicy>> {
-        if let Some(known) = self.0.cache.read().sites.get(&site) {
-            return Ok(known.clone());
-        }
-        let before = self.0.revision.load(Ordering::Acquire);
-        let policy = Arc::new(site_policy(&self.0.db, site).await?);
-        let mut cache = self.0.cache.write();
-        if self.0.revision.load(Ordering::Acquire) == before {
-            cache.sites.insert(site, policy.clone());
-        }
-        Ok(policy)
+        self.cached(
+            |cache| cache.sites.get(&site).cloned(),
+            |_| async move { Ok(Arc::new(site_policy(&self.0.db, site).await?)) },
+            |cache, policy| drop(cache.sites.insert(site, policy)),
+        )
+        .await
     }
 
     /// The keys that sign certificates for every account of a site.
@@ -262,16 +261,12 @@ impl Directory {
     /// # Errors
     /// The database is away.
     pub(crate) async fn site_authorities(&self, site: SiteId) -> Result<Arc<Vec<Authority>>> {
-        if let Some(known) = self.0.cache.read().authorities.get(&site) {
-            return Ok(known.clone());
-        }
-        let before = self.0.revision.load(Ordering::Acquire);
-        let authorities = Arc::new(site_authorities(&self.0.db, site).await?);
-        let mut cache = self.0.cache.write();
-        if self.0.revision.load(Ordering::Acquire) == before {
-            cache.authorities.insert(site, authorities.clone());
-        }
-        Ok(authorities)
+        self.cached(
+            |cache| cache.authorities.get(&site).cloned(),
+            |_| async move { Ok(Arc::new(site_authorities(&self.0.db, site).await?)) },
+            |cache, authorities| drop(cache.authorities.insert(site, authorities)),
+        )
+        .await
     }
 
     /// The policy of a listener itself: which addresses may come in by it, whoever they are.
@@ -284,17 +279,37 @@ impl Directory {
         listener: &Name,
     ) -> Result<Arc<ListenerPolicy>> {
         let place = (site, listener.clone());
-        if let Some(known) = self.0.cache.read().listeners.get(&place) {
-            return Ok(known.clone());
+        let read = |_| async move {
+            let (own, shared) = listener_policy(&self.0.db, site, listener).await?;
+            Ok(Arc::new(ListenerPolicy { own, shared }))
+        };
+        self.cached(
+            |cache| cache.listeners.get(&place).cloned(),
+            read,
+            |cache, policy| drop(cache.listeners.insert(place.clone(), policy)),
+        )
+        .await
+    }
+
+    /// What `find` sees in the cache, else what `read` makes of the database at the revision that
+    /// it is given; `keep` puts that into the cache.
+    async fn cached<T: Clone, R: Future<Output = Result<T>>>(
+        &self,
+        find: impl FnOnce(&Cache) -> Option<T>,
+        read: impl FnOnce(i64) -> R,
+        keep: impl FnOnce(&mut Cache, T),
+    ) -> Result<T> {
+        if let Some(known) = find(&self.0.cache.read()) {
+            return Ok(known);
         }
         let before = self.0.revision.load(Ordering::Acquire);
-        let (own, shared) = listener_policy(&self.0.db, site, listener).await?;
-        let policy = Arc::new(ListenerPolicy { own, shared });
+        let found = read(before).await?;
         let mut cache = self.0.cache.write();
+        // What was read while the configuration changed may be old already: not remembered.
         if self.0.revision.load(Ordering::Acquire) == before {
-            cache.listeners.insert(place, policy.clone());
+            keep(&mut cache, found.clone());
         }
-        Ok(policy)
+        Ok(found)
     }
 
     /// The same if it was asked for before.
@@ -511,12 +526,7 @@ impl LiveSession {
     /// say again.
     pub fn order_rates(&self, rates: Option<SessionRates>) {
         *self.live.ordered.lock() = rates;
-        let policy = &self.live.principal.load().policy;
-        let rates = rates.unwrap_or(SessionRates {
-            upload: policy.session_upload_bytes_per_second,
-            download: policy.session_download_bytes_per_second,
-        });
-        self.live.own.set(rates.upload, rates.download);
+        self.live.set_own(&self.live.principal.load().policy);
     }
 
     /// Ends the session, such as by an administrator.

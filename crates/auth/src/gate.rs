@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
+use entrepot_net::ssh::wire;
 
 use crate::clients;
 use crate::codes::Codes;
@@ -20,7 +21,7 @@ use crate::limits::{
     KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, RSA_BITS, WRONG_PER_CONNECTION,
 };
 use crate::passwords::{Compared, Passwords};
-use crate::penalties::{Allowed, Origin, Penalties, Penalty};
+use crate::penalties::{Allowed, Hearing, Origin, Penalties, Penalty};
 use crate::principal::{EffectivePolicy, Principal, SharedRates, key_blob};
 
 mod certified;
@@ -346,14 +347,9 @@ impl Attempt {
     /// Hears a password.
     pub async fn password(&mut self, user: &str, password: &Secret) -> Verdict {
         let method = AuthMethod::Password;
-        if let Some(verdict) = self.begin(user) {
-            return verdict;
-        }
-        let account = self.account(user);
-        let allowed = self.allowed(&account).await;
-        let hearing = match self.gate.0.penalties.hear(self.origin(), &account, allowed).await {
+        let hearing = match self.hear(user).await {
             Ok(hearing) => hearing,
-            Err(time) => return self.unheard(user, time),
+            Err(verdict) => return verdict,
         };
         let principal = self.principal(user).await;
         let admitted = self.admit(&principal, method);
@@ -365,7 +361,8 @@ impl Attempt {
             }
             Err(_) => None,
         };
-        let compared = self.gate.0.passwords.compare(&account, password, phc).await;
+        let passwords = &self.gate.0.passwords;
+        let compared = passwords.compare(&self.account(user), password, phc).await;
         // It may have waited for its turn: what holds is the account as it is now.
         let (before, principal) = (admitted, self.principal(user).await);
         let admitted = match (before, self.admit(&principal, method)) {
@@ -388,13 +385,7 @@ impl Attempt {
             (_, Err(fault)) => fault,
             (Compared::Wrong, Ok(_)) => Fault::Wrong("wrong password"),
         };
-        // Whatever is wrong counts alike, so that names cannot be told apart by it.
-        match &fault {
-            Fault::Later(_) => hearing.give_back(),
-            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
-        }
-        self.wrong += 1;
-        self.refuse(user, &principal, fault).await
+        self.fail(user, &principal, hearing, fault).await
     }
 
     /// Hears a signature that was verified by the caller: `key` (one line of OpenSSH form) is the
@@ -461,6 +452,34 @@ impl Attempt {
         }
         self.record(user, "the name changed between two steps");
         Some(Verdict::Refused { next: Vec::new(), end: true })
+    }
+
+    /// Begins to hear a secret that could be guessed; else how it ends unheard.
+    async fn hear(&mut self, user: &str) -> std::result::Result<Hearing, Verdict> {
+        if let Some(verdict) = self.begin(user) {
+            return Err(verdict);
+        }
+        let account = self.account(user);
+        let allowed = self.allowed(&account).await;
+        let hearing = self.gate.0.penalties.hear(self.origin(), &account, allowed).await;
+        hearing.map_err(|time| self.unheard(user, time))
+    }
+
+    /// The end of a hearing that did not go well.
+    async fn fail(
+        &mut self,
+        user: &str,
+        principal: &Result<Option<Arc<Principal>>>,
+        hearing: Hearing,
+        fault: Fault,
+    ) -> Verdict {
+        // Whatever is wrong counts alike, so that names cannot be told apart by it.
+        match &fault {
+            Fault::Later(_) => hearing.give_back(),
+            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
+        }
+        self.wrong += 1;
+        self.refuse(user, principal, fault).await
     }
 
     fn unheard(&mut self, user: &str, time: Duration) -> Verdict {
@@ -677,10 +696,9 @@ pub(crate) fn fingerprint(blob: &[u8]) -> String {
 /// RSA keys (RFC 4253 §6.6: string "ssh-rsa", mpint e, mpint n) need 2,048 bits; DSA never passes.
 pub(crate) fn is_strong(blob: &[u8]) -> bool {
     let mut rest = blob;
-    let kind = field(&mut rest);
-    match kind {
+    match wire::take(&mut rest) {
         Some(b"ssh-rsa") => {
-            let modulus = field(&mut rest).and_then(|_exponent| field(&mut rest));
+            let modulus = wire::take(&mut rest).and_then(|_exponent| wire::take(&mut rest));
             let bytes =
                 modulus.map_or_else(Default::default, |n: &[u8]| n.strip_prefix(&[0]).unwrap_or(n));
             let spare = bytes.first().map_or(0, |first| first.leading_zeros() as usize);
@@ -689,13 +707,4 @@ pub(crate) fn is_strong(blob: &[u8]) -> bool {
         Some(b"ssh-dss") | None => false,
         Some(_) => true,
     }
-}
-
-/// Takes a length-prefixed field off the front.
-fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, after) = rest.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let (field, after) = after.split_at_checked(length)?;
-    *rest = after;
-    Some(field)
 }

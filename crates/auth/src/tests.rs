@@ -573,6 +573,20 @@ async fn a_group_that_is_disabled_or_expires_takes_its_members_along() {
     assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
 }
 
+/// The listener that the tests come in by, with a policy.
+fn listener(policy: &str) -> Listener {
+    Listener {
+        name: name("sftp"),
+        protocol: Protocol::Sftp,
+        address: "0.0.0.0:22".parse().unwrap(),
+        enabled: true,
+        host_keys: Vec::new(),
+        proxies: Vec::new(),
+        policy: Some(name(policy)),
+        banner: String::new(),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_listener_admits_the_addresses_of_its_policy_only() {
     let world = World::new().await;
@@ -582,16 +596,7 @@ async fn a_listener_admits_the_addresses_of_its_policy_only() {
     let mut policy = Policy::new(name("office"));
     policy.allow = vec!["198.51.100.0/24".parse().unwrap()];
     world.put(&policy).await;
-    let mut listener = Listener {
-        name: name("sftp"),
-        protocol: Protocol::Sftp,
-        address: "0.0.0.0:22".parse().unwrap(),
-        enabled: true,
-        host_keys: Vec::new(),
-        proxies: Vec::new(),
-        policy: Some(name("office")),
-        banner: String::new(),
-    };
+    let mut listener = listener("office");
     world.put(&listener).await;
     let reason = "the listener does not admit this address";
     assert_eq!(live.end_reason().as_deref(), Some(reason));
@@ -620,17 +625,7 @@ async fn members_of_a_group_and_guests_of_a_listener_share_their_rates() {
     let mut group = Account::new(name("partners"), AccountType::Group);
     group.policy = Some(name("of-group"));
     world.put(&group).await;
-    let listener = Listener {
-        name: name("sftp"),
-        protocol: Protocol::Sftp,
-        address: "0.0.0.0:22".parse().unwrap(),
-        enabled: true,
-        host_keys: Vec::new(),
-        proxies: Vec::new(),
-        policy: Some(name("of-listener")),
-        banner: String::new(),
-    };
-    world.put(&listener).await;
+    world.put(&listener("of-listener")).await;
     let member = |account: &mut Account| account.groups = vec![name("partners")];
     world
         .account("acme", |account| {

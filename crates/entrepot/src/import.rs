@@ -9,6 +9,7 @@ mod keys;
 mod listener;
 mod people;
 mod report;
+mod revoked;
 mod settings;
 
 use std::collections::{HashMap, HashSet};
@@ -176,22 +177,6 @@ impl There {
         }
     }
 
-    /// The noun of this kind and name means the same as `planned`.
-    fn is_same(&self, known: &AnyNoun, planned: &Planned) -> bool {
-        let fields: &[&str] = match planned.kind {
-            Kind::Endpoint => &["target"],
-            Kind::Key => &["public", "account"],
-            Kind::Mount => &["account", "endpoint", "path"],
-            // What was changed since is kept.
-            _ => &[],
-        };
-        let known = serde_json::to_value(known).unwrap_or_default();
-        let field = |noun: &Value, field: &str| {
-            noun.get(planned.kind.as_str()).and_then(|body| body.get(field)).cloned()
-        };
-        fields.iter().all(|name| field(&known, name) == field(&planned.document, name))
-    }
-
     /// What of the plan is to be made; the rest is said to be there.
     fn new_nouns(&self, plan: &mut Plan) -> Vec<Planned> {
         let mut new = Vec::new();
@@ -208,15 +193,14 @@ impl There {
                 plan.report.refused(planned.place, what, why);
             } else if planned.kind == Kind::Listener || known.is_none() {
                 new.push(planned);
-            } else if known.is_some_and(|known| self.is_same(known, &planned)) {
-                let why = "left as it is";
-                plan.report.add(Outcome::AlreadyThere, planned.place, what, why);
-            } else {
+            } else if let Some(why) = known.and_then(|known| difference(known, &planned)) {
                 if planned.kind == Kind::Endpoint {
                     elsewhere.insert(json!(planned.name));
                 }
-                let why = "another of this name was there before, left as it is";
                 plan.report.refused(planned.place, what, why);
+            } else {
+                let why = "left as it is";
+                plan.report.add(Outcome::AlreadyThere, planned.place, what, why);
             }
         }
         for account in foreign {
@@ -237,6 +221,29 @@ impl There {
         };
         new.into_iter().filter(wanted).collect()
     }
+}
+
+/// In what the noun that is there is another than `planned`; `None`: it means the same.
+fn difference(known: &AnyNoun, planned: &Planned) -> Option<String> {
+    let fields: &[&str] = match planned.kind {
+        Kind::Endpoint => &["target"],
+        Kind::Key => &["public", "account"],
+        Kind::Mount => &["account", "endpoint", "path"],
+        // What was changed since is kept.
+        _ => &[],
+    };
+    let known = serde_json::to_value(known).unwrap_or_default();
+    let field = |noun: &Value, field: &str| {
+        noun.get(planned.kind.as_str()).and_then(|body| body.get(field)).cloned()
+    };
+    if fields.iter().any(|name| field(&known, name) != field(&planned.document, name)) {
+        return Some("another of this name was there before, left as it is".to_owned());
+    }
+    let certificate = field(&planned.document, "certificate")?;
+    (field(&known, "certificate") != Some(certificate)).then(|| {
+        let name = &planned.name;
+        format!("without this certificate: entrepot key change {name} --from-file certificate=FILE")
+    })
 }
 
 /// The endpoint that a mount uses.

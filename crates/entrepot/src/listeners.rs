@@ -14,6 +14,7 @@ use entrepot_model::{
 };
 use entrepot_net::NetError;
 use entrepot_net::guard::Strangers;
+use entrepot_net::ssh::algorithms::Offered;
 use entrepot_net::ssh::keys::{self, KeyKind};
 use entrepot_sftp::SshConfig;
 use entrepot_vfs::Service;
@@ -236,15 +237,14 @@ impl Listeners {
         let private: Result<Vec<Secret>, Failure> =
             wanted.keys.iter().map(|key| self.open_key(key)).collect();
         let noun = &wanted.noun;
-        let manner = entrepot_sftp::Manner {
+        let options = entrepot_sftp::SshOptions {
             host_keys: private?,
             certificates: wanted.keys.iter().filter_map(|key| key.certificate.clone()).collect(),
-            algorithms: wanted.algorithms,
-            legacy_algorithms: wanted.legacy_algorithms.clone(),
+            offered: Offered::new(wanted.algorithms, &wanted.legacy_algorithms),
             banner: noun.banner.clone(),
             proxies: noun.proxies.clone(),
         };
-        let checked = manner.check(&noun.name);
+        let checked = entrepot_sftp::config(&noun.name, &options);
         checked.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
     }
 

@@ -11,6 +11,7 @@ use entrepot_db::{Db, JobCounts};
 use entrepot_engine::Engine;
 use entrepot_journal::{Recorder, SYNC_BUCKETS_US, Usage};
 use entrepot_model::{Direction, Protocol};
+use entrepot_net::ssh::wire;
 use entrepot_vfs::{Service, UploadEnd};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -104,7 +105,7 @@ impl Scrape {
         let mut clients: BTreeMap<String, u64> = BTreeMap::new();
         for session in self.parts.vfs.sessions() {
             *algorithms.entry(session.algorithms).or_default() += 1;
-            let software = session.client.splitn(3, '-').nth(2).unwrap_or_default();
+            let software = wire::software(&session.client);
             let name = software.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
             // A client chooses its name: one that chooses many makes no more rows than this.
             let known = clients.len() < CLIENT_ROWS || clients.contains_key(name);

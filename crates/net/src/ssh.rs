@@ -9,6 +9,7 @@ pub mod kexinit;
 pub mod keys;
 mod rotation;
 pub mod server;
+pub mod wire;
 
 pub use certificate::Certificate;
 pub use russh::ChannelId;

@@ -26,22 +26,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_auth::Gate;
-use entrepot_model::{AlgorithmPreset, Env, Name, Secret, SiteId};
+use entrepot_model::{Env, Name, SiteId};
 use entrepot_net::NetError;
 use entrepot_net::guard::Strangers;
 use entrepot_net::listen::TcpAcceptor;
 use entrepot_net::meter::SessionMeter;
-use entrepot_net::ssh::algorithms::Offered;
-use entrepot_net::ssh::server::{Services, SshOptions, SshServer};
+use entrepot_net::ssh::server::{Services, SshServer};
 use entrepot_vfs::Service as Vfs;
-use ipnet::IpNet;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::service::SftpService;
 
-pub use entrepot_net::ssh::server::SshConfig;
+pub use entrepot_net::ssh::server::{SshConfig, SshOptions};
 
 /// What a listener needs.
 pub struct SftpContext {
@@ -65,52 +63,6 @@ impl std::fmt::Debug for SftpContext {
     }
 }
 
-/// How a listener presents itself; changed while it serves.
-pub struct Manner {
-    /// Host keys, OpenSSH form, unsealed.
-    pub host_keys: Vec<Secret>,
-    /// Their certificates, OpenSSH form.
-    pub certificates: Vec<String>,
-    /// Which algorithms.
-    pub algorithms: AlgorithmPreset,
-    /// Weak ones besides.
-    pub legacy_algorithms: Vec<String>,
-    /// Shown before login; empty: nothing.
-    pub banner: String,
-    /// Networks of proxies that must say for whom they connect.
-    pub proxies: Vec<IpNet>,
-}
-
-impl Manner {
-    /// These keys, the preset `modern`, and nothing else.
-    pub fn new(host_keys: Vec<Secret>) -> Self {
-        Manner {
-            host_keys,
-            certificates: Vec::new(),
-            algorithms: AlgorithmPreset::Modern,
-            legacy_algorithms: Vec::new(),
-            banner: String::new(),
-            proxies: Vec::new(),
-        }
-    }
-
-    /// Reads the keys.
-    ///
-    /// # Errors
-    /// One is missing or unreadable; `listener` is for the sentence.
-    pub fn check(self, listener: &Name) -> Result<SshConfig, SftpError> {
-        let options = SshOptions {
-            host_keys: self.host_keys,
-            certificates: self.certificates,
-            offered: Offered::new(self.algorithms, &self.legacy_algorithms),
-            banner: self.banner,
-            proxies: self.proxies,
-        };
-        let listener = listener.clone();
-        SshConfig::new(&options).map_err(|error| SftpError::HostKey { listener, error })
-    }
-}
-
 /// Why a listener cannot serve.
 #[derive(Debug, Error)]
 pub enum SftpError {
@@ -131,6 +83,15 @@ impl SftpError {
             SftpError::HostKey { .. } => "EP0901",
         }
     }
+}
+
+/// How a listener presents itself; changed while it serves.
+///
+/// # Errors
+/// A key is missing or unreadable; `listener` is for the sentence.
+pub fn config(listener: &Name, options: &SshOptions) -> Result<SshConfig, SftpError> {
+    SshConfig::new(options)
+        .map_err(|error| SftpError::HostKey { listener: listener.clone(), error })
 }
 
 /// Serves SFTP until `stop`; then accepts no more, ends idle sessions at once, lets running

@@ -60,34 +60,23 @@ impl Attempt {
 
     /// Hears a code.
     pub async fn code(&mut self, user: &str, code: &Secret) -> Verdict {
-        if let Some(verdict) = self.begin(user) {
-            return verdict;
-        }
-        let account = self.account(user);
-        let allowed = self.allowed(&account).await;
-        let hearing = match self.gate.0.penalties.hear(self.origin(), &account, allowed).await {
+        let hearing = match self.hear(user).await {
             Ok(hearing) => hearing,
-            Err(time) => return self.unheard(user, time),
+            Err(verdict) => return verdict,
         };
         let principal = self.principal(user).await;
         let taken = match self.admit(&principal, AuthMethod::Totp) {
             Ok(principal) => self.take_code(principal, code).await,
             Err(fault) => Err(fault),
         };
-        let fault = match taken {
+        match taken {
             Ok((principal, credential)) => {
                 hearing.give_back();
                 let proof = ("code".to_owned(), credential);
-                return self.passed(user, principal, AuthMethod::Totp, proof).await;
+                self.passed(user, principal, AuthMethod::Totp, proof).await
             }
-            Err(fault) => fault,
-        };
-        match &fault {
-            Fault::Later(_) => hearing.give_back(),
-            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
+            Err(fault) => self.fail(user, &principal, hearing, fault).await,
         }
-        self.wrong += 1;
-        self.refuse(user, &principal, fault).await
     }
 
     async fn take_code(

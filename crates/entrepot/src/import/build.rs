@@ -4,7 +4,7 @@ use std::path::Path;
 
 use entrepot_model::endpoint::DirectoryTarget;
 use entrepot_model::{
-    Account, AccountType, Endpoint, EndpointTarget, Kind, Mount, Name, Rights, VPath,
+    Account, AccountType, Endpoint, EndpointTarget, KeyType, Kind, Mount, Name, Rights, VPath,
 };
 use entrepot_openssh::{authorized_keys, expand};
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use super::folder::{self, Folder};
 use super::keys;
 use super::people::Person;
 use super::report::Report;
+use super::revoked::Revoked;
 
 /// Note of every account that an import made: another run goes on with it.
 pub(crate) const NOTE: &str = "imported from OpenSSH";
@@ -240,7 +241,8 @@ fn endpoint_name(plan: &Plan, root: &str, account: &Name) -> Result<Name, String
 
 /// Plans the keys that let a user in; gives how many may.
 fn keys_of(plan: &mut Plan, person: &Person, name: &Name) -> usize {
-    let mut count = 0;
+    let revoked = revoked(plan, person);
+    let (mut count, mut signs) = (0, 0);
     for file in &person.key_files {
         if !Path::new(file).exists() {
             continue;
@@ -267,13 +269,33 @@ fn keys_of(plan: &mut Plan, person: &Person, name: &Name) -> usize {
                 }
             };
             let place = format!("{file}:{}", line.line);
-            match keys::take(name.as_str(), &line) {
-                Ok(taken) => count += usize::from(key(plan, &taken, name, &place)),
+            match keys::take(name.as_str(), &line, &revoked) {
+                Ok(taken) => {
+                    let counts = usize::from(key(plan, &taken, name, &place));
+                    count += counts;
+                    signs += counts * usize::from(taken.key.key_type == KeyType::SshUserCa);
+                }
                 Err(why) => plan.report.refused(place, "key", why),
             }
         }
     }
-    count + signers(plan, person, name)
+    let signers = signers(plan, person, name, &revoked);
+    if revoked.names_any() && signs + signers > 0 {
+        let why = "those of keys that RevokedKeys names still count: list their serials or ids in \
+                   'revoked_serials', 'revoked_key_ids' of the key that signs";
+        plan.report.refused(format!("user {name}"), "certificates", why);
+    }
+    count + signers
+}
+
+/// What `RevokedKeys` says to a user's keys.
+fn revoked(plan: &mut Plan, person: &Person) -> Revoked {
+    let Some(file) = &person.revoked else { return Revoked::default() };
+    let (revoked, why) = Revoked::read(file);
+    if let Some(why) = why {
+        plan.report.refused(file, "revoked keys", why);
+    }
+    revoked
 }
 
 fn key(plan: &mut Plan, taken: &keys::Taken, name: &Name, place: &str) -> bool {
@@ -293,7 +315,7 @@ fn key(plan: &mut Plan, taken: &keys::Taken, name: &Name, place: &str) -> bool {
 
 /// Plans the keys that sign certificates for a user: as keys of the account, so that accounts
 /// which were here before are not opened by them.
-fn signers(plan: &mut Plan, person: &Person, name: &Name) -> usize {
+fn signers(plan: &mut Plan, person: &Person, name: &Name, revoked: &Revoked) -> usize {
     let Some(file) = &person.signers else { return 0 };
     let principals = match principals(plan, person) {
         Ok(principals) => principals,
@@ -312,7 +334,9 @@ fn signers(plan: &mut Plan, person: &Person, name: &Name) -> usize {
     let mut count = 0;
     for line in authorized_keys(&text).into_iter().flatten() {
         let place = format!("{file}:{}", line.line);
-        match keys::signer(name.as_str(), &line.public, principals.clone()) {
+        let doubt = revoked.doubt(&line.public).map_or(Ok(()), |doubt| Err(doubt.to_owned()));
+        let signer = || keys::signer(name.as_str(), &line.public, principals.clone());
+        match doubt.and_then(|()| signer()) {
             Ok(key) => {
                 let why = format!("signs certificates for '{name}'");
                 plan.report.taken(&place, format!("key {}", key.name), why);

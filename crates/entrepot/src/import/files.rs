@@ -15,6 +15,14 @@ const FILE_BYTES: u64 = 4 << 20;
 /// # Errors
 /// A sentence.
 pub(crate) fn text(path: &Path) -> Result<String, String> {
+    String::from_utf8(bytes(path)?).map_err(|_| "it is no text".to_owned())
+}
+
+/// What a file holds.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
     // What users own may be a pipe, whose opening would wait for them.
     if !std::fs::metadata(path).map_err(cannot)?.is_file() {
@@ -26,7 +34,7 @@ pub(crate) fn text(path: &Path) -> Result<String, String> {
     if bytes.len() as u64 > FILE_BYTES {
         return Err(format!("it is longer than {FILE_BYTES} bytes"));
     }
-    String::from_utf8(bytes).map_err(|_| "it is no text".to_owned())
+    Ok(bytes)
 }
 
 /// True if somebody else than its owner may change a file, or put another in its place.

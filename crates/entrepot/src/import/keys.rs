@@ -5,6 +5,8 @@ use entrepot_model::{Key, KeyType, Name, Source, Timestamp};
 use entrepot_net::ssh::keys;
 use entrepot_openssh::{AuthorizedKey, Expiry, KeyOption, SftpCommand};
 
+use super::revoked::Revoked;
+
 /// Least length of RSA keys.
 const RSA_BITS: u32 = 2048;
 
@@ -38,7 +40,11 @@ const WITHOUT_MEANING: [&str; 12] = [
 ///
 /// # Errors
 /// A sentence: the key cannot be taken at all.
-pub(crate) fn take(account: &str, line: &AuthorizedKey) -> Result<Taken, String> {
+pub(crate) fn take(
+    account: &str,
+    line: &AuthorizedKey,
+    revoked: &Revoked,
+) -> Result<Taken, String> {
     check(&line.public)?;
     let signs = line.options.iter().any(|option| option.name == "cert-authority");
     let (kind, key_type) = match signs {
@@ -48,7 +54,8 @@ pub(crate) fn take(account: &str, line: &AuthorizedKey) -> Result<Taken, String>
     let name = named(account, &format!("{kind}{}", digits(&line.public)))?;
     let mut key = Key::new(name, key_type, line.public.clone());
     key.account = Some(account.parse().map_err(|error| format!("{error}"))?);
-    let mut taken = Taken { key, doubts: Vec::new(), notes: Vec::new() };
+    let doubts = revoked.doubt(&line.public).into_iter().map(str::to_owned).collect();
+    let mut taken = Taken { key, doubts, notes: Vec::new() };
     for option in &line.options {
         taken.obey(option, signs);
     }
@@ -162,7 +169,7 @@ mod tests {
         let public = keys::generate(&Env::simulated(1), "anna").unwrap().public;
         let text = format!("{options} {public}\n");
         let line = entrepot_openssh::authorized_keys(text.trim()).pop().unwrap().unwrap();
-        let taken = take("anna", &line).unwrap();
+        let taken = take("anna", &line, &Revoked::default()).unwrap();
         taken.key.check().unwrap();
         taken
     }
@@ -209,7 +216,7 @@ mod tests {
     fn weak_and_broken_keys_are_not_taken() {
         for public in ["ssh-ed25519 AAAA", "ssh-dss AAAAB3NzaC1kc3MAAAAA x"] {
             let line = AuthorizedKey { line: 1, options: Vec::new(), public: public.to_owned() };
-            assert!(take("anna", &line).is_err(), "{public}");
+            assert!(take("anna", &line, &Revoked::default()).is_err(), "{public}");
         }
     }
 }

@@ -50,23 +50,68 @@ fn host_keys(plan: &mut Plan, sshd: &Sshd) -> Vec<Name> {
         let default = DEFAULT_KEYS.into_iter().filter(exists);
         named.extend(default.map(|file| (file.to_owned(), file.to_owned())));
     }
-    let mut names = Vec::new();
+    let mut found = Vec::new();
     for (file, place) in named {
         match host_key(&file) {
             Ok((key, private)) => {
                 let why = "sealed; shown if the algorithms of the listener have its kind";
                 plan.report.taken(&place, format!("hostkey {file}: key {}", key.name), why);
-                names.push(key.name.clone());
-                plan.add(&key, None, &place, Some(("private", private)));
+                found.push((key, private, place));
             }
             Err(why) => plan.report.refused(place, format!("hostkey {file}"), why),
         }
+    }
+    certificates(plan, sshd, &mut found);
+    let mut names = Vec::new();
+    for (key, private, place) in found {
+        names.push(key.name.clone());
+        plan.add(&key, None, &place, Some(("private", private)));
     }
     if names.is_empty() {
         let why = "clients will see another key and refuse to go on; run this as root";
         plan.report.refused("-", "host keys", why);
     }
     names
+}
+
+/// Gives host keys their certificates. Of two for one key the later counts, as for `sshd`.
+fn certificates(plan: &mut Plan, sshd: &Sshd, found: &mut [(Key, String, String)]) {
+    for setting in sshd.all("hostcertificate", None).into_iter().rev() {
+        let place = format!("{}:{}", setting.file, setting.line);
+        let file = setting.arguments.first().map(String::as_str).unwrap_or_default();
+        if file.eq_ignore_ascii_case("none") {
+            plan.report.add(Outcome::NotNeeded, place, setting.to_string(), "");
+            continue;
+        }
+        match certified(file, found) {
+            Ok((key, line)) if key.certificate.is_none() => {
+                plan.report.taken(place, setting.to_string(), format!("of key {}", key.name));
+                key.certificate = Some(line);
+            }
+            Ok((key, _)) => {
+                let why = format!("a later one of key {} counts", key.name);
+                plan.report.add(Outcome::NotNeeded, place, setting.to_string(), why);
+            }
+            Err(why) => plan.report.refused(place, setting.to_string(), why),
+        }
+    }
+}
+
+/// The key that the certificate in a file is of, and the certificate in one line.
+fn certified<'a>(
+    file: &str,
+    found: &'a mut [(Key, String, String)],
+) -> Result<(&'a mut Key, String), String> {
+    let line = files::text(Path::new(file))?.trim().to_owned();
+    let mut why = "there is no host key that it could be of".to_owned();
+    for (key, private, _) in found {
+        let of = ssh::private(&Secret::new(private.clone()));
+        match of.and_then(|of| ssh::certificate(&line, &[of])) {
+            Ok(_) => return Ok((key, line)),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(why)
 }
 
 /// A host key and its private half as text.

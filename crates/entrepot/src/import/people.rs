@@ -25,6 +25,8 @@ pub(crate) struct Person {
     pub(crate) signers: Option<String>,
     /// File of principals, if they are not the user's name.
     pub(crate) principals: Option<String>,
+    /// File of keys that count no longer.
+    pub(crate) revoked: Option<String>,
     /// Why the account must be looked at before it may log in.
     pub(crate) doubts: Vec<String>,
 }
@@ -100,6 +102,7 @@ pub(crate) fn look(config: &Config, user: &User, groups: &[Group]) -> Found {
         login,
         signers: path("trustedusercakeys"),
         principals: path("authorizedprincipalsfile"),
+        revoked: path("revokedkeys"),
         doubts,
     }))
 }

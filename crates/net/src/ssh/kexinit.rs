@@ -3,6 +3,8 @@
 use russh::Preferred;
 use russh::keys::{Algorithm, Certificate, PrivateKey};
 
+use crate::ssh::wire;
+
 /// SSH_MSG_KEXINIT (RFC 4253 §12).
 pub(crate) const KEXINIT: u8 = 20;
 /// Length of the cookie before the lists.
@@ -57,10 +59,7 @@ impl Offer {
             return None;
         }
         let mut next = || {
-            let (length, rest) = lists.split_first_chunk::<4>()?;
-            let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-            let (list, rest) = rest.split_at_checked(length)?;
-            lists = rest;
+            let list = wire::take(&mut lists)?;
             std::str::from_utf8(list).ok().map(str::to_owned)
         };
         Some(Offer {
@@ -145,8 +144,7 @@ mod tests {
         let mut packet = vec![4, KEXINIT];
         packet.extend([7; COOKIE_BYTES]);
         for list in lists {
-            packet.extend(u32::try_from(list.len()).unwrap().to_be_bytes());
-            packet.extend(list.as_bytes());
+            wire::put(&mut packet, list.as_bytes());
         }
         packet
     }

@@ -4,6 +4,8 @@
 use russh::keys::PrivateKey;
 use russh::keys::signature::Signer;
 
+use crate::ssh::wire::{put, software, take};
+
 /// The request that announces.
 pub(crate) const ANNOUNCE: &str = "hostkeys-00@openssh.com";
 /// The request by which a client asks for proofs.
@@ -12,7 +14,7 @@ pub(crate) const PROVE: &str = "hostkeys-prove-00@openssh.com";
 /// True if a client of this identification line learns host keys: an error in what it is told is
 /// shown to people, so nobody else is told.
 pub(crate) fn learns(client: &str) -> bool {
-    let software = client.splitn(3, '-').nth(2).unwrap_or_default();
+    let software = software(client);
     software.starts_with("OpenSSH_") || software.starts_with("AsyncSSH_")
 }
 
@@ -49,21 +51,6 @@ pub(crate) fn proofs(keys: &[PrivateKey], session: &[u8], asked: &[u8]) -> Optio
 /// The wire form of the public half (RFC 4253 §6.6).
 fn blob(key: &PrivateKey) -> Option<Vec<u8>> {
     key.public_key().to_bytes().ok()
-}
-
-fn put(fields: &mut Vec<u8>, field: &[u8]) {
-    // No key or signature is anywhere near as long.
-    let length = u32::try_from(field.len()).unwrap_or(u32::MAX);
-    fields.extend_from_slice(&length.to_be_bytes());
-    fields.extend_from_slice(field);
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, after) = rest.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let (field, after) = after.split_at_checked(length)?;
-    *rest = after;
-    Some(field)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::write_key;
-use crate::{Manner, SftpContext, serve};
+use crate::{SftpContext, SshOptions, serve};
 
 /// The password of `anna`.
 pub(crate) const PASSWORD: &str = "correct horse battery";
@@ -114,8 +114,8 @@ impl Fixture {
             env: env.clone(),
             strangers: Strangers::default(),
         };
-        let manner = Manner::new(vec![host.private]);
-        let mut config = manner.check(&name("sftp")).unwrap();
+        let options = SshOptions::new(vec![host.private]);
+        let mut config = crate::config(&name("sftp"), &options).unwrap();
         if let Some(bytes) = rekey {
             config = config.with_rekey_bytes(bytes);
         }

@@ -119,15 +119,20 @@ struct Wire {
 pub(super) async fn login(fixture: &Fixture) -> SshClient {
     let stream = TcpStream::connect(fixture.address).await.unwrap();
     stream.set_nodelay(true).unwrap();
-    let options = ClientOptions {
+    let pins = HostKeyPins::Pinned(vec![fixture.host_key.clone()]);
+    SshClient::connect(stream, &anna(pins)).await.unwrap()
+}
+
+/// Logs in by password.
+fn anna(pins: HostKeyPins) -> ClientOptions {
+    ClientOptions {
         user: "anna".to_owned(),
         credential: Credential::Password(Secret::new(PASSWORD)),
-        pins: HostKeyPins::Pinned(vec![fixture.host_key.clone()]),
+        pins,
         preset: Preset::Modern,
         cipher: None,
         env: Env::real(),
-    };
-    SshClient::connect(stream, &options).await.unwrap()
+    }
 }
 
 impl Wire {
@@ -480,15 +485,7 @@ async fn a_client_that_takes_nothing_holds_up_nobody() {
         };
         tokio::select! { _ = up => {} () = down => {} }
     });
-    let options = ClientOptions {
-        user: "anna".to_owned(),
-        credential: Credential::Password(Secret::new(PASSWORD)),
-        pins: HostKeyPins::Any,
-        preset: Preset::Modern,
-        cipher: None,
-        env: Env::real(),
-    };
-    let client = SshClient::connect(near, &options).await.unwrap();
+    let client = SshClient::connect(near, &anna(HostKeyPins::Any)).await.unwrap();
     let mut wire = Wire::open(&client).await;
     let handle = wire.open_file("/f", R).await.handle();
     go.send(false).unwrap();

@@ -11,9 +11,23 @@ use crate::server::run;
 /// `sftp`, by a batch.
 pub struct Sftp;
 
-/// A word of a batch in double quotes; what is special to its patterns is so no more.
-fn quoted(word: &str) -> String {
+/// A word of a batch, also of lftp's, in double quotes; what is special to patterns is so no more.
+pub(super) fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// What moves a file, in the words of `sftp`, which are also psftp's.
+pub(super) fn batch_line(how: How, local: &str, remote: &str) -> String {
+    match how {
+        How::Put => format!("put {local} {remote}"),
+        How::Get => format!("get {remote} {local}"),
+        How::ResumeUp => format!("reput {local} {remote}"),
+        How::ResumeDown => format!("reget {remote} {local}"),
+        How::PutTree => format!("put -r {local} {remote}"),
+        How::GetTree => format!("get -r {remote} {local}"),
+        How::PutTimes => format!("put -p {local} {remote}"),
+        How::GetTimes => format!("get -p {remote} {local}"),
+    }
 }
 
 impl Client for Sftp {
@@ -24,17 +38,7 @@ impl Client for Sftp {
     fn run(&self, seat: Seat<'_>, task: &Task<'_>) -> Result<Did> {
         let line = match *task {
             Task::Move { how, local, remote } => {
-                let (local, remote) = (quoted(text(local)?), quoted(remote));
-                match how {
-                    How::Put => format!("put {local} {remote}"),
-                    How::Get => format!("get {remote} {local}"),
-                    How::ResumeUp => format!("reput {local} {remote}"),
-                    How::ResumeDown => format!("reget {remote} {local}"),
-                    How::PutTree => format!("put -r {local} {remote}"),
-                    How::GetTree => format!("get -r {remote} {local}"),
-                    How::PutTimes => format!("put -p {local} {remote}"),
-                    How::GetTimes => format!("get -p {remote} {local}"),
-                }
+                batch_line(how, &quoted(text(local)?), &quoted(remote))
             }
             Task::RenameOver { from, to } => format!("rename {} {}", quoted(from), quoted(to)),
             Task::List { remote } => format!("cd {}\nls -1", quoted(remote)),
@@ -54,8 +58,8 @@ pub struct Scp {
     pub old: bool,
 }
 
-/// Characters that `scp` would expand in a remote source.
-fn literal(path: &str) -> String {
+/// Characters that `scp` and `pscp` would expand in a remote source.
+pub(super) fn literal(path: &str) -> String {
     let escape = |c: char| matches!(c, '*' | '?' | '[' | ']' | '\\');
     path.chars().flat_map(|c| escape(c).then_some('\\').into_iter().chain([c])).collect()
 }

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result};
 
 use super::matrix::{Client, Did, How, Seat, Task};
+use super::openssh::{batch_line, literal, shell};
 use super::text;
 use crate::server::run;
 
@@ -72,19 +73,11 @@ impl Client for Psftp {
 
     fn run(&self, seat: Seat<'_>, task: &Task<'_>) -> Result<Did> {
         let line = match *task {
+            Task::Move { how: How::PutTimes | How::GetTimes, .. } => {
+                return Ok(Did::Cannot("it keeps no times"));
+            }
             Task::Move { how, local, remote } => {
-                let (local, remote) = (quoted(text(local)?), quoted(remote));
-                match how {
-                    How::Put => format!("put {local} {remote}"),
-                    How::Get => format!("get {remote} {local}"),
-                    How::ResumeUp => format!("reput {local} {remote}"),
-                    How::ResumeDown => format!("reget {remote} {local}"),
-                    How::PutTree => format!("put -r {local} {remote}"),
-                    How::GetTree => format!("get -r {remote} {local}"),
-                    How::PutTimes | How::GetTimes => {
-                        return Ok(Did::Cannot("it keeps no times"));
-                    }
-                }
+                batch_line(how, &quoted(text(local)?), &quoted(remote))
             }
             Task::RenameOver { .. } => {
                 return Ok(Did::Cannot("its RENAME replaces nothing, by the draft"));
@@ -132,7 +125,7 @@ impl Client for Pscp {
         let above = || remote.rsplit_once('/').map_or(".", |(above, _)| above).to_owned();
         let there = there(&match how {
             How::PutTree => above(),
-            _ if self.old => super::openssh::shell(remote),
+            _ if self.old => shell(remote),
             _ if up => remote.to_owned(),
             _ => literal(remote),
         });
@@ -140,10 +133,4 @@ impl Client for Pscp {
         run(command.arg("--").args(words))?;
         Ok(Did::Done(String::new()))
     }
-}
-
-/// Characters that it would expand in a remote source.
-fn literal(path: &str) -> String {
-    let escape = |c: char| matches!(c, '*' | '?' | '[' | ']' | '\\');
-    path.chars().flat_map(|c| escape(c).then_some('\\').into_iter().chain([c])).collect()
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::matrix::{Client, Did, How, Seat, Task};
+use super::openssh::quoted;
 use super::text;
 use crate::server::run;
 
@@ -18,11 +19,6 @@ pub struct Rclone;
 pub struct Curl {
     /// `scp:`.
     pub scp: bool,
-}
-
-/// A word for lftp.
-fn quoted(word: &str) -> String {
-    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 impl Client for Lftp {

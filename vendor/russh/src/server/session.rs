@@ -471,6 +471,17 @@ impl Handle {
     }
 }
 
+/// Entrepot: so many answers at most wait for those to packets that came together with theirs.
+const MAX_UNSENT_ANSWERS: usize = 16;
+
+/// Entrepot: the packet that is there already, else the next one.
+async fn next_packet<F: Future>(ready: &mut Option<F::Output>, reading: Pin<&mut F>) -> F::Output {
+    match ready.take() {
+        Some(packet) => packet,
+        None => reading.await,
+    }
+}
+
 impl Session {
     /// Entrepot: where the data of a CHANNEL_DATA lies in a read packet (behind its length and the
     /// length of its padding), if nothing but the handler has to do with it: no key exchange, no
@@ -699,6 +710,10 @@ impl Session {
         let reading = start_reading(stream_read, buffer, opening_cipher);
         pin!(reading);
         let mut is_reading = None;
+        // Entrepot: a packet that was there already when the one before it was answered, and how
+        // many answers wait to be sent with its own.
+        let mut ready = None;
+        let mut unsent = 0;
 
         #[allow(clippy::panic)] // false positive in macro
         while !self.common.disconnected {
@@ -754,7 +769,7 @@ impl Session {
             pin!(rekey_timer);
 
             tokio::select! {
-                r = &mut reading => {
+                r = next_packet(&mut ready, reading.as_mut()) => {
                     let (stream_read, mut buffer, mut opening_cipher) = match r {
                         Ok((_, stream_read, buffer, opening_cipher)) => (stream_read, buffer, opening_cipher),
                         Err(e) => return Err(e.into())
@@ -777,6 +792,20 @@ impl Session {
                             enc.rekey_wanted = true;
                         }
                         reading.set(start_reading(stream_read, buffer, opening_cipher));
+                        // Entrepot: answers to packets that came together go out together.
+                        if unsent < MAX_UNSENT_ANSWERS {
+                            ready = std::future::poll_fn(|cx| {
+                                Poll::Ready(match reading.as_mut().poll(cx) {
+                                    Poll::Ready(packet) => Some(packet),
+                                    Poll::Pending => None,
+                                })
+                            })
+                            .await;
+                            if ready.is_some() {
+                                unsent += 1;
+                                continue;
+                            }
+                        }
                     } else {
                     let mut pkt = self.maybe_decompress(&buffer)?;
 
@@ -860,6 +889,7 @@ impl Session {
                     }
                 }
             }
+            unsent = 0;
             self.flush()?;
 
             crate::flush_or_timeout(

@@ -96,15 +96,7 @@ async fn on_a_slow_wire(fixture: &Fixture) -> (SshClient, tokio::sync::watch::Se
         };
         tokio::select! { _ = up => {} () = down => {} }
     });
-    let options = ClientOptions {
-        user: "anna".to_owned(),
-        credential: Credential::Password(Secret::new(PASSWORD)),
-        pins: HostKeyPins::Any,
-        preset: Preset::Modern,
-        cipher: None,
-        env: Env::real(),
-    };
-    (SshClient::connect(near, &options).await.unwrap(), open)
+    (SshClient::connect(near, &anna(HostKeyPins::Any)).await.unwrap(), open)
 }
 
 /// russh serves no task of a connection once its client has closed a channel with data that it
