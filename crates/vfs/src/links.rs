@@ -15,7 +15,7 @@ use entrepot_model::event::Fact;
 use entrepot_model::limits::PATH_BYTES;
 use entrepot_model::path::PathError;
 use entrepot_model::{MountOption, Right, VPath};
-use entrepot_storage::StoreError;
+use entrepot_storage::{EntryKind, StoreError};
 
 use crate::error::{Result, VfsError};
 use crate::limits;
@@ -182,11 +182,11 @@ impl Vfs {
         for _ in 0..limits::LINK_STEPS {
             let Some(part) = todo.pop() else { return Ok(at) };
             let next = step(mount, at.clone(), &part)?;
-            if part == ".." {
-                if is_missing {
-                    return Err(VfsError::NotFound);
+            if matches!(part.as_str(), "." | "..") {
+                match place.store.stat(&at_endpoint(mount, &at)?).await?.kind {
+                    EntryKind::Directory => at = next,
+                    EntryKind::File | EntryKind::Link => return Err(VfsError::NotFound),
                 }
-                at = next;
                 continue;
             }
             let next = if links == 0 { next } else { self.checked(mount, next)? };
@@ -204,8 +204,9 @@ impl Vfs {
                     if said.starts_with('/') {
                         return Err(VfsError::LinkOutside);
                     }
-                    let parts = said.rsplit('/').filter(|part| !matches!(*part, "" | "."));
-                    todo.extend(parts.map(str::to_owned));
+                    // A slash behind a name wants a directory, as a dot does.
+                    let dotted = |part: &str| if part.is_empty() { "." } else { part }.to_owned();
+                    todo.extend(said.rsplit('/').map(dotted));
                 }
                 Err(StoreError::NotFound) => (at, is_missing) = (next, true),
                 Err(error) => return Err(error.into()),
@@ -230,6 +231,7 @@ fn step(mount: &EffectiveMount, at: VPath, part: &str) -> Result<VPath> {
     match part {
         ".." if at == mount.path => Err(VfsError::LinkOutside),
         ".." => Ok(at.parent().unwrap_or_else(VPath::root)),
+        "." => Ok(at),
         part => Ok(at.join(part)?),
     }
 }

@@ -415,3 +415,62 @@ async fn a_swapped_name_never_leads_a_link_outside() {
     assert!(found.modified().unwrap() != std::time::UNIX_EPOCH, "times were set outside");
     assert_eq!(std::fs::read(outside.join("file")).unwrap(), b"outside");
 }
+
+/// What the kernel makes of the same links, as long as they stay inside.
+#[tokio::test]
+async fn random_links_lead_where_the_kernel_says() {
+    const NAMES: [&str; 4] = ["x1", "x2", "x3", "x4"];
+    let world = World::new().await;
+    linking(&world, "linker", "/", |_| {}).await;
+    let (mut found, mut refused, mut through) = (0, 0, 0);
+    for seed in 0..25 {
+        let mut random = Random(seed);
+        let yard = tempfile::tempdir().unwrap();
+        let root = yard.path().canonicalize().unwrap().join("above/root");
+        std::fs::create_dir_all(&root).unwrap();
+        for name in NAMES {
+            std::fs::write(root.parent().unwrap().join(name), b"outside").unwrap();
+        }
+        let mut word = |most: u64, up: bool| {
+            let parts = (0..=random.below(most)).map(|_| match random.below(8) {
+                0..=2 if up => "..",
+                3 if up => ".",
+                other => NAMES[(other % 4) as usize],
+            });
+            parts.collect::<Vec<_>>().join("/")
+        };
+        for step in 0..40 {
+            let at = root.join(word(2, false));
+            // Some are taken, some have no parent.
+            let _ = match step % 4 {
+                0 => std::fs::create_dir(at),
+                1 => std::fs::write(at, format!("{step}")),
+                _ => std::os::unix::fs::symlink(word(3, true), at),
+            };
+        }
+        let files = entrepot_storage::fs::open(&root, &Env::real()).await.unwrap();
+        let stores = HashMap::from([(name("files"), files)]);
+        let disk = SimDisk::new(&world.env);
+        let node = world.start_on(&disk, &How::default(), stores).await.unwrap();
+        let session = world.session(&node, "linker").await;
+        for _ in 0..60 {
+            let at = word(4, false);
+            let wanted = root.join(&at).canonicalize().ok();
+            let wanted = wanted.and_then(|at| Some(at.strip_prefix(&root).ok()?.to_owned()));
+            let virtual_path = path(&format!("/{at}"));
+            let led = session.vfs().resolve(&virtual_path).await;
+            let is_there = session.vfs().stat(&virtual_path).await.is_ok();
+            match &wanted {
+                Some(wanted) => {
+                    let wanted = path(&format!("/{}", wanted.display()));
+                    assert_eq!(led.as_ref(), Ok(&wanted), "seed {seed}: /{at}");
+                    through += u32::from(wanted != virtual_path);
+                }
+                None => assert!(!is_there, "seed {seed}: /{at} leads to {led:?}"),
+            }
+            assert_eq!(is_there, wanted.is_some(), "seed {seed}: /{at} leads to {led:?}");
+            (found, refused) = (found + u32::from(is_there), refused + u32::from(led.is_err()));
+        }
+    }
+    assert!(found > 300 && refused > 50 && through > 50, "{found} {refused} {through}");
+}
