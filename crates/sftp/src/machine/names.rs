@@ -151,7 +151,7 @@ impl Core {
             SymlinkOrder::LinkFirst => (second, first),
         };
         let link = self.used(link)?;
-        Ok(self.account.session.vfs().make_link(target, &link).await.map_err(offered)?)
+        self.account.session.vfs().make_link(target, &link).await.map_err(offered)
     }
 
     /// `~` and `~/x`; any other user gives the same answer whether there is one or not.
