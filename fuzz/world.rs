@@ -130,6 +130,6 @@ fn mount(called: &str, path: &str, quota: Option<Quota>) -> Mount {
         rights: Rights::all(),
         quota,
         sha256: false,
-        options: [MountOption::HardLinks, MountOption::ListPartials].into(),
+        options: [MountOption::HardLinks, MountOption::ListPartials, MountOption::Symlinks].into(),
     }
 }

@@ -153,6 +153,7 @@ fn path(fact: &Fact) -> Option<String> {
         Fact::FileRenamed { from, to, .. } | Fact::FileLinked { from, to, .. } => {
             Some(format!("{from}\n{to}"))
         }
+        Fact::LinkCreated { path, target } => Some(format!("{path}\n{target}")),
         Fact::FileRemoved { path }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => Some(path.clone()),

@@ -63,6 +63,7 @@ pub(crate) fn event_path(event: &Event) -> Option<&str> {
     match &event.fact {
         Fact::FileRenamed { to, .. } | Fact::FileLinked { to, .. } => Some(to),
         Fact::FileRemoved { path }
+        | Fact::LinkCreated { path, .. }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => Some(path),
         fact => fact.file().map(|file| file.path.as_str()),

@@ -249,6 +249,7 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("{from} → {to}{}", if *replaced { ", which was replaced" } else { "" })
         }
         Fact::FileLinked { from, to, .. } => format!("{from} is also {to}"),
+        Fact::LinkCreated { path, target } => format!("{path} leads to {target}"),
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
         }

@@ -208,6 +208,13 @@ facts! {
         /// Bytes of the file.
         size: u64,
     }
+    /// A symbolic link was made.
+    "link.created" LinkCreated {
+        /// Its virtual path.
+        path: String,
+        /// The virtual path it leads to; there need be nothing.
+        target: String,
+    }
     /// A directory was made.
     "directory.created" DirectoryCreated {
         /// Virtual path.

@@ -162,6 +162,9 @@ pub enum MountOption {
     HardLinks,
     /// Listings show one's own unfinished uploads, for clients that resume by what is listed.
     ListPartials,
+    /// Symbolic links within the mount exist: they are listed, followed and, by who may create
+    /// files, made, where the store has them.
+    Symlinks,
 }
 
 /// A virtual path → endpoint + prefix + rights + quota, given to an account or group.

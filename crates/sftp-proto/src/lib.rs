@@ -26,6 +26,6 @@ mod wire;
 pub use attrs::{Attrs, Owner, Times};
 pub use fuzzing::fuzz;
 pub use handles::{Handle, Handles};
-pub use request::{OpenFlags, Request};
+pub use request::{OpenFlags, Request, SymlinkOrder};
 pub use server::{Fatal, Incoming, Refusal, Server};
 pub use status::Status;

@@ -85,6 +85,30 @@ pub enum CheckDialect {
     Paramiko,
 }
 
+/// Which path of a SYMLINK comes first. The draft (§6.10) says the link, OpenSSH's server took it
+/// the other way round, and most clients followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SymlinkOrder {
+    /// Target, then link: OpenSSH, sshfs, paramiko, libssh2, JSch, pkg/sftp.
+    TargetFirst,
+    /// Link, then target: libssh, AsyncSSH and WinSCP, to servers that are not named OpenSSH (nor,
+    /// for some, paramiko).
+    LinkFirst,
+}
+
+impl SymlinkOrder {
+    /// The order of a client, by its SSH identification line.
+    pub fn of_client(id: &str) -> Self {
+        let software = id.splitn(3, '-').nth(2).unwrap_or_default();
+        // With what follows the name: `libssh2_1.10.0` is another library.
+        let by_link = ["libssh_", "libssh-", "AsyncSSH_", "WinSCP_"];
+        match by_link.iter().any(|name| software.starts_with(name)) {
+            true => SymlinkOrder::LinkFirst,
+            false => SymlinkOrder::TargetFirst,
+        }
+    }
+}
+
 /// A list of numeric ids as it lies on the wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ids<'a>(&'a [u8]);
@@ -141,8 +165,7 @@ pub enum Request<'a> {
     Rename { from: &'a str, to: &'a str },
     /// READLINK (§6.10): answer NAME.
     Readlink { path: &'a str },
-    /// SYMLINK (§6.10): OpenSSH, sshfs, paramiko, JSch and pkg/sftp send target, then link;
-    /// libssh, asyncssh and WinSCP link, then target to servers not named OpenSSH.
+    /// SYMLINK (§6.10): which of the two is the target tells [`SymlinkOrder`].
     Symlink { first: &'a str, second: &'a str },
     /// `posix-rename@openssh.com`: replaces `to` atomically; answer STATUS.
     PosixRename { from: &'a str, to: &'a str },
@@ -411,4 +434,27 @@ fn check_file<'a>(
         return Err(Flaw::Refused(Refusal::SmallBlock));
     }
     Ok(Request::CheckFile { target, algorithms, offset, len, block, dialect })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_symlink_depends_on_the_client() {
+        for (id, order) in [
+            ("SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3", SymlinkOrder::TargetFirst),
+            ("SSH-2.0-paramiko_5.1.0", SymlinkOrder::TargetFirst),
+            ("SSH-2.0-libssh2_1.10.0", SymlinkOrder::TargetFirst),
+            ("SSH-2.0-Go", SymlinkOrder::TargetFirst),
+            ("SSH-2.0-JSCH_0.2.20", SymlinkOrder::TargetFirst),
+            ("", SymlinkOrder::TargetFirst),
+            ("SSH-2.0-libssh_0.10.6", SymlinkOrder::LinkFirst),
+            ("SSH-2.0-libssh-0.5.2", SymlinkOrder::LinkFirst),
+            ("SSH-2.0-AsyncSSH_2.24.0", SymlinkOrder::LinkFirst),
+            ("SSH-2.0-WinSCP_release_6.3.3", SymlinkOrder::LinkFirst),
+        ] {
+            assert_eq!(SymlinkOrder::of_client(id), order, "{id}");
+        }
+    }
 }

@@ -42,9 +42,10 @@ impl Ownership {
         let (kind, bits) = match of.kind {
             EntryKind::Directory => (attrs::TYPE_DIRECTORY, 0o755),
             EntryKind::File => (attrs::TYPE_FILE, 0o644),
+            EntryKind::Link => (attrs::TYPE_SYMLINK, 0o777),
         };
         let writable = of.rights.has(Right::Write) || of.rights.has(Right::Overwrite);
-        let bits = if writable { bits } else { bits & !0o222 };
+        let bits = if writable || of.kind == EntryKind::Link { bits } else { bits & !0o222 };
         Attrs {
             size: Some(of.size),
             owner: Some(Owner { uid: self.number, gid: self.number }),

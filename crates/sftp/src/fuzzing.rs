@@ -21,6 +21,7 @@ use crate::machine::{Account, Machine};
 use crate::out::{Out, Outbox};
 use crate::service::SftpService;
 use crate::{SftpContext, SshConfig};
+use entrepot_sftp_proto::SymlinkOrder;
 
 /// Feeds one channel of a client that has logged in. The first byte chooses SFTP (even) or a
 /// command (odd), and how full the client's window is; the second the size of the pieces. Of a
@@ -36,6 +37,7 @@ pub async fn channel(session: Session, env: &Env, bytes: &[u8]) {
         env: env.clone(),
         owner: Ownership::new("anna", None, env.new_id::<AccountId>()),
         is_openssh: how & 2 != 0,
+        symlinks: if how & 4 == 0 { SymlinkOrder::TargetFirst } else { SymlinkOrder::LinkFirst },
         open: Arc::default(),
         hashing: tokio::sync::Mutex::default(),
     });

@@ -32,6 +32,8 @@ pub const HASH_PATHS: usize = 1000;
 pub const GLOB_NAMES: usize = 10_000;
 /// Directories within each other that SCP carries.
 pub const SCP_DEPTH: usize = 128;
+/// Links to directories that one copy of SCP goes into.
+pub const SCP_LINKED: usize = 1_000;
 /// Bytes of a file that SCP sends at a time.
 pub const SCP_BLOCK_BYTES: usize = 128 * 1024;
 /// Blocks of SCP that are used in turn: more than wait at a time, see [`OUTBOX_BYTES`].

@@ -13,7 +13,7 @@ use entrepot_model::{Env, VPath};
 use entrepot_net::meter::SessionMeter;
 use entrepot_sftp_proto::limits::HANDLES;
 use entrepot_sftp_proto::reply::{self, DataBuffer};
-use entrepot_sftp_proto::{Handle, Handles, Incoming, Request, Server, Status};
+use entrepot_sftp_proto::{Handle, Handles, Incoming, Request, Server, Status, SymlinkOrder};
 use entrepot_vfs::{Existing, HashRange, Session, VfsError};
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +49,8 @@ pub(crate) struct Account {
     pub(crate) owner: Ownership,
     /// The client is OpenSSH's: it prints what comes on standard error.
     pub(crate) is_openssh: bool,
+    /// Which of the paths of a SYMLINK its client sends first.
+    pub(crate) symlinks: SymlinkOrder,
     /// Handles open on all channels.
     pub(crate) open: Arc<AtomicUsize>,
     /// Held while something is hashed: one at a time a connection.
@@ -94,6 +96,7 @@ enum Problem {
     Handle,
     TooManyHandles,
     NotServed,
+    LinkTimes,
     User,
     EndOfList,
     Algorithms,
@@ -129,6 +132,10 @@ impl Problem {
             Problem::NotServed => {
                 (Status::OpUnsupported, "this server does not serve that request")
             }
+            Problem::LinkTimes => (
+                Status::OpUnsupported,
+                "a symbolic link keeps no times of its own; set those of its target",
+            ),
             Problem::User => (Status::Failure, "there is no such user; ask for your own"),
             Problem::EndOfList => return reply::eof(id),
             Problem::Algorithms => (
@@ -428,11 +435,11 @@ impl Core {
             Request::Open { path, flags, attrs } => self.open(id, path, flags, &attrs).await,
             Request::Opendir { path } => self.open_listing(id, path).await,
             Request::Readdir { handle } => self.list(id, handle).await,
-            Request::Stat { path } | Request::Lstat { path } => self.stat(id, path).await,
+            Request::Stat { path } => self.stat(id, path).await,
+            Request::Lstat { path } => self.lstat(id, path).await,
             Request::Fstat { handle } => self.stat_open(id, handle).await,
-            Request::Setstat { path, attrs } | Request::Lsetstat { path, attrs } => {
-                self.set(path, &attrs).await.map(done)
-            }
+            Request::Setstat { path, attrs } => self.set(path, &attrs).await.map(done),
+            Request::Lsetstat { path, attrs } => self.set_itself(path, &attrs).await.map(done),
             Request::Remove { path } => self.remove(path).await.map(done),
             Request::Mkdir { path, .. } => self.make_directory(path).await.map(done),
             Request::Rmdir { path } => self.remove_directory(path).await.map(done),
@@ -441,6 +448,8 @@ impl Core {
                 self.rename(from, to, Existing::Replace).await.map(done)
             }
             Request::Hardlink { from, to } => self.link(from, to).await.map(done),
+            Request::Readlink { path } => self.read_link(id, path).await,
+            Request::Symlink { first, second } => self.make_link(first, second).await.map(done),
             Request::Realpath { path } => {
                 Ok(reply::one_name(id, self.account.path(path)?.as_str()))
             }

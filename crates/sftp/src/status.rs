@@ -7,8 +7,8 @@ use entrepot_vfs::VfsError;
 /// The code for an error.
 pub(crate) fn status(error: &VfsError) -> Status {
     match error {
-        VfsError::NotFound | VfsError::NotDirectory => Status::NoSuchFile,
-        VfsError::Denied { .. } => Status::PermissionDenied,
+        VfsError::NotFound | VfsError::NotDirectory | VfsError::LinkLoop => Status::NoSuchFile,
+        VfsError::Denied { .. } | VfsError::LinkOutside => Status::PermissionDenied,
         VfsError::Unsupported => Status::OpUnsupported,
         VfsError::Exists
         | VfsError::NotEmpty
@@ -21,6 +21,7 @@ pub(crate) fn status(error: &VfsError) -> Status {
         | VfsError::BadHandle
         | VfsError::Incomplete { .. }
         | VfsError::Io { .. }
+        | VfsError::NotLink
         | VfsError::Ended { .. } => Status::Failure,
     }
 }
@@ -52,6 +53,9 @@ mod tests {
             (VfsError::NotFound, 2, false),
             (VfsError::NotDirectory, 2, false),
             (denied, 3, true),
+            (VfsError::LinkOutside, 3, true),
+            (VfsError::LinkLoop, 2, true),
+            (VfsError::NotLink, 4, true),
             (VfsError::Exists, 4, false),
             (VfsError::NoSpace, 4, true),
             (quota, 4, true),

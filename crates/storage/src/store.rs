@@ -17,6 +17,8 @@ pub enum EntryKind {
     File,
     /// A directory.
     Directory,
+    /// A symbolic link, told only by what [`Store::with_links`] gives.
+    Link,
 }
 
 /// Tells one stored file from every other, over renames and restarts: inode and birth time on a
@@ -29,7 +31,7 @@ pub struct Identity(pub String);
 pub struct Meta {
     /// File or directory.
     pub kind: EntryKind,
-    /// Bytes of a file; 0 for a directory.
+    /// Bytes of a file, or of what a link says; 0 for a directory.
     pub size: u64,
     /// Last change of the bytes.
     pub modified: Timestamp,
@@ -137,7 +139,8 @@ pub struct Staged {
 /// can say reaches outside of it. `remove`, `rename`, `make_directory`, `remove_directory` and
 /// `publish` are durable when they return.
 ///
-/// Links, devices, pipes and sockets do not exist for a store, nor does its staging area.
+/// Links, devices, pipes and sockets do not exist for a store, nor does its staging area. None is
+/// ever followed; see [`Store::with_links`].
 #[async_trait]
 pub trait Store: Send + Sync {
     /// What this store can do; fixed for its life.
@@ -196,6 +199,23 @@ pub trait Store: Send + Sync {
     /// files have one name only.
     async fn link(&self, _from: &StorePath, _to: &StorePath) -> Result<()> {
         Err(crate::StoreError::Unsupported("second names of files"))
+    }
+
+    /// The same store, to which symbolic links exist as names: `stat` and `list` tell them,
+    /// `remove` and `rename` take the link itself. Still none is followed. `None` where there are
+    /// none.
+    fn with_links(&self) -> Option<AnyStore> {
+        None
+    }
+
+    /// What a symbolic link says; `None` if the name is not one's.
+    async fn read_link(&self, _path: &StorePath) -> Result<Option<String>> {
+        Err(crate::StoreError::Unsupported("symbolic links"))
+    }
+
+    /// Makes a symbolic link at a name, which must be free. Durable when it returns.
+    async fn make_link(&self, _target: &str, _path: &StorePath) -> Result<()> {
+        Err(crate::StoreError::Unsupported("symbolic links"))
     }
 
     /// Sets times of a file or directory; `None` leaves one as it is.

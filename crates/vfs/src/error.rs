@@ -60,6 +60,15 @@ pub enum VfsError {
     /// The storage cannot do it.
     #[error("the storage behind this path cannot do it; write each file once, in order")]
     Unsupported,
+    /// More links than may be lead on from one another.
+    #[error("too many links follow one another here, or lead round in a circle; remove one")]
+    LinkLoop,
+    /// A link leads out of its mount.
+    #[error("a link may only lead to what lies in the same place of storage; name a target there")]
+    LinkOutside,
+    /// A link was needed.
+    #[error("this is not a symbolic link; read it as what it is")]
+    NotLink,
     /// Fewer or more bytes came than were announced.
     #[error("{size} bytes came and {expected} were announced; send the file again")]
     Incomplete {
@@ -102,6 +111,9 @@ impl VfsError {
             VfsError::Io { .. } => "EP0414",
             VfsError::Ended { .. } => "EP0415",
             VfsError::Incomplete { .. } => "EP0416",
+            VfsError::LinkLoop => "EP0418",
+            VfsError::LinkOutside => "EP0419",
+            VfsError::NotLink => "EP0420",
         }
     }
 

@@ -8,6 +8,7 @@ use entrepot_model::{Right, VPath};
 use crate::download::Download;
 use crate::error::{Result, VfsError};
 use crate::limits::HASH_BLOCK_BYTES;
+use crate::links::Last;
 use crate::upload::Upload;
 use crate::vfs::Vfs;
 
@@ -118,7 +119,7 @@ impl Vfs {
     /// # Errors
     /// There is no such file, or it may not be read.
     pub async fn hash(&self, path: &VPath, range: &HashRange) -> Result<Vec<u8>> {
-        let place = self.place(path).await?.ok_or(VfsError::IsDirectory)?;
+        let place = self.place(path, Last::Followed).await?.0.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
         let file = place.store.open(&place.path).await?;
         let (mut hashing, mut block) = (Hashing::new(*range), BytesMut::new());

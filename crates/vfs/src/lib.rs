@@ -10,6 +10,7 @@ mod download;
 mod error;
 mod hash;
 pub mod limits;
+mod links;
 mod meters;
 mod names;
 mod notes;

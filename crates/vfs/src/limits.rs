@@ -49,6 +49,10 @@ pub const PARTIALS_PER_ACCOUNT: usize = 1_000;
 pub const PAGE: usize = 1_000;
 /// Deepest directory that a quota count goes down to.
 pub const COUNT_DEPTH: usize = 256;
+/// Most symbolic links that lead from a name to its file, as on Linux.
+pub const LINKS: usize = 40;
+/// Most names looked at on such a way.
+pub const LINK_STEPS: usize = 1_024;
 /// How long a whole upload is kept that a crash left unpublished.
 pub const UNPUBLISHED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Bytes read and hashed at a time for a client that asks for hashes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entrepot_auth::{EffectiveMount, Principal};
-use entrepot_model::{Right, StorePath, VPath};
+use entrepot_model::{MountOption, Right, StorePath, VPath};
 use entrepot_storage::AnyStore;
 use uuid::Uuid;
 
@@ -25,6 +25,15 @@ impl Place {
     /// Id of the endpoint.
     pub(crate) fn endpoint(&self) -> Uuid {
         self.mount.endpoint.id
+    }
+
+    /// From now on the store tells links, where the mount offers them.
+    pub(crate) fn tell_links(&mut self) {
+        if self.mount.mount.offers(MountOption::Symlinks)
+            && let Some(store) = self.store.with_links()
+        {
+            self.store = store;
+        }
     }
 
     /// What the quota of this mount counts.

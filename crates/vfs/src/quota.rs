@@ -192,8 +192,9 @@ impl Ledger {
     }
 }
 
-/// Sums up everything below `root`; a missing directory is empty.
+/// Sums up everything below `root`; a missing directory is empty, a link a file without bytes.
 async fn count(store: &AnyStore, root: &StorePath) -> Result<(u64, u64), StoreError> {
+    let store = store.with_links().unwrap_or_else(|| store.clone());
     let mut sum = (0u64, 0u64);
     let mut todo = vec![root.clone()];
     while let Some(directory) = todo.pop() {
@@ -212,6 +213,7 @@ async fn count(store: &AnyStore, root: &StorePath) -> Result<(u64, u64), StoreEr
                     (EntryKind::File, _) => {
                         sum = (sum.0.saturating_add(entry.meta.size), sum.1.saturating_add(1));
                     }
+                    (EntryKind::Link, _) => sum.1 = sum.1.saturating_add(1),
                     (EntryKind::Directory, Ok(below))
                         if below.components().count() <= limits::COUNT_DEPTH =>
                     {

@@ -98,7 +98,8 @@ fn read_after(journal: &Journal, after: u64) -> Result<(Found, bool), StartError
 /// Cheap look before an event is parsed: most are not about files.
 fn is_of_files(payload: &[u8]) -> bool {
     let text = std::str::from_utf8(payload).unwrap_or_default();
-    text.contains("\"kind\":\"file.") || text.contains("\"kind\":\"directory.")
+    let kinds = [r#""kind":"file."#, r#""kind":"directory."#, r#""kind":"link."#];
+    kinds.iter().any(|kind| text.contains(kind))
 }
 
 impl Found {
@@ -149,6 +150,9 @@ pub(crate) enum Outcome {
 
 /// Looks at the names of a change.
 pub(crate) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, StoreError> {
+    // What was removed or renamed may have been a link.
+    let with_links = store.with_links();
+    let store = with_links.as_ref().unwrap_or(store);
     match &change.event.fact {
         Fact::FileUploaded { file } => look_upload(store, change, file).await,
         Fact::FileRemoved { .. } | Fact::DirectoryRemoved { .. } => {
@@ -157,6 +161,9 @@ pub(crate) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
         Fact::DirectoryCreated { .. } => {
             let kind = exists(store, &change.target).await?;
             happened_if(kind == Some(EntryKind::Directory), change)
+        }
+        Fact::LinkCreated { .. } => {
+            happened_if(exists(store, &change.target).await? == Some(EntryKind::Link), change)
         }
         Fact::FileLinked { .. } => match store.stat(&change.target).await {
             Ok(meta) => {

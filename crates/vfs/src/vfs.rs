@@ -1,5 +1,6 @@
 //! Files as one session may see them: names, rights, and the changes of names.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,6 +15,7 @@ use crate::book::Owner;
 use crate::download::Download;
 use crate::error::{Result, VfsError};
 use crate::limits;
+use crate::links::Last;
 use crate::notes::Change;
 use crate::place::{self, Found, Place};
 use crate::session::State;
@@ -46,10 +48,10 @@ pub struct Create {
     pub append: bool,
 }
 
-/// What is known of a file or directory.
+/// What is known of a file, directory or link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attributes {
-    /// File or directory.
+    /// File or directory; a link only where one was asked for, and in listings.
     pub kind: EntryKind,
     /// Bytes.
     pub size: u64,
@@ -74,6 +76,7 @@ pub struct Entry {
 
 /// A listing, page by page.
 pub struct Listing {
+    path: VPath,
     /// Directories that exist because of mounts; they hide what has their name.
     mounted: Vec<String>,
     first: VecDeque<Entry>,
@@ -91,6 +94,11 @@ pub struct Renamed {
 }
 
 impl Listing {
+    /// The directory, without the links that led there.
+    pub fn path(&self) -> &VPath {
+        &self.path
+    }
+
     /// The next entries, at most `max`; empty at the end.
     ///
     /// # Errors
@@ -132,6 +140,19 @@ pub(crate) fn attributes(meta: &Meta, rights: Rights) -> Attributes {
     }
 }
 
+/// Bytes that a name no longer takes when it goes.
+fn counted_bytes(meta: &Meta) -> i64 {
+    match meta.kind {
+        EntryKind::File => i64::try_from(meta.size).unwrap_or(i64::MAX),
+        EntryKind::Directory | EntryKind::Link => 0,
+    }
+}
+
+fn check_same_mount(old: &Place, new: &Place) -> Result<()> {
+    let same = old.endpoint() == new.endpoint() && old.mount.mount.name == new.mount.mount.name;
+    if same { Ok(()) } else { Err(VfsError::OtherMount) }
+}
+
 impl Vfs {
     /// Where the session starts.
     pub fn home(&self) -> VPath {
@@ -150,24 +171,34 @@ impl Vfs {
         }
     }
 
-    /// The place of a path, with its store open.
-    pub(crate) async fn place(&self, path: &VPath) -> Result<Option<Place>> {
+    /// The place of a path, with its store open, and the path without the links that lead there.
+    pub(crate) async fn place<'a>(
+        &self,
+        path: &'a VPath,
+        last: Last,
+    ) -> Result<(Option<Place>, Cow<'a, VPath>)> {
         self.0.check()?;
         let principal = self.0.live.principal();
         let (mount, at) = match place::find(&principal, path)? {
             Found::Mounted(mount, at) => (Arc::new(mount.clone()), at),
-            Found::Above => return Ok(None),
+            Found::Above => return Ok((None, Cow::Borrowed(path))),
             Found::Nothing => return Err(VfsError::NotFound),
         };
         let store = self.0.service.store(&mount.endpoint).await?;
         self.0.service.ensure_prefix(mount.endpoint.id, &store, &mount.prefix).await?;
-        Ok(Some(Place { is_root: *path == mount.path, mount, store, path: at }))
+        let has_links = mount.mount.offers(MountOption::Symlinks);
+        let place = Place { is_root: *path == mount.path, mount, store, path: at };
+        if has_links {
+            let (place, path) = Box::pin(self.follow(place, path, last)).await?;
+            return Ok((Some(place), path));
+        }
+        Ok((Some(place), Cow::Borrowed(path)))
     }
 
     /// The place of something that can be changed: not a mount itself, nor above one.
-    async fn changeable(&self, path: &VPath) -> Result<Place> {
-        match self.place(path).await? {
-            Some(place) if !place.is_root => Ok(place),
+    async fn changeable<'a>(&self, path: &'a VPath, last: Last) -> Result<(Place, Cow<'a, VPath>)> {
+        match self.place(path, last).await? {
+            (Some(place), path) if !place.is_root => Ok((place, path)),
             _ => Err(VfsError::denied("change this directory")),
         }
     }
@@ -183,12 +214,17 @@ impl Vfs {
     /// # Errors
     /// Nothing has that name, or it may not be seen.
     pub async fn stat(&self, path: &VPath) -> Result<Attributes> {
-        let Some(place) = self.place(path).await? else { return Ok(self.synthetic()) };
+        self.look(path, Last::Followed).await
+    }
+
+    pub(crate) async fn look(&self, path: &VPath, last: Last) -> Result<Attributes> {
+        let (place, path) = self.place(path, last).await?;
+        let Some(place) = place else { return Ok(self.synthetic()) };
         let rights = place.mount.rights;
         if rights == Rights::none() {
             return Err(VfsError::denied("see files"));
         }
-        if let Some(moving) = self.0.uploads.lock().get(path) {
+        if let Some(moving) = self.0.uploads.lock().get(&*path) {
             return Ok(Attributes {
                 kind: EntryKind::File,
                 size: moving.bytes.load(Ordering::Relaxed),
@@ -200,7 +236,7 @@ impl Vfs {
         }
         match place.store.stat(&place.path).await {
             Ok(meta) => Ok(attributes(&meta, rights)),
-            Err(StoreError::NotFound | StoreError::NotDirectory) => self.partial(path, rights),
+            Err(StoreError::NotFound | StoreError::NotDirectory) => self.partial(&path, rights),
             Err(error) => Err(error.into()),
         }
     }
@@ -234,21 +270,24 @@ impl Vfs {
     /// # Errors
     /// It is no directory, or may not be listed.
     pub async fn list(&self, path: &VPath) -> Result<Listing> {
-        let place = self.place(path).await?;
-        let mounted = place::mounted_names(&self.0.live.principal(), path);
+        let (place, path) = self.place(path, Last::Followed).await?;
+        let mounted = place::mounted_names(&self.0.live.principal(), &path);
         let first =
             mounted.iter().map(|name| Entry { name: name.clone(), attributes: self.synthetic() });
         let first: VecDeque<Entry> = first.collect();
-        let Some(place) = place else {
-            return Ok(Listing { mounted, first, stored: None, rights: Rights::none() });
+        let Some(mut place) = place else {
+            let (path, rights) = (path.into_owned(), Rights::none());
+            return Ok(Listing { path, mounted, first, stored: None, rights });
         };
         place.need(Right::List)?;
+        place.tell_links();
         let stored = Some(place.store.list(&place.path).await?);
         let mut first = first;
         if place.mount.mount.offers(MountOption::ListPartials) {
-            self.add_partials(path, &place, &mut first).await?;
+            self.add_partials(&path, &place, &mut first).await?;
         }
-        Ok(Listing { mounted, first, stored, rights: place.mount.rights })
+        let path = path.into_owned();
+        Ok(Listing { path, mounted, first, stored, rights: place.mount.rights })
     }
 
     /// One's own unfinished uploads of names that nothing published has.
@@ -278,11 +317,12 @@ impl Vfs {
     /// # Errors
     /// There is no such file, or it may not be read.
     pub async fn open(&self, path: &VPath) -> Result<Download> {
-        let place = self.place(path).await?.ok_or(VfsError::IsDirectory)?;
+        let (place, path) = self.place(path, Last::Followed).await?;
+        let place = place.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
         let turn = self.0.turn()?;
         let file = place.store.open(&place.path).await?;
-        Ok(Download::new(self.0.clone(), path.clone(), file, place.mount.rights, turn))
+        Ok(Download::new(self.0.clone(), path.into_owned(), file, place.mount.rights, turn))
     }
 
     /// Opens a file to write. Nothing is visible before [`Upload::finish`].
@@ -291,23 +331,29 @@ impl Vfs {
     /// A right is missing, the name is that of a directory, there is no room, the node stops or
     /// cannot record.
     pub async fn create(&self, path: &VPath, how: Create) -> Result<Upload> {
-        let place = self.place(path).await?.ok_or(VfsError::IsDirectory)?;
+        let last = match how.intent {
+            // Any name that is taken refuses, also that of a link to nothing.
+            CreateIntent::Exclusive => Last::Itself,
+            CreateIntent::New | CreateIntent::Continue => Last::Followed,
+        };
+        let (place, path) = self.place(path, last).await?;
+        let place = place.ok_or(VfsError::IsDirectory)?;
         if place.is_root {
             return Err(VfsError::IsDirectory);
         }
-        Upload::begin(self, path, place, how).await
+        Upload::begin(self, &path, place, how).await
     }
 
-    /// Removes a file, or drops one's own unfinished upload of that name.
+    /// Removes a file or link, or drops one's own unfinished upload of that name.
     ///
     /// # Errors
     /// There is no such file, it is a directory, or the right is missing.
     pub async fn remove(&self, path: &VPath) -> Result<()> {
-        let place = self.changeable(path).await?;
+        let (place, path) = self.changeable(path, Last::Itself).await?;
         let meta = match place.store.stat(&place.path).await {
             Ok(meta) => meta,
             Err(StoreError::NotFound | StoreError::NotDirectory) => {
-                let kept = self.0.service.0.book.take(&self.owner(path));
+                let kept = self.0.service.0.book.take(&self.owner(&path));
                 self.0.service.discard(kept.ok_or(VfsError::NotFound)?).await;
                 return Ok(());
             }
@@ -322,8 +368,7 @@ impl Vfs {
         let (store, at) = (place.store.clone(), place.path.clone());
         self.carry_out(change, held, async move { store.remove(&at).await }).await?;
         self.forget_temporary(&place);
-        let freed = i64::try_from(meta.size).unwrap_or(i64::MAX);
-        self.0.service.counted(place.endpoint(), &place.path, -freed, -1);
+        self.0.service.counted(place.endpoint(), &place.path, -counted_bytes(&meta), -1);
         Ok(())
     }
 
@@ -332,8 +377,8 @@ impl Vfs {
     /// # Errors
     /// The name is taken, its parent is missing, or the right is.
     pub async fn make_directory(&self, path: &VPath) -> Result<()> {
-        let place = match self.place(path).await? {
-            Some(place) if !place.is_root => place,
+        let (place, path) = match self.place(path, Last::Itself).await? {
+            (Some(place), path) if !place.is_root => (place, path),
             _ => return Err(VfsError::Exists),
         };
         place.need(Right::Directories)?;
@@ -353,11 +398,11 @@ impl Vfs {
     /// # Errors
     /// It is not empty, no directory, a mount, or the right is missing.
     pub async fn remove_directory(&self, path: &VPath) -> Result<()> {
-        let place = self.changeable(path).await?;
+        let (place, path) = self.changeable(path, Last::Itself).await?;
         place.need(Right::Directories)?;
         match place.store.stat(&place.path).await?.kind {
             EntryKind::Directory => {}
-            EntryKind::File => return Err(VfsError::NotDirectory),
+            EntryKind::File | EntryKind::Link => return Err(VfsError::NotDirectory),
         }
         let fact = Fact::DirectoryRemoved { path: path.to_string() };
         let change = self.change(&place, fact, None);
@@ -365,15 +410,14 @@ impl Vfs {
             .await
     }
 
-    /// Gives a file or directory another name within its mount.
+    /// Gives a file, directory or link another name within its mount.
     ///
     /// # Errors
     /// The new name is taken and may not be, lies in another mount, or a right is missing.
     pub async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<Renamed> {
-        let (old, new) = (self.changeable(from).await?, self.changeable(to).await?);
-        if old.endpoint() != new.endpoint() || old.mount.mount.name != new.mount.mount.name {
-            return Err(VfsError::OtherMount);
-        }
+        let (old, from) = self.changeable(from, Last::Itself).await?;
+        let (new, to) = self.changeable(to, Last::Itself).await?;
+        check_same_mount(&old, &new)?;
         old.need(Right::Rename)?;
         let names = &self.0.service.0.names;
         let held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
@@ -392,7 +436,10 @@ impl Vfs {
         if there.is_some() {
             new.need(Right::Overwrite)?;
         }
-        let (fact, arrival) = self.renamed(&old, (from, to), &meta, there.is_some());
+        if meta.kind == EntryKind::Link {
+            self.check_moved_link((&old, &from), (&new, &to)).await?;
+        }
+        let (fact, arrival) = self.renamed(&old, (&from, &to), &meta, there.is_some());
         let mut change = self.change(&new, fact, meta.identity.clone());
         change.source = Some(old.path.clone());
         let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
@@ -400,8 +447,7 @@ impl Vfs {
         self.carry_out(change, held, work).await?;
         self.forget_temporary(&old);
         if let Some(gone) = &there {
-            let freed = i64::try_from(gone.size).unwrap_or(i64::MAX);
-            self.0.service.counted(new.endpoint(), &new.path, -freed, -1);
+            self.0.service.counted(new.endpoint(), &new.path, -counted_bytes(gone), -1);
         }
         Ok(Renamed { replaced: there.is_some(), arrival })
     }
@@ -412,10 +458,9 @@ impl Vfs {
     /// # Errors
     /// The mount does not offer it, the store cannot, the name is taken, or a right is missing.
     pub async fn link(&self, from: &VPath, to: &VPath) -> Result<()> {
-        let (old, new) = (self.changeable(from).await?, self.changeable(to).await?);
-        if old.endpoint() != new.endpoint() || old.mount.mount.name != new.mount.mount.name {
-            return Err(VfsError::OtherMount);
-        }
+        let (old, from) = self.changeable(from, Last::Followed).await?;
+        let (new, to) = self.changeable(to, Last::Itself).await?;
+        check_same_mount(&old, &new)?;
         if !old.mount.mount.offers(MountOption::HardLinks) {
             return Err(VfsError::Unsupported);
         }
@@ -483,7 +528,7 @@ impl Vfs {
         accessed: Option<Timestamp>,
         modified: Option<Timestamp>,
     ) -> Result<()> {
-        let place = self.changeable(path).await?;
+        let (place, _) = self.changeable(path, Last::Followed).await?;
         if !place.mount.rights.has(Right::Write) {
             place.need(Right::Overwrite)?;
         }
@@ -500,7 +545,7 @@ impl Vfs {
     /// # Errors
     /// There is no such place.
     pub async fn space(&self, path: &VPath) -> Result<Space> {
-        let Some(place) = self.place(path).await? else {
+        let Some(place) = self.place(path, Last::Followed).await?.0 else {
             return Ok(Space { total_bytes: 0, free_bytes: 0, total_files: 0, free_files: 0 });
         };
         let mut space = place.store.space().await?;
@@ -545,7 +590,7 @@ impl Vfs {
     /// Journals the intent, does it, records it. The intent is durable first, and with it every
     /// earlier record: an upload's is never younger than a change of its file.
     /// Goes on when nobody waits any more; `held` is let go at the end.
-    async fn carry_out(
+    pub(crate) async fn carry_out(
         &self,
         change: Change,
         held: impl Send + 'static,

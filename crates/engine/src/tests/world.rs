@@ -398,6 +398,7 @@ pub(crate) async fn files(store: &AnyStore) -> HashMap<String, Vec<u8>> {
             for entry in page {
                 let path = folder.join(&entry.name).unwrap();
                 match entry.meta.kind {
+                    EntryKind::Link => {}
                     EntryKind::Directory => folders.push(path),
                     EntryKind::File => {
                         let file = store.open(&path).await.unwrap();

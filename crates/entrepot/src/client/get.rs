@@ -51,6 +51,8 @@ impl Session {
                 match kind {
                     EntryKind::Directory => open.push((there, to.join(&name))),
                     EntryKind::File => self.get_file(&there, &to.join(&name)).await?,
+                    // Not told by this store.
+                    EntryKind::Link => {}
                 }
             }
         }

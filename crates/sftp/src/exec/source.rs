@@ -10,7 +10,9 @@ use entrepot_vfs::{Attributes, Download, Entry, EntryKind, Listing, VfsError};
 
 use super::glob::{self, TooMany};
 use super::{Ended, Ends, Next, resolve};
-use crate::limits::{EARLY_BYTES, LISTING_PAGE, SCP_BLOCK_BYTES, SCP_BLOCKS, SCP_DEPTH};
+use crate::limits::{
+    EARLY_BYTES, LISTING_PAGE, SCP_BLOCK_BYTES, SCP_BLOCKS, SCP_DEPTH, SCP_LINKED,
+};
 use crate::machine::Account;
 use crate::out::Out as _;
 
@@ -23,12 +25,16 @@ struct Run<'a> {
     early: BytesMut,
     /// Blocks that were sent, to be used again.
     blocks: VecDeque<Bytes>,
+    /// Links to directories gone into.
+    linked: usize,
     failed: bool,
 }
 
 /// A directory that is being sent.
 struct Level {
     path: VPath,
+    /// The same without links.
+    place: VPath,
     listing: Listing,
     page: Vec<Entry>,
 }
@@ -42,6 +48,7 @@ pub(super) async fn run(command: &Command, account: &Account, ends: Ends) -> u32
         answers: Answers::default(),
         early: BytesMut::new(),
         blocks: VecDeque::new(),
+        linked: 0,
         failed: false,
     };
     match run.all().await {
@@ -109,6 +116,8 @@ impl Run<'_> {
                 self.warn(told, "not a regular file")
             }
             EntryKind::Directory => self.tree(path, told, &found).await,
+            // Not told of a name that was followed.
+            EntryKind::Link => self.refuse(told, &VfsError::NotFound),
         }
     }
 
@@ -201,17 +210,57 @@ impl Run<'_> {
             };
             let Ok(path) = level.path.join(&entry.name) else { continue };
             let told = path.as_str().to_owned();
-            match entry.attributes.kind {
-                EntryKind::File => self.file(&path, &told).await?,
+            let Some(attributes) = self.followed(&path, entry.attributes, &levels).await? else {
+                continue;
+            };
+            match attributes.kind {
                 EntryKind::Directory if levels.len() >= SCP_DEPTH => {
                     self.warn(&told, "too deep to be sent by scp; use sftp")?;
                 }
                 EntryKind::Directory => {
-                    levels.extend(self.enter(&path, &told, &entry.attributes).await?);
+                    levels.extend(self.enter(&path, &told, &attributes).await?);
                 }
+                EntryKind::File | EntryKind::Link => self.file(&path, &told).await?,
             }
         }
         Ok(())
+    }
+
+    /// What of a tree is sent, a link as what it leads to, as scp does; `None`: it is left out. A
+    /// directory that is being sent is not begun again, and only so many links to others are gone
+    /// into.
+    async fn followed(
+        &mut self,
+        path: &VPath,
+        entry: Attributes,
+        levels: &[Level],
+    ) -> Result<Option<Attributes>, Ended> {
+        let is_link = entry.kind == EntryKind::Link;
+        // Without links the same directory is not met twice.
+        if !is_link && (self.linked == 0 || entry.kind == EntryKind::File) {
+            return Ok(Some(entry));
+        }
+        let vfs = self.account.session.vfs();
+        let (place, attributes) = match (vfs.resolve(path).await, vfs.stat(path).await) {
+            (Ok(place), Ok(attributes)) => (place, attributes),
+            (Err(error), _) | (_, Err(error)) => {
+                self.refuse(path.as_str(), &error)?;
+                return Ok(None);
+            }
+        };
+        if attributes.kind != EntryKind::Directory {
+            return Ok(Some(attributes));
+        }
+        self.linked += usize::from(is_link);
+        let why = if levels.iter().any(|level| level.place == place) {
+            "the directory is being copied already; copy it by itself"
+        } else if self.linked > SCP_LINKED {
+            "too many links to directories for one copy; copy it by itself"
+        } else {
+            return Ok(Some(attributes));
+        };
+        self.warn(path.as_str(), why)?;
+        Ok(None)
     }
 
     async fn enter(
@@ -234,7 +283,12 @@ impl Run<'_> {
         if !self.times(attributes).await? || !self.record(scp::directory(name)).await? {
             return Ok(None);
         }
-        Ok(Some(Level { path: path.clone(), listing, page: Vec::new() }))
+        Ok(Some(Level {
+            place: listing.path().clone(),
+            path: path.clone(),
+            listing,
+            page: Vec::new(),
+        }))
     }
 
     /// Sends times if they were asked for; false: the sink does not want what follows.

@@ -95,7 +95,7 @@ impl Core {
             Open::Upload(Box::new(open))
         } else {
             let file = self.account.session.vfs().open(&path).await?;
-            let (_running, _counted) = (running, counted);
+            let (path, _running, _counted) = (file.path().clone(), running, counted);
             Open::Download(Box::new(OpenDownload { file, path, _running, _counted }))
         };
         let handle = self.handles.insert(open).map_err(|_| Problem::TooManyHandles)?;
@@ -137,8 +137,8 @@ impl Core {
             file.expect_any_order().await?;
         }
         Ok(OpenUpload {
+            path: file.path().clone(),
             file,
-            path,
             append,
             continued,
             touched: false,

@@ -3,13 +3,21 @@
 use bytes::Bytes;
 use entrepot_model::Right;
 use entrepot_model::VPath;
-use entrepot_sftp_proto::Attrs;
 use entrepot_sftp_proto::reply::{self, Statvfs};
-use entrepot_vfs::{Create, CreateIntent, EntryKind, Existing, VfsError};
+use entrepot_sftp_proto::{Attrs, SymlinkOrder};
+use entrepot_vfs::{Attributes, Create, CreateIntent, EntryKind, Existing, VfsError};
 
 use super::{Core, Problem};
 use crate::attributes::timestamps;
 use crate::limits::STATVFS_BLOCK_BYTES;
+
+/// Where links are not offered the packet is unknown, as it always was.
+fn offered(error: VfsError) -> Problem {
+    match error {
+        VfsError::Unsupported => Problem::NotServed,
+        other => Problem::Vfs(other),
+    }
+}
 
 impl Core {
     fn used(&mut self, sent: &str) -> Result<VPath, Problem> {
@@ -18,23 +26,39 @@ impl Core {
         Ok(path)
     }
 
-    /// STAT and LSTAT: the channel's own open upload first, then what the session may see.
+    /// STAT: the channel's own open upload first, then what the session may see.
     pub(super) async fn stat(&mut self, id: u32, sent: &str) -> Result<Bytes, Problem> {
         let path = self.used(sent)?;
-        let now = self.account.env.now();
-        let own = self.own_upload(&path).map(|open| open.attributes(now));
-        let attributes = match own {
+        let attributes = match self.own_attributes(&path) {
             Some(attributes) => attributes,
             None => self.account.session.vfs().stat(&path).await?,
         };
         Ok(reply::attrs(id, &self.account.owner.attrs(&attributes)))
     }
 
+    /// LSTAT: the same, but a link is told itself.
+    pub(super) async fn lstat(&mut self, id: u32, sent: &str) -> Result<Bytes, Problem> {
+        let path = self.used(sent)?;
+        let attributes = match self.own_attributes(&path) {
+            Some(attributes) => attributes,
+            None => self.account.session.vfs().lstat(&path).await?,
+        };
+        Ok(reply::attrs(id, &self.account.owner.attrs(&attributes)))
+    }
+
+    fn own_attributes(&mut self, path: &VPath) -> Option<Attributes> {
+        let now = self.account.env.now();
+        self.own_upload(path).map(|open| open.attributes(now))
+    }
+
     /// SETSTAT: the published file, else the channel's own open upload.
     pub(super) async fn set(&mut self, sent: &str, attrs: &Attrs) -> Result<(), Problem> {
-        let path = self.used(sent)?;
+        let mut path = self.used(sent)?;
         let found = self.account.session.vfs().stat(&path).await;
         let published = found.as_ref().is_ok_and(|found| !found.partial);
+        if !published {
+            path = self.account.session.vfs().resolve(&path).await?;
+        }
         if !published && let Some(open) = self.own_upload(&path) {
             if let Some(size) = attrs.size {
                 open.set_len(size).await?;
@@ -46,6 +70,16 @@ impl Core {
         }
         found?;
         self.set_published(&path, attrs).await
+    }
+
+    /// `lsetstat@openssh.com`: of a link itself there is nothing to set.
+    pub(super) async fn set_itself(&mut self, sent: &str, attrs: &Attrs) -> Result<(), Problem> {
+        let path = self.used(sent)?;
+        match self.account.session.vfs().lstat(&path).await?.kind {
+            EntryKind::Link if attrs.times.is_some() => Err(Problem::LinkTimes),
+            EntryKind::Link => Ok(()),
+            EntryKind::File | EntryKind::Directory => self.set(sent, attrs).await,
+        }
     }
 
     /// Sets size and times of a published file; mode and owner are ours and pass unchanged.
@@ -101,6 +135,23 @@ impl Core {
     pub(super) async fn link(&mut self, from: &str, to: &str) -> Result<(), Problem> {
         let (from, to) = (self.used(from)?, self.used(to)?);
         Ok(self.account.session.vfs().link(&from, &to).await?)
+    }
+
+    /// READLINK.
+    pub(super) async fn read_link(&mut self, id: u32, sent: &str) -> Result<Bytes, Problem> {
+        let path = self.used(sent)?;
+        let said = self.account.session.vfs().read_link(&path).await;
+        Ok(reply::one_name(id, &said.map_err(offered)?))
+    }
+
+    /// SYMLINK, its paths in the order of the client.
+    pub(super) async fn make_link(&mut self, first: &str, second: &str) -> Result<(), Problem> {
+        let (target, link) = match self.account.symlinks {
+            SymlinkOrder::TargetFirst => (first, second),
+            SymlinkOrder::LinkFirst => (second, first),
+        };
+        let link = self.used(link)?;
+        self.account.session.vfs().make_link(target, &link).await.map_err(offered)
     }
 
     /// `~` and `~/x`; any other user gives the same answer whether there is one or not.

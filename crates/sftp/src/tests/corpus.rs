@@ -74,6 +74,8 @@ fn sessions() -> BTreeMap<String, Vec<u8>> {
         frame(13, &[&id, &text(b"/f")]),
     ];
     add("names", &[0, 255], &names.concat());
+    add("links", &[0, 255], &[put.clone(), links()].concat());
+    add("links-reversed", &[4, 255], &[put.clone(), links()].concat());
     add("unfinished", &[0, 9], &[init, open(b"/u", 0x1a), write(0, 5, b"hole")].concat());
     for (name, line, input) in [
         ("scp-sink", "scp -r -t /", &b"D0755 0 d\nT1 0 2 0\nC0644 3 a\nabc\0E\n"[..]),
@@ -88,6 +90,38 @@ fn sessions() -> BTreeMap<String, Vec<u8>> {
         add(name, &head, &[line.as_bytes(), input].concat());
     }
     streams
+}
+
+/// Links to a file, a directory, nothing, round in a circle and outside, and what goes through
+/// them.
+fn links() -> Vec<u8> {
+    let id = [0, 0, 0, 7];
+    let two = |kind, one: &[u8], other: &[u8]| frame(kind, &[&id, &text(one), &text(other)]);
+    let one = |kind, path: &[u8]| frame(kind, &[&id, &text(path)]);
+    let upload = |path: &[u8]| frame(3, &[&id, &text(path), &[0, 0, 0, 0x1a], &[0; 4]]);
+    [
+        two(20, b"f", b"/l"),
+        two(20, b"/l", b"/m"),
+        two(20, b"circle", b"/circle"),
+        two(20, b"../../etc", b"/outside"),
+        two(20, b"/small/f", b"/other"),
+        two(20, b".", b"/small/here"),
+        one(19, b"/l"),
+        one(7, b"/m"),
+        one(17, b"/m"),
+        one(17, b"/circle/x"),
+        upload(b"/l"),
+        frame(4, &[&id, &handle(0)]),
+        upload(b"/small/here/here/g"),
+        frame(4, &[&id, &handle(0)]),
+        one(11, b"/small/here"),
+        frame(12, &[&id, &handle(0)]),
+        two(18, b"/m", b"/small/m"),
+        two(18, b"/m", b"/n"),
+        one(13, b"/l"),
+        one(13, b"/n"),
+    ]
+    .concat()
 }
 
 fn strangers() -> BTreeMap<String, Vec<u8>> {

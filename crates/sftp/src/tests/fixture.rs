@@ -12,8 +12,8 @@ use entrepot_model::endpoint::{
     DirectoryTarget, ObjectProvider, ObjectTarget, SftpPublish, SftpTarget,
 };
 use entrepot_model::{
-    Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, Name, Noun, Policy,
-    Quota, Rights, Secret, SiteId,
+    Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, MountOption, Name,
+    Noun, Policy, Quota, Rights, Secret, SiteId,
 };
 use entrepot_net::guard::Strangers;
 use entrepot_net::ssh::keys;
@@ -251,6 +251,12 @@ impl Fixture {
         policy.transfers = Some(transfers);
         self.put(&policy).await;
         self.put(&Account { policy: Some(policy.name), ..self.account.clone() }).await;
+    }
+
+    /// From now on `/` offers symbolic links.
+    pub(crate) async fn allow_links(&self) {
+        let options = [MountOption::Symlinks].into();
+        self.put(&Mount { options, ..mount("all", "/", "", None) }).await;
     }
 
     /// Disables the account of `anna`.

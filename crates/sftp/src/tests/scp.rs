@@ -357,3 +357,53 @@ async fn two_thousand_commands_on_one_connection() {
     }
     fixture.stop().await;
 }
+
+#[tokio::test]
+async fn scp_follows_links_and_goes_round_no_circle() {
+    let fixture = Fixture::start().await;
+    fixture.allow_links().await;
+    for folder in ["/tree", "/tree/deep", "/other"] {
+        std::fs::create_dir(fixture.path(folder)).unwrap();
+    }
+    fixture.write("/tree/f", b"content");
+    fixture.write("/other/o", b"other");
+    for (target, at) in [
+        ("../f", "/tree/deep/file"),
+        ("..", "/tree/deep/parent"),
+        ("../../other", "/tree/deep/other"),
+        ("../tree", "/other/back"),
+        ("/etc/passwd", "/tree/deep/outside"),
+        ("none", "/tree/deep/dangling"),
+        ("tree", "/to-tree"),
+    ] {
+        std::os::unix::fs::symlink(target, fixture.path(at)).unwrap();
+    }
+    good(&fixture.scp(&["anna@127.0.0.1:tree/deep/file", "plain"]).await);
+    assert_eq!(fixture.local_bytes("plain"), b"content");
+    let output = fixture.scp(&["-r", "anna@127.0.0.1:to-tree", "back"]).await;
+    assert!(!output.status.success(), "what is left out is told");
+    let told = text(&output);
+    for (at, why) in [
+        ("/to-tree/deep/parent", "being copied already"),
+        ("/to-tree/deep/other/back", "being copied already"),
+        ("/to-tree/deep/outside", "a link may only lead"),
+        ("/to-tree/deep/dangling", "No such file"),
+    ] {
+        let is_told = told.lines().any(|line| line.contains(at) && line.contains(why));
+        assert!(is_told, "{at}: {told}");
+    }
+    assert_eq!(fixture.local_bytes("back/f"), b"content");
+    assert_eq!(fixture.local_bytes("back/deep/file"), b"content");
+    assert_eq!(fixture.local_bytes("back/deep/other/o"), b"other");
+    for name in ["parent", "outside", "dangling", "other/back"] {
+        assert!(!fixture.local().join("back/deep").join(name).exists(), "{name}");
+    }
+    // Into a directory and over a file by links.
+    fixture.local_file("up/f", b"newer");
+    good(&fixture.scp(&["-r", "up", "anna@127.0.0.1:to-tree/deep/other"]).await);
+    assert_eq!(fixture.read("/other/up/f").unwrap(), b"newer");
+    good(&fixture.scp(&["up/f", "anna@127.0.0.1:tree/deep/file"]).await);
+    assert_eq!(fixture.read("/tree/f").unwrap(), b"newer");
+    assert!(fixture.path("/tree/deep/file").is_symlink());
+    fixture.stop().await;
+}

@@ -1,5 +1,6 @@
 //! Packets by hand, over our own SSH client: what no honest client sends, and how much of it.
 
+mod links;
 mod long;
 mod staging;
 

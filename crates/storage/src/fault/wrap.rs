@@ -50,6 +50,8 @@ pub enum StoreCall {
     RemoveDirectory,
     Rename,
     Link,
+    ReadLink,
+    MakeLink,
     SetTimes,
     Space,
     Write,
@@ -361,6 +363,19 @@ impl Store for FaultStore {
 
     async fn link(&self, from: &StorePath, to: &StorePath) -> Result<()> {
         self.call(StoreCall::Link, self.inner.link(from, to)).await
+    }
+
+    fn with_links(&self) -> Option<AnyStore> {
+        let inner = self.inner.with_links()?;
+        Some(Arc::new(FaultStore { inner, plan: Arc::clone(&self.plan) }))
+    }
+
+    async fn read_link(&self, path: &StorePath) -> Result<Option<String>> {
+        self.call(StoreCall::ReadLink, self.inner.read_link(path)).await
+    }
+
+    async fn make_link(&self, target: &str, path: &StorePath) -> Result<()> {
+        self.call(StoreCall::MakeLink, self.inner.make_link(target, path)).await
     }
 
     async fn set_times(

@@ -39,7 +39,9 @@ pub(crate) enum StatKind {
     File,
     /// A directory.
     Directory,
-    /// A link, device, pipe or socket: does not exist for us.
+    /// A symbolic link: never followed.
+    Link,
+    /// A device, pipe or socket: does not exist for us.
     Other,
 }
 
@@ -121,6 +123,10 @@ pub(crate) trait Disk: Send + Sync + 'static {
     ) -> Result<(), Errno>;
     /// A second name for a file; `EEXIST` if it is taken.
     fn link(&self, from: (&Self::Dir, &str), to: (&Self::Dir, &str)) -> Result<(), Errno>;
+    /// What a symbolic link says; `EINVAL` if it is none.
+    fn read_link(&self, dir: &Self::Dir, name: &str) -> Result<Vec<u8>, Errno>;
+    /// Makes a symbolic link; `EEXIST` if the name is taken.
+    fn make_link(&self, target: &str, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
     /// Removes a name of a file.
     fn unlink(&self, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
     /// Makes a directory; `private`: for this user only.

@@ -91,6 +91,7 @@ fn stat_of(found: &Statx) -> Stat {
     let kind = match FileType::from_raw_mode(u32::from(found.stx_mode)) {
         FileType::RegularFile => StatKind::File,
         FileType::Directory => StatKind::Directory,
+        FileType::Symlink => StatKind::Link,
         _ => StatKind::Other,
     };
     let has_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
@@ -214,6 +215,14 @@ impl Disk for KernelDisk {
 
     fn link(&self, from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> Result<(), Errno> {
         rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())
+    }
+
+    fn read_link(&self, dir: &OwnedFd, name: &str) -> Result<Vec<u8>, Errno> {
+        Ok(rustix::fs::readlinkat(dir, name, Vec::new())?.into_bytes())
+    }
+
+    fn make_link(&self, target: &str, dir: &OwnedFd, name: &str) -> Result<(), Errno> {
+        rustix::fs::symlinkat(target, dir, name)
     }
 
     fn unlink(&self, dir: &OwnedFd, name: &str) -> Result<(), Errno> {

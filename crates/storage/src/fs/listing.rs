@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::disk::{Disk, Mounts, Names};
-use super::{Core, meta_of, walk_error};
+use super::{Core, Links, meta_of, walk_error};
 use crate::error::{Result, StoreError};
 use crate::limits::LIST_PAGE;
 use crate::reserved::is_reserved;
@@ -22,24 +22,29 @@ struct FsListing<D: Disk> {
 struct Cursor<D: Disk> {
     dir: D::Dir,
     names: Box<dyn Names>,
+    links: Links,
 }
 
 /// Begins to list `path`. Blocks.
-pub(super) fn open<D: Disk>(core: &Arc<Core<D>>, path: &StorePath) -> Result<Box<dyn Listing>> {
+pub(super) fn open<D: Disk>(
+    core: &Arc<Core<D>>,
+    path: &StorePath,
+    links: Links,
+) -> Result<Box<dyn Listing>> {
     let root = core.disk.root();
     let opened = core.disk.open_dir(root, path.as_str(), Mounts::Enter);
     let dir = opened.map_err(|errno| match errno {
-        Errno::NOTDIR => not_a_directory(core, path),
+        Errno::NOTDIR => not_a_directory(core, path, links),
         other => walk_error(other),
     })?;
     let names = core.disk.names(&dir)?;
-    let cursor = Arc::new(Mutex::new(Cursor { dir, names }));
+    let cursor = Arc::new(Mutex::new(Cursor { dir, names, links }));
     Ok(Box::new(FsListing { core: Arc::clone(core), cursor }))
 }
 
 /// Tells a file from a name below a file and from a link, which do not exist.
-fn not_a_directory<D: Disk>(core: &Core<D>, path: &StorePath) -> StoreError {
-    match core.parent(path).and_then(|(dir, name)| core.look(&dir, name)) {
+fn not_a_directory<D: Disk>(core: &Core<D>, path: &StorePath, links: Links) -> StoreError {
+    match core.parent(path).and_then(|(dir, name)| core.look(&dir, name, links)) {
         Ok(_) => StoreError::NotDirectory,
         Err(error) => error,
     }
@@ -58,7 +63,8 @@ impl<D: Disk> Cursor<D> {
                 continue;
             }
             // Gone meanwhile, not ours to see, or no file and no directory: not there.
-            if let Some(meta) = disk.stat(&self.dir, &name).ok().and_then(|stat| meta_of(&stat)) {
+            let stat = disk.stat(&self.dir, &name).ok().filter(|stat| self.links.show(stat));
+            if let Some(meta) = stat.as_ref().and_then(meta_of) {
                 page.push(Entry { name, meta });
             }
         }

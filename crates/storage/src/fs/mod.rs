@@ -67,7 +67,21 @@ pub async fn open(path: &Path, env: &Env) -> Result<AnyStore> {
 }
 
 /// The store over any disk.
-pub(crate) struct Fs<D: Disk>(Arc<Core<D>>);
+pub(crate) struct Fs<D: Disk>(Arc<Core<D>>, Links);
+
+/// Whether symbolic links exist as names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Links {
+    Hidden,
+    Shown,
+}
+
+impl Links {
+    /// True unless it is a link that is hidden.
+    fn show(self, stat: &Stat) -> bool {
+        self == Links::Shown || stat.kind != StatKind::Link
+    }
+}
 
 /// What all handles of a store share.
 pub(crate) struct Core<D: Disk> {
@@ -117,6 +131,7 @@ fn meta_of(stat: &Stat) -> Option<Meta> {
     let (kind, size) = match stat.kind {
         StatKind::File => (EntryKind::File, stat.size),
         StatKind::Directory => (EntryKind::Directory, 0),
+        StatKind::Link => (EntryKind::Link, stat.size),
         StatKind::Other => return None,
     };
     Some(Meta {
@@ -170,18 +185,22 @@ impl<D: Disk> Core<D> {
         *self.last_parent.lock() = None;
     }
 
-    /// What `name` in `dir` is; links and devices are not there.
-    fn look(&self, dir: &D::Dir, name: &str) -> Result<Stat> {
+    /// What `name` in `dir` is; devices and hidden links are not there.
+    fn look(&self, dir: &D::Dir, name: &str, links: Links) -> Result<Stat> {
         let stat = self.disk.stat(dir, name).map_err(walk_error)?;
-        if stat.kind == StatKind::Other { Err(StoreError::NotFound) } else { Ok(stat) }
+        let exists = stat.kind != StatKind::Other && links.show(&stat);
+        if exists { Ok(stat) } else { Err(StoreError::NotFound) }
     }
 
-    /// What `name` in `dir` is; `None` if nothing has it. A link or device denies the name.
-    fn look_for_target(&self, dir: &D::Dir, name: &str) -> Result<Option<Stat>> {
+    /// What a name is; `None` if nothing has it. A device or hidden link denies the name.
+    fn look_for_target(&self, (dir, name): (&D::Dir, &str), links: Links) -> Result<Option<Stat>> {
         match self.disk.stat(dir, name) {
-            Ok(stat) if stat.kind == StatKind::Other => Err(StoreError::Denied(
-                "the name belongs to a link or device that only the operator may remove".to_owned(),
-            )),
+            Ok(stat) if stat.kind == StatKind::Other || !links.show(&stat) => {
+                Err(StoreError::Denied(
+                    "the name belongs to a link or device that only the operator may remove"
+                        .to_owned(),
+                ))
+            }
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(walk_error(errno)),
@@ -244,7 +263,7 @@ impl<D: Disk> Fs<D> {
     /// A store over `disk`; makes its staging area. Blocks.
     pub(crate) fn new(disk: D, env: Env) -> Result<Self> {
         let stagings = Stagings::open(&disk)?;
-        Ok(Fs(Arc::new(Core {
+        let core = Arc::new(Core {
             pace: Pace::new(disk.nature()),
             disk,
             env,
@@ -255,7 +274,8 @@ impl<D: Disk> Fs<D> {
             last_parent: Mutex::new(None),
             sick: AtomicBool::new(false),
             no_exchange: AtomicBool::new(false),
-        })))
+        });
+        Ok(Fs(core, Links::Hidden))
     }
 }
 
@@ -279,12 +299,12 @@ impl<D: Disk> Store for Fs<D> {
 
     async fn stat(&self, path: &StorePath) -> Result<Meta> {
         check_visible(path)?;
-        let path = path.clone();
+        let (path, links) = (path.clone(), self.1);
         self.0
             .at_names(move |core| {
                 let stat = match core.parent(&path) {
-                    Ok((dir, name)) => core.look(&dir, name)?,
-                    Err(_) if path.is_root() => core.look(core.disk.root(), "")?,
+                    Ok((dir, name)) => core.look(&dir, name, links)?,
+                    Err(_) if path.is_root() => core.look(core.disk.root(), "", links)?,
                     Err(error) => return Err(error),
                 };
                 meta_of(&stat).ok_or(StoreError::NotFound)
@@ -294,8 +314,8 @@ impl<D: Disk> Store for Fs<D> {
 
     async fn list(&self, path: &StorePath) -> Result<Box<dyn Listing>> {
         check_visible(path)?;
-        let path = path.clone();
-        self.0.at_names(move |core| listing::open(core, &path)).await
+        let (path, links) = (path.clone(), self.1);
+        self.0.at_names(move |core| listing::open(core, &path, links)).await
     }
 
     async fn open(&self, path: &StorePath) -> Result<Box<dyn ReadFile>> {
@@ -326,8 +346,8 @@ impl<D: Disk> Store for Fs<D> {
 
     async fn remove(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
-        let path = path.clone();
-        self.0.at_sync(move |core| core.remove(&path)).await
+        let (path, links) = (path.clone(), self.1);
+        self.0.at_sync(move |core| core.remove(&path, links)).await
     }
 
     async fn make_directory(&self, path: &StorePath) -> Result<()> {
@@ -338,8 +358,8 @@ impl<D: Disk> Store for Fs<D> {
 
     async fn remove_directory(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
-        let path = path.clone();
-        self.0.at_sync(move |core| core.remove_directory(&path)).await
+        let (path, links) = (path.clone(), self.1);
+        self.0.at_sync(move |core| core.remove_directory(&path, links)).await
     }
 
     async fn rename(
@@ -350,8 +370,8 @@ impl<D: Disk> Store for Fs<D> {
     ) -> Result<Renamed> {
         check_visible(from)?;
         check_makeable(to)?;
-        let (from, to) = (from.clone(), to.clone());
-        self.0.at_sync(move |core| core.rename(&from, &to, existing)).await
+        let (from, to, links) = (from.clone(), to.clone(), self.1);
+        self.0.at_sync(move |core| core.rename((&from, &to), existing, links)).await
     }
 
     async fn link(&self, from: &StorePath, to: &StorePath) -> Result<()> {
@@ -359,6 +379,22 @@ impl<D: Disk> Store for Fs<D> {
         check_makeable(to)?;
         let (from, to) = (from.clone(), to.clone());
         self.0.at_sync(move |core| core.link(&from, &to)).await
+    }
+
+    fn with_links(&self) -> Option<AnyStore> {
+        Some(Arc::new(Fs(Arc::clone(&self.0), Links::Shown)))
+    }
+
+    async fn read_link(&self, path: &StorePath) -> Result<Option<String>> {
+        check_visible(path)?;
+        let path = path.clone();
+        self.0.at_names(move |core| core.read_link(&path)).await
+    }
+
+    async fn make_link(&self, target: &str, path: &StorePath) -> Result<()> {
+        check_makeable(path)?;
+        let (target, path) = (target.to_owned(), path.clone());
+        self.0.at_sync(move |core| core.make_link(&target, &path)).await
     }
 
     async fn set_times(

@@ -7,7 +7,7 @@ use entrepot_model::{StorePath, TransferId};
 use rustix::io::Errno;
 
 use super::disk::{Access, Disk, Mounts, OpenHow, RenameHow, Stat, StatKind, Times};
-use super::{Core, walk_error};
+use super::{Core, Links, walk_error};
 use crate::error::{Result, StoreError};
 use crate::store::{Existing, Renamed};
 
@@ -18,10 +18,10 @@ pub(super) const KEPT: &str = "kept-";
 type Kept<D> = (Arc<<D as Disk>::Dir>, String);
 
 impl<D: Disk> Core<D> {
-    pub(super) fn remove(&self, path: &StorePath) -> Result<()> {
+    pub(super) fn remove(&self, path: &StorePath, links: Links) -> Result<()> {
         self.check_well()?;
         let (dir, name) = self.parent(path)?;
-        if self.look(&dir, name)?.kind == StatKind::Directory {
+        if self.look(&dir, name, links)?.kind == StatKind::Directory {
             return Err(StoreError::IsDirectory);
         }
         self.disk.unlink(&dir, name)?;
@@ -42,10 +42,10 @@ impl<D: Disk> Core<D> {
         Ok(())
     }
 
-    pub(super) fn remove_directory(&self, path: &StorePath) -> Result<()> {
+    pub(super) fn remove_directory(&self, path: &StorePath, links: Links) -> Result<()> {
         self.check_well()?;
         let (dir, name) = self.parent(path)?;
-        if self.look(&dir, name)?.kind != StatKind::Directory {
+        if self.look(&dir, name, links)?.kind != StatKind::Directory {
             return Err(StoreError::NotDirectory);
         }
         self.forget_parent();
@@ -78,7 +78,7 @@ impl<D: Disk> Core<D> {
         self.check_well()?;
         let (from_dir, from_name) = self.parent(from)?;
         let (to_dir, to_name) = self.parent(to)?;
-        if self.look(&from_dir, from_name)?.kind == StatKind::Directory {
+        if self.look(&from_dir, from_name, Links::Hidden)?.kind == StatKind::Directory {
             return Err(StoreError::IsDirectory);
         }
         self.disk.link((&from_dir, from_name), (&to_dir, to_name))?;
@@ -95,16 +95,42 @@ impl<D: Disk> Core<D> {
         Ok(())
     }
 
+    /// What a link says; `None` if the name is that of a file or directory.
+    pub(super) fn read_link(&self, path: &StorePath) -> Result<Option<String>> {
+        if path.is_root() {
+            return Ok(None);
+        }
+        let (dir, name) = self.parent(path)?;
+        match self.disk.read_link(&dir, name) {
+            Ok(text) => String::from_utf8(text).map(Some).map_err(|_| {
+                StoreError::Denied("the link leads to a name that is not UTF-8".to_owned())
+            }),
+            Err(Errno::INVAL) => Ok(None),
+            Err(errno) => Err(walk_error(errno)),
+        }
+    }
+
+    pub(super) fn make_link(&self, target: &str, path: &StorePath) -> Result<()> {
+        self.check_well()?;
+        let (dir, name) = self.parent(path)?;
+        self.disk.make_link(target, &dir, name)?;
+        if let Err(errno) = self.sync_dir(&dir) {
+            self.undone(self.disk.unlink(&dir, name))?;
+            return Err(errno.into());
+        }
+        Ok(())
+    }
+
     pub(super) fn rename(
         &self,
-        from: &StorePath,
-        to: &StorePath,
+        (from, to): (&StorePath, &StorePath),
         existing: Existing,
+        links: Links,
     ) -> Result<Renamed> {
         self.check_well()?;
         let (from_dir, from_name) = self.parent(from)?;
         let (to_dir, to_name) = self.parent(to)?;
-        let moved = self.look(&from_dir, from_name)?;
+        let moved = self.look(&from_dir, from_name, links)?;
         let (source, target) = ((&*from_dir, from_name), (&*to_dir, to_name));
         if from == to {
             return match existing {
@@ -116,7 +142,7 @@ impl<D: Disk> Core<D> {
             self.forget_parent();
         }
         let (mut kept, mut replaced) = (None, false);
-        if let Some(taken) = self.look_for_target(&to_dir, to_name)? {
+        if let Some(taken) = self.look_for_target((&to_dir, to_name), links)? {
             match (existing, moved.kind, taken.kind) {
                 (Existing::Refuse, ..) => return Err(StoreError::Exists),
                 (_, _, StatKind::Directory) => return Err(StoreError::IsDirectory),

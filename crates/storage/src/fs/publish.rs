@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::disk::{Disk, RenameHow, Stat, StatKind, Times};
 use super::names::KEPT;
 use super::staged::Work;
-use super::{Core, meta_of};
+use super::{Core, Links, meta_of};
 use crate::error::{Result, StoreError};
 use crate::limits::NAME_RACE_TRIES;
 use crate::store::{Existing, Publish, Published};
@@ -85,7 +85,7 @@ impl<D: Disk> Core<D> {
                 Err(errno) => return Err(errno.into()),
             }
             if let Some(Stat { kind: StatKind::Directory, .. }) =
-                self.look_for_target(target.0, target.1)?
+                self.look_for_target(target, Links::Hidden)?
             {
                 return Err(StoreError::IsDirectory);
             }
@@ -136,7 +136,7 @@ impl<D: Disk> Core<D> {
             Err(errno) if existing == Existing::Refuse => return Err(errno.into()),
             Err(_) => {}
         }
-        match self.look_for_target(target.0, target.1)? {
+        match self.look_for_target(target, Links::Hidden)? {
             Some(Stat { kind: StatKind::Directory, .. }) => return Err(StoreError::IsDirectory),
             Some(_) => {}
             None => {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::disk::{Disk, OpenHow, Stat, StatKind};
 use super::pace::Try;
-use super::{Core, read, walk_error};
+use super::{Core, Links, read, walk_error};
 use crate::error::{Result, StoreError};
 use crate::limits::COPY_BYTES;
 use crate::store::{CopyRange, Identity, Publish, Published, ReadFile, StagedFile};
@@ -47,7 +47,9 @@ pub(super) fn stage<D: Disk>(
 ) -> Result<Box<dyn StagedFile>> {
     core.check_well()?;
     let (dir, name, staging) = core.parent_and_staging(&target)?;
-    if let Some(Stat { kind: StatKind::Directory, .. }) = core.look_for_target(&dir, name)? {
+    if let Some(Stat { kind: StatKind::Directory, .. }) =
+        core.look_for_target((&dir, name), Links::Hidden)?
+    {
         return Err(StoreError::IsDirectory);
     }
     drop(dir);

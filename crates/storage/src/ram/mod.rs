@@ -42,7 +42,7 @@ struct Shared {
     plan: Option<Mutex<Plan>>,
 }
 
-/// A file or directory.
+/// A file, directory or symbolic link.
 pub(crate) struct Inode {
     number: u64,
     born: i64,
@@ -55,6 +55,8 @@ pub(crate) struct Inode {
 enum Node {
     File(Mutex<Content>),
     Directory(Mutex<Folder>),
+    /// Durable with its name, as on journalling file systems.
+    Link(String),
 }
 
 #[derive(Default)]
@@ -90,6 +92,7 @@ impl Inode {
         match &self.node {
             Node::Directory(folder) => Ok(folder),
             Node::File(_) => Err(Errno::NOTDIR),
+            Node::Link(_) => Err(Errno::LOOP),
         }
     }
 
@@ -97,6 +100,7 @@ impl Inode {
         match &self.node {
             Node::File(content) => Ok(content),
             Node::Directory(_) => Err(Errno::ISDIR),
+            Node::Link(_) => Err(Errno::LOOP),
         }
     }
 
@@ -249,10 +253,11 @@ impl Disk for RamDisk {
             return self.create_file(dir, path);
         }
         let found = self.walk(dir, path)?;
-        if how == OpenHow::ReadWrite && found.is_directory() {
-            return Err(Errno::ISDIR);
+        match &found.node {
+            Node::Directory(_) if how == OpenHow::ReadWrite => Err(Errno::ISDIR),
+            Node::Link(_) => Err(Errno::LOOP),
+            Node::File(_) | Node::Directory(_) => Ok(found),
         }
-        Ok(found)
     }
 
     fn stat(&self, dir: &Arc<Inode>, name: &str) -> Result<Stat, Errno> {
@@ -285,6 +290,19 @@ impl Disk for RamDisk {
     fn link(&self, from: (&Arc<Inode>, &str), to: (&Arc<Inode>, &str)) -> Result<(), Errno> {
         self.enter(Call::Rename)?;
         self.link_names(from, to)
+    }
+
+    fn read_link(&self, dir: &Arc<Inode>, name: &str) -> Result<Vec<u8>, Errno> {
+        self.enter(Call::Stat)?;
+        match &dir.lookup(name)?.node {
+            Node::Link(target) => Ok(target.clone().into_bytes()),
+            Node::File(_) | Node::Directory(_) => Err(Errno::INVAL),
+        }
+    }
+
+    fn make_link(&self, target: &str, dir: &Arc<Inode>, name: &str) -> Result<(), Errno> {
+        self.enter(Call::Rename)?;
+        self.make_link_name(target, dir, name)
     }
 
     fn unlink(&self, dir: &Arc<Inode>, name: &str) -> Result<(), Errno> {
@@ -405,6 +423,7 @@ impl RamDisk {
         let (kind, size) = match &inode.node {
             Node::File(content) => (StatKind::File, content.lock().live.len() as u64),
             Node::Directory(_) => (StatKind::Directory, 0),
+            Node::Link(target) => (StatKind::Link, target.len() as u64),
         };
         Ok(Stat {
             kind,

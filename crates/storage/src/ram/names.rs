@@ -53,6 +53,15 @@ impl RamDisk {
         self.add(dir, name, Node::Directory(Mutex::default())).map(|_| ())
     }
 
+    pub(super) fn make_link_name(
+        &self,
+        target: &str,
+        dir: &Inode,
+        name: &str,
+    ) -> Result<(), Errno> {
+        self.add(dir, name, Node::Link(target.to_owned())).map(|_| ())
+    }
+
     pub(super) fn unlink_name(&self, dir: &Inode, name: &str) -> Result<(), Errno> {
         let _names = self.shared.names.lock();
         let inode = dir.lookup(name)?;

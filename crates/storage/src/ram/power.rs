@@ -223,6 +223,7 @@ impl Restart<'_> {
                 let (live, durable) = (names.clone(), names);
                 Node::Directory(Mutex::new(Folder { live, durable, ..Folder::default() }))
             }
+            Node::Link(target) => Node::Link(target.clone()),
         };
         let inode = Arc::new(Inode {
             number: old.number,

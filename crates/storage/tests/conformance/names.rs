@@ -1,5 +1,6 @@
 //! Names: listing, renaming, directories, odd ones, the hidden one.
 
+use entrepot_model::Timestamp;
 use entrepot_storage::*;
 
 use crate::*;
@@ -224,5 +225,61 @@ async fn files_have_second_names_or_the_store_says_that_they_have_not() {
         }
         store.remove(&path("f")).await.unwrap();
         assert_eq!(get(&**store, "d/g").await.unwrap(), b"abc");
+    }
+}
+
+#[tokio::test]
+async fn links_are_names_where_they_are_told_or_there_are_none() {
+    for kind in each().await {
+        let store = &kind.store;
+        let Some(telling) = store.with_links() else {
+            assert!(!kind.name.starts_with("fs"), "{}", kind.name);
+            let refused = store.make_link("f", &path("l")).await;
+            assert!(matches!(refused, Err(StoreError::Unsupported(_))), "{}", kind.name);
+            let refused = store.read_link(&path("l")).await;
+            assert!(matches!(refused, Err(StoreError::Unsupported(_))), "{}", kind.name);
+            continue;
+        };
+        put(&**store, "f", b"abc").await.unwrap();
+        store.make_directory(&path("d")).await.unwrap();
+        store.make_link("../f", &path("d/l")).await.unwrap();
+        store.make_link("d", &path("to-d")).await.unwrap();
+        assert_eq!(store.read_link(&path("d/l")).await, Ok(Some("../f".to_owned())));
+        assert_eq!(store.read_link(&path("f")).await, Ok(None), "{}", kind.name);
+        assert_eq!(store.read_link(&path("")).await, Ok(None), "{}", kind.name);
+        for (at, error) in [("d/l", StoreError::Exists), ("to-d/x", StoreError::NotFound)] {
+            assert_eq!(store.make_link("x", &path(at)).await, Err(error), "{}", kind.name);
+        }
+        assert_eq!(store.read_link(&path("to-d/l")).await, Err(StoreError::NotFound));
+        // Told as links here, not there at all there, and followed by neither.
+        let meta = telling.stat(&path("d/l")).await.unwrap();
+        assert_eq!((meta.kind, meta.size), (EntryKind::Link, 4), "{}", kind.name);
+        assert_eq!(store.stat(&path("d/l")).await, Err(StoreError::NotFound), "{}", kind.name);
+        assert_eq!(names(&*telling, "d", 10).await.unwrap(), ["l"], "{}", kind.name);
+        assert!(names(&**store, "d", 10).await.unwrap().is_empty(), "{}", kind.name);
+        for store in [store, &telling] {
+            for at in ["d/l", "to-d", "to-d/l"] {
+                assert!(store.open(&path(at)).await.is_err(), "{}: {at}", kind.name);
+                assert!(store.list(&path(at)).await.is_err(), "{}: {at}", kind.name);
+                assert!(put(&**store, at, b"x").await.is_err(), "{}: {at}", kind.name);
+                let set = store.set_times(&path(at), None, Some(Timestamp(0))).await;
+                assert!(set.is_err(), "{}: {at}", kind.name);
+            }
+        }
+        assert_eq!(store.remove(&path("d/l")).await, Err(StoreError::NotFound), "{}", kind.name);
+        let (from, to) = (path("d/l"), path("m"));
+        let hidden = store.rename(&from, &to, Existing::Refuse).await;
+        assert_eq!(hidden.err(), Some(StoreError::NotFound), "{}", kind.name);
+        telling.rename(&from, &to, Existing::Refuse).await.unwrap();
+        assert_eq!(store.read_link(&to).await, Ok(Some("../f".to_owned())), "{}", kind.name);
+        put(&**store, "g", b"g").await.unwrap();
+        let denied = store.rename(&path("g"), &to, Existing::Replace).await;
+        assert!(matches!(denied, Err(StoreError::Denied(_))), "{}", kind.name);
+        assert!(telling.rename(&path("g"), &to, Existing::Replace).await.unwrap().replaced);
+        assert_eq!(get(&**store, "m").await.unwrap(), b"g", "{}", kind.name);
+        let gone = telling.remove_directory(&path("to-d")).await;
+        assert_eq!(gone, Err(StoreError::NotDirectory), "{}", kind.name);
+        telling.remove(&path("to-d")).await.unwrap();
+        assert_eq!(names(&*telling, "", 10).await.unwrap(), ["d", "f", "m"], "{}", kind.name);
     }
 }

@@ -37,6 +37,10 @@ async def run(sftp):
     elif verb == "list":
         for name in await sftp.listdir(words[0]):
             print(name)
+    elif verb == "symlink":
+        await sftp.symlink(*words)
+    elif verb == "readlink":
+        print(await sftp.readlink(words[0]))
     else:
         sys.exit(f"no verb {verb}")
 

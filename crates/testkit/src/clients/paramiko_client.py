@@ -173,6 +173,10 @@ def run(sftp):
     elif verb == "hash":
         with sftp.open(words[0], "rb") as file:
             print(file.check("sha256").hex())
+    elif verb == "symlink":
+        sftp.symlink(*words)
+    elif verb == "readlink":
+        print(sftp.readlink(words[0]))
     elif verb == "rekey":
         sftp.put(words[0], words[1])
         sftp.get(words[1], words[2])

@@ -5,6 +5,7 @@ mod behaviour;
 mod cut;
 mod faults;
 mod in_order;
+mod links;
 mod medium;
 mod objects;
 mod options;
