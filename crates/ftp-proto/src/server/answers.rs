@@ -208,6 +208,7 @@ impl Server {
             (Then::Passive { extended: false }, Answer::Passive(address)) => {
                 self.tell_address(address);
             }
+            (_, Answer::Denied) => self.reply(530, "That is not right."),
             _ => self.reply(451, "The server has no answer to that: try again later."),
         }
     }

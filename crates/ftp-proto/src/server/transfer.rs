@@ -218,7 +218,10 @@ pub(super) fn ended(server: &mut Server, end: End) {
             None => server.reply(226, "The transfer is complete."),
         },
         End::NoConnection => server.reply(425, "No data connection could be made."),
-        End::Cut => server.reply(426, "The data connection was cut: nothing is published."),
+        End::Cut if transfer.verb.write => {
+            server.reply(426, "The data connection was cut: nothing is published.");
+        }
+        End::Cut => server.reply(426, "The data connection was cut."),
         End::TlsRefused => {
             server.reply(522, "TLS on the data connection failed or is not of this session.");
         }
