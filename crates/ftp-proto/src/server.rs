@@ -116,7 +116,8 @@ impl Server {
             && !(busy && self.lines.buffered() + self.kept_bytes >= KEPT_BYTES)
     }
 
-    /// What the adapter is to do next. Call until `None` after each `receive` and `answer`.
+    /// What the adapter is to do next. Call until `None` after each `receive` and `answer`, and
+    /// after `written`: what waited for room in the output goes on then.
     pub fn poll_request(&mut self) -> Option<Request> {
         loop {
             if let Some(request) = self.requests.pop_front() {
@@ -218,10 +219,11 @@ impl Server {
     }
 
     fn drain_if_idle(&mut self) {
-        if self.transfer.is_none() && self.pending.is_none() {
-            if let Some(sentence) = self.draining.take() {
-                self.close(&sentence);
-            }
+        if self.transfer.is_some() || self.pending.is_some() {
+            return;
+        }
+        if let Some(sentence) = self.draining.take() {
+            self.close(&sentence);
         }
     }
 
@@ -245,12 +247,11 @@ impl Server {
     }
 
     fn take_line(&mut self, line: &mut Vec<u8>) -> bool {
-        if self.transfer.is_none() {
-            if let Some(kept) = self.kept.pop_front() {
-                self.kept_bytes -= kept.len() + END_BYTES;
-                line.extend_from_slice(&kept);
-                return true;
-            }
+        let kept = if self.transfer.is_none() { self.kept.pop_front() } else { None };
+        if let Some(kept) = kept {
+            self.kept_bytes -= kept.len() + END_BYTES;
+            line.extend_from_slice(&kept);
+            return true;
         }
         while !self.quitting || self.transfer.is_none() {
             match self.lines.next(line) {

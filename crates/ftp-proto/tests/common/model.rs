@@ -69,8 +69,13 @@ impl Model {
     pub(crate) fn run(&mut self) {
         loop {
             let request = self.server.poll_request();
-            self.flush();
-            let Some(request) = request else { return };
+            let flushed = self.flush();
+            let Some(request) = request else {
+                if flushed {
+                    continue;
+                }
+                return;
+            };
             if let Some(log) = &mut self.log {
                 writeln!(log, "= {request:?}").unwrap();
             }
@@ -79,7 +84,7 @@ impl Model {
         }
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self) -> bool {
         let output = self.server.output().to_vec();
         self.server.written(output.len());
         if let Some(log) = &mut self.log {
@@ -92,7 +97,9 @@ impl Model {
             assert!(text.is_empty() || text.ends_with("\r\n"), "a reply without an end");
             text.lines().for_each(|line| writeln!(log, "< {line}").unwrap());
         }
+        let flushed = !output.is_empty();
         self.wire.extend(output);
+        flushed
     }
 
     fn answer(&mut self, answer: Answer) {
