@@ -255,6 +255,9 @@ pub enum OpError {
     /// By [`Client::abort`].
     #[error("the transfer was aborted")]
     Aborted,
+    /// A name, password or account has a line break and would be a command of its own.
+    #[error("a name, password or account with a line break cannot be sent")]
+    Credential,
     /// The server wants ACCT and there is none.
     #[error("the server asks for an account")]
     AccountNeeded,
@@ -509,9 +512,15 @@ impl Client {
     }
 }
 
+/// Nothing in it ends the line.
+fn is_plain(text: &str) -> bool {
+    !text.bytes().any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
+}
+
 fn is_sendable(path: &str) -> bool {
-    let plain = !path.bytes().any(|byte| matches!(byte, 0 | b'\r' | b'\n'));
-    plain && path.len() <= PATH_BYTES && path.split('/').all(|name| name.len() <= COMPONENT_BYTES)
+    is_plain(path)
+        && path.len() <= PATH_BYTES
+        && path.split('/').all(|name| name.len() <= COMPONENT_BYTES)
 }
 
 /// The line of an MLST between its first and last.

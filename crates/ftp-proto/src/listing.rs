@@ -234,9 +234,20 @@ mod tests {
     }
 
     #[test]
+    fn headings_of_a_recursive_list() {
+        let mut out = Vec::new();
+        heading("/", true, &mut out);
+        heading("/a b", false, &mut out);
+        assert_eq!(out, b"/:\r\n\r\n/a b:\r\n");
+    }
+
+    #[test]
     fn names_have_their_prefix() {
         let format = Format::Names { prefix: "d/".into() };
         assert_eq!(line(&format, "f", &stat(Kind::File), "20261121040000"), "d/f\r\n");
+        let mut out = Vec::new();
+        format.write_file("d/f", &stat(Kind::File), Time::default(), &mut out);
+        assert_eq!(out, b"d/f\r\n", "a file asked for has no prefix");
     }
 
     #[test]

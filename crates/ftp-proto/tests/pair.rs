@@ -249,6 +249,20 @@ fn logins_of_all_kinds() {
 }
 
 #[test]
+fn credentials_that_break_lines_are_never_sent() {
+    for account in [
+        Account::new("a\r\nUSER alice", "secret"),
+        Account::new("alice", "secret\nDELE a"),
+        Account::new("accounted", "secret").with_account("red\rx"),
+    ] {
+        let mut pair = Pair::new(account, server());
+        pair.run().unwrap();
+        assert_eq!(pair.last(), "Failed(Credential)");
+        assert!(pair.client.begin(Op::Noop).is_err(), "the login failed");
+    }
+}
+
+#[test]
 fn an_aborted_transfer_leaves_the_connection_usable() {
     let mut pair = Pair::new(Account::new("alice", "secret"), server());
     pair.run().unwrap();

@@ -1,7 +1,8 @@
 //! The login: greeting, AUTH TLS, USER, PASS, ACCT, PBSZ, PROT, FEAT, OPTS UTF8.
 
-use super::{Client, Event, Fault, Features, OpError, Outcome, State, Tls};
+use super::{Client, Event, Fault, Features, OpError, Outcome, State, Tls, is_plain};
 use crate::reply::Reply;
+use crate::request::Secret;
 
 /// Whose reply is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,7 @@ impl Client {
     pub fn tls_stands(&mut self) {
         if matches!(self.state, State::Login(LoginStep::Handshake)) {
             self.say(LoginStep::User);
+            self.end_if_failed();
         }
     }
 
@@ -70,12 +72,12 @@ impl Client {
             // To be refused here ends the login, never in clear what was to be protected.
             _ => self.fail(OpError::Refused(reply)),
         }
-        self.retry_login();
+        self.end_if_failed();
         Ok(())
     }
 
     /// A refused login may not be followed by other operations.
-    fn retry_login(&mut self) {
+    fn end_if_failed(&mut self) {
         if matches!(self.events.back(), Some(Event::Failed(_))) {
             self.state = State::Ended;
         }
@@ -90,14 +92,11 @@ impl Client {
         self.state = State::Login(step);
         match step {
             LoginStep::Auth => self.send("AUTH", "TLS"),
-            LoginStep::User => self.send("USER", &self.account.user.clone()),
-            LoginStep::Pass => {
-                let password = self.account.password.clone();
-                self.send("PASS", password.expose());
-            }
+            LoginStep::User => self.credential("USER", Secret::new(&self.account.user)),
+            LoginStep::Pass => self.credential("PASS", self.account.password.clone()),
             LoginStep::Acct => {
-                let account = self.account.account.clone();
-                self.send("ACCT", account.as_ref().map_or("", |account| account.expose()));
+                let account = self.account.account.clone().unwrap_or(Secret::new(""));
+                self.credential("ACCT", account);
             }
             LoginStep::Pbsz => self.send("PBSZ", "0"),
             LoginStep::Prot => self.send("PROT", "P"),
@@ -105,6 +104,16 @@ impl Client {
             LoginStep::Feat => self.send("FEAT", ""),
             LoginStep::Utf8 => self.send("OPTS", "UTF8 ON"),
             LoginStep::Greeting | LoginStep::Handshake => {}
+        }
+    }
+}
+
+impl Client {
+    fn credential(&mut self, verb: &str, word: Secret) {
+        if is_plain(word.expose()) {
+            self.send(verb, word.expose());
+        } else {
+            self.fail(OpError::Credential);
         }
     }
 }
