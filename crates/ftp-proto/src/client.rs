@@ -2,7 +2,7 @@
 //! load generator.
 //!
 //! The adapter begins an operation, writes [`Client::output`], feeds [`Client::receive`] and does
-//! what [`Client::next`] tells. The first operation is the login and begins by itself.
+//! what [`Client::poll_event`] tells. The first operation is the login and begins by itself.
 
 use std::net::SocketAddr;
 
@@ -348,7 +348,7 @@ impl Client {
     ///
     /// # Errors
     /// What ends the connection: close it.
-    pub fn next(&mut self) -> Result<Option<Event>, Fault> {
+    pub fn poll_event(&mut self) -> Result<Option<Event>, Fault> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));

@@ -256,7 +256,7 @@ fn consume(stream: &[u8], piece: usize, seed: u8) -> Vec<String> {
     for input in stream.chunks(piece) {
         client.receive(input);
         loop {
-            match client.next() {
+            match client.poll_event() {
                 Ok(Some(event)) => {
                     told.push(format!("{event:?}"));
                     react(&mut client, &event, &mut draw);

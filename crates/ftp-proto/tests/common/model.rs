@@ -395,7 +395,8 @@ impl Model {
         let mut out = Vec::new();
         let (directory, entries) = self.entries(target).unwrap();
         if let Some(stat) = self.stat(&target.path) {
-            format.write_self(&target.path, &stat, self.stat("/").as_ref(), &mut out);
+            let above = self.stat("/").filter(|_| target.path != "/");
+            format.write_self(&stat, above.as_ref(), &mut out);
         }
         for (name, stat) in entries {
             if directory {
