@@ -359,10 +359,12 @@ fn old_active_servers_are_served() {
 #[test]
 fn what_a_server_must_not_do_ends_the_connection() {
     let tls = Account { tls: Tls::Explicit, ..bare() };
+    let slow = "120 wait\r\n".repeat(17);
     for (account, steps, fault) in [
         (bare(), vec![("421 full\r\n", "")], "the server closes: full"),
         (bare(), vec![LOGIN[0], ("230 in\r\n", ""), ("226 more\r\n", "")], "an unexpected 226"),
         (bare(), vec![("hello\r\n", "")], "'hello', which is no reply"),
+        (bare(), vec![(slow.as_str(), "")], "an unexpected 120"),
         (tls.clone(), vec![("220 hi\r\n", "AUTH TLS\r\n"), ("500 no\r\n", "")], "not offer TLS"),
         (
             tls,

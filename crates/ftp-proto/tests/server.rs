@@ -214,10 +214,67 @@ fn nothing_is_read_between_auth_and_tls() {
     server.answer(Answer::TlsStands, ZERO);
     assert!(server.wants_input() && server.is_secure());
     assert_eq!(requests(&mut server), []);
-    written(&mut server);
+    let replies = written(&mut server);
+    assert!(replies.ends_with("234 Begin TLS now.\r\n"), "{replies}");
     server.receive(b"NOOP\r\n", ZERO);
     assert_eq!(requests(&mut server), []);
     assert_eq!(written(&mut server), "200 Nothing was done.\r\n");
+}
+
+#[test]
+fn what_came_inside_tls_is_not_run_in_clear() {
+    for turn in ["CCC", "REIN"] {
+        let settings = Settings { tls: TlsMode::Explicit, clear_control: true, ..settings() };
+        let mut server = Server::new(settings, ZERO);
+        server.receive(b"AUTH TLS\r\n", ZERO);
+        assert_eq!(requests(&mut server), [Request::StartTls]);
+        server.answer(Answer::TlsStands, ZERO);
+        server.receive(b"USER alice\r\nPASS secret\r\n", ZERO);
+        assert_eq!(requests(&mut server).len(), 1);
+        server.answer(Answer::LoggedIn(Login::at_root()), ZERO);
+        written(&mut server);
+        server.receive(format!("{turn}\r\nNOOP\r\nSY").as_bytes(), ZERO);
+        assert_eq!(requests(&mut server).last(), Some(&Request::ClearControl));
+        server.answer(Answer::Done, ZERO);
+        server.receive(b"SYST\r\n", ZERO);
+        assert_eq!(requests(&mut server), []);
+        let replies = written(&mut server);
+        assert!(replies.ends_with("215 UNIX Type: L8\r\n"), "{replies}");
+        assert_eq!(replies.lines().count(), 2, "{replies}");
+    }
+}
+
+#[test]
+fn auth_gives_a_new_login_its_time() {
+    let mut server = logged_in(Settings { tls: TlsMode::Explicit, ..settings() });
+    let later = Duration::from_secs(500);
+    server.receive(b"AUTH TLS\r\n", later);
+    requests(&mut server);
+    assert_eq!(server.deadline(), Some(later + Duration::from_secs(60)));
+}
+
+#[test]
+fn stat_of_a_path_has_a_limit() {
+    use entrepot_ftp_proto::listing::{Kind, Rights, Stat};
+    let stat = Stat {
+        kind: Kind::File,
+        size: 1,
+        modified: None,
+        created: None,
+        mode: 0o644,
+        rights: Rights(0),
+        unique: None,
+    };
+    let mut server = logged_in(settings());
+    server.receive(b"STAT /\r\n", ZERO);
+    assert_eq!(requests(&mut server).len(), 1);
+    let mut entries: Vec<_> = (0..1200).map(|number| (format!("f{number}"), stat)).collect();
+    entries.insert(0, ("bad\r\n212 End".to_owned(), stat));
+    let now = entrepot_ftp_proto::Time::default();
+    server.answer(Answer::Listing { directory: true, entries, now }, ZERO);
+    let replies = written(&mut server);
+    assert_eq!(replies.lines().count(), 1002);
+    assert!(replies.ends_with("212 End of the first 1000\r\n"));
 }
 
 #[test]
