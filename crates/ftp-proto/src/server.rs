@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::limits::{KEPT_BYTES, OUTPUT_BYTES, REQUESTS};
+use crate::limits::{KEPT_BUFFER_BYTES, KEPT_BYTES, OUTPUT_BYTES, REQUESTS};
 use crate::lines::Lines;
 use crate::path::{self, NameFlaw};
 use crate::reply;
@@ -178,6 +178,21 @@ impl Server {
     pub fn drain(&mut self, sentence: &str) {
         self.draining = Some(sentence.to_owned());
         self.drain_if_idle();
+    }
+
+    /// Gives back buffers that grew and are empty. Call when the session turned idle.
+    pub fn shrink(&mut self) {
+        self.lines.shrink();
+        for buffer in [&mut self.out, &mut self.line] {
+            if buffer.capacity() > KEPT_BUFFER_BYTES {
+                buffer.shrink_to(KEPT_BUFFER_BYTES);
+            }
+        }
+    }
+
+    /// Bytes of memory held in buffers.
+    pub fn buffered(&self) -> usize {
+        self.lines.capacity() + self.out.capacity() + self.line.capacity() + self.kept_bytes
     }
 
     /// QUIT came during the transfer that runs: the end of the connection is no cut.

@@ -39,7 +39,8 @@ const REPLIES: [(&str, &str); 6] = [
 ];
 
 /// Lines of listings.
-const LINES: [(&str, &str); 3] = [
+const LINES: [(&str, &str); 4] = [
+    ("iis", "11-21-26  03:45AM  <DIR>   a\r\n11-21-2026  12:45PM  12 b c\r\n02-30-26 1:0 5 x\r\n"),
     (
         "facts",
         "type=cdir; /\r\ntype=file;size=5;modify=20261121034506.1;unix.mode=0644; a b\r\n\

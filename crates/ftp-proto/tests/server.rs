@@ -278,6 +278,30 @@ fn stat_of_a_path_has_a_limit() {
 }
 
 #[test]
+fn an_idle_session_holds_little() {
+    let mut server = logged_in(settings());
+    server.receive(&b"HELP\r\n".repeat(1000), ZERO);
+    assert_eq!(requests(&mut server), []);
+    while !server.output().is_empty() {
+        written(&mut server);
+        assert_eq!(requests(&mut server), []);
+    }
+    assert!(server.buffered() > 10_000);
+    server.shrink();
+    assert!(server.buffered() <= 3 * 512, "{}", server.buffered());
+}
+
+#[test]
+fn a_closing_refusal_ends_everything_at_once() {
+    let mut server = transferring(settings());
+    server.receive(b"ABOR\r\nPWD\r\n", ZERO);
+    assert_eq!(requests(&mut server), [Request::Abort]);
+    server.answer(Answer::TransferEnded(End::Refused(Refusal::new(Why::Closing))), ZERO);
+    assert_eq!(requests(&mut server), [Request::Close]);
+    assert_eq!(written(&mut server), "421 The server is closing: come back later.\r\n");
+}
+
+#[test]
 fn a_failed_handshake_closes() {
     let mut server = Server::new(Settings { tls: TlsMode::Explicit, ..settings() }, ZERO);
     server.receive(b"AUTH TLS\r\n", ZERO);

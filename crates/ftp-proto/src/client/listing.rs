@@ -1,4 +1,4 @@
-//! Listings of servers: MLSD (RFC 3659 §7), and LIST as `ls -l` writes it.
+//! Listings of servers: MLSD (RFC 3659 §7), and LIST as `ls -l` or IIS writes it.
 
 use super::replies::text;
 use crate::limits::LINE_BYTES;
@@ -37,7 +37,7 @@ pub struct RemoteEntry {
 pub enum Form {
     /// MLSD.
     Facts,
-    /// `ls -l`; years that are missing are found from this.
+    /// `ls -l`, where years that are missing are found from this; or IIS's own form.
     Long {
         /// The time now.
         now: Time,
@@ -155,6 +155,7 @@ fn long(line: &str, now: Time) -> Option<RemoteEntry> {
         b'-' => RemoteKind::File,
         b'd' => RemoteKind::Directory,
         b'l' | b'b' | b'c' | b'p' | b's' | b'D' => RemoteKind::Other,
+        b'0'..=b'9' => return iis(line),
         _ => return None,
     };
     let words = words(line);
@@ -174,6 +175,46 @@ fn long(line: &str, now: Time) -> Option<RemoteEntry> {
     let size = (kind == RemoteKind::File).then_some(size);
     let entry = RemoteEntry { name, kind, size, modified, mode: Some(mode), unique: None };
     is_name(&entry.name).then_some(entry)
+}
+
+/// `11-21-26  03:45AM       <DIR>          name`, or a size instead of `<DIR>`: IIS without its
+/// option for UNIX listings. The year has two digits or four; the time is the server's own.
+fn iis(line: &str) -> Option<RemoteEntry> {
+    let words = words(line);
+    let word = |at: usize| words.get(at).map(|(_, word)| *word);
+    let modified = iis_time(word(0)?, word(1)?)?;
+    let size = match word(2)? {
+        "<DIR>" => None,
+        size => Some(size.parse().ok()?),
+    };
+    let (at, third) = words.get(2)?;
+    let behind = line.get(at + third.len()..)?;
+    // A directory's name begins at a fixed column, a file's behind one blank.
+    let name = if size.is_none() { behind.trim_start() } else { behind.strip_prefix(' ')? };
+    let kind = if size.is_none() { RemoteKind::Directory } else { RemoteKind::File };
+    let (name, modified) = (name.to_owned(), Some(modified));
+    let entry = RemoteEntry { name, kind, size, modified, mode: None, unique: None };
+    is_name(&entry.name).then_some(entry)
+}
+
+fn iis_time(date: &str, clock: &str) -> Option<Time> {
+    let mut parts = date.split('-');
+    let (month, day, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let year = match (year.len(), year.parse::<i64>().ok()?) {
+        (2, year) if year < 70 => 2000 + year,
+        (2, year) => 1900 + year,
+        (_, year) => year,
+    };
+    let (time, half) = clock.split_at_checked(clock.len().checked_sub(2)?)?;
+    let (hour, minute) = time.split_once(':')?;
+    let noon = match half {
+        "AM" => 0,
+        "PM" => 12,
+        _ => return None,
+    };
+    let hour = hour.parse::<u32>().ok().filter(|hour| (1..=12).contains(hour))? % 12 + noon;
+    let (month, day, minute) = (month.parse().ok()?, day.parse().ok()?, minute.parse().ok()?);
+    Civil { year, month, day, hour, minute, second: 0 }.seconds().map(Time::from_seconds)
 }
 
 /// Words and where they begin.
@@ -280,6 +321,18 @@ mod tests {
             ("lrwxrwxrwx 1 o g 1 Jan  1  2020 a -> /b", "Other None 20200101000000 'a'"),
             ("-rwSr-xr-t+ 1 o g 1 Jan  1  2020 a", "File Some(1) 20200101000000 'a'"),
             ("-rw-r--r-- 1 o 9 Dec 24 2020 a", "File Some(9) 20201224000000 'a'"),
+            (
+                "11-21-25  03:45PM       <DIR>          na me",
+                "Directory None 20251121154500 'na me'",
+            ),
+            (
+                "02-29-2024  12:05AM                 1234 na me",
+                "File Some(1234) 20240229000500 'na me'",
+            ),
+            ("02-30-24  12:05AM 1 x", "none"),
+            ("02-20-24  13:05AM 1 x", "none"),
+            ("02-20-24  12:05XM 1 x", "none"),
+            ("02-20-24  12:05AM 1 ../x", "none"),
             ("total 12", "none"),
             ("-rw-r--r-- 1 o g 1 Jan  1  2020 ../a", "none"),
             ("-rw-r--r-- 1 o g 1 Jan", "none"),

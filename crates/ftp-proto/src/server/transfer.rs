@@ -1,7 +1,7 @@
 //! RETR, STOR, APPE, STOU, LIST, NLST, MLSD and ABOR (RFC 959 §4.1.3, RFC 3659 §7).
 
-use super::Server;
 use super::login::drop_data;
+use super::{Phase, Server};
 use crate::answer::{End, Refusal};
 use crate::listing::Format;
 use crate::path::resolve;
@@ -228,6 +228,9 @@ pub(super) fn ended(server: &mut Server, end: End) {
         End::Aborted => server.reply(426, "The transfer is aborted."),
         End::Drained => return server.reply(421, "The server is closing: come back later."),
         End::Refused(refusal) => refuse(server, refusal, verb),
+    }
+    if server.phase == Phase::Closed {
+        return;
     }
     server.verb = table::verb(b"ABOR").unwrap_or(transfer.verb);
     for number in 0..transfer.aborts {
