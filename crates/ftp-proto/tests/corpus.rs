@@ -169,4 +169,16 @@ proptest::proptest! {
         let bytes = [&[0, piece, seed], &b"USER a\r\nPASS b\r\n"[..], lines.as_bytes()].concat();
         fuzz(&bytes);
     }
+
+    /// So do replies.
+    #[test]
+    fn replies_in_any_order_break_nothing(
+        seed in 0u8..255,
+        lines in "((220|331|332|230|200|211|213|226|350|125|150|229|227|426|500|502|550|250) ?-?\
+            (a|\\(\\|\\|\\|9\\|\\)|1,2,3,4,5,6|5|20200101000000| MLST| UTF8)?\r\n){0,40}",
+        piece in 0u8..20,
+    ) {
+        let begin = &b"220 a\r\n331 b\r\n230 c\r\n502 d\r\n"[..];
+        fuzz(&[&[2, piece, seed], begin, lines.as_bytes()].concat());
+    }
 }
