@@ -18,5 +18,6 @@ pub mod proxy;
 pub mod ssh;
 pub mod stream;
 mod throttle;
+pub mod tls;
 
 pub use error::NetError;
