@@ -1,9 +1,10 @@
 //! Moving bytes, and the ends of connections.
 
 use std::io::{ErrorKind, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use futures_util::FutureExt as _;
+use rustix::net::RecvFlags;
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;
@@ -152,6 +153,29 @@ async fn a_reset_is_no_end_and_a_cut_wakes_who_waits() {
     };
     let (cut, ()) = tokio::join!(stream.receive(&mut buffer), cutting);
     assert_eq!(cut.unwrap_err().kind(), ErrorKind::ConnectionAborted);
+}
+
+#[tokio::test]
+async fn a_reset_behind_bytes_is_told_after_them_and_again() {
+    let (mut stream, mut client, _meter) = pair(&Env::real()).await;
+    client.write_all(&[7; 1_000]).await.unwrap();
+    let arrived = stream.as_fd();
+    let mut space = [0; 1_000];
+    while rustix::net::recv(arrived, &mut space, RecvFlags::PEEK).map_or(0, |(_, all)| all) < 1_000
+    {
+        tokio::task::yield_now().await;
+    }
+    client.set_zero_linger().unwrap();
+    drop(client);
+    while crate::socket::peer_state(&stream) != crate::socket::PeerState::Reset {
+        tokio::task::yield_now().await;
+    }
+    let mut buffer = UploadBuffer::take();
+    assert_eq!(stream.receive(&mut buffer).await.unwrap(), 1_000);
+    for _ in 0..3 {
+        let error = stream.receive(&mut buffer).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
 }
 
 #[tokio::test]
