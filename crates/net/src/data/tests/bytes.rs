@@ -242,14 +242,15 @@ async fn active_connections_come_from_the_control_connections_address() {
 }
 
 #[tokio::test]
-async fn active_connections_to_different_peers_may_share_a_port_of_ours() {
-    let acceptor = listen::bind((ip("127.0.0.1"), 0).into()).unwrap();
+async fn bind_leaves_the_choice_of_the_port_to_connect() {
+    let to = "127.0.0.1:50000".parse().unwrap();
     let from = ActiveFrom { local: "127.0.0.4:21".parse().unwrap(), port: None };
-    let stream = connect(from, acceptor.local_address(), SOON).await.unwrap();
-    // With a port that bind(2) had chosen, another bind of it would fail.
-    let option = rustix::net::sockopt::socket_reuseaddr(&stream);
-    assert!(!option.unwrap());
-    let other = TcpSocket::new_v4().unwrap();
-    other.set_reuseaddr(true).unwrap();
-    other.bind(stream.local_addr().unwrap()).unwrap_err();
+    let socket = super::super::active::bound(from, to).unwrap();
+    assert_eq!(socket.local_addr().unwrap(), "127.0.0.4:0".parse().unwrap());
+    let (from, to) = ("[::1]:21".parse().unwrap(), "[::1]:50000".parse().unwrap());
+    match super::super::active::bound(ActiveFrom { local: from, port: None }, to) {
+        Ok(socket) => assert_eq!(socket.local_addr().unwrap().port(), 0),
+        // A machine without IPv6.
+        Err(error) => assert_eq!(error.kind(), ErrorKind::AddrNotAvailable),
+    }
 }
