@@ -13,50 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::model::Model;
+use common::transcript::{self, unescape};
 use entrepot_ftp_proto::{
     AsciiPolicy, Encoding, End, Refusal, Settings, TlsMode, Why, table::SITE_VERBS, table::VERBS,
 };
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts")
-}
-
-fn transcripts() -> Vec<(PathBuf, String)> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|kind| kind == "txt"))
-        .collect();
-    files.sort();
-    assert!(files.len() >= 10, "the transcripts are not there");
-    files
-        .into_iter()
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).unwrap();
-            (path, text)
-        })
-        .collect()
-}
-
-/// The bytes of a quoted text.
-fn raw(text: &str) -> Vec<u8> {
-    let (mut bytes, mut rest) = (Vec::new(), text.bytes());
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'\\' => match rest.next().unwrap() {
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b'0' => 0,
-                b'x' => {
-                    let digits = [rest.next().unwrap(), rest.next().unwrap()];
-                    u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
-                }
-                other => other,
-            },
-            other => other,
-        });
-    }
-    bytes
 }
 
 fn setting(settings: &mut Settings, word: &str) {
@@ -159,11 +122,11 @@ impl Replay {
             "@settings" => {}
             "@file" => {
                 let (name, content) = rest.split_once(' ').unwrap();
-                let name = String::from_utf8(raw(name)).unwrap();
-                model.files.insert(name, raw(content));
+                let name = String::from_utf8(unescape(name)).unwrap();
+                model.files.insert(name, unescape(content));
             }
             "@dir" => drop(model.directories.insert(rest.to_owned())),
-            "@upload" => model.upload = raw(rest),
+            "@upload" => model.upload = unescape(rest),
             "@hold" => model.hold = true,
             "@end" => model.end(ended(rest)),
             "@refuse" => model.refuse = Some(refusal(rest)),
@@ -196,7 +159,7 @@ fn replay(text: &str, bytewise: bool) -> String {
             replay.flush();
         }
         if let Some(bytes) = line.strip_prefix(">> ") {
-            replay.input.extend(raw(bytes));
+            replay.input.extend(unescape(bytes));
             writeln!(replay.out, "{line}").unwrap();
             continue;
         }
@@ -224,33 +187,16 @@ fn replay(text: &str, bytewise: bool) -> String {
 
 #[test]
 fn transcripts_are_answered_as_written() {
-    for (path, text) in transcripts() {
-        let replayed = replay(&text, false);
-        if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
-            std::fs::write(&path, &replayed).unwrap();
-            continue;
-        }
-        assert!(replayed == text, "{}:\n{}", path.display(), difference(&text, &replayed));
-    }
+    transcript::check(&folder(), |text| replay(text, false));
 }
 
 #[test]
 fn transcripts_are_answered_alike_byte_by_byte() {
     // What came in one piece with AUTH is thrown away; in pieces, TLS stands before it comes.
     let divisible = |(_, text): &(PathBuf, String)| !text.contains(">> AUTH");
-    for (path, text) in transcripts().into_iter().filter(divisible) {
-        let (whole, bytes) = (replay(&text, false), replay(&text, true));
-        assert!(whole == bytes, "{}:\n{}", path.display(), difference(&whole, &bytes));
+    for (path, text) in transcript::all(&folder()).into_iter().filter(divisible) {
+        transcript::assert_same(&path, &replay(&text, false), &replay(&text, true));
     }
-}
-
-/// The first line that differs.
-fn difference(want: &str, got: &str) -> String {
-    let pairs = want.lines().map(Some).chain(std::iter::repeat(None));
-    let lines = got.lines().map(Some).chain(std::iter::repeat(None));
-    let (number, (want, got)) =
-        pairs.zip(lines).enumerate().find(|(_, (want, got))| want != got).unwrap();
-    format!("line {}\nwant {want:?}\ngot  {got:?}", number + 1)
 }
 
 /// The code that follows a command in a transcript, skipping what the machine asks.
@@ -274,7 +220,7 @@ fn codes(text: &str, command: &str) -> Vec<u16> {
 /// is never done) and refused once.
 #[test]
 fn every_verb_is_done_and_refused_in_a_transcript() {
-    let all: String = transcripts().into_iter().map(|(_, text)| text).collect();
+    let all: String = transcript::all(&folder()).into_iter().map(|(_, text)| text).collect();
     let sites = SITE_VERBS.iter().map(|word| format!("SITE {}", word.name));
     let mut missing = Vec::new();
     for name in VERBS.iter().map(|verb| verb.name.to_owned()).chain(sites) {

@@ -12,20 +12,10 @@ use std::path::{Path, PathBuf};
 
 use common::model::Model;
 use common::text::{decode, encode};
+use common::transcript;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts")
-}
-
-fn transcripts() -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|kind| kind == "txt"))
-        .collect();
-    files.sort();
-    assert!(files.len() >= 10, "the transcripts are not there");
-    files
 }
 
 /// Requests that go in by one call, and the lines that come out.
@@ -90,33 +80,15 @@ fn replay(text: &str, pieces: Pieces) -> String {
 
 #[test]
 fn transcripts_are_answered_as_written() {
-    for path in transcripts() {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let replayed = replay(&text, Pieces::Whole);
-        if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
-            std::fs::write(&path, &replayed).unwrap();
-            continue;
-        }
-        assert!(replayed == text, "{}:\n{}", path.display(), difference(&text, &replayed));
-    }
+    transcript::check(&folder(), |text| replay(text, Pieces::Whole));
 }
 
 #[test]
 fn transcripts_are_answered_alike_byte_by_byte() {
-    for path in transcripts() {
-        let text = std::fs::read_to_string(&path).unwrap();
+    for (path, text) in transcript::all(&folder()) {
         let (whole, bytes) = (replay(&text, Pieces::Whole), replay(&text, Pieces::Bytes));
-        assert!(whole == bytes, "{}:\n{}", path.display(), difference(&whole, &bytes));
+        transcript::assert_same(&path, &whole, &bytes);
     }
-}
-
-/// The first line that differs.
-fn difference(want: &str, got: &str) -> String {
-    let pairs = want.lines().map(Some).chain(std::iter::repeat(None));
-    let lines = got.lines().map(Some).chain(std::iter::repeat(None));
-    let (number, (want, got)) =
-        pairs.zip(lines).enumerate().find(|(_, (want, got))| want != got).unwrap();
-    format!("line {}\nwant {want:?}\ngot  {got:?}", number + 1)
 }
 
 /// Each request of the table and each extension stands in a transcript with an answer that
@@ -124,8 +96,7 @@ fn difference(want: &str, got: &str) -> String {
 #[test]
 fn every_request_is_in_a_transcript() {
     use entrepot_sftp_proto::table::{EXTENSIONS, PACKETS, Packet};
-    let all: String =
-        transcripts().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let all: String = transcript::all(&folder()).into_iter().map(|(_, text)| text).collect();
     for packet in PACKETS.iter().filter(|packet| Packet::is_request(packet)) {
         assert!(all.contains(&format!("> {} ", packet.name)), "{}", packet.name);
     }
@@ -142,8 +113,7 @@ fn every_request_is_in_a_transcript() {
 /// The fuzzer's corpus begins with the transcripts' requests; see `corpus.rs`.
 #[test]
 fn transcripts_hold_no_answer_without_a_request() {
-    for path in transcripts() {
-        let text = std::fs::read_to_string(&path).unwrap();
+    for (path, text) in transcript::all(&folder()) {
         let first = text.lines().find(|line| line.starts_with(['<', '>', '!'])).unwrap();
         assert!(first.starts_with('>'), "{}", path.display());
     }

@@ -6,4 +6,5 @@ pub mod postgres;
 pub mod s3;
 pub mod server;
 pub mod sshd;
+pub mod transcript;
 pub mod wan;

@@ -3,3 +3,6 @@
 
 pub(crate) mod model;
 pub(crate) mod text;
+#[allow(unreachable_pub)] // It is public where it lives.
+#[path = "../../../testkit/src/transcript.rs"]
+pub(crate) mod transcript;

@@ -99,22 +99,7 @@ fn field(token: &str) -> Vec<u8> {
 
 fn unquote(token: &str) -> Vec<u8> {
     let inner = token.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).expect("quotes");
-    let (mut bytes, mut rest) = (Vec::new(), inner.bytes());
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'\\' => match rest.next().unwrap() {
-                b'n' => b'\n',
-                b'0' => 0,
-                b'x' => {
-                    let digits = [rest.next().unwrap(), rest.next().unwrap()];
-                    u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
-                }
-                other => other,
-            },
-            other => other,
-        });
-    }
-    bytes
+    super::transcript::unescape(inner)
 }
 
 /// A reader that fails loudly: answers are ours and must be whole.
