@@ -1,11 +1,13 @@
 //! Packet orders of clients that cannot be installed here, sent by paramiko packet by packet:
-//! WinSCP's temporary names and its SETSTAT right behind CLOSE, JSch's strict order of answers.
+//! WinSCP's temporary names and its SETSTAT right behind CLOSE, FileZilla's sizes from listings,
+//! JSch's strict order of answers.
 
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, ensure};
 use entrepot_testkit::clients::matrix::Seat;
 use entrepot_testkit::clients::{local_file, noise, python, text};
+use entrepot_testkit::server::Node;
 
 use crate::node_with;
 
@@ -50,12 +52,35 @@ fn winscp_goes_on_with_what_was_cut() -> Result<()> {
     let seat = Seat { node: &node, login: &login };
     python::PARAMIKO.call(seat, &["order:winscp_cut", text(&local)?, "x"])?;
     ensure!(!login.on_disk(&node, "x.filepart").exists(), "a cut upload is visible");
-    node.until("the interruption in the audit log", || {
-        Ok((!node.events("file.interrupted")?.is_empty()).then_some(()))
-    })?;
+    interrupted(&node)?;
     let said = python::PARAMIKO.call(seat, &["order:winscp_resume", text(&local)?, "x"])?;
     ensure!(said.trim().parse::<u64>()? == 1_500_000, "it went on at {said}");
     ensure!(std::fs::read(login.on_disk(&node, "x"))? == content, "it differs");
+    Ok(())
+}
+
+fn interrupted(node: &Node) -> Result<()> {
+    node.until("the interruption in the audit log", || {
+        Ok((!node.events("file.interrupted")?.is_empty()).then_some(()))
+    })
+}
+
+/// FileZilla asks nobody but the listing how much there is, so the mount lists what was cut.
+#[test]
+fn filezilla_goes_on_with_what_was_cut_from_the_size_listed() -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    node.cli(&["mount", "change", "acme-home", r#"options=["list-partials"]"#])?;
+    let content = noise(4, 3_000_001);
+    let local = local_file(&node, "a", &content)?;
+    let seat = Seat { node: &node, login: &login };
+    python::PARAMIKO.call(seat, &["order:cut", text(&local)?, "x"])?;
+    ensure!(!login.on_disk(&node, "x").exists(), "a cut upload is visible");
+    interrupted(&node)?;
+    let said = python::PARAMIKO.call(seat, &["order:filezilla_resume", text(&local)?, "x"])?;
+    ensure!(said.trim().parse::<u64>()? == 1_500_000, "it went on at {said}");
+    ensure!(std::fs::read(login.on_disk(&node, "x"))? == content, "it differs");
+    let modified = std::fs::metadata(login.on_disk(&node, "x"))?.modified()?;
+    ensure!(modified == SystemTime::UNIX_EPOCH + OLD, "its time");
     Ok(())
 }
 

@@ -375,11 +375,11 @@ async fn the_clients_certificate_is_shown_and_carried_by_the_ticket() {
         let client = Client::with(&options, version, Some((own.clone(), key.clone())));
         let session = config.session();
         let (server, _far) = control(&session, &client).await;
-        assert_eq!(server.info().client_certificates, [der.clone()]);
+        assert_eq!(server.info().client_certificates, std::slice::from_ref(&der));
         let (near, far) = duplex(64 * 1024);
         let accepting = session.accept_data(near, Carries::Download, Reuse::Required);
         let (server, _far) = tokio::join!(accepting, client.connect(far));
-        assert_eq!(server.unwrap().info().client_certificates, [der.clone()]);
+        assert_eq!(server.unwrap().info().client_certificates, std::slice::from_ref(&der));
     }
 }
 

@@ -96,7 +96,12 @@ def winscp_small(order, data, target):
 
 
 def winscp_cut(order, data, target):
-    handle = order.open(target + ".filepart", WRITE | CREAT | TRUNC)
+    cut(order, data, target + ".filepart")
+
+
+def cut(order, data, target):
+    """Half of it, then the connection is gone."""
+    handle = order.open(target, WRITE | CREAT | TRUNC)
     for number in order.write(handle, 0, data[: len(data) // 2]):
         order.answer(number)
     transport.sock.close()
@@ -111,6 +116,21 @@ def winscp_resume(order, data, target):
         order.answer(number)
     order.ask(psftp.CMD_CLOSE, handle)
     order.ask(psftp.CMD_RENAME, part, target)
+    print(have)
+
+
+def filezilla_resume(order, data, target):
+    """The size to go on from is that of the listing; the open file is asked again."""
+    listed = {entry.filename: entry.st_size for entry in order.sftp.listdir_attr(".")}
+    handle = order.open(target, WRITE)
+    kind, message = order.ask(psftp.CMD_FSTAT, handle)
+    have = paramiko.SFTPAttributes._from_msg(message).st_size
+    if have != listed.get(target):
+        sys.exit(f"listed {listed.get(target)}, open {have}")
+    for number in order.write(handle, have, data[have:]):
+        order.answer(number)
+    order.ask(psftp.CMD_CLOSE, handle)
+    order.ask(psftp.CMD_SETSTAT, target, times(1_000_000_000))
     print(have)
 
 
