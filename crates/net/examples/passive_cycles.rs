@@ -54,9 +54,10 @@ async fn serve(guest: ControlGuest, ports: &DataPorts, lingerer: &Lingerer) -> R
     stranger.logged_in();
     let (local, peer, policy) = (control.local(), control.peer().ip(), DataPeer::Same);
     let mut seat = ports.seat(SeatOptions { local, peer, policy, meter });
-    let mut command = [0];
+    // Larger than a command, so that tokio need not ask whether there is more.
+    let mut command = [0; 64];
     while control.read(&mut command).await? > 0 {
-        if command == *b"P" {
+        if command.starts_with(b"P") {
             let port = seat.listen().map_err(Error::other)?.port();
             control.write_all(&port.to_be_bytes()).await?;
         } else {

@@ -25,5 +25,10 @@ pub use own::{SelfSigned, self_signed};
 pub use session::{Carries, Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
 
+/// For fuzzing: what is read from a control connection is cut into records.
+pub fn fuzz(data: &[u8]) {
+    records::fuzz(data);
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

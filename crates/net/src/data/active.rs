@@ -39,7 +39,7 @@ pub async fn connect(
     }
 }
 
-fn bound(from: ActiveFrom, peer: SocketAddr) -> io::Result<TcpSocket> {
+pub(super) fn bound(from: ActiveFrom, peer: SocketAddr) -> io::Result<TcpSocket> {
     let mut local = canonical(from.local);
     let is_v4 = canonical(peer).is_ipv4();
     if local.is_ipv4() != is_v4 {

@@ -68,7 +68,14 @@ async fn choose(
     meter: &Arc<SessionMeter>,
     failed: &mut Option<HandshakeError>,
 ) -> Option<Result<DataStream, DataError>> {
-    let accept = async |Arrived { stream, peer }: Arrived| tls.accept(stream, peer, meter).await;
+    let accept = async |Arrived { stream, peer }: Arrived| {
+        let mut tls = tls.clone();
+        if !slot.policy.takes(peer.ip(), slot.control) {
+            // Anybody's, if it resumes: whatever the account says of the client's own address.
+            tls.reuse = Reuse::Required;
+        }
+        tls.accept(stream, peer, meter).await
+    };
     let mut candidates = FuturesUnordered::new();
     let mut may_come = true;
     loop {

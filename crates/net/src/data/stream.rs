@@ -25,6 +25,8 @@ use crate::tls::{TlsInfo, TlsStream};
 pub struct DataStream {
     kind: Kind,
     peer: SocketAddr,
+    /// Why reading failed. The kernel tells a reset once, and then an end as of a whole file.
+    failed: Option<io::ErrorKind>,
 }
 
 #[derive(Debug)]
@@ -36,12 +38,12 @@ enum Kind {
 impl DataStream {
     /// In clear text.
     pub fn clear(stream: Metered<TcpStream>, peer: SocketAddr) -> Self {
-        DataStream { kind: Kind::Clear(stream), peer }
+        DataStream { kind: Kind::Clear(stream), peer, failed: None }
     }
 
     /// Under TLS.
     pub fn tls(stream: TlsStream<Metered<TcpStream>>, peer: SocketAddr) -> Self {
-        DataStream { kind: Kind::Tls(Box::new(stream)), peer }
+        DataStream { kind: Kind::Tls(Box::new(stream)), peer, failed: None }
     }
 
     /// Where the client is.
@@ -83,7 +85,8 @@ impl DataStream {
     }
 
     /// Takes what has come into `buffer`; 0 is the end: under TLS the peer's close_notify, in
-    /// clear text its FIN. See [`UploadBuffer::fill`].
+    /// clear text its FIN. Waits for the first byte only, then takes what is there. An error
+    /// behind some bytes comes with the next call.
     ///
     /// # Errors
     /// The connection is broken or cut; under TLS, it ended without close_notify
@@ -93,7 +96,8 @@ impl DataStream {
     }
 
     /// The end of a download: close_notify, FIN; then the client may be told, and the rest happens
-    /// in the background.
+    /// in the background. Under TLS it waits until the socket has taken everything: to be limited
+    /// as a step is.
     ///
     /// # Errors
     /// What was written before cannot be sent.
@@ -160,10 +164,17 @@ impl AsyncRead for DataStream {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.kind {
+        if let Some(kind) = self.failed {
+            return Poll::Ready(Err(kind.into()));
+        }
+        let read = match &mut self.kind {
             Kind::Clear(stream) => Pin::new(stream).poll_read(cx, out),
             Kind::Tls(stream) => Pin::new(stream).poll_read(cx, out),
+        };
+        if let Poll::Ready(Err(error)) = &read {
+            self.failed = Some(error.kind());
         }
+        read
     }
 }
 

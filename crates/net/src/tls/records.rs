@@ -124,3 +124,44 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Records<S> {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
+
+/// For fuzzing: whatever comes, in pieces of any size, passes whole and in order, and never more
+/// than one record at a time.
+pub(super) fn fuzz(data: &[u8]) {
+    let [size, data @ ..] = data else { return };
+    let (mut slicer, mut passed) = (Slicer { unread: BytesMut::new(), left: 0 }, Vec::new());
+    for piece in data.chunks(usize::from(*size) + 1) {
+        slicer.unread.extend_from_slice(piece);
+        loop {
+            let ready = slicer.ready();
+            if ready == 0 {
+                break;
+            }
+            assert!(ready <= slicer.left, "more than a record passes");
+            let mut out = vec![0; ready];
+            slicer.pass(&mut ReadBuf::new(&mut out), ready);
+            passed.extend_from_slice(&out);
+        }
+    }
+    assert!(slicer.unread.len() < HEADER_BYTES, "what could pass did not");
+    passed.extend_from_slice(&slicer.unread);
+    assert!(passed == data, "bytes were lost or bent");
+}
+
+#[cfg(test)]
+mod tests {
+    use entrepot_model::Env;
+
+    #[test]
+    fn whatever_comes_passes_record_by_record() {
+        let env = Env::simulated(1);
+        for length in 0..300 {
+            let mut bytes = vec![0; length];
+            env.fill_random(&mut bytes);
+            // Short records, so that many of them end within the bytes.
+            bytes.iter_mut().skip(4).step_by(2).for_each(|byte| *byte %= 2);
+            super::fuzz(&bytes);
+        }
+        super::fuzz(b"\x02\x15\x03\x03\0\x02\x01\0PWD\r\n");
+    }
+}

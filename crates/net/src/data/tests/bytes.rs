@@ -1,9 +1,10 @@
 //! Moving bytes, and the ends of connections.
 
 use std::io::{ErrorKind, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use futures_util::FutureExt as _;
+use rustix::net::RecvFlags;
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;
@@ -155,6 +156,29 @@ async fn a_reset_is_no_end_and_a_cut_wakes_who_waits() {
 }
 
 #[tokio::test]
+async fn a_reset_behind_bytes_is_told_after_them_and_again() {
+    let (mut stream, mut client, _meter) = pair(&Env::real()).await;
+    client.write_all(&[7; 1_000]).await.unwrap();
+    let arrived = stream.as_fd();
+    let mut space = [0; 1_000];
+    while rustix::net::recv(arrived, &mut space, RecvFlags::PEEK).map_or(0, |(_, all)| all) < 1_000
+    {
+        tokio::task::yield_now().await;
+    }
+    client.set_zero_linger().unwrap();
+    drop(client);
+    while crate::socket::peer_state(&stream) != crate::socket::PeerState::Reset {
+        tokio::task::yield_now().await;
+    }
+    let mut buffer = UploadBuffer::take();
+    assert_eq!(stream.receive(&mut buffer).await.unwrap(), 1_000);
+    for _ in 0..3 {
+        let error = stream.receive(&mut buffer).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_sends_during_its_download_still_gets_all_of_it() {
     let content = noise(2_000_000);
     let (mut stream, mut client, _meter) = pair(&Env::real()).await;
@@ -218,14 +242,15 @@ async fn active_connections_come_from_the_control_connections_address() {
 }
 
 #[tokio::test]
-async fn active_connections_to_different_peers_may_share_a_port_of_ours() {
-    let acceptor = listen::bind((ip("127.0.0.1"), 0).into()).unwrap();
+async fn bind_leaves_the_choice_of_the_port_to_connect() {
+    let to = "127.0.0.1:50000".parse().unwrap();
     let from = ActiveFrom { local: "127.0.0.4:21".parse().unwrap(), port: None };
-    let stream = connect(from, acceptor.local_address(), SOON).await.unwrap();
-    // With a port that bind(2) had chosen, another bind of it would fail.
-    let option = rustix::net::sockopt::socket_reuseaddr(&stream);
-    assert!(!option.unwrap());
-    let other = TcpSocket::new_v4().unwrap();
-    other.set_reuseaddr(true).unwrap();
-    other.bind(stream.local_addr().unwrap()).unwrap_err();
+    let socket = super::super::active::bound(from, to).unwrap();
+    assert_eq!(socket.local_addr().unwrap(), "127.0.0.4:0".parse().unwrap());
+    let (from, to) = ("[::1]:21".parse().unwrap(), "[::1]:50000".parse().unwrap());
+    match super::super::active::bound(ActiveFrom { local: from, port: None }, to) {
+        Ok(socket) => assert_eq!(socket.local_addr().unwrap().port(), 0),
+        // A machine without IPv6.
+        Err(error) => assert_eq!(error.kind(), ErrorKind::AddrNotAvailable),
+    }
 }

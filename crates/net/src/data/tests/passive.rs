@@ -309,7 +309,8 @@ async fn whoever_does_not_resume_is_not_waited_for_again_and_again() {
 #[tokio::test]
 async fn any_address_is_taken_if_it_resumes_and_not_in_clear() {
     let fixture = Fixture::new(range(1), &[]);
-    let (session, owner, _) = secured(TlsVersion::Tls13).await;
+    let (session, owner, thief) = secured(TlsVersion::Tls13).await;
+    let other = thief.clone();
     let mut seat = fixture.seat_with("127.0.0.1", DataPeer::AnyResumed);
     let port = seat.listen().unwrap();
     let mut elsewhere = connect_from("127.0.0.7", port).await;
@@ -321,5 +322,18 @@ async fn any_address_is_taken_if_it_resumes_and_not_in_clear() {
     let tls = protected(&session);
     let (taken, client) = tokio::join!(seat.take(Some(&tls), SOON), owner.connect(elsewhere));
     assert_eq!(taken.unwrap().peer().ip(), ip("127.0.0.7"));
+    client.unwrap();
+    // From elsewhere it must resume whatever the account says; from its own address it need not.
+    seat.listen().unwrap();
+    let tls = DataTls { reuse: Reuse::Preferred, ..tls };
+    let stealing = connect_from("127.0.0.7", port).await;
+    let owning = connect_from("127.0.0.1", port).await;
+    let own = owning.local_addr().unwrap();
+    let (taken, _, client) = tokio::join!(
+        seat.take(Some(&tls), SOON),
+        async { thief.connect(stealing).await.map(drop) },
+        other.connect(owning),
+    );
+    assert_eq!(taken.unwrap().peer(), own);
     client.unwrap();
 }
