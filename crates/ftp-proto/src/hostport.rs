@@ -76,7 +76,7 @@ pub fn parse_229(text: &str) -> Option<u16> {
     let (inside, _) = inside.split_once(')')?;
     let delimiter = inside.chars().next()?;
     let mut fields = inside.split(delimiter).skip(1);
-    let empty = fields.next()? == "" && fields.next()? == "";
+    let empty = fields.next()?.is_empty() && fields.next()?.is_empty();
     let port = decimal(fields.next()?, 5).and_then(|port| u16::try_from(port).ok())?;
     (empty && fields.next() == Some("") && fields.next().is_none() && port > 0).then_some(port)
 }

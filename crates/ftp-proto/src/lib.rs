@@ -3,13 +3,16 @@
 //!
 //! - [`Server`] turns the bytes of a control connection into [`Request`]s and takes [`Answer`]s;
 //!   every reply is made in it.
+//! - [`client::Client`] runs one operation at a time against any server.
 //! - [`table`] lists every verb once; dispatch, FEAT, HELP and the coverage page use it.
 //! - [`listing`], [`facts`], [`ascii`], [`pattern`] and [`hostport`] are the formats of data
 //!   connections as plain functions.
 
 mod answer;
 pub mod ascii;
+pub mod client;
 pub mod facts;
+mod fuzzing;
 pub mod hostport;
 pub mod limits;
 mod lines;
@@ -24,6 +27,7 @@ pub mod table;
 mod time;
 
 pub use answer::{Answer, End, Login, Refusal, Why};
+pub use fuzzing::fuzz;
 pub use request::{ByteRange, Changes, Channel, Command, Data, Request, Secret, StoreHow, Target};
 pub use server::Server;
 pub use settings::{ActivePolicy, Algorithm, AsciiPolicy, Encoding, Settings, SiteVerbs, TlsMode};

@@ -6,6 +6,8 @@ pub const LINE_BYTES: usize = 8192;
 pub const KEPT_BYTES: usize = 8192;
 /// Replies that wait to be written; above it no further command runs and none is read.
 pub const OUTPUT_BYTES: usize = 65_536;
+/// A buffer larger than this is given back by `Server::shrink` when it is empty.
+pub const KEPT_BUFFER_BYTES: usize = 512;
 /// Most lines of one reply to `STAT path`.
 pub const STAT_LINES: usize = 1000;
 /// Longest path in bytes (`PATH_MAX`).

@@ -2,7 +2,7 @@
 
 use zeroize::Zeroize as _;
 
-use crate::limits::LINE_BYTES;
+use crate::limits::{KEPT_BUFFER_BYTES, LINE_BYTES};
 
 const IAC: u8 = 255;
 const DONT: u8 = 254;
@@ -136,6 +136,18 @@ impl Lines {
     pub(crate) fn clear(&mut self) {
         self.buffer.zeroize();
         *self = Lines { buffer: std::mem::take(&mut self.buffer), ..Lines::default() };
+    }
+
+    /// Gives a large buffer back if all of it was taken.
+    pub(crate) fn shrink(&mut self) {
+        if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER_BYTES {
+            self.buffer = Vec::new();
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn capacity(&self) -> usize {
+        self.buffer.capacity()
     }
 
     /// Bytes that were not taken yet.

@@ -95,7 +95,7 @@ pub struct Stat {
 pub enum Role {
     /// In it, or asked for by name.
     Entry,
-    /// Itself: `type=cdir`, named by its full path.
+    /// Itself: `type=cdir`.
     Current,
     /// Above it: `type=pdir`.
     Parent,
@@ -139,14 +139,15 @@ impl Format {
         }
     }
 
-    /// The two lines MLSD begins with: the directory itself and, below the root, the one above.
-    /// Nothing for the other forms.
-    pub fn write_self(&self, path: &str, stat: &Stat, above: Option<&Stat>, out: &mut Vec<u8>) {
+    /// The two lines MLSD begins with: the directory itself and, below the root, the one above
+    /// (`None` for the root). Nothing for the other forms. They are called `.` and `..`: rclone
+    /// 1.60 takes any other name for a directory in this one.
+    pub fn write_self(&self, stat: &Stat, above: Option<&Stat>, out: &mut Vec<u8>) {
         let Format::Facts(set) = self else { return };
-        set.write(path, stat, Role::Current, out);
+        set.write(".", stat, Role::Current, out);
         out.extend_from_slice(b"\r\n");
-        if let (Some(above), true) = (above, path != "/") {
-            set.write(crate::path::split(path).0, above, Role::Parent, out);
+        if let Some(above) = above {
+            set.write("..", above, Role::Parent, out);
             out.extend_from_slice(b"\r\n");
         }
     }
@@ -234,9 +235,20 @@ mod tests {
     }
 
     #[test]
+    fn headings_of_a_recursive_list() {
+        let mut out = Vec::new();
+        heading("/", true, &mut out);
+        heading("/a b", false, &mut out);
+        assert_eq!(out, b"/:\r\n\r\n/a b:\r\n");
+    }
+
+    #[test]
     fn names_have_their_prefix() {
         let format = Format::Names { prefix: "d/".into() };
         assert_eq!(line(&format, "f", &stat(Kind::File), "20261121040000"), "d/f\r\n");
+        let mut out = Vec::new();
+        format.write_file("d/f", &stat(Kind::File), Time::default(), &mut out);
+        assert_eq!(out, b"d/f\r\n", "a file asked for has no prefix");
     }
 
     #[test]
@@ -244,11 +256,11 @@ mod tests {
         let format = Format::Facts(FactSet::default());
         let mut out = Vec::new();
         let directory = stat(Kind::Directory);
-        format.write_self("/a/b", &directory, Some(&directory), &mut out);
+        format.write_self(&directory, Some(&directory), &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "type=cdir;modify=20261121034506;perm=cdeflmp;unique=ab; /a/b\r\n\
-             type=pdir;modify=20261121034506;perm=cdeflmp;unique=ab; /a\r\n"
+            "type=cdir;modify=20261121034506;perm=cdeflmp;unique=ab; .\r\n\
+             type=pdir;modify=20261121034506;perm=cdeflmp;unique=ab; ..\r\n"
         );
         assert_eq!(
             line(&format, "f", &stat(Kind::File), "20261121040000"),

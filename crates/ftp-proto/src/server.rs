@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::limits::{KEPT_BYTES, OUTPUT_BYTES, REQUESTS};
+use crate::limits::{KEPT_BUFFER_BYTES, KEPT_BYTES, OUTPUT_BYTES, REQUESTS};
 use crate::lines::Lines;
 use crate::path::{self, NameFlaw};
 use crate::reply;
@@ -116,7 +116,8 @@ impl Server {
             && !(busy && self.lines.buffered() + self.kept_bytes >= KEPT_BYTES)
     }
 
-    /// What the adapter is to do next. Call until `None` after each `receive` and `answer`.
+    /// What the adapter is to do next. Call until `None` after each `receive` and `answer`, and
+    /// after `written`: what waited for room in the output goes on then.
     pub fn poll_request(&mut self) -> Option<Request> {
         loop {
             if let Some(request) = self.requests.pop_front() {
@@ -179,6 +180,21 @@ impl Server {
         self.drain_if_idle();
     }
 
+    /// Gives back buffers that grew and are empty. Call when the session turned idle.
+    pub fn shrink(&mut self) {
+        self.lines.shrink();
+        for buffer in [&mut self.out, &mut self.line] {
+            if buffer.capacity() > KEPT_BUFFER_BYTES {
+                buffer.shrink_to(KEPT_BUFFER_BYTES);
+            }
+        }
+    }
+
+    /// Bytes of memory held in buffers.
+    pub fn buffered(&self) -> usize {
+        self.lines.capacity() + self.out.capacity() + self.line.capacity() + self.kept_bytes
+    }
+
     /// QUIT came during the transfer that runs: the end of the connection is no cut.
     pub fn is_quitting(&self) -> bool {
         self.quitting
@@ -218,10 +234,11 @@ impl Server {
     }
 
     fn drain_if_idle(&mut self) {
-        if self.transfer.is_none() && self.pending.is_none() {
-            if let Some(sentence) = self.draining.take() {
-                self.close(&sentence);
-            }
+        if self.transfer.is_some() || self.pending.is_some() {
+            return;
+        }
+        if let Some(sentence) = self.draining.take() {
+            self.close(&sentence);
         }
     }
 
@@ -245,12 +262,11 @@ impl Server {
     }
 
     fn take_line(&mut self, line: &mut Vec<u8>) -> bool {
-        if self.transfer.is_none() {
-            if let Some(kept) = self.kept.pop_front() {
-                self.kept_bytes -= kept.len() + END_BYTES;
-                line.extend_from_slice(&kept);
-                return true;
-            }
+        let kept = if self.transfer.is_none() { self.kept.pop_front() } else { None };
+        if let Some(kept) = kept {
+            self.kept_bytes -= kept.len() + END_BYTES;
+            line.extend_from_slice(&kept);
+            return true;
         }
         while !self.quitting || self.transfer.is_none() {
             match self.lines.next(line) {

@@ -92,6 +92,12 @@ impl Verb {
         (self.offered)(settings)
     }
 
+    /// An argument, though the first part of it may be left out.
+    const fn required(mut self) -> Verb {
+        self.form = Form::Required;
+        self
+    }
+
     const fn login(mut self) -> Verb {
         self.login = true;
         self
@@ -267,6 +273,7 @@ pub const VERBS: &[Verb] = &[
         .path()
         .made(info::mlst_feature),
     some("MDTM", "[<time>] <path>", "RFC 3659 §3", "Ask for the time of a file.", names::mdtm)
+        .required()
         .path()
         .feature("MDTM"),
     some("MFMT", "<time> <path>", "draft-somers-ftp-mfxx-04", "Set the time.", names::mfmt)

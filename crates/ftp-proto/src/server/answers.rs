@@ -116,8 +116,10 @@ impl Server {
             Then::Host(_) if refusal.why().is_some() && code != 421 => {
                 return self.reply(504, "That host is not served here.");
             }
-            Then::User(_) | Then::Password(_) if refusal.why().is_some() && code != 421 => {
-                return login::denied(self);
+            Then::User(_) | Then::Password(_) if code != 421 => {
+                // A rule may say its own words; our reasons would tell names apart.
+                let told = refusal.why().is_none().then(|| (code, refusal.sentence()));
+                return login::denied(self, told);
             }
             // An open reply can only be ended by its own code, which would mean success.
             Then::Digest { open: true, .. } => {
@@ -148,7 +150,7 @@ impl Server {
                 self.session.who = Who::Unaccounted(user);
                 self.reply(332, "Send the account: ACCT.");
             }
-            (Then::User(_) | Then::Password(_), Answer::Denied) => login::denied(self),
+            (Then::User(_) | Then::Password(_), Answer::Denied) => login::denied(self, None),
             (Then::Tls, Answer::TlsStands) => {
                 self.secure = Secure::explicit();
                 self.phase = Phase::Open;
@@ -208,6 +210,7 @@ impl Server {
             (Then::Passive { extended: false }, Answer::Passive(address)) => {
                 self.tell_address(address);
             }
+            (_, Answer::Denied) => self.reply(530, "That is not right."),
             _ => self.reply(451, "The server has no answer to that: try again later."),
         }
     }

@@ -55,7 +55,7 @@ pub(crate) fn pass(server: &mut Server, argument: &str) {
         _ => return server.reply(503, "Send USER first."),
     };
     if argument.len() > CREDENTIAL_BYTES {
-        return denied(server);
+        return denied(server, None);
     }
     let request = Request::Password { user: user.clone(), password: Secret::new(argument) };
     server.ask(request, Then::Password(user));
@@ -86,10 +86,11 @@ pub(super) fn logged_in(server: &mut Server, user: String, login: Login, code: u
 }
 
 /// 530, and 421 after too many.
-pub(super) fn denied(server: &mut Server) {
+pub(super) fn denied(server: &mut Server, told: Option<(u16, &str)>) {
     server.session.who = Who::Nobody;
     server.wrong_passwords += 1;
-    server.reply(530, "The login is not right.");
+    let (code, text) = told.unwrap_or((530, "The login is not right."));
+    server.reply(code, text);
     if server.wrong_passwords >= server.settings.login_attempts {
         server.close("Too many wrong logins: the session is closed.");
     }

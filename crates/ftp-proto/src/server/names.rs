@@ -149,7 +149,10 @@ pub(crate) fn mff(server: &mut Server, argument: &str) {
         if !known {
             return server.reply(501, &format!("That is no value of '{fact}'."));
         }
-        text += &format!("{fact}={value};");
+        match changes.mode.filter(|_| fact.eq_ignore_ascii_case("unix.mode")) {
+            Some(mode) => text += &format!("{fact}={mode:04o};"),
+            None => text += &format!("{fact}={value};"),
+        }
     }
     if let Some(path) = server.path(name) {
         let text = format!("{text} {name}");

@@ -1,7 +1,7 @@
 //! RETR, STOR, APPE, STOU, LIST, NLST, MLSD and ABOR (RFC 959 §4.1.3, RFC 3659 §7).
 
-use super::Server;
 use super::login::drop_data;
+use super::{Phase, Server};
 use crate::answer::{End, Refusal};
 use crate::listing::Format;
 use crate::path::resolve;
@@ -218,13 +218,19 @@ pub(super) fn ended(server: &mut Server, end: End) {
             None => server.reply(226, "The transfer is complete."),
         },
         End::NoConnection => server.reply(425, "No data connection could be made."),
-        End::Cut => server.reply(426, "The data connection was cut: nothing is published."),
+        End::Cut if transfer.verb.write => {
+            server.reply(426, "The data connection was cut: nothing is published.");
+        }
+        End::Cut => server.reply(426, "The data connection was cut."),
         End::TlsRefused => {
             server.reply(522, "TLS on the data connection failed or is not of this session.");
         }
         End::Aborted => server.reply(426, "The transfer is aborted."),
         End::Drained => return server.reply(421, "The server is closing: come back later."),
         End::Refused(refusal) => refuse(server, refusal, verb),
+    }
+    if server.phase == Phase::Closed {
+        return;
     }
     server.verb = table::verb(b"ABOR").unwrap_or(transfer.verb);
     for number in 0..transfer.aborts {
