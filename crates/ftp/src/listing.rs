@@ -202,7 +202,7 @@ impl Shape<'_> {
             _ => None,
         };
         let above = above.as_ref().map(stat);
-        self.format.write_self(directory.path.as_str(), &directory.stat, above.as_ref(), out);
+        self.format.write_self(&directory.stat, above.as_ref(), out);
     }
 
     /// The entries of one directory, sorted unless there are very many; gives its directories.
