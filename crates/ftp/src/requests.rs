@@ -5,7 +5,8 @@ use entrepot_ftp_proto::ascii::ToNetwork;
 use entrepot_ftp_proto::{Algorithm, Answer, ByteRange, Changes, Refusal, Request, Why};
 use entrepot_model::{Env, Right, VPath};
 use entrepot_vfs::{
-    Create, CreateIntent, EntryKind, Existing, HashAlgorithm, HashRange, Upload, Vfs, VfsError,
+    Attributes, Create, CreateIntent, EntryKind, Existing, HashAlgorithm, HashRange, Upload, Vfs,
+    VfsError,
 };
 
 use crate::limits::{BLOCK_BYTES, COUNTED_BYTES};
@@ -20,6 +21,14 @@ type Done<T> = Result<T, Refusal>;
 pub(crate) fn path(text: &str) -> Done<VPath> {
     let path = VPath::root().resolve(text.as_bytes());
     path.map_err(|error| refusal(&VfsError::from(error)))
+}
+
+/// What is known of a name: of one's own cut upload, where it waits to replace what has the name.
+async fn known(vfs: &Vfs, at: &VPath) -> Done<Attributes> {
+    match vfs.unfinished(at).await {
+        Some(unfinished) => Ok(unfinished),
+        None => told(vfs.stat(at).await),
+    }
 }
 
 /// Carries a request out.
@@ -165,7 +174,7 @@ async fn tree_size(vfs: &Vfs, at: &str) -> Done<u64> {
 
 async fn size(vfs: &Vfs, at: &str, ascii: bool) -> Done<u64> {
     let at = path(at)?;
-    let found = told(vfs.stat(&at).await)?;
+    let found = known(vfs, &at).await?;
     match found.kind {
         EntryKind::Directory => Err(refusal(&VfsError::IsDirectory)),
         _ if !ascii => Ok(found.size),
@@ -196,12 +205,12 @@ async fn size_in_ascii(vfs: &Vfs, at: &VPath) -> Done<u64> {
 }
 
 async fn modified(vfs: &Vfs, at: &str) -> Done<Answer> {
-    let found = told(vfs.stat(&path(at)?).await)?;
+    let found = known(vfs, &path(at)?).await?;
     Ok(Answer::Modified(time(found.modified)))
 }
 
 async fn entry(vfs: &Vfs, at: &str) -> Done<Answer> {
-    Ok(Answer::Entry(stat(&told(vfs.stat(&path(at)?).await)?)))
+    Ok(Answer::Entry(stat(&known(vfs, &path(at)?).await?)))
 }
 
 async fn hash(vfs: &Vfs, at: &str, algorithm: Algorithm, range: Option<ByteRange>) -> Done<Answer> {

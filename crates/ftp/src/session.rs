@@ -47,6 +47,8 @@ pub(crate) struct Conversation {
     pub(crate) live: Option<Live>,
     /// Where the client is: ALLO looks for room there.
     directory: VPath,
+    /// The client was last told of its own cut upload of this name: it may go on with that one.
+    pub(crate) told: Option<VPath>,
     pub(crate) transfer: Option<Running>,
     /// The client sends no more.
     deaf: bool,
@@ -94,6 +96,7 @@ impl Conversation {
             attempt: None,
             live: None,
             directory: VPath::root(),
+            told: None,
             transfer: None,
             deaf: false,
             timer: Box::pin(sleep(rest)),
@@ -292,6 +295,12 @@ impl Conversation {
             return Ok(Answer::Refused(Refusal::new(Why::Denied)));
         };
         let vfs = live.session.vfs().clone();
+        if let Request::Size { path, .. } | Request::Modified(path) | Request::Entry(path) =
+            &request
+            && let Ok(path) = requests::path(path)
+        {
+            self.told = vfs.unfinished(&path).await.map(|_| path);
+        }
         let entered = match &request {
             Request::ChangeDir(path) => requests::path(path).ok(),
             _ => None,

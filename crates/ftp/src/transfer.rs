@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_ftp_proto::{Answer, Channel, Data, End, Refusal, Request, Why};
-use entrepot_model::Env;
+use entrepot_model::{Env, VPath};
 use entrepot_net::data::{
     self, ActiveFrom, DataError, DataPeer, DataStream, DataTls, Lingerer, Metered, PassiveSeat,
 };
@@ -117,13 +117,18 @@ enum Job {
 }
 
 impl Job {
-    async fn prepare(vfs: &Vfs, env: &Env, request: Request) -> Result<Job, Refusal> {
+    async fn prepare(
+        vfs: &Vfs,
+        env: &Env,
+        told: Option<VPath>,
+        request: Request,
+    ) -> Result<Job, Refusal> {
         match request {
             Request::Retrieve { path, offset, length, ascii, .. } => {
                 Ok(Job::Send(Sending::open(vfs, &path, (offset, length), ascii).await?))
             }
             Request::Store { path, how, ascii, .. } => {
-                let target = Target { path: &path, how };
+                let target = Target { path: &path, how, told };
                 Ok(Job::Receive(Receive::open(vfs, env, target, ascii).await?))
             }
             Request::List { target, format, recursive, .. } => {
@@ -236,7 +241,12 @@ impl Conversation {
             Some(live) => {
                 let vfs = live.session.vfs().clone();
                 let env = self.house.context.env.clone();
-                self.patiently(async move { Job::prepare(&vfs, &env, request).await }).await?
+                let told = match &request {
+                    Request::Store { .. } => self.told.take(),
+                    _ => None,
+                };
+                let prepare = async move { Job::prepare(&vfs, &env, told, request).await };
+                self.patiently(prepare).await?
             }
         };
         let job = match prepared {

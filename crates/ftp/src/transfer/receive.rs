@@ -29,6 +29,8 @@ pub(crate) struct Receive {
 pub(crate) struct Target<'a> {
     pub(super) path: &'a str,
     pub(super) how: StoreHow,
+    /// The client was told of its own cut upload of this name.
+    pub(super) told: Option<VPath>,
 }
 
 fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
@@ -36,7 +38,7 @@ fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
 }
 
 async fn create(vfs: &Vfs, path: &VPath, intent: CreateIntent) -> Result<Upload, VfsError> {
-    let append = intent == CreateIntent::Continue;
+    let append = matches!(intent, CreateIntent::Continue | CreateIntent::Resume);
     vfs.create(path, Create { intent, expected_size: None, append }).await
 }
 
@@ -44,14 +46,18 @@ impl Receive {
     pub(super) async fn open(
         vfs: &Vfs,
         env: &Env,
-        Target { path: at, how }: Target<'_>,
+        Target { path: at, how, told: known }: Target<'_>,
         ascii: bool,
     ) -> Result<Receive, Refusal> {
         let at = path(at)?;
+        let goes_on = match known.is_some_and(|known| known == at) {
+            true => CreateIntent::Resume,
+            false => CreateIntent::Continue,
+        };
         let (upload, chosen) = match how {
             StoreHow::Replace => (told(create(vfs, &at, CreateIntent::New).await)?, None),
-            StoreHow::Append => (told(create(vfs, &at, CreateIntent::Continue).await)?, None),
-            StoreHow::ResumeAt(offset) => (resume(vfs, &at, offset).await?, None),
+            StoreHow::Append => (told(create(vfs, &at, goes_on).await)?, None),
+            StoreHow::ResumeAt(offset) => (resume(vfs, &at, (goes_on, offset)).await?, None),
             StoreHow::Unique { prefix } => {
                 let (upload, name) = unique(vfs, env, &at, prefix).await?;
                 (upload, Some(name))
@@ -131,8 +137,16 @@ impl Receive {
 }
 
 /// REST n and STOR: the first n bytes stay, and the file ends where the data ends.
-async fn resume(vfs: &Vfs, at: &VPath, offset: u64) -> Result<Upload, Refusal> {
-    let mut upload = told(create(vfs, at, CreateIntent::Continue).await)?;
+async fn resume(
+    vfs: &Vfs,
+    at: &VPath,
+    (intent, offset): (CreateIntent, u64),
+) -> Result<Upload, Refusal> {
+    if intent == CreateIntent::Continue && vfs.unfinished(at).await.is_some() {
+        // The offset may be meant for either of two versions.
+        return Err(Refusal::new(Why::Offset));
+    }
+    let mut upload = told(create(vfs, at, intent).await)?;
     if upload.size() < offset {
         upload.interrupt("the client wanted to go on behind its end").await;
         return Err(Refusal::new(Why::Offset));
