@@ -90,7 +90,8 @@ fn lftp_mirrors_trees_both_ways() -> Result<()> {
         let remote = format!("tree{number}");
         let back = node.scratch().join(format!("back{number}"));
         let script = format!(
-            "set ftp:passive-mode {passive}; mirror -R {tree} {remote}; mirror {remote} {back}; cls -1 {remote}/d",
+            "set ftp:passive-mode {passive}; mirror -R {tree} {remote}; \
+             mirror {remote} {back}; cls -1 {remote}/d",
             tree = text(&tree)?,
             back = text(&back)?
         );
@@ -347,9 +348,11 @@ fn a_transfer_is_asked_about_and_aborted_and_the_session_goes_on() -> Result<()>
     let (node, login) = node_with_ftp()?;
     std::fs::create_dir_all(login.on_disk(&node, ""))?;
     std::fs::write(login.on_disk(&node, "big"), noise(70, 30_000_000))?;
+    // More than the buffers of both ends take.
+    std::fs::File::create(login.on_disk(&node, "huge"))?.set_len(4 << 30)?;
     let mut raw = Raw::log_in(&node, &login)?;
     let data = raw.data()?;
-    raw.say("RETR big", 150)?;
+    raw.say("RETR huge", 150)?;
     raw.say("STAT", 211)?;
     raw.say("NOOP", 200)?;
     raw.say("ABOR", 426)?;
