@@ -1,5 +1,6 @@
 //! Real clients move real files in both directions.
 
+mod ftp;
 mod links;
 mod matrix;
 mod orders;

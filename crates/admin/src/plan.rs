@@ -120,7 +120,7 @@ fn gone(
     let own_keys: Vec<Name> = settled
         .values()
         .filter_map(|given| match &given.noun {
-            AnyNoun::Listener(listener) => relations::own_host_key(listener),
+            AnyNoun::Listener(listener) => relations::own_key(listener),
             _ => None,
         })
         .collect();

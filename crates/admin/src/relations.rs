@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use entrepot_model::rule::StepSpec;
 use entrepot_model::{
-    Account, AccountType, AnyNoun, EndpointTarget, Key, KeyType, Kind, Listener, Name, VPath,
+    Account, AccountType, AnyNoun, EndpointTarget, Key, KeyType, Kind, Listener, Name, Protocol,
+    VPath,
 };
 
 /// All nouns of a site as they shall be, and who refers to whom.
@@ -68,6 +69,9 @@ pub(crate) fn references(noun: &AnyNoun) -> Vec<Reference> {
             for (at, name) in listener.host_keys.iter().enumerate() {
                 add(format!("host_keys[{at}]"), Kind::Key, name);
             }
+            let ftp = listener.ftp.iter();
+            ftp.filter_map(|ftp| ftp.tls_key.as_ref())
+                .for_each(|name| add("ftp.tls_key".to_owned(), Kind::Key, name));
             listener.policy.iter().for_each(|name| add("policy".to_owned(), Kind::Policy, name));
         }
         AnyNoun::Policy(_) => {}
@@ -75,13 +79,14 @@ pub(crate) fn references(noun: &AnyNoun) -> Vec<Reference> {
     found
 }
 
-/// The host key that a listener without any makes for itself at its first start.
-pub(crate) fn own_host_key(listener: &Listener) -> Option<Name> {
-    if listener.host_keys.is_empty() {
-        format!("{}-ed25519", listener.name).parse().ok()
-    } else {
-        None
-    }
+/// The key that a listener without any makes for itself at its first start.
+pub(crate) fn own_key(listener: &Listener) -> Option<Name> {
+    let ftp = listener.ftp.as_ref();
+    let (has_key, ending) = match listener.protocol {
+        Protocol::Ftp => (ftp.is_some_and(|ftp| ftp.tls_key.is_some()), "tls"),
+        Protocol::Sftp | Protocol::Internal => (!listener.host_keys.is_empty(), "ed25519"),
+    };
+    if has_key { None } else { format!("{}-{ending}", listener.name).parse().ok() }
 }
 
 impl<'a> Relations<'a> {
@@ -104,7 +109,7 @@ impl<'a> Relations<'a> {
                     relations.mounts.entry(place).or_default().push(mount.name.clone());
                 }
                 AnyNoun::Listener(listener) => {
-                    if let Some(key) = own_host_key(listener) {
+                    if let Some(key) = own_key(listener) {
                         relations.users.entry((Kind::Key, key)).or_default().push(noun);
                     }
                     if listener.enabled && listener.address.port() != 0 {
@@ -207,6 +212,12 @@ impl<'a> Relations<'a> {
                 let problem = format!("key '{name}' is not of type ssh-host");
                 return Some((format!("host_keys[{at}]"), problem));
             }
+        }
+        let tls_key = listener.ftp.as_ref().and_then(|ftp| ftp.tls_key.as_ref());
+        if let Some(name) = tls_key
+            && self.key(name).is_some_and(|key| key.key_type != KeyType::Tls)
+        {
+            return Some(("ftp.tls_key".to_owned(), format!("key '{name}' is not of type tls")));
         }
         let at_address = self.addresses.get(&listener.address).filter(|_| listener.enabled)?;
         let other = at_address.iter().find(|name| **name != listener.name)?;

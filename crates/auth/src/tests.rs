@@ -584,6 +584,7 @@ fn listener(policy: &str) -> Listener {
         proxies: Vec::new(),
         policy: Some(name(policy)),
         banner: String::new(),
+        ftp: None,
     }
 }
 

@@ -100,6 +100,9 @@ pub(crate) struct InitArgs {
     /// Address of the first SFTP listener.
     #[arg(long, default_value = "0.0.0.0:2022")]
     pub(crate) sftp: SocketAddr,
+    /// Address of a listener of FTP; unset: none.
+    #[arg(long)]
+    pub(crate) ftp: Option<SocketAddr>,
     /// Address of metrics and health.
     #[arg(long, default_value = "127.0.0.1:9422")]
     pub(crate) ops: SocketAddr,

@@ -53,6 +53,7 @@ async fn prepare() -> Result<Config, Failure> {
     let args = InitArgs {
         folder,
         sftp: free_address(2022)?,
+        ftp: None,
         ops: free_address(9422)?,
         database: "sqlite".to_owned(),
         node: "demo".parse().map_err(|error| Failure::start(format!("{error}")))?,

@@ -19,7 +19,8 @@ use crate::parts::private_folder;
 /// Runs `init`.
 pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> {
     let config = make(args).await?;
-    let value = json!({"config": config.file, "data": config.data, "sftp": args.sftp});
+    let value =
+        json!({"config": config.file, "data": config.data, "sftp": args.sftp, "ftp": args.ftp});
     output.value(&value, || {
         println!("made {} and {}", config.file.display(), config.data.display());
         println!();
@@ -70,13 +71,18 @@ fn process_file(args: &InitArgs) -> String {
 }
 
 fn first_documents(args: &InitArgs, config: &Config) -> Document {
-    let text = format!(
+    let mut text = format!(
         "endpoint:\n  name: files\n  target:\n    directory:\n      path: {}\n\
          ---\n\
          listener:\n  name: sftp\n  protocol: sftp\n  address: '{}'\n",
         json!(config.data.join("files")),
         args.sftp
     );
+    if let Some(address) = args.ftp {
+        let listener =
+            format!("---\nlistener:\n  name: ftp\n  protocol: ftp\n  address: '{address}'\n");
+        text.push_str(&listener);
+    }
     Document { file: "<init>".to_owned(), text }
 }
 

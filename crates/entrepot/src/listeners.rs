@@ -23,6 +23,8 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+mod ftp;
+
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;
@@ -66,9 +68,15 @@ struct Wanted {
 struct Open {
     wanted: Wanted,
     address: SocketAddr,
-    config: watch::Sender<SshConfig>,
+    manner: Manner,
     stop: CancellationToken,
     task: JoinHandle<()>,
+}
+
+/// How an open listener presents itself.
+enum Manner {
+    Sftp(watch::Sender<SshConfig>),
+    Ftp(ftp::Manner),
 }
 
 impl Open {
@@ -177,7 +185,12 @@ impl Listeners {
         let policy = self.0.gate.listener_policy(site, &noun.name).await;
         let policy = policy
             .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
-        let keys = self.host_keys(site, &noun, policy.algorithms).await?;
+        let keys = match noun.protocol {
+            Protocol::Ftp => self.tls_key(site, &noun).await?,
+            Protocol::Sftp | Protocol::Internal => {
+                self.host_keys(site, &noun, policy.algorithms).await?
+            }
+        };
         let legacy = policy.legacy_at(self.0.env.now()).map(str::to_owned).collect();
         Ok(Wanted { noun, keys, algorithms: policy.algorithms, legacy_algorithms: legacy })
     }
@@ -213,8 +226,14 @@ impl Listeners {
         let pair = keys::generate_kind(&self.0.env, kind, name.as_str())
             .map_err(|error| Failure::start(error.to_string()))?;
         tracing::info!(key = %name, fingerprint = %pair.fingerprint, "made a host key");
-        let mut key = Key::new(name.clone(), KeyType::SshHost, pair.public);
+        let mut key = Key::new(name, KeyType::SshHost, pair.public);
         key.private = Some(pair.private);
+        self.keep_made(site, key).await
+    }
+
+    /// Keeps a key that was made because a listener had none.
+    async fn keep_made(&self, site: SiteId, mut key: Key) -> Result<Key, Failure> {
+        let name = key.name.clone();
         key.note = "made at first start".to_owned();
         let actor = Actor { name: "node".to_owned(), role: Role::Admin, site };
         let request = Request::Create { noun: Box::new(AnyNoun::Key(key)) };
@@ -226,14 +245,16 @@ impl Listeners {
 
     /// How an open listener presents itself to connections from now on.
     fn change(&self, open: &mut Open, wanted: Wanted) -> Result<(), Failure> {
-        let config = self.manner(&wanted)?;
-        open.config.send_replace(config);
+        match &mut open.manner {
+            Manner::Sftp(config) => drop(config.send_replace(self.ssh(&wanted)?)),
+            Manner::Ftp(manner) => self.change_ftp(manner, &wanted)?,
+        }
         tracing::info!(listener = %wanted.noun.name, "changed");
         open.wanted = wanted;
         Ok(())
     }
 
-    fn manner(&self, wanted: &Wanted) -> Result<SshConfig, Failure> {
+    fn ssh(&self, wanted: &Wanted) -> Result<SshConfig, Failure> {
         let private: Result<Vec<Secret>, Failure> =
             wanted.keys.iter().map(|key| self.open_key(key)).collect();
         let noun = &wanted.noun;
@@ -251,31 +272,51 @@ impl Listeners {
     /// The one match from a listener's protocol to what serves it.
     async fn start(&self, site: SiteId, wanted: Wanted) -> Result<Open, Failure> {
         let (inner, noun) = (&self.0, &wanted.noun);
-        let (config, shown) = match noun.protocol {
-            Protocol::Sftp => watch::channel(self.manner(&wanted)?),
+        let stop = CancellationToken::new();
+        let (address, manner, task) = match noun.protocol {
+            Protocol::Sftp => {
+                let (config, shown) = watch::channel(self.ssh(&wanted)?);
+                let acceptor = bind(noun.address).await?;
+                let context = entrepot_sftp::SftpContext {
+                    site,
+                    listener: noun.name.clone(),
+                    gate: inner.gate.clone(),
+                    vfs: inner.vfs.clone(),
+                    env: inner.env.clone(),
+                    strangers: inner.strangers.clone(),
+                };
+                let address = acceptor.local_address();
+                let how = (shown, inner.drain);
+                let served = entrepot_sftp::serve(acceptor, context, how, stop.clone());
+                (address, Manner::Sftp(config), tokio::spawn(served))
+            }
+            Protocol::Ftp => {
+                let (manner, shown) = self.ftp(&wanted)?;
+                let acceptor = bind(noun.address).await?;
+                let context = entrepot_ftp::FtpContext {
+                    site,
+                    listener: noun.name.clone(),
+                    gate: inner.gate.clone(),
+                    vfs: inner.vfs.clone(),
+                    env: inner.env.clone(),
+                    strangers: inner.strangers.clone(),
+                };
+                let address = acceptor.local_address();
+                let how = (shown, inner.drain);
+                let served = entrepot_ftp::serve(acceptor, context, how, stop.clone());
+                (address, Manner::Ftp(manner), tokio::spawn(served))
+            }
             Protocol::Internal => {
                 return Err(Failure::config("protocol 'internal' has no listener"));
             }
         };
-        let acceptor = bind(noun.address).await?;
-        let address = acceptor.local_address();
-        let stop = CancellationToken::new();
-        let context = entrepot_sftp::SftpContext {
-            site,
-            listener: noun.name.clone(),
-            gate: inner.gate.clone(),
-            vfs: inner.vfs.clone(),
-            env: inner.env.clone(),
-            strangers: inner.strangers.clone(),
-        };
-        let how = (shown, inner.drain);
-        let task = tokio::spawn(entrepot_sftp::serve(acceptor, context, how, stop.clone()));
-        tracing::info!(listener = %noun.name, %address, "listening");
-        for key in &wanted.keys {
+        let protocol = noun.protocol.as_str();
+        tracing::info!(listener = %noun.name, protocol, %address, "listening");
+        for key in wanted.keys.iter().filter(|key| key.key_type == KeyType::SshHost) {
             let line = format!("[{}]:{} {}", address.ip(), address.port(), key.public);
             tracing::info!(known_hosts = line, "host key");
         }
-        Ok(Open { wanted, address, config, stop, task })
+        Ok(Open { wanted, address, manner, stop, task })
     }
 
     fn open_key(&self, key: &Key) -> Result<Secret, Failure> {
@@ -288,11 +329,12 @@ impl Listeners {
         })
     }
 
-    /// Address and host keys (OpenSSH form) of each open listener.
+    /// Address and host keys (OpenSSH form) of each open listener of SFTP.
     pub(crate) async fn listening(&self) -> Vec<(SocketAddr, Vec<String>)> {
         let open = self.0.open.lock().await;
         let publics = |open: &Open| open.wanted.keys.iter().map(|key| key.public.clone()).collect();
-        open.values().map(|open| (open.address, publics(open))).collect()
+        let ssh = open.values().filter(|open| open.wanted.noun.protocol == Protocol::Sftp);
+        ssh.map(|open| (open.address, publics(open))).collect()
     }
 
     /// Accepts no more and lets sessions end within `limit`.
@@ -333,7 +375,13 @@ fn database(error: entrepot_db::DbError) -> Failure {
 fn describe(open: &BTreeMap<(SiteId, Name), Open>) -> Value {
     let entry = |((_, name), open): (&(SiteId, Name), &Open)| {
         let keys: Vec<&str> = open.wanted.keys.iter().map(|key| key.public.as_str()).collect();
-        (name.to_string(), json!({"address": open.address, "host_keys": keys}))
+        let shown = match open.wanted.noun.protocol {
+            Protocol::Ftp => json!({"address": open.address, "certificates": keys}),
+            Protocol::Sftp | Protocol::Internal => {
+                json!({"address": open.address, "host_keys": keys})
+            }
+        };
+        (name.to_string(), shown)
     };
     Value::Object(open.iter().map(entry).collect())
 }

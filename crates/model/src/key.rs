@@ -23,6 +23,9 @@ pub enum KeyType {
     /// `principals`) may log in as that account; without `account`, as the account whose own name
     /// the certificate has among its principals.
     SshUserCa,
+    /// Proves a listener's identity to clients of TLS: `public` is the certificate chain as PEM,
+    /// the own certificate first, `private` its key as unencrypted PEM.
+    Tls,
 }
 
 /// Named key material. The private half is sealed.
@@ -40,9 +43,9 @@ pub struct Key {
     /// A disabled key counts for nothing.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
-    /// One line of OpenSSH form: `ssh-ed25519 AAAA… comment`.
+    /// One line of OpenSSH form: `ssh-ed25519 AAAA… comment`; of a key for TLS, certificates.
     pub public: String,
-    /// The private half, sealed (OpenSSH PEM inside).
+    /// The private half, sealed (PEM inside).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_sealed: Option<Sealed>,
     /// Accepted in documents and requests only: sealed on the way in, never stored or shown.
@@ -123,6 +126,9 @@ impl Noun for Key {
         self.account.iter().map(|name| (Kind::Account, name.clone())).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
+        if self.key_type == KeyType::Tls {
+            return self.check_tls();
+        }
         let mut words = self.public.split_whitespace();
         let (kind, blob) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         if !(kind.contains("ssh-") || kind.starts_with("ecdsa-")) || blob.is_empty() {
@@ -143,6 +149,21 @@ impl Noun for Key {
 }
 
 impl Key {
+    /// A key for TLS: whether both halves belong together is seen when a listener uses it.
+    fn check_tls(&self) -> Result<(), FieldError> {
+        if !self.public.contains("-----BEGIN CERTIFICATE-----") {
+            let problem = "give the certificate chain as PEM, the server's own certificate first";
+            return Err(FieldError::new("public", problem));
+        }
+        if self.private.is_none() && self.private_sealed.is_none() {
+            return Err(FieldError::new("private", "a key for TLS needs its private half"));
+        }
+        if self.account.is_some() {
+            return Err(FieldError::new("account", "nobody logs in with a key for TLS"));
+        }
+        Ok(())
+    }
+
     /// Fields that only a key that signs certificates has.
     fn check_certification(&self) -> Result<(), FieldError> {
         let signs = self.key_type == KeyType::SshUserCa;

@@ -7,6 +7,7 @@ pub mod account;
 pub mod endpoint;
 pub mod env;
 pub mod event;
+pub mod ftp;
 pub mod ids;
 pub mod job;
 pub mod key;

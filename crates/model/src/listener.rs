@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::account::{is_yes, yes};
+use crate::ftp::{DataPeers, FtpOptions};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
 
@@ -15,6 +16,8 @@ use crate::noun::{FieldError, Kind, Noun};
 pub enum Protocol {
     /// SFTP version 3 over SSH.
     Sftp,
+    /// FTP, in clear text or under TLS.
+    Ftp,
     /// Not a peer's: a rule, the console or the command line.
     Internal,
 }
@@ -24,6 +27,7 @@ impl Protocol {
     pub fn as_str(self) -> &'static str {
         match self {
             Protocol::Sftp => "sftp",
+            Protocol::Ftp => "ftp",
             Protocol::Internal => "internal",
         }
     }
@@ -56,6 +60,9 @@ pub struct Listener {
     /// Text shown before login.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub banner: String,
+    /// What only a listener of FTP has; unset: its defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ftp: Option<FtpOptions>,
 }
 
 impl Noun for Listener {
@@ -65,12 +72,29 @@ impl Noun for Listener {
     }
     fn references(&self) -> Vec<(Kind, Name)> {
         let keys = self.host_keys.iter().map(|name| (Kind::Key, name.clone()));
+        let tls_key = self.ftp.iter().filter_map(|ftp| ftp.tls_key.clone());
+        let keys = keys.chain(tls_key.map(|name| (Kind::Key, name)));
         keys.chain(self.policy.iter().map(|name| (Kind::Policy, name.clone()))).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.protocol == Protocol::Internal {
-            return Err(FieldError::new("protocol", "use a protocol that peers speak: sftp"));
+            return Err(FieldError::new("protocol", "use a protocol that peers speak: sftp, ftp"));
         }
-        Ok(())
+        if self.protocol != Protocol::Ftp && self.ftp.is_some() {
+            return Err(FieldError::new("ftp", "only a listener of protocol ftp has it"));
+        }
+        if self.protocol == Protocol::Ftp && !self.host_keys.is_empty() {
+            return Err(FieldError::new("host_keys", "FTP has none: name the key in ftp.tls_key"));
+        }
+        self.ftp.as_ref().map_or(Ok(()), check_networks)
     }
+}
+
+fn check_networks(ftp: &FtpOptions) -> Result<(), FieldError> {
+    let wants = ftp.data_peer == DataPeers::Networks;
+    if wants != ftp.data_networks.is_empty() {
+        return Ok(());
+    }
+    let problem = "they go with data_peer: networks, and that one goes with them";
+    Err(FieldError::new("ftp.data_networks", problem))
 }

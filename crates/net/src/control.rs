@@ -43,8 +43,8 @@ pub struct Control {
 
 #[derive(Debug)]
 enum Kind {
-    Clear(Counted<TcpStream>),
-    Tls(Box<TlsStream<Counted<TcpStream>>>),
+    Clear(Counted),
+    Tls(Box<TlsStream<Counted>>),
     /// A change to or from TLS failed.
     Gone,
 }
@@ -63,7 +63,7 @@ impl Control {
         let local = stream.local_addr()?;
         stream.set_nodelay(true)?;
         socket::keep_urgent_inline(&stream)?;
-        let counted = Counted { inner: stream, meter: Arc::clone(&meter) };
+        let counted = Counted { inner: stream, meter: Arc::clone(&meter), within_line: false };
         Ok(Control { kind: Kind::Clear(counted), ahead: Bytes::new(), meter, peer, local })
     }
 
@@ -191,18 +191,35 @@ impl AsyncWrite for Control {
 
 /// Counts both directions, and fails when the session is cut or a stranger sends too much.
 #[derive(Debug)]
-struct Counted<S> {
-    inner: S,
+struct Counted {
+    inner: TcpStream,
     meter: Arc<SessionMeter>,
+    /// The last read ended within a line: an urgent byte ends a read, and what lies behind it is
+    /// there although the runtime takes a short read for all there was (ftplib sends `ABOR` so).
+    within_line: bool,
 }
 
-impl<S> Counted<S> {
+impl Counted {
     fn or_cut<T>(&self, pending: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if pending.is_pending() && self.meter.is_cut() { Poll::Ready(Err(cut())) } else { pending }
     }
+
+    fn poll_socket(&mut self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.within_line) {
+            match socket::read_now(&self.inner, out.initialize_unfilled()) {
+                Ok(Some(count)) => {
+                    out.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Pin::new(&mut self.inner).poll_read(cx, out)
+    }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl AsyncRead for Counted {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -212,13 +229,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
             return Poll::Ready(Err(cut()));
         }
         let before = out.filled().len();
-        let read = Pin::new(&mut self.inner).poll_read(cx, out);
+        let read = self.poll_socket(cx, out);
         if read.is_pending() {
             self.meter.wake_reader_with(cx.waker());
             return self.or_cut(read);
         }
         ready!(read)?;
-        let received = self.meter.received(out.filled().len() - before);
+        let came = out.filled().get(before..).unwrap_or_default();
+        self.within_line = came.last().is_some_and(|last| *last != b'\n');
+        let received = self.meter.received(came.len());
         if received > STRANGER_BYTES && self.meter.stage() < Stage::LoggedIn {
             let many = "too many bytes before login";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, many)));
@@ -227,7 +246,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl AsyncWrite for Counted {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

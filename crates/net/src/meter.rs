@@ -135,9 +135,12 @@ impl SessionMeter {
         self.bytes_out.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Binds the throttles of the account that logged in; only the first call counts.
+    /// Binds the throttles of the account that logged in; those of whoever was logged in before on
+    /// this connection count no more.
     pub fn bind(&self, throttles: Throttles) {
-        let _ = self.throttles.set(throttles);
+        let bound = self.throttles.get_or_init(|| throttles.clone());
+        bound.upload.become_of(&throttles.upload);
+        bound.download.become_of(&throttles.download);
     }
 
     /// The throttles, after login.

@@ -73,3 +73,12 @@ pub(crate) fn bind_without_port(socket: impl AsFd) -> io::Result<()> {
 pub(crate) fn keep_urgent_inline(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_oobinline(socket, true)?)
 }
+
+/// Reads what is there, without waiting; `None`: nothing is.
+pub(crate) fn read_now(socket: impl AsFd, out: &mut [u8]) -> io::Result<Option<usize>> {
+    match rustix::net::recv(&socket, out, RecvFlags::DONTWAIT) {
+        Ok((count, _)) => Ok(Some(count)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -87,7 +87,7 @@ fn now_ns(env: &Env) -> u64 {
 
 /// One direction of one session: the way through all throttles that hold for it. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Lane(Arc<Way>);
+pub struct Lane(Arc<ArcSwap<Way>>);
 
 #[derive(Debug)]
 struct Way {
@@ -103,28 +103,35 @@ struct Way {
 impl Lane {
     /// A way through `throttles`.
     pub fn new(env: Env, throttles: Vec<Throttle>) -> Self {
-        Lane(Arc::new(Way {
+        Lane(Arc::new(ArcSwap::from_pointee(Way {
             env,
             throttles: ArcSwap::from_pointee(throttles),
             due_ns: AtomicU64::new(0),
             due_epoch: AtomicU64::new(0),
             moved: AtomicU64::new(0),
-        }))
+        })))
     }
 
     /// From now on these hold.
     pub fn lead_through(&self, throttles: Vec<Throttle>) {
-        self.0.throttles.store(Arc::new(throttles));
+        self.0.load().throttles.store(Arc::new(throttles));
+    }
+
+    /// From now on this is the way of another session: somebody else has logged in on the same
+    /// connection.
+    pub(crate) fn become_of(&self, other: &Lane) {
+        self.0.store(other.0.load_full());
     }
 
     /// The least rate on the way, bytes a second; `None`: no limit.
     pub fn rate(&self) -> Option<u64> {
-        self.0.throttles.load().iter().filter_map(Throttle::rate).min()
+        self.0.load().throttles.load().iter().filter_map(Throttle::rate).min()
     }
 
     /// The least share of a rate on the way that is left if all who hold it move something.
     pub fn least_share(&self) -> Option<u64> {
-        let throttles = self.0.throttles.load();
+        let way = self.0.load();
+        let throttles = way.throttles.load();
         let sharers = |throttle: &Throttle| Arc::strong_count(&throttle.0) as u64;
         throttles.iter().filter_map(|held| Some(held.rate()? / sharers(held).max(1))).min()
     }
@@ -132,31 +139,33 @@ impl Lane {
     /// Notes that `bytes` have passed.
     pub fn take(&self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.0.moved.fetch_add(bytes, Ordering::Relaxed);
-        let throttles = self.0.throttles.load();
+        let way = self.0.load();
+        way.moved.fetch_add(bytes, Ordering::Relaxed);
+        let throttles = way.throttles.load();
         if throttles.iter().all(|throttle| throttle.rate().is_none()) {
             return;
         }
-        let now = now_ns(&self.0.env);
+        let now = now_ns(&way.env);
         let due = throttles.iter().map(|throttle| throttle.take(bytes, now)).max();
-        self.0.due_ns.store(due.unwrap_or(now), Ordering::Relaxed);
-        self.0.due_epoch.store(epochs(&throttles), Ordering::Relaxed);
+        way.due_ns.store(due.unwrap_or(now), Ordering::Relaxed);
+        way.due_epoch.store(epochs(&throttles), Ordering::Relaxed);
     }
 
     /// Bytes that have passed since login, as they were on the wire.
     pub fn moved(&self) -> u64 {
-        self.0.moved.load(Ordering::Relaxed)
+        self.0.load().moved.load(Ordering::Relaxed)
     }
 
     /// How long nothing may pass; `None`: go on.
     pub fn wait(&self) -> Option<Duration> {
-        let due = self.0.due_ns.load(Ordering::Relaxed);
+        let way = self.0.load();
+        let due = way.due_ns.load(Ordering::Relaxed);
         if due == 0 {
             return None;
         }
-        let debt = Duration::from_nanos(due.saturating_sub(now_ns(&self.0.env)));
-        let known = self.0.due_epoch.load(Ordering::Relaxed);
-        (debt > BURST && epochs(&self.0.throttles.load()) == known).then_some(debt)
+        let debt = Duration::from_nanos(due.saturating_sub(now_ns(&way.env)));
+        let known = way.due_epoch.load(Ordering::Relaxed);
+        (debt > BURST && epochs(&way.throttles.load()) == known).then_some(debt)
     }
 
     /// Most bytes to pass at once, so that sharers take turns and a change is felt soon.
@@ -239,6 +248,20 @@ mod tests {
         both.lead_through(vec![fast.clone()]);
         both.take(10_000);
         assert_eq!(both.wait(), Some(Duration::from_millis(300)));
+    }
+
+    #[test]
+    fn whoever_logs_in_next_on_a_connection_has_limits_of_its_own() {
+        let env = Env::simulated(1);
+        let (slow, fast) =
+            (Throttle::new(env.clone(), Some(1_000)), Throttle::new(env.clone(), Some(100_000)));
+        let (bound, next) = (lane(&env, &[&slow]), lane(&env, &[&fast]));
+        bound.take(10_000);
+        let held = bound.clone();
+        bound.become_of(&next);
+        assert_eq!((held.rate(), held.wait()), (Some(100_000), None));
+        next.lead_through(vec![slow]);
+        assert_eq!(held.rate(), Some(1_000), "changes of the account reach the connection");
     }
 
     /// Sessions that always have something to move, one of them joining late, one idle at first.

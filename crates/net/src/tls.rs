@@ -13,6 +13,7 @@
 mod clients;
 mod config;
 mod error;
+mod own;
 mod records;
 mod session;
 mod stream;
@@ -20,6 +21,7 @@ mod tickets;
 
 pub use config::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion, TlsWarning, Trust};
 pub use error::{HandshakeError, TlsConfigError};
+pub use own::{SelfSigned, self_signed};
 pub use session::{Carries, Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
 

@@ -123,6 +123,26 @@ impl Node {
         port(&self.addresses()?["listeners"]["sftp"]["address"])
     }
 
+    /// Makes a listener `ftp` with its defaults, on a port of its own.
+    pub fn add_ftp(&self) -> Result<()> {
+        let create = ["listener", "create", "ftp", "protocol=ftp", "address=127.0.0.1:0"];
+        self.cli(&create).map(drop)
+    }
+
+    /// Port of the listener `ftp`.
+    pub fn ftp_port(&self) -> Result<u16> {
+        port(&self.addresses()?["listeners"]["ftp"]["address"])
+    }
+
+    /// A file with the certificate of the listener `ftp`.
+    pub fn ftp_certificate(&self) -> Result<PathBuf> {
+        let addresses = self.addresses()?;
+        let certificate = addresses["listeners"]["ftp"]["certificates"][0].as_str();
+        let file = self.folder.path().join("ftp.pem");
+        std::fs::write(&file, certificate.context("no certificate")?)?;
+        Ok(file)
+    }
+
     /// Base URL of the ops listener.
     pub fn ops_url(&self) -> Result<String> {
         let address = self.addresses()?["ops"].as_str().map(str::to_owned);

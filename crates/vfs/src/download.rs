@@ -1,5 +1,6 @@
 //! One file on its way to a peer.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -87,6 +88,21 @@ impl Download {
         let read = buf.len().saturating_sub(before) as u64;
         self.moving.bytes.fetch_add(read, Ordering::Relaxed);
         Ok(buf)
+    }
+
+    /// The file as the kernel knows it, where it is one of this machine: for sendfile. What is
+    /// sent so is told by [`Download::passed`].
+    pub fn descriptor(&self) -> Option<OwnedFd> {
+        self.file.descriptor()?.try_clone_to_owned().ok()
+    }
+
+    /// Notes that `bytes` were sent past us.
+    ///
+    /// # Errors
+    /// The session was ended.
+    pub fn passed(&self, bytes: u64) -> Result<()> {
+        self.moving.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.state.check()
     }
 
     /// Reads for ourselves: nothing counts as sent.

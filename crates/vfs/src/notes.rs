@@ -89,6 +89,9 @@ pub(crate) struct Partial {
     /// The digest of the contiguous bytes as it stood, where they cannot be read back. Hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) digest: Option<String>,
+    /// The file that had the name when the upload began, as the store tells files apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replaces: Option<String>,
 }
 
 impl Partial {

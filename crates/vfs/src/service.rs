@@ -453,6 +453,7 @@ impl Service {
             until: now.plus(limits::UNPUBLISHED_KEPT),
             ticket: None,
             digest: None,
+            replaces: None,
         };
         let displaced = self.0.book.keep(Kept::of(note));
         self.discard_later(displaced);

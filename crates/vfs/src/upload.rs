@@ -84,6 +84,8 @@ pub struct Upload {
     touched: bool,
     refused: Option<VfsError>,
     is_over: bool,
+    /// What had the name when it began.
+    replaces: Option<String>,
 }
 
 impl Upload {
@@ -128,6 +130,7 @@ impl Upload {
             touched: false,
             refused: None,
             is_over: false,
+            replaces: start.replaces,
         })
     }
 
@@ -515,6 +518,7 @@ impl Upload {
             until: now.plus(Duration::from_secs(u64::from(days) * 86_400)),
             ticket,
             digest: digest.map(|note| hex(&note)),
+            replaces: self.replaces.clone(),
         }
     }
 }
@@ -537,6 +541,8 @@ struct Start {
     digest: Option<Box<StreamDigest>>,
     base: Option<Base>,
     reservation: Reservation,
+    /// What has the name.
+    replaces: Option<String>,
 }
 
 impl Start {
@@ -558,14 +564,21 @@ impl Start {
         }
         place.need(if there.is_some() { Right::Overwrite } else { Right::Write })?;
         let mut start = Start::new(vfs, place).await?;
+        start.replaces = there.as_ref().and_then(|meta| Some(meta.identity.clone()?.0));
         let kept = vfs.0.service.0.book.take(&vfs.owner(path));
         match (how.intent, kept) {
+            (CreateIntent::Resume, Some(kept)) if kept.note.replaces == start.replaces => {
+                start.resume(vfs, place, kept).await?;
+            }
             // What is published wins: its size is the one a client was told.
             (CreateIntent::Continue, Some(kept)) if there.is_none() => {
                 start.resume(vfs, place, kept).await?;
             }
             (_, Some(kept)) => vfs.0.service.discard(kept).await,
             (_, None) => {}
+        }
+        if start.staged.is_none() && how.intent == CreateIntent::Resume {
+            return Err(VfsError::Conflict);
         }
         if start.staged.is_none() && how.intent == CreateIntent::Continue && there.is_some() {
             start.base = Some(base(place).await?);
@@ -595,6 +608,7 @@ impl Start {
             digest: None,
             base: None,
             reservation: vfs.reservation(place).await?,
+            replaces: None,
         })
     }
 

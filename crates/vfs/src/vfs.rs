@@ -35,6 +35,9 @@ pub enum CreateIntent {
     Exclusive,
     /// On top of one's own unfinished upload of that name, else of what has the name.
     Continue,
+    /// On top of one's own unfinished upload, also if something has the name: see
+    /// [`Vfs::unfinished`].
+    Resume,
 }
 
 /// What is going to be written.
@@ -253,6 +256,17 @@ impl Vfs {
         })
     }
 
+    /// One's own unfinished upload of a name that something else has, as long as that is what it is
+    /// to replace.
+    pub async fn unfinished(&self, path: &VPath) -> Option<Attributes> {
+        let (place, path) = self.place(path, Last::Followed).await.ok()?;
+        let note = self.0.service.0.book.look(&self.owner(&path))?;
+        let place = place.filter(|_| note.replaces.is_some())?;
+        let there = place.store.stat(&place.path).await.ok()?.identity?;
+        let is_same = note.replaces.as_deref() == Some(there.0.as_str());
+        is_same.then(|| self.partial(&path, place.mount.rights).ok()).flatten()
+    }
+
     /// A directory that exists because of mounts.
     fn synthetic(&self) -> Attributes {
         Attributes {
@@ -334,7 +348,7 @@ impl Vfs {
         let last = match how.intent {
             // Any name that is taken refuses, also that of a link to nothing.
             CreateIntent::Exclusive => Last::Itself,
-            CreateIntent::New | CreateIntent::Continue => Last::Followed,
+            CreateIntent::New | CreateIntent::Continue | CreateIntent::Resume => Last::Followed,
         };
         let (place, path) = self.place(path, last).await?;
         let place = place.ok_or(VfsError::IsDirectory)?;

@@ -122,6 +122,9 @@ async fn urgent_bytes_are_read_in_line() {
     rustix::net::send(&client, &[0xff, 0xf4, 0xff, 0xf2], flags).unwrap();
     rustix::net::send(&client, b"ABOR\r\n", rustix::net::SendFlags::empty()).unwrap();
     assert_eq!(read(&mut control, 10).await, b"\xff\xf4\xff\xf2ABOR\r\n");
+    // Python's ftplib sends the whole line urgent: its last byte comes with a read of its own.
+    rustix::net::send(&client, b"ABOR\r\n", flags).unwrap();
+    assert_eq!(read(&mut control, 6).await, b"ABOR\r\n");
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! One session under TLS: its control connection and its data connections, bound together by the
 //! tickets it gives out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustls::server::ProducesTickets;
+use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{HandshakeKind, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -14,7 +14,9 @@ use super::config::TlsConfig;
 use super::error::HandshakeError;
 use super::records::Records;
 use super::stream::TlsStream;
-use crate::limits::{HANDSHAKE_TIME, TICKET_KEY_TIME, TLS_SEND_BYTES, UNPROVED_TICKETS};
+use crate::limits::{
+    HANDSHAKE_TIME, KNOWN_SESSIONS, TICKET_KEY_TIME, TLS_SEND_BYTES, UNPROVED_TICKETS,
+};
 
 /// The session's name inside a ticket, in front of what rustls keeps there.
 const ID_BYTES: usize = 16;
@@ -61,6 +63,9 @@ pub struct TlsSession {
 struct Own {
     id: [u8; ID_BYTES],
     serials: Mutex<Serials>,
+    /// Of TLS 1.2, by their ids, with the connection that began them: curl asks for no tickets
+    /// there.
+    known: Mutex<HashMap<Vec<u8>, (u64, Vec<u8>)>>,
 }
 
 /// Which data connections may be resumed. One is given its tickets while it shakes hands, before
@@ -78,7 +83,8 @@ impl TlsSession {
         let mut id = [0; ID_BYTES];
         config.0.env.fill_random(&mut id);
         let serials = Serials { next: CONTROL + 1, unproved: HashSet::new() };
-        TlsSession { config, own: Arc::new(Own { id, serials: Mutex::new(serials) }) }
+        let (serials, known) = (Mutex::new(serials), Mutex::default());
+        TlsSession { config, own: Arc::new(Own { id, serials, known }) }
     }
 
     /// Shakes hands on the control connection; any ticket of ours resumes, so that logins are
@@ -135,6 +141,7 @@ impl TlsSession {
 
     fn server_config(&self, issuer: Issuer, tickets: usize) -> Arc<ServerConfig> {
         let mut config = self.config.0.server.clone();
+        config.session_storage = Arc::new(issuer.clone());
         config.ticketer = Arc::new(issuer);
         config.send_tls13_tickets = tickets;
         Arc::new(config)
@@ -195,7 +202,7 @@ enum Takes {
 }
 
 /// Gives tickets to one connection and takes them from it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Issuer {
     session: TlsSession,
     serial: u64,
@@ -229,5 +236,32 @@ impl ProducesTickets for Issuer {
         let own = &self.session.own;
         let is_own = || *id == own.id && own.serials.lock().is_proved(u64::from_be_bytes(*serial));
         (self.takes == Takes::Any || is_own()).then(|| plain.to_vec())
+    }
+}
+
+/// Sessions of TLS 1.2 by their ids, under the same rule as tickets, but that an id is never taken
+/// by another session: a login with one shakes hands in full.
+impl StoresServerSessions for Issuer {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        let mut known = self.session.own.known.lock();
+        let fits = self.can_cache() && known.len() < KNOWN_SESSIONS;
+        if fits {
+            known.insert(key, (self.serial, value));
+        }
+        fits
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let own = &self.session.own;
+        let (serial, value) = own.known.lock().get(key).cloned().filter(|_| self.can_cache())?;
+        own.serials.lock().is_proved(serial).then_some(value)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.get(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        self.serial != u64::MAX && self.takes != Takes::None
     }
 }

@@ -1,5 +1,6 @@
 //! Real clients, logged in to a [`Node`].
 
+pub mod ftp;
 pub mod matrix;
 pub mod openssh;
 pub mod ours;

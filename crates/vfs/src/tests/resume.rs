@@ -6,7 +6,7 @@ use entrepot_model::Fact;
 use entrepot_storage::fault::{Cut, SimDisk};
 
 use super::{CONTINUE, How, NEW, Random, World, content, digest, names, path, put, read, write};
-use crate::VfsError;
+use crate::{Create, CreateIntent, VfsError};
 
 #[tokio::test]
 async fn a_cut_upload_is_resumed_where_it_stopped() {
@@ -218,4 +218,35 @@ async fn the_digest_is_that_of_the_file_however_it_was_written() {
         assert!(found == wanted, "seed {seed}: {} bytes", wanted.len());
         assert_eq!(uploaded.digests.blake3, Some(digest(&wanted)), "seed {seed}");
     }
+}
+
+#[tokio::test]
+async fn a_cut_replacement_is_resumed_while_the_old_version_is_what_it_was() {
+    let world = World::new().await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "alice").await;
+    let vfs = session.vfs();
+    let (old, whole) = (content(5, 150_000), content(6, 120_000));
+    put(vfs, "/f", &old).await.unwrap();
+    assert_eq!(vfs.unfinished(&path("/f")).await, None);
+    let mut upload = vfs.create(&path("/f"), NEW).await.unwrap();
+    write(&mut upload, 0, &whole[..70_000]).await.unwrap();
+    drop(upload);
+    assert_eq!(vfs.stat(&path("/f")).await.unwrap().size, 150_000, "the old one is seen");
+    assert_eq!(vfs.unfinished(&path("/f")).await.unwrap().size, 70_000);
+    let resume = Create { intent: CreateIntent::Resume, ..CONTINUE };
+    let mut upload = vfs.create(&path("/f"), resume).await.unwrap();
+    assert_eq!(upload.size(), 70_000);
+    write(&mut upload, 70_000, &whole[70_000..]).await.unwrap();
+    upload.finish().await.unwrap();
+    assert_eq!(read(vfs, "/f").await.unwrap(), whole);
+
+    let mut upload = vfs.create(&path("/f"), NEW).await.unwrap();
+    write(&mut upload, 0, &old[..70_000]).await.unwrap();
+    drop(upload);
+    let other = world.session(&node, "bob").await;
+    put(other.vfs(), "/f", &old).await.unwrap();
+    assert_eq!(vfs.unfinished(&path("/f")).await, None, "two versions would be mixed");
+    assert!(vfs.create(&path("/f"), resume).await.is_err());
+    assert_eq!(read(vfs, "/f").await.unwrap(), old);
 }

@@ -24,12 +24,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("admin", &["model", "auth", "db", "crypto", "journal"]),
     ("engine", &["model", "vfs", "storage", "journal", "db", "auth", "crypto"]),
     ("sftp", &["model", "net", "auth", "vfs", "sftp-proto"]),
+    ("ftp", &["model", "net", "auth", "vfs", "ftp-proto"]),
     ("loadgen", &["model", "net", "sftp-proto"]),
     (
         "entrepot",
         &[
             "model", "crypto", "journal", "db", "net", "openssh", "storage", "auth", "vfs",
-            "admin", "engine", "sftp", "loadgen",
+            "admin", "engine", "sftp", "ftp", "loadgen",
         ],
     ),
     ("testkit", &["model", "journal", "storage", "loadgen"]),

@@ -1,0 +1,32 @@
+//! Named limits of FTP sessions.
+
+use std::time::Duration;
+
+/// Bytes read of a control connection at once.
+pub const CONTROL_BYTES: usize = 1024;
+/// The data connection of a transfer must be there by then.
+pub const CONNECT_TIME: Duration = Duration::from_secs(30);
+/// A data connection that moves nothing for so long is cut.
+pub const STALL_TIME: Duration = Duration::from_secs(120);
+/// A client must have logged in by then.
+pub const LOGIN_TIME: Duration = Duration::from_secs(60);
+/// How often a client that waits for a digest or a tree is told that it is not forgotten.
+pub const PATIENCE_INTERVAL: Duration = Duration::from_secs(5);
+/// Bytes read of a file at once where sendfile cannot be used.
+pub const BLOCK_BYTES: usize = 256 * 1024;
+/// Entries of a directory asked for at once.
+pub const LISTING_PAGE: usize = 256;
+/// Entries of a directory that are sorted before they are sent; of larger ones only so many.
+pub const SORTED_ENTRIES: usize = 10_000;
+/// Bytes of a listing that are gathered before they are sent.
+pub const LISTING_BYTES: usize = 32 * 1024;
+/// Directories below one another that `LIST -R`, RMDA and DSIZ go into.
+pub const TREE_DEPTH: usize = 16;
+/// Entries that RMDA and DSIZ look at.
+pub const TREE_ENTRIES: usize = 100_000;
+/// Names that STOU tries.
+pub const UNIQUE_TRIES: usize = 16;
+/// Bytes of a file that SIZE reads to count its form in ASCII.
+pub const COUNTED_BYTES: u64 = 16 * 1024 * 1024;
+/// What is left of the session when its connection is over must end by then.
+pub const ENDING_TIME: Duration = Duration::from_secs(10);

@@ -1,0 +1,294 @@
+//! LIST, NLST, MLSD, and STAT with a path.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use entrepot_ftp_proto::limits::STAT_LINES;
+use entrepot_ftp_proto::listing::{Format, Stat, heading, is_listed};
+use entrepot_ftp_proto::{Answer, End, Refusal, Target, Time, pattern};
+use entrepot_model::{Env, VPath};
+use entrepot_net::data::{DataStream, Lingerer};
+use entrepot_vfs::{Attributes, Entry, EntryKind, Listing, Vfs, VfsError};
+
+use crate::limits::{LISTING_BYTES, LISTING_PAGE, SORTED_ENTRIES, TREE_DEPTH};
+use crate::requests::path;
+use crate::stats::{stat, time};
+use crate::status::refusal;
+use crate::transfer::{Fault, conclude, write};
+
+/// What is going to be listed.
+pub(crate) struct Listed {
+    vfs: Vfs,
+    what: What,
+    format: Format,
+    recursive: bool,
+    now: Time,
+}
+
+enum What {
+    /// A file, under the name the client used.
+    File(String, Stat),
+    Directory(Directory),
+}
+
+struct Directory {
+    path: VPath,
+    stat: Stat,
+    listing: Listing,
+    /// Only names that match.
+    pattern: Option<String>,
+}
+
+fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
+    result.map_err(|error| refusal(&error))
+}
+
+/// Looks at what is asked for, so that a refusal comes before 150.
+pub(crate) async fn prepare(
+    vfs: &Vfs,
+    env: &Env,
+    target: Target,
+    (format, recursive): (Format, bool),
+) -> Result<Listed, Refusal> {
+    let what = find(vfs, target).await?;
+    if matches!((&what, &format), (What::File(..), Format::Facts(_))) {
+        return Err(refusal(&VfsError::NotDirectory));
+    }
+    Ok(Listed { vfs: vfs.clone(), what, format, recursive, now: time(env.now()) })
+}
+
+/// STAT with a path.
+pub(crate) async fn here(vfs: &Vfs, env: &Env, target: Target) -> Result<Answer, Refusal> {
+    let now = time(env.now());
+    let directory = match find(vfs, target).await? {
+        What::File(name, stat) => {
+            return Ok(Answer::Listing { directory: false, entries: vec![(name, stat)], now });
+        }
+        What::Directory(directory) => directory,
+    };
+    let mut pages = Pages::new(vfs, directory);
+    let mut entries = Vec::new();
+    while entries.len() <= STAT_LINES {
+        let page = told(pages.next().await)?;
+        if page.is_empty() {
+            break;
+        }
+        entries.extend(page);
+    }
+    Ok(Answer::Listing { directory: true, entries, now })
+}
+
+/// The whole argument as a name, the name, the pattern: in this order.
+async fn find(vfs: &Vfs, target: Target) -> Result<What, Refusal> {
+    if let Some(literal) = &target.literal {
+        let at = path(literal)?;
+        if let Ok(found) = vfs.stat(&at).await {
+            return look(vfs, at, &found, target.name).await;
+        }
+    }
+    let at = path(&target.path)?;
+    match vfs.stat(&at).await {
+        Ok(found) => return look(vfs, at, &found, target.name).await,
+        Err(VfsError::NotFound) if target.pattern => {}
+        Err(error) => return Err(refusal(&error)),
+    }
+    let (directory, pattern) = target.pattern().unwrap_or_default();
+    let (directory, pattern) = (path(directory)?, pattern.to_owned());
+    let found = told(vfs.stat(&directory).await)?;
+    let listing = told(vfs.list(&directory).await)?;
+    let (path, stat) = (directory, stat(&found));
+    Ok(What::Directory(Directory { path, stat, listing, pattern: Some(pattern) }))
+}
+
+async fn look(vfs: &Vfs, at: VPath, found: &Attributes, name: String) -> Result<What, Refusal> {
+    match found.kind {
+        EntryKind::Directory => {
+            let listing = told(vfs.list(&at).await)?;
+            let stat = stat(found);
+            Ok(What::Directory(Directory { path: at, stat, listing, pattern: None }))
+        }
+        EntryKind::File | EntryKind::Link => Ok(What::File(name, stat(found))),
+    }
+}
+
+/// The entries of a directory that are shown, page by page.
+struct Pages<'a> {
+    vfs: &'a Vfs,
+    directory: Directory,
+}
+
+impl Pages<'_> {
+    fn new(vfs: &Vfs, directory: Directory) -> Pages<'_> {
+        Pages { vfs, directory }
+    }
+
+    /// Empty at the end only.
+    async fn next(&mut self) -> Result<Vec<(String, Stat)>, VfsError> {
+        loop {
+            let page = self.directory.listing.next_page(LISTING_PAGE).await?;
+            if page.is_empty() {
+                return Ok(Vec::new());
+            }
+            let mut shown = Vec::with_capacity(page.len());
+            for entry in page {
+                shown.extend(self.shown(entry).await);
+            }
+            if !shown.is_empty() {
+                return Ok(shown);
+            }
+        }
+    }
+
+    /// A link is shown as what it leads to, one to nothing not at all.
+    async fn shown(&self, entry: Entry) -> Option<(String, Stat)> {
+        let pattern = self.directory.pattern.as_deref();
+        let fits = pattern.is_none_or(|pattern| pattern::matches(pattern, &entry.name));
+        if !fits || !is_listed(&entry.name) {
+            return None;
+        }
+        if entry.attributes.kind != EntryKind::Link {
+            return Some((entry.name, stat(&entry.attributes)));
+        }
+        let at = self.directory.path.join(&entry.name).ok()?;
+        let found = self.vfs.stat(&at).await.ok()?;
+        Some((entry.name, stat(&found)))
+    }
+}
+
+impl Listed {
+    pub(crate) async fn run(
+        self,
+        mut stream: DataStream,
+        lingerer: &Lingerer,
+        bytes: &AtomicU64,
+    ) -> End {
+        let mut lines = Lines { stream: &mut stream, bytes, out: Vec::new() };
+        let sent = self.send(&mut lines).await;
+        conclude(sent, stream, lingerer).await
+    }
+
+    async fn send(self, lines: &mut Lines<'_>) -> Result<(), Fault> {
+        match self.what {
+            What::File(name, stat) => {
+                self.format.write_file(&name, &stat, self.now, &mut lines.out);
+            }
+            What::Directory(directory) if self.recursive => {
+                let shape = Shape { vfs: &self.vfs, format: &self.format, now: self.now };
+                shape.tree(directory, lines).await?;
+            }
+            What::Directory(directory) => {
+                let shape = Shape { vfs: &self.vfs, format: &self.format, now: self.now };
+                if directory.pattern.is_none() {
+                    shape.itself(&directory, &mut lines.out).await;
+                }
+                shape.directory(directory, lines).await?;
+            }
+        }
+        lines.flush().await
+    }
+}
+
+/// How entries look.
+struct Shape<'a> {
+    vfs: &'a Vfs,
+    format: &'a Format,
+    now: Time,
+}
+
+impl Shape<'_> {
+    /// The first lines of MLSD.
+    async fn itself(&self, directory: &Directory, out: &mut Vec<u8>) {
+        let above = match (self.format, directory.path.parent()) {
+            (Format::Facts(_), Some(above)) => self.vfs.stat(&above).await.ok(),
+            _ => None,
+        };
+        let above = above.as_ref().map(stat);
+        self.format.write_self(&directory.stat, above.as_ref(), out);
+    }
+
+    /// The entries of one directory, sorted unless there are very many; gives its directories.
+    async fn directory(
+        &self,
+        directory: Directory,
+        lines: &mut Lines<'_>,
+    ) -> Result<Vec<VPath>, Fault> {
+        let here = directory.path.clone();
+        let mut pages = Pages::new(self.vfs, directory);
+        let mut sorted = Vec::new();
+        while sorted.len() < SORTED_ENTRIES {
+            let page = pages.next().await?;
+            if page.is_empty() {
+                break;
+            }
+            sorted.extend(page);
+        }
+        sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut below = Vec::new();
+        loop {
+            for (name, stat) in &sorted {
+                self.format.write(name, stat, self.now, &mut lines.out);
+                if stat.kind == entrepot_ftp_proto::listing::Kind::Directory {
+                    below.extend(here.join(name));
+                }
+                lines.flush_full().await?;
+            }
+            // What came behind the sorted ones goes out as it comes.
+            sorted = pages.next().await?;
+            if sorted.is_empty() {
+                return Ok(below);
+            }
+        }
+    }
+
+    /// `LIST -R`: a directory, then those below it, to a bounded depth.
+    async fn tree(&self, root: Directory, lines: &mut Lines<'_>) -> Result<(), Fault> {
+        let mut waiting = vec![(root.path.clone(), 0)];
+        let mut root = Some(root);
+        let mut first = true;
+        while let Some((at, depth)) = waiting.pop() {
+            let directory = match root.take() {
+                Some(root) => root,
+                None => match self.open(&at).await {
+                    Some(directory) => directory,
+                    // It went away meanwhile, or may not be listed.
+                    None => continue,
+                },
+            };
+            heading(at.as_str(), first, &mut lines.out);
+            first = false;
+            let below = self.directory(directory, lines).await?;
+            if depth < TREE_DEPTH {
+                waiting.extend(below.into_iter().rev().map(|path| (path, depth + 1)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn open(&self, at: &VPath) -> Option<Directory> {
+        let found = self.vfs.stat(at).await.ok()?;
+        let listing = self.vfs.list(at).await.ok()?;
+        Some(Directory { path: at.clone(), stat: stat(&found), listing, pattern: None })
+    }
+}
+
+/// Lines on their way.
+struct Lines<'a> {
+    stream: &'a mut DataStream,
+    bytes: &'a AtomicU64,
+    out: Vec<u8>,
+}
+
+impl Lines<'_> {
+    async fn flush_full(&mut self) -> Result<(), Fault> {
+        if self.out.len() < LISTING_BYTES {
+            return Ok(());
+        }
+        self.flush().await
+    }
+
+    async fn flush(&mut self) -> Result<(), Fault> {
+        write(self.stream, &self.out).await?;
+        self.bytes.fetch_add(self.out.len() as u64, Ordering::Relaxed);
+        self.out.clear();
+        Ok(())
+    }
+}

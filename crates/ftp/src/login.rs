@@ -1,0 +1,125 @@
+//! Who it is: passwords through the Gate, and what a login brings with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_auth::{Grant, Peer, Verdict};
+use entrepot_ftp_proto::{Answer, Login, Refusal, Secret as Sent};
+use entrepot_model::{Protocol, Right, Secret};
+use entrepot_net::meter::{EndClass, Stage};
+use entrepot_vfs::Session;
+use tokio::task::JoinSet;
+
+use crate::session::{Conversation, Over};
+use crate::status::sentence;
+
+/// After login.
+pub(crate) struct Live {
+    pub(crate) session: Session,
+    /// Waits for the end of the session.
+    watch: JoinSet<()>,
+    /// Of the policy that limits were taken from.
+    generation: u64,
+}
+
+/// Said to accounts whose login has more steps than a password.
+const MORE_THAN_PASSWORD: &str =
+    "This account logs in with more than a password, which FTP cannot ask for: use SFTP.";
+
+impl Conversation {
+    pub(crate) fn peer(&self) -> Peer {
+        let context = &self.house.context;
+        let tls = self.control.tls_info();
+        Peer {
+            site: context.site,
+            protocol: Protocol::Ftp,
+            listener: context.listener.clone(),
+            address: self.control.peer(),
+            client: self.machine.client().unwrap_or_default().to_owned(),
+            algorithms: tls
+                .map(|info| format!("{} {}", info.version, info.suite))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// PASS.
+    pub(crate) async fn password(&mut self, user: &str, sent: &Sent) -> Result<Answer, Over> {
+        let attempt = self.attempt.take();
+        let mut attempt = attempt.unwrap_or_else(|| self.house.context.gate.attempt(self.peer()));
+        let password = Secret::new(sent.expose());
+        let hearing = async move {
+            let verdict = attempt.password(user, &password).await;
+            (attempt, verdict)
+        };
+        self.meter.advance(Stage::Authenticating);
+        let (attempt, verdict) = self.patiently(hearing).await?;
+        match verdict {
+            Verdict::Granted(grant) => Ok(self.log_in(grant).await),
+            Verdict::Partial { .. } => Ok(Answer::Refused(Refusal::told(530, MORE_THAN_PASSWORD))),
+            Verdict::Refused { end, .. } => {
+                self.attempt = Some(attempt);
+                if end {
+                    self.answer(Answer::Denied);
+                    self.machine.close("Too many wrong logins: the session is closed.");
+                }
+                Ok(Answer::Denied)
+            }
+        }
+    }
+
+    async fn log_in(&mut self, grant: Grant) -> Answer {
+        let session = match Session::open(&self.house.context.vfs, grant).await {
+            Ok(session) => session,
+            Err(error) => {
+                return Answer::Refused(Refusal::told(530, sentence(&error.to_string())));
+            }
+        };
+        let mut watch = JoinSet::new();
+        let (ended, meter) = (session.ended(), Arc::clone(&self.meter));
+        watch.spawn(async move {
+            meter.end(EndClass::Decision, ended.await);
+        });
+        self.meter.bind(session.throttles());
+        self.meter.advance(Stage::LoggedIn);
+        if let Some(stranger) = self.stranger.take() {
+            stranger.logged_in();
+        }
+        let mut login = Login::at_root();
+        session.vfs().home().as_str().clone_into(&mut login.directory);
+        login.may_write = may_write(&session);
+        self.live = Some(Live { session, watch, generation: u64::MAX });
+        self.follow_policy();
+        Answer::LoggedIn(login)
+    }
+
+    /// Takes over the limits of time when the policy was changed; rates change by themselves.
+    pub(crate) fn follow_policy(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        let generation = live.session.generation();
+        if generation == live.generation {
+            return;
+        }
+        live.generation = generation;
+        let policy = &live.session.principal().policy;
+        self.machine.settings_mut().idle_limit =
+            Duration::from_secs(u64::from(policy.idle_seconds));
+        self.meter.set_least_rate(policy.least_bytes_per_second);
+    }
+
+    /// Nobody is logged in any more.
+    pub(crate) async fn log_out(&mut self, reason: &str) -> Result<(), Over> {
+        if let Some(Live { session, mut watch, .. }) = self.live.take() {
+            watch.shutdown().await;
+            session.close(reason, self.meter.bytes_in(), self.meter.bytes_out()).await;
+        }
+        Ok(())
+    }
+}
+
+/// False: nothing can be changed anywhere.
+fn may_write(session: &Session) -> bool {
+    const CHANGES: [Right; 5] =
+        [Right::Write, Right::Overwrite, Right::Delete, Right::Rename, Right::Directories];
+    let principal = session.principal();
+    principal.mounts.iter().any(|mount| CHANGES.iter().any(|right| mount.rights.has(*right)))
+}

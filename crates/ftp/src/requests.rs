@@ -1,0 +1,235 @@
+//! Requests about names and files that move no data.
+
+use bytes::BytesMut;
+use entrepot_ftp_proto::ascii::ToNetwork;
+use entrepot_ftp_proto::{Algorithm, Answer, ByteRange, Changes, Refusal, Request, Why};
+use entrepot_model::{Env, Right, VPath};
+use entrepot_vfs::{
+    Attributes, Create, CreateIntent, EntryKind, Existing, HashAlgorithm, HashRange, Upload, Vfs,
+    VfsError,
+};
+
+use crate::limits::{BLOCK_BYTES, COUNTED_BYTES};
+use crate::listing;
+use crate::stats::{stat, time, timestamp};
+use crate::status::refusal;
+use crate::tree;
+
+type Done<T> = Result<T, Refusal>;
+
+/// A path of the machine as one of ours.
+pub(crate) fn path(text: &str) -> Done<VPath> {
+    let path = VPath::root().resolve(text.as_bytes());
+    path.map_err(|error| refusal(&VfsError::from(error)))
+}
+
+/// What is known of a name: of one's own cut upload, where it waits to replace what has the name.
+async fn known(vfs: &Vfs, at: &VPath) -> Done<Attributes> {
+    match vfs.unfinished(at).await {
+        Some(unfinished) => Ok(unfinished),
+        None => told(vfs.stat(at).await),
+    }
+}
+
+/// Carries a request out.
+pub(crate) async fn answer(vfs: Vfs, env: Env, here: VPath, request: Request) -> Answer {
+    let done = match request {
+        Request::StatPath(target) => listing::here(&vfs, &env, target).await,
+        Request::Size { path, ascii } => size(&vfs, &path, ascii).await.map(Answer::Number),
+        Request::Modified(path) => modified(&vfs, &path).await,
+        Request::Entry(path) => entry(&vfs, &path).await,
+        Request::Hash { path, algorithm, range } => hash(&vfs, &path, algorithm, range).await,
+        Request::Space(path) => space(&vfs, &path).await.map(Answer::Number),
+        Request::TreeSize(path) => tree_size(&vfs, &path).await.map(Answer::Number),
+        other => change(&vfs, &here, other).await.map(|()| Answer::Done),
+    };
+    done.unwrap_or_else(Answer::Refused)
+}
+
+/// Those that are answered by `Done`.
+async fn change(vfs: &Vfs, here: &VPath, request: Request) -> Done<()> {
+    match request {
+        Request::ChangeDir(to) => enter(vfs, &to).await,
+        Request::MakeDir { path, parents } => make_directory(vfs, &path, parents).await,
+        Request::RemoveDir(at) => told(vfs.remove_directory(&path(&at)?).await),
+        Request::RemoveTree(at) => told(tree::remove(vfs, &path(&at)?).await),
+        Request::Delete(at) => told(vfs.remove(&path(&at)?).await),
+        Request::RenameFrom(at) => may_rename(vfs, &at).await,
+        Request::Rename { from, to } => rename(vfs, &from, &to).await,
+        Request::Copy { from, to } => combine(vfs, &to, &[from]).await,
+        Request::Combine { target, parts } => {
+            combine(vfs, &target, &parts).await?;
+            for part in &parts {
+                told(vfs.remove(&path(part)?).await)?;
+            }
+            Ok(())
+        }
+        Request::Change { path, changes } => set(vfs, &path, changes).await,
+        Request::Allocate(bytes) => allocate(vfs, here, bytes).await,
+        _ => Err(Refusal::new(Why::Unsupported)),
+    }
+}
+
+fn told<T>(result: Result<T, VfsError>) -> Done<T> {
+    result.map_err(|error| refusal(&error))
+}
+
+async fn enter(vfs: &Vfs, to: &str) -> Done<()> {
+    match told(vfs.stat(&path(to)?).await)?.kind {
+        EntryKind::Directory => Ok(()),
+        EntryKind::File | EntryKind::Link => Err(refusal(&VfsError::NotDirectory)),
+    }
+}
+
+async fn make_directory(vfs: &Vfs, at: &str, parents: bool) -> Done<()> {
+    let at = path(at)?;
+    let mut missing = Vec::new();
+    let mut above = at.parent().filter(|_| parents);
+    while let Some(directory) = above {
+        if vfs.stat(&directory).await.is_ok() {
+            break;
+        }
+        above = directory.parent();
+        missing.push(directory);
+    }
+    for directory in missing.iter().rev() {
+        told(vfs.make_directory(directory).await)?;
+    }
+    told(vfs.make_directory(&at).await)
+}
+
+async fn may_rename(vfs: &Vfs, at: &str) -> Done<()> {
+    let found = told(vfs.stat(&path(at)?).await)?;
+    match found.rights.has(Right::Rename) {
+        true => Ok(()),
+        false => Err(Refusal::new(Why::Denied)),
+    }
+}
+
+/// RNTO replaces a file, never a directory.
+async fn rename(vfs: &Vfs, from: &str, to: &str) -> Done<()> {
+    let (from, to) = (path(from)?, path(to)?);
+    if from != to
+        && let Ok(there) = vfs.stat(&to).await
+        && there.kind == EntryKind::Directory
+    {
+        return Err(refusal(&VfsError::IsDirectory));
+    }
+    told(vfs.rename(&from, &to, Existing::Replace).await.map(drop))
+}
+
+/// Makes one file of others; it is seen when it is whole.
+async fn combine(vfs: &Vfs, target: &str, parts: &[String]) -> Done<()> {
+    let how = Create { intent: CreateIntent::New, expected_size: None, append: false };
+    let mut upload = told(vfs.create(&path(target)?, how).await)?;
+    match gather(vfs, &mut upload, parts).await {
+        Ok(()) => told(upload.finish().await.map(drop)),
+        Err(refused) => {
+            upload.abort().await;
+            Err(refused)
+        }
+    }
+}
+
+async fn gather(vfs: &Vfs, upload: &mut Upload, parts: &[String]) -> Done<()> {
+    for part in parts {
+        let source = told(vfs.open(&path(part)?).await)?;
+        let at = upload.size();
+        told(upload.copy_from(&source, (0, None), at).await)?;
+    }
+    Ok(())
+}
+
+/// Times are set; permission bits are those of the rights, whatever CHMOD asks for.
+async fn set(vfs: &Vfs, at: &str, changes: Changes) -> Done<()> {
+    let at = path(at)?;
+    if changes.created.is_some() {
+        return Err(Refusal::new(Why::Unsupported));
+    }
+    told(vfs.stat(&at).await)?;
+    let (accessed, modified) = (changes.accessed.map(timestamp), changes.modified.map(timestamp));
+    if accessed.is_none() && modified.is_none() {
+        return Ok(());
+    }
+    told(vfs.set_times(&at, accessed, modified).await)
+}
+
+async fn allocate(vfs: &Vfs, here: &VPath, bytes: u64) -> Done<()> {
+    let space = told(vfs.space(here).await)?;
+    // Where there are only mounts nothing is stored: the transfer's own place decides.
+    let unknown = space.total_bytes == 0;
+    match unknown || space.free_bytes >= bytes {
+        true => Ok(()),
+        false => Err(Refusal::new(Why::NoSpace)),
+    }
+}
+
+async fn space(vfs: &Vfs, at: &str) -> Done<u64> {
+    Ok(told(vfs.space(&path(at)?).await)?.free_bytes)
+}
+
+async fn tree_size(vfs: &Vfs, at: &str) -> Done<u64> {
+    told(tree::size(vfs, &path(at)?).await)
+}
+
+async fn size(vfs: &Vfs, at: &str, ascii: bool) -> Done<u64> {
+    let at = path(at)?;
+    let found = known(vfs, &at).await?;
+    match found.kind {
+        EntryKind::Directory => Err(refusal(&VfsError::IsDirectory)),
+        _ if !ascii => Ok(found.size),
+        _ if found.size > COUNTED_BYTES => {
+            let sentence = "The size in ASCII of so long a file is not counted: use TYPE I.";
+            Err(Refusal::told(550, sentence))
+        }
+        _ => size_in_ascii(vfs, &at).await,
+    }
+}
+
+/// Its bytes on the wire, counted.
+async fn size_in_ascii(vfs: &Vfs, at: &VPath) -> Done<u64> {
+    let file = told(vfs.open(at).await)?;
+    let (mut offset, mut count) = (0, 0);
+    let (mut converter, mut wire) = (ToNetwork::new(), Vec::new());
+    loop {
+        let block = BytesMut::with_capacity(BLOCK_BYTES);
+        let block = told(file.read_at(offset, block, BLOCK_BYTES).await)?;
+        if block.is_empty() {
+            return Ok(count);
+        }
+        offset += block.len() as u64;
+        wire.clear();
+        converter.convert(&block, &mut wire);
+        count += wire.len() as u64;
+    }
+}
+
+async fn modified(vfs: &Vfs, at: &str) -> Done<Answer> {
+    let found = known(vfs, &path(at)?).await?;
+    Ok(Answer::Modified(time(found.modified)))
+}
+
+async fn entry(vfs: &Vfs, at: &str) -> Done<Answer> {
+    Ok(Answer::Entry(stat(&known(vfs, &path(at)?).await?)))
+}
+
+async fn hash(vfs: &Vfs, at: &str, algorithm: Algorithm, range: Option<ByteRange>) -> Done<Answer> {
+    let at = path(at)?;
+    let found = told(vfs.stat(&at).await)?;
+    if found.kind == EntryKind::Directory {
+        return Err(refusal(&VfsError::IsDirectory));
+    }
+    let start = range.map_or(0, |range| range.start).min(found.size);
+    let end = range.map_or(found.size, |range| range.end.min(found.size)).max(start);
+    let algorithm = match algorithm {
+        Algorithm::Crc32 => HashAlgorithm::Crc32,
+        Algorithm::Md5 => HashAlgorithm::Md5,
+        Algorithm::Sha1 => HashAlgorithm::Sha1,
+        Algorithm::Sha256 => HashAlgorithm::Sha256,
+        Algorithm::Sha512 => HashAlgorithm::Sha512,
+    };
+    let len = range.map(|_| end - start);
+    let asked = HashRange { algorithm, offset: start, len, block: None };
+    let digest = told(vfs.hash(&at, &asked).await)?;
+    Ok(Answer::Digest { digest, start, end })
+}

@@ -1,0 +1,439 @@
+//! One control connection: what its machine asks for is done here, in order, and one transfer
+//! beside it.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_auth::Attempt;
+use entrepot_ftp_proto::{Answer, End, Refusal, Request, Server, Why};
+use entrepot_model::VPath;
+use entrepot_net::control::{Control, ControlGuest, PeerState};
+use entrepot_net::data::{PassiveSeat, SeatOptions};
+use entrepot_net::guard::Stranger;
+use entrepot_net::meter::SessionMeter;
+use entrepot_net::tls::TlsSession;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{Sleep, sleep, timeout};
+
+use crate::House;
+use crate::config::FtpConfig;
+use crate::limits::{CONTROL_BYTES, ENDING_TIME, PATIENCE_INTERVAL, STALL_TIME};
+use crate::login::Live;
+use crate::requests;
+use crate::status::sentence;
+use crate::transfer::{Outcome, Ran, Running};
+
+/// Why a session is over.
+pub(crate) enum Over {
+    /// By our decision: the client is told.
+    Ended(String),
+    /// The client has been told, or is not there to be told.
+    Gone(String),
+}
+
+/// One control connection.
+pub(crate) struct Conversation {
+    pub(crate) house: Arc<House>,
+    pub(crate) config: FtpConfig,
+    pub(crate) control: Control,
+    pub(crate) meter: Arc<SessionMeter>,
+    pub(crate) machine: Server,
+    pub(crate) tls: Option<TlsSession>,
+    pub(crate) seat: Option<PassiveSeat>,
+    pub(crate) stranger: Option<Stranger>,
+    /// Begun with the first password.
+    pub(crate) attempt: Option<Attempt>,
+    pub(crate) live: Option<Live>,
+    /// Where the client is: ALLO looks for room there.
+    directory: VPath,
+    /// The client was last told of its own cut upload of this name: it may go on with that one.
+    pub(crate) told: Option<VPath>,
+    pub(crate) transfer: Option<Running>,
+    /// The client sends no more.
+    deaf: bool,
+    timer: Pin<Box<Sleep>>,
+    /// When `timer` rings, on the clock of the machine.
+    rings: Duration,
+}
+
+/// What happened.
+enum Next {
+    Heard(usize),
+    Silent,
+    Broken(String),
+    Ran(Box<Ran>),
+    Due,
+    Ending(String),
+}
+
+/// Carries a connection from its first byte to its end.
+pub(crate) async fn serve(house: Arc<House>, guest: ControlGuest) {
+    let mut conversation = Conversation::new(house, guest);
+    let over = match conversation.greet().await {
+        Ok(()) => conversation.converse().await,
+        Err(over) => over,
+    };
+    conversation.end(over).await;
+}
+
+impl Conversation {
+    fn new(house: Arc<House>, guest: ControlGuest) -> Conversation {
+        let ControlGuest { control, stranger, tls } = guest;
+        let config = house.config.borrow().clone();
+        let now = house.context.env.elapsed();
+        let machine = Server::new(config.settings(control.peer(), control.local()), now);
+        let rest = machine.deadline().map_or(Duration::ZERO, |due| due.saturating_sub(now));
+        Conversation {
+            meter: Arc::clone(control.meter()),
+            house,
+            config,
+            control,
+            machine,
+            tls,
+            seat: None,
+            stranger: Some(stranger),
+            attempt: None,
+            live: None,
+            directory: VPath::root(),
+            told: None,
+            transfer: None,
+            deaf: false,
+            timer: Box::pin(sleep(rest)),
+            rings: now.saturating_add(rest),
+        }
+    }
+
+    /// An address or client that the listener's policy turns away is told so before anything.
+    async fn greet(&mut self) -> Result<(), Over> {
+        let unwelcome = self.house.context.gate.why_unwelcome(&self.peer()).await;
+        match unwelcome {
+            None => Ok(()),
+            Some(why) => {
+                let reply = format!("421 {}\r\n", sentence(&why));
+                // Whether it is heard changes nothing.
+                let _ = timeout(STALL_TIME, self.control.write_all(reply.as_bytes())).await;
+                Err(Over::Gone(why))
+            }
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.house.context.env.elapsed()
+    }
+
+    pub(crate) fn answer(&mut self, answer: Answer) {
+        let now = self.now();
+        self.machine.answer(answer, now);
+    }
+
+    async fn converse(&mut self) -> Over {
+        let mut buffer = [0; CONTROL_BYTES];
+        loop {
+            let next = match self.step(&mut buffer).await {
+                Ok(next) => next,
+                Err(over) => return over,
+            };
+            let now = self.now();
+            match next {
+                Next::Heard(count) => {
+                    self.machine.receive(buffer.get(..count).unwrap_or_default(), now);
+                    self.follow_policy();
+                }
+                Next::Silent if self.machine.is_quitting() => self.deaf = true,
+                Next::Silent => return Over::Gone("the client hung up".to_owned()),
+                Next::Broken(reason) => return Over::Gone(reason),
+                Next::Ran(ran) => self.ran(*ran),
+                Next::Due => self.machine.handle_timeout(now),
+                Next::Ending(reason) => return Over::Ended(reason),
+            }
+        }
+    }
+
+    /// Does what is asked for, then waits for something to happen.
+    async fn step(&mut self, buffer: &mut [u8]) -> Result<Next, Over> {
+        while let Some(request) = self.machine.poll_request() {
+            self.carry_out(request).await?;
+        }
+        self.flush().await?;
+        if let Some(next) = self.look_at_client(buffer).await {
+            return Ok(next);
+        }
+        loop {
+            self.set_timer();
+            let hears = self.machine.wants_input() && !self.deaf;
+            let (control, meter) = (&mut self.control, &self.meter);
+            let running = self.transfer.as_mut().and_then(Running::work);
+            let runs = running.is_some();
+            tokio::select! {
+                biased;
+                read = control.read(buffer), if hears => return Ok(match read {
+                    Ok(0) => Next::Silent,
+                    Ok(count) => Next::Heard(count),
+                    Err(error) => Next::Broken(error.to_string()),
+                }),
+                ran = work(running), if runs => return Ok(Next::Ran(Box::new(ran))),
+                end = meter.ending() => return Ok(Next::Ending(end.reason.clone())),
+                () = self.timer.as_mut() => {
+                    self.rings = Duration::MAX;
+                    if self.machine.deadline().is_some_and(|due| due <= self.now()) {
+                        return Ok(Next::Due);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The timer rings at the machine's deadline or before; it is moved only when it must.
+    fn set_timer(&mut self) {
+        let due = self.machine.deadline().unwrap_or(Duration::MAX);
+        if due < self.rings || self.rings == Duration::MAX {
+            let rest = due.saturating_sub(self.now()).min(LONGEST_REST);
+            self.rings = self.now().saturating_add(rest);
+            self.timer.set(sleep(rest));
+        }
+    }
+
+    /// An upload in clear text has no sign of its own that it is whole: a program that is killed
+    /// closes its control connection before its data connection. `None`: nothing waits for that.
+    async fn look_at_client(&mut self, buffer: &mut [u8]) -> Option<Next> {
+        if !self.transfer.as_ref().is_some_and(Running::waits_for_publish) {
+            return None;
+        }
+        let quits = self.machine.is_quitting();
+        match self.control.peer_state() {
+            PeerState::ClosedBehindBytes if !quits && self.machine.wants_input() => {
+                // A QUIT may be among what was not read yet.
+                match self.control.read(buffer).await {
+                    Ok(count @ 1..) => return Some(Next::Heard(count)),
+                    Ok(0) | Err(_) => return Some(Next::Silent),
+                }
+            }
+            PeerState::Closed | PeerState::Reset | PeerState::ClosedBehindBytes if !quits => {
+                return Some(Next::Silent);
+            }
+            _ => {}
+        }
+        if let Some(transfer) = &mut self.transfer {
+            transfer.publish();
+        }
+        None
+    }
+
+    /// Writes what is to be said.
+    pub(crate) async fn flush(&mut self) -> Result<(), Over> {
+        let gone = |why: &str| Over::Gone(why.to_owned());
+        if self.machine.output().is_empty() {
+            return Ok(());
+        }
+        while !self.machine.output().is_empty() {
+            let writing = self.control.write(self.machine.output());
+            match timeout(STALL_TIME, writing).await {
+                Ok(Ok(0)) => return Err(gone("the client takes no more")),
+                Ok(Ok(count)) => self.machine.written(count),
+                Ok(Err(error)) => return Err(gone(&error.to_string())),
+                Err(_) => return Err(gone("the client takes no replies")),
+            }
+        }
+        match timeout(STALL_TIME, self.control.flush()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(gone(&error.to_string())),
+            Err(_) => Err(gone("the client takes no replies")),
+        }
+    }
+
+    /// Waits for something that may take long; the client is told now and then where the protocol
+    /// allows, and nobody works for one who is gone.
+    pub(crate) async fn patiently<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Over> {
+        let mut work = pin!(work);
+        loop {
+            let meter = Arc::clone(&self.meter);
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                end = meter.ending() => return Err(Over::Ended(end.reason.clone())),
+                () = sleep(PATIENCE_INTERVAL) => {}
+            }
+            if matches!(self.control.peer_state(), PeerState::Closed | PeerState::Reset) {
+                return Err(Over::Gone("the client hung up".to_owned()));
+            }
+            self.machine.still_hashing();
+            self.flush().await?;
+        }
+    }
+
+    async fn carry_out(&mut self, request: Request) -> Result<(), Over> {
+        let answer = match request {
+            Request::After { .. } => return Ok(()),
+            Request::Before(_) => Answer::Proceed,
+            Request::User(_) => Answer::NeedPassword,
+            Request::Password { user, password } => self.password(&user, &password).await?,
+            Request::Logout => return self.log_out("logged out").await,
+            Request::StartTls => self.start_tls().await?,
+            Request::ClearControl => self.stop_tls().await?,
+            Request::Close => return Err(self.say_goodbye().await),
+            Request::Passive { .. } => self.listen(),
+            Request::DropData => {
+                self.forget_expected();
+                return Ok(());
+            }
+            Request::Retrieve { .. } | Request::Store { .. } | Request::List { .. } => {
+                return self.begin(request).await;
+            }
+            Request::Abort => return self.abort().await,
+            Request::Progress => {
+                Answer::Number(self.transfer.as_ref().map_or(0, Running::progress))
+            }
+            other => self.about_files(other).await?,
+        };
+        self.answer(answer);
+        Ok(())
+    }
+
+    async fn about_files(&mut self, request: Request) -> Result<Answer, Over> {
+        let Some(live) = &self.live else {
+            return Ok(Answer::Refused(Refusal::new(Why::Denied)));
+        };
+        let vfs = live.session.vfs().clone();
+        if let Request::Size { path, .. } | Request::Modified(path) | Request::Entry(path) =
+            &request
+            && let Ok(path) = requests::path(path)
+        {
+            self.told = vfs.unfinished(&path).await.map(|_| path);
+        }
+        let entered = match &request {
+            Request::ChangeDir(path) => requests::path(path).ok(),
+            _ => None,
+        };
+        let env = self.house.context.env.clone();
+        let place = self.directory.clone();
+        let answer = self.patiently(requests::answer(vfs, env, place, request)).await?;
+        if let (Answer::Done, Some(path)) = (&answer, entered) {
+            self.directory = path;
+        }
+        Ok(answer)
+    }
+
+    async fn start_tls(&mut self) -> Result<Answer, Over> {
+        self.flush().await?;
+        let Some(tls) = &self.tls else {
+            return Err(Over::Gone("there is no TLS here".to_owned()));
+        };
+        match self.control.start_tls(tls).await {
+            Ok(()) => Ok(Answer::TlsStands),
+            Err(error) => Err(Over::Gone(error.to_string())),
+        }
+    }
+
+    async fn stop_tls(&mut self) -> Result<Answer, Over> {
+        self.flush().await?;
+        match self.control.stop_tls().await {
+            Ok(()) => Ok(Answer::Done),
+            Err(error) => Err(Over::Gone(error.to_string())),
+        }
+    }
+
+    async fn say_goodbye(&mut self) -> Over {
+        let over = Over::Gone("the client said goodbye, or was told to".to_owned());
+        if let Err(over) = self.flush().await {
+            return over;
+        }
+        // Whether it is heard changes nothing.
+        let _ = timeout(STALL_TIME, self.control.shutdown()).await;
+        over
+    }
+
+    /// PASV and EPSV.
+    fn listen(&mut self) -> Answer {
+        let (local, peer) = (self.control.local(), self.control.peer().ip());
+        let seat = self.seat.get_or_insert_with(|| {
+            self.house.ports.seat(SeatOptions {
+                local,
+                peer,
+                policy: self.config.data_peer().clone(),
+                meter: Arc::clone(&self.meter),
+            })
+        });
+        match seat.listen() {
+            Ok(mut address) => {
+                if let Some(told) = self.config.passive_address(peer) {
+                    address.set_ip(told);
+                }
+                Answer::Passive(address)
+            }
+            Err(error) => {
+                tracing::warn!(code = error.code(), %error, "no data port");
+                Answer::Refused(Refusal::because(Why::NoData, sentence(&error.to_string())))
+            }
+        }
+    }
+
+    pub(crate) fn forget_expected(&mut self) {
+        if let Some(seat) = &mut self.seat {
+            seat.forget();
+        }
+    }
+
+    /// What a transfer came to.
+    fn ran(&mut self, ran: Ran) {
+        let Ran { seat, outcome } = ran;
+        if seat.is_some() {
+            self.seat = seat;
+        }
+        match outcome {
+            Outcome::Received(upload) => {
+                if let Some(transfer) = &mut self.transfer {
+                    transfer.received(upload);
+                }
+            }
+            Outcome::Ended(end) => {
+                self.transfer = None;
+                self.answer(Answer::TransferEnded(end));
+            }
+        }
+    }
+
+    /// ABOR: what is being published is not stopped any more.
+    async fn abort(&mut self) -> Result<(), Over> {
+        if self.transfer.as_ref().is_some_and(Running::is_publishing) {
+            return Ok(());
+        }
+        if let Some(transfer) = self.transfer.take() {
+            transfer.stop("aborted by the client").await;
+        }
+        self.answer(Answer::TransferEnded(End::Aborted));
+        Ok(())
+    }
+
+    /// Ends what is left, whatever the cause.
+    async fn end(mut self, over: Over) {
+        let reason = match over {
+            Over::Gone(reason) => reason,
+            Over::Ended(reason) => {
+                self.machine.close(&sentence(&reason));
+                self.say_goodbye().await;
+                reason
+            }
+        };
+        let ending = async {
+            if let Some(transfer) = self.transfer.take() {
+                transfer.stop(&reason).await;
+            }
+            // A logout at the end has nobody to tell.
+            let _ = self.log_out(&reason).await;
+        };
+        if timeout(ENDING_TIME, ending).await.is_err() {
+            tracing::warn!("a store keeps a session that has ended waiting");
+        }
+    }
+}
+
+/// A timer that nobody needs rings now and then all the same.
+const LONGEST_REST: Duration = Duration::from_secs(3600);
+
+async fn work(running: Option<Pin<&mut (dyn Future<Output = Ran> + Send)>>) -> Ran {
+    match running {
+        Some(running) => running.await,
+        None => std::future::pending().await,
+    }
+}

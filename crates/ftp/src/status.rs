@@ -1,0 +1,67 @@
+//! The one mapping from what a session was told to what FTP says (RFC 959 §4.2).
+
+use entrepot_ftp_proto::{Refusal, Why};
+use entrepot_vfs::VfsError;
+
+/// The refusal for an error: a reason, from which the code follows, and its sentence.
+pub(crate) fn refusal(error: &VfsError) -> Refusal {
+    if let VfsError::Io { problem } = error {
+        tracing::warn!(%problem, "a request failed");
+    }
+    Refusal::because(why(error), sentence(&error.to_string()))
+}
+
+fn why(error: &VfsError) -> Why {
+    match error {
+        VfsError::NotFound | VfsError::LinkLoop | VfsError::NotLink => Why::NotFound,
+        VfsError::Denied { .. } | VfsError::LinkOutside => Why::Denied,
+        VfsError::Exists => Why::Exists,
+        VfsError::NotEmpty => Why::NotEmpty,
+        VfsError::IsDirectory => Why::IsDirectory,
+        VfsError::NotDirectory => Why::NotDirectory,
+        VfsError::OtherMount => Why::Name,
+        VfsError::NoSpace => Why::NoSpace,
+        VfsError::Quota { .. } => Why::Quota,
+        VfsError::Busy { .. } | VfsError::Conflict => Why::Busy,
+        VfsError::Unsupported => Why::Unsupported,
+        VfsError::BadHandle | VfsError::Incomplete { .. } | VfsError::Io { .. } => Why::Store,
+        VfsError::Ended { .. } => Why::Closing,
+    }
+}
+
+/// With a capital letter and a full stop, as replies are.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(std::iter::once('.')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_has_the_code_clients_act_on() {
+        let busy = VfsError::Busy { why: "full".to_owned() };
+        let quota = VfsError::Quota { what: "bytes", limit: 1 };
+        let denied = VfsError::Denied { what: "write".to_owned() };
+        for (error, verb, code) in [
+            (VfsError::NotFound, "RETR", 550),
+            (denied.clone(), "DELE", 550),
+            (denied, "STOR", 553),
+            (VfsError::IsDirectory, "DELE", 550),
+            (VfsError::IsDirectory, "RNTO", 553),
+            (VfsError::NotDirectory, "MLSD", 501),
+            (VfsError::OtherMount, "RNTO", 553),
+            (VfsError::NoSpace, "STOR", 552),
+            (quota, "STOR", 552),
+            (busy, "STOR", 450),
+            (VfsError::Conflict, "APPE", 450),
+            (VfsError::Io { problem: String::new() }, "STOR", 451),
+            (VfsError::Unsupported, "MFMT", 504),
+        ] {
+            assert_eq!(refusal(&error).code(verb), code, "{error}");
+        }
+        assert_eq!(refusal(&VfsError::NotFound).sentence(), "There is no such file or directory.");
+    }
+}

@@ -1,0 +1,1 @@
+//! The adapter with everything real around it.

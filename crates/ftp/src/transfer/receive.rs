@@ -1,0 +1,183 @@
+//! Uploads: nothing is visible before all has come and is durable.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use entrepot_ftp_proto::ascii::FromNetwork;
+use entrepot_ftp_proto::{End, Refusal, StoreHow, Why};
+use entrepot_model::{Env, VPath};
+use entrepot_net::data::{DataStream, UploadBuffer};
+use entrepot_vfs::{Create, CreateIntent, Upload, Vfs, VfsError};
+use tokio::time::timeout;
+
+use super::Outcome;
+use crate::limits::{STALL_TIME, UNIQUE_TRIES};
+use crate::requests::path;
+use crate::status::refusal;
+
+/// A file on its way from the client.
+pub(crate) struct Receive {
+    upload: Upload,
+    /// Where the next byte goes.
+    at: u64,
+    ascii: bool,
+    /// The name STOU chose.
+    chosen: Option<String>,
+}
+
+/// Where it goes.
+pub(crate) struct Target<'a> {
+    pub(super) path: &'a str,
+    pub(super) how: StoreHow,
+    /// The client was told of its own cut upload of this name.
+    pub(super) told: Option<VPath>,
+}
+
+fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
+    result.map_err(|error| refusal(&error))
+}
+
+async fn create(vfs: &Vfs, path: &VPath, intent: CreateIntent) -> Result<Upload, VfsError> {
+    let append = matches!(intent, CreateIntent::Continue | CreateIntent::Resume);
+    vfs.create(path, Create { intent, expected_size: None, append }).await
+}
+
+impl Receive {
+    pub(super) async fn open(
+        vfs: &Vfs,
+        env: &Env,
+        Target { path: at, how, told: known }: Target<'_>,
+        ascii: bool,
+    ) -> Result<Receive, Refusal> {
+        let at = path(at)?;
+        let goes_on = match known.is_some_and(|known| known == at) {
+            true => CreateIntent::Resume,
+            false => CreateIntent::Continue,
+        };
+        let (upload, chosen) = match how {
+            StoreHow::Replace => (told(create(vfs, &at, CreateIntent::New).await)?, None),
+            StoreHow::Append => (told(create(vfs, &at, goes_on).await)?, None),
+            StoreHow::ResumeAt(offset) => (resume(vfs, &at, (goes_on, offset)).await?, None),
+            StoreHow::Unique { prefix } => {
+                let (upload, name) = unique(vfs, env, &at, prefix).await?;
+                (upload, Some(name))
+            }
+        };
+        Ok(Receive { at: upload.size(), upload, ascii, chosen })
+    }
+
+    pub(super) fn chosen(&self) -> Option<&str> {
+        self.chosen.as_deref()
+    }
+
+    /// Nobody connected: what was there before is as it was.
+    pub(super) async fn give_up(self) {
+        self.upload.interrupt("no data connection came").await;
+    }
+
+    pub(super) async fn run(mut self, mut stream: DataStream, bytes: &AtomicU64) -> Outcome {
+        let mut buffer = UploadBuffer::take();
+        let mut converter = self.ascii.then(FromNetwork::new);
+        let mut text = Vec::new();
+        loop {
+            match timeout(STALL_TIME, stream.receive(&mut buffer)).await {
+                Ok(Ok(0)) => break,
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return self.cut(stream, &error.to_string()).await,
+                Err(_) => return self.cut(stream, "the client sent nothing for too long").await,
+            }
+            let data = match &mut converter {
+                Some(converter) => {
+                    text.clear();
+                    converter.convert(buffer.bytes(), &mut text);
+                    &text
+                }
+                None => buffer.bytes(),
+            };
+            if let Err(error) = self.write(data).await {
+                return self.refused(stream, &error).await;
+            }
+            bytes.fetch_add(buffer.bytes().len() as u64, Ordering::Relaxed);
+        }
+        text.clear();
+        if let Some(converter) = converter {
+            converter.finish(&mut text);
+        }
+        if let Err(error) = self.write(&text).await {
+            return self.refused(stream, &error).await;
+        }
+        // The file is whole, whether the client waits for our end or not.
+        let _ = timeout(STALL_TIME, stream.finish_upload()).await;
+        Outcome::Received(Box::new(self.upload))
+    }
+
+    async fn write(&mut self, data: &[u8]) -> Result<(), VfsError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        if !self.upload.try_write_at(self.at, data)? {
+            self.upload.write_at(self.at, Bytes::copy_from_slice(data)).await?;
+        }
+        self.at += data.len() as u64;
+        Ok(())
+    }
+
+    /// What came is kept for its owner to resume.
+    async fn cut(self, stream: DataStream, reason: &str) -> Outcome {
+        stream.reset();
+        self.upload.interrupt(reason).await;
+        Outcome::Ended(End::Cut)
+    }
+
+    async fn refused(self, stream: DataStream, error: &VfsError) -> Outcome {
+        stream.reset();
+        self.upload.abort().await;
+        Outcome::Ended(End::Refused(refusal(error)))
+    }
+}
+
+/// REST n and STOR: the first n bytes stay, and the file ends where the data ends.
+async fn resume(
+    vfs: &Vfs,
+    at: &VPath,
+    (intent, offset): (CreateIntent, u64),
+) -> Result<Upload, Refusal> {
+    if intent == CreateIntent::Continue && vfs.unfinished(at).await.is_some() {
+        // The offset may be meant for either of two versions.
+        return Err(Refusal::new(Why::Offset));
+    }
+    let mut upload = told(create(vfs, at, intent).await)?;
+    if upload.size() < offset {
+        upload.interrupt("the client wanted to go on behind its end").await;
+        return Err(Refusal::new(Why::Offset));
+    }
+    match upload.set_len(offset).await {
+        Ok(()) => Ok(upload),
+        Err(error) => {
+            upload.abort().await;
+            Err(refusal(&error))
+        }
+    }
+}
+
+/// STOU: a name that nobody has, in a directory.
+async fn unique(
+    vfs: &Vfs,
+    env: &Env,
+    directory: &VPath,
+    prefix: Option<String>,
+) -> Result<(Upload, String), Refusal> {
+    let prefix = prefix.unwrap_or_else(|| "upload".to_owned());
+    for _ in 0..UNIQUE_TRIES {
+        let mut random = [0; 8];
+        env.fill_random(&mut random);
+        let name = format!("{prefix}.{:016x}", u64::from_be_bytes(random));
+        let Ok(at) = directory.join(&name) else { return Err(Refusal::new(Why::Name)) };
+        match create(vfs, &at, CreateIntent::Exclusive).await {
+            Ok(upload) => return Ok((upload, name)),
+            Err(VfsError::Exists) => {}
+            Err(error) => return Err(refusal(&error)),
+        }
+    }
+    Err(Refusal::new(Why::Busy))
+}

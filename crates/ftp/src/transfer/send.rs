@@ -1,0 +1,187 @@
+//! Downloads.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::BytesMut;
+use entrepot_ftp_proto::ascii::ToNetwork;
+use entrepot_ftp_proto::{End, Refusal, Why};
+use entrepot_net::data::{DataStream, FileRange, Lingerer};
+use entrepot_vfs::{Download, Vfs, VfsError};
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::timeout;
+
+use crate::limits::{BLOCK_BYTES, STALL_TIME};
+use crate::requests::path;
+use crate::status::refusal;
+
+/// A file on its way to the client.
+pub(crate) struct Send {
+    file: Download,
+    /// Of the file, or of its wire form.
+    offset: u64,
+    length: u64,
+    ascii: bool,
+}
+
+/// Why it did not go to the end.
+pub(crate) enum Fault {
+    /// The connection.
+    Peer,
+    /// The file.
+    File(VfsError),
+    /// REST lay beyond the end of the wire form.
+    Offset,
+}
+
+impl From<VfsError> for Fault {
+    fn from(error: VfsError) -> Self {
+        Fault::File(error)
+    }
+}
+
+impl Send {
+    pub(super) async fn open(
+        vfs: &Vfs,
+        at: &str,
+        (offset, length): (u64, Option<u64>),
+        ascii: bool,
+    ) -> Result<Send, Refusal> {
+        let file = vfs.open(&path(at)?).await.map_err(|error| refusal(&error))?;
+        let size = file.attributes().size;
+        if !ascii && offset > size {
+            return Err(Refusal::new(Why::Offset));
+        }
+        let rest = if ascii { u64::MAX } else { size - offset };
+        let length = length.map_or(rest, |length| length.min(rest));
+        Ok(Send { file, offset, length, ascii })
+    }
+
+    /// Bytes that will be sent, if known.
+    pub(super) fn wire_size(&self) -> Option<u64> {
+        (!self.ascii).then_some(self.length)
+    }
+
+    pub(super) async fn run(
+        self,
+        mut stream: DataStream,
+        lingerer: &Lingerer,
+        bytes: &AtomicU64,
+    ) -> End {
+        let sent = match (self.ascii, stream.can_send_file()) {
+            (true, _) => self.convert(&mut stream, bytes).await,
+            (false, true) => self.by_kernel(&mut stream, bytes).await,
+            (false, false) => self.copy((self.offset, self.length), &mut stream, bytes).await,
+        };
+        self.file.finish().await;
+        conclude(sent, stream, lingerer).await
+    }
+
+    /// From file to socket inside the kernel, where the store has a file.
+    async fn by_kernel(&self, stream: &mut DataStream, bytes: &AtomicU64) -> Result<(), Fault> {
+        let Some(file) = self.file.descriptor() else {
+            return self.copy((self.offset, self.length), stream, bytes).await;
+        };
+        let mut range = FileRange::new(Arc::new(file), self.offset, self.length);
+        while range.left() > 0 {
+            match timeout(STALL_TIME, stream.send_file(&mut range)).await {
+                Ok(Ok(count)) => {
+                    self.file.passed(count as u64)?;
+                    bytes.fetch_add(count as u64, Ordering::Relaxed);
+                }
+                Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(Fault::File(VfsError::Conflict));
+                }
+                Ok(Err(_)) | Err(_) => return Err(Fault::Peer),
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy(
+        &self,
+        (mut at, mut left): (u64, u64),
+        stream: &mut DataStream,
+        bytes: &AtomicU64,
+    ) -> Result<(), Fault> {
+        let mut block = BytesMut::new();
+        while left > 0 {
+            let want = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+            block = self.read(at, block, want).await?;
+            if block.is_empty() {
+                return Err(Fault::File(VfsError::Conflict));
+            }
+            write(stream, &block).await?;
+            let count = block.len() as u64;
+            (at, left) = (at + count, left.saturating_sub(count));
+            bytes.fetch_add(count, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    async fn read(&self, at: u64, mut block: BytesMut, want: usize) -> Result<BytesMut, VfsError> {
+        block.resize(want, 0);
+        if let Some(filled) = self.file.try_read_at(at, &mut block)? {
+            block.truncate(filled);
+            return Ok(block);
+        }
+        block.clear();
+        self.file.read_at(at, block, want).await
+    }
+
+    /// TYPE A: the whole file is read, for REST counts bytes of the wire.
+    async fn convert(&self, stream: &mut DataStream, bytes: &AtomicU64) -> Result<(), Fault> {
+        let mut converter = ToNetwork::skipping(self.offset);
+        let (mut block, mut wire) = (BytesMut::new(), Vec::new());
+        let (mut at, mut left) = (0, self.length);
+        while left > 0 {
+            block = self.read(at, block, BLOCK_BYTES).await?;
+            if block.is_empty() {
+                break;
+            }
+            at += block.len() as u64;
+            wire.clear();
+            converter.convert(&block, &mut wire);
+            wire.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(wire.len()));
+            write(stream, &wire).await?;
+            left -= wire.len() as u64;
+            bytes.fetch_add(wire.len() as u64, Ordering::Relaxed);
+        }
+        if converter.to_skip() > 0 { Err(Fault::Offset) } else { Ok(()) }
+    }
+}
+
+/// Writes all; each piece that the peer takes gives it time for the next.
+pub(crate) async fn write(stream: &mut DataStream, mut data: &[u8]) -> Result<(), Fault> {
+    while !data.is_empty() {
+        match timeout(STALL_TIME, stream.write(data)).await {
+            Ok(Ok(count @ 1..)) => data = data.get(count..).unwrap_or_default(),
+            Ok(Ok(0) | Err(_)) | Err(_) => return Err(Fault::Peer),
+        }
+    }
+    Ok(())
+}
+
+/// Ends the data connection of a download or listing.
+pub(crate) async fn conclude(
+    sent: Result<(), Fault>,
+    stream: DataStream,
+    lingerer: &Lingerer,
+) -> End {
+    match sent {
+        Ok(()) => match timeout(STALL_TIME, stream.finish_download(lingerer)).await {
+            Ok(Ok(())) => End::Complete,
+            Ok(Err(_)) | Err(_) => End::Cut,
+        },
+        Err(Fault::Peer) => {
+            stream.reset();
+            End::Cut
+        }
+        Err(Fault::File(error)) => {
+            stream.reset();
+            End::Refused(refusal(&error))
+        }
+        Err(Fault::Offset) => End::Refused(Refusal::new(Why::Offset)),
+    }
+}

@@ -1,0 +1,179 @@
+//! What a listener of FTP offers.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::account::{is_yes, yes};
+use crate::name::Name;
+
+/// What only a listener of FTP has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FtpOptions {
+    /// Ports of passive data connections, such as `50000-50999`; unset: 49152-65535.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passive_ports: Option<Ports>,
+    /// The address told in PASV, by who asks; the first entry that fits counts. Empty: the address
+    /// that the client reached us at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passive_addresses: Vec<PassiveAddress>,
+    /// Whether we connect to clients that ask for it (PORT, EPRT).
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub active: bool,
+    /// Whose data connections are taken.
+    #[serde(default)]
+    pub data_peer: DataPeers,
+    /// Networks besides the client's own address, with `data_peer: networks`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data_networks: Vec<IpNet>,
+    /// TLS on the control connection.
+    #[serde(default)]
+    pub tls: FtpTls,
+    /// The key of type `tls`. Unset: one is made at first start and named `<listener>-tls`, signed
+    /// by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<Name>,
+    /// Whether encrypted data connections must resume the session of their control connection.
+    #[serde(default)]
+    pub tls_reuse: TlsReuse,
+    /// Whether a client may end TLS on its control connection (CCC).
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub clear_control: bool,
+}
+
+impl Default for FtpOptions {
+    fn default() -> Self {
+        FtpOptions {
+            passive_ports: None,
+            passive_addresses: Vec::new(),
+            active: true,
+            data_peer: DataPeers::default(),
+            data_networks: Vec::new(),
+            tls: FtpTls::default(),
+            tls_key: None,
+            tls_reuse: TlsReuse::default(),
+            clear_control: false,
+        }
+    }
+}
+
+// The signature is what serde's `skip_serializing_if` asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_no(value: &bool) -> bool {
+    !*value
+}
+
+/// Ports from the first to the last, both included; as text `50000-50999`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Ports {
+    first: u16,
+    last: u16,
+}
+
+impl Ports {
+    /// The first, above 0.
+    pub fn first(self) -> u16 {
+        self.first
+    }
+
+    /// The last, not below the first.
+    pub fn last(self) -> u16 {
+        self.last
+    }
+}
+
+impl TryFrom<String> for Ports {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<u16>().ok();
+        let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+        match (number(first), number(last)) {
+            (Some(first), Some(last)) if first > 0 && first <= last => Ok(Ports { first, last }),
+            _ => Err(format!("'{text}' is not a range of ports such as 50000-50999")),
+        }
+    }
+}
+
+impl From<Ports> for String {
+    fn from(ports: Ports) -> String {
+        format!("{}-{}", ports.first, ports.last)
+    }
+}
+
+/// An address that PASV tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PassiveAddress {
+    /// What is told: the address of a router or balancer in front of us.
+    pub address: IpAddr,
+    /// To clients of these networks; empty: to all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<IpNet>,
+}
+
+/// TLS on the control connection.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FtpTls {
+    /// No TLS.
+    Off,
+    /// Clients may ask for it (AUTH TLS).
+    #[default]
+    Explicit,
+    /// Nobody logs in without it, and data must be encrypted too.
+    Required,
+    /// From the first byte (port 990); data is encrypted from the start.
+    Implicit,
+}
+
+/// Whose data connections are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataPeers {
+    /// Those of the control connection's own address.
+    #[default]
+    Same,
+    /// Also those of listed networks.
+    Networks,
+    /// Under TLS, anybody's that resumes the session.
+    AnyResumed,
+}
+
+/// Whether encrypted data connections must resume the session of their control connection.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsReuse {
+    /// They must: nobody else can take or send a file.
+    #[default]
+    Required,
+    /// They may.
+    Preferred,
+    /// They need not.
+    Off,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_ports_is_text() {
+        let ports = |text: &str| Ports::try_from(text.to_owned());
+        assert_eq!(ports("50000-50999").map(String::from).as_deref(), Ok("50000-50999"));
+        assert_eq!(ports("2121").map(|ports| (ports.first(), ports.last())), Ok((2121, 2121)));
+        for bad in ["", "0-5", "9-5", "5-", "a-b", "1-70000"] {
+            assert!(ports(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_said_means_explicit_tls_and_the_clients_own_address() {
+        let options: FtpOptions = serde_json::from_str("{}").unwrap();
+        assert_eq!(options, FtpOptions::default());
+        assert!(options.active && options.tls == FtpTls::Explicit);
+    }
+}
