@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("net", &["model"]),
     ("openssh", &["model"]),
     ("sftp-proto", &[]),
+    ("ftp-proto", &[]),
     ("storage", &["model", "net", "sftp-proto"]),
     ("auth", &["model", "db", "net", "crypto", "journal", "openssh"]),
     ("vfs", &["model", "auth", "storage", "journal", "db", "crypto"]),

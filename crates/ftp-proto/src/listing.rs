@@ -1,0 +1,278 @@
+//! Lines of LIST, NLST, MLSD and MLST from plain values (RFC 959 §4.1.3, RFC 3659 §7).
+
+use std::fmt::Write as _;
+
+use crate::facts::FactSet;
+use crate::time::{Civil, MONTHS, Time};
+
+/// File or directory; nothing else is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Bytes under a name.
+    File,
+    /// Names.
+    Directory,
+}
+
+/// What one session may do with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rights(pub u16);
+
+impl Rights {
+    /// `a`: APPE to the file.
+    pub const APPEND: Rights = Rights(1);
+    /// `c`: files may be made in the directory.
+    pub const CREATE: Rights = Rights(2);
+    /// `d`: DELE or RMD.
+    pub const DELETE: Rights = Rights(4);
+    /// `e`: CWD into the directory.
+    pub const ENTER: Rights = Rights(8);
+    /// `f`: RNFR.
+    pub const RENAME: Rights = Rights(16);
+    /// `l`: LIST and its like.
+    pub const LIST: Rights = Rights(32);
+    /// `m`: MKD in the directory.
+    pub const MAKE_DIR: Rights = Rights(64);
+    /// `p`: what is in the directory may be deleted.
+    pub const PURGE: Rights = Rights(128);
+    /// `r`: RETR.
+    pub const READ: Rights = Rights(256);
+    /// `w`: STOR over the file.
+    pub const WRITE: Rights = Rights(512);
+
+    /// Both.
+    pub const fn and(self, other: Rights) -> Rights {
+        Rights(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are there.
+    pub const fn has(self, other: Rights) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The letters of the fact `perm` (RFC 3659 §7.5.5) that mean something for this kind.
+    pub fn letters(self, kind: Kind) -> String {
+        let (file, directory) = (b"adfrw", b"cdeflmp");
+        let of_kind: &[u8] = if kind == Kind::File { file } else { directory };
+        let of_letter = |letter: u8| match letter {
+            b'a' => Rights::APPEND,
+            b'c' => Rights::CREATE,
+            b'd' => Rights::DELETE,
+            b'e' => Rights::ENTER,
+            b'f' => Rights::RENAME,
+            b'l' => Rights::LIST,
+            b'm' => Rights::MAKE_DIR,
+            b'p' => Rights::PURGE,
+            b'r' => Rights::READ,
+            _ => Rights::WRITE,
+        };
+        let allowed = of_kind.iter().filter(|letter| self.has(of_letter(**letter)));
+        allowed.map(|letter| char::from(*letter)).collect()
+    }
+}
+
+/// An entry without its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// File or directory.
+    pub kind: Kind,
+    /// In bytes; of a directory 0.
+    pub size: u64,
+    /// Last change.
+    pub modified: Option<Time>,
+    /// When it was made, where the store knows.
+    pub created: Option<Time>,
+    /// The permission bits shown; the type is added by `kind`.
+    pub mode: u32,
+    /// What this session may do.
+    pub rights: Rights,
+    /// Equal only for the same file: a keyed hash of device and inode.
+    pub unique: Option<u64>,
+}
+
+/// What an entry of MLSD or MLST is to the directory that is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// In it, or asked for by name.
+    Entry,
+    /// Itself: `type=cdir`.
+    Current,
+    /// Above it: `type=pdir`.
+    Parent,
+}
+
+/// Which lines a listing has; made by the machine, used by the adapter for each entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// As `ls -l`.
+    Long,
+    /// Names with this in front: `d/` for `NLST d`.
+    Names {
+        /// Put before each name.
+        prefix: String,
+    },
+    /// As MLSD.
+    Facts(FactSet),
+}
+
+impl Format {
+    /// Appends the line of an entry, with CRLF.
+    pub fn write(&self, name: &str, stat: &Stat, now: Time, out: &mut Vec<u8>) {
+        match self {
+            Format::Long => long(name, stat, now, out),
+            Format::Names { prefix } => {
+                out.extend_from_slice(prefix.as_bytes());
+                out.extend_from_slice(name.as_bytes());
+            }
+            Format::Facts(set) => set.write(name, stat, Role::Entry, out),
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends the line of a file that was itself asked for, under the name the client used.
+    pub fn write_file(&self, name: &str, stat: &Stat, now: Time, out: &mut Vec<u8>) {
+        match self {
+            Format::Names { .. } => {
+                Format::Names { prefix: String::new() }.write(name, stat, now, out)
+            }
+            _ => self.write(name, stat, now, out),
+        }
+    }
+
+    /// The two lines MLSD begins with: the directory itself and, below the root, the one above
+    /// (`None` for the root). Nothing for the other forms. They are called `.` and `..`: rclone
+    /// 1.60 takes any other name for a directory in this one.
+    pub fn write_self(&self, stat: &Stat, above: Option<&Stat>, out: &mut Vec<u8>) {
+        let Format::Facts(set) = self else { return };
+        set.write(".", stat, Role::Current, out);
+        out.extend_from_slice(b"\r\n");
+        if let Some(above) = above {
+            set.write("..", above, Role::Parent, out);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// Whether a listing shows a name at all: one with a line break or control characters would
+/// break it, `.` and `..` are never shown.
+pub fn is_listed(name: &str) -> bool {
+    !(name.is_empty() || name == "." || name == ".." || name.chars().any(char::is_control))
+}
+
+/// The heading of a directory in `LIST -R`; the first one has no empty line before it.
+pub fn heading(path: &str, first: bool, out: &mut Vec<u8>) {
+    if !first {
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(path.as_bytes());
+    out.extend_from_slice(b":\r\n");
+}
+
+/// Within this time a line shows the clock, before it the year.
+const RECENT_SECONDS: i64 = 180 * 86_400;
+
+/// `-rw-r--r--   1 owner group        1234 Nov 21 03:45 name`, without the end of the line.
+pub fn long(name: &str, stat: &Stat, now: Time, out: &mut Vec<u8>) {
+    let mut line = String::with_capacity(64);
+    line.push(if stat.kind == Kind::Directory { 'd' } else { '-' });
+    for (bit, letter) in (0..9).rev().zip("rwxrwxrwx".chars()) {
+        line.push(if stat.mode >> bit & 1 == 1 { letter } else { '-' });
+    }
+    let modified = stat.modified.unwrap_or_default();
+    let Civil { year, month, day, hour, minute, .. } = modified.civil();
+    let name_of_month = MONTHS.get(month as usize - 1).copied().unwrap_or("Jan");
+    // Writing to a String cannot fail.
+    let _ = write!(line, "   1 owner group {:>11} {name_of_month} {day:>2} ", stat.size);
+    let age = now.seconds.saturating_sub(modified.seconds);
+    let _ = if (0..=RECENT_SECONDS).contains(&age) {
+        write!(line, "{hour:02}:{minute:02} ")
+    } else {
+        write!(line, " {year:04} ")
+    };
+    out.extend_from_slice(line.as_bytes());
+    out.extend_from_slice(name.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(kind: Kind) -> Stat {
+        Stat {
+            kind,
+            size: 1234,
+            modified: Time::parse("20261121034506"),
+            created: None,
+            mode: if kind == Kind::File { 0o644 } else { 0o755 },
+            rights: Rights(u16::MAX),
+            unique: Some(0xab),
+        }
+    }
+
+    fn line(format: &Format, name: &str, stat: &Stat, now: &str) -> String {
+        let mut out = Vec::new();
+        format.write(name, stat, Time::parse(now).unwrap(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn list_looks_like_ls() {
+        let now = "20261121040000";
+        assert_eq!(
+            line(&Format::Long, "na me", &stat(Kind::File), now),
+            "-rw-r--r--   1 owner group        1234 Nov 21 03:45 na me\r\n"
+        );
+        assert_eq!(
+            line(&Format::Long, "d", &stat(Kind::Directory), "20270601000000"),
+            "drwxr-xr-x   1 owner group        1234 Nov 21  2026 d\r\n"
+        );
+        let future = line(&Format::Long, "f", &stat(Kind::File), "20261121034505");
+        assert!(future.contains("Nov 21  2026 f"), "{future}");
+        let edge = line(&Format::Long, "f", &stat(Kind::File), "20270520034506");
+        assert!(edge.contains("Nov 21 03:45 f"), "{edge}");
+        let past = line(&Format::Long, "f", &stat(Kind::File), "20270520034507");
+        assert!(past.contains("Nov 21  2026 f"), "{past}");
+    }
+
+    #[test]
+    fn headings_of_a_recursive_list() {
+        let mut out = Vec::new();
+        heading("/", true, &mut out);
+        heading("/a b", false, &mut out);
+        assert_eq!(out, b"/:\r\n\r\n/a b:\r\n");
+    }
+
+    #[test]
+    fn names_have_their_prefix() {
+        let format = Format::Names { prefix: "d/".into() };
+        assert_eq!(line(&format, "f", &stat(Kind::File), "20261121040000"), "d/f\r\n");
+        let mut out = Vec::new();
+        format.write_file("d/f", &stat(Kind::File), Time::default(), &mut out);
+        assert_eq!(out, b"d/f\r\n", "a file asked for has no prefix");
+    }
+
+    #[test]
+    fn facts_begin_with_the_directory_itself() {
+        let format = Format::Facts(FactSet::default());
+        let mut out = Vec::new();
+        let directory = stat(Kind::Directory);
+        format.write_self(&directory, Some(&directory), &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "type=cdir;modify=20261121034506;perm=cdeflmp;unique=ab; .\r\n\
+             type=pdir;modify=20261121034506;perm=cdeflmp;unique=ab; ..\r\n"
+        );
+        assert_eq!(
+            line(&format, "f", &stat(Kind::File), "20261121040000"),
+            "type=file;size=1234;modify=20261121034506;perm=adfrw;unique=ab; f\r\n"
+        );
+    }
+
+    #[test]
+    fn what_would_break_a_listing_is_not_listed() {
+        for name in ["", ".", "..", "a\rb", "a\u{7f}", "a\u{9b}"] {
+            assert!(!is_listed(name), "{name:?}");
+        }
+        assert!(is_listed(".profile"));
+    }
+}

@@ -1,0 +1,234 @@
+//! Directories, names and facts: CWD to RNTO (RFC 959), SIZE, MDTM, MLST (RFC 3659), MFMT, MFCT,
+//! MFF, AVBL, DSIZ, COMB.
+
+use super::Server;
+use super::answers::Then;
+use crate::limits::COMB_PARTS;
+use crate::path::{quote, unquote};
+use crate::request::{Changes, Request};
+use crate::settings::AsciiPolicy;
+use crate::time::Time;
+
+pub(crate) fn cwd(server: &mut Server, argument: &str) {
+    if let Some(path) = server.path(argument) {
+        server.ask(Request::ChangeDir(path.clone()), Then::Directory(path));
+    }
+}
+
+pub(crate) fn cdup(server: &mut Server, _: &str) {
+    cwd(server, "..");
+}
+
+pub(crate) fn pwd(server: &mut Server, _: &str) {
+    let text = format!("{} is the current directory.", quote(&server.session.directory));
+    server.reply(257, &text);
+}
+
+pub(crate) fn mkd(server: &mut Server, argument: &str) {
+    make(server, argument, false);
+}
+
+pub(super) fn make(server: &mut Server, argument: &str, parents: bool) {
+    if let Some(path) = server.new_path(argument) {
+        let text = format!("{} is made.", quote(&path));
+        server.ask(Request::MakeDir { path, parents }, Then::Done(257, text));
+    }
+}
+
+/// Asks for something that is over when it is done.
+fn simple(server: &mut Server, argument: &str, request: fn(String) -> Request, text: &str) {
+    if let Some(path) = server.path(argument) {
+        server.ask(request(path), Then::Done(250, text.to_owned()));
+    }
+}
+
+pub(crate) fn rmd(server: &mut Server, argument: &str) {
+    simple(server, argument, Request::RemoveDir, "The directory is removed.");
+}
+
+pub(crate) fn rmda(server: &mut Server, argument: &str) {
+    simple(server, argument, Request::RemoveTree, "The directory is removed with all in it.");
+}
+
+pub(crate) fn dele(server: &mut Server, argument: &str) {
+    simple(server, argument, Request::Delete, "The file is deleted.");
+}
+
+pub(crate) fn rnfr(server: &mut Server, argument: &str) {
+    if let Some(path) = server.path(argument) {
+        server.ask(Request::RenameFrom(path.clone()), Then::RenameFrom(path));
+    }
+}
+
+pub(crate) fn rnto(server: &mut Server, argument: &str) {
+    let Some(from) = server.session.rename_from.take() else {
+        return server.reply(503, "RNFR comes right before RNTO.");
+    };
+    if let Some(to) = server.new_path(argument) {
+        server.ask(Request::Rename { from, to }, Then::Done(250, "It is renamed.".to_owned()));
+    }
+}
+
+pub(crate) fn size(server: &mut Server, argument: &str) {
+    let ascii = server.session.ascii && server.settings.ascii == AsciiPolicy::Convert;
+    if let Some(path) = server.path(argument) {
+        server.ask(Request::Size { path, ascii }, Then::Number);
+    }
+}
+
+/// MDTM asks; with a time in front it sets, unless a file has the whole argument as its name.
+pub(crate) fn mdtm(server: &mut Server, argument: &str) {
+    let Some(whole) = server.path(argument) else { return };
+    let timed = argument.split_once(' ').and_then(|(time, name)| Some((Time::parse(time)?, name)));
+    let set = timed.filter(|(_, name)| !name.is_empty()).and_then(|(time, name)| {
+        let path = crate::path::resolve(&server.session.directory, name).ok()?;
+        Some((path, time, name.to_owned()))
+    });
+    server.ask(Request::Modified(whole), Then::Modified { set });
+}
+
+/// Sets what MDTM had in front of a name.
+pub(super) fn set_by_mdtm(server: &mut Server, (path, time, name): (String, Time, String)) {
+    let may_write = server.session.login().is_some_and(|login| login.may_write);
+    if !may_write {
+        return server.reply(550, "This account may only read.");
+    }
+    let changes = Changes { modified: Some(time), ..Changes::default() };
+    let text = format!("Modify={}; {name}", time.digits_14());
+    server.ask(Request::Change { path, changes }, Then::Done(213, text));
+}
+
+pub(crate) fn mfmt(server: &mut Server, argument: &str) {
+    one_time(server, argument, "Modify", |time| Changes {
+        modified: Some(time),
+        ..Changes::default()
+    });
+}
+
+pub(crate) fn mfct(server: &mut Server, argument: &str) {
+    one_time(server, argument, "Create", |time| Changes {
+        created: Some(time),
+        ..Changes::default()
+    });
+}
+
+fn one_time(server: &mut Server, argument: &str, fact: &str, changes: fn(Time) -> Changes) {
+    let (time, name) = argument.split_once(' ').unwrap_or((argument, ""));
+    let Some(time) = Time::parse(time) else {
+        return server.reply(501, "A time of 14 digits: YYYYMMDDhhmmss.");
+    };
+    if name.is_empty() {
+        return server.reply(501, "A name behind the time.");
+    }
+    if let Some(path) = server.path(name) {
+        let text = format!("{fact}={}; {name}", time.digits_14());
+        server.ask(Request::Change { path, changes: changes(time) }, Then::Done(213, text));
+    }
+}
+
+pub(crate) fn mff(server: &mut Server, argument: &str) {
+    let (facts, name) = argument.split_once(' ').unwrap_or((argument, ""));
+    if name.is_empty() || !facts.ends_with(';') {
+        return server.reply(501, "Syntax: MFF <fact>=<value>;<fact>=<value>; <path>");
+    }
+    let mut changes = Changes::default();
+    let mut text = String::new();
+    for fact in facts.split(';').filter(|fact| !fact.is_empty()) {
+        let Some((fact, value)) = fact.split_once('=') else {
+            return server.reply(501, "Each fact has a value: <fact>=<value>;");
+        };
+        let known = match fact.to_ascii_lowercase().as_str() {
+            "modify" => time_fact(&mut changes.modified, value),
+            "create" if server.settings.creation_times => time_fact(&mut changes.created, value),
+            "unix.mode" if server.settings.site.chmod => {
+                changes.mode = mode(value);
+                changes.mode.is_some()
+            }
+            _ => return server.reply(504, &format!("The fact '{fact}' cannot be set.")),
+        };
+        if !known {
+            return server.reply(501, &format!("That is no value of '{fact}'."));
+        }
+        match changes.mode.filter(|_| fact.eq_ignore_ascii_case("unix.mode")) {
+            Some(mode) => text += &format!("{fact}={mode:04o};"),
+            None => text += &format!("{fact}={value};"),
+        }
+    }
+    if let Some(path) = server.path(name) {
+        let text = format!("{text} {name}");
+        server.ask(Request::Change { path, changes }, Then::Done(213, text));
+    }
+}
+
+fn time_fact(place: &mut Option<Time>, value: &str) -> bool {
+    *place = Time::parse(value);
+    place.is_some()
+}
+
+/// Octal permission bits; set-uid, set-gid and sticky are never set.
+pub(super) fn mode(text: &str) -> Option<u32> {
+    let octal =
+        (1..=4).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    let bits = if octal { u32::from_str_radix(text, 8).ok()? } else { return None };
+    Some(bits & 0o777)
+}
+
+pub(crate) fn mlst(server: &mut Server, argument: &str) {
+    if let Some(path) = server.path(argument) {
+        server.ask(Request::Entry(path.clone()), Then::Entry(path));
+    }
+}
+
+pub(crate) fn avbl(server: &mut Server, argument: &str) {
+    if let Some(path) = server.path(argument) {
+        server.ask(Request::Space(path), Then::Number);
+    }
+}
+
+pub(crate) fn dsiz(server: &mut Server, argument: &str) {
+    if let Some(path) = server.path(argument) {
+        server.ask(Request::TreeSize(path), Then::Number);
+    }
+}
+
+/// A name that may be in quotes, up to the next blank, and the rest.
+pub(super) fn word(text: &str) -> Option<(String, &str)> {
+    if text.starts_with('"') {
+        let (name, rest) = unquote(text)?;
+        return match rest.strip_prefix(' ') {
+            Some(rest) => Some((name, rest)),
+            None => rest.is_empty().then_some((name, "")),
+        };
+    }
+    let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
+    (!name.is_empty()).then(|| (name.to_owned(), rest))
+}
+
+/// All names of an argument; `None` if a quote is not closed or there are too many.
+pub(super) fn words(mut text: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    while !text.trim_start().is_empty() {
+        let (name, rest) = word(text.trim_start())?;
+        names.push(name);
+        text = rest;
+        if names.len() > COMB_PARTS + 1 {
+            return None;
+        }
+    }
+    Some(names)
+}
+
+pub(crate) fn comb(server: &mut Server, argument: &str) {
+    let names = words(argument).unwrap_or_default();
+    let Some((target, parts)) = names.split_first().filter(|(_, parts)| !parts.is_empty()) else {
+        return server.reply(501, "Syntax: COMB \"<target>\" \"<part>\" …, at most 256 parts");
+    };
+    let Some(target) = server.new_path(target) else { return };
+    let mut paths = Vec::with_capacity(parts.len());
+    for part in parts {
+        let Some(path) = server.path(part) else { return };
+        paths.push(path);
+    }
+    let text = "The parts are one file now.".to_owned();
+    server.ask(Request::Combine { target, parts: paths }, Then::Done(250, text));
+}
