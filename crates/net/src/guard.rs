@@ -3,7 +3,8 @@
 //! slow crowd, also behind one address, shuts nobody out. Whoever comes from an address that
 //! somebody has logged in from goes last.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ struct Crowd {
     most_per_address: usize,
     next: u64,
     present: BTreeMap<u64, Present>,
+    /// How many come from each address.
+    of_origin: HashMap<IpAddr, usize>,
     /// Where logins came from.
     known: HashSet<IpAddr>,
     evicted: u64,
@@ -47,6 +50,7 @@ impl Strangers {
             most_per_address,
             next: 0,
             present: BTreeMap::new(),
+            of_origin: HashMap::new(),
             known: HashSet::new(),
             evicted: 0,
         })))
@@ -56,7 +60,7 @@ impl Strangers {
     pub fn admit(&self, address: IpAddr, meter: &Arc<SessionMeter>) -> Stranger {
         let origin = origin(address);
         let mut crowd = self.0.lock();
-        let same = crowd.present.values().filter(|present| present.origin == origin).count();
+        let same = crowd.of_origin.get(&origin).copied().unwrap_or(0);
         if same >= crowd.most_per_address {
             crowd.evict(|present| present.origin == origin);
         } else if crowd.present.len() >= crowd.most {
@@ -65,6 +69,7 @@ impl Strangers {
         let id = crowd.next;
         crowd.next += 1;
         crowd.present.insert(id, Present { origin, meter: Arc::clone(meter) });
+        *crowd.of_origin.entry(origin).or_default() += 1;
         drop(crowd);
         Stranger { strangers: self.clone(), id, origin }
     }
@@ -86,6 +91,17 @@ impl Strangers {
 }
 
 impl Crowd {
+    fn leave(&mut self, id: u64) -> Option<Present> {
+        let gone = self.present.remove(&id)?;
+        if let Entry::Occupied(mut same) = self.of_origin.entry(gone.origin) {
+            *same.get_mut() -= 1;
+            if *same.get() == 0 {
+                same.remove();
+            }
+        }
+        Some(gone)
+    }
+
     fn evict(&mut self, among: impl Fn(&Present) -> bool) {
         let chosen = self
             .present
@@ -95,7 +111,7 @@ impl Crowd {
                 (self.known.contains(&present.origin), present.meter.stage(), **id)
             })
             .map(|(id, _)| *id);
-        if let Some(gone) = chosen.and_then(|id| self.present.remove(&id)) {
+        if let Some(gone) = chosen.and_then(|id| self.leave(id)) {
             self.evicted += 1;
             gone.meter.end(EndClass::TooMany, "too many connections without a login, try again");
             gone.meter.cut();
@@ -125,7 +141,7 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        self.strangers.0.lock().present.remove(&self.id);
+        self.strangers.0.lock().leave(self.id);
     }
 }
 
@@ -211,8 +227,10 @@ mod tests {
         let strangers = Strangers::new(1, 1);
         let first = meter(Stage::LoggedIn);
         drop(strangers.admit(ip("192.0.2.1"), &first));
-        let _second = strangers.admit(ip("::ffff:192.0.2.1"), &meter(Stage::Connected));
+        let second = strangers.admit(ip("::ffff:192.0.2.1"), &meter(Stage::Connected));
         assert!(!first.is_cut());
         assert_eq!(strangers.len(), 1);
+        drop(second);
+        assert!(strangers.0.lock().of_origin.is_empty(), "nobody is counted for ever");
     }
 }

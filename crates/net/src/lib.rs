@@ -5,9 +5,12 @@
 //! 1. Nothing is dialled that resolves to a private address, unless the endpoint allows it; the
 //!    address that was checked is the address that is dialled ([`dial`]).
 //! 2. A stranger costs at most the limits of [`guard`]; a crowd of them shuts nobody out.
-//! 3. Every byte passes [`stream::Guarded`]: counted, throttled, and cut when the session ends.
+//! 3. Every byte passes [`stream::Guarded`] or, with FTP, [`control::Control`] and
+//!    [`data::DataStream`]: counted, throttled, and cut when the session ends.
 //! 4. [`ssh::server`] runs the handler inline in the session task, never through a queue.
 
+pub mod control;
+pub mod data;
 pub mod dial;
 pub mod error;
 pub mod guard;
@@ -15,8 +18,10 @@ pub mod limits;
 pub mod listen;
 pub mod meter;
 pub mod proxy;
+mod socket;
 pub mod ssh;
 pub mod stream;
 mod throttle;
+pub mod tls;
 
 pub use error::NetError;

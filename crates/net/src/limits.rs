@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Connections the kernel keeps for us until they are accepted.
-pub const LISTEN_BACKLOG: u32 = 1024;
+pub const LISTEN_BACKLOG: u32 = 4096;
 /// Pause after `accept` failed for want of descriptors or memory.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -88,3 +88,60 @@ pub const CLIENT_TIME: Duration = Duration::from_secs(30);
 pub const DIAL_ADDRESSES: usize = 8;
 /// Our own keepalive as a client.
 pub const CLIENT_KEEPALIVE_TIME: Duration = Duration::from_secs(15);
+
+/// A TLS handshake must be done by then.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// The peer must have answered our close_notify by then, where its own is waited for.
+pub const CLOSE_NOTIFY_TIME: Duration = Duration::from_secs(10);
+/// A ticket key makes tickets for so long, and opens them for as long again: the longest time from
+/// the last handshake of a session to the next one that resumes it is between the two.
+pub const TICKET_KEY_TIME: Duration = Duration::from_secs(24 * 3600);
+/// Data connections of one session that were given tickets without having resumed any; then none
+/// of its data connections is given tickets any more.
+pub const UNPROVED_TICKETS: usize = 256;
+/// Bytes that TLS keeps while the socket takes no more.
+pub const TLS_SEND_BYTES: usize = 128 * 1024;
+/// Read buffer of a control connection under TLS.
+pub const TLS_CONTROL_BYTES: usize = 4 * 1024;
+/// A certificate that ends within so long is warned about.
+pub const CERTIFICATE_WARNING_TIME: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Data ports are taken from here where no range is set (RFC 6335 §6: dynamic ports).
+pub const DATA_PORTS: (u16, u16) = (49_152, 65_535);
+/// Ports that are tried in a row before a lease is refused.
+pub const DATA_PORT_TRIES: usize = 1_000;
+/// A data port that nobody leases is given back after so long.
+pub const DATA_PORT_IDLE_TIME: Duration = Duration::from_secs(600);
+/// A lease whose client does not connect ends after so long.
+pub const DATA_LEASE_TIME: Duration = Duration::from_secs(60);
+/// How often leases and ports are looked through.
+pub const DATA_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// Connections of one expectation: under TLS each is a candidate until it resumes the session.
+pub const DATA_CANDIDATES: usize = 8;
+/// Under TLS one of them must have resumed the session by then.
+pub const DATA_CANDIDATE_TIME: Duration = Duration::from_secs(30);
+/// A listed proxy must have sent the PROXY header of a data connection by then.
+pub const DATA_PROXY_TIME: Duration = Duration::from_secs(5);
+/// Refused data connections that wait to be told.
+pub const DATA_REFUSALS: usize = 64;
+/// Least port that an active data connection goes to (RFC 2577 §3).
+pub const LEAST_ACTIVE_PORT: u16 = 1024;
+/// Bytes that sendfile moves before others have their turn.
+pub const DATA_STEP_BYTES: usize = 1024 * 1024;
+/// Buffer of an upload.
+pub const UPLOAD_BUFFER_BYTES: usize = 256 * 1024;
+/// Empty upload buffers kept by each thread.
+pub const POOLED_UPLOAD_BUFFERS: usize = 8;
+/// A download's connection is held so long for the peer to take the rest and close.
+pub const LINGER_TIME: Duration = Duration::from_secs(30);
+/// Bytes that a peer may send behind the end of its download.
+pub const LINGER_BYTES: usize = 64 * 1024;
+/// Connections that linger at once; one more ends the way the kernel ends it.
+pub const LINGERING: usize = 1024;
+/// First and longest pause between two looks whether the peer has acknowledged everything.
+pub const ACKNOWLEDGED_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_millis(100));
+/// When a handshake has failed and no other is going on, the next candidate is awaited so long.
+pub const DATA_CANDIDATE_GRACE: Duration = Duration::from_secs(3);
+/// An active data connection must be there by then.
+pub const ACTIVE_TIME: Duration = Duration::from_secs(15);

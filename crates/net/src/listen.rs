@@ -53,14 +53,19 @@ impl TcpAcceptor {
     /// skipped, want of descriptors is waited out.
     pub async fn accept(&self) -> (TcpStream, SocketAddr) {
         loop {
+            let (stream, peer) = self.accept_raw().await;
+            match stream.set_nodelay(true) {
+                Ok(()) => return (stream, peer),
+                Err(error) => tracing::debug!(%peer, %error, "the connection was gone at once"),
+            }
+        }
+    }
+
+    /// As [`TcpAcceptor::accept`], with Nagle's delay: for connections that carry one file.
+    pub(crate) async fn accept_raw(&self) -> (TcpStream, SocketAddr) {
+        loop {
             match self.listener.accept().await {
-                Ok((stream, peer)) => {
-                    if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%peer, %error, "the connection was gone at once");
-                        continue;
-                    }
-                    return (stream, peer);
-                }
+                Ok(accepted) => return accepted,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!(address = %self.address, %error, "cannot accept, waiting");

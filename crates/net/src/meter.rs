@@ -69,6 +69,9 @@ pub struct SessionMeter {
     cut: AtomicBool,
     reader: AtomicWaker,
     writer: AtomicWaker,
+    /// Of a data connection (FTP).
+    data_reader: AtomicWaker,
+    data_writer: AtomicWaker,
     throttles: OnceLock<Throttles>,
     client: OnceLock<Box<str>>,
     /// Until it is agreed on.
@@ -94,6 +97,8 @@ impl SessionMeter {
             cut: AtomicBool::new(false),
             reader: AtomicWaker::new(),
             writer: AtomicWaker::new(),
+            data_reader: AtomicWaker::new(),
+            data_writer: AtomicWaker::new(),
             throttles: OnceLock::new(),
             client: OnceLock::new(),
             offer: Mutex::default(),
@@ -266,8 +271,9 @@ impl SessionMeter {
     /// Cuts the stream now: every read and write fails, also those that wait.
     pub fn cut(&self) {
         self.cut.store(true, Ordering::SeqCst);
-        self.reader.wake();
-        self.writer.wake();
+        for waiting in [&self.reader, &self.writer, &self.data_reader, &self.data_writer] {
+            waiting.wake();
+        }
     }
 
     pub(crate) fn is_cut(&self) -> bool {
@@ -280,6 +286,14 @@ impl SessionMeter {
 
     pub(crate) fn wake_writer_with(&self, waker: &Waker) {
         self.writer.register(waker);
+    }
+
+    pub(crate) fn wake_data_reader_with(&self, waker: &Waker) {
+        self.data_reader.register(waker);
+    }
+
+    pub(crate) fn wake_data_writer_with(&self, waker: &Waker) {
+        self.data_writer.register(waker);
     }
 }
 

@@ -208,7 +208,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
 }
 
 /// Waits as long as the throttle says, in slices, so that a new rate is felt soon.
-fn poll_pause(
+pub(crate) fn poll_pause(
     pause: &mut Option<Pin<Box<Sleep>>>,
     throttle: Option<&Lane>,
     cx: &mut Context<'_>,
@@ -225,7 +225,7 @@ fn poll_pause(
     }
 }
 
-fn cut() -> io::Error {
+pub(crate) fn cut() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was ended")
 }
 

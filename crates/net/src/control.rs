@@ -1,0 +1,259 @@
+//! Control connections of FTP: accepted, guarded until login, in clear text or under TLS.
+//!
+//! What it guarantees:
+//! 1. After [`Control::start_tls`] nothing that came in clear text is ever read: what was read
+//!    ahead is dropped, and what is in the kernel is no TLS and fails the handshake
+//!    (CVE-2011-1575).
+//! 2. A control connection waits for no throttle: ABOR is heard in the slowest transfer.
+//! 3. Whoever does not log in in time, or must go, is told by [`SessionMeter::end`] and cut half a
+//!    second later ([`ControlServer`]).
+
+mod server;
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::limits::STRANGER_BYTES;
+use crate::meter::{SessionMeter, Stage};
+use crate::socket;
+use crate::stream::cut;
+use crate::tls::{HandshakeError, TlsInfo, TlsSession, TlsStream};
+
+pub use crate::socket::PeerState;
+pub use server::{ControlGuest, ControlOptions, ControlServer, ControlSessions, ControlTls};
+
+/// A control connection. Between reading a command and answering it, nothing is read by itself;
+/// so whoever answers AUTH must not read between the command and [`Control::start_tls`].
+#[derive(Debug)]
+pub struct Control {
+    kind: Kind,
+    /// Clear text that came right behind the end of TLS.
+    ahead: Bytes,
+    meter: Arc<SessionMeter>,
+    peer: SocketAddr,
+    local: SocketAddr,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Clear(Counted<TcpStream>),
+    Tls(Box<TlsStream<Counted<TcpStream>>>),
+    /// A change to or from TLS failed.
+    Gone,
+}
+
+impl Control {
+    /// Takes a connection of `peer`, which is the client also behind a balancer. Urgent bytes are
+    /// read in line.
+    ///
+    /// # Errors
+    /// The connection is gone already.
+    pub fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        meter: Arc<SessionMeter>,
+    ) -> io::Result<Control> {
+        let local = stream.local_addr()?;
+        stream.set_nodelay(true)?;
+        socket::keep_urgent_inline(&stream)?;
+        let counted = Counted { inner: stream, meter: Arc::clone(&meter) };
+        Ok(Control { kind: Kind::Clear(counted), ahead: Bytes::new(), meter, peer, local })
+    }
+
+    /// Where the client is.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Where it reached us: data connections come here, and go out from here.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The meter of the session.
+    pub fn meter(&self) -> &Arc<SessionMeter> {
+        &self.meter
+    }
+
+    /// What was agreed on, under TLS.
+    pub fn tls_info(&self) -> Option<&TlsInfo> {
+        match &self.kind {
+            Kind::Tls(stream) => Some(stream.info()),
+            Kind::Clear(_) | Kind::Gone => None,
+        }
+    }
+
+    /// Goes under TLS, as soon as 234 has been written (RFC 4217 §4) or at once (implicit TLS).
+    /// What the caller itself has read ahead, it must forget.
+    ///
+    /// # Errors
+    /// The handshake failed, or it is under TLS already; then the connection is of no use.
+    pub async fn start_tls(&mut self, session: &TlsSession) -> Result<(), HandshakeError> {
+        self.ahead = Bytes::new();
+        match std::mem::replace(&mut self.kind, Kind::Gone) {
+            Kind::Clear(stream) => {
+                self.kind = Kind::Tls(Box::new(session.accept_control(stream).await?));
+                self.meter.advance(Stage::Encrypted);
+                Ok(())
+            }
+            Kind::Tls(_) | Kind::Gone => Err(gone().into()),
+        }
+    }
+
+    /// Goes back to clear text (CCC, RFC 4217 §6; REIN, §13), as soon as the answer has been
+    /// written. Clear text right behind the client's close_notify is kept to be read.
+    ///
+    /// # Errors
+    /// The client does not end TLS, or it is not under TLS; then the connection is of no use.
+    pub async fn stop_tls(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.kind, Kind::Gone) {
+            Kind::Tls(stream) => {
+                let (stream, ahead) = stream.into_clear().await?;
+                (self.kind, self.ahead) = (Kind::Clear(stream), ahead);
+                Ok(())
+            }
+            Kind::Clear(_) | Kind::Gone => Err(gone()),
+        }
+    }
+
+    /// How the client stands right now, without reading or waiting. To be asked at the end of an
+    /// upload in clear text, which has no sign of its own that it is whole: a program that is
+    /// killed closes its control connection before its data connection.
+    pub fn peer_state(&self) -> PeerState {
+        match &self.kind {
+            Kind::Clear(stream) => socket::peer_state(&stream.inner),
+            Kind::Tls(stream) => socket::peer_state(&stream.transport().inner),
+            Kind::Gone => PeerState::Closed,
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the control connection is of no use any more")
+}
+
+impl AsyncRead for Control {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if !this.ahead.is_empty() {
+            let count = this.ahead.len().min(out.remaining());
+            out.put_slice(&this.ahead.split_to(count));
+            return Poll::Ready(Ok(()));
+        }
+        match &mut this.kind {
+            Kind::Clear(stream) => Pin::new(stream).poll_read(cx, out),
+            Kind::Tls(stream) => Pin::new(stream).poll_read(cx, out),
+            Kind::Gone => Poll::Ready(Err(gone())),
+        }
+    }
+}
+
+impl AsyncWrite for Control {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.kind {
+            Kind::Clear(stream) => Pin::new(stream).poll_write(cx, data),
+            Kind::Tls(stream) => Pin::new(stream).poll_write(cx, data),
+            Kind::Gone => Poll::Ready(Err(gone())),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.kind {
+            Kind::Clear(stream) => Pin::new(stream).poll_flush(cx),
+            Kind::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Kind::Gone => Poll::Ready(Err(gone())),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.kind {
+            Kind::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
+            Kind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Kind::Gone => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+/// Counts both directions, and fails when the session is cut or a stranger sends too much.
+#[derive(Debug)]
+struct Counted<S> {
+    inner: S,
+    meter: Arc<SessionMeter>,
+}
+
+impl<S> Counted<S> {
+    fn or_cut<T>(&self, pending: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if pending.is_pending() && self.meter.is_cut() { Poll::Ready(Err(cut())) } else { pending }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.meter.is_cut() {
+            return Poll::Ready(Err(cut()));
+        }
+        let before = out.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, out);
+        if read.is_pending() {
+            self.meter.wake_reader_with(cx.waker());
+            return self.or_cut(read);
+        }
+        ready!(read)?;
+        let received = self.meter.received(out.filled().len() - before);
+        if received > STRANGER_BYTES && self.meter.stage() < Stage::LoggedIn {
+            let many = "too many bytes before login";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, many)));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.meter.is_cut() {
+            return Poll::Ready(Err(cut()));
+        }
+        let written = Pin::new(&mut self.inner).poll_write(cx, data);
+        if written.is_pending() {
+            self.meter.wake_writer_with(cx.waker());
+            return self.or_cut(written);
+        }
+        let count = ready!(written)?;
+        self.meter.sent(count);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;

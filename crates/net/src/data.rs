@@ -1,0 +1,40 @@
+//! Data connections of FTP: ports that are bound once and kept, active connections, and what moves
+//! the bytes.
+//!
+//! What it guarantees:
+//! 1. A stranger neither takes a data connection nor occupies its place: who is not expected at a
+//!    port is reset, and told ([`DataPorts`]).
+//! 2. A transfer costs no bind and no task: PASV looks its lease up, the accept task of the port
+//!    looks the lease of the peer up ([`PassiveSeat`]).
+//! 3. Where we dial is decided before dialling ([`DataPeer::may_dial`]).
+//! 4. Both directions count to the session's meter and wait for its throttles ([`DataStream`]).
+//! 5. The end of an upload is told apart from a cut (clear text has no sign for it: look at the
+//!    control connection, [`crate::control::Control::peer_state`]).
+
+mod active;
+mod buffer;
+mod error;
+mod linger;
+mod metered;
+mod passive;
+mod peer;
+mod port;
+mod secure;
+mod send_file;
+mod slot;
+mod stream;
+
+pub use active::{ActiveFrom, connect};
+pub use buffer::UploadBuffer;
+pub use error::DataError;
+pub use linger::Lingerer;
+pub use metered::Metered;
+pub use passive::{DataPorts, DataPortsOptions, PassiveSeat, PortRange, SeatOptions};
+pub use peer::DataPeer;
+pub use port::Refused;
+pub use secure::DataTls;
+pub use send_file::FileRange;
+pub use stream::DataStream;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,477 @@
+//! Passive data connections. Ports are bound once and kept, for binding one per transfer walks the
+//! ports in TIME_WAIT and ends when they are used up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_model::Env;
+use ipnet::IpNet;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::error::DataError;
+use super::metered::Metered;
+use super::peer::DataPeer;
+use super::port::{Door, Port, Refused};
+use super::secure::{self, DataTls};
+use super::slot::{Arrived, Slot};
+use super::stream::DataStream;
+use crate::limits::{
+    DATA_PORT_IDLE_TIME, DATA_PORT_TRIES, DATA_PORTS, DATA_REFUSALS, DATA_SWEEP_INTERVAL,
+};
+use crate::listen;
+use crate::meter::SessionMeter;
+use crate::{NetError, listen::TcpAcceptor};
+
+/// Ports from the first to the last, both included; as text `50000-50999`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+impl PortRange {
+    /// `None` if it is empty or holds port 0.
+    pub fn new(first: u16, last: u16) -> Option<Self> {
+        (first > 0 && first <= last).then_some(PortRange { first, last })
+    }
+
+    fn contains(self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
+    }
+
+    /// All its ports, in an order that nobody can foretell.
+    pub(super) fn shuffled(self, env: &Env) -> Vec<u16> {
+        let mut ports: Vec<u16> = (self.first..=self.last).collect();
+        let mut random = vec![0; ports.len() * 4];
+        env.fill_random(&mut random);
+        let (words, _) = random.as_chunks::<4>();
+        for (place, word) in words.iter().enumerate().rev() {
+            let choice = u32::from_le_bytes(*word);
+            let choices = u64::try_from(place).unwrap_or(0) + 1;
+            // Scaled, not divided: the product of 32 bits and at most 17 never overflows.
+            let other = usize::try_from((u64::from(choice) * choices) >> 32).unwrap_or(0);
+            ports.swap(place, other);
+        }
+        ports
+    }
+}
+
+impl Default for PortRange {
+    fn default() -> Self {
+        PortRange { first: DATA_PORTS.0, last: DATA_PORTS.1 }
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<u16>().ok();
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let range = number(first).zip(number(last)).and_then(|(a, b)| PortRange::new(a, b));
+        range.ok_or_else(|| format!("'{text}' is not a range of ports such as 50000-50999"))
+    }
+}
+
+/// What [`DataPorts`] are given.
+#[derive(Clone, Debug)]
+pub struct DataPortsOptions {
+    /// Clock and randomness.
+    pub env: Env,
+    /// Where ports are taken from.
+    pub range: PortRange,
+    /// Balancers that send a PROXY header on data connections too.
+    pub proxies: Vec<IpNet>,
+}
+
+/// The kept ports of all sessions. Listeners that share a range share this. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct DataPorts(Arc<House>);
+
+#[derive(Debug)]
+struct House {
+    env: Env,
+    door: Arc<Door>,
+    book: Mutex<Book>,
+    stop: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Book {
+    range: PortRange,
+    /// By local address, port 0.
+    places: HashMap<SocketAddr, Place>,
+    /// Numbers uses, so that ports can be ordered by their last one.
+    uses: u64,
+}
+
+/// The ports on one local address.
+#[derive(Debug, Default)]
+struct Place {
+    ports: HashMap<u16, Kept>,
+    /// Least recently used first.
+    by_use: BTreeMap<u64, u16>,
+    /// How many each client leases; as many as there are ports: none is free for it.
+    leased: HashMap<IpAddr, usize>,
+    /// The range, shuffled, and how far it has been used.
+    order: Vec<u16>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    port: Arc<Port>,
+    stop: CancellationToken,
+    last_use: u64,
+    used: Duration,
+}
+
+impl DataPorts {
+    /// Without any port yet. The receiver hears of those who were refused.
+    pub fn new(options: DataPortsOptions) -> (Self, mpsc::Receiver<Refused>) {
+        let (tell, refusals) = mpsc::channel(DATA_REFUSALS);
+        let house = House {
+            env: options.env,
+            door: Arc::new(Door::new(options.proxies, tell)),
+            book: Mutex::new(Book { range: options.range, places: HashMap::new(), uses: 0 }),
+            stop: CancellationToken::new(),
+        };
+        (DataPorts(Arc::new(house)), refusals)
+    }
+
+    /// Looks after leases and ports until `stop`, then gives every port back.
+    pub async fn run(&self, stop: CancellationToken) {
+        let mut ticks = interval(DATA_SWEEP_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                _ = ticks.tick() => self.sweep(),
+            }
+        }
+        self.0.stop.cancel();
+        self.0.door.tasks.close();
+        self.0.door.tasks.wait().await;
+    }
+
+    /// For a session. Binds nothing yet.
+    pub fn seat(&self, options: SeatOptions) -> PassiveSeat {
+        PassiveSeat { ports: self.clone(), options, held: None }
+    }
+
+    /// New leases take ports of this range; ports outside are given back when they are idle.
+    pub fn set_range(&self, range: PortRange) {
+        let mut book = self.0.book.lock();
+        book.range = range;
+        for place in book.places.values_mut() {
+            (place.order, place.next) = (Vec::new(), 0);
+        }
+    }
+
+    /// From now on these balancers send a PROXY header.
+    pub fn set_proxies(&self, proxies: Vec<IpNet>) {
+        self.0.door.proxies.store(Arc::new(proxies));
+    }
+
+    /// How many connections were refused since start.
+    pub fn refused(&self) -> u64 {
+        self.0.door.refused()
+    }
+
+    /// How many ports are bound now.
+    pub fn bound(&self) -> usize {
+        self.0.book.lock().places.values().map(|place| place.ports.len()).sum()
+    }
+
+    /// Ends leases whose client has not come, and gives idle ports back.
+    pub(super) fn sweep(&self) {
+        let now = self.0.env.elapsed();
+        let mut book = self.0.book.lock();
+        let book = &mut *book;
+        for place in book.places.values_mut() {
+            let ports: Vec<u16> = place.ports.keys().copied().collect();
+            for number in ports {
+                let Some(kept) = place.ports.get(&number) else { continue };
+                let overdue = kept.port.leases(|slot| slot.is_overdue(now));
+                for slot in overdue {
+                    place.release(number, &slot, (&mut book.uses, now));
+                }
+                place.give_back(number, now, book.range);
+            }
+        }
+        book.places.retain(|_, place| !place.ports.is_empty());
+    }
+
+    fn lease(&self, options: &SeatOptions) -> Result<Held, DataError> {
+        let control = options.peer.to_canonical();
+        let slot = Arc::new(Slot::new(control, options.policy.clone()));
+        let key = place_of(options.local);
+        let mut book = self.0.book.lock();
+        let Book { range, places, uses } = &mut *book;
+        let place = places.entry(key).or_default();
+        let port = match place.leasable(&slot, *range) {
+            Some(number) => number,
+            None => self.bind(place, key, *range)?,
+        };
+        let kept = place.ports.get(&port).filter(|kept| kept.port.lease(&slot));
+        let kept = kept.map(|kept| Arc::clone(&kept.port));
+        let port = kept.ok_or(DataError::NoPort { local: key.ip(), range: *range })?;
+        place.touch(port.address.port(), (uses, self.0.env.elapsed()));
+        *place.leased.entry(control).or_default() += 1;
+        Ok(Held { key, port, slot })
+    }
+
+    /// Binds one more.
+    fn bind(&self, place: &mut Place, key: SocketAddr, range: PortRange) -> Result<u16, DataError> {
+        let local = key.ip();
+        if place.order.is_empty() {
+            place.order = range.shuffled(&self.0.env);
+        }
+        for _ in 0..place.order.len().min(DATA_PORT_TRIES) {
+            let number = place.order.get(place.next).copied().unwrap_or_default();
+            place.next = (place.next + 1) % place.order.len();
+            if place.ports.contains_key(&number) {
+                continue;
+            }
+            let mut address = key;
+            address.set_port(number);
+            match listen::bind(address) {
+                Ok(acceptor) => {
+                    self.open(place, acceptor);
+                    return Ok(number);
+                }
+                Err(NetError::PortBusy(_) | NetError::PortForbidden(_)) => {}
+                Err(NetError::Listen { error, .. }) => {
+                    return Err(DataError::Listen { local, error });
+                }
+                Err(_) => {
+                    let error = ErrorKind::AddrNotAvailable.into();
+                    return Err(DataError::Listen { local, error });
+                }
+            }
+        }
+        Err(DataError::NoPort { local, range })
+    }
+
+    fn open(&self, place: &mut Place, acceptor: TcpAcceptor) {
+        let address = acceptor.local_address();
+        let port = Arc::new(Port::new(address));
+        let stop = self.0.stop.child_token();
+        let door = Arc::clone(&self.0.door);
+        let keeping = Arc::clone(&door).keep(Arc::clone(&port), acceptor, stop.clone());
+        door.tasks.spawn(keeping);
+        let used = self.0.env.elapsed();
+        place.ports.insert(address.port(), Kept { port, stop, last_use: 0, used });
+    }
+
+    fn release(&self, held: &Held) {
+        let now = self.0.env.elapsed();
+        let mut book = self.0.book.lock();
+        let Book { places, uses, .. } = &mut *book;
+        if let Some(place) = places.get_mut(&held.key) {
+            place.release(held.port.address.port(), &held.slot, (uses, now));
+        }
+    }
+}
+
+impl Place {
+    /// The least recently used port that `slot` may lease.
+    fn leasable(&self, slot: &Arc<Slot>, range: PortRange) -> Option<u16> {
+        let own = self.leased.get(&slot.control).copied().unwrap_or(0);
+        if own >= self.ports.len() {
+            return None;
+        }
+        let fits = |number: &&u16| {
+            range.contains(**number)
+                && self.ports.get(*number).is_some_and(|kept| kept.port.lease(slot))
+        };
+        let number = self.by_use.values().find(fits).copied()?;
+        // It is leased in one step by the caller, as a port that was just bound is.
+        self.ports.get(&number)?.port.release(slot);
+        Some(number)
+    }
+
+    /// Notes a use of a port.
+    fn touch(&mut self, number: u16, (uses, now): (&mut u64, Duration)) {
+        if let Some(kept) = self.ports.get_mut(&number) {
+            *uses += 1;
+            self.by_use.remove(&kept.last_use);
+            (kept.last_use, kept.used) = (*uses, now);
+            self.by_use.insert(*uses, number);
+        }
+    }
+
+    /// Ends a lease, if it has not ended yet.
+    fn release(&mut self, number: u16, slot: &Arc<Slot>, at: (&mut u64, Duration)) {
+        if slot.end()
+            && let Some(kept) = self.ports.get(&number)
+        {
+            kept.port.release(slot);
+            if let Some(own) = self.leased.get_mut(&slot.control) {
+                *own -= 1;
+                if *own == 0 {
+                    self.leased.remove(&slot.control);
+                }
+            }
+            self.touch(number, at);
+        }
+    }
+
+    /// Gives a port back that nobody has leased for long, or that is not of the range any more.
+    fn give_back(&mut self, number: u16, now: Duration, range: PortRange) {
+        let is_over = |kept: &Kept| {
+            let long = now.saturating_sub(kept.used) >= DATA_PORT_IDLE_TIME;
+            kept.port.is_idle() && (long || !range.contains(number))
+        };
+        if self.ports.get(&number).is_some_and(is_over)
+            && let Some(kept) = self.ports.remove(&number)
+        {
+            self.by_use.remove(&kept.last_use);
+            kept.stop.cancel();
+        }
+    }
+}
+
+/// The local address as a key: no port, IPv4 as IPv4, with the scope of a link-local address.
+fn place_of(local: SocketAddr) -> SocketAddr {
+    match (local.ip().to_canonical(), local) {
+        (IpAddr::V6(ip), SocketAddr::V6(v6)) => {
+            std::net::SocketAddrV6::new(ip, 0, 0, v6.scope_id()).into()
+        }
+        (ip, _) => SocketAddr::new(ip, 0),
+    }
+}
+
+/// What a seat is given.
+#[derive(Clone, Debug)]
+pub struct SeatOptions {
+    /// The control connection's local address; data ports are bound on it, never on the wildcard.
+    pub local: SocketAddr,
+    /// The client's address.
+    pub peer: IpAddr,
+    /// Whose connections it takes.
+    pub policy: DataPeer,
+    /// The meter of the session.
+    pub meter: Arc<SessionMeter>,
+}
+
+/// The passive mode of one session. Dropping it ends the lease.
+#[derive(Debug)]
+pub struct PassiveSeat {
+    ports: DataPorts,
+    options: SeatOptions,
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    key: SocketAddr,
+    port: Arc<Port>,
+    slot: Arc<Slot>,
+}
+
+impl PassiveSeat {
+    /// PASV and EPSV: expects a connection from now on, and answers where. Whoever waited for an
+    /// older expectation is reset.
+    ///
+    /// # Errors
+    /// No port is free, or the local address cannot be listened on.
+    pub fn listen(&mut self) -> Result<SocketAddr, DataError> {
+        let now = self.ports.0.env.elapsed();
+        if let Some(held) = &self.held
+            && held.slot.open(now)
+        {
+            return Ok(held.port.address);
+        }
+        let held = self.ports.lease(&self.options)?;
+        held.slot.open(now);
+        Ok(self.held.insert(held).port.address)
+    }
+
+    /// True between [`PassiveSeat::listen`] and the end of what it expects.
+    pub fn is_expecting(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.slot.is_expecting())
+    }
+
+    /// True if somebody has come and waits to be taken.
+    pub fn has_waiting(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.slot.has_waiting())
+    }
+
+    /// The expectation ends without a transfer (ABOR, PORT, REIN).
+    pub fn forget(&mut self) {
+        if let Some(held) = &self.held {
+            held.slot.forget();
+        }
+    }
+
+    /// From now on connections of these are taken; the next PASV may answer another port.
+    pub fn set_policy(&mut self, policy: DataPeer) {
+        if policy != self.options.policy {
+            self.options.policy = policy;
+            self.leave();
+        }
+    }
+
+    /// The data connection of a transfer, whether it came before this call or comes within `wait`;
+    /// `tls` for PROT P. With it the expectation ends: whoever else came is reset.
+    ///
+    /// # Errors
+    /// Nothing is expected, nobody came, or nobody who came is this client (PROT P).
+    pub async fn take(
+        &mut self,
+        tls: Option<&DataTls>,
+        wait: Duration,
+    ) -> Result<DataStream, DataError> {
+        let Some(Held { slot, .. }) = &self.held else { return Err(DataError::NotExpected) };
+        let slot = Arc::clone(slot);
+        let meter = &self.options.meter;
+        let taken = match tls {
+            Some(tls) => secure::first_resumed(&slot, tls, meter, wait).await,
+            None => timeout(wait, first(&slot)).await.unwrap_or(Err(DataError::Timeout)).map(
+                |arrived| {
+                    DataStream::clear(Metered::new(arrived.stream, Arc::clone(meter)), arrived.peer)
+                },
+            ),
+        };
+        slot.forget();
+        taken
+    }
+
+    fn leave(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.ports.release(&held);
+        }
+    }
+}
+
+impl Drop for PassiveSeat {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// The first who came and is taken in clear text.
+async fn first(slot: &Slot) -> Result<Arrived, DataError> {
+    loop {
+        let arrived = slot.next().await?.ok_or(DataError::Timeout)?;
+        if slot.policy.takes(arrived.peer.ip(), slot.control) {
+            return Ok(arrived);
+        }
+        arrived.reset();
+    }
+}

@@ -1,0 +1,189 @@
+//! One kept port: its leases, and the task that accepts for all of them.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use ipnet::IpNet;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::peer::DataPeer;
+use super::slot::{Arrived, Slot, reset};
+use crate::limits::{DATA_PROXY_TIME, PROXIES_WAITING};
+use crate::listen::TcpAcceptor;
+use crate::proxy;
+
+/// Somebody who connected to a data port and was not expected there: he was reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Where he came from.
+    pub peer: SocketAddr,
+    /// Where he went.
+    pub port: SocketAddr,
+}
+
+/// A bound port. Leases are found by the client's address.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) address: SocketAddr,
+    leases: Mutex<Leases>,
+}
+
+#[derive(Debug, Default)]
+struct Leases {
+    shared: HashMap<IpAddr, Arc<Slot>>,
+    /// Of a session that takes connections of more than one address; then there are no others.
+    alone: Option<Arc<Slot>>,
+}
+
+impl Port {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Port { address, leases: Mutex::default() }
+    }
+
+    /// Leases the port if its other leases allow it.
+    pub(super) fn lease(&self, slot: &Arc<Slot>) -> bool {
+        let mut leases = self.leases.lock();
+        if leases.alone.is_some() {
+            return false;
+        }
+        if slot.policy.is_open() {
+            let free = leases.shared.is_empty();
+            leases.alone = free.then(|| Arc::clone(slot));
+            return free;
+        }
+        match leases.shared.entry(slot.control) {
+            std::collections::hash_map::Entry::Occupied(_) => false,
+            std::collections::hash_map::Entry::Vacant(free) => {
+                free.insert(Arc::clone(slot));
+                true
+            }
+        }
+    }
+
+    pub(super) fn release(&self, slot: &Arc<Slot>) {
+        let mut leases = self.leases.lock();
+        leases.alone.take_if(|alone| Arc::ptr_eq(alone, slot));
+        if leases.shared.get(&slot.control).is_some_and(|shared| Arc::ptr_eq(shared, slot)) {
+            leases.shared.remove(&slot.control);
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        let leases = self.leases.lock();
+        leases.alone.is_none() && leases.shared.is_empty()
+    }
+
+    /// The leases for which `is` holds.
+    pub(super) fn leases(&self, is: impl Fn(&Slot) -> bool) -> Vec<Arc<Slot>> {
+        let leases = self.leases.lock();
+        let all = leases.shared.values().chain(&leases.alone);
+        all.filter(|slot| is(slot)).cloned().collect()
+    }
+
+    fn find(&self, from: IpAddr) -> Option<Arc<Slot>> {
+        let leases = self.leases.lock();
+        let alone = leases.alone.as_ref().filter(|slot| {
+            slot.policy == DataPeer::AnyResumed || slot.policy.takes(from, slot.control)
+        });
+        leases.shared.get(&from).or(alone).cloned()
+    }
+}
+
+/// What all ports share.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// Balancers that say in a PROXY header for whom they connect.
+    pub(super) proxies: ArcSwap<Vec<IpNet>>,
+    pub(super) tasks: TaskTracker,
+    waiting: Arc<Semaphore>,
+    refused: AtomicU64,
+    tell: mpsc::Sender<Refused>,
+}
+
+impl Door {
+    pub(super) fn new(proxies: Vec<IpNet>, tell: mpsc::Sender<Refused>) -> Self {
+        Door {
+            proxies: ArcSwap::from_pointee(proxies),
+            tasks: TaskTracker::new(),
+            waiting: Arc::new(Semaphore::new(PROXIES_WAITING)),
+            refused: AtomicU64::new(0),
+            tell,
+        }
+    }
+
+    /// How many were refused since start.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Accepts for all leases of a port until `stop`.
+    pub(super) async fn keep(
+        self: Arc<Self>,
+        port: Arc<Port>,
+        acceptor: TcpAcceptor,
+        stop: CancellationToken,
+    ) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                (stream, peer) = acceptor.accept_raw() => self.welcome(&port, stream, peer),
+            }
+        }
+    }
+
+    fn welcome(self: &Arc<Self>, port: &Arc<Port>, stream: TcpStream, peer: SocketAddr) {
+        let from = peer.ip().to_canonical();
+        let proxies = self.proxies.load();
+        if !proxies.iter().any(|network| network.contains(&from)) {
+            return self.deliver(port, Arrived { stream, peer });
+        }
+        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
+            return self.refuse(port, Arrived { stream, peer });
+        };
+        let (door, port) = (Arc::clone(self), Arc::clone(port));
+        self.tasks.spawn(async move {
+            door.welcome_behind_proxy(&port, stream, peer).await;
+            drop(place);
+        });
+    }
+
+    async fn welcome_behind_proxy(&self, port: &Port, mut stream: TcpStream, proxy: SocketAddr) {
+        let header = timeout(DATA_PROXY_TIME, proxy::client_behind(&mut stream, proxy)).await;
+        match header.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
+            Ok(peer) => self.deliver(port, Arrived { stream, peer }),
+            Err(error) => {
+                tracing::info!(%proxy, %error, "a proxy was not understood at a data port");
+                reset(&stream);
+            }
+        }
+    }
+
+    fn deliver(&self, port: &Port, arrived: Arrived) {
+        let slot = port.find(arrived.peer.ip().to_canonical());
+        let refused = match slot {
+            Some(slot) => slot.offer(arrived).err(),
+            None => Some(arrived),
+        };
+        if let Some(stranger) = refused {
+            self.refuse(port, stranger);
+        }
+    }
+
+    fn refuse(&self, port: &Port, stranger: Arrived) {
+        let refused = Refused { peer: stranger.peer, port: port.address };
+        tracing::debug!(peer = %refused.peer, port = %refused.port, "nobody expects it there");
+        stranger.reset();
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        // Nobody listens, or a flood fills the queue: the count still tells.
+        let _ = self.tell.try_send(refused);
+    }
+}

@@ -1,0 +1,206 @@
+//! A data connection, in clear text or under TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::buffer::UploadBuffer;
+use super::linger::Lingerer;
+use super::metered::Metered;
+use super::send_file::FileRange;
+use super::slot::reset;
+use crate::limits::ACKNOWLEDGED_PAUSE;
+use crate::socket;
+use crate::tls::{TlsInfo, TlsStream};
+
+/// A data connection: metered and throttled as its session is.
+#[derive(Debug)]
+pub struct DataStream {
+    kind: Kind,
+    peer: SocketAddr,
+    /// Why reading failed. The kernel tells a reset once, and then an end as of a whole file.
+    failed: Option<io::ErrorKind>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Clear(Metered<TcpStream>),
+    Tls(Box<TlsStream<Metered<TcpStream>>>),
+}
+
+impl DataStream {
+    /// In clear text.
+    pub fn clear(stream: Metered<TcpStream>, peer: SocketAddr) -> Self {
+        DataStream { kind: Kind::Clear(stream), peer, failed: None }
+    }
+
+    /// Under TLS.
+    pub fn tls(stream: TlsStream<Metered<TcpStream>>, peer: SocketAddr) -> Self {
+        DataStream { kind: Kind::Tls(Box::new(stream)), peer, failed: None }
+    }
+
+    /// Where the client is.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// What was agreed on, under TLS.
+    pub fn tls_info(&self) -> Option<&TlsInfo> {
+        match &self.kind {
+            Kind::Clear(_) => None,
+            Kind::Tls(stream) => Some(stream.info()),
+        }
+    }
+
+    /// True if [`DataStream::send_file`] works.
+    pub fn can_send_file(&self) -> bool {
+        matches!(self.kind, Kind::Clear(_))
+    }
+
+    /// Sends one step of a file by sendfile(2): at most 1 MiB, and what the throttles let pass.
+    /// Answers how much; 0: nothing is left. May be dropped while it waits, nothing is lost. To be
+    /// called in a loop with a limit on each step: a peer that takes nothing holds it up.
+    ///
+    /// # Errors
+    /// The connection is broken or cut, the file is shorter than the range, or this is TLS.
+    pub async fn send_file(&mut self, range: &mut FileRange) -> io::Result<usize> {
+        match &mut self.kind {
+            Kind::Clear(stream) => {
+                let sent = stream.send_step(range).await?;
+                // sendfile costs no budget of the runtime: others have their turn between steps.
+                if range.left() > 0 {
+                    tokio::task::yield_now().await;
+                }
+                Ok(sent)
+            }
+            Kind::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Takes what has come into `buffer`; 0 is the end: under TLS the peer's close_notify, in
+    /// clear text its FIN. Waits for the first byte only, then takes what is there. An error
+    /// behind some bytes comes with the next call.
+    ///
+    /// # Errors
+    /// The connection is broken or cut; under TLS, it ended without close_notify
+    /// ([`io::ErrorKind::UnexpectedEof`]).
+    pub async fn receive(&mut self, buffer: &mut UploadBuffer) -> io::Result<usize> {
+        buffer.fill(self).await
+    }
+
+    /// The end of a download: close_notify, FIN; then the client may be told, and the rest happens
+    /// in the background. Under TLS it waits until the socket has taken everything: to be limited
+    /// as a step is.
+    ///
+    /// # Errors
+    /// What was written before cannot be sent.
+    pub async fn finish_download(mut self, lingerer: &Lingerer) -> io::Result<()> {
+        self.shutdown().await?;
+        if let Kind::Clear(stream) = self.kind {
+            lingerer.take(stream.into_inner());
+        } else if let Kind::Tls(stream) = self.kind {
+            lingerer.take(stream.into_transport().into_inner());
+        }
+        Ok(())
+    }
+
+    /// The end of an upload that was read to its end: answers with our close_notify and FIN.
+    ///
+    /// # Errors
+    /// The peer is gone; the upload is whole all the same.
+    pub async fn finish_upload(mut self) -> io::Result<()> {
+        self.shutdown().await
+    }
+
+    /// Ends the connection at once, so that the peer sees that it was cut.
+    pub fn reset(self) {
+        reset(self.socket());
+    }
+
+    /// Waits until the peer's kernel has acknowledged every byte, for mounts that delete what was
+    /// downloaded. `false`: not within `wait`.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub async fn acknowledged(&self, wait: Duration) -> io::Result<bool> {
+        let looking = async {
+            let (mut pause, longest) = ACKNOWLEDGED_PAUSE;
+            while socket::unacknowledged(self)? > 0 {
+                if let Some(error) = self.socket().take_error()? {
+                    return Err(error);
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(longest);
+            }
+            Ok(())
+        };
+        timeout(wait, looking).await.map_or(Ok(false), |done| done.map(|()| true))
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match &self.kind {
+            Kind::Clear(stream) => stream.get_ref(),
+            Kind::Tls(stream) => stream.transport().get_ref(),
+        }
+    }
+}
+
+impl AsFd for DataStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket().as_fd()
+    }
+}
+
+impl AsyncRead for DataStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(kind) = self.failed {
+            return Poll::Ready(Err(kind.into()));
+        }
+        let read = match &mut self.kind {
+            Kind::Clear(stream) => Pin::new(stream).poll_read(cx, out),
+            Kind::Tls(stream) => Pin::new(stream).poll_read(cx, out),
+        };
+        if let Poll::Ready(Err(error)) = &read {
+            self.failed = Some(error.kind());
+        }
+        read
+    }
+}
+
+impl AsyncWrite for DataStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.kind {
+            Kind::Clear(stream) => Pin::new(stream).poll_write(cx, data),
+            Kind::Tls(stream) => Pin::new(stream).poll_write(cx, data),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.kind {
+            Kind::Clear(stream) => Pin::new(stream).poll_flush(cx),
+            Kind::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.kind {
+            Kind::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
+            Kind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

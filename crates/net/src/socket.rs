@@ -1,0 +1,75 @@
+//! What sockets are asked for below tokio: one function a system call.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+/// How the peer of a control connection stands right now, with nothing read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// It may go on.
+    Open,
+    /// It sends no more, but what it sent before has not been read yet: a QUIT may be in it.
+    ClosedBehindBytes,
+    /// It sends no more.
+    Closed,
+    /// It has reset the connection.
+    Reset,
+}
+
+/// Looks without reading and without waiting.
+pub(crate) fn peer_state(socket: impl AsFd) -> PeerState {
+    let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let events = match rustix::event::poll(&mut polled, Some(&now)) {
+        Ok(0) | Err(_) => return PeerState::Open,
+        Ok(_) => polled.first().map_or(PollFlags::empty(), PollFd::revents),
+    };
+    if events.contains(PollFlags::ERR) {
+        return PeerState::Reset;
+    }
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match rustix::net::recv(&socket, &mut [0; 1], flags) {
+        Ok((0, _)) => PeerState::Closed,
+        Ok(_) => PeerState::ClosedBehindBytes,
+        Err(Errno::AGAIN) => PeerState::Open,
+        Err(_) => PeerState::Reset,
+    }
+}
+
+/// Bytes that the peer's kernel has not acknowledged (SIOCOUTQ, tcp(7)).
+pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
+    use rustix::ioctl::{Getter, ioctl};
+    const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
+    // SAFETY: SIOCOUTQ writes one C int, which is what the getter holds.
+    let count = unsafe { ioctl(&socket, Getter::<SIOCOUTQ, libc::c_int>::new()) }?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Lets connect(2) choose the port although an address is bound (IP_BIND_ADDRESS_NO_PORT, ip(7)):
+/// bind(2) would need a port that no connection uses, connect needs one that none to this peer
+/// uses.
+pub(crate) fn bind_without_port(socket: impl AsFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of_val(&on)).unwrap_or_default();
+    // SAFETY: the descriptor is open as long as it is borrowed, and the pointer is of a C int that
+    // lives until the call returns, with its size.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            length,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Urgent bytes stay where they are in the stream (SO_OOBINLINE): Telnet's Synch (RFC 854).
+pub(crate) fn keep_urgent_inline(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_socket_oobinline(socket, true)?)
+}

@@ -1,0 +1,32 @@
+//! The server's side of TLS 1.2 and 1.3, over rustls and AWS-LC: suites with AEAD and forward
+//! secrecy only (rustls has no others).
+//!
+//! What it guarantees:
+//! 1. A connection sees the [`TlsConfig`] of the moment it came; a session keeps its own for its
+//!    data connections, so that a new certificate ends no session.
+//! 2. The *ticket is the session* ([`TlsSession`]): a data connection resumes only what this
+//!    session's control connection, or a data connection that resumed, was given. Whoever shakes
+//!    hands in full on a data port gets nothing to come back with.
+//! 3. The end of the stream is told apart: `Ok(0)` is the peer's close_notify and nothing else; a
+//!    bare FIN is `UnexpectedEof`, a reset `ConnectionReset` ([`TlsStream`]).
+
+mod clients;
+mod config;
+mod error;
+mod records;
+mod session;
+mod stream;
+mod tickets;
+
+pub use config::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion, TlsWarning, Trust};
+pub use error::{HandshakeError, TlsConfigError};
+pub use session::{Carries, Reuse, TlsSession};
+pub use stream::{TlsInfo, TlsStream};
+
+/// For fuzzing: what is read from a control connection is cut into records.
+pub fn fuzz(data: &[u8]) {
+    records::fuzz(data);
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,96 @@
+//! Certificates of clients.
+
+use std::sync::Arc;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+
+use super::config::{ClientCertificates, Trust};
+use super::error::TlsConfigError;
+
+pub(super) fn verifier(
+    wanted: &ClientCertificates,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsConfigError> {
+    let (trust, required) = match wanted {
+        ClientCertificates::Off => return Ok(WebPkiClientVerifier::no_client_auth()),
+        ClientCertificates::Optional(trust) => (trust, false),
+        ClientCertificates::Required(trust) => (trust, true),
+    };
+    let Trust::Authorities(pem) = trust else {
+        return Ok(Arc::new(Holder { provider: Arc::clone(provider), required }));
+    };
+    let refused = |reason: String| TlsConfigError::Authorities(reason);
+    let builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), Arc::clone(provider));
+    let builder = if required { builder } else { builder.allow_unauthenticated() };
+    Ok(builder.build().map_err(|error| refused(error.to_string()))?)
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore, TlsConfigError> {
+    let refused = |reason: String| TlsConfigError::Authorities(reason);
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
+        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(refused("the list is empty".to_owned()));
+    }
+    Ok(roots)
+}
+
+/// Takes any certificate whose key the client has: the account says which one it expects.
+#[derive(Debug)]
+struct Holder {
+    provider: Arc<CryptoProvider>,
+    required: bool,
+}
+
+impl ClientCertVerifier for Holder {
+    fn client_auth_mandatory(&self) -> bool {
+        self.required
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, signature, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, signature, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

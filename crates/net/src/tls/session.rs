@@ -1,0 +1,233 @@
+//! One session under TLS: its control connection and its data connections, bound together by the
+//! tickets it gives out.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustls::server::ProducesTickets;
+use rustls::{HandshakeKind, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::config::TlsConfig;
+use super::error::HandshakeError;
+use super::records::Records;
+use super::stream::TlsStream;
+use crate::limits::{HANDSHAKE_TIME, TICKET_KEY_TIME, TLS_SEND_BYTES, UNPROVED_TICKETS};
+
+/// The session's name inside a ticket, in front of what rustls keeps there.
+const ID_BYTES: usize = 16;
+/// The number of the connection that was given the ticket, behind it.
+const SERIAL_BYTES: usize = 8;
+/// The number of the control connection.
+const CONTROL: u64 = 0;
+/// Tickets of a control connection in TLS 1.3.
+const CONTROL_TICKETS: usize = 2;
+/// Tickets of a download in TLS 1.3: curl uses one for each.
+const DOWNLOAD_TICKETS: usize = 2;
+
+/// What a data connection carries, as the server sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// A file or a list to the client, who is given new tickets.
+    Download,
+    /// A file from the client. No tickets in TLS 1.3: a client that closes over unread ones makes
+    /// its kernel reset the connection, and the tail of the file is lost.
+    Upload,
+}
+
+/// Whether data connections must resume the session of the control connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reuse {
+    /// They must: nobody else can take or send a file.
+    #[default]
+    Required,
+    /// They may; a full handshake is taken too.
+    Preferred,
+    /// They need not, and are given no tickets to resume with.
+    Off,
+}
+
+/// The TLS of one session. Cheap to clone.
+#[derive(Clone)]
+pub struct TlsSession {
+    config: TlsConfig,
+    own: Arc<Own>,
+}
+
+/// What makes it this session.
+#[derive(Debug)]
+struct Own {
+    id: [u8; ID_BYTES],
+    serials: Mutex<Serials>,
+}
+
+/// Which data connections may be resumed. One is given its tickets while it shakes hands, before
+/// anyone knows whether it resumed; until that is known, and for ever if it did not, its tickets
+/// are worth nothing. Otherwise a stranger could shake hands in full, be refused, and come back
+/// with the tickets of the first time.
+#[derive(Debug)]
+struct Serials {
+    next: u64,
+    unproved: HashSet<u64>,
+}
+
+impl TlsSession {
+    pub(super) fn new(config: TlsConfig) -> Self {
+        let mut id = [0; ID_BYTES];
+        config.0.env.fill_random(&mut id);
+        let serials = Serials { next: CONTROL + 1, unproved: HashSet::new() };
+        TlsSession { config, own: Arc::new(Own { id, serials: Mutex::new(serials) }) }
+    }
+
+    /// Shakes hands on the control connection; any ticket of ours resumes, so that logins are
+    /// cheap.
+    ///
+    /// # Errors
+    /// It failed, or took more than 10 s.
+    pub async fn accept_control<S>(&self, stream: S) -> Result<TlsStream<S>, HandshakeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let issuer = Issuer { session: self.clone(), serial: CONTROL, takes: Takes::Any };
+        let config = self.server_config(issuer, CONTROL_TICKETS);
+        shake_hands(config, Records::one_by_one(stream)).await
+    }
+
+    /// Shakes hands on a data connection, also where we have dialled: the server is the server.
+    ///
+    /// # Errors
+    /// It failed, took more than 10 s, or did not resume this session though it must.
+    pub async fn accept_data<S>(
+        &self,
+        stream: S,
+        carries: Carries,
+        reuse: Reuse,
+    ) -> Result<TlsStream<S>, HandshakeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let serial = self.own.serials.lock().begin();
+        let takes = if reuse == Reuse::Off { Takes::None } else { Takes::Own };
+        let tickets = match carries {
+            _ if serial.is_none() || reuse == Reuse::Off => 0,
+            Carries::Upload => 0,
+            Carries::Download => DOWNLOAD_TICKETS,
+        };
+        let issuer = Issuer { session: self.clone(), serial: serial.unwrap_or(u64::MAX), takes };
+        let config = self.server_config(issuer, tickets);
+        // If this future is dropped or fails, the serial stays unproved.
+        let stream = shake_hands(config, Records::as_they_come(stream)).await?;
+        if !stream.info().resumed && reuse == Reuse::Required {
+            return Err(HandshakeError::NotResumed);
+        }
+        if let Some(serial) = serial {
+            self.own.serials.lock().unproved.remove(&serial);
+        }
+        Ok(stream)
+    }
+
+    #[cfg(test)]
+    pub(super) fn own_serial_for_tests(&self) -> Option<u64> {
+        self.own.serials.lock().begin()
+    }
+
+    fn server_config(&self, issuer: Issuer, tickets: usize) -> Arc<ServerConfig> {
+        let mut config = self.config.0.server.clone();
+        config.ticketer = Arc::new(issuer);
+        config.send_tls13_tickets = tickets;
+        Arc::new(config)
+    }
+}
+
+impl fmt::Debug for TlsSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSession").finish_non_exhaustive()
+    }
+}
+
+impl Serials {
+    /// For a new data connection; `None`: too many were unproved, this one gets no tickets.
+    fn begin(&mut self) -> Option<u64> {
+        if self.unproved.len() >= UNPROVED_TICKETS {
+            return None;
+        }
+        let serial = self.next;
+        self.next += 1;
+        self.unproved.insert(serial);
+        Some(serial)
+    }
+
+    fn is_proved(&self, serial: u64) -> bool {
+        serial < self.next && !self.unproved.contains(&serial)
+    }
+}
+
+async fn shake_hands<S>(
+    config: Arc<ServerConfig>,
+    stream: Records<S>,
+) -> Result<TlsStream<S>, HandshakeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let acceptor = tokio_rustls::TlsAcceptor::from(config);
+    let accepting = acceptor.accept_with(stream, |connection| {
+        connection.set_buffer_limit(Some(TLS_SEND_BYTES));
+    });
+    match tokio::time::timeout(HANDSHAKE_TIME, accepting).await {
+        Ok(accepted) => Ok(TlsStream::new(accepted?)),
+        Err(_) => Err(HandshakeError::Timeout),
+    }
+}
+
+/// True if it resumed.
+pub(super) fn resumed(kind: Option<HandshakeKind>) -> bool {
+    kind == Some(HandshakeKind::Resumed)
+}
+
+/// Whose tickets a connection resumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    Any,
+    Own,
+    None,
+}
+
+/// Gives tickets to one connection and takes them from it.
+#[derive(Debug)]
+struct Issuer {
+    session: TlsSession,
+    serial: u64,
+    takes: Takes,
+}
+
+impl ProducesTickets for Issuer {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        u32::try_from(TICKET_KEY_TIME.as_secs()).unwrap_or(u32::MAX)
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        if self.serial == u64::MAX || self.takes == Takes::None {
+            return None;
+        }
+        let marked = [self.session.own.id.as_slice(), &self.serial.to_be_bytes(), plain].concat();
+        self.session.config.0.tickets.seal(&marked)
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        if self.takes == Takes::None {
+            return None;
+        }
+        let marked = self.session.config.0.tickets.open(cipher)?;
+        let (id, rest) = marked.split_first_chunk::<ID_BYTES>()?;
+        let (serial, plain) = rest.split_first_chunk::<SERIAL_BYTES>()?;
+        let own = &self.session.own;
+        let is_own = || *id == own.id && own.serials.lock().is_proved(u64::from_be_bytes(*serial));
+        (self.takes == Takes::Any || is_own()).then(|| plain.to_vec())
+    }
+}
