@@ -29,7 +29,7 @@ pub(super) fn verifier(
     let builder =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), Arc::clone(provider));
     let builder = if required { builder } else { builder.allow_unauthenticated() };
-    Ok(builder.build().map_err(|error| refused(error.to_string()))?)
+    builder.build().map_err(|error| refused(error.to_string()))
 }
 
 fn roots(pem: &[u8]) -> Result<RootCertStore, TlsConfigError> {

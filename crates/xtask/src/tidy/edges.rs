@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("admin", &["model", "auth", "db", "crypto", "journal"]),
     ("engine", &["model", "vfs", "storage", "journal", "db", "auth", "crypto"]),
     ("sftp", &["model", "net", "auth", "vfs", "sftp-proto"]),
-    ("loadgen", &["model", "net", "sftp-proto"]),
+    ("loadgen", &["model", "net", "sftp-proto", "ftp-proto"]),
     (
         "entrepot",
         &[
