@@ -531,6 +531,9 @@ pub(crate) struct BenchFtpArgs {
     /// Process id of the server, if it is local: its CPU time, with its children's, is reported.
     #[arg(long)]
     pub(crate) server_pid: Option<u32>,
+    /// Folder of the server's own control group: finer than `--server-pid`, in its place.
+    #[arg(long)]
+    pub(crate) server_group: Option<PathBuf>,
     /// Rounds; the report gives medians.
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: u32,

@@ -103,6 +103,7 @@ fn read_ftp(args: BenchFtpArgs) -> Result<(FtpBench, Vec<Step>), Failure> {
         concurrency: args.concurrency,
         deadline: args.deadline,
         server_pid: args.server_pid,
+        server_group: args.server_group,
         rounds: args.rounds,
     };
     Ok((bench, steps))

@@ -4,6 +4,7 @@
 mod link;
 mod users;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use entrepot_ftp_proto::client::{Fault, NotBegun, OpError};
@@ -11,7 +12,7 @@ use entrepot_model::{Env, Secret};
 use entrepot_net::NetError;
 
 use crate::histogram::Histogram;
-use crate::process::{Spent, spent};
+use crate::process::{spent, spent_by_group};
 use crate::report::{Counts, Latency, Measure, Report};
 
 use users::Prepared;
@@ -43,6 +44,8 @@ pub struct FtpBench {
     pub deadline: Duration,
     /// Process id of a local server, for its CPU time.
     pub server_pid: Option<u32>,
+    /// Folder of its control group, where it has one of its own: finer than the process tree.
+    pub server_group: Option<PathBuf>,
     /// Rounds of each workload.
     pub rounds: u32,
 }
@@ -177,6 +180,9 @@ pub enum BenchError {
     /// No such process.
     #[error("there is no process {0} to watch")]
     NoProcess(u32),
+    /// No such control group.
+    #[error("'{}' is no control group that counts CPU time", .0.display())]
+    NoGroup(PathBuf),
 }
 
 /// What one user, or a round, did.
@@ -221,12 +227,12 @@ pub async fn run(
     for step in steps {
         let mut prepared = Prepared::new(bench, *step, env).await?;
         for _ in 0..bench.rounds.max(1) {
-            let before = (watch(bench)?, spent(std::process::id()));
+            let before = (watch(bench)?, own());
             let began = env.elapsed();
             let tally = prepared.run().await;
             let time = env.elapsed().saturating_sub(began);
             // A server may still be writing what it acknowledged: its CPU time counts.
-            let after = (watch(bench)?, spent(std::process::id()));
+            let after = (watch(bench)?, own());
             let server = difference(before.0.zip(after.0));
             let client = difference(before.1.zip(after.1));
             let mut measure = measure(*step, bench, &tally, time);
@@ -242,15 +248,26 @@ pub async fn run(
     Ok(Report::of(rounds))
 }
 
-fn watch(bench: &FtpBench) -> Result<Option<Spent>, BenchError> {
-    match bench.server_pid {
-        None => Ok(None),
-        Some(pid) => spent(pid).map(Some).ok_or(BenchError::NoProcess(pid)),
+/// CPU time of the server so far.
+fn watch(bench: &FtpBench) -> Result<Option<Duration>, BenchError> {
+    match (&bench.server_group, bench.server_pid) {
+        (Some(folder), _) => {
+            let no_group = || BenchError::NoGroup(folder.clone());
+            spent_by_group(folder).map(Some).ok_or_else(no_group)
+        }
+        (None, Some(pid)) => {
+            spent(pid).map(|spent| Some(spent.cpu)).ok_or(BenchError::NoProcess(pid))
+        }
+        (None, None) => Ok(None),
     }
 }
 
-fn difference(spent: Option<(Spent, Spent)>) -> Option<f64> {
-    spent.map(|(before, after)| after.cpu.saturating_sub(before.cpu).as_secs_f64())
+fn own() -> Option<Duration> {
+    spent(std::process::id()).map(|spent| spent.cpu)
+}
+
+fn difference(spent: Option<(Duration, Duration)>) -> Option<f64> {
+    spent.map(|(before, after)| after.saturating_sub(before).as_secs_f64())
 }
 
 fn measure(step: Step, bench: &FtpBench, tally: &Tally, time: Duration) -> Measure {

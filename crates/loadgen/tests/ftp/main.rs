@@ -24,6 +24,7 @@ fn bench(server: &Fake, tls: Tls) -> FtpBench {
         concurrency: 4,
         deadline: Duration::from_secs(20),
         server_pid: Some(std::process::id()),
+        server_group: None,
         rounds: 2,
     }
 }
@@ -126,4 +127,7 @@ async fn a_process_that_does_not_exist_is_told() {
     let bench = FtpBench { server_pid: Some(u32::MAX), ..bench(&server, Tls::Off) };
     let error = ftp::run(&bench, &[passive(Workload::Logins)], &Env::real(), |_| ()).await;
     assert!(matches!(error, Err(ftp::BenchError::NoProcess(u32::MAX))));
+    let bench = FtpBench { server_group: Some("/nowhere".into()), ..bench };
+    let error = ftp::run(&bench, &[passive(Workload::Logins)], &Env::real(), |_| ()).await;
+    assert!(matches!(error, Err(ftp::BenchError::NoGroup(_))));
 }
