@@ -378,6 +378,8 @@ pub(crate) struct ServerArgs {
 pub(crate) enum BenchCommand {
     /// An SFTP server, this one or any other.
     Sftp(BenchSftpArgs),
+    /// An FTP server, this one or any other.
+    Ftp(BenchFtpArgs),
 }
 
 /// What to measure.
@@ -456,6 +458,91 @@ pub(crate) struct BenchSftpArgs {
     /// Bits a second that the line carries each way; `M`, `G` are powers of 1,000.
     #[arg(long, value_parser = bits, requires = "delay")]
     pub(crate) rate: Option<u64>,
+}
+
+/// What to measure of an FTP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FtpWorkload {
+    /// Connections with login and goodbye.
+    Logins,
+    /// A small file down, again and again.
+    Retr,
+    /// Small files up.
+    Stor,
+    /// Both in turn.
+    Mixed,
+    /// One large file down.
+    Download,
+    /// One large file up.
+    Upload,
+}
+
+/// When TLS begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FtpTls {
+    /// By AUTH TLS.
+    Explicit,
+    /// With the connection.
+    Implicit,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("secret").required(true))]
+pub(crate) struct BenchFtpArgs {
+    /// Host and port of the server.
+    #[arg(long)]
+    pub(crate) target: String,
+    /// Login name.
+    #[arg(long)]
+    pub(crate) user: String,
+    /// File with the password in its first line.
+    #[arg(long, group = "secret")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Environment variable with the password.
+    #[arg(long, group = "secret")]
+    pub(crate) password_env: Option<String>,
+    /// Read the password from standard input.
+    #[arg(long, group = "secret")]
+    pub(crate) password_stdin: bool,
+    /// Use TLS on all connections, whatever the certificate: `explicit` where nothing follows.
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "explicit")]
+    pub(crate) tls: Option<FtpTls>,
+    /// What to measure; if unset all but `mixed`, small files passive and active.
+    #[arg(long = "workload", value_enum)]
+    pub(crate) workloads: Vec<FtpWorkload>,
+    /// The server connects for data; without it we do.
+    #[arg(long, requires = "workloads")]
+    pub(crate) active: bool,
+    /// Remote folder to work in; where the login leads if unset.
+    #[arg(long, default_value = "")]
+    pub(crate) folder: String,
+    /// Bytes of the large file; `K`, `M`, `G` are powers of 1,024.
+    #[arg(long, default_value = "1G", value_parser = size)]
+    pub(crate) size: u64,
+    /// Bytes of a small file.
+    #[arg(long, default_value = "1K", value_parser = size)]
+    pub(crate) small_size: u64,
+    /// Logins or small transfers of each user.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) count: u64,
+    /// Users at a time; a large file has one.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) concurrency: usize,
+    /// What a login or a small transfer may take before it counts as hung, such as `30000ms`.
+    #[arg(long, value_parser = milliseconds, default_value = "30000ms")]
+    pub(crate) deadline: std::time::Duration,
+    /// Process id of the server, if it is local: its CPU time, with its children's, is reported.
+    #[arg(long)]
+    pub(crate) server_pid: Option<u32>,
+    /// Folder of the server's own control group: finer than `--server-pid`, in its place.
+    #[arg(long)]
+    pub(crate) server_group: Option<PathBuf>,
+    /// Rounds; the report gives medians.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: u32,
+    /// Write the report to this file, as JSON.
+    #[arg(long)]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// Reads `50ms` or `50`.

@@ -1,52 +1,133 @@
-//! `bench sftp`: measures any SFTP server.
+//! `bench`: measures any SFTP or FTP server.
 
+use std::path::Path;
+
+use entrepot_loadgen::ftp::{self, FtpBench, Step};
 use entrepot_loadgen::sftp::{self, Login, Mix, SftpBench, Workload};
 use entrepot_loadgen::wan::Wan;
+use entrepot_loadgen::{Measure, Report};
 use entrepot_model::{Env, Secret};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::{self, BenchCommand, BenchSftpArgs};
+use crate::args::{self, BenchCommand, BenchFtpArgs, BenchSftpArgs};
 use crate::failure::{Exit, Failure};
 use crate::nouns::line_from_stdin;
 use crate::output::Output;
 
 /// Runs `bench`.
 pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Failure> {
-    let BenchCommand::Sftp(args) = command;
-    let file = args.report.clone();
-    let (bench, workloads) = read(args)?;
-    let rounds = workloads.len() as u64 * u64::from(bench.rounds.max(1));
-    let progress = ProgressBar::new(rounds);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} round {pos} of {len}  {msg}") {
-        progress.set_style(style);
-    }
-    progress.set_message(workloads.first().map_or("", |workload| workload.as_str()));
     let env = Env::real();
-    let report = sftp::run(&bench, &workloads, &env, |measure| {
-        progress
-            .set_message(format!("{}: {:.1} {}/s", measure.workload, measure.rate, measure.unit));
-        progress.inc(1);
-    });
-    let report = report.await;
-    progress.finish_and_clear();
-    let report = report.map_err(|error| Failure::new("EP0209", Exit::Failed, error.to_string()))?;
+    let (report, file) = match command {
+        BenchCommand::Sftp(args) => {
+            let file = args.report.clone();
+            let (bench, workloads) = read(args)?;
+            let progress = progress(workloads.len(), bench.rounds);
+            progress.set_message(workloads.first().map_or("", |workload| workload.as_str()));
+            let report = sftp::run(&bench, &workloads, &env, |measure| tell(&progress, measure));
+            let report = report.await;
+            progress.finish_and_clear();
+            (report.map_err(|error| error.to_string()), file)
+        }
+        BenchCommand::Ftp(args) => {
+            let file = args.report.clone();
+            let (bench, steps) = read_ftp(args)?;
+            let progress = progress(steps.len(), bench.rounds);
+            let report = ftp::run(&bench, &steps, &env, |measure| tell(&progress, measure)).await;
+            progress.finish_and_clear();
+            (report.map_err(|error| error.to_string()), file)
+        }
+    };
+    let report = report.map_err(|error| Failure::new("EP0209", Exit::Failed, error))?;
     if let Some(file) = file {
-        let written = serde_json::to_vec_pretty(&report)
-            .map_err(std::io::Error::other)
-            .and_then(|text| std::fs::write(&file, text));
-        written.map_err(|error| {
-            Failure::file(format!("cannot write '{}': {error}", file.display()))
-        })?;
+        write(&report, &file)?;
     }
     output.value(&report, || print!("{report}"))
 }
 
-fn read(args: BenchSftpArgs) -> Result<(SftpBench, Vec<Workload>), Failure> {
-    let (host, port) = args
-        .target
+fn write(report: &Report, file: &Path) -> Result<(), Failure> {
+    let written = serde_json::to_vec_pretty(report)
+        .map_err(std::io::Error::other)
+        .and_then(|text| std::fs::write(file, text));
+    written.map_err(|error| Failure::file(format!("cannot write '{}': {error}", file.display())))
+}
+
+fn progress(steps: usize, rounds: u32) -> ProgressBar {
+    let progress = ProgressBar::new(steps as u64 * u64::from(rounds.max(1)));
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} round {pos} of {len}  {msg}") {
+        progress.set_style(style);
+    }
+    progress
+}
+
+fn tell(progress: &ProgressBar, measure: &Measure) {
+    progress.set_message(format!("{}: {:.1} {}/s", measure.workload, measure.rate, measure.unit));
+    progress.inc(1);
+}
+
+fn host_and_port(target: &str) -> Result<(String, u16), Failure> {
+    target
         .rsplit_once(':')
         .and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)))
-        .ok_or_else(|| Failure::usage(format!("'{}' is not HOST:PORT", args.target)))?;
+        .ok_or_else(|| Failure::usage(format!("'{target}' is not HOST:PORT")))
+}
+
+fn read_ftp(args: BenchFtpArgs) -> Result<(FtpBench, Vec<Step>), Failure> {
+    let (host, port) = host_and_port(&args.target)?;
+    let password = match (&args.password_file, &args.password_env) {
+        (Some(file), _) => first_line(file)?,
+        (None, Some(name)) => std::env::var(name)
+            .map_err(|_| Failure::usage(format!("the variable '{name}' has no password")))?,
+        (None, None) => line_from_stdin()?,
+    };
+    let steps = match args.workloads.as_slice() {
+        [] => Step::USUAL.to_vec(),
+        some => some
+            .iter()
+            .map(|workload| Step { workload: ftp_workload_of(*workload), active: args.active })
+            .collect(),
+    };
+    let bench = FtpBench {
+        host,
+        port,
+        user: args.user,
+        password: Secret::new(password),
+        folder: args.folder,
+        tls: match args.tls {
+            None => ftp::Tls::Off,
+            Some(args::FtpTls::Explicit) => ftp::Tls::Explicit,
+            Some(args::FtpTls::Implicit) => ftp::Tls::Implicit,
+        },
+        size: args.size,
+        small_size: args.small_size,
+        count: args.count,
+        concurrency: args.concurrency,
+        deadline: args.deadline,
+        server_pid: args.server_pid,
+        server_group: args.server_group,
+        rounds: args.rounds,
+    };
+    Ok((bench, steps))
+}
+
+fn first_line(file: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::file(format!("cannot read '{}': {error}", file.display())))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn ftp_workload_of(workload: args::FtpWorkload) -> ftp::Workload {
+    match workload {
+        args::FtpWorkload::Logins => ftp::Workload::Logins,
+        args::FtpWorkload::Retr => ftp::Workload::Retr,
+        args::FtpWorkload::Stor => ftp::Workload::Stor,
+        args::FtpWorkload::Mixed => ftp::Workload::Mixed,
+        args::FtpWorkload::Download => ftp::Workload::Download,
+        args::FtpWorkload::Upload => ftp::Workload::Upload,
+    }
+}
+
+fn read(args: BenchSftpArgs) -> Result<(SftpBench, Vec<Workload>), Failure> {
+    let (host, port) = host_and_port(&args.target)?;
     let login = match &args.key {
         Some(file) => Login::Key(Secret::new(std::fs::read(file).map_err(|error| {
             Failure::file(format!("cannot read '{}': {error}", file.display()))

@@ -27,3 +27,11 @@ pub const MIXED_GROUPS_MB: [(u64, u64); 4] = [(10, 100), (100, 250), (250, 500),
 /// Logins at a time where many connections are opened: a server shows most strangers of one
 /// address the door.
 pub const CONNECTING: usize = 16;
+/// What a large file may take besides the time of any other transfer: bytes a second at least.
+pub const LEAST_RATE: u64 = 8 << 20;
+/// Failures in a row after which a user gives up. Who hangs gives up at once.
+pub const FAILURES_IN_A_ROW: u64 = 3;
+/// Sentences about failures in a report.
+pub const FAILURES_TOLD: usize = 5;
+/// Read buffer of an FTP control connection.
+pub const CONTROL_BYTES: usize = 2048;

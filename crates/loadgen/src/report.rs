@@ -12,7 +12,7 @@ use crate::wan::Peaks;
 #[derive(Clone, Debug, Serialize)]
 pub struct Measure {
     /// The workload's name.
-    pub workload: &'static str,
+    pub workload: String,
     /// What one unit is: `GiB`, `file`, `login`, `session`.
     pub unit: &'static str,
     /// Units done.
@@ -30,12 +30,63 @@ pub struct Measure {
     /// CPU seconds of the server for one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_seconds_per_unit: Option<f64>,
+    /// CPU seconds of the load generator for one unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_cpu_seconds_per_unit: Option<f64>,
     /// Bytes of the server's memory for one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_bytes_per_unit: Option<f64>,
     /// What failed, where that does not end the measurement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
+    /// How many operations were asked for and what became of them, where that is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+}
+
+/// What became of the operations of a round. They add up to those that were asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Done, whole.
+    pub done: u64,
+    /// Refused, cut, or of the wrong length.
+    pub failed: u64,
+    /// Not over within the time they had.
+    pub hung: u64,
+    /// Not begun, since their user had given up.
+    pub not_tried: u64,
+    /// TLS handshakes that resumed a session.
+    pub resumed: u64,
+    /// TLS handshakes in all.
+    pub handshakes: u64,
+}
+
+impl Counts {
+    /// True if all was done.
+    pub fn is_clean(&self) -> bool {
+        self.failed + self.hung + self.not_tried == 0
+    }
+
+    /// Adds what another user counted.
+    pub fn add(&mut self, other: &Counts) {
+        self.done += other.done;
+        self.failed += other.failed;
+        self.hung += other.hung;
+        self.not_tried += other.not_tried;
+        self.resumed += other.resumed;
+        self.handshakes += other.handshakes;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { done, failed, hung, not_tried, resumed, handshakes } = self;
+        write!(f, "{done} done, {failed} failed, {hung} hung, {not_tried} not tried")?;
+        if *handshakes > 0 {
+            write!(f, ", {resumed} of {handshakes} handshakes resumed")?;
+        }
+        Ok(())
+    }
 }
 
 /// Which way.
@@ -147,7 +198,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<14} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>14} {:>12}",
+            "{:<16} {:>16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>14} {:>14} {:>12}",
             "WORKLOAD",
             "RATE",
             "MB/S",
@@ -156,6 +207,7 @@ impl fmt::Display for Report {
             "P99 MS",
             "MAX MS",
             "SERVER CPU",
+            "CLIENT CPU",
             "MEMORY"
         )?;
         for measure in &self.medians {
@@ -171,6 +223,11 @@ impl fmt::Display for Report {
         }
         for group in &self.groups {
             writeln!(f, "{group}")?;
+        }
+        for measure in &self.rounds {
+            if let Some(counts) = measure.counts.filter(|counts| !counts.is_clean()) {
+                writeln!(f, "{}: {counts}", measure.workload)?;
+            }
         }
         for failure in self.rounds.iter().flat_map(|measure| &measure.failures) {
             writeln!(f, "failed: {failure}")?;
@@ -189,14 +246,16 @@ impl fmt::Display for Measure {
         let dash = || "-".to_owned();
         let cell = |value: Option<f64>| value.map_or_else(dash, |value| format!("{value:.3}"));
         let latency = |pick: fn(&Latency) -> f64| cell(self.latency_ms.as_ref().map(pick));
-        let cpu = self.server_cpu_seconds_per_unit.map_or_else(dash, |seconds| match self.unit {
-            "GiB" => format!("{seconds:.3} s/GiB"),
-            unit => format!("{:.3} ms/{unit}", seconds * 1e3),
-        });
+        let each = |spent: Option<f64>| {
+            spent.map_or_else(dash, |seconds| match self.unit {
+                "GiB" => format!("{seconds:.3} s/GiB"),
+                unit => format!("{:.3} ms/{unit}", seconds * 1e3),
+            })
+        };
         let memory = self.server_bytes_per_unit;
         write!(
             f,
-            "{:<14} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>14} {:>12}",
+            "{:<16} {:>16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>14} {:>14} {:>12}",
             self.workload,
             format!("{:.1} {}/s", self.rate, self.unit),
             self.megabytes_per_second.map_or_else(dash, |rate| format!("{rate:.0}")),
@@ -204,7 +263,8 @@ impl fmt::Display for Measure {
             latency(|latency| latency.p95),
             latency(|latency| latency.p99),
             latency(|latency| latency.max),
-            cpu,
+            each(self.server_cpu_seconds_per_unit),
+            each(self.client_cpu_seconds_per_unit),
             memory.map_or_else(dash, |bytes| format!("{:.0} KiB", bytes / 1024.0)),
         )
     }
@@ -216,7 +276,7 @@ mod tests {
 
     fn measure(rate: f64) -> Measure {
         Measure {
-            workload: "upload",
+            workload: "upload".to_owned(),
             unit: "GiB",
             units: 1.0,
             seconds: 1.0 / rate,
@@ -224,9 +284,24 @@ mod tests {
             megabytes_per_second: Some(rate * 1073.7),
             latency_ms: None,
             server_cpu_seconds_per_unit: Some(0.9),
+            client_cpu_seconds_per_unit: None,
             server_bytes_per_unit: None,
             failures: Vec::new(),
+            counts: None,
         }
+    }
+
+    #[test]
+    fn what_did_not_end_well_is_shown() {
+        let counts = Counts { done: 5, failed: 2, hung: 1, not_tried: 4, ..Counts::default() };
+        let bad = Measure { counts: Some(counts), ..measure(1.0) };
+        let table = Report::of(vec![bad]).to_string();
+        assert!(table.contains("upload: 5 done, 2 failed, 1 hung, 4 not tried"), "{table}");
+        let good = Counts { done: 5, resumed: 3, handshakes: 4, ..Counts::default() };
+        let good = Measure { counts: Some(good), ..measure(1.0) };
+        assert!(!Report::of(vec![good.clone()]).to_string().contains("done"));
+        let words = good.counts.unwrap_or_default().to_string();
+        assert!(words.ends_with("3 of 4 handshakes resumed"), "{words}");
     }
 
     #[test]

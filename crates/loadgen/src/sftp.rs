@@ -220,7 +220,7 @@ fn measure(
         after.memory_bytes.saturating_sub(before.memory_bytes) as f64 / done.units
     });
     Measure {
-        workload: workload.as_str(),
+        workload: workload.as_str().to_owned(),
         unit: workload.unit(),
         units: done.units,
         seconds,
@@ -228,7 +228,9 @@ fn measure(
         megabytes_per_second: done.bytes.map(|bytes| bytes as f64 / 1e6 / seconds),
         latency_ms: Latency::of(&done.latency),
         server_cpu_seconds_per_unit: cpu.map(|cpu| cpu / done.units),
+        client_cpu_seconds_per_unit: None,
         server_bytes_per_unit: grown,
         failures: done.failures.clone(),
+        counts: None,
     }
 }

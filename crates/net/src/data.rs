@@ -13,6 +13,7 @@
 
 mod active;
 mod buffer;
+mod client;
 mod error;
 mod linger;
 mod metered;
@@ -26,6 +27,7 @@ mod stream;
 
 pub use active::{ActiveFrom, connect};
 pub use buffer::UploadBuffer;
+pub use client::{ClientPort, Pattern, dial, discard};
 pub use error::DataError;
 pub use linger::Lingerer;
 pub use metered::Metered;

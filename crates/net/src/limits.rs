@@ -147,3 +147,5 @@ pub const ACKNOWLEDGED_PAUSE: (Duration, Duration) =
 pub const DATA_CANDIDATE_GRACE: Duration = Duration::from_secs(3);
 /// An active data connection must be there by then.
 pub const ACTIVE_TIME: Duration = Duration::from_secs(15);
+/// Servers whose TLS sessions a load generator's client remembers (rustls keeps 8 tickets of each).
+pub const CLIENT_TLS_SESSIONS: usize = 4;

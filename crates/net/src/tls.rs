@@ -10,6 +10,7 @@
 //! 3. The end of the stream is told apart: `Ok(0)` is the peer's close_notify and nothing else; a
 //!    bare FIN is `UnexpectedEof`, a reset `ConnectionReset` ([`TlsStream`]).
 
+mod client;
 mod clients;
 mod config;
 mod error;
@@ -19,6 +20,7 @@ mod session;
 mod stream;
 mod tickets;
 
+pub use client::{ClientTlsStream, LoadClient};
 pub use config::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion, TlsWarning, Trust};
 pub use error::{HandshakeError, TlsConfigError};
 pub use own::{SelfSigned, self_signed};

@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("engine", &["model", "vfs", "storage", "journal", "db", "auth", "crypto"]),
     ("sftp", &["model", "net", "auth", "vfs", "sftp-proto"]),
     ("ftp", &["model", "net", "auth", "vfs", "ftp-proto"]),
-    ("loadgen", &["model", "net", "sftp-proto"]),
+    ("loadgen", &["model", "net", "sftp-proto", "ftp-proto"]),
     (
         "entrepot",
         &[
