@@ -30,3 +30,9 @@ pub const UNIQUE_TRIES: usize = 16;
 pub const COUNTED_BYTES: u64 = 16 * 1024 * 1024;
 /// What is left of the session when its connection is over must end by then.
 pub const ENDING_TIME: Duration = Duration::from_secs(10);
+
+/// So much of an upload that was refused midway is still taken, and so long, before the connection
+/// is reset.
+pub const REFUSED_BYTES: usize = 16 * 1024 * 1024;
+/// See [`REFUSED_BYTES`].
+pub const REFUSED_TIME: Duration = Duration::from_secs(5);

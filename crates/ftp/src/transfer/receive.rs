@@ -11,7 +11,7 @@ use entrepot_vfs::{Create, CreateIntent, Upload, Vfs, VfsError};
 use tokio::time::timeout;
 
 use super::Outcome;
-use crate::limits::{STALL_TIME, UNIQUE_TRIES};
+use crate::limits::{REFUSED_BYTES, REFUSED_TIME, STALL_TIME, UNIQUE_TRIES};
 use crate::requests::path;
 use crate::status::refusal;
 
@@ -95,7 +95,7 @@ impl Receive {
                 None => buffer.bytes(),
             };
             if let Err(error) = self.write(data).await {
-                return self.refused(stream, &error).await;
+                return self.refused((stream, buffer), &error).await;
             }
             bytes.fetch_add(buffer.bytes().len() as u64, Ordering::Relaxed);
         }
@@ -104,7 +104,7 @@ impl Receive {
             converter.finish(&mut text);
         }
         if let Err(error) = self.write(&text).await {
-            return self.refused(stream, &error).await;
+            return self.refused((stream, buffer), &error).await;
         }
         // The file is whole, whether the client waits for our end or not.
         let _ = timeout(STALL_TIME, stream.finish_upload()).await;
@@ -129,9 +129,30 @@ impl Receive {
         Outcome::Ended(End::Cut)
     }
 
-    async fn refused(self, stream: DataStream, error: &VfsError) -> Outcome {
-        stream.reset();
+    /// A client that is still sending would take a reset for a broken line and not read why, so
+    /// some of what it sends is thrown away first.
+    async fn refused(
+        self,
+        (mut stream, mut buffer): (DataStream, UploadBuffer),
+        error: &VfsError,
+    ) -> Outcome {
         self.upload.abort().await;
+        let rest = async {
+            let mut left = REFUSED_BYTES;
+            while left > 0 {
+                match stream.receive(&mut buffer).await {
+                    Ok(0) => return true,
+                    Ok(count) => left = left.saturating_sub(count),
+                    Err(_) => return false,
+                }
+            }
+            false
+        };
+        match timeout(REFUSED_TIME, rest).await {
+            // Whether it waits for our end changes nothing.
+            Ok(true) => drop(timeout(STALL_TIME, stream.finish_upload()).await),
+            _ => stream.reset(),
+        }
         Outcome::Ended(End::Refused(refusal(error)))
     }
 }
