@@ -18,7 +18,7 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use crate::House;
 use crate::config::FtpConfig;
-use crate::limits::{CONTROL_BYTES, ENDING_TIME, PATIENCE_INTERVAL, STALL_TIME};
+use crate::limits::{CONTROL_BYTES, ENDING_TIME, LAST_LOOK_TIME, PATIENCE_INTERVAL, STALL_TIME};
 use crate::login::Live;
 use crate::requests;
 use crate::status::sentence;
@@ -194,13 +194,21 @@ impl Conversation {
         }
     }
 
-    /// An upload in clear text has no sign of its own that it is whole: a program that is killed
-    /// closes its control connection before its data connection. `None`: nothing waits for that.
+    /// An upload in clear text has no sign of its own that it is whole: the kernel closes both
+    /// connections of a program that is killed, in either order, so a moment is waited for the
+    /// other one. `None`: nothing waits for that.
     async fn look_at_client(&mut self, buffer: &mut [u8]) -> Option<Next> {
         if !self.transfer.as_ref().is_some_and(Running::waits_for_publish) {
             return None;
         }
         let quits = self.machine.is_quitting();
+        if !quits && !self.deaf && self.machine.wants_input() {
+            match timeout(LAST_LOOK_TIME, self.control.read(buffer)).await {
+                Ok(Ok(count @ 1..)) => return Some(Next::Heard(count)),
+                Ok(Ok(0) | Err(_)) => return Some(Next::Silent),
+                Err(_) => {}
+            }
+        }
         match self.control.peer_state() {
             PeerState::ClosedBehindBytes if !quits && self.machine.wants_input() => {
                 // A QUIT may be among what was not read yet.

@@ -254,14 +254,14 @@ mod tests {
     fn whoever_logs_in_next_on_a_connection_has_limits_of_its_own() {
         let env = Env::simulated(1);
         let (slow, fast) =
-            (Throttle::new(env.clone(), Some(1_000)), Throttle::new(env.clone(), Some(100_000)));
+            (Throttle::new(env.clone(), Some(2_000)), Throttle::new(env.clone(), Some(100_000)));
         let (bound, next) = (lane(&env, &[&slow]), lane(&env, &[&fast]));
         bound.take(10_000);
         let held = bound.clone();
         bound.become_of(&next);
         assert_eq!((held.rate(), held.wait()), (Some(100_000), None));
         next.lead_through(vec![slow]);
-        assert_eq!(held.rate(), Some(1_000), "changes of the account reach the connection");
+        assert_eq!(held.rate(), Some(2_000), "changes of the account reach the connection");
     }
 
     /// Sessions that always have something to move, one of them joining late, one idle at first.
