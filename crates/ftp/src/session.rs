@@ -201,26 +201,16 @@ impl Conversation {
         if !self.transfer.as_ref().is_some_and(Running::waits_for_publish) {
             return None;
         }
-        let quits = self.machine.is_quitting();
-        if !quits && !self.deaf && self.machine.wants_input() {
+        if self.machine.is_quitting() {
+            // It said that it would go.
+        } else if self.machine.wants_input() && !self.deaf {
             match timeout(LAST_LOOK_TIME, self.control.read(buffer)).await {
                 Ok(Ok(count @ 1..)) => return Some(Next::Heard(count)),
                 Ok(Ok(0) | Err(_)) => return Some(Next::Silent),
                 Err(_) => {}
             }
-        }
-        match self.control.peer_state() {
-            PeerState::ClosedBehindBytes if !quits && self.machine.wants_input() => {
-                // A QUIT may be among what was not read yet.
-                match self.control.read(buffer).await {
-                    Ok(count @ 1..) => return Some(Next::Heard(count)),
-                    Ok(0) | Err(_) => return Some(Next::Silent),
-                }
-            }
-            PeerState::Closed | PeerState::Reset | PeerState::ClosedBehindBytes if !quits => {
-                return Some(Next::Silent);
-            }
-            _ => {}
+        } else if self.control.peer_state() != PeerState::Open {
+            return Some(Next::Silent);
         }
         if let Some(transfer) = &mut self.transfer {
             transfer.publish();
