@@ -50,6 +50,10 @@ pub(crate) struct Conversation {
     /// The client was last told of its own cut upload of this name: it may go on with that one.
     pub(crate) told: Option<VPath>,
     pub(crate) transfer: Option<Running>,
+    /// An upload in clear text has no sign of its own that it is whole: the kernel closes both
+    /// connections of a program that is killed, in either order. When this rings, the end of the
+    /// control connection has been waited for.
+    last_look: Option<Pin<Box<Sleep>>>,
     /// The client sends no more.
     deaf: bool,
     timer: Pin<Box<Sleep>>,
@@ -64,6 +68,7 @@ enum Next {
     Broken(String),
     Ran(Box<Ran>),
     Due,
+    Look,
     Ending(String),
 }
 
@@ -98,6 +103,7 @@ impl Conversation {
             directory: VPath::root(),
             told: None,
             transfer: None,
+            last_look: None,
             deaf: false,
             timer: Box::pin(sleep(rest)),
             rings: now.saturating_add(rest),
@@ -145,6 +151,11 @@ impl Conversation {
                 Next::Broken(reason) => return Over::Gone(reason),
                 Next::Ran(ran) => self.ran(*ran),
                 Next::Due => self.machine.handle_timeout(now),
+                Next::Look => {
+                    if let Err(over) = self.look_at_client() {
+                        return over;
+                    }
+                }
                 Next::Ending(reason) => return Over::Ended(reason),
             }
         }
@@ -156,15 +167,12 @@ impl Conversation {
             self.carry_out(request).await?;
         }
         self.flush().await?;
-        if let Some(next) = self.look_at_client(buffer).await {
-            return Ok(next);
-        }
         loop {
             self.set_timer();
             let hears = self.machine.wants_input() && !self.deaf;
             let (control, meter) = (&mut self.control, &self.meter);
-            let running = self.transfer.as_mut().and_then(Running::work);
-            let runs = running.is_some();
+            let running = self.transfer.as_mut().map(Running::work);
+            let (runs, looks) = (running.is_some(), self.last_look.is_some());
             tokio::select! {
                 biased;
                 read = control.read(buffer), if hears => return Ok(match read {
@@ -172,6 +180,7 @@ impl Conversation {
                     Ok(count) => Next::Heard(count),
                     Err(error) => Next::Broken(error.to_string()),
                 }),
+                () = rings(&mut self.last_look), if looks => return Ok(Next::Look),
                 ran = work(running), if runs => return Ok(Next::Ran(Box::new(ran))),
                 end = meter.ending() => return Ok(Next::Ending(end.reason.clone())),
                 () = self.timer.as_mut() => {
@@ -194,28 +203,18 @@ impl Conversation {
         }
     }
 
-    /// An upload in clear text has no sign of its own that it is whole: the kernel closes both
-    /// connections of a program that is killed, in either order, so a moment is waited for the
-    /// other one. `None`: nothing waits for that.
-    async fn look_at_client(&mut self, buffer: &mut [u8]) -> Option<Next> {
-        if !self.transfer.as_ref().is_some_and(Running::waits_for_publish) {
-            return None;
-        }
-        if self.machine.is_quitting() {
-            // It said that it would go.
-        } else if self.machine.wants_input() && !self.deaf {
-            match timeout(LAST_LOOK_TIME, self.control.read(buffer)).await {
-                Ok(Ok(count @ 1..)) => return Some(Next::Heard(count)),
-                Ok(Ok(0) | Err(_)) => return Some(Next::Silent),
-                Err(_) => {}
-            }
-        } else if self.control.peer_state() != PeerState::Open {
-            return Some(Next::Silent);
+    /// Nothing has been heard of the client's end since its upload ended, and the moment that is
+    /// waited for it is over.
+    fn look_at_client(&mut self) -> Result<(), Over> {
+        let hears = self.machine.wants_input() && !self.deaf;
+        let may_go = hears || self.machine.is_quitting();
+        if !may_go && self.control.peer_state() != PeerState::Open {
+            return Err(Over::Gone("the client hung up".to_owned()));
         }
         if let Some(transfer) = &mut self.transfer {
-            transfer.publish();
+            transfer.approve();
         }
-        None
+        Ok(())
     }
 
     /// Writes what is to be said.
@@ -379,9 +378,14 @@ impl Conversation {
             self.seat = seat;
         }
         match outcome {
-            Outcome::Received(upload) => {
+            Outcome::Received { upload, certain } => {
+                let certain = certain || self.machine.is_quitting();
+                self.last_look = (!certain).then(|| Box::pin(sleep(LAST_LOOK_TIME)));
                 if let Some(transfer) = &mut self.transfer {
-                    transfer.received(upload);
+                    transfer.publish(upload);
+                    if certain {
+                        transfer.approve();
+                    }
                 }
             }
             Outcome::Ended(end) => {
@@ -397,7 +401,7 @@ impl Conversation {
             return Ok(());
         }
         if let Some(transfer) = self.transfer.take() {
-            transfer.stop("aborted by the client").await;
+            transfer.stop().await;
         }
         self.answer(Answer::TransferEnded(End::Aborted));
         Ok(())
@@ -415,7 +419,7 @@ impl Conversation {
         };
         let ending = async {
             if let Some(transfer) = self.transfer.take() {
-                transfer.stop(&reason).await;
+                transfer.stop().await;
             }
             // A logout at the end has nobody to tell.
             let _ = self.log_out(&reason).await;
@@ -428,6 +432,14 @@ impl Conversation {
 
 /// A timer that nobody needs rings now and then all the same.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
+
+/// Rings once.
+async fn rings(alarm: &mut Option<Pin<Box<Sleep>>>) {
+    if let Some(alarm) = alarm {
+        alarm.as_mut().await;
+    }
+    *alarm = None;
+}
 
 async fn work(running: Option<Pin<&mut (dyn Future<Output = Ran> + Send)>>) -> Ran {
     match running {

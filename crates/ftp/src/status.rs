@@ -24,7 +24,10 @@ fn why(error: &VfsError) -> Why {
         VfsError::Quota { .. } => Why::Quota,
         VfsError::Busy { .. } | VfsError::Conflict => Why::Busy,
         VfsError::Unsupported => Why::Unsupported,
-        VfsError::BadHandle | VfsError::Incomplete { .. } | VfsError::Io { .. } => Why::Store,
+        VfsError::BadHandle
+        | VfsError::Gone
+        | VfsError::Incomplete { .. }
+        | VfsError::Io { .. } => Why::Store,
         VfsError::Ended { .. } => Why::Closing,
     }
 }

@@ -6,7 +6,7 @@ mod send;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use entrepot_ftp_proto::{Answer, Channel, Data, End, Refusal, Request, Why};
 use entrepot_model::{Env, VPath};
@@ -15,7 +15,8 @@ use entrepot_net::data::{
 };
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::tls::Carries;
-use entrepot_vfs::{Upload, Vfs};
+use entrepot_vfs::{Upload, Vfs, VfsError};
+use tokio::sync::oneshot;
 
 use crate::limits::CONNECT_TIME;
 use crate::listing::{self, Listed};
@@ -35,7 +36,11 @@ pub(crate) enum Outcome {
     /// It is over.
     Ended(End),
     /// All bytes of an upload came; nothing is published yet.
-    Received(Box<Upload>),
+    Received {
+        upload: Box<Upload>,
+        /// The data connection said that it was whole, as TLS does by close_notify.
+        certain: bool,
+    },
 }
 
 type Work = Pin<Box<dyn Future<Output = Ran> + std::marker::Send>>;
@@ -44,26 +49,24 @@ type Work = Pin<Box<dyn Future<Output = Ran> + std::marker::Send>>;
 pub(crate) struct Running {
     stage: Stage,
     bytes: Arc<AtomicU64>,
+    /// Says, once, whether an upload is to be published; whoever drops it says no.
+    verdict: Option<oneshot::Sender<()>>,
+    /// The client went away; counts until the publish is recorded.
+    is_gone: Arc<AtomicBool>,
     /// A draining server waits for it.
     _running: entrepot_net::meter::Running,
 }
 
 enum Stage {
     Moving(Work),
-    /// Waits for a look at the control connection.
-    Received(Box<Upload>),
     Publishing(Work),
-    Over,
 }
 
 impl Running {
     /// What is to be waited for.
-    pub(crate) fn work(
-        &mut self,
-    ) -> Option<Pin<&mut (dyn Future<Output = Ran> + std::marker::Send)>> {
+    pub(crate) fn work(&mut self) -> Pin<&mut (dyn Future<Output = Ran> + std::marker::Send)> {
         match &mut self.stage {
-            Stage::Moving(work) | Stage::Publishing(work) => Some(work.as_mut()),
-            Stage::Received(_) | Stage::Over => None,
+            Stage::Moving(work) | Stage::Publishing(work) => work.as_mut(),
         }
     }
 
@@ -72,39 +75,42 @@ impl Running {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn waits_for_publish(&self) -> bool {
-        matches!(self.stage, Stage::Received(_))
+    /// The client is still there.
+    pub(crate) fn approve(&mut self) {
+        if let Some(verdict) = self.verdict.take() {
+            // Whoever waited for it has failed already.
+            let _ = verdict.send(());
+        }
     }
 
     pub(crate) fn is_publishing(&self) -> bool {
         matches!(self.stage, Stage::Publishing(_))
     }
 
-    pub(crate) fn received(&mut self, upload: Box<Upload>) {
-        self.stage = Stage::Received(upload);
+    /// The bytes are made durable while it becomes clear whether the client is still there.
+    pub(crate) fn publish(&mut self, upload: Box<Upload>) {
+        let (verdict, heard) = oneshot::channel();
+        self.verdict = Some(verdict);
+        let is_gone = Arc::clone(&self.is_gone);
+        let wanted = async move { heard.await.is_ok() && !is_gone.load(Ordering::Acquire) };
+        self.stage = Stage::Publishing(Box::pin(async move {
+            let end = match upload.finish_if(wanted).await {
+                Ok(_) => End::Complete,
+                Err(VfsError::Gone) => End::Cut,
+                Err(error) => End::Refused(refusal(&error)),
+            };
+            Ran { seat: None, outcome: Outcome::Ended(end) }
+        }));
     }
 
-    /// The client is still there: what came is published.
-    pub(crate) fn publish(&mut self) {
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Received(upload) => Stage::Publishing(Box::pin(async move {
-                let end = match upload.finish().await {
-                    Ok(_) => End::Complete,
-                    Err(error) => End::Refused(refusal(&error)),
-                };
-                Ran { seat: None, outcome: Outcome::Ended(end) }
-            })),
-            other => other,
-        };
-    }
-
-    /// Ends it before its end; what came of an upload is kept to resume. What is being published
-    /// goes on until it is known how it ended.
-    pub(crate) async fn stop(self, reason: &str) {
+    /// Ends it before its end; what came of an upload is kept to resume. What has been recorded as
+    /// being published goes on until it is known how it ended.
+    pub(crate) async fn stop(mut self) {
+        self.is_gone.store(true, Ordering::Release);
+        self.verdict = None;
         match self.stage {
-            Stage::Received(upload) => upload.interrupt(reason).await,
             Stage::Publishing(work) => drop(work.await),
-            Stage::Moving(_) | Stage::Over => {}
+            Stage::Moving(_) => {}
         }
     }
 }
@@ -262,7 +268,13 @@ impl Conversation {
         let line = self.line(channel, carries);
         let bytes = Arc::new(AtomicU64::new(0));
         let work = Box::pin(job.run(line, Arc::clone(&bytes)));
-        self.transfer = Some(Running { stage: Stage::Moving(work), bytes, _running: running });
+        self.transfer = Some(Running {
+            stage: Stage::Moving(work),
+            bytes,
+            verdict: None,
+            is_gone: Arc::default(),
+            _running: running,
+        });
         Ok(())
     }
 

@@ -19,6 +19,7 @@ pub(crate) fn status(error: &VfsError) -> Status {
         | VfsError::Busy { .. }
         | VfsError::Conflict
         | VfsError::BadHandle
+        | VfsError::Gone
         | VfsError::Incomplete { .. }
         | VfsError::Io { .. }
         | VfsError::NotLink

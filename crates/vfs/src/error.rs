@@ -54,6 +54,9 @@ pub enum VfsError {
     /// The file was changed by someone else meanwhile.
     #[error("the file was changed by someone else meanwhile; nothing was replaced, send it again")]
     Conflict,
+    /// The client went away before it was certain that the upload was whole.
+    #[error("the client hung up at the end of its upload; what came is kept, resume it")]
+    Gone,
     /// The upload has ended, or an earlier write of it was refused.
     #[error("this upload was refused or has ended; begin a new one")]
     BadHandle,
@@ -114,6 +117,7 @@ impl VfsError {
             VfsError::LinkLoop => "EP0418",
             VfsError::LinkOutside => "EP0419",
             VfsError::NotLink => "EP0420",
+            VfsError::Gone => "EP0421",
         }
     }
 

@@ -107,8 +107,9 @@ impl Receive {
             return self.refused((stream, buffer), &error).await;
         }
         // The file is whole, whether the client waits for our end or not.
+        let certain = stream.tls_info().is_some();
         let _ = timeout(STALL_TIME, stream.finish_upload()).await;
-        Outcome::Received(Box::new(self.upload))
+        Outcome::Received { upload: Box::new(self.upload), certain }
     }
 
     async fn write(&mut self, data: &[u8]) -> Result<(), VfsError> {

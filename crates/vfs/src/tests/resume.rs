@@ -250,3 +250,25 @@ async fn a_cut_replacement_is_resumed_while_the_old_version_is_what_it_was() {
     assert!(vfs.create(&path("/f"), resume).await.is_err());
     assert_eq!(read(vfs, "/f").await.unwrap(), old);
 }
+
+#[tokio::test]
+async fn an_upload_that_is_not_wanted_any_more_is_kept_and_not_published() {
+    let world = World::new().await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "alice").await;
+    let vfs = session.vfs();
+    let whole = content(7, 120_000);
+    let mut upload = vfs.create(&path("/f"), NEW).await.unwrap();
+    write(&mut upload, 0, &whole[..70_000]).await.unwrap();
+    let told = upload.finish_if(std::future::ready(false)).await;
+    assert_eq!(told.unwrap_err(), VfsError::Gone);
+    let other = world.session(&node, "bob").await;
+    assert_eq!(other.vfs().stat(&path("/f")).await.unwrap_err(), VfsError::NotFound);
+    let kept = vfs.stat(&path("/f")).await.unwrap();
+    assert_eq!((kept.size, kept.partial), (70_000, true));
+    let resume = Create { intent: CreateIntent::Resume, ..CONTINUE };
+    let mut upload = vfs.create(&path("/f"), resume).await.unwrap();
+    write(&mut upload, 70_000, &whole[70_000..]).await.unwrap();
+    upload.finish_if(std::future::ready(true)).await.unwrap();
+    assert_eq!(read(vfs, "/f").await.unwrap(), whole);
+}

@@ -21,10 +21,27 @@ impl Upload {
     /// Nothing was published, and what had the name still has it. Where the upload itself was at
     /// fault nothing is kept; where the server was, its owner may resume.
     pub async fn finish(self) -> Result<Uploaded> {
-        unbroken(self.finish_here()).await
+        unbroken(self.finish_here(std::future::ready(true))).await
     }
 
-    async fn finish_here(mut self) -> Result<Uploaded> {
+    /// As [`Upload::finish`], with a last question when the bytes are on stable storage and nothing
+    /// has been recorded yet: is it wanted still? For protocols in which the end of a file looks
+    /// like the end of its client.
+    ///
+    /// # Errors
+    /// [`VfsError::Gone`]: it is not, and what came is kept for its owner to resume. Else as
+    /// [`Upload::finish`].
+    pub async fn finish_if(
+        self,
+        wanted: impl Future<Output = bool> + Send + 'static,
+    ) -> Result<Uploaded> {
+        unbroken(self.finish_here(wanted)).await
+    }
+
+    async fn finish_here(
+        mut self,
+        wanted: impl Future<Output = bool> + Send + 'static,
+    ) -> Result<Uploaded> {
         let digests = match self.prepare().await {
             Ok(Some(digests)) => digests,
             Ok(None) => return self.leave_as_it_was().await,
@@ -35,7 +52,7 @@ impl Upload {
         let held = names.hold(self.place.endpoint(), &self.place.path).await;
         let commit = |mut upload: Upload| async move {
             let _held = held;
-            match upload.publish(digests).await {
+            match upload.publish(digests, wanted).await {
                 Ok(uploaded) => Ok(uploaded),
                 Err(error) => Err(upload.failed(error).await),
             }
@@ -49,7 +66,9 @@ impl Upload {
     /// Ends an upload that did not work: kept where the server was at fault, else dropped.
     async fn failed(&mut self, error: VfsError) -> VfsError {
         match error {
-            VfsError::Busy { .. } if self.refused.is_none() => self.cut(&error.to_string()),
+            VfsError::Busy { .. } | VfsError::Gone if self.refused.is_none() => {
+                self.cut(&error.to_string())
+            }
             _ => self.drop_staged(&error.to_string()).await,
         }
         error
@@ -77,10 +96,17 @@ impl Upload {
         Ok(Some(self.whole_digest().await?))
     }
 
-    async fn publish(&mut self, digests: Digests) -> Result<Uploaded> {
+    async fn publish(
+        &mut self,
+        digests: Digests,
+        wanted: impl Future<Output = bool>,
+    ) -> Result<Uploaded> {
         self.staged.sync().await?;
         self.synced = self.size;
         step::reached("upload.synced");
+        if !wanted.await {
+            return Err(VfsError::Gone);
+        }
         let service = self.vfs.0.service.clone();
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
