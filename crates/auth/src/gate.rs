@@ -20,7 +20,7 @@ use crate::error::{AuthError, Result};
 use crate::limits::{
     KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, RSA_BITS, WRONG_PER_CONNECTION,
 };
-use crate::passwords::{Compared, Passwords};
+use crate::passwords::{Compared, Passwords, Stored};
 use crate::penalties::{Allowed, Hearing, Origin, Penalties, Penalty};
 use crate::principal::{EffectivePolicy, Principal, SharedRates, key_blob};
 
@@ -139,6 +139,9 @@ pub enum Verdict {
         /// Methods that may come next.
         next: Vec<AuthMethod>,
     },
+    /// Not heard: too many passwords wait to be compared. The connection must end now; the peer may
+    /// come again in a moment.
+    Busy,
     /// Refused; the peer learns no more than that.
     Refused {
         /// Methods that may be tried.
@@ -309,6 +312,11 @@ impl Gate {
     pub fn hashes(&self) -> u64 {
         self.0.passwords.hashed()
     }
+
+    #[cfg(test)]
+    pub(crate) fn turns(&self) -> &crate::turns::Turns {
+        &self.0.passwords.turns
+    }
 }
 
 /// Why a try fails.
@@ -354,15 +362,11 @@ impl Attempt {
         let principal = self.principal(user).await;
         let admitted = self.admit(&principal, method);
         // Unknown, barred or not asked for: the same work, then the same answer.
-        let phc = match &admitted {
-            Ok(principal) => {
-                let phc = principal.account.password_hash.as_deref();
-                phc.map(|phc| (phc, principal.revision))
-            }
-            Err(_) => None,
-        };
-        let passwords = &self.gate.0.passwords;
-        let compared = passwords.compare(&self.account(user), password, phc).await;
+        let stored = admitted.as_ref().ok().and_then(|principal| {
+            let phc = principal.account.password_hash.as_deref()?;
+            Some(Stored { account: principal.id, revision: principal.revision, phc })
+        });
+        let compared = self.gate.0.passwords.compare(self.origin(), password, stored).await;
         // It may have waited for its turn: what holds is the account as it is now.
         let (before, principal) = (admitted, self.principal(user).await);
         let admitted = match (before, self.admit(&principal, method)) {
@@ -379,9 +383,7 @@ impl Attempt {
                 let proof = ("password".to_owned(), Credential::Password(hash));
                 return self.passed(user, principal, method, proof).await;
             }
-            (Compared::Busy, _) => {
-                Fault::Later("too many passwords wait to be compared".to_owned())
-            }
+            (Compared::Busy, _) => return self.busy(user, hearing),
             (_, Err(fault)) => fault,
             (Compared::Wrong, Ok(_)) => Fault::Wrong("wrong password"),
         };
@@ -480,6 +482,14 @@ impl Attempt {
         }
         self.wrong += 1;
         self.refuse(user, principal, fault).await
+    }
+
+    /// Nothing was compared: it counts against nobody.
+    fn busy(&mut self, user: &str, hearing: Hearing) -> Verdict {
+        hearing.give_back();
+        self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
+        self.record(user, "too many passwords wait to be compared");
+        Verdict::Busy
     }
 
     fn unheard(&mut self, user: &str, time: Duration) -> Verdict {

@@ -13,6 +13,7 @@ mod penalties;
 mod principal;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use directory::{Directory, LiveSession, SessionRates, TransferPlace};
 pub use entrepot_net::meter::Throttles;

@@ -14,13 +14,17 @@ pub const CACHED_ABSENT: usize = 4_096;
 pub const RECORDED_REFUSALS: u32 = 60;
 /// How often the configuration's revision is looked at.
 pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
-/// Passwords hashed at a time: each takes 64 MiB.
+/// Passwords hashed at a time, as far as [`HASHES_KIB`] allows.
 pub const HASHES_AT_A_TIME: usize = 2;
-/// Passwords that wait for their turn; above it the login is asked to come back.
-pub const HASHES_WAITING: usize = 256;
-/// How long a verified password is remembered as a keyed hash.
+/// Memory of all passwords that are hashed at a time, in KiB; each takes 64 MiB unless its hash
+/// asks for other. One that asks for more than this is hashed alone.
+pub const HASHES_KIB: u32 = 256 * 1024;
+/// Passwords that wait for their turn: what two cores hash in the time that a login may take.
+/// Above it a login is asked to come back.
+pub const HASHES_WAITING: usize = 512;
+/// How long a verified password is remembered as a keyed hash, however often it is used.
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(600);
-/// Passwords remembered; above it the memory begins anew.
+/// Passwords remembered; above it the oldest is forgotten.
 pub const REMEMBERED: usize = 100_000;
 /// Wrong passwords and codes on one connection before it is ended.
 pub const WRONG_PER_CONNECTION: u32 = 3;

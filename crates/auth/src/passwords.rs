@@ -1,17 +1,17 @@
-//! Comparing passwords: argon2id in a bounded pool, and a short memory of what was right, so that
-//! thousands of logins a second do not each pay for it.
+//! Comparing passwords: argon2id in turns, and a short memory of what was right, so that thousands
+//! of logins a second do not each pay for it.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use entrepot_crypto::{HashCost, MasterKey, constant_time_eq, password};
-use entrepot_model::{Env, Name, Secret, SiteId};
+use entrepot_crypto::{HashCost, ProcessKey, constant_time_eq, password};
+use entrepot_model::{AccountId, Env, Secret};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
-use crate::limits::{HASHES_AT_A_TIME, HASHES_WAITING, REMEMBERED, REMEMBERED_FOR};
+use crate::limits::{REMEMBERED, REMEMBERED_FOR};
+use crate::penalties::Origin;
+use crate::turns::Turns;
 
 /// What comparing a password told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,30 +24,70 @@ pub(crate) enum Compared {
     Busy,
 }
 
-struct Remembered {
-    hash: [u8; 32],
-    at: Duration,
+/// The password of an account, as it is stored.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored<'a> {
+    pub(crate) account: AccountId,
+    /// One more with every change of the account: password, status, rights, code generator.
+    pub(crate) revision: i64,
+    pub(crate) phc: &'a str,
 }
 
 pub(crate) struct Passwords {
     env: Env,
     /// Of this process only: what is remembered is worthless to anyone else.
-    key: MasterKey,
-    pool: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
+    key: ProcessKey,
+    pub(crate) turns: Turns,
     hashed: AtomicU64,
     /// Verified for names without a password.
     dummy: String,
-    memory: Mutex<HashMap<(SiteId, Name), Remembered>>,
+    memory: Mutex<Memory>,
+}
+
+/// Right passwords, one an account, as keyed hashes; only here, never on disk.
+#[derive(Default)]
+struct Memory {
+    known: HashMap<AccountId, Remembered>,
+    /// In the order in which they were compared, which is that in which they are forgotten.
+    order: VecDeque<(Duration, AccountId)>,
+}
+
+struct Remembered {
+    hash: [u8; 32],
+    /// When it was really compared; its use does not prolong it.
+    at: Duration,
+}
+
+impl Memory {
+    fn knows(&self, account: AccountId, hash: &[u8; 32], now: Duration) -> bool {
+        self.known.get(&account).is_some_and(|known| {
+            now.saturating_sub(known.at) <= REMEMBERED_FOR && constant_time_eq(&known.hash, hash)
+        })
+    }
+
+    fn remember(&mut self, account: AccountId, hash: [u8; 32], now: Duration) {
+        while let Some((at, oldest)) = self.order.front().copied() {
+            let stale = now.saturating_sub(at) > REMEMBERED_FOR;
+            if !stale && self.order.len() < REMEMBERED {
+                break;
+            }
+            self.order.pop_front();
+            // It may have been compared again since.
+            if self.known.get(&oldest).is_some_and(|known| known.at == at) {
+                self.known.remove(&oldest);
+            }
+        }
+        self.known.insert(account, Remembered { hash, at: now });
+        self.order.push_back((now, account));
+    }
 }
 
 impl Passwords {
     pub(crate) fn new(env: Env, cost: HashCost) -> Self {
         Passwords {
-            key: MasterKey::generate(&env),
+            key: ProcessKey::generate(&env),
             env,
-            pool: Arc::new(Semaphore::new(HASHES_AT_A_TIME)),
-            waiting: Arc::default(),
+            turns: Turns::new(),
             hashed: AtomicU64::new(0),
             // A cost that cannot be hashed leaves an empty text, which no password fits.
             dummy: password::dummy(cost).unwrap_or_default(),
@@ -55,28 +95,49 @@ impl Passwords {
         }
     }
 
-    /// Compares with `phc`, or does the same work for nothing if there is none.
+    /// Compares with what is stored, or does the same work for nothing if there is none.
     pub(crate) async fn compare(
         &self,
-        account: &(SiteId, Name),
+        origin: Origin,
         given: &Secret,
-        stored: Option<(&str, i64)>,
+        stored: Option<Stored<'_>>,
     ) -> Compared {
-        // A change of the account (its revision), the password among them, ends the memory.
-        let phc = stored.map(|(phc, _)| phc);
-        let hash = stored.map(|(phc, revision)| {
-            self.key.keyed_hash(&format!("{revision} {phc}"), given.expose())
-        });
-        if hash.is_some_and(|hash| self.remembers(account, &hash)) {
+        let remembered = stored.map(|stored| (stored.account, self.hash(&stored, given)));
+        if self.remembers(remembered.as_ref()) {
             return Compared::Right;
         }
-        let right = match self.hash(given.clone(), phc.unwrap_or(&self.dummy).to_owned()).await {
-            Some(right) => right,
-            None => return Compared::Busy,
+        let phc = stored.map_or(&*self.dummy, |stored| stored.phc);
+        let Some(turn) = self.turns.take(origin, password::memory_kib(phc)).await else {
+            return Compared::Busy;
         };
-        match hash {
-            Some(hash) if right => {
-                self.remember(account, hash);
+        // Others may have given the same password while this one waited for its turn.
+        if self.remembers(remembered.as_ref()) {
+            return Compared::Right;
+        }
+        self.hashed.fetch_add(1, Ordering::Relaxed);
+        let (given, phc) = (given.clone(), phc.to_owned());
+        // The work goes on when the login is cut, so it keeps its turn until it is done: else
+        // cut logins would hash without bound, 64 MiB each.
+        let hashing = tokio::task::spawn_blocking(move || {
+            let verified = password::verify(&given, &phc);
+            drop(turn);
+            verified
+        });
+        let right = match hashing.await {
+            Ok(Ok(right)) => right,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a password could not be compared");
+                false
+            }
+            Err(error) => {
+                tracing::error!(%error, "the comparison of a password broke");
+                false
+            }
+        };
+        match remembered {
+            Some((account, hash)) if right => {
+                let mut memory = self.memory.lock();
+                memory.remember(account, hash, self.env.elapsed());
                 Compared::Right
             }
             _ => Compared::Wrong,
@@ -88,58 +149,17 @@ impl Passwords {
         self.hashed.load(Ordering::Relaxed)
     }
 
-    async fn hash(&self, given: Secret, phc: String) -> Option<bool> {
-        if self.waiting.fetch_add(1, Ordering::AcqRel) >= HASHES_WAITING {
-            self.waiting.fetch_sub(1, Ordering::AcqRel);
-            return None;
-        }
-        let place = Waiting(self.waiting.clone());
-        let permit = self.pool.clone().acquire_owned().await.ok()?;
-        self.hashed.fetch_add(1, Ordering::Relaxed);
-        // The work goes on when the login is cut, so it keeps its turn until it is done: else
-        // cut logins would hash without bound, 64 MiB each.
-        let hashing = tokio::task::spawn_blocking(move || {
-            let verified = password::verify(&given, &phc);
-            drop((permit, place));
-            verified
-        });
-        match hashing.await {
-            Ok(Ok(right)) => Some(right),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a password could not be compared");
-                Some(false)
-            }
-            Err(error) => {
-                tracing::error!(%error, "the comparison of a password broke");
-                Some(false)
-            }
-        }
+    /// The account's version is part of it, so that each change of the account forgets at once.
+    fn hash(&self, stored: &Stored<'_>, given: &Secret) -> [u8; 32] {
+        let version = stored.revision.to_le_bytes();
+        self.key.hash(&[stored.account.0.as_bytes(), &version, given.expose()])
     }
 
-    fn remembers(&self, account: &(SiteId, Name), hash: &[u8; 32]) -> bool {
-        let now = self.env.elapsed();
-        let memory = self.memory.lock();
-        memory.get(account).is_some_and(|known| {
-            now.saturating_sub(known.at) <= REMEMBERED_FOR && constant_time_eq(&known.hash, hash)
+    fn remembers(&self, given: Option<&(AccountId, [u8; 32])>) -> bool {
+        given.is_some_and(|(account, hash)| {
+            let now = self.env.elapsed();
+            self.memory.lock().knows(*account, hash, now)
         })
-    }
-
-    fn remember(&self, account: &(SiteId, Name), hash: [u8; 32]) {
-        let at = self.env.elapsed();
-        let mut memory = self.memory.lock();
-        if memory.len() >= REMEMBERED {
-            memory.clear();
-        }
-        memory.insert(account.clone(), Remembered { hash, at });
-    }
-}
-
-/// A place in the queue; given back when dropped, also when the login was cut.
-struct Waiting(Arc<AtomicUsize>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -147,17 +167,56 @@ impl Drop for Waiting {
 mod tests {
     use super::*;
 
+    fn from(host: u8) -> Origin {
+        Origin::of(std::net::IpAddr::from([192, 0, 2, host]))
+    }
+
     #[tokio::test]
     async fn a_cut_login_keeps_its_turn_until_its_work_is_done() {
         let cost = HashCost { memory_kib: 32_768, passes: 3, lanes: 1 };
         let passwords = Passwords::new(Env::simulated(1), cost);
-        let account = (SiteId::MAIN, "acme".parse::<Name>().unwrap());
         let given = Secret::new(*b"wrong");
         {
-            let mut cut = Box::pin(passwords.compare(&account, &given, None));
+            let mut cut = Box::pin(passwords.compare(from(1), &given, None));
             let waker = std::task::Waker::noop();
             assert!(cut.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
         }
-        assert_eq!(passwords.pool.available_permits(), HASHES_AT_A_TIME - 1, "the turn was lost");
+        assert_eq!(passwords.turns.running(), 1, "the turn was lost");
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
+        let env = Env::simulated(1);
+        let mut memory = Memory::default();
+        let accounts: Vec<AccountId> = (0..REMEMBERED + 10).map(|_| env.new_id()).collect();
+        for account in &accounts {
+            env.advance(Duration::from_micros(1));
+            memory.remember(*account, [7; 32], env.elapsed());
+        }
+        assert!(memory.known.len() <= REMEMBERED && memory.order.len() <= REMEMBERED);
+        let knows =
+            |memory: &Memory, at: usize| memory.knows(accounts[at], &[7; 32], env.elapsed());
+        assert!(!knows(&memory, 0), "the oldest is still there");
+        assert!(knows(&memory, 11) && knows(&memory, accounts.len() - 1), "too many have gone");
+    }
+
+    #[test]
+    fn use_does_not_prolong_and_a_new_comparison_does() {
+        let env = Env::simulated(1);
+        let mut memory = Memory::default();
+        let (acme, other) = (env.new_id::<AccountId>(), env.new_id::<AccountId>());
+        memory.remember(acme, [1; 32], env.elapsed());
+        env.advance(REMEMBERED_FOR);
+        assert!(memory.knows(acme, &[1; 32], env.elapsed()), "it is forgotten early");
+        assert!(
+            !memory.knows(acme, &[2; 32], env.elapsed())
+                && !memory.knows(other, &[1; 32], env.elapsed())
+        );
+        env.advance(Duration::from_millis(1));
+        assert!(!memory.knows(acme, &[1; 32], env.elapsed()), "its use prolonged it");
+        memory.remember(acme, [1; 32], env.elapsed());
+        memory.remember(other, [1; 32], env.elapsed());
+        assert!(memory.knows(acme, &[1; 32], env.elapsed()), "swept by its older entry");
+        assert_eq!(memory.order.len(), 2);
     }
 }

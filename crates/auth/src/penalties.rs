@@ -188,41 +188,48 @@ impl Penalties {
         account: &(SiteId, Name),
         allowed: Allowed,
     ) -> Result<Hearing, Duration> {
+        // Most need not wait.
+        if let Some(heard) = self.try_hear(origin, account, allowed) {
+            return heard;
+        }
         loop {
             let mut settled = std::pin::pin!(self.0.settled.notified());
             settled.as_mut().enable();
-            if let Penalty::Limited(time) = self.look(origin, account, allowed) {
-                return Err(time);
-            }
-            if let Some(hearing) = self.try_hear(origin, account, allowed) {
-                return Ok(hearing);
+            if let Some(heard) = self.try_hear(origin, account, allowed) {
+                return heard;
             }
             settled.await;
         }
     }
 
+    /// `None`: guesses that are being heard now decide whether there is a try left.
     fn try_hear(
         &self,
         origin: Origin,
         account: &(SiteId, Name),
         allowed: Allowed,
-    ) -> Option<Hearing> {
+    ) -> Option<Result<Hearing, Duration>> {
         let now = self.0.env.elapsed();
         let mut state = self.0.state.lock();
         let at_origin = state.origins_heard.get(&origin).copied().unwrap_or(0);
         let at_account = state.accounts_heard.get(account).copied().unwrap_or(0);
         let known = state.known.get(account).is_some_and(|known| known.contains(&origin));
-        if state.origins.count(&origin, now).saturating_add(at_origin) >= allowed.address {
-            return None;
+        let of_origin = state.origins.count(&origin, now);
+        let of_account = if known { 0 } else { state.accounts.count(account, now) };
+        if of_origin >= allowed.address {
+            return Some(Err(ADDRESS_WINDOW));
         }
-        let failures = state.accounts.count(account, now);
-        if !known && failures.saturating_add(at_account) >= allowed.account {
+        if !known && of_account >= allowed.account {
+            return Some(Err(ACCOUNT_WINDOW));
+        }
+        let full = of_origin.saturating_add(at_origin) >= allowed.address;
+        if full || (!known && of_account.saturating_add(at_account) >= allowed.account) {
             return None;
         }
         state.origins_heard.insert(origin, at_origin + 1);
         state.accounts_heard.insert(account.clone(), at_account + 1);
         let (penalties, account) = (self.clone(), account.clone());
-        Some(Hearing { penalties, origin, account, allowed, right: false })
+        Some(Ok(Hearing { penalties, origin, account, allowed, right: false }))
     }
 
     fn settle(&self, hearing: &Hearing) {

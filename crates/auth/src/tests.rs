@@ -1,5 +1,7 @@
 //! The gate as a whole, on a real database and journal, with a simulated clock.
 
+use std::net::IpAddr;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use entrepot_crypto::{HashCost, MasterKey, password};
@@ -11,6 +13,7 @@ use entrepot_model::{
 };
 use uuid::Uuid;
 
+use crate::penalties::Origin;
 use crate::{Attempt, Directory, Gate, GateOptions, Grant, LiveSession, Peer, Verdict};
 
 const KEY: &str =
@@ -231,6 +234,46 @@ async fn a_right_password_is_remembered_until_the_account_changes() {
     world.put(&account).await;
     assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
     assert!(granted(&world.attempt().password("acme", &new).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_behind_a_full_queue_is_told_to_come_again_and_counts_against_nobody() {
+    let world = World::new().await;
+    world.account("acme", |_| {}).await;
+    let origin = |at: u32| Origin::of(IpAddr::from((0x0a00_0000 + at).to_be_bytes()));
+    let turns = world.gate.turns();
+    let mut held: Vec<_> = (0..).map(|at| Box::pin(turns.take(origin(at), 64))).take(514).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    let running = held.iter_mut().map(|take| take.as_mut().poll(&mut context));
+    let running: Vec<_> = running.filter(Poll::is_ready).collect();
+    for _ in 0..30 {
+        let verdict = world.attempt().password("acme", &secret("acme")).await;
+        assert!(matches!(verdict, Verdict::Busy), "{verdict:?}");
+    }
+    assert_eq!((world.gate.hashes(), world.gate.meters().limited()), (0, 30));
+    drop((held, running));
+    assert!(granted(&world.attempt().password("acme", &secret("acme")).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_change_of_the_account_forgets_its_password() {
+    let world = World::new().await;
+    let mut account = world.account("acme", |_| {}).await;
+    for change in ["off", "on", "note", "rights"] {
+        let before = world.gate.hashes();
+        let let_in = granted(&world.attempt().password("acme", &secret("acme")).await);
+        assert_eq!((let_in, world.gate.hashes() - before), (account.enabled, 1), "before {change}");
+        let before = world.gate.hashes();
+        world.attempt().password("acme", &secret("acme")).await;
+        assert_eq!(world.gate.hashes() - before, u64::from(!account.enabled), "again {change}");
+        match change {
+            "off" => account.enabled = false,
+            "on" => account.enabled = true,
+            "note" => account.note = "x".to_owned(),
+            _ => account.rights = Rights::read_only(),
+        }
+        world.put(&account).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,12 +4,14 @@ pub mod digest;
 pub mod hash;
 pub mod limits;
 pub mod password;
+pub mod process_key;
 pub mod seal;
 pub mod totp;
 
 pub use digest::{Sha256, StreamDigest};
 pub use hash::{HashAlgorithm, Hasher};
 pub use password::HashCost;
+pub use process_key::ProcessKey;
 pub use seal::MasterKey;
 
 use entrepot_model::Env;

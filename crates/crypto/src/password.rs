@@ -79,6 +79,11 @@ pub fn check(phc: &str) -> Result<(), PasswordError> {
     cost_of(&parse(phc)?).map(drop)
 }
 
+/// The memory in KiB that comparing with `phc` takes; of what is no hash, nothing.
+pub fn memory_kib(phc: &str) -> u32 {
+    parse(phc).and_then(|parsed| cost_of(&parsed)).map_or(0, |cost| cost.memory_kib)
+}
+
 /// True if `phc` was made with another cost than `cost` and should be made anew at a login.
 pub fn is_outdated(phc: &str, cost: HashCost) -> bool {
     parse(phc).and_then(|parsed| cost_of(&parsed)).map_or(true, |found| found != cost)
@@ -127,6 +132,7 @@ mod tests {
         assert!(!verify(&Secret::new(*b"open sesamE"), &phc).unwrap());
         assert!(!is_outdated(&phc, cost));
         assert!(is_outdated(&phc, HashCost::default()));
+        assert_eq!((memory_kib(&phc), memory_kib("plain")), (64, 0));
         assert!(!verify(&Secret::new(*b"x"), &dummy(cost).unwrap()).unwrap());
     }
 

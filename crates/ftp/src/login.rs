@@ -56,6 +56,10 @@ impl Conversation {
         match verdict {
             Verdict::Granted(grant) => Ok(self.log_in(grant).await),
             Verdict::Partial { .. } => Ok(Answer::Refused(Refusal::told(530, MORE_THAN_PASSWORD))),
+            Verdict::Busy => {
+                self.machine.close("Too many log in at this moment: try again later.");
+                Ok(Answer::Denied)
+            }
             Verdict::Refused { end, .. } => {
                 self.attempt = Some(attempt);
                 if end {

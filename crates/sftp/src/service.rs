@@ -81,6 +81,11 @@ impl SftpService {
             }
             Judged::Partial { next } => Verdict::Partial { next },
             Judged::Refused { next, end } => Verdict::Refused { next, end },
+            Judged::Busy => {
+                let reason = "too many log in at this moment, try again later";
+                self.meter.end(EndClass::TooMany, reason);
+                Verdict::Refused { next: Vec::new(), end: true }
+            }
         }
     }
 
