@@ -380,6 +380,22 @@ pub(crate) enum BenchCommand {
     Sftp(BenchSftpArgs),
     /// An FTP server, this one or any other.
     Ftp(BenchFtpArgs),
+    /// Make one HTML page with tables and plots of reports of several servers.
+    Page(BenchPageArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchPageArgs {
+    /// Reports as `--report` writes them, which the file's name then names, or files with
+    /// `{"server": NAME, "step": WHAT, "report": REPORT}` in each line.
+    #[arg(required = true)]
+    pub(crate) reports: Vec<PathBuf>,
+    /// The page to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// Its title.
+    #[arg(long, default_value = "Side by side")]
+    pub(crate) title: String,
 }
 
 /// What to measure.

@@ -5,11 +5,11 @@ use std::path::Path;
 use entrepot_loadgen::ftp::{self, FtpBench, Step};
 use entrepot_loadgen::sftp::{self, Login, Mix, SftpBench, Workload};
 use entrepot_loadgen::wan::Wan;
-use entrepot_loadgen::{Measure, Report};
+use entrepot_loadgen::{Measure, Report, page};
 use entrepot_model::{Env, Secret};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::{self, BenchCommand, BenchFtpArgs, BenchSftpArgs};
+use crate::args::{self, BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs};
 use crate::failure::{Exit, Failure};
 use crate::nouns::line_from_stdin;
 use crate::output::Output;
@@ -36,12 +36,25 @@ pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Fai
             progress.finish_and_clear();
             (report.map_err(|error| error.to_string()), file)
         }
+        BenchCommand::Page(args) => return write_page(&args),
     };
     let report = report.map_err(|error| Failure::new("EP0209", Exit::Failed, error))?;
     if let Some(file) = file {
         write(&report, &file)?;
     }
     output.value(&report, || print!("{report}"))
+}
+
+fn write_page(args: &BenchPageArgs) -> Result<(), Failure> {
+    let mut samples = Vec::new();
+    for file in &args.reports {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::file(format!("cannot read '{}': {error}", file.display())))?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        samples.extend(page::read(&name, &text).map_err(Failure::usage)?);
+    }
+    std::fs::write(&args.out, page::page(&args.title, &samples))
+        .map_err(|error| Failure::file(format!("cannot write '{}': {error}", args.out.display())))
 }
 
 fn write(report: &Report, file: &Path) -> Result<(), Failure> {

@@ -279,7 +279,7 @@ fn measure(step: Step, bench: &FtpBench, tally: &Tally, time: Duration) -> Measu
     let moves = step.workload != Workload::Logins;
     Measure {
         workload: step.name(bench.tls),
-        unit: step.workload.unit(),
+        unit: step.workload.unit().to_owned(),
         units,
         seconds,
         rate: units / seconds,

@@ -4,10 +4,10 @@
 pub mod ftp;
 pub mod histogram;
 pub mod limits;
+pub mod page;
 pub mod process;
 pub mod report;
 pub mod sftp;
-
 pub mod wan;
 
 pub use report::{Counts, Measure, Report};

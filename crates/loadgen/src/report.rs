@@ -3,18 +3,18 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::wan::Peaks;
 
 /// One workload against one server.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measure {
     /// The workload's name.
     pub workload: String,
     /// What one unit is: `GiB`, `file`, `login`, `session`.
-    pub unit: &'static str,
+    pub unit: String,
     /// Units done.
     pub units: f64,
     /// Wall-clock seconds.
@@ -37,7 +37,7 @@ pub struct Measure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_bytes_per_unit: Option<f64>,
     /// What failed, where that does not end the measurement.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
     /// How many operations were asked for and what became of them, where that is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct Measure {
 }
 
 /// What became of the operations of a round. They add up to those that were asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Done, whole.
     pub done: u64,
@@ -90,7 +90,7 @@ impl fmt::Display for Counts {
 }
 
 /// Which way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// To the server.
@@ -100,7 +100,7 @@ pub enum Direction {
 }
 
 /// Transfers of like size in a mixed load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeGroup {
     /// Which way.
     pub direction: Direction,
@@ -120,12 +120,19 @@ pub struct SizeGroup {
     pub max_seconds: f64,
 }
 
-impl fmt::Display for SizeGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let way = match self.direction {
+impl Direction {
+    /// As tables say it.
+    pub fn as_str(self) -> &'static str {
+        match self {
             Direction::Up => "up",
             Direction::Down => "down",
-        };
+        }
+    }
+}
+
+impl fmt::Display for SizeGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = self.direction.as_str();
         let size = format!("{}-{} MB", self.least_megabytes, self.most_megabytes);
         let (min, average, max) = (self.min_seconds, self.average_seconds, self.max_seconds);
         write!(
@@ -137,7 +144,7 @@ impl fmt::Display for SizeGroup {
 }
 
 /// Quantiles in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Median.
     pub p50: f64,
@@ -163,14 +170,14 @@ impl Latency {
 }
 
 /// All that was measured in one call.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Each round of each workload, in the order in which they ran.
     pub rounds: Vec<Measure>,
     /// For each workload the round with the median rate.
     pub medians: Vec<Measure>,
     /// The table of a mixed load, round by round.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<SizeGroup>,
     /// Most bytes on their way through the relay, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,7 +254,7 @@ impl fmt::Display for Measure {
         let cell = |value: Option<f64>| value.map_or_else(dash, |value| format!("{value:.3}"));
         let latency = |pick: fn(&Latency) -> f64| cell(self.latency_ms.as_ref().map(pick));
         let each = |spent: Option<f64>| {
-            spent.map_or_else(dash, |seconds| match self.unit {
+            spent.map_or_else(dash, |seconds| match self.unit.as_str() {
                 "GiB" => format!("{seconds:.3} s/GiB"),
                 unit => format!("{:.3} ms/{unit}", seconds * 1e3),
             })
@@ -277,7 +284,7 @@ mod tests {
     fn measure(rate: f64) -> Measure {
         Measure {
             workload: "upload".to_owned(),
-            unit: "GiB",
+            unit: "GiB".to_owned(),
             units: 1.0,
             seconds: 1.0 / rate,
             rate,

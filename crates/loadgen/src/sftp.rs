@@ -221,7 +221,7 @@ fn measure(
     });
     Measure {
         workload: workload.as_str().to_owned(),
-        unit: workload.unit(),
+        unit: workload.unit().to_owned(),
         units: done.units,
         seconds,
         rate: done.units / seconds,

@@ -17,7 +17,7 @@ use entrepot_net::NetError;
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::listen::{self, TcpAcceptor};
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
@@ -34,7 +34,7 @@ pub struct Wan {
 }
 
 /// What was on its way at most, per direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peaks {
     /// Bytes towards the server.
     pub up_bytes: u64,
