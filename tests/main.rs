@@ -8,6 +8,7 @@ mod cluster;
 mod crash;
 mod disk_full;
 mod interop;
+mod limits;
 mod live;
 mod login;
 mod policies;

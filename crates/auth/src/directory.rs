@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
-use entrepot_model::{Env, Name, Protocol, SessionId, SiteId};
-use entrepot_net::meter::{Lane, Throttle, Throttles};
+use entrepot_model::{Env, Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
+use entrepot_net::meter::{Lane, Throttles};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -18,9 +18,9 @@ use crate::error::{AuthError, Result};
 use crate::gate::{Grant, TOO_MANY_SESSIONS};
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
 use crate::principal::{
-    EffectivePolicy, Principal, SharedRates, Sharers, listener_policy, load, site_authorities,
-    site_policy,
+    EffectivePolicy, Principal, listener_policy, load, node_rates, site_authorities, site_policy,
 };
+use crate::rates::{Buckets, NodeBuckets, SharedBuckets, SharedRates, Sharers};
 
 type Place = (SiteId, Name);
 
@@ -38,7 +38,9 @@ struct Inner {
     cache: RwLock<Cache>,
     live: Mutex<Roll>,
     /// One pair of buckets for all who share it: an account, a group, a listener, a site.
-    rates: Mutex<HashMap<(SiteId, Sharers), Rates>>,
+    rates: Mutex<HashMap<(SiteId, Sharers), SharedBuckets>>,
+    /// Those that all sessions go through.
+    node: Mutex<NodeBuckets>,
     /// One refresh at a time.
     refreshing: tokio::sync::Mutex<()>,
 }
@@ -77,34 +79,6 @@ pub(crate) struct ListenerPolicy {
     pub(crate) shared: SharedRates,
 }
 
-/// A bucket for each direction.
-#[derive(Clone)]
-struct Rates {
-    upload: Throttle,
-    download: Throttle,
-}
-
-impl Rates {
-    fn new(env: &Env) -> Rates {
-        let throttle = || Throttle::new(env.clone(), None);
-        Rates { upload: throttle(), download: throttle() }
-    }
-
-    fn set(&self, upload: Option<u64>, download: Option<u64>) {
-        self.upload.set(upload);
-        self.download.set(download);
-    }
-}
-
-/// How fast one session may go, by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SessionRates {
-    /// Bytes a second from the peer to us; none: no limit.
-    pub upload: Option<u64>,
-    /// Bytes a second from us to the peer; none: no limit.
-    pub download: Option<u64>,
-}
-
 /// Live sessions, and how many each account has.
 #[derive(Default)]
 struct Roll {
@@ -135,8 +109,8 @@ struct Live {
     grant: Grant,
     throttles: Throttles,
     /// Its own buckets, and what an administrator has set them to.
-    own: Rates,
-    ordered: Mutex<Option<SessionRates>>,
+    own: Buckets,
+    ordered: Mutex<Option<PerDirection>>,
     /// Those of all sessions of the account; those of rules do not count towards its limits.
     transfers: Option<Arc<AtomicU32>>,
     principal: ArcSwap<Principal>,
@@ -159,23 +133,20 @@ impl Roll {
 }
 
 impl Live {
-    /// Its own buckets fill as an administrator has ordered, else as the policy says.
-    fn set_own(&self, policy: &EffectivePolicy) {
-        let rates = self.ordered.lock().unwrap_or(SessionRates {
-            upload: policy.session_upload_bytes_per_second,
-            download: policy.session_download_bytes_per_second,
-        });
-        self.own.set(rates.upload, rates.download);
+    /// Its own buckets fill as an administrator has ordered, else as the policy says for this hour.
+    fn set_own(&self, policy: &EffectivePolicy, now: Timestamp) {
+        let ordered = *self.ordered.lock();
+        self.own.set(ordered.unwrap_or_else(|| policy.session_rates.at(now)));
     }
 
     /// Its way leads through its own buckets and those that it shares.
-    fn lead_through(&self, shared: Vec<Rates>, principal: &Principal) {
-        self.set_own(&principal.policy);
+    fn lead_through(&self, shared: Vec<Buckets>, policy: &EffectivePolicy, now: Timestamp) {
+        self.set_own(policy, now);
         let (mut upload, mut download) =
             (vec![self.own.upload.clone()], vec![self.own.download.clone()]);
-        for rates in shared {
-            upload.push(rates.upload);
-            download.push(rates.download);
+        for buckets in shared {
+            upload.push(buckets.upload);
+            download.push(buckets.download);
         }
         self.throttles.upload.lead_through(upload);
         self.throttles.download.lead_through(download);
@@ -197,6 +168,7 @@ pub struct LiveSession {
 impl Directory {
     /// Over a database; nothing is read yet.
     pub fn new(db: Db, env: Env, master: MasterKey) -> Self {
+        let node = NodeBuckets::new(&env);
         Directory(Arc::new(Inner {
             db,
             env,
@@ -206,6 +178,7 @@ impl Directory {
             cache: RwLock::default(),
             live: Mutex::default(),
             rates: Mutex::default(),
+            node: Mutex::new(node),
             refreshing: tokio::sync::Mutex::default(),
         }))
     }
@@ -328,7 +301,14 @@ impl Directory {
     /// The database is away: everybody known goes on as before.
     pub async fn refresh(&self) -> Result<bool> {
         let _one_at_a_time = self.0.refreshing.lock().await;
+        self.keep_hours();
         let revision = self.0.db.config_revision().await?;
+        if self.0.revision.load(Ordering::Acquire) != revision {
+            let said = node_rates(&self.0.db).await?;
+            let mut node = self.0.node.lock();
+            node.said = said;
+            node.keep(self.0.env.now());
+        }
         let changed = self.0.revision.swap(revision, Ordering::AcqRel) != revision;
         if changed {
             *self.0.cache.write() = Cache::default();
@@ -343,6 +323,19 @@ impl Directory {
 
     /// Refreshes twice a second until `until`.
     pub async fn run(self, until: CancellationToken) {
+        tokio::join!(self.follow_hours(&until), self.follow_changes(&until));
+    }
+
+    /// Hours come and go also while the database keeps everybody waiting.
+    async fn follow_hours(&self, until: &CancellationToken) {
+        let mut ticks = tokio::time::interval(REFRESH_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while until.run_until_cancelled(ticks.tick()).await.is_some() {
+            self.keep_hours();
+        }
+    }
+
+    async fn follow_changes(&self, until: &CancellationToken) {
         let mut ticks = tokio::time::interval(REFRESH_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut away = false;
@@ -388,7 +381,7 @@ impl Directory {
             place: place.clone(),
             grant: grant.clone(),
             throttles: Throttles { upload: lane(), download: lane() },
-            own: Rates::new(&self.0.env),
+            own: Buckets::new(&self.0.env),
             ordered: Mutex::default(),
             transfers,
             principal: ArcSwap::new(principal.clone()),
@@ -398,7 +391,9 @@ impl Directory {
         });
         roll.sessions.insert(session, live.clone());
         drop(roll);
-        live.lead_through(self.shared_rates(principal, grant.listener_rates()), principal);
+        let now = self.0.env.now();
+        let shared = self.shared_buckets(principal, grant.listener_rates(), now);
+        live.lead_through(shared, &principal.policy, now);
         Ok(LiveSession { directory: self.clone(), session, live })
     }
 
@@ -409,33 +404,52 @@ impl Directory {
     }
 
     /// The buckets of all who share rates with a session of the account that came in by
-    /// `listener`, at the rates of their policies now.
-    fn shared_rates(&self, principal: &Principal, listener: Option<&SharedRates>) -> Vec<Rates> {
-        let own = Sharers::Account(principal.account.name.clone());
-        let policy = &principal.policy;
-        let mut all = self.0.rates.lock();
-        let mut rates_of = |of: &Sharers, upload: Option<u64>, download: Option<u64>| {
-            let rates = all.entry((principal.site, of.clone()));
-            let rates = rates.or_insert_with(|| Rates::new(&self.0.env));
-            rates.set(upload, download);
-            rates.clone()
-        };
-        let mut found = Vec::with_capacity(principal.shared.len() + 1);
-        for shared in principal.shared.iter().chain(listener) {
-            let (mut upload, mut download) = (shared.upload, shared.download);
-            if shared.of == own {
-                upload = least(upload, policy.upload_bytes_per_second);
-                download = least(download, policy.download_bytes_per_second);
-            }
-            found.push(rates_of(&shared.of, upload, download));
+    /// `listener`, at the rates of their policies now. Those that never have a limit are left out.
+    fn shared_buckets(
+        &self,
+        principal: &Principal,
+        listener: Option<&SharedRates>,
+        now: Timestamp,
+    ) -> Vec<Buckets> {
+        let mut found = vec![self.0.node.lock().buckets.clone()];
+        for said in principal.shared.iter().chain(listener).filter(|said| !said.is_none()) {
+            let mut all = self.0.rates.lock();
+            let shared = all.entry((principal.site, said.of.clone()));
+            let shared = shared.or_insert_with(|| SharedBuckets::new(&self.0.env, said));
+            found.push(shared.follow(said, now));
         }
         found
     }
 
+    /// Everybody's rates become those of this hour.
+    pub(crate) fn keep_hours(&self) {
+        let now = self.0.env.now();
+        self.0.node.lock().keep(now);
+        for shared in self.0.rates.lock().values() {
+            shared.keep(now);
+        }
+        for session in self.0.live.lock().sessions.values() {
+            session.set_own(&session.principal.load().policy, now);
+        }
+    }
+
+    /// Sets the rates of everything together on this node, whatever the policy of the site `main`
+    /// says, until the node ends; `None`: as it says again.
+    pub fn order_node_rates(&self, rates: Option<PerDirection>) {
+        let mut node = self.0.node.lock();
+        node.ordered = rates;
+        node.keep(self.0.env.now());
+    }
+
+    /// Bytes a second of everything together on this node, at this moment.
+    pub fn node_rates(&self) -> PerDirection {
+        let node = self.0.node.lock();
+        PerDirection { upload: node.buckets.upload.rate(), download: node.buckets.download.rate() }
+    }
+
     /// Lets go of buckets that no session uses.
     fn forget_rates(&self) {
-        let used = |rates: &mut Rates| !rates.upload.is_unused();
-        self.0.rates.lock().retain(|_, rates| used(rates));
+        self.0.rates.lock().retain(|_, shared| !shared.buckets.upload.is_unused());
     }
 
     /// Sessions whose account was read before `revision` are brought up to date: those that were
@@ -468,7 +482,8 @@ impl Directory {
             let principal = session.principal.load_full();
             if old.resolved_at != revision {
                 let listener = here.as_deref().map(|here| &here.shared);
-                session.lead_through(self.shared_rates(&principal, listener), &principal);
+                let shared = self.shared_buckets(&principal, listener, now);
+                session.lead_through(shared, &principal.policy, now);
             }
             let here = here.as_deref().map_or(&anywhere, |here| &here.own);
             let gone = session.grant.why_gone(&principal, here, now);
@@ -524,9 +539,9 @@ impl LiveSession {
 
     /// Sets rates of this session alone, whatever policies say of single sessions; `None`: as they
     /// say again.
-    pub fn order_rates(&self, rates: Option<SessionRates>) {
+    pub fn order_rates(&self, rates: Option<PerDirection>) {
         *self.live.ordered.lock() = rates;
-        self.live.set_own(&self.live.principal.load().policy);
+        self.live.set_own(&self.live.principal.load().policy, self.directory.0.env.now());
     }
 
     /// Ends the session, such as by an administrator.
@@ -548,9 +563,4 @@ impl Drop for LiveSession {
             }
         }
     }
-}
-
-/// The lesser of two limits; none: no limit.
-fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    one.into_iter().chain(other).min()
 }

@@ -22,7 +22,8 @@ use crate::limits::{
 };
 use crate::passwords::{Compared, Passwords, Stored};
 use crate::penalties::{Allowed, Hearing, Origin, Penalties, Penalty};
-use crate::principal::{EffectivePolicy, Principal, SharedRates, key_blob};
+use crate::principal::{EffectivePolicy, Principal, key_blob};
+use crate::rates::SharedRates;
 
 mod certified;
 mod interactive;

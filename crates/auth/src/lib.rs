@@ -11,12 +11,14 @@ pub mod limits;
 mod passwords;
 mod penalties;
 mod principal;
+mod rates;
 #[cfg(test)]
 mod tests;
 mod turns;
 
-pub use directory::{Directory, LiveSession, SessionRates, TransferPlace};
+pub use directory::{Directory, LiveSession, TransferPlace};
 pub use entrepot_net::meter::Throttles;
 pub use error::{AuthError, Result};
 pub use gate::{Attempt, Gate, GateOptions, Grant, Meters, Peer, Verdict};
 pub use principal::{EffectiveMount, EffectivePolicy, Principal, UserKey};
+pub use rates::{TimedRate, TimedRates};

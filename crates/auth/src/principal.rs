@@ -17,6 +17,7 @@ use ipnet::IpNet;
 use crate::certificate::Authority;
 use crate::error::{AuthError, Result};
 use crate::limits::{GROUP_DEPTH, GROUPS};
+use crate::rates::{SharedRates, Sharers, TimedRates};
 
 /// An account with everything it inherits.
 #[derive(Clone, Debug)]
@@ -67,37 +68,6 @@ pub struct EffectiveMount {
     pub endpoint: Arc<Stored<Endpoint>>,
 }
 
-/// Who shares a rate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Sharers {
-    /// All sessions of an account.
-    Account(Name),
-    /// All members of a group.
-    Group(Name),
-    /// Whoever comes in by a listener.
-    Listener(Name),
-    /// All of a site.
-    Site,
-}
-
-/// Rates of several together, bytes a second; none: no limit.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SharedRates {
-    pub(crate) of: Sharers,
-    pub(crate) upload: Option<u64>,
-    pub(crate) download: Option<u64>,
-}
-
-impl SharedRates {
-    pub(crate) fn new(of: Sharers, policy: Option<&Policy>) -> Self {
-        SharedRates {
-            of,
-            upload: policy.and_then(|policy| policy.shared_upload_bytes_per_second),
-            download: policy.and_then(|policy| policy.shared_download_bytes_per_second),
-        }
-    }
-}
-
 /// Limits with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectivePolicy {
@@ -113,14 +83,10 @@ pub struct EffectivePolicy {
     pub transfers: u32,
     /// Bytes a second that running transfers must move; none: no limit.
     pub least_bytes_per_second: Option<u64>,
-    /// Bytes a second to us by one session; none: no limit.
-    pub session_upload_bytes_per_second: Option<u64>,
-    /// Bytes a second from us by one session; none: no limit.
-    pub session_download_bytes_per_second: Option<u64>,
-    /// Bytes a second to us; none: no limit.
-    pub upload_bytes_per_second: Option<u64>,
-    /// Bytes a second from us; none: no limit.
-    pub download_bytes_per_second: Option<u64>,
+    /// How fast one session may go.
+    pub session_rates: TimedRates,
+    /// How fast all sessions of the account may go together.
+    pub account_rates: TimedRates,
     /// Wrong passwords of an address within an hour.
     pub address_failures: u32,
     /// Wrong passwords for the account within a day, from addresses it never came from.
@@ -187,10 +153,8 @@ impl Default for EffectivePolicy {
             idle_seconds: 900,
             transfers: 10_000,
             least_bytes_per_second: None,
-            session_upload_bytes_per_second: None,
-            session_download_bytes_per_second: None,
-            upload_bytes_per_second: None,
-            download_bytes_per_second: None,
+            session_rates: TimedRates::default(),
+            account_rates: TimedRates::default(),
             address_failures: 20,
             account_failures: 100,
             partial_days: 7,
@@ -212,20 +176,17 @@ impl EffectivePolicy {
     pub fn resolve(policies: &[Policy]) -> Self {
         let default = EffectivePolicy::default();
         let number = |pick: fn(&Policy) -> Option<u32>| policies.iter().find_map(pick);
-        let rate = |pick: fn(&Policy) -> Option<u64>| policies.iter().find_map(pick);
         EffectivePolicy {
             allow: first_set(policies, |policy| &policy.allow),
             deny: first_set(policies, |policy| &policy.deny),
             sessions: number(|policy| policy.sessions).unwrap_or(default.sessions),
             idle_seconds: number(|policy| policy.idle_seconds).unwrap_or(default.idle_seconds),
             transfers: number(|policy| policy.transfers).unwrap_or(default.transfers),
-            least_bytes_per_second: rate(|policy| policy.least_bytes_per_second),
-            session_upload_bytes_per_second: rate(|policy| policy.session_upload_bytes_per_second),
-            session_download_bytes_per_second: rate(|policy| {
-                policy.session_download_bytes_per_second
-            }),
-            upload_bytes_per_second: rate(|policy| policy.upload_bytes_per_second),
-            download_bytes_per_second: rate(|policy| policy.download_bytes_per_second),
+            least_bytes_per_second: policies
+                .iter()
+                .find_map(|policy| policy.least_bytes_per_second),
+            session_rates: TimedRates::of(policies, |rates| rates.session),
+            account_rates: TimedRates::of(policies, |rates| rates.account),
             address_failures: number(|policy| policy.address_failures)
                 .unwrap_or(default.address_failures),
             account_failures: number(|policy| policy.account_failures)
@@ -424,7 +385,18 @@ async fn policy(
     let of_site = policy_of_site(db, site).await?;
     shared.push(SharedRates::new(Sharers::Site, of_site.as_ref()));
     policies.extend(of_site);
-    Ok((EffectivePolicy::resolve(&policies), shared))
+    let resolved = EffectivePolicy::resolve(&policies);
+    // The account itself is asked first; what holds for all its sessions may be inherited.
+    if let Some(own) = shared.first_mut() {
+        *own = own.clone().and(&resolved.account_rates);
+    }
+    Ok((resolved, shared))
+}
+
+/// What the policy of the site `main` says of all sites together.
+pub(crate) async fn node_rates(db: &Db) -> Result<TimedRates> {
+    let policy = policy_of_site(db, SiteId::MAIN).await?;
+    Ok(TimedRates::of(policy.as_slice(), |rates| rates.global))
 }
 
 /// What holds for names of which nothing is known: the site's policy.

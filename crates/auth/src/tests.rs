@@ -9,7 +9,7 @@ use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
 use entrepot_model::{
     Account, AccountType, AuthMethod, Endpoint, EndpointTarget, Env, Key, KeyType, Listener, Mount,
-    Name, Noun, Policy, Protocol, Rights, Secret, SiteId, VPath,
+    Name, Noun, PerDirection, Policy, Protocol, Rights, Secret, SiteId, VPath,
 };
 use uuid::Uuid;
 
@@ -130,6 +130,7 @@ impl World {
 
 mod certificates;
 mod chains;
+mod hours;
 
 fn secret(account: &str) -> Secret {
     Secret::new(format!("password of {account}"))
@@ -625,6 +626,7 @@ fn listener(policy: &str) -> Listener {
         enabled: true,
         host_keys: Vec::new(),
         proxies: Vec::new(),
+        strangers: Vec::new(),
         policy: Some(name(policy)),
         banner: String::new(),
         ftp: None,
@@ -706,7 +708,7 @@ async fn members_of_a_group_and_guests_of_a_listener_share_their_rates() {
     let uploads: Vec<_> = rates(&live).into_iter().map(|(upload, _)| upload).collect();
     assert_eq!(uploads, [Some(5_000), Some(5_000), Some(5_000)]);
     // One session alone can be limited, until its order is taken back.
-    let order = crate::SessionRates { upload: Some(2_000), download: None };
+    let order = PerDirection { upload: Some(2_000), download: None };
     live[1].order_rates(Some(order));
     world.put(&of_group).await;
     assert_eq!(rates(&live)[1], (Some(2_000), Some(20_000)));

@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Live sessions.
     #[command(subcommand)]
     Session(SessionCommand),
+    /// This node as a whole.
+    #[command(subcommand)]
+    Node(NodeCommand),
     /// Transfers, newest first.
     Transfers(TransferArgs),
     /// The audit log.
@@ -235,6 +238,24 @@ pub(crate) enum SessionCommand {
         #[arg(long, conflicts_with_all = ["upload", "download"])]
         reset: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Set how fast everything together may go, of all sites, until the server ends.
+    Limit {
+        /// Bytes a second from clients, such as `50M`; unset: no limit.
+        #[arg(long, value_parser = size)]
+        upload: Option<u64>,
+        /// Bytes a second to clients; unset: no limit.
+        #[arg(long, value_parser = size)]
+        download: Option<u64>,
+        /// As the policy of the site `main` says again.
+        #[arg(long, conflicts_with_all = ["upload", "download"])]
+        reset: bool,
+    },
+    /// Stop the server in good order: running transfers may end, nothing new begins. As `stop`.
+    Drain,
 }
 
 #[derive(Debug, Args)]

@@ -87,6 +87,20 @@ pub(crate) async fn sessions(
     }
 }
 
+/// Runs `node limit`.
+pub(crate) async fn limit_node(
+    config: &Config,
+    output: Output,
+    (upload, download, reset): (Option<u64>, Option<u64>, bool),
+) -> Result<(), Failure> {
+    let body = json!({"upload": upload, "download": download, "reset": reset});
+    let answer: Value = ask_server(config, "/v1/node/limit", Some(&body)).await?;
+    let shown = |direction: &str| {
+        answer.get(direction).and_then(Value::as_u64).map_or_else(|| "no limit".to_owned(), rate)
+    };
+    output.value(&answer, || println!("up {}, down {}", shown("upload"), shown("download")))
+}
+
 fn rate(bytes_per_second: u64) -> String {
     match bytes_per_second {
         0 => "-".to_owned(),

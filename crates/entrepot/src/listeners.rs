@@ -13,7 +13,7 @@ use entrepot_model::{
     AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, Protocol, Secret, SiteId, Stored,
 };
 use entrepot_net::NetError;
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::{StrangerLimit, Strangers};
 use entrepot_net::ssh::algorithms::Offered;
 use entrepot_net::ssh::keys::{self, KeyKind};
 use entrepot_sftp::SshConfig;
@@ -264,6 +264,7 @@ impl Listeners {
             offered: Offered::new(wanted.algorithms, &wanted.legacy_algorithms),
             banner: noun.banner.clone(),
             proxies: noun.proxies.clone(),
+            strangers: strangers(noun),
         };
         let checked = entrepot_sftp::config(&noun.name, &options);
         checked.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
@@ -351,6 +352,15 @@ impl Listeners {
             }
         }
     }
+}
+
+/// Networks with limits of their own.
+fn strangers(listener: &Listener) -> Vec<StrangerLimit> {
+    let limit = |it: &entrepot_model::listener::StrangerLimit| StrangerLimit {
+        network: it.network,
+        connections: it.connections as usize,
+    };
+    listener.strangers.iter().map(limit).collect()
 }
 
 /// Binds; a listener that was changed a moment ago may still be closing its socket.

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use entrepot_model::Kind;
 
-use args::{Cli, Command, ImportCommand, NounCommand};
+use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand};
 use config::Config;
 use failure::Failure;
 use output::Output;
@@ -76,6 +76,10 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Listener(command) => noun(config()?, output, Kind::Listener, command).await,
         Command::Policy(command) => noun(config()?, output, Kind::Policy, command).await,
         Command::Session(command) => facts::sessions(&config()?, output, command).await,
+        Command::Node(NodeCommand::Drain) => serve::stop(&config()?, output).await,
+        Command::Node(NodeCommand::Limit { upload, download, reset }) => {
+            facts::limit_node(&config()?, output, (upload, download, reset)).await
+        }
         Command::Transfers(args) => facts::transfers(&config()?, output, args).await,
         Command::Events(args) => facts::events(&config()?, output, args).await,
         Command::Jobs(command) => facts::jobs(&config()?, output, command).await,

@@ -15,8 +15,8 @@ use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
 use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request};
-use entrepot_auth::SessionRates;
-use entrepot_model::SessionId;
+use entrepot_model::{PerDirection, SessionId};
+use entrepot_vfs::VfsError;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
@@ -72,6 +72,7 @@ pub(crate) async fn serve_socket(
         .route("/v1/sessions", post(sessions))
         .route("/v1/sessions/end", post(end_session))
         .route("/v1/sessions/limit", post(limit_session))
+        .route("/v1/node/limit", post(limit_node))
         .route("/v1/stop", post(stop_server))
         .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(ops);
@@ -227,7 +228,7 @@ struct LimitSession {
 }
 
 async fn limit_session(State(ops): State<Ops>, Json(which): Json<LimitSession>) -> Response {
-    let rates = SessionRates { upload: which.upload, download: which.download };
+    let rates = PerDirection { upload: which.upload, download: which.download };
     if ops.vfs.limit_session(which.id, (!which.reset).then_some(rates)) {
         return Json(json!({"limited": which.id})).into_response();
     }
@@ -242,9 +243,40 @@ fn no_session(id: SessionId) -> Response {
     })
 }
 
-async fn stop_server(State(ops): State<Ops>) -> Json<serde_json::Value> {
-    ops.stop.cancel();
-    Json(json!({"stopping": true}))
+#[derive(Deserialize)]
+struct LimitNode {
+    upload: Option<u64>,
+    download: Option<u64>,
+    #[serde(default)]
+    reset: bool,
+}
+
+async fn limit_node(
+    State(ops): State<Ops>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    Json(wanted): Json<LimitNode>,
+) -> Response {
+    let rates = PerDirection { upload: wanted.upload, download: wanted.download };
+    let by = actor_of(caller.uid).name;
+    match ops.vfs.limit_node((!wanted.reset).then_some(rates), &by) {
+        Ok(now) => Json(json!({"upload": now.upload, "download": now.download})).into_response(),
+        Err(error) => unrecorded(&error),
+    }
+}
+
+async fn stop_server(State(ops): State<Ops>, ConnectInfo(caller): ConnectInfo<Caller>) -> Response {
+    match ops.vfs.drain_node(&actor_of(caller.uid).name) {
+        Ok(()) => Json(json!({"stopping": true})).into_response(),
+        Err(error) => unrecorded(&error),
+    }
+}
+
+fn unrecorded(error: &VfsError) -> Response {
+    refuse(&Problem {
+        code: error.code().to_owned(),
+        message: error.to_string(),
+        class: ProblemClass::Failed,
+    })
 }
 
 async fn metrics(State(ops): State<Ops>) -> Response {

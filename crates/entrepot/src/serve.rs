@@ -78,7 +78,7 @@ impl Server {
             gate: gate.clone(),
             options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
         }));
-        let (asked, end) = (CancellationToken::new(), CancellationToken::new());
+        let (asked, end) = (vfs.draining(), CancellationToken::new());
         let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
         let metrics = Metrics::new(MetricsParts {
             recorder: parts.recorder.clone(),

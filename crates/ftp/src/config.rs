@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use entrepot_ftp_proto::{ActivePolicy, Settings, TlsMode};
 use entrepot_model::Listener;
-use entrepot_model::ftp::{DataPeers, FtpOptions, FtpTls, TlsReuse};
+use entrepot_model::ftp::{DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse};
+use entrepot_model::listener::StrangerLimit;
 use entrepot_net::control::{ControlOptions, ControlTls};
 use entrepot_net::data::{DataPeer, PortRange};
+use entrepot_net::guard;
 use entrepot_net::tls::{Reuse, TlsConfig};
 
 use crate::limits::LOGIN_TIME;
@@ -38,8 +40,17 @@ impl FtpConfig {
             DataPeers::Networks => DataPeer::Networks(options.data_networks.clone()),
             DataPeers::AnyResumed => DataPeer::AnyResumed,
         };
-        let control =
-            ControlOptions { proxies: listener.proxies.clone(), tls, login_time: LOGIN_TIME };
+        let limit = |it: &StrangerLimit| guard::StrangerLimit {
+            network: it.network,
+            connections: it.connections as usize,
+        };
+        let strangers = listener.strangers.iter().map(limit).collect();
+        let control = ControlOptions {
+            proxies: listener.proxies.clone(),
+            strangers,
+            tls,
+            login_time: LOGIN_TIME,
+        };
         let banner = listener.banner.trim_end().to_owned();
         FtpConfig(Arc::new(Manner { control, options, banner, data_peer }))
     }
@@ -96,6 +107,8 @@ impl FtpConfig {
         };
         settings.active = ActivePolicy { allowed: options.active, low_ports: false, others };
         settings.login_limit = LOGIN_TIME;
+        settings.site.limit = options.site_commands.contains(&SiteCommand::Limit);
+        settings.site.shutdown = options.site_commands.contains(&SiteCommand::Shutdown);
         settings
     }
 }

@@ -75,6 +75,7 @@ pub async fn serve(
     });
     let (control, options) = watch::channel(first.control().clone());
     let (env, strangers) = (context.env.clone(), context.strangers.clone());
+    let draining = context.vfs.draining();
     let house = House {
         context,
         config: config.clone(),
@@ -83,7 +84,7 @@ pub async fn serve(
         stop: stop.clone(),
     };
     let sessions = Sessions(Arc::new(house));
-    let server = ControlServer { acceptor, options, strangers, env, sessions, drain };
+    let server = ControlServer { acceptor, options, strangers, env, sessions, drain, draining };
     let over = CancellationToken::new();
     let serving = async {
         server.run(stop).await;

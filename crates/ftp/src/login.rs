@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_auth::{Grant, Peer, Verdict};
-use entrepot_ftp_proto::{Answer, Login, Refusal, Secret as Sent};
-use entrepot_model::{Protocol, Right, Secret};
+use entrepot_ftp_proto::{Answer, Login, Refusal, Secret as Sent, Why};
+use entrepot_model::{PerDirection, Protocol, Right, Secret};
 use entrepot_net::meter::{EndClass, Stage};
-use entrepot_vfs::Session;
+use entrepot_vfs::{Session, VfsError};
 use tokio::task::JoinSet;
 
 use crate::session::{Conversation, Over};
-use crate::status::sentence;
+use crate::status::{refusal, sentence};
 
 /// After login.
 pub(crate) struct Live {
@@ -91,6 +91,7 @@ impl Conversation {
         let mut login = Login::at_root();
         session.vfs().home().as_str().clone_into(&mut login.directory);
         login.may_write = may_write(&session);
+        login.administrator = session.is_administrator();
         self.live = Some(Live { session, watch, generation: u64::MAX });
         self.follow_policy();
         Answer::LoggedIn(login)
@@ -108,6 +109,29 @@ impl Conversation {
         self.machine.settings_mut().idle_limit =
             Duration::from_secs(u64::from(policy.idle_seconds));
         self.meter.set_least_rate(policy.least_bytes_per_second);
+    }
+
+    /// SITE LIMIT, whose rates are of all sessions of the node; 0: no limit.
+    pub(crate) fn limit_node(&self, write: Option<u64>, read: Option<u64>) -> Answer {
+        let rate = |rate: Option<u64>| rate.filter(|rate| *rate > 0);
+        let rates = PerDirection { upload: rate(write), download: rate(read) };
+        let ordered = write.or(read).is_some().then_some(rates);
+        self.steer(|session| session.limit_node(ordered).map(drop))
+    }
+
+    /// SITE SHUTDOWN, confirmed.
+    pub(crate) fn drain_node(&self) -> Answer {
+        self.steer(Session::drain_node)
+    }
+
+    fn steer(&self, order: impl FnOnce(&Session) -> Result<(), VfsError>) -> Answer {
+        match &self.live {
+            None => Answer::Refused(Refusal::new(Why::Denied)),
+            Some(live) => match order(&live.session) {
+                Ok(()) => Answer::Done,
+                Err(error) => Answer::Refused(refusal(&error)),
+            },
+        }
     }
 
     /// Nobody is logged in any more.

@@ -281,6 +281,8 @@ impl Conversation {
             Request::Progress => {
                 Answer::Number(self.transfer.as_ref().map_or(0, Running::progress))
             }
+            Request::Limit { write, read } => self.limit_node(write, read),
+            Request::Shutdown => self.drain_node(),
             other => self.about_files(other).await?,
         };
         self.answer(answer);

@@ -105,6 +105,20 @@ facts! {
     }
     /// A node stopped in good order.
     "node.stopped" NodeStopped {}
+    /// A node was asked to end: running transfers may end, nothing new begins.
+    "node.draining" NodeDraining {
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// How fast everything together on a node may go was changed by hand.
+    "node.limited" NodeLimited {
+        /// Bytes a second from peers to us, from now on; none: no limit.
+        upload: Option<u64>,
+        /// Bytes a second from us to peers.
+        download: Option<u64>,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// Someone logged in.
     "session.opened" SessionOpened {
         /// Spoken.

@@ -41,6 +41,9 @@ pub struct FtpOptions {
     /// Whether a client may end TLS on its control connection (CCC).
     #[serde(default, skip_serializing_if = "is_no")]
     pub clear_control: bool,
+    /// Words of SITE by which administrators steer the node; empty: none is offered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub site_commands: Vec<SiteCommand>,
 }
 
 impl Default for FtpOptions {
@@ -55,6 +58,7 @@ impl Default for FtpOptions {
             tls_key: None,
             tls_reuse: TlsReuse::default(),
             clear_control: false,
+            site_commands: Vec::new(),
         }
     }
 }
@@ -128,6 +132,16 @@ pub enum FtpTls {
     Required,
     /// From the first byte (port 990); data is encrypted from the start.
     Implicit,
+}
+
+/// A word of SITE for accounts of type `admin`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SiteCommand {
+    /// `SITE LIMIT`: how fast everything together on the node may go.
+    Limit,
+    /// `SITE SHUTDOWN`: the end of the node.
+    Shutdown,
 }
 
 /// Whose data connections are taken.

@@ -14,3 +14,9 @@ pub const CAUSE_DEPTH: u8 = 8;
 pub const SOURCE_BYTES: usize = 64;
 /// Most serial numbers and key ids that a certification key revokes, each.
 pub const REVOKED: usize = 10_000;
+/// Most entries of a policy's `hours`.
+pub const HOURS: usize = 64;
+/// Most networks of a listener's `strangers`.
+pub const STRANGER_NETWORKS: usize = 64;
+/// Most connections without a login that one of them may be given.
+pub const STRANGERS: u32 = 100_000;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::{is_yes, yes};
 use crate::ftp::{DataPeers, FtpOptions};
+use crate::limits::{STRANGER_NETWORKS, STRANGERS};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
 
@@ -33,6 +34,16 @@ impl Protocol {
     }
 }
 
+/// How many connections without a login may come from a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StrangerLimit {
+    /// The network; of several that fit the first counts.
+    pub network: IpNet,
+    /// So many at a time, all its addresses together; they take no place from others.
+    pub connections: u32,
+}
+
 /// A place they reach us; started, changed and stopped at run time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +65,10 @@ pub struct Listener {
     /// From there nothing else is taken; from elsewhere no such header is. Empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proxies: Vec<IpNet>,
+    /// Networks from which more connections without a login may come than the usual 64 of one
+    /// address: load balancers without the PROXY protocol, large offices, load generators.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<StrangerLimit>,
     /// Policy of its own: which addresses may come in here, whoever they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Name>,
@@ -85,6 +100,15 @@ impl Noun for Listener {
         }
         if self.protocol == Protocol::Ftp && !self.host_keys.is_empty() {
             return Err(FieldError::new("host_keys", "FTP has none: name the key in ftp.tls_key"));
+        }
+        if self.strangers.len() > STRANGER_NETWORKS {
+            let problem = format!("there are more than {STRANGER_NETWORKS} networks");
+            return Err(FieldError::new("strangers", problem));
+        }
+        let fits = |limit: &StrangerLimit| (1..=STRANGERS).contains(&limit.connections);
+        if !self.strangers.iter().all(fits) {
+            let problem = format!("connections are from 1 to {STRANGERS}");
+            return Err(FieldError::new("strangers", problem));
         }
         self.ftp.as_ref().map_or(Ok(()), check_networks)
     }

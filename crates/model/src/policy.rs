@@ -3,6 +3,8 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::hours::Hours;
+use crate::limits::HOURS;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
 use crate::time::Timestamp;
@@ -39,6 +41,49 @@ pub struct LegacyAlgorithm {
     pub name: String,
     /// No longer from this moment on.
     pub until: Timestamp,
+}
+
+/// A rate for each direction, bytes a second; none: not set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerDirection {
+    /// From the peer to us.
+    pub upload: Option<u64>,
+    /// From us to the peer.
+    pub download: Option<u64>,
+}
+
+/// The rates of a policy, by who shares them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// Of each session by itself.
+    pub session: PerDirection,
+    /// Of all sessions of an account.
+    pub account: PerDirection,
+    /// Of everything that the policy is set on.
+    pub shared: PerDirection,
+    /// Of all sites.
+    pub global: PerDirection,
+}
+
+impl Rates {
+    /// Every rate is large enough; `of` leads the names of its fields.
+    pub(crate) fn check(&self, of: &str) -> Result<(), FieldError> {
+        let all = [
+            ("session_", self.session),
+            ("", self.account),
+            ("shared_", self.shared),
+            ("global_", self.global),
+        ];
+        for (who, pair) in all {
+            for (direction, rate) in [("upload", pair.upload), ("download", pair.download)] {
+                if rate.is_some_and(|rate| rate < 1024) {
+                    let field = format!("{of}{who}{direction}_bytes_per_second");
+                    return Err(FieldError::new(field, "the least rate is 1024 bytes a second"));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Limits and posture. What is unset is inherited: account, then its groups, then site, then the
@@ -87,6 +132,17 @@ pub struct Policy {
     /// The same from us to the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_download_bytes_per_second: Option<u64>,
+    /// Bytes a second from the peer to us, of all sites together, on each node by itself. Counts on
+    /// the policy of the site `main` only. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_upload_bytes_per_second: Option<u64>,
+    /// The same from us to the peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_download_bytes_per_second: Option<u64>,
+    /// Rates that hold in certain hours in place of those above; of several entries that hold, the
+    /// first that sets a rate counts for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hours: Vec<Hours>,
     /// Wrong passwords from one address within an hour before it must wait. Default 20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_failures: Option<u32>,
@@ -130,6 +186,9 @@ impl Policy {
             download_bytes_per_second: None,
             shared_upload_bytes_per_second: None,
             shared_download_bytes_per_second: None,
+            global_upload_bytes_per_second: None,
+            global_download_bytes_per_second: None,
+            hours: Vec::new(),
             address_failures: None,
             account_failures: None,
             partial_days: None,
@@ -137,6 +196,26 @@ impl Policy {
             algorithms: None,
             legacy_algorithms: Vec::new(),
             least_clients: Vec::new(),
+        }
+    }
+
+    /// The rates that it sets for all times that `hours` leave.
+    pub fn rates(&self) -> Rates {
+        let pair = |upload, download| PerDirection { upload, download };
+        Rates {
+            session: pair(
+                self.session_upload_bytes_per_second,
+                self.session_download_bytes_per_second,
+            ),
+            account: pair(self.upload_bytes_per_second, self.download_bytes_per_second),
+            shared: pair(
+                self.shared_upload_bytes_per_second,
+                self.shared_download_bytes_per_second,
+            ),
+            global: pair(
+                self.global_upload_bytes_per_second,
+                self.global_download_bytes_per_second,
+            ),
         }
     }
 
@@ -157,19 +236,11 @@ impl Noun for Policy {
         Vec::new()
     }
     fn check(&self) -> Result<(), FieldError> {
-        let rates = [
-            ("upload_bytes_per_second", self.upload_bytes_per_second),
-            ("download_bytes_per_second", self.download_bytes_per_second),
-            ("session_upload_bytes_per_second", self.session_upload_bytes_per_second),
-            ("session_download_bytes_per_second", self.session_download_bytes_per_second),
-            ("shared_upload_bytes_per_second", self.shared_upload_bytes_per_second),
-            ("shared_download_bytes_per_second", self.shared_download_bytes_per_second),
-        ];
-        for (field, rate) in rates {
-            if rate.is_some_and(|rate| rate < 1024) {
-                return Err(FieldError::new(field, "the least rate is 1024 bytes a second"));
-            }
+        self.rates().check("")?;
+        if self.hours.len() > HOURS {
+            return Err(FieldError::new("hours", format!("there are more than {HOURS} entries")));
         }
+        self.hours.iter().try_for_each(Hours::check)?;
         let known = |legacy: &&LegacyAlgorithm| LEGACY_ALGORITHMS.contains(&legacy.name.as_str());
         if let Some(unknown) = self.legacy_algorithms.iter().find(|legacy| !known(legacy)) {
             let of = LEGACY_ALGORITHMS.join(", ");

@@ -124,7 +124,12 @@ async fn main() -> Result<()> {
     let (ports, _refusals) = DataPorts::new(options);
     let acceptor = listen::bind((LOCAL, 0).into()).map_err(Error::other)?;
     let address = acceptor.local_address();
-    let options = ControlOptions { proxies: Vec::new(), tls: ControlTls::Off, login_time: SOON };
+    let options = ControlOptions {
+        proxies: Vec::new(),
+        strangers: Vec::new(),
+        tls: ControlTls::Off,
+        login_time: SOON,
+    };
     let sessions = Transfers { ports: ports.clone(), lingerer: Lingerer::default() };
     let server = ControlServer {
         acceptor,

@@ -17,6 +17,9 @@ use crate::limits::{LEAST_RATE, TURN_BYTES};
 /// Waits shorter than this are not worth a timer.
 const BURST: Duration = Duration::from_millis(10);
 
+/// So much of the time in which nothing was taken is made up for.
+const CREDIT_NS: u64 = 50_000_000;
+
 /// A token bucket of one direction, shared and changed live. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Throttle(Arc<Bucket>);
@@ -69,7 +72,9 @@ impl Throttle {
         let Some(rate) = self.rate() else { return 0 };
         let price = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
         let price = u64::try_from(price).unwrap_or(u64::MAX);
-        let due = |paid: u64| paid.max(now).saturating_add(price);
+        // Who is woken late makes up for it, or every turn would lose what the timer is late.
+        let since = now.saturating_sub(CREDIT_NS);
+        let due = |paid: u64| paid.max(since).saturating_add(price);
         // The closure always answers, so there always is a value before.
         let pay = |paid| Some(due(paid));
         let before = self.0.paid_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay);
@@ -212,6 +217,29 @@ mod tests {
         assert_eq!(lane.wait(), Some(Duration::from_millis(500)));
         env.advance(Duration::from_millis(495));
         assert_eq!(lane.wait(), None, "a short rest is a burst");
+    }
+
+    #[test]
+    fn whoever_is_always_woken_late_gets_the_whole_rate_all_the_same() {
+        let env = Env::simulated(1);
+        let throttle = Throttle::new(env.clone(), Some(1_000_000));
+        let lane = lane(&env, &[&throttle]);
+        let mut moved = 0;
+        while env.elapsed() < Duration::from_secs(10) {
+            lane.take(lane.turn());
+            moved += lane.turn();
+            if let Some(wait) = lane.wait() {
+                env.advance(wait + Duration::from_millis(9));
+            }
+        }
+        assert!((9_900_000..=10_100_000).contains(&moved), "{moved}");
+        env.advance(Duration::from_secs(5));
+        let before = moved;
+        while lane.wait().is_none() {
+            lane.take(lane.turn());
+            moved += lane.turn();
+        }
+        assert!(moved - before < 200_000, "an idle time was saved up: {}", moved - before);
     }
 
     #[test]

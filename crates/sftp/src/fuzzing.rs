@@ -138,7 +138,7 @@ pub async fn connection(context: Arc<SftpContext>, config: SshConfig, bytes: &[u
     let (ours, mut theirs) = tokio::io::duplex(1 << 20);
     let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 2222));
     let meter = Arc::new(SessionMeter::new(context.env.clone()));
-    let stranger = Strangers::default().admit(peer.ip(), &meter);
+    let stranger = Strangers::default().admit(peer.ip(), &[], &meter);
     let service = SftpService::new(Arc::clone(&context), peer, Arc::clone(&meter));
     let guest = Guest { peer, meter, stranger };
     let drain = Drain { stop: CancellationToken::new(), limit: Duration::ZERO };

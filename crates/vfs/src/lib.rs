@@ -13,6 +13,7 @@ pub mod limits;
 mod links;
 mod meters;
 mod names;
+mod node;
 mod notes;
 mod place;
 mod quota;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_auth::{Directory, SessionRates};
+use entrepot_auth::Directory;
 use entrepot_crypto::MasterKey;
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
 use entrepot_model::{
-    Direction, Endpoint, EndpointTarget, Env, Key, Name, Protocol, Quota, SessionId, SiteId,
-    StorePath, Stored, Timestamp, Transfer,
+    Direction, Endpoint, EndpointTarget, Env, Key, Name, PerDirection, Protocol, Quota, SessionId,
+    SiteId, StorePath, Stored, Timestamp, Transfer,
 };
 use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
@@ -108,6 +108,8 @@ pub(crate) struct Core {
     pub(crate) sessions: Mutex<HashMap<SessionId, Arc<State>>>,
     waiting: Mutex<Vec<Change>>,
     stop: CancellationToken,
+    /// The node was asked to end.
+    pub(crate) draining: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -140,6 +142,7 @@ impl Service {
             sessions: Mutex::default(),
             waiting: Mutex::default(),
             stop: CancellationToken::new(),
+            draining: CancellationToken::new(),
             task: Mutex::default(),
         }));
         let report = service.recover().await?;
@@ -320,7 +323,7 @@ impl Service {
 
     /// Sets the rates of one session of this node, `None`: as policies say; false if it is not
     /// open.
-    pub fn limit_session(&self, id: SessionId, rates: Option<SessionRates>) -> bool {
+    pub fn limit_session(&self, id: SessionId, rates: Option<PerDirection>) -> bool {
         let state = self.0.sessions.lock().get(&id).cloned();
         if let Some(state) = &state {
             state.live.order_rates(rates);

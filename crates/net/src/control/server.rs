@@ -14,12 +14,15 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Control;
-use crate::guard::{Stranger, Strangers};
+use crate::guard::{Stranger, StrangerLimit, Strangers};
 use crate::limits::{DRAIN_INTERVAL, FAREWELL_TIME, PROXIES_WAITING};
 use crate::listen::TcpAcceptor;
 use crate::meter::{EndClass, SessionMeter, Stage};
 use crate::proxy;
 use crate::tls::{TlsConfig, TlsSession};
+
+/// What a newcomer hears while the node stops.
+const STOPPING: &[u8] = b"421 The server is stopping: try again later.\r\n";
 
 /// How a listener speaks TLS.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +41,8 @@ pub enum ControlTls {
 pub struct ControlOptions {
     /// Balancers that say in a PROXY header for whom they connect.
     pub proxies: Vec<IpNet>,
+    /// Networks with a limit of their own of connections without a login.
+    pub strangers: Vec<StrangerLimit>,
     /// TLS.
     pub tls: ControlTls,
     /// A client must have logged in by then.
@@ -81,11 +86,14 @@ pub struct ControlServer<S> {
     pub sessions: S,
     /// When stopping: running transfers get so long.
     pub drain: Duration,
+    /// Cancelled when the whole node stops, not this listener alone: then newcomers are told so.
+    pub draining: CancellationToken,
 }
 
 impl<S: ControlSessions> ControlServer<S> {
-    /// Serves until `stop`, then accepts no more, ends idle connections at once, lets running
-    /// transfers end within the drain limit, and returns when every connection is over.
+    /// Serves until `stop`, then lets nobody in, ends idle connections at once, lets running
+    /// transfers end within the drain limit, and returns when every connection is over. Newcomers
+    /// are answered 421 until then if the whole node stops.
     pub async fn run(self, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         let waiting = Arc::new(Semaphore::new(PROXIES_WAITING));
@@ -112,10 +120,27 @@ impl<S: ControlSessions> ControlServer<S> {
                 Some(ended) = connections.join_next() => report(ended),
             }
         }
-        drop(self.acceptor);
+        let acceptor = self.draining.is_cancelled().then_some(self.acceptor);
+        while let Some(acceptor) = &acceptor
+            && !connections.is_empty()
+        {
+            tokio::select! {
+                (stream, _) = acceptor.accept() => turn_away(&stream, &self.options.borrow()),
+                Some(ended) = connections.join_next() => report(ended),
+            }
+        }
+        drop(acceptor);
         while let Some(ended) = connections.join_next().await {
             report(ended);
         }
+    }
+}
+
+/// Tells a newcomer that the node stops; what it does not take at once it does not hear.
+fn turn_away(stream: &TcpStream, options: &ControlOptions) {
+    // Under implicit TLS nothing can be said without a handshake.
+    if !matches!(options.tls, ControlTls::Implicit(_)) {
+        let _ = stream.try_write(STOPPING);
     }
 }
 
@@ -148,7 +173,8 @@ impl<S: ControlSessions> House<S> {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let meter = Arc::new(SessionMeter::new(self.env.clone()));
         let admitted = self.sessions.admit(peer);
-        let stranger = admitted.then(|| self.strangers.admit(peer.ip(), &meter));
+        let stranger =
+            admitted.then(|| self.strangers.admit(peer.ip(), &options.strangers, &meter));
         async move {
             let Some(stranger) = stranger else { return };
             let Ok(control) = Control::new(stream, peer, Arc::clone(&meter)) else { return };

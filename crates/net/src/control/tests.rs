@@ -222,13 +222,19 @@ fn serve(options: ControlOptions) -> Server {
         env: Env::real(),
         sessions,
         drain: SOON,
+        draining: CancellationToken::new(),
     };
     let task = tokio::spawn(server.run(stop.clone()));
     Server { address, stop, finish, served, task }
 }
 
 fn plain() -> ControlOptions {
-    ControlOptions { proxies: Vec::new(), tls: ControlTls::Off, login_time: SOON }
+    ControlOptions {
+        proxies: Vec::new(),
+        strangers: Vec::new(),
+        tls: ControlTls::Off,
+        login_time: SOON,
+    }
 }
 
 async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {

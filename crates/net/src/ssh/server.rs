@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::NetError;
-use crate::guard::{Stranger, Strangers};
+use crate::guard::{Stranger, StrangerLimit, Strangers};
 use crate::limits;
 use crate::listen::TcpAcceptor;
 use crate::meter::{EndClass, SessionMeter, Stage};
@@ -46,6 +46,8 @@ pub struct SshOptions {
     pub banner: String,
     /// Networks of proxies that must say for whom they connect.
     pub proxies: Vec<IpNet>,
+    /// Networks with a limit of their own of connections without a login.
+    pub strangers: Vec<StrangerLimit>,
 }
 
 impl SshOptions {
@@ -57,6 +59,7 @@ impl SshOptions {
             offered: Offered::new(Preset::Modern, &[]),
             banner: String::new(),
             proxies: Vec::new(),
+            strangers: Vec::new(),
         }
     }
 }
@@ -77,6 +80,7 @@ pub(crate) struct Manner {
     pub(crate) banner: Option<String>,
     pub(crate) offered: Offered,
     proxies: Vec<IpNet>,
+    strangers: Vec<StrangerLimit>,
 }
 
 /// Our identification, without a version that would tell what to attack.
@@ -111,6 +115,7 @@ impl SshConfig {
                 banner: banner.map(crlf),
                 offered: offered.clone(),
                 proxies: options.proxies.clone(),
+                strangers: options.strangers.clone(),
             }),
         })
     }
@@ -381,7 +386,7 @@ impl<F: Services> House<F> {
         let meter = Arc::new(SessionMeter::new(self.env.clone()));
         let drain = self.drain.clone();
         let admitted = self.services.connect(peer, &meter).map(|service| {
-            let stranger = self.strangers.admit(peer.ip(), &meter);
+            let stranger = self.strangers.admit(peer.ip(), &config.manner.strangers, &meter);
             (Guest { peer, meter, stranger }, service)
         });
         async move {

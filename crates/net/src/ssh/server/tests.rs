@@ -186,7 +186,7 @@ impl Pair {
         let meter = Arc::new(SessionMeter::new(Env::real()));
         let peer = SocketAddr::from(([192, 0, 2, 1], 1));
         let toy = Toys(Arc::clone(&script)).connect(peer, &meter).unwrap();
-        let stranger = Strangers::default().admit(peer.ip(), &meter);
+        let stranger = Strangers::default().admit(peer.ip(), &[], &meter);
         let guest = Guest { peer, meter: Arc::clone(&meter), stranger };
         let stop = CancellationToken::new();
         let drain = Drain { stop: stop.clone(), limit: Duration::from_secs(600) };
