@@ -166,10 +166,7 @@ impl Vfs {
     pub fn is_local(&self, path: &VPath) -> bool {
         let principal = self.0.live.principal();
         match place::find(&principal, path) {
-            Ok(Found::Mounted(mount, _)) => matches!(
-                mount.endpoint.noun.target,
-                EndpointTarget::Directory(_) | EndpointTarget::Memory(_)
-            ),
+            Ok(Found::Mounted(mount, _)) => mount.endpoint.noun.target.is_local(),
             _ => true,
         }
     }

@@ -81,8 +81,9 @@ impl Parser {
         self.take(bytes)
     }
 
-    /// Lines so far that have something to say: empty ones and `total 12` do not count. Where there
-    /// are some and none is an entry, the form of the listing is not known.
+    /// Lines so far that have something to say: empty ones, `total 12` and those of the directory
+    /// itself and the one above do not count. Where there are some and none is an entry, the form
+    /// of the listing is not known.
     pub fn lines(&self) -> u64 {
         self.lines
     }
@@ -104,7 +105,8 @@ impl Parser {
         let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         let line = text(line);
         self.line.clear();
-        if !line.is_empty() && !line.starts_with("total ") {
+        let is_itself = line.ends_with(" .") || line.ends_with(" ..");
+        if !line.is_empty() && !line.starts_with("total ") && !is_itself {
             self.lines += 1;
         }
         match self.form {
@@ -389,7 +391,8 @@ mod tests {
     #[test]
     fn lines_that_are_not_understood_are_counted() {
         let now = Time::from_seconds(0);
-        for (text, lines) in [("", 0), ("total 12\r\n\r\n", 0), ("VMS.TXT;1  2/3\r\nx", 2)] {
+        let own = "total 12\r\n\r\ndrwxr-xr-x 2 o g 1 Jan  1  2020 ..\r\n";
+        for (text, lines) in [("", 0), (own, 0), ("VMS.TXT;1  2/3\r\nx", 2)] {
             let (mut parser, mut entries) = (Parser::new(Form::Long { now }), Vec::new());
             parser.push(text.as_bytes(), &mut entries).unwrap();
             entries.extend(parser.finish());

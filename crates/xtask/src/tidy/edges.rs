@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("openssh", &["model"]),
     ("sftp-proto", &[]),
     ("ftp-proto", &[]),
-    ("storage", &["model", "net", "sftp-proto"]),
+    ("storage", &["model", "net", "sftp-proto", "ftp-proto"]),
     ("auth", &["model", "db", "net", "crypto", "journal", "openssh"]),
     ("vfs", &["model", "auth", "storage", "journal", "db", "crypto"]),
     ("admin", &["model", "auth", "db", "crypto", "journal"]),
