@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{
-    EndpointTarget, MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath,
-};
+use entrepot_model::{MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath};
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
 use crate::book::Owner;
