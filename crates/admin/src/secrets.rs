@@ -69,13 +69,11 @@ pub(crate) fn redacted(mut noun: AnyNoun) -> AnyNoun {
             mask(&mut account.totp_sealed, &mut account.totp);
         }
         AnyNoun::Key(key) => mask(&mut key.private_sealed, &mut key.private),
-        AnyNoun::Endpoint(endpoint) => match &mut endpoint.target {
-            EndpointTarget::Object(object) => {
-                mask(&mut object.secret_key_sealed, &mut object.secret_key);
+        AnyNoun::Endpoint(endpoint) => {
+            if let Some(secret) = endpoint.target.secret() {
+                mask(secret.sealed, secret.plain);
             }
-            EndpointTarget::Sftp(sftp) => mask(&mut sftp.password_sealed, &mut sftp.password),
-            EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => {}
-        },
+        }
         AnyNoun::Site(_)
         | AnyNoun::Policy(_)
         | AnyNoun::Mount(_)
@@ -94,6 +92,7 @@ pub(crate) fn make_way(body: &mut Value, patch: &Value) {
         ("", "totp", "totp_sealed"),
         ("/target/object", "secret_key", "secret_key_sealed"),
         ("/target/sftp", "password", "password_sealed"),
+        ("/target/ftp", "password", "password_sealed"),
     ] {
         let Some(patch) = patch.pointer(at) else { continue };
         if patch.get(input).is_some()
@@ -218,37 +217,19 @@ impl Settler {
         name: &str,
         (stored, absent): (Option<&EndpointTarget>, Absent),
     ) -> Result<(), Fault> {
-        match target {
-            EndpointTarget::Object(object) => {
-                let stored = stored.and_then(|target| match target {
-                    EndpointTarget::Object(old) => old.secret_key_sealed.as_ref(),
-                    _ => None,
-                });
-                let slot = Slot {
-                    field: "target.object.secret_key",
-                    context: format!("endpoint/{name}/secret_key"),
-                    plain: &mut object.secret_key,
-                    sealed: &mut object.secret_key_sealed,
-                    stored,
-                };
-                self.seal(slot, absent)
-            }
-            EndpointTarget::Sftp(sftp) => {
-                let stored = stored.and_then(|target| match target {
-                    EndpointTarget::Sftp(old) => old.password_sealed.as_ref(),
-                    _ => None,
-                });
-                let slot = Slot {
-                    field: "target.sftp.password",
-                    context: format!("endpoint/{name}/password"),
-                    plain: &mut sftp.password,
-                    sealed: &mut sftp.password_sealed,
-                    stored,
-                };
-                self.seal(slot, absent)
-            }
-            EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => Ok(()),
-        }
+        let mut old = stored.cloned();
+        let Some(secret) = target.secret() else { return Ok(()) };
+        // A secret of another kind of endpoint is not this one's.
+        let stored = old.as_mut().and_then(EndpointTarget::secret);
+        let stored = stored.filter(|old| old.field == secret.field);
+        let slot = Slot {
+            field: secret.field,
+            context: format!("endpoint/{name}/{}", secret.word()),
+            plain: secret.plain,
+            sealed: secret.sealed,
+            stored: stored.as_ref().and_then(|old| old.sealed.as_ref()),
+        };
+        self.seal(slot, absent)
     }
 
     fn password(

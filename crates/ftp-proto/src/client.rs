@@ -121,7 +121,7 @@ pub enum Op {
         /// The name.
         path: String,
     },
-    /// MLSD, or LIST where the server has none.
+    /// MLSD, or CWD and LIST where the server has none.
     List {
         /// The directory.
         path: String,
@@ -149,6 +149,8 @@ pub enum Op {
     RemoveDir(String),
     /// CWD.
     ChangeDir(String),
+    /// PWD.
+    WorkingDir,
     /// NOOP.
     Noop,
     /// QUIT.
@@ -164,7 +166,7 @@ impl Op {
             Op::SetModified(path, _) | Op::Delete(path) | Op::MakeDir(path) => (path, ""),
             Op::RemoveDir(path) | Op::ChangeDir(path) => (path, ""),
             Op::Rename { from, to } => (from, to),
-            Op::Noop | Op::Quit => ("", ""),
+            Op::Noop | Op::Quit | Op::WorkingDir => ("", ""),
         }
     }
 }
@@ -236,6 +238,8 @@ pub enum Outcome {
     Modified(Time),
     /// Of MLST.
     Entry(RemoteEntry),
+    /// Of PWD.
+    WorkingDir(String),
     /// All else.
     Done,
 }
@@ -423,6 +427,7 @@ impl Client {
             Op::MakeDir(path) => self.send("MKD", path),
             Op::RemoveDir(path) => self.send("RMD", path),
             Op::ChangeDir(path) => self.send("CWD", path),
+            Op::WorkingDir => self.send("PWD", ""),
             Op::Quit => {
                 self.send("QUIT", "");
                 self.state = State::Quitting;
@@ -491,6 +496,7 @@ impl Client {
             Op::Size(_) => reply.text.trim().parse().ok().map(Outcome::Size),
             Op::Modified(_) => Time::parse(reply.text.trim()).map(Outcome::Modified),
             Op::Entry(_) => entry(&reply.text).map(Outcome::Entry),
+            Op::WorkingDir => working_directory(&reply.text).map(Outcome::WorkingDir),
             _ => Some(Outcome::Done),
         };
         match outcome {
@@ -528,4 +534,49 @@ fn entry(text: &str) -> Option<RemoteEntry> {
     let line = text.split('\n').nth(1)?;
     let (facts, path) = line.trim_start_matches(' ').split_once(' ')?;
     listing::described(facts, path)
+}
+
+/// The name between the first quotes of a 257, where two stand for one (RFC 959, appendix II).
+fn working_directory(text: &str) -> Option<String> {
+    let mut rest = text.split_once('"')?.1;
+    let mut path = String::new();
+    loop {
+        let (piece, behind) = rest.split_once('"')?;
+        path.push_str(piece);
+        match behind.strip_prefix('"') {
+            Some(more) => {
+                path.push('"');
+                rest = more;
+            }
+            None => return (path.starts_with('/') && is_plain(&path)).then_some(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn working_directories_of_servers() {
+        for (text, want) in [
+            ("\"/\" is the current directory", Some("/")),
+            ("\"/a \"\"b\"\"\" here", Some("/a \"b\"")),
+            ("\"/a\"", Some("/a")),
+            ("'USER.' is it", None),
+            ("\"C:\\a\"", None),
+            ("\"/a", None),
+            ("\"\"", None),
+        ] {
+            assert_eq!(working_directory(text).as_deref(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_directory_tells_of_itself() {
+        for kind in ["dir", "cdir", "pdir"] {
+            let told = entry(&format!("x\n type={kind};modify=20260101000000; /a\nEnd")).unwrap();
+            assert_eq!((told.kind, told.name.as_str()), (RemoteKind::Directory, "/a"));
+        }
+    }
 }

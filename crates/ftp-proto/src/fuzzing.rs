@@ -281,7 +281,7 @@ fn react(client: &mut Client, event: &Event, draw: &mut Draw) {
         Event::Transfer(_) => client.data_ended(draw.next(4) > 0),
         Event::Done(_) | Event::Failed(_) => {
             let path = || "f".to_owned();
-            let op = match draw.next(9) {
+            let op = match draw.next(10) {
                 0 => Op::Retrieve { path: path(), offset: 3 },
                 1 => Op::Store { path: path(), offset: 0 },
                 2 => Op::List { path: path() },
@@ -290,6 +290,7 @@ fn react(client: &mut Client, event: &Event, draw: &mut Draw) {
                 5 => Op::Modified(path()),
                 6 => Op::Rename { from: path(), to: path() },
                 7 => Op::Append { path: path() },
+                8 => Op::WorkingDir,
                 _ => Op::Noop,
             };
             // After a failed login nothing begins.

@@ -321,8 +321,9 @@ fn old_servers_are_served() {
         ("200 I\r\n", "EPSV\r\n"),
         ("500 what?\r\n", "PASV\r\n"),
         ("227 =192,0,2,9,200,1\r\n", "MLSD /x\r\n"),
-        ("502 no\r\n", "PASV\r\n"),
-        ("227 ok (192,0,2,9,200,2)\r\n", "LIST /x\r\n"),
+        ("502 no\r\n", "CWD /x\r\n"),
+        ("250 there\r\n", "PASV\r\n"),
+        ("227 ok (192,0,2,9,200,2)\r\n", "LIST -a\r\n"),
         ("125 go\r\n226 done\r\n", ""),
     ];
     let told = scripted(bare(), &steps, Some(Op::List { path: path("/x") }));

@@ -19,8 +19,8 @@ pub struct Endpoint {
     pub note: String,
 }
 
-/// What an endpoint is. In a document a mapping with one key: `directory`, `memory`, `object`
-/// or `sftp`.
+/// What an endpoint is. In a document a mapping with one key: `directory`, `memory`, `object`,
+/// `sftp` or `ftp`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EndpointTarget {
@@ -32,6 +32,8 @@ pub enum EndpointTarget {
     Object(ObjectTarget),
     /// An SFTP server.
     Sftp(SftpTarget),
+    /// An FTP server, with or without TLS.
+    Ftp(FtpTarget),
 }
 
 /// A directory of this machine.
@@ -126,15 +128,15 @@ pub struct SftpTarget {
     pub allow_private: bool,
     /// How a file gets its name there.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub publish: SftpPublish,
+    pub publish: PublishBy,
 }
 
-/// How a file gets its name on an SFTP server.
+/// How a file gets its name on an SFTP or FTP server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SftpPublish {
-    /// In one step, by `posix-rename@openssh.com`; by RENAME where nothing has the name. On a
-    /// server without the first nothing is replaced.
+pub enum PublishBy {
+    /// In one step: on SFTP servers by `posix-rename@openssh.com`, by RENAME where nothing has the
+    /// name; on FTP servers by RNTO. On a server that cannot replace so nothing is replaced.
     #[default]
     Rename,
     /// The same; but where the server cannot replace in one step, the old file is removed first.
@@ -145,8 +147,119 @@ pub enum SftpPublish {
     Direct,
 }
 
-fn is_default(publish: &SftpPublish) -> bool {
-    *publish == SftpPublish::default()
+/// An FTP server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FtpTarget {
+    /// Host name or address.
+    pub host: String,
+    /// Port; unset: 21, with implicit TLS 990.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// Login name there.
+    pub user: String,
+    /// The password, sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_sealed: Option<Sealed>,
+    /// Accepted in documents and requests only: sealed on the way in, never stored or shown.
+    #[serde(default, skip_serializing)]
+    pub password: Option<Secret>,
+    /// When TLS begins; with TLS data is always protected.
+    #[serde(default)]
+    pub tls: FtpTls,
+    /// Pinned certificates of the server, as PEM or SHA-256 fingerprint; unset: its certificate is
+    /// checked by `authorities`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<String>,
+    /// Authorities that sign its certificate, PEM; unset: those this machine trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorities: Option<String>,
+    /// Who connects for data.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mode: FtpMode,
+    /// Directory below which everything lies; unset: the login directory.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub root: String,
+    /// Allow private addresses, for servers inside one's own network.
+    #[serde(default)]
+    pub allow_private: bool,
+    /// How a file gets its name there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub publish: PublishBy,
+    /// Most sessions at a time, at least 2; unset: 8. Each file that moves has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u16>,
+}
+
+/// When TLS begins on an FTP server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FtpTls {
+    /// By AUTH TLS; a server that refuses it is not logged in to.
+    #[default]
+    Explicit,
+    /// At once, on a port of its own.
+    Implicit,
+    /// Never: password and files go in clear text.
+    Off,
+}
+
+/// Who connects for data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FtpMode {
+    /// We do, to the address of the control connection, whatever the server names.
+    #[default]
+    Passive,
+    /// The server does, to a port of ours.
+    Active,
+}
+
+impl FtpTarget {
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port.unwrap_or(if self.tls == FtpTls::Implicit { 990 } else { 21 })
+    }
+
+    fn check(&self) -> Result<(), FieldError> {
+        if self.host.is_empty() {
+            return Err(FieldError::new("target.ftp.host", "name the server"));
+        }
+        let trusts = !self.certificates.is_empty() || self.authorities.is_some();
+        if self.tls == FtpTls::Off && trusts {
+            let what = "there are certificates but no TLS: leave 'tls' away or set it to explicit";
+            return Err(FieldError::new("target.ftp.tls", what));
+        }
+        if self.connections.is_some_and(|most| most < 2) {
+            let what = "give at least 2: a file may be copied from the server to itself";
+            return Err(FieldError::new("target.ftp.connections", what));
+        }
+        if self.password.is_none() && self.password_sealed.is_none() {
+            return Err(FieldError::new("target.ftp.password", "give a password"));
+        }
+        Ok(())
+    }
+}
+
+/// The one secret that a target has.
+pub struct TargetSecret<'a> {
+    /// Its field in a document.
+    pub field: &'static str,
+    /// As it comes in.
+    pub plain: &'a mut Option<Secret>,
+    /// As it is kept.
+    pub sealed: &'a mut Option<Sealed>,
+}
+
+impl TargetSecret<'_> {
+    /// The last word of [`TargetSecret::field`], under which it is sealed.
+    pub fn word(&self) -> &'static str {
+        self.field.rsplit('.').next().unwrap_or_default()
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn ssh_port() -> u16 {
@@ -161,7 +274,31 @@ impl EndpointTarget {
             EndpointTarget::Memory(_) => "memory",
             EndpointTarget::Object(_) => "object",
             EndpointTarget::Sftp(_) => "sftp",
+            EndpointTarget::Ftp(_) => "ftp",
         }
+    }
+
+    /// The field that holds a secret, if this kind has one.
+    pub fn secret(&mut self) -> Option<TargetSecret<'_>> {
+        let (field, plain, sealed) = match self {
+            EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => return None,
+            EndpointTarget::Object(object) => {
+                let (plain, sealed) = (&mut object.secret_key, &mut object.secret_key_sealed);
+                ("target.object.secret_key", plain, sealed)
+            }
+            EndpointTarget::Sftp(sftp) => {
+                ("target.sftp.password", &mut sftp.password, &mut sftp.password_sealed)
+            }
+            EndpointTarget::Ftp(ftp) => {
+                ("target.ftp.password", &mut ftp.password, &mut ftp.password_sealed)
+            }
+        };
+        Some(TargetSecret { field, plain, sealed })
+    }
+
+    /// True if operations never wait for a network.
+    pub fn is_local(&self) -> bool {
+        matches!(self, EndpointTarget::Directory(_) | EndpointTarget::Memory(_))
     }
 }
 
@@ -200,6 +337,7 @@ impl Noun for Endpoint {
                 }
                 Ok(())
             }
+            EndpointTarget::Ftp(ftp) => ftp.check(),
             _ => Ok(()),
         }
     }

@@ -12,6 +12,7 @@
 pub mod control;
 pub mod data;
 pub mod dial;
+pub mod dialled;
 pub mod error;
 pub mod guard;
 pub mod limits;

@@ -149,3 +149,5 @@ pub const DATA_CANDIDATE_GRACE: Duration = Duration::from_secs(3);
 pub const ACTIVE_TIME: Duration = Duration::from_secs(15);
 /// Servers whose TLS sessions a load generator's client remembers (rustls keeps 8 tickets of each).
 pub const CLIENT_TLS_SESSIONS: usize = 4;
+/// Tickets of TLS 1.3 that the control connection of a client and its data connections keep.
+pub const CLIENT_TLS_TICKETS: usize = 16;

@@ -1,5 +1,6 @@
-//! The server's side of TLS 1.2 and 1.3, over rustls and AWS-LC: suites with AEAD and forward
-//! secrecy only (rustls has no others).
+//! TLS 1.2 and 1.3 over rustls and AWS-LC: suites with AEAD and forward secrecy only (rustls has
+//! no others). The server's side; and the client's for files ([`TlsClient`]) and for measuring
+//! ([`LoadClient`]).
 //!
 //! What it guarantees:
 //! 1. A connection sees the [`TlsConfig`] of the moment it came; a session keeps its own for its
@@ -19,6 +20,7 @@ mod records;
 mod session;
 mod stream;
 mod tickets;
+mod trusting;
 
 pub use client::{ClientTlsStream, LoadClient};
 pub use config::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion, TlsWarning, Trust};
@@ -26,6 +28,7 @@ pub use error::{HandshakeError, TlsConfigError};
 pub use own::{SelfSigned, self_signed};
 pub use session::{Carries, Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
+pub use trusting::{ServerTrust, TlsClient};
 
 /// For fuzzing: what is read from a control connection is cut into records.
 pub fn fuzz(data: &[u8]) {

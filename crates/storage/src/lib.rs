@@ -1,14 +1,16 @@
 //! The bytes of an endpoint behind one trait, [`Store`]: a directory of this machine ([`fs`]),
-//! memory ([`memory`]), an object store ([`object`]) or an SFTP server ([`sftp`]). One conformance
-//! suite runs on every kind (`tests/conformance`); [`fault`] wraps any of them and simulates power
-//! cuts.
+//! memory ([`memory`]), an object store ([`object`]), an SFTP server ([`sftp`]) or an FTP server
+//! ([`ftp`]). One conformance suite runs on every kind (`tests/conformance`); [`fault`] wraps any
+//! of them and simulates power cuts.
 
 pub mod error;
 pub mod fault;
 pub mod fs;
+pub mod ftp;
 pub mod limits;
 pub mod memory;
 pub mod object;
+mod parts;
 mod ram;
 mod reserved;
 pub mod sftp;
@@ -41,5 +43,6 @@ pub async fn open(
         EndpointTarget::Memory(target) => memory::open(target, env),
         EndpointTarget::Object(target) => object::open(target, secrets, env),
         EndpointTarget::Sftp(target) => sftp::open(target, secrets, env),
+        EndpointTarget::Ftp(target) => ftp::open(target, secrets, env),
     }
 }

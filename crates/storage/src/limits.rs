@@ -109,3 +109,30 @@ pub const SFTP_WALK_DIRECTORIES: usize = 4096;
 
 /// A write that failed on a server with less room than this failed for want of it.
 pub const SFTP_FULL_BYTES: u64 = 1024 * 1024;
+
+/// How long it may take to reach an FTP server, for control and for data.
+pub const FTP_CONNECT: Duration = Duration::from_secs(15);
+
+/// An FTP server that owes an answer, or bytes of a file, and is silent for so long is given up.
+pub const FTP_ANSWER: Duration = Duration::from_secs(60);
+
+/// The answer that ends an upload may take so long: the server may look through the file first.
+pub const FTP_FINISH: Duration = Duration::from_secs(300);
+
+/// Sessions of one FTP endpoint where it names no number. Many servers take eight of one client.
+pub const FTP_CONNECTIONS: u16 = 8;
+
+/// A connection to an FTP server that rested longer is asked whether it still lives.
+pub const FTP_RESTED: Duration = Duration::from_secs(5);
+
+/// Bytes read at a time from the control connection of an FTP server.
+pub const FTP_CONTROL_BYTES: usize = 4096;
+
+/// Bytes of a listing read at a time from an FTP server.
+pub const FTP_LIST_BYTES: usize = 64 * 1024;
+
+/// Downloads of one open file that are begun again where they were cut.
+pub const FTP_RESTARTS: u32 = 8;
+
+/// Directories of an FTP server that are searched for files staged by an earlier process.
+pub const FTP_WALK_DIRECTORIES: usize = 4096;

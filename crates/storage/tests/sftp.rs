@@ -2,7 +2,7 @@
 //! under us, that die; pinned keys; several processes.
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::{SftpPublish, SftpTarget};
+use entrepot_model::endpoint::{PublishBy, SftpTarget};
 use entrepot_model::{EndpointTarget, Env, StorePath, TransferId};
 use entrepot_storage::*;
 use entrepot_testkit::sshd::Sshd;
@@ -26,7 +26,7 @@ fn target(sshd: &Sshd) -> SftpTarget {
         password_sealed: None,
         password: None,
         allow_private: true,
-        publish: SftpPublish::Rename,
+        publish: PublishBy::Rename,
     }
 }
 
@@ -120,7 +120,7 @@ async fn a_server_that_offers_little_is_served_without_tricks() {
 #[tokio::test]
 async fn an_old_file_is_removed_first_where_the_endpoint_says_so() {
     let sshd = Sshd::start_with("internal-sftp -P posix-rename", &[]).unwrap();
-    let two_steps = SftpTarget { publish: SftpPublish::RemoveAndRename, ..target(&sshd) };
+    let two_steps = SftpTarget { publish: PublishBy::RemoveAndRename, ..target(&sshd) };
     let store = open_target(two_steps, &secrets(&sshd)).await;
     put(&store, "f", b"old", Existing::Replace).await.unwrap();
     assert!(put(&store, "f", b"newer", Existing::Replace).await.unwrap().replaced);
@@ -136,7 +136,7 @@ async fn files_are_written_directly_where_the_endpoint_says_so() {
     let sshd = Sshd::start_with("internal-sftp -P rename,posix-rename", &[]).unwrap();
     let store = open_on(&sshd).await;
     assert!(put(&store, "f", b"content", Existing::Replace).await.is_err(), "it cannot rename");
-    let direct = SftpTarget { publish: SftpPublish::Direct, ..target(&sshd) };
+    let direct = SftpTarget { publish: PublishBy::Direct, ..target(&sshd) };
     let store = open_target(direct, &secrets(&sshd)).await;
     let data = pattern(3, 3_000_000);
     assert!(!put(&store, "f", &data, Existing::Replace).await.unwrap().replaced);

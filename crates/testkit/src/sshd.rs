@@ -106,12 +106,7 @@ impl Sshd {
     /// # Errors
     /// What the system says.
     pub fn kill(&mut self) -> Result<()> {
-        for pid in children(self.child.id()) {
-            for pid in children(pid).into_iter().chain([pid]) {
-                // One that has just ended is what we want.
-                let _ = Command::new("kill").args(["-9", &pid.to_string()]).output();
-            }
-        }
+        kill_children(self.child.id());
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
@@ -122,6 +117,16 @@ impl Drop for Sshd {
     fn drop(&mut self) {
         // Nothing is left to tell the error to; a process that is gone is what we want.
         let _ = self.kill();
+    }
+}
+
+/// Kills the children of a process, and theirs.
+pub(crate) fn kill_children(pid: u32) {
+    for pid in children(pid) {
+        for pid in children(pid).into_iter().chain([pid]) {
+            // One that has just ended is what we want.
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).output();
+        }
     }
 }
 

@@ -205,6 +205,10 @@ impl Service {
                 let private_key = open(format!("key/{key_name}/private"), &sealed)?;
                 Ok(ResolvedSecrets { secret, private_key })
             }
+            EndpointTarget::Ftp(ftp) => Ok(ResolvedSecrets {
+                secret: open(format!("endpoint/{name}/password"), &ftp.password_sealed)?,
+                private_key: None,
+            }),
             EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => {
                 Ok(ResolvedSecrets::default())
             }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{
-    EndpointTarget, MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath,
-};
+use entrepot_model::{MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath};
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
 use crate::book::Owner;
@@ -166,10 +164,7 @@ impl Vfs {
     pub fn is_local(&self, path: &VPath) -> bool {
         let principal = self.0.live.principal();
         match place::find(&principal, path) {
-            Ok(Found::Mounted(mount, _)) => matches!(
-                mount.endpoint.noun.target,
-                EndpointTarget::Directory(_) | EndpointTarget::Memory(_)
-            ),
+            Ok(Found::Mounted(mount, _)) => mount.endpoint.noun.target.is_local(),
             _ => true,
         }
     }

@@ -273,6 +273,7 @@ impl Delivery {
     async fn record(&self, run: &Run<'_>, delivered: Delivered) -> Result<(), StepError> {
         let protocol = match self.endpoint.noun.target {
             EndpointTarget::Sftp(_) => Protocol::Sftp,
+            EndpointTarget::Ftp(_) => Protocol::Ftp,
             _ => Protocol::Internal,
         };
         let file = FileFact {

@@ -6,7 +6,7 @@ mod put;
 
 use std::path::{Path, PathBuf};
 
-use entrepot_model::endpoint::{SftpPublish, SftpTarget};
+use entrepot_model::endpoint::{PublishBy, SftpTarget};
 use entrepot_model::{EndpointTarget, Env, Secret, StorePath};
 use entrepot_net::ssh::keys;
 use entrepot_storage::{AnyStore, ResolvedSecrets, StoreError};
@@ -61,7 +61,7 @@ impl Session {
             password: None,
             allow_private: true,
             // Other clients write over the old file: this is never worse.
-            publish: SftpPublish::RemoveAndRename,
+            publish: PublishBy::RemoveAndRename,
         });
         let store = entrepot_storage::open(&target, &secrets, &Env::real()).await;
         let store = store.map_err(|error| failed(url, &error))?;

@@ -54,12 +54,13 @@ pub struct LineTooLong;
 pub struct Parser {
     form: Form,
     line: Vec<u8>,
+    lines: u64,
 }
 
 impl Parser {
     /// For a listing of this form.
     pub fn new(form: Form) -> Parser {
-        Parser { form, line: Vec::new() }
+        Parser { form, line: Vec::new(), lines: 0 }
     }
 
     /// Appends the entries whose lines end in this piece.
@@ -80,8 +81,15 @@ impl Parser {
         self.take(bytes)
     }
 
+    /// Lines so far that have something to say: empty ones, `total 12` and those of the directory
+    /// itself and the one above do not count. Where there are some and none is an entry, the form
+    /// of the listing is not known.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
     /// The last line, if it had no end.
-    pub fn finish(mut self) -> Option<RemoteEntry> {
+    pub fn finish(&mut self) -> Option<RemoteEntry> {
         self.end_line()
     }
 
@@ -97,6 +105,10 @@ impl Parser {
         let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         let line = text(line);
         self.line.clear();
+        let is_itself = line.ends_with(" .") || line.ends_with(" ..");
+        if !line.is_empty() && !line.starts_with("total ") && !is_itself {
+            self.lines += 1;
+        }
         match self.form {
             Form::Facts => facts(&line),
             Form::Long { now } => long(&line, now),
@@ -113,6 +125,14 @@ fn is_name(name: &str) -> bool {
 /// left out.
 fn facts(line: &str) -> Option<RemoteEntry> {
     let (facts, name) = line.split_once(' ')?;
+    let other = |fact: &str| {
+        matches!(fact.split_once('='), Some((name, value))
+        if name.eq_ignore_ascii_case("type")
+            && (value.eq_ignore_ascii_case("cdir") || value.eq_ignore_ascii_case("pdir")))
+    };
+    if facts.split(';').any(other) {
+        return None;
+    }
     let entry = described(facts, name)?;
     is_name(name).then_some(entry)
 }
@@ -132,8 +152,7 @@ pub(super) fn described(facts: &str, name: &str) -> Option<RemoteEntry> {
         match fact.to_ascii_lowercase().as_str() {
             "type" => match value.to_ascii_lowercase().as_str() {
                 "file" => entry.kind = RemoteKind::File,
-                "dir" => entry.kind = RemoteKind::Directory,
-                "cdir" | "pdir" => return None,
+                "dir" | "cdir" | "pdir" => entry.kind = RemoteKind::Directory,
                 _ => {}
             },
             "size" => entry.size = value.parse().ok(),
@@ -366,6 +385,18 @@ mod tests {
             let entry = one(form, std::str::from_utf8(&out).unwrap()).unwrap();
             assert_eq!((entry.name.as_str(), entry.size), (" ü ", Some(1 << 40)));
             assert_eq!(entry.modified, Some(time));
+        }
+    }
+
+    #[test]
+    fn lines_that_are_not_understood_are_counted() {
+        let now = Time::from_seconds(0);
+        let own = "total 12\r\n\r\ndrwxr-xr-x 2 o g 1 Jan  1  2020 ..\r\n";
+        for (text, lines) in [("", 0), (own, 0), ("VMS.TXT;1  2/3\r\nx", 2)] {
+            let (mut parser, mut entries) = (Parser::new(Form::Long { now }), Vec::new());
+            parser.push(text.as_bytes(), &mut entries).unwrap();
+            entries.extend(parser.finish());
+            assert_eq!((entries.len(), parser.lines()), (0, lines), "{text}");
         }
     }
 

@@ -19,12 +19,16 @@ pub(super) struct TransferStep {
     last: Option<Reply>,
     /// ABOR was said; so many last replies are awaited.
     aborting: Option<u8>,
+    /// The directory to be listed was gone to.
+    entered: bool,
 }
 
 /// Whose reply is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Type,
+    /// CWD before LIST.
+    Enter,
     Passive,
     OldPassive,
     /// The adapter listens.
@@ -40,7 +44,8 @@ enum At {
 
 impl Client {
     pub(super) fn begin_transfer(&mut self, op: Op) {
-        let step = TransferStep { op, at: At::Type, data: None, last: None, aborting: None };
+        let (data, last, aborting) = (None, None, None);
+        let step = TransferStep { op, at: At::Type, data, last, aborting, entered: false };
         if self.binary {
             self.open_data(step);
         } else {
@@ -112,6 +117,10 @@ impl Client {
                     _ => self.open_data(step),
                 }
             }
+            (At::Enter, 200..300) => {
+                step.entered = true;
+                self.open_data(step);
+            }
             (At::Passive, 200..300) => match parse_229(&reply.text).filter(|_| code == 229) {
                 Some(port) => self.connect(step, port),
                 None => self.fail(OpError::NotUnderstood(reply)),
@@ -151,12 +160,24 @@ impl Client {
     }
 
     fn drop_data(&mut self, step: &TransferStep) {
-        if step.at != At::Type {
+        if !matches!(step.at, At::Type | At::Enter) {
             self.events.push_back(Event::DropData);
         }
     }
 
     fn open_data(&mut self, mut step: TransferStep) {
+        // LIST takes its argument for options, a pattern or several names, each server its own way.
+        if let Op::List { path } = &step.op
+            && !self.features.mlst
+            && !step.entered
+            && !path.is_empty()
+        {
+            let path = path.clone();
+            self.send("CWD", &path);
+            step.at = At::Enter;
+            self.state = State::Transfer(step);
+            return;
+        }
         match (self.account.mode, self.old_commands) {
             (Mode::Active, _) => {
                 step.at = At::Listen;
@@ -217,7 +238,8 @@ impl Client {
             Op::Retrieve { path, .. } => ("RETR", path),
             Op::Store { path, .. } => ("STOR", path),
             Op::List { path } if self.features.mlst => ("MLSD", path),
-            Op::List { path } => ("LIST", path),
+            // With the names that begin with a dot.
+            Op::List { .. } => ("LIST", &"-a".to_owned()),
             // Append; nothing else gets here.
             op => ("APPE", &op.paths().0.to_owned()),
         };

@@ -32,7 +32,7 @@ pub(super) fn verifier(
     builder.build().map_err(|error| refused(error.to_string()))
 }
 
-fn roots(pem: &[u8]) -> Result<RootCertStore, TlsConfigError> {
+pub(super) fn roots(pem: &[u8]) -> Result<RootCertStore, TlsConfigError> {
     let refused = |reason: String| TlsConfigError::Authorities(reason);
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {

@@ -9,7 +9,7 @@ use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
 use entrepot_model::endpoint::{
-    DirectoryTarget, ObjectProvider, ObjectTarget, SftpPublish, SftpTarget,
+    DirectoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
 };
 use entrepot_model::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, MountOption, Name,
@@ -180,7 +180,7 @@ impl Fixture {
                     password_sealed: Some(sealed),
                     password: None,
                     allow_private: true,
-                    publish: SftpPublish::Rename,
+                    publish: PublishBy::Rename,
                 })
             }
             (None, None) => {

@@ -5,7 +5,7 @@
 //! and renamed into place: over an old file with `posix-rename@openssh.com`, else with RENAME,
 //! which does not replace. A server that lacks the first cannot replace in one step, and then
 //! nothing is replaced, unless the endpoint allows two steps. An endpoint may also ask for files
-//! under their own names from the start, for servers that rename nothing ([`SftpPublish`]). What
+//! under their own names from the start, for servers that rename nothing ([`PublishBy`]). What
 //! directories' entries survive on the far side is the server's promise.
 //!
 //! Names that are neither file nor directory there do not exist here; a link in the middle of a
@@ -17,10 +17,8 @@
 //! ([`remote`]).
 
 mod errors;
-mod names;
 mod pool;
 mod read;
-mod registry;
 mod remote;
 mod staged;
 
@@ -28,7 +26,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_model::endpoint::{SftpPublish, SftpTarget};
+use entrepot_model::endpoint::{PublishBy, SftpTarget};
 use entrepot_model::{Env, StorePath, Timestamp, TransferId};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::ssh::algorithms::Preset;
@@ -37,15 +35,15 @@ use entrepot_sftp_proto::client::{Answer, NamedEntry, RemoteHandle};
 use entrepot_sftp_proto::{Attrs, OpenFlags, Status, Times, attrs};
 
 use self::errors::Failed;
-use self::names::{check_makeable, check_visible, part_of};
 use self::pool::Pool;
 use self::read::SftpRead;
-use self::registry::Registry;
 use self::remote::{Pages, Place, Remote, unexpected};
 use self::staged::{Naming, SftpStaged};
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
 use crate::limits::{LIST_PAGE, SFTP_WALK_DIRECTORIES};
+use crate::parts::names::{self, check_makeable, check_visible, part_of};
+use crate::parts::registry::Registry;
 use crate::store::{
     AnyStore, Caps, Entry, EntryKind, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged,
     StagedFile, Store,
@@ -85,7 +83,7 @@ pub fn open(target: &SftpTarget, secrets: &ResolvedSecrets, env: &Env) -> Result
 struct SftpStore {
     pool: Arc<Pool>,
     registry: Arc<Registry>,
-    publish: SftpPublish,
+    publish: PublishBy,
 }
 
 /// Attributes as the store tells them; `None` for what is neither file nor directory.
@@ -152,7 +150,7 @@ async fn place_file(
     from: &StorePath,
     to: &StorePath,
     existing: Existing,
-    publish: SftpPublish,
+    publish: PublishBy,
 ) -> Result<bool> {
     let there = look_for(remote, to).await?;
     match (&there, existing) {
@@ -167,7 +165,7 @@ async fn place_file(
         Existing::Refuse => remote.ask(|client| client.rename(&old, &new)).await,
         Existing::Replace => match remote.ask(|client| client.posix_rename(&old, &new)).await {
             Err(Failed::NotBegun(_))
-                if there.is_some() && publish == SftpPublish::RemoveAndRename =>
+                if there.is_some() && publish == PublishBy::RemoveAndRename =>
             {
                 tracing::info!(path = new, "replaced in two steps");
                 remote.ask(|client| client.remove(&new)).await?;
@@ -203,7 +201,7 @@ impl SftpStore {
         there: Option<Meta>,
     ) -> Result<SftpStaged> {
         let part = match self.publish {
-            SftpPublish::Direct => target.clone(),
+            PublishBy::Direct => target.clone(),
             _ => part_of(target, id)?,
         };
         self.registry.settle().await;
@@ -369,7 +367,7 @@ impl Store for SftpStore {
         }
         let flags = match self.publish {
             // Not to read: some such servers let nobody.
-            SftpPublish::Direct => OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE,
+            PublishBy::Direct => OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE,
             _ => OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCLUSIVE,
         };
         match self.open_part(id, target, flags, there).await {

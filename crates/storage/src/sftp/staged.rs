@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::SftpPublish;
+use entrepot_model::endpoint::PublishBy;
 use entrepot_model::{StorePath, Timestamp};
 use entrepot_sftp_proto::client::RemoteHandle;
 use entrepot_sftp_proto::{Attrs, Status, Times};
@@ -14,18 +14,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::errors::Failed;
 use super::pool::Lease;
-use super::registry::Claim;
 use super::remote::{Outcome, Remote};
 use super::{place_file, seconds_of};
 use crate::error::{Result, StoreError};
 use crate::limits::{SFTP_FULL_BYTES, SFTP_WRITE_WINDOW_KIB};
+use crate::parts::registry::Claim;
 use crate::store::{Identity, Publish, Published, StagedFile, is_past_all};
 
 /// Under which names a file is written and published.
 pub(super) struct Naming {
     pub(super) part: StorePath,
     pub(super) target: StorePath,
-    pub(super) publish: SftpPublish,
+    pub(super) publish: PublishBy,
     /// A file had the target's name when this one was begun.
     pub(super) replaces: bool,
 }
@@ -243,7 +243,7 @@ impl StagedFile for SftpStaged {
         let attrs = self.close(how.size).await?;
         let Naming { part, target, publish, replaces } = &self.naming;
         let replaced = match publish {
-            SftpPublish::Direct => *replaces,
+            PublishBy::Direct => *replaces,
             _ => place_file(self.remote(), part, target, how.existing, *publish).await?,
         };
         if let Some(claim) = self.claim.lock().take() {

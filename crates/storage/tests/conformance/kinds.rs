@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use entrepot_model::endpoint::{
-    MemoryTarget, ObjectProvider, ObjectTarget, SftpPublish, SftpTarget,
+    FtpMode, FtpTarget, FtpTls, MemoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
 };
 use entrepot_storage::fault::{FaultStore, SimDisk, SimStore};
-use entrepot_storage::{AnyStore, ResolvedSecrets, fs, memory, object, sftp};
+use entrepot_storage::{AnyStore, ResolvedSecrets, fs, ftp, memory, object, sftp};
+use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::sshd::Sshd;
 
@@ -18,12 +19,14 @@ pub(crate) struct Kind {
     pub(crate) store: AnyStore,
     /// Times have whole seconds from 1970 on.
     pub(crate) seconds: bool,
+    /// Names cannot have control characters.
+    pub(crate) printable: bool,
     _keep: Box<dyn Send>,
 }
 
 impl Kind {
     fn new(name: &'static str, store: AnyStore, keep: impl Send + 'static) -> Self {
-        Kind { name, store, seconds: false, _keep: Box::new(keep) }
+        Kind { name, store, seconds: false, printable: false, _keep: Box::new(keep) }
     }
 }
 
@@ -51,7 +54,7 @@ pub(crate) fn on_server(server: &S3Server) -> AnyStore {
 
 fn objects() -> Kind {
     let server = S3Server::start().unwrap();
-    Kind::new("object", on_server(&server), server)
+    Kind { printable: true, ..Kind::new("object", on_server(&server), server) }
 }
 
 /// A store over OpenSSH's server.
@@ -67,12 +70,35 @@ fn server() -> Kind {
         password_sealed: None,
         password: None,
         allow_private: true,
-        publish: SftpPublish::Rename,
+        publish: PublishBy::Rename,
     };
     let key = std::fs::read_to_string(sshd.user_key()).unwrap();
     let secrets = ResolvedSecrets { secret: None, private_key: Some(key.into()) };
     let store = sftp::open(&target, &secrets, &env()).unwrap();
     Kind { seconds: true, ..Kind::new("sftp", store, sshd) }
+}
+
+/// A store over another's FTP server.
+fn ftp_server(name: &'static str, server: Ftpd, (tls, mode): (FtpTls, FtpMode)) -> Kind {
+    let target = FtpTarget {
+        host: "127.0.0.1".to_owned(),
+        port: Some(server.port()),
+        user: server.user().to_owned(),
+        password_sealed: None,
+        password: None,
+        tls,
+        certificates: server.certificate().map(str::to_owned).into_iter().collect(),
+        authorities: None,
+        mode,
+        root: server.root().to_owned(),
+        allow_private: true,
+        publish: PublishBy::Rename,
+        connections: Some(16),
+    };
+    let secret = Some(server.password().to_owned().into());
+    let secrets = ResolvedSecrets { secret, private_key: None };
+    let store = ftp::open(&target, &secrets, &env()).unwrap();
+    Kind { printable: true, ..Kind::new(name, store, server) }
 }
 
 /// Every kind, new and empty.
@@ -86,6 +112,16 @@ pub(crate) async fn each() -> Vec<Kind> {
         directory("fs", disk).await,
         objects(),
         server(),
+        ftp_server(
+            "ftp without facts",
+            Ftpd::vsftpd(FtpdTls::Off).unwrap(),
+            (FtpTls::Off, FtpMode::Passive),
+        ),
+        ftp_server(
+            "ftp under TLS",
+            Ftpd::pyftpdlib(FtpdTls::Explicit).unwrap(),
+            (FtpTls::Explicit, FtpMode::Passive),
+        ),
         Kind::new("memory", memory::open(&target, &env()).unwrap(), ()),
         Kind::new("fault", wrapped, ()),
         Kind::new("sim", SimStore::open(&SimDisk::new(&env()), &env()).unwrap(), ()),

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("spawn", &["model"]),
     ("sftp-proto", &[]),
     ("ftp-proto", &[]),
-    ("storage", &["model", "net", "sftp-proto"]),
+    ("storage", &["model", "net", "sftp-proto", "ftp-proto"]),
     ("auth", &["model", "db", "net", "crypto", "journal", "openssh", "spawn"]),
     ("vfs", &["model", "auth", "storage", "journal", "db", "crypto"]),
     ("admin", &["model", "auth", "db", "crypto", "journal"]),

@@ -12,7 +12,7 @@ const ID_BYTES: usize = 36;
 const COMPONENT_BYTES: usize = 255;
 
 /// `.<name>.<transfer id>.part` beside the target; a long name is cut so that it fits.
-pub(super) fn part_of(target: &StorePath, id: TransferId) -> Result<StorePath> {
+pub(crate) fn part_of(target: &StorePath, id: TransferId) -> Result<StorePath> {
     let (Some(name), Some(parent)) = (target.file_name(), target.parent()) else {
         return Err(StoreError::IsDirectory);
     };
@@ -23,7 +23,7 @@ pub(super) fn part_of(target: &StorePath, id: TransferId) -> Result<StorePath> {
 }
 
 /// The transfer a staged file belongs to; `None` for any other name.
-pub(super) fn transfer_of(name: &str) -> Option<TransferId> {
+pub(crate) fn transfer_of(name: &str) -> Option<TransferId> {
     let (stem, id) = name.strip_prefix('.')?.strip_suffix(SUFFIX)?.rsplit_once('.')?;
     if stem.is_empty() || id.len() != ID_BYTES {
         return None;
@@ -36,18 +36,18 @@ fn is_hidden(name: &str) -> bool {
 }
 
 /// True for a name that a listing shows.
-pub(super) fn is_shown(name: &str) -> bool {
+pub(crate) fn is_shown(name: &str) -> bool {
     let plain = !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
     plain && !is_hidden(name)
 }
 
 /// Fails for a path that names something staged: nothing is there.
-pub(super) fn check_visible(path: &StorePath) -> Result<()> {
+pub(crate) fn check_visible(path: &StorePath) -> Result<()> {
     if path.components().any(is_hidden) { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
 /// The same for a name that would be made.
-pub(super) fn check_makeable(path: &StorePath) -> Result<()> {
+pub(crate) fn check_makeable(path: &StorePath) -> Result<()> {
     match path.components().find(|part| is_hidden(part)) {
         Some(name) => Err(StoreError::Denied(format!("the name '{name}' is reserved"))),
         None => Ok(()),

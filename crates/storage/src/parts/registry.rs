@@ -19,7 +19,7 @@ enum Use {
 }
 
 #[derive(Default)]
-pub(super) struct Registry {
+pub(crate) struct Registry {
     parts: Mutex<HashMap<TransferId, (StorePath, Use)>>,
     settled: Notify,
     walked: AtomicBool,
@@ -27,7 +27,7 @@ pub(super) struct Registry {
 
 impl Registry {
     /// Takes a part for writing.
-    pub(super) fn claim(self: &Arc<Self>, id: TransferId, part: &StorePath) -> Result<Claim> {
+    pub(crate) fn claim(self: &Arc<Self>, id: TransferId, part: &StorePath) -> Result<Claim> {
         let mut parts = self.parts.lock();
         if parts.get(&id).is_some_and(|(_, now)| *now != Use::Idle) {
             return Err(StoreError::Unavailable(format!("transfer '{id}' is at work")));
@@ -37,37 +37,37 @@ impl Registry {
     }
 
     /// Remembers a part that was found.
-    pub(super) fn found(&self, id: TransferId, part: StorePath) {
+    pub(crate) fn found(&self, id: TransferId, part: StorePath) {
         self.parts.lock().entry(id).or_insert((part, Use::Idle));
     }
 
     /// Where a part is, if this process knows.
-    pub(super) fn part(&self, id: TransferId) -> Option<StorePath> {
+    pub(crate) fn part(&self, id: TransferId) -> Option<StorePath> {
         self.parts.lock().get(&id).map(|(part, _)| part.clone())
     }
 
-    pub(super) fn all(&self) -> Vec<(TransferId, StorePath)> {
+    pub(crate) fn all(&self) -> Vec<(TransferId, StorePath)> {
         self.parts.lock().iter().map(|(id, (part, _))| (*id, part.clone())).collect()
     }
 
     /// Forgets a part that is gone, unless somebody writes it.
-    pub(super) fn forget(&self, id: TransferId) {
+    pub(crate) fn forget(&self, id: TransferId) {
         let mut parts = self.parts.lock();
         if parts.get(&id).is_some_and(|(_, now)| *now == Use::Idle) {
             parts.remove(&id);
         }
     }
 
-    pub(super) fn was_walked(&self) -> bool {
+    pub(crate) fn was_walked(&self) -> bool {
         self.walked.load(Ordering::SeqCst)
     }
 
-    pub(super) fn set_walked(&self) {
+    pub(crate) fn set_walked(&self) {
         self.walked.store(true, Ordering::SeqCst);
     }
 
     /// Waits until no dropped file has bytes on their way.
-    pub(super) async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         loop {
             let settled = self.settled.notified();
             let closing = self.parts.lock().values().any(|(_, now)| *now == Use::Closing);
@@ -80,7 +80,7 @@ impl Registry {
 }
 
 /// The right to write one part; let go when dropped.
-pub(super) struct Claim {
+pub(crate) struct Claim {
     registry: Arc<Registry>,
     id: TransferId,
     gone: AtomicBool,
@@ -88,12 +88,12 @@ pub(super) struct Claim {
 
 impl Claim {
     /// The part is published or discarded: there is nothing left to know.
-    pub(super) fn set_gone(&self) {
+    pub(crate) fn set_gone(&self) {
         self.gone.store(true, Ordering::SeqCst);
     }
 
     /// Nobody writes any more, but bytes are on their way.
-    pub(super) fn set_closing(&self) {
+    pub(crate) fn set_closing(&self) {
         if let Some((_, now)) = self.registry.parts.lock().get_mut(&self.id) {
             *now = Use::Closing;
         }

@@ -1,0 +1,308 @@
+//! A file being written on the server under a hidden name beside its target, in order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use entrepot_ftp_proto::Time;
+use entrepot_ftp_proto::client::{Moves, Op};
+use entrepot_model::StorePath;
+use entrepot_model::endpoint::PublishBy;
+use parking_lot::Mutex;
+
+use super::errors::Failed;
+use super::pool::{Lease, Pool};
+use super::remote::Remote;
+use super::{change, look, look_for, place_file};
+use crate::error::{Result, StoreError};
+use crate::parts::registry::Claim;
+use crate::store::{EntryKind, Identity, Publish, Published, StagedFile};
+
+/// Under which names a file is written and published.
+pub(super) struct Naming {
+    pub(super) part: StorePath,
+    pub(super) target: StorePath,
+    pub(super) publish: PublishBy,
+    /// A file had the target's name when this one was begun.
+    pub(super) replaces: bool,
+}
+
+/// A staged file. It has a session while bytes go out; what was written counts when
+/// [`StagedFile::sync`] has ended the upload and the server has told the size.
+pub(super) struct FtpStaged {
+    pool: Arc<Pool>,
+    claim: Mutex<Option<Claim>>,
+    naming: Naming,
+    size: AtomicU64,
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The upload that runs.
+    lease: Option<Lease>,
+    /// The server has a file of that name.
+    made: bool,
+    /// It was cut: the next upload begins at an offset, and not at its end.
+    cut: bool,
+    /// The size that the server told.
+    synced: Option<u64>,
+    /// What failed first; every later call fails with it.
+    failed: Option<StoreError>,
+}
+
+impl State {
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn fail(&mut self, failed: impl Into<StoreError>) -> StoreError {
+        self.lease = None;
+        self.failed.get_or_insert(failed.into()).clone()
+    }
+}
+
+impl FtpStaged {
+    pub(super) fn new(pool: Arc<Pool>, claim: Claim, naming: Naming, size: u64) -> Self {
+        let claim = Mutex::new(Some(claim));
+        let (size, state) = (AtomicU64::new(size), tokio::sync::Mutex::default());
+        FtpStaged { pool, claim, naming, size, state }
+    }
+
+    pub(super) fn part(&self) -> &StorePath {
+        &self.naming.part
+    }
+
+    /// The server has so many bytes of it.
+    pub(super) fn goes_on(&mut self, size: u64) {
+        self.size = AtomicU64::new(size);
+        self.state.get_mut().made = true;
+    }
+
+    /// There is no such part: nothing is left to know.
+    pub(super) fn forget(&self) {
+        if let Some(claim) = self.claim.lock().take() {
+            claim.set_gone();
+        }
+    }
+
+    /// Where a write ends that begins where the last one ended.
+    fn end_of(&self, offset: u64, len: usize) -> Result<u64> {
+        let end = u64::try_from(len).ok().and_then(|len| offset.checked_add(len));
+        let Some(end) = end.filter(|end| i64::try_from(*end).is_ok()) else {
+            return Err(StoreError::Denied("the file is larger than may be".to_owned()));
+        };
+        if offset != self.size() {
+            return Err(StoreError::Unsupported("writes out of order: send the file in order"));
+        }
+        Ok(end)
+    }
+
+    /// The session of the upload, which is begun if none runs.
+    async fn upload<'a>(&self, state: &'a mut State) -> Result<&'a mut Lease> {
+        if state.lease.is_none() {
+            let mut lease = self.pool.lease().await?;
+            let (path, size) = (lease.path(&self.naming.part), self.size());
+            let op = match (state.made && size > 0, state.cut) {
+                (true, false) => Op::Append { path },
+                (true, true) => Op::Store { path, offset: size },
+                _ => Op::Store { path, offset: 0 },
+            };
+            lease.begin(op).await?;
+            (state.made, state.cut, state.synced) = (true, false, None);
+            state.lease = Some(lease);
+        }
+        state.lease.as_mut().ok_or(StoreError::NotFound)
+    }
+
+    /// Ends the upload, and sees that the server has all of it.
+    async fn settle(&self, state: &mut State) -> Result<()> {
+        if state.lease.is_none() && !state.made {
+            self.upload(state).await?;
+        }
+        let mut lease = match state.lease.take() {
+            Some(mut lease) => {
+                lease.finish(Moves::Upload).await?;
+                lease
+            }
+            None => self.pool.lease().await?,
+        };
+        let (has, wanted) = (look(&mut lease, &self.naming.part).await?.size, self.size());
+        if has != wanted {
+            return Err(StoreError::Io(format!("the server has {has} bytes of {wanted}")));
+        }
+        state.synced = Some(wanted);
+        Ok(())
+    }
+
+    /// Gives it its name. Where the connection broke over the answer, another one looks at what
+    /// came of it.
+    async fn rename(&self, lease: &mut Lease, how: &Publish) -> Result<bool> {
+        let Naming { part, target, publish, .. } = &self.naming;
+        let names = (part, target);
+        match place_file(lease, names, how.existing, *publish).await {
+            Err(StoreError::Unavailable(why)) => {
+                *lease = self.pool.lease().await?;
+                let left = look_for(lease, part).await?;
+                let there = look_for(lease, target).await?;
+                let is_ours = |size| left.is_none() && size == how.size;
+                match there {
+                    Some(meta) if meta.kind == EntryKind::File && is_ours(meta.size) => {
+                        Ok(self.naming.replaces)
+                    }
+                    _ if left.is_some() => place_file(lease, names, how.existing, *publish).await,
+                    _ => Err(StoreError::Unavailable(why)),
+                }
+            }
+            other => other,
+        }
+    }
+
+    async fn set_time(&self, remote: &mut Remote, how: &Publish) -> Result<(), Failed> {
+        let Some(modified) = how.modified.filter(|_| remote.features().mfmt) else {
+            return Ok(());
+        };
+        let time = Time::from_seconds(modified.seconds());
+        let name = remote.path(&self.naming.part);
+        match change(remote, Op::SetModified(name, time)).await {
+            // The file counts, not its time.
+            Err(Failed::Op(error)) => {
+                tracing::info!(%error, "the server did not set the time of a file");
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    async fn make_visible(&self, how: &Publish) -> Result<Published> {
+        let mut lease = self.pool.lease().await?;
+        self.set_time(&mut lease, how).await?;
+        let replaced = match self.naming.publish {
+            PublishBy::Direct => self.naming.replaces,
+            _ => self.rename(&mut lease, how).await?,
+        };
+        let meta = look(&mut lease, &self.naming.target).await?;
+        Ok(Published { replaced, identity: None, meta })
+    }
+}
+
+#[async_trait]
+impl StagedFile for FtpStaged {
+    fn identity(&self) -> Option<Identity> {
+        None
+    }
+
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::SeqCst)
+    }
+
+    fn try_write_at(&self, offset: u64, data: &[u8]) -> Result<bool> {
+        self.end_of(offset, data.len())?;
+        match self.state.try_lock() {
+            Ok(state) => state.check().map(|()| false),
+            Err(_) => Ok(false),
+        }
+    }
+
+    async fn write_at(&self, offset: u64, data: Bytes) -> Result<()> {
+        let mut state = self.state.lock().await;
+        state.check()?;
+        let end = self.end_of(offset, data.len())?;
+        let sent = match self.upload(&mut state).await {
+            Ok(lease) => lease.send(&data).await.map_err(StoreError::from),
+            Err(error) => Err(error),
+        };
+        sent.map_err(|error| state.fail(error))?;
+        self.size.store(end, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn read_at(&self, _offset: u64, _buf: BytesMut, _len: usize) -> Result<BytesMut> {
+        Err(StoreError::Unsupported("reading what was sent to an FTP server"))
+    }
+
+    async fn set_len(&self, size: u64) -> Result<()> {
+        let mut state = self.state.lock().await;
+        state.check()?;
+        if size > self.size() {
+            return Err(StoreError::Unsupported("setting the length of an upload in order"));
+        }
+        if size < self.size() {
+            if let Some(mut lease) = state.lease.take() {
+                lease.finish(Moves::Upload).await.map_err(|failed| state.fail(failed))?;
+            }
+            self.size.store(size, Ordering::SeqCst);
+            (state.cut, state.synced) = (true, None);
+        }
+        Ok(())
+    }
+
+    async fn sync(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        state.check()?;
+        if state.synced == Some(self.size()) {
+            return Ok(());
+        }
+        if state.cut {
+            // What is behind the cut is cut off by an upload of nothing.
+            self.upload(&mut state).await.map(drop).map_err(|error| state.fail(error))?;
+        }
+        self.settle(&mut state).await.map_err(|error| state.fail(error))
+    }
+
+    async fn publish(&self, how: &Publish) -> Result<Published> {
+        let mut state = self.state.lock().await;
+        state.check()?;
+        if state.synced != Some(self.size()) {
+            return Err(StoreError::Io("the staged file is not synced".to_owned()));
+        }
+        if self.size() != how.size {
+            let why = format!("{} bytes were written, {} announced", self.size(), how.size);
+            return Err(StoreError::Io(why));
+        }
+        let published = self.make_visible(how).await?;
+        self.forget();
+        state.fail(StoreError::Io("the staged file is published".to_owned()));
+        Ok(published)
+    }
+
+    async fn discard(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        let lease = state.lease.take();
+        state.fail(StoreError::Io("the staged file is discarded".to_owned()));
+        let Some(claim) = self.claim.lock().take() else { return Ok(()) };
+        if let Some(mut lease) = lease {
+            // The file goes away whatever comes of it; but before that it must be whole, or the
+            // server may still be writing it.
+            let _ = lease.finish(Moves::Upload).await;
+        }
+        let mut lease = self.pool.lease().await?;
+        let part = &self.naming.part;
+        let name = lease.path(part);
+        match change(&mut lease, Op::Delete(name)).await {
+            Err(failed) if failed.is_absent() && look_for(&mut lease, part).await?.is_some() => {
+                return Err(failed.into());
+            }
+            Err(failed) if !failed.is_absent() => return Err(failed.into()),
+            _ => {}
+        }
+        claim.set_gone();
+        Ok(())
+    }
+}
+
+impl Drop for FtpStaged {
+    fn drop(&mut self) {
+        let Some(claim) = self.claim.get_mut().take() else { return };
+        let Some(mut lease) = self.state.get_mut().lease.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        claim.set_closing();
+        // What was sent is kept: the upload is ended in good order, within its own limits.
+        runtime.spawn(async move {
+            let finished = lease.finish(Moves::Upload).await;
+            tracing::debug!(?finished, "an upload to an FTP server is left where it is");
+            drop(claim);
+        });
+    }
+}

@@ -1,0 +1,229 @@
+//! Others' FTP servers as peers of our client.
+
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::clients::python;
+use crate::server::PATIENCE;
+
+/// Where Debian has it.
+const VSFTPD: &str = "/usr/sbin/vsftpd";
+/// Free ports tried before giving up: another process may take one between asking and binding.
+const PORT_TRIES: usize = 5;
+
+/// A running server on a free port of loopback, with a scratch folder of its own. Stops when
+/// dropped.
+pub struct Ftpd {
+    child: Child,
+    port: u16,
+    user: &'static str,
+    certificate: Option<String>,
+    files: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// Whether it speaks TLS, and nothing else then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FtpdTls {
+    /// Clear text.
+    Off,
+    /// AUTH TLS, required for control and data.
+    Explicit,
+    /// From the first byte (vsftpd only).
+    Implicit,
+}
+
+impl Ftpd {
+    /// vsftpd: no MLSD, LIST as `ls -l` writes it. With TLS it wants data connections to resume the
+    /// session of the control connection.
+    ///
+    /// # Errors
+    /// The package to install if there is none; that it does not start.
+    pub fn vsftpd(tls: FtpdTls) -> Result<Ftpd> {
+        Ftpd::vsftpd_with(tls, &[])
+    }
+
+    /// The same with further lines of its configuration.
+    ///
+    /// # Errors
+    /// As [`Ftpd::vsftpd`].
+    pub fn vsftpd_with(tls: FtpdTls, lines: &[&str]) -> Result<Ftpd> {
+        if !Path::new(VSFTPD).exists() {
+            bail!("'{VSFTPD}' is missing: install the Debian package vsftpd");
+        }
+        for _ in 0..PORT_TRIES {
+            let folder = tempfile::tempdir().context("a scratch folder")?;
+            if rustix::process::geteuid().is_root() {
+                // It looks at its root as another user.
+                let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+                std::fs::set_permissions(folder.path(), open)?;
+            }
+            let files = folder.path().join("files");
+            let certificate = make_certificate(folder.path())?;
+            std::fs::create_dir_all(&files)?;
+            std::fs::create_dir_all(folder.path().join("empty"))?;
+            let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let config = vsftpd_config(folder.path(), (port, tls), lines)?;
+            let child = Command::new(VSFTPD)
+                .arg(config)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .context("vsftpd")?;
+            let certificate = (tls != FtpdTls::Off).then_some(certificate);
+            let mut server =
+                Ftpd { child, port, user: "anonymous", certificate, files, _folder: folder };
+            if server.is_ready()? {
+                return Ok(server);
+            }
+        }
+        bail!("vsftpd does not start")
+    }
+
+    /// pyftpdlib: MLSD, no session reuse under TLS.
+    ///
+    /// # Errors
+    /// The environment was not made, or it did not start.
+    pub fn pyftpdlib(tls: FtpdTls) -> Result<Ftpd> {
+        let folder = tempfile::tempdir().context("a scratch folder")?;
+        let (files, certificate) = (folder.path().join("files"), make_certificate(folder.path())?);
+        std::fs::create_dir_all(&files)?;
+        let (certificate, file) = match tls {
+            FtpdTls::Off => (None, PathBuf::new()),
+            FtpdTls::Explicit => (Some(certificate), folder.path().join("both.pem")),
+            FtpdTls::Implicit => bail!("pyftpdlib knows no implicit TLS"),
+        };
+        let mut child = Command::new(python::tool("python3")?)
+            .args(["-c", include_str!("pyftpd.py")])
+            .args([&files, &file])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("its output")?).read_line(&mut line)?;
+        let port = line.trim().parse().context("it did not start")?;
+        Ok(Ftpd { child, port, user: "partner", certificate, files, _folder: folder })
+    }
+
+    fn is_ready(&mut self) -> Result<bool> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if self.child.try_wait()?.is_some() {
+                return Ok(false);
+            }
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(false)
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Who logs in.
+    pub fn user(&self) -> &str {
+        self.user
+    }
+
+    /// With what.
+    pub fn password(&self) -> &'static str {
+        "pa ss"
+    }
+
+    /// Its certificate (PEM), for `localhost` and signed by itself, if it speaks TLS.
+    pub fn certificate(&self) -> Option<&str> {
+        self.certificate.as_deref()
+    }
+
+    /// What is shown as the directory `files` below the login directory of vsftpd, and as the login
+    /// directory of pyftpdlib.
+    pub fn folder(&self) -> &Path {
+        &self.files
+    }
+
+    /// The base folder of an endpoint on it.
+    pub fn root(&self) -> &'static str {
+        if self.user == "anonymous" { "files" } else { "" }
+    }
+
+    /// Ends all connections and takes no new ones, as a crash does.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn kill(&mut self) -> Result<()> {
+        crate::sshd::kill_children(self.child.id());
+        // One that has ended is what we want.
+        let _ = self.child.kill();
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Ends the sessions that are open, and stays.
+    pub fn kill_sessions(&self) {
+        crate::sshd::kill_children(self.child.id());
+    }
+}
+
+impl Drop for Ftpd {
+    fn drop(&mut self) {
+        // Nothing is left to tell the error to; a process that is gone is what we want.
+        let _ = self.kill();
+    }
+}
+
+/// Certificate and key in one file, as these servers want it. Answers with the certificate.
+fn make_certificate(folder: &Path) -> Result<String> {
+    let key = rcgen::KeyPair::generate()?;
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let certificate = rcgen::CertificateParams::new(names)?.self_signed(&key)?.pem();
+    std::fs::write(folder.join("both.pem"), format!("{certificate}{}", key.serialize_pem()))?;
+    Ok(certificate)
+}
+
+fn vsftpd_config(folder: &Path, (port, tls): (u16, FtpdTls), lines: &[&str]) -> Result<PathBuf> {
+    let here = folder.display();
+    // It leaves root's rights for this user's.
+    let owner = if rustix::process::geteuid().is_root() {
+        let mut chown = Command::new("chown");
+        chown.arg("daemon").arg(folder.join("files"));
+        ensure!(chown.status()?.success(), "chown");
+        "ftp_username=daemon"
+    } else {
+        "run_as_launching_user=YES"
+    };
+    let mut text = format!(
+        "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\n\
+         anonymous_enable=YES\nlocal_enable=NO\n{owner}\nanon_root={here}\nwrite_enable=YES\n\
+         anon_upload_enable=YES\nanon_mkdir_write_enable=YES\nanon_other_write_enable=YES\n\
+         anon_world_readable_only=NO\nanon_umask=022\nconnect_from_port_20=NO\nmax_clients=0\n\
+         max_per_ip=0\nxferlog_enable=NO\nsecure_chroot_dir={here}/empty\nseccomp_sandbox=NO\n\
+         use_localtime=NO\n"
+    );
+    if tls != FtpdTls::Off {
+        text.push_str(&format!(
+            "ssl_enable=YES\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\n\
+             force_anon_data_ssl=YES\nrequire_ssl_reuse=YES\nssl_ciphers=HIGH\n\
+             rsa_cert_file={here}/both.pem\n"
+        ));
+    }
+    if tls == FtpdTls::Implicit {
+        text.push_str("implicit_ssl=YES\n");
+    }
+    for line in lines {
+        text.push_str(line);
+        text.push('\n');
+    }
+    let path = folder.join(format!("vsftpd-{port}.conf"));
+    std::fs::write(&path, text)?;
+    Ok(path)
+}
