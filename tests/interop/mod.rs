@@ -1,6 +1,7 @@
 //! Real clients move real files in both directions.
 
 mod ftp;
+mod ftp_matrix;
 mod links;
 mod matrix;
 mod orders;

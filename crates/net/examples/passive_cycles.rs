@@ -138,6 +138,7 @@ async fn main() -> Result<()> {
         env: env.clone(),
         sessions,
         drain: Duration::ZERO,
+        draining: CancellationToken::new(),
     };
     let stop = CancellationToken::new();
     let serving = tokio::spawn(server.run(stop.clone()));

@@ -129,16 +129,33 @@ impl Node {
         self.cli(&create).map(drop)
     }
 
-    /// Port of the listener `ftp`.
-    pub fn ftp_port(&self) -> Result<u16> {
-        port(&self.addresses()?["listeners"]["ftp"]["address"])
+    /// Makes the listeners `ftps` (implicit TLS) and `ftp6` (on `::1`), beside [`Node::add_ftp`].
+    pub fn add_ftps(&self, options: &str) -> Result<()> {
+        for (name, address, tls) in
+            [("ftps", "127.0.0.1", "implicit"), ("ftp6", "[::1]", "explicit")]
+        {
+            let address = format!("address={address}:0");
+            let ftp = format!("ftp={{\"tls\":\"{tls}\"{options}}}");
+            self.cli(&["listener", "create", name, "protocol=ftp", &address, &ftp])?;
+        }
+        Ok(())
     }
 
-    /// A file with the certificate of the listener `ftp`.
-    pub fn ftp_certificate(&self) -> Result<PathBuf> {
+    /// Port of the listener `ftp`.
+    pub fn ftp_port(&self) -> Result<u16> {
+        self.port_of("ftp")
+    }
+
+    /// Port of a listener.
+    pub fn port_of(&self, listener: &str) -> Result<u16> {
+        port(&self.addresses()?["listeners"][listener]["address"])
+    }
+
+    /// A file with the certificate of a listener of FTP.
+    pub fn certificate_of(&self, listener: &str) -> Result<PathBuf> {
         let addresses = self.addresses()?;
-        let certificate = addresses["listeners"]["ftp"]["certificates"][0].as_str();
-        let file = self.folder.path().join("ftp.pem");
+        let certificate = addresses["listeners"][listener]["certificates"][0].as_str();
+        let file = self.folder.path().join(format!("{listener}.pem"));
         std::fs::write(&file, certificate.context("no certificate")?)?;
         Ok(file)
     }

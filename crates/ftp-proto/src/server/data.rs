@@ -56,8 +56,12 @@ pub(crate) fn eprt(server: &mut Server, argument: &str) {
 }
 
 /// No bounce: decided before anybody connects (RFC 2577).
-fn active(server: &mut Server, address: SocketAddr) {
+fn active(server: &mut Server, mut address: SocketAddr) {
     drop_data(server);
+    if address.ip().is_unspecified() {
+        // lftp 4.9.2 on IPv6 sends the address of a socket that is not bound yet.
+        address.set_ip(server.settings.peer.ip());
+    }
     if !server.settings.may_connect(address) {
         return server.reply(504, "Data goes to your own address and ports from 1024 on only.");
     }

@@ -1,9 +1,16 @@
 //! Clients of FTP and FTPS.
 
+mod classic;
+mod libraries;
+mod matrix;
+mod modern;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use anyhow::Result;
+
+pub use matrix::{Ftp, Program, Way};
 
 use super::Login;
 use crate::server::{Node, feed, run};
@@ -15,6 +22,52 @@ pub enum Protection {
     Clear,
     /// AUTH TLS, data encrypted too.
     Tls,
+    /// TLS from the first byte.
+    Implicit,
+}
+
+/// How a client reaches a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Clear or encrypted.
+    pub protection: Protection,
+    /// Whether the server connects for data.
+    pub active: bool,
+    /// Over `::1`.
+    pub ipv6: bool,
+}
+
+impl Line {
+    /// Clear text, the client connects for data, over IPv4.
+    pub const PLAIN: Line = Line { protection: Protection::Clear, active: false, ipv6: false };
+
+    /// The listener it goes to; [`Node::add_ftp`] makes `ftp`, [`Node::add_ftps`] the others.
+    pub fn listener(self) -> &'static str {
+        match (self.ipv6, self.protection) {
+            (true, _) => "ftp6",
+            (false, Protection::Implicit) => "ftps",
+            (false, _) => "ftp",
+        }
+    }
+
+    /// As a URL has it.
+    pub fn host(self) -> &'static str {
+        if self.ipv6 { "[::1]" } else { "localhost" }
+    }
+
+    fn port(self, node: &Node) -> Result<u16> {
+        node.port_of(self.listener())
+    }
+
+    fn certificate(self, node: &Node) -> Result<PathBuf> {
+        node.certificate_of(self.listener())
+    }
+}
+
+impl From<Protection> for Line {
+    fn from(protection: Protection) -> Line {
+        Line { protection, ..Line::PLAIN }
+    }
 }
 
 impl Login {
@@ -22,12 +75,17 @@ impl Login {
     ///
     /// # Errors
     /// The node does not run.
-    pub fn curl_ftp(&self, node: &Node, protection: Protection) -> Result<Command> {
+    pub fn curl_ftp(&self, node: &Node, line: impl Into<Line>) -> Result<Command> {
+        let line = line.into();
         let mut command = Command::new("curl");
         command.args(["-sS", "-g", "-u", &format!("{}:{}", self.account, self.password)]);
-        if protection == Protection::Tls {
-            command.args(["--ssl-reqd", "--cacert"]).arg(node.ftp_certificate()?);
+        if line.protection == Protection::Tls {
+            command.arg("--ssl-reqd");
         }
+        if line.active {
+            command.args(["-P", "-"]);
+        }
+        command.arg("--cacert").arg(line.certificate(node)?);
         Ok(command)
     }
 
@@ -36,27 +94,32 @@ impl Login {
     /// # Errors
     /// The node does not run.
     pub fn ftp_url(&self, node: &Node, path: &str) -> Result<String> {
-        Ok(format!("ftp://localhost:{}/{path}", node.ftp_port()?))
+        Ok(format!("ftp://localhost:{}/{path}", node.port_of("ftp")?))
     }
 
     /// Runs a script with `lftp`.
     ///
     /// # Errors
     /// It failed.
-    pub fn lftp_ftp(&self, node: &Node, protection: Protection, script: &str) -> Result<Output> {
-        let tls = match protection {
+    pub fn lftp_ftp(&self, node: &Node, line: impl Into<Line>, script: &str) -> Result<Output> {
+        let line = line.into();
+        let tls = match line.protection {
             Protection::Clear => "set ftp:ssl-allow no".to_owned(),
-            Protection::Tls => format!(
+            Protection::Tls | Protection::Implicit => format!(
                 "set ftp:ssl-force yes; set ftp:ssl-protect-data yes; set ssl:ca-file \"{}\"",
-                node.ftp_certificate()?.display()
+                line.certificate(node)?.display()
             ),
         };
+        let scheme = if line.protection == Protection::Implicit { "ftps" } else { "ftp" };
+        let passive = if line.active { "off" } else { "on" };
         let all = format!(
             "set cmd:fail-exit yes; set net:max-retries 1; set net:timeout 20; {tls}; \
-             open -u {},\"{}\" ftp://localhost:{}; {script}; bye",
+             set ftp:passive-mode {passive}; \
+             open -u {},\"{}\" {scheme}://{}:{}; {script}; bye",
             self.account,
             self.password,
-            node.ftp_port()?
+            line.host(),
+            line.port(node)?
         );
         run(Command::new("lftp").args(["--norc", "-c", &all]))
     }
@@ -68,10 +131,10 @@ impl Login {
     pub fn ftplib(&self, node: &Node, protection: Protection, script: &str) -> Result<String> {
         let certificate = match protection {
             Protection::Clear => PathBuf::new(),
-            Protection::Tls => node.ftp_certificate()?,
+            Protection::Tls | Protection::Implicit => node.certificate_of("ftp")?,
         };
         let mut command = Command::new("python3");
-        command.args(["-c", &format!("{PRELUDE}{script}"), &node.ftp_port()?.to_string()]);
+        command.args(["-c", &format!("{PRELUDE}{script}"), &node.port_of("ftp")?.to_string()]);
         command.args([&self.account, &self.password]).arg(certificate);
         Ok(String::from_utf8(feed(&mut command, "")?.stdout)?)
     }

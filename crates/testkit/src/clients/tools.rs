@@ -83,7 +83,7 @@ impl Client for Rclone {
 }
 
 /// A path in a URL.
-fn encoded(path: &str) -> String {
+pub(super) fn encoded(path: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
     let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
     path.bytes().map(byte).collect()
