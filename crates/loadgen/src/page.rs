@@ -88,11 +88,11 @@ pub fn page(title: &str, samples: &[Sample]) -> String {
         table(&mut out, &section.rows);
         let unit = section.rows.iter().flat_map(|row| &row.rounds).next().map(|first| &first.unit);
         let unit = unit.map_or("", String::as_str);
-        plot(&mut out, &format!("{unit} a second (more is better)"), &section.rows, |round| {
+        plot(&mut out, &format!("{unit}/s (more is better)"), &section.rows, |round| {
             Some(round.rate)
         });
         let (scale, measure) = if unit == "GiB" { (1.0, "s") } else { (1e6, "µs") };
-        let title = format!("{measure} of server CPU a {unit} (less is better)");
+        let title = format!("{measure} of server CPU per {unit} (less is better)");
         plot(&mut out, &title, &section.rows, |round| {
             round.server_cpu_seconds_per_unit.map(|spent| spent * scale)
         });
@@ -282,7 +282,7 @@ const HEAD: &str = "<!doctype html>
 body { max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #8884; }
-th:first-child { text-align: left; }
+th:first-child { text-align: left; white-space: nowrap; }
 svg { display: block; margin: .5rem 0; max-width: 100%; }
 svg text { fill: currentColor; font-size: 13px; }
 svg .head { font-weight: 600; }
