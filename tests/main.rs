@@ -14,6 +14,7 @@ mod policies;
 mod replace_openssh;
 mod routes;
 mod secrets;
+mod stores;
 mod wan;
 
 use std::path::Path;
