@@ -20,8 +20,9 @@ fn indented(pem: &str, by: usize) -> String {
 /// An endpoint that pins the certificate.
 fn endpoint(name: &str, (port, user, password): (u16, &str, &str), rest: &str) -> String {
     format!(
-        "endpoint:\n  name: {name}\n  target:\n    ftp:\n      host: localhost\n      port: {port}\n      \
-         user: {user}\n      password: '{password}'\n      allow_private: true\n{rest}"
+        "endpoint:\n  name: {name}\n  target:\n    ftp:\n      host: localhost\n      \
+         port: {port}\n      user: {user}\n      password: '{password}'\n      \
+         allow_private: true\n{rest}"
     )
 }
 

@@ -1,7 +1,7 @@
 //! The bytes of an endpoint behind one trait, [`Store`]: a directory of this machine ([`fs`]),
 //! memory ([`memory`]), an object store ([`object`]), an SFTP server ([`sftp`]), an FTP server
-//! ([`ftp`]) or the rows of a database ([`sql`]). One conformance suite runs on every kind (`tests/conformance`); [`fault`] wraps any
-//! of them and simulates power cuts.
+//! ([`ftp`]) or the rows of a database ([`sql`]). One conformance suite runs on every kind
+//! (`tests/conformance`); [`fault`] wraps any of them and simulates power cuts.
 
 pub mod error;
 pub mod fault;
