@@ -15,6 +15,7 @@ mod policies;
 mod replace_openssh;
 mod routes;
 mod secrets;
+mod stores;
 mod wan;
 
 use std::path::Path;

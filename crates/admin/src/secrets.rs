@@ -93,6 +93,7 @@ pub(crate) fn make_way(body: &mut Value, patch: &Value) {
         ("/target/object", "secret_key", "secret_key_sealed"),
         ("/target/sftp", "password", "password_sealed"),
         ("/target/ftp", "password", "password_sealed"),
+        ("/target/sql", "password", "password_sealed"),
     ] {
         let Some(patch) = patch.pointer(at) else { continue };
         if patch.get(input).is_some()

@@ -20,7 +20,7 @@ pub struct Endpoint {
 }
 
 /// What an endpoint is. In a document a mapping with one key: `directory`, `memory`, `object`,
-/// `sftp` or `ftp`.
+/// `sftp`, `ftp` or `sql`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EndpointTarget {
@@ -34,6 +34,8 @@ pub enum EndpointTarget {
     Sftp(SftpTarget),
     /// An FTP server, with or without TLS.
     Ftp(FtpTarget),
+    /// Rows of a database, shown as files.
+    Sql(SqlTarget),
 }
 
 /// A directory of this machine.
@@ -241,6 +243,90 @@ impl FtpTarget {
     }
 }
 
+/// Rows of a database, shown as the files of one directory; and queries, each shown as a file.
+///
+/// Statements name their values `$1` (the name of the file), `$2` (its content) and `$3` (the time
+/// of its last change, in seconds since 1970 or what a column of times takes).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SqlTarget {
+    /// `sqlite:/absolute/path` or `postgres://user@host/database`, without a password.
+    pub url: String,
+    /// The password (PostgreSQL), sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_sealed: Option<Sealed>,
+    /// Accepted in documents and requests only: sealed on the way in, never stored or shown.
+    #[serde(default, skip_serializing)]
+    pub password: Option<Secret>,
+    /// Authorities that sign the server's certificate (PostgreSQL), PEM; unset: those this machine
+    /// trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorities: Option<String>,
+    /// Allow private addresses, for servers inside one's own network.
+    #[serde(default)]
+    pub allow_private: bool,
+    /// `SELECT` with the columns `name`, `size` (bytes) and `modified`, a row for each file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
+    /// `SELECT` with one column, the content of file `$1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
+    /// Stores file `$1` with content `$2` and time `$3`, also over an older one. Unset: read-only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<String>,
+    /// Removes file `$1`. Unset: nothing is removed or renamed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete: Option<String>,
+    /// What `$2` is for SQLite, which takes anything; PostgreSQL knows by the column.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub content: SqlContent,
+    /// Files made of queries, as CSV with a line of column names: name → `SELECT`.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub reports: std::collections::BTreeMap<String, String>,
+}
+
+/// As what SQLite stores the content of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SqlContent {
+    /// A BLOB.
+    #[default]
+    Bytes,
+    /// TEXT; what is not UTF-8 is refused.
+    Text,
+}
+
+impl SqlTarget {
+    fn check(&self) -> Result<(), FieldError> {
+        let file = self.url.strip_prefix("sqlite:");
+        let server = self.url.starts_with("postgres://") || self.url.starts_with("postgresql://");
+        if !server && !file.is_some_and(|file| file.starts_with('/')) {
+            let what = "give sqlite:/absolute/path or postgres://user@host/database";
+            return Err(FieldError::new("target.sql.url", what));
+        }
+        let account = self.url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+        if account.is_some_and(|(account, _)| account.contains(':')) {
+            let what = "leave the password out of the URL: it has a field of its own";
+            return Err(FieldError::new("target.sql.url", what));
+        }
+        if self.list.is_some() != self.read.is_some() {
+            return Err(FieldError::new("target.sql", "give both 'list' and 'read', or none"));
+        }
+        if self.list.is_none() && self.reports.is_empty() {
+            return Err(FieldError::new("target.sql", "give 'list' and 'read', or 'reports'"));
+        }
+        let changes = self.write.is_some() || self.delete.is_some();
+        if self.list.is_none() && changes {
+            return Err(FieldError::new("target.sql", "'write' and 'delete' need 'list'"));
+        }
+        let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
+        match self.reports.keys().find(|name| !is_name(name)) {
+            Some(_) => Err(FieldError::new("target.sql.reports", "a report needs a plain name")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The one secret that a target has.
 pub struct TargetSecret<'a> {
     /// Its field in a document.
@@ -275,6 +361,7 @@ impl EndpointTarget {
             EndpointTarget::Object(_) => "object",
             EndpointTarget::Sftp(_) => "sftp",
             EndpointTarget::Ftp(_) => "ftp",
+            EndpointTarget::Sql(_) => "sql",
         }
     }
 
@@ -291,6 +378,9 @@ impl EndpointTarget {
             }
             EndpointTarget::Ftp(ftp) => {
                 ("target.ftp.password", &mut ftp.password, &mut ftp.password_sealed)
+            }
+            EndpointTarget::Sql(sql) => {
+                ("target.sql.password", &mut sql.password, &mut sql.password_sealed)
             }
         };
         Some(TargetSecret { field, plain, sealed })
@@ -338,6 +428,7 @@ impl Noun for Endpoint {
                 Ok(())
             }
             EndpointTarget::Ftp(ftp) => ftp.check(),
+            EndpointTarget::Sql(sql) => sql.check(),
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! The bytes of an endpoint behind one trait, [`Store`]: a directory of this machine ([`fs`]),
-//! memory ([`memory`]), an object store ([`object`]), an SFTP server ([`sftp`]) or an FTP server
-//! ([`ftp`]). One conformance suite runs on every kind (`tests/conformance`); [`fault`] wraps any
-//! of them and simulates power cuts.
+//! memory ([`memory`]), an object store ([`object`]), an SFTP server ([`sftp`]), an FTP server
+//! ([`ftp`]) or the rows of a database ([`sql`]). One conformance suite runs on every kind
+//! (`tests/conformance`); [`fault`] wraps any of them and simulates power cuts.
 
 pub mod error;
 pub mod fault;
@@ -14,6 +14,7 @@ mod parts;
 mod ram;
 mod reserved;
 pub mod sftp;
+pub mod sql;
 pub mod store;
 pub mod thread;
 
@@ -44,5 +45,6 @@ pub async fn open(
         EndpointTarget::Object(target) => object::open(target, secrets, env),
         EndpointTarget::Sftp(target) => sftp::open(target, secrets, env),
         EndpointTarget::Ftp(target) => ftp::open(target, secrets, env),
+        EndpointTarget::Sql(target) => sql::open(target, secrets, env),
     }
 }

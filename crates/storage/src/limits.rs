@@ -136,3 +136,18 @@ pub const FTP_RESTARTS: u32 = 8;
 
 /// Directories of an FTP server that are searched for files staged by an earlier process.
 pub const FTP_WALK_DIRECTORIES: usize = 4096;
+
+/// Largest file of a database endpoint: a row is read and written whole.
+pub const SQL_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Memory for files on their way into one database endpoint.
+pub const SQL_STAGED_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Connections to one database at a time.
+pub const SQL_CONNECTIONS: usize = 8;
+
+/// How long reaching a database may take, and waiting for its locks.
+pub const SQL_CONNECT: Duration = Duration::from_secs(10);
+
+/// Tries of a transaction that met another one.
+pub const SQL_TRIES: u32 = 10;

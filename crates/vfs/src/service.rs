@@ -9,6 +9,7 @@ use entrepot_auth::Directory;
 use entrepot_crypto::MasterKey;
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
+use entrepot_model::endpoint::{FtpTarget, SqlTarget};
 use entrepot_model::{
     Direction, Endpoint, EndpointTarget, Env, Key, Name, PerDirection, Protocol, Quota, SessionId,
     SiteId, StorePath, Stored, Timestamp, Transfer,
@@ -205,8 +206,9 @@ impl Service {
                 let private_key = open(format!("key/{key_name}/private"), &sealed)?;
                 Ok(ResolvedSecrets { secret, private_key })
             }
-            EndpointTarget::Ftp(ftp) => Ok(ResolvedSecrets {
-                secret: open(format!("endpoint/{name}/password"), &ftp.password_sealed)?,
+            EndpointTarget::Ftp(FtpTarget { password_sealed, .. })
+            | EndpointTarget::Sql(SqlTarget { password_sealed, .. }) => Ok(ResolvedSecrets {
+                secret: open(format!("endpoint/{name}/password"), password_sealed)?,
                 private_key: None,
             }),
             EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => {

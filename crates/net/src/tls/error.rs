@@ -32,8 +32,8 @@ pub enum TlsConfigError {
          the certificate was asked for with"
     )]
     KeyMismatch,
-    /// The authorities of clients cannot be used.
-    #[error("the authorities of client certificates cannot be used: {0}")]
+    /// What the other side's certificate is checked by cannot be used.
+    #[error("the authorities or pins of certificates cannot be used: {0}")]
     Authorities(String),
 }
 

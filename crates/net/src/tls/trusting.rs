@@ -69,6 +69,11 @@ impl TlsClient {
         Ok(TlsClient { config: Arc::new(config), name, tickets: Arc::default() })
     }
 
+    /// As rustls wants it, for clients of other protocols.
+    pub fn config(&self) -> ClientConfig {
+        ClientConfig::clone(&self.config)
+    }
+
     /// For one control connection and its data connections: it resumes what they were given.
     pub fn session(&self) -> Self {
         let tickets: Arc<Tickets> = Arc::default();

@@ -38,6 +38,11 @@ impl Failed {
         self.code() == 550
     }
 
+    /// The server has something against the name: a file is looked for as a directory then.
+    pub(super) fn is_about_name(&self) -> bool {
+        matches!(self.code(), 501 | 550 | 551 | 553)
+    }
+
     /// The server does not know the verb, or not here.
     pub(super) fn is_unknown(&self) -> bool {
         matches!(self.code(), 500 | 502 | 504)

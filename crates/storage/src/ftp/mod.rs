@@ -149,7 +149,7 @@ async fn look_for(remote: &mut Remote, path: &StorePath) -> Result<Option<Meta>>
         Err(failed) if failed.is_unknown() => {
             Err(StoreError::Unsupported("the server tells no sizes (neither MLST nor SIZE)"))
         }
-        Err(failed) if failed.code() >= 500 => look_for_directory(remote, path).await,
+        Err(failed) if failed.is_about_name() => look_for_directory(remote, path).await,
         Err(failed) => Err(failed.into()),
     }
 }
@@ -166,7 +166,7 @@ async fn time_of(remote: &mut Remote, path: &StorePath) -> Result<Option<Time>> 
 async fn look_for_directory(remote: &mut Remote, path: &StorePath) -> Result<Option<Meta>> {
     match remote.ask(Op::ChangeDir(remote.path(path))).await {
         Ok(_) => Ok(Some(directory_meta(None))),
-        Err(failed) if failed.code() >= 500 => Ok(None),
+        Err(failed) if failed.is_about_name() => Ok(None),
         Err(failed) => Err(failed.into()),
     }
 }

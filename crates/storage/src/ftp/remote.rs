@@ -226,7 +226,7 @@ impl Remote {
             match self.client.poll_event() {
                 Ok(None) => return Ok(()),
                 Ok(Some(Event::Failed(error))) => {
-                    self.moving = None;
+                    (self.moving, self.port) = (None, None);
                     return Err(Failed::Op(error));
                 }
                 Ok(Some(_)) => {}

@@ -142,7 +142,7 @@ impl FtpStaged {
         let Naming { part, target, publish, .. } = &self.naming;
         let names = (part, target);
         match place_file(lease, names, how.existing, *publish).await {
-            Err(StoreError::Unavailable(why)) => {
+            Err(StoreError::Unavailable(why)) if !lease.is_usable() => {
                 *lease = self.pool.lease().await?;
                 let left = look_for(lease, part).await?;
                 let there = look_for(lease, target).await?;

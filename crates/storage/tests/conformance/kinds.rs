@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use entrepot_model::endpoint::{
     FtpMode, FtpTarget, FtpTls, MemoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
+    SqlContent, SqlTarget,
 };
 use entrepot_storage::fault::{FaultStore, SimDisk, SimStore};
-use entrepot_storage::{AnyStore, ResolvedSecrets, fs, ftp, memory, object, sftp};
+use entrepot_storage::{AnyStore, ResolvedSecrets, fs, ftp, memory, object, sftp, sql};
 use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
+use entrepot_testkit::postgres::Postgres;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::sshd::Sshd;
 
@@ -21,12 +23,26 @@ pub(crate) struct Kind {
     pub(crate) seconds: bool,
     /// Names cannot have control characters.
     pub(crate) printable: bool,
+    /// There are no directories, not even as prefixes of names.
+    pub(crate) flat: bool,
     _keep: Box<dyn Send>,
 }
 
 impl Kind {
     fn new(name: &'static str, store: AnyStore, keep: impl Send + 'static) -> Self {
-        Kind { name, store, seconds: false, printable: false, _keep: Box::new(keep) }
+        let (seconds, printable, flat) = (false, false, false);
+        Kind { name, store, seconds, printable, flat, _keep: Box::new(keep) }
+    }
+}
+
+impl Kind {
+    /// A directory to work in, the root where there are no others; and what to put before names.
+    pub(crate) async fn room(&self) -> (&'static str, &'static str) {
+        if self.flat {
+            return ("", "");
+        }
+        self.store.make_directory(&crate::path("d")).await.unwrap();
+        ("d", "d/")
     }
 }
 
@@ -101,6 +117,46 @@ fn ftp_server(name: &'static str, server: Ftpd, (tls, mode): (FtpTls, FtpMode)) 
     Kind { printable: true, ..Kind::new(name, store, server) }
 }
 
+/// A table of files.
+fn database(name: &'static str, (url, time): (String, &str), keep: impl Send + 'static) -> Kind {
+    let upsert = "INSERT INTO files VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET \
+                  content = excluded.content, modified = excluded.modified";
+    let list = format!("SELECT name, {time} FROM files; ");
+    let target = SqlTarget {
+        url,
+        password_sealed: None,
+        password: None,
+        authorities: None,
+        allow_private: true,
+        list: Some(list),
+        read: Some("SELECT content FROM files WHERE name = $1".to_owned()),
+        write: Some(upsert.to_owned()),
+        delete: Some("DELETE FROM files WHERE name = $1 -- gone".to_owned()),
+        content: SqlContent::Bytes,
+        reports: std::collections::BTreeMap::new(),
+    };
+    let store = sql::open(&target, &ResolvedSecrets::default(), &env()).unwrap();
+    Kind { flat: true, ..Kind::new(name, store, keep) }
+}
+
+fn sqlite() -> Kind {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("files.db");
+    let table = "CREATE TABLE files (name TEXT PRIMARY KEY, content BLOB, modified INTEGER)";
+    rusqlite::Connection::open(&file).unwrap().execute_batch(table).unwrap();
+    let columns = "length(content) AS size, modified";
+    database("sqlite", (format!("sqlite:{}", file.display()), columns), folder)
+}
+
+fn postgres() -> Kind {
+    let server = Postgres::shared();
+    let url = server.create_database().unwrap();
+    let database_name = url.rsplit('/').next().unwrap().to_owned();
+    let table = "CREATE TABLE files (name TEXT PRIMARY KEY, content BYTEA, modified TIMESTAMPTZ)";
+    server.run_sql(&database_name, table).unwrap();
+    database("postgres", (url, "octet_length(content) AS size, modified"), ())
+}
+
 /// Every kind, new and empty.
 pub(crate) async fn each() -> Vec<Kind> {
     let disk = tempfile::tempdir().unwrap();
@@ -112,6 +168,8 @@ pub(crate) async fn each() -> Vec<Kind> {
         directory("fs", disk).await,
         objects(),
         server(),
+        sqlite(),
+        postgres(),
         ftp_server(
             "ftp without facts",
             Ftpd::vsftpd(FtpdTls::Off).unwrap(),

@@ -289,13 +289,24 @@ async fn a_227_to_another_address_is_not_followed() {
 
 #[tokio::test]
 async fn odd_listings_are_read_without_harm_or_refused() {
-    let facts = "type=cdir; .\r\ntype=pdir; ..\r\ntype=file;size=1; ../up\r\ntype=file;size=2; a/b\r\n\
-                 type=file;size=3;  blank\r\ntype=file;size=4; \u{fc}\r\ntype=OS.unix=slink:/etc; l\r\n\
-                 size=5;type=file; ok\r\nnonsense\r\ntype=dir; d";
-    let (store, _server) = broken_store(Faults { facts: Some(facts), ..Faults::default() }).await;
+    let facts = [
+        "type=cdir; .",
+        "type=pdir; ..",
+        "type=file;size=1; ../up",
+        "type=file;size=2; a/b",
+        "type=file;size=3;  blank",
+        "type=file;size=4; \u{fc}",
+        "type=OS.unix=slink:/etc; l",
+        "size=5;type=file; ok",
+        "nonsense",
+        "type=dir; d",
+    ];
+    let facts = Some(&*facts.join("\r\n").leak());
+    let (store, _server) = broken_store(Faults { facts, ..Faults::default() }).await;
     assert_eq!(names(&store).await.unwrap(), [" blank", "\u{fc}", "ok", "d"]);
     let long = "total 3\r\ndrwxr-xr-x 2 o g 1 Jan  1  2020 .\r\n\
-                -rw-r--r-- 1 o g 5 Jan  1  2020 na me\r\nlrwxrwxrwx 1 o g 1 Jan  1  2020 l -> /x\r\n";
+                -rw-r--r-- 1 o g 5 Jan  1  2020 na me\r\n\
+                lrwxrwxrwx 1 o g 1 Jan  1  2020 l -> /x\r\n";
     let (store, server) = broken_store(Faults { list: Some(long), ..Faults::default() }).await;
     assert_eq!(names(&store).await.unwrap(), ["na me"]);
     assert_eq!(server.shared.count("LIST -a"), 1);
