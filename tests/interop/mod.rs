@@ -2,6 +2,7 @@
 
 mod ftp;
 mod ftp_matrix;
+mod ftp_rules;
 mod links;
 mod matrix;
 mod orders;

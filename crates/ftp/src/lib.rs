@@ -33,6 +33,8 @@ use entrepot_vfs::Service as Vfs;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use stats::View;
+
 pub use config::FtpConfig;
 
 /// What a listener needs.
@@ -76,6 +78,7 @@ pub async fn serve(
     let (control, options) = watch::channel(first.control().clone());
     let (env, strangers) = (context.env.clone(), context.strangers.clone());
     let house = House {
+        view: View::new(context.env.clone()),
         context,
         config: config.clone(),
         ports: ports.clone(),
@@ -109,6 +112,7 @@ pub async fn serve(
 pub(crate) struct House {
     pub(crate) context: FtpContext,
     pub(crate) config: watch::Receiver<FtpConfig>,
+    pub(crate) view: View,
     pub(crate) ports: DataPorts,
     pub(crate) lingerer: Lingerer,
     pub(crate) stop: CancellationToken,

@@ -41,6 +41,9 @@ pub struct FtpOptions {
     /// Whether a client may end TLS on its control connection (CCC).
     #[serde(default, skip_serializing_if = "is_no")]
     pub clear_control: bool,
+    /// Whether clients may have data compressed (MODE Z), and how much at first: 1 to 9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<u8>,
 }
 
 impl Default for FtpOptions {
@@ -55,6 +58,7 @@ impl Default for FtpOptions {
             tls_key: None,
             tls_reuse: TlsReuse::default(),
             clear_control: false,
+            compression: None,
         }
     }
 }
