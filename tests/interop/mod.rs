@@ -1,6 +1,7 @@
 //! Real clients move real files in both directions.
 
 mod ftp;
+mod ftp_hostile;
 mod ftp_matrix;
 mod ftp_rules;
 mod links;

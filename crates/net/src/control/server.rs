@@ -175,9 +175,9 @@ impl<S: ControlSessions> House<S> {
         self.sessions.serve(ControlGuest { control, stranger, tls: session }).await;
     }
 
-    /// Ends the connection when it does not log in in time, hardly moves its transfer, or the server
-    /// stops, and cuts it when it does not end after it was told to. Returns long after, if it
-    /// lives on without its stream.
+    /// Ends the connection when it does not log in in time, hardly moves its transfer, or the
+    /// server stops, and cuts it when it does not end after it was told to. Returns long after, if
+    /// it lives on without its stream.
     pub(super) async fn watch(&self, meter: &SessionMeter, login_time: Duration) {
         let login = async {
             sleep(login_time).await;
