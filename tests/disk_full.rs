@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use entrepot_testkit::clients::ftp::Protection;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::server::{Node, run};
 
@@ -55,6 +56,37 @@ fn a_full_disk_is_refused_and_nothing_is_torn() -> Result<()> {
         .flatten()
         .filter(|entry| entry.metadata().is_ok_and(|meta| meta.is_file()));
     assert_eq!(litter.count(), 1, "only the small file may be there");
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_is_552_over_ftp_and_the_session_goes_on() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let Some(disk) = SmallDisk::mount(&node, "24m")? else {
+        println!("skipped: mounting a small disk needs root; the quota test covers the rest");
+        return Ok(());
+    };
+    let path = format!("target={{\"directory\":{{\"path\":\"{}\"}}}}", text(&disk.folder)?);
+    node.cli(&["endpoint", "create", "small", &path])?;
+    node.cli(&["mount", "create", "small", "account=acme", "path=/small", "endpoint=small"])?;
+    node.add_ftp()?;
+    node.start()?;
+    let script = "
+ftp.cwd('small')
+put(ftp, 'kept', b'k' * 1000000)
+assert refused(ftp, 'ALLO 40000000') == '552'
+for verb in ['STOR', 'APPE', 'STOU']:
+    try:
+        put(ftp, 'kept' if verb == 'APPE' else 'large', b'l' * 40000000, verb)
+        raise SystemExit('40 MB fitted into a full disk')
+    except ftplib.Error as error:
+        assert str(error)[:3] == '552', error
+    assert ftp.nlst() == ['kept'], ftp.nlst()
+    assert get(ftp, 'kept') == b'k' * 1000000
+put(ftp, 'medium', b'm' * 15000000)
+";
+    login.ftplib(&node, Protection::Clear, script)?;
     Ok(())
 }
 

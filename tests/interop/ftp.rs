@@ -13,7 +13,7 @@ use entrepot_testkit::server::{Node, PATIENCE, run};
 use crate::program;
 
 /// A node that serves FTP, and an account of it.
-fn node_with_ftp() -> Result<(Node, Login)> {
+pub(super) fn node_with_ftp() -> Result<(Node, Login)> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
     node.add_ftp()?;
@@ -170,7 +170,7 @@ except (ftplib.Error, OSError) as error:
 }
 
 /// Bytes that lie in the staging folders of the endpoint.
-fn staged_bytes(node: &Node) -> u64 {
+pub(super) fn staged_bytes(node: &Node) -> u64 {
     let staging = node.files().join(".entrepot-staging");
     let files = std::fs::read_dir(staging).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
@@ -265,12 +265,12 @@ fn a_draining_server_ends_the_transfer_well_and_refuses_the_next() -> Result<()>
 }
 
 /// A control connection that says nothing by itself.
-struct Raw {
-    replies: BufReader<TcpStream>,
+pub(super) struct Raw {
+    pub(super) replies: BufReader<TcpStream>,
 }
 
 impl Raw {
-    fn log_in(node: &Node, login: &Login) -> Result<Raw> {
+    pub(super) fn log_in(node: &Node, login: &Login) -> Result<Raw> {
         let stream = TcpStream::connect(("127.0.0.1", node.ftp_port()?))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut raw = Raw { replies: BufReader::new(stream) };
@@ -281,12 +281,12 @@ impl Raw {
         Ok(raw)
     }
 
-    fn send(&mut self, command: &str) -> Result<()> {
+    pub(super) fn send(&mut self, command: &str) -> Result<()> {
         Ok(self.replies.get_mut().write_all(format!("{command}\r\n").as_bytes())?)
     }
 
     /// The last line of the next reply.
-    fn reply(&mut self) -> Result<String> {
+    pub(super) fn reply(&mut self) -> Result<String> {
         loop {
             let mut line = String::new();
             ensure!(self.replies.read_line(&mut line)? > 0, "the server hung up");
@@ -297,19 +297,19 @@ impl Raw {
         }
     }
 
-    fn await_code(&mut self, code: u16) -> Result<String> {
+    pub(super) fn await_code(&mut self, code: u16) -> Result<String> {
         let reply = self.reply()?;
         ensure!(reply.starts_with(&code.to_string()), "{reply} instead of {code}");
         Ok(reply)
     }
 
-    fn say(&mut self, command: &str, code: u16) -> Result<String> {
+    pub(super) fn say(&mut self, command: &str, code: u16) -> Result<String> {
         self.send(command)?;
         self.await_code(code)
     }
 
     /// A data connection, passive.
-    fn data(&mut self) -> Result<TcpStream> {
+    pub(super) fn data(&mut self) -> Result<TcpStream> {
         let reply = self.say("EPSV", 229)?;
         let port = reply.split('|').nth(3).context("no port")?.parse::<u16>()?;
         Ok(TcpStream::connect(("127.0.0.1", port))?)

@@ -1,7 +1,9 @@
 //! Real clients move real files in both directions.
 
 mod ftp;
+mod ftp_hostile;
 mod ftp_matrix;
+mod ftp_rules;
 mod links;
 mod matrix;
 mod orders;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use crate::answer::{Answer, End, Login, Refusal, Why};
 use crate::ascii::{FromNetwork, ToNetwork};
 use crate::client::{Account, Client, Event, Form, Op, Parser};
-use crate::limits::{LINE_BYTES, REPLY_LINES};
+use crate::limits::{INFLATE_FREE_BYTES, INFLATE_RATIO, LINE_BYTES, REPLY_LINES};
 use crate::listing::{Kind, Rights, Stat};
 use crate::request::{Channel, Data, Request};
 use crate::server::Server;
 use crate::settings::{Settings, TlsMode};
 use crate::time::Time;
+use crate::zlib::Inflate;
 use crate::{hostport, path, pattern};
 
 /// Feeds one of them. The first byte chooses: server (0), server with TLS (1), client (2),
@@ -315,6 +316,21 @@ fn list(stream: &[u8], piece: usize, form: Form) -> (Vec<String>, bool) {
     (entries.iter().map(|entry| format!("{entry:?}")).collect(), failed)
 }
 
+/// What a compressed upload means, and that it is not more than it may be.
+fn inflate(stream: &[u8], piece: usize) -> Option<(u64, u8, bool)> {
+    let (mut inflate, mut block) = (Inflate::default(), Vec::new());
+    let (mut count, mut sum) = (0, 0_u8);
+    for mut data in stream.chunks(piece) {
+        while inflate.next(&mut data, &mut block).ok()? {
+            count += block.len() as u64;
+            sum = block.iter().fold(sum, |sum, byte| sum.rotate_left(1) ^ byte);
+        }
+        assert!(data.is_empty());
+        assert!(count <= INFLATE_FREE_BYTES.max(stream.len() as u64 * INFLATE_RATIO));
+    }
+    Some((count, sum, inflate.is_whole()))
+}
+
 fn parse(stream: &[u8], piece: usize) {
     let text = String::from_utf8_lossy(stream);
     let _ = (hostport::parse_port(&text), hostport::parse_eprt(&text));
@@ -333,6 +349,7 @@ fn parse(stream: &[u8], piece: usize) {
         (wire, file)
     };
     assert_eq!(convert(stream.len().max(1)), convert(piece));
+    assert_eq!(inflate(stream, stream.len().max(1)), inflate(stream, piece));
     let lines = text.lines().count();
     let mut out = Vec::new();
     crate::reply::write(&mut out, 550, &text);

@@ -5,8 +5,8 @@
 //!   every reply is made in it.
 //! - [`client::Client`] runs one operation at a time against any server.
 //! - [`table`] lists every verb once; dispatch, FEAT, HELP and the coverage page use it.
-//! - [`listing`], [`facts`], [`ascii`], [`pattern`] and [`hostport`] are the formats of data
-//!   connections as plain functions.
+//! - [`listing`], [`facts`], [`ascii`], [`zlib`], [`pattern`] and [`hostport`] are the formats of
+//!   data connections as plain functions.
 
 mod answer;
 pub mod ascii;
@@ -25,6 +25,7 @@ pub mod server;
 mod settings;
 pub mod table;
 mod time;
+pub mod zlib;
 
 pub use answer::{Answer, End, Login, Refusal, Why};
 pub use fuzzing::fuzz;

@@ -26,3 +26,9 @@ pub const REQUESTS: usize = 64;
 pub const REPLY_LINES: usize = 1024;
 /// Most `1yz` replies to one command a client takes.
 pub const PRELIMINARY_REPLIES: usize = 16;
+/// Bytes that a compressed upload gives at once.
+pub const INFLATE_BYTES: usize = 64 * 1024;
+/// Bytes that a compressed upload gives at most for each byte that came.
+pub const INFLATE_RATIO: u64 = 200;
+/// A compressed upload up to so many bytes may be of any ratio.
+pub const INFLATE_FREE_BYTES: u64 = 16 * 1024 * 1024;

@@ -99,6 +99,7 @@ impl FtpConfig {
         let required = options.tls == FtpTls::Required;
         (settings.require_tls, settings.protect_data) = (required, required);
         settings.clear_control = options.clear_control;
+        settings.compression = options.compression;
         let others = match data_peer {
             DataPeer::Networks(networks) => {
                 networks.iter().map(|net| (net.addr(), net.prefix_len())).collect()

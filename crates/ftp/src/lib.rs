@@ -33,6 +33,8 @@ use entrepot_vfs::Service as Vfs;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use stats::View;
+
 pub use config::FtpConfig;
 
 /// What a listener needs.
@@ -77,6 +79,7 @@ pub async fn serve(
     let (env, strangers) = (context.env.clone(), context.strangers.clone());
     let draining = context.vfs.draining();
     let house = House {
+        view: View::new(context.env.clone()),
         context,
         config: config.clone(),
         ports: ports.clone(),
@@ -110,6 +113,7 @@ pub async fn serve(
 pub(crate) struct House {
     pub(crate) context: FtpContext,
     pub(crate) config: watch::Receiver<FtpConfig>,
+    pub(crate) view: View,
     pub(crate) ports: DataPorts,
     pub(crate) lingerer: Lingerer,
     pub(crate) stop: CancellationToken,

@@ -17,6 +17,8 @@ pub const LOGIN_TIME: Duration = Duration::from_secs(60);
 pub const PATIENCE_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes read of a file at once where sendfile cannot be used.
 pub const BLOCK_BYTES: usize = 256 * 1024;
+/// Bytes that are compressed at once (MODE Z).
+pub const DEFLATE_BYTES: usize = 16 * 1024;
 /// Entries of a directory asked for at once.
 pub const LISTING_PAGE: usize = 256;
 /// Entries of a directory that are sorted before they are sent; of larger ones only so many.

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use entrepot_ftp_proto::limits::STAT_LINES;
 use entrepot_ftp_proto::listing::{Format, Stat, heading, is_listed};
 use entrepot_ftp_proto::{Answer, End, Refusal, Target, Time, pattern};
-use entrepot_model::{Env, VPath};
-use entrepot_net::data::{DataStream, Lingerer};
+use entrepot_model::VPath;
+use entrepot_net::data::Lingerer;
 use entrepot_vfs::{Attributes, Entry, EntryKind, Listing, Vfs, VfsError};
 
 use crate::limits::{LISTING_BYTES, LISTING_PAGE, SORTED_ENTRIES, TREE_DEPTH};
 use crate::requests::path;
-use crate::stats::{stat, time};
+use crate::stats::View;
 use crate::status::refusal;
-use crate::transfer::{Fault, conclude, write};
+use crate::transfer::{Fault, Outlet};
 
 /// What is going to be listed.
 pub(crate) struct Listed {
@@ -21,7 +21,7 @@ pub(crate) struct Listed {
     what: What,
     format: Format,
     recursive: bool,
-    now: Time,
+    view: View,
 }
 
 enum What {
@@ -45,27 +45,27 @@ fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
 /// Looks at what is asked for, so that a refusal comes before 150.
 pub(crate) async fn prepare(
     vfs: &Vfs,
-    env: &Env,
+    view: &View,
     target: Target,
     (format, recursive): (Format, bool),
 ) -> Result<Listed, Refusal> {
-    let what = find(vfs, target).await?;
+    let what = find(vfs, view, target).await?;
     if matches!((&what, &format), (What::File(..), Format::Facts(_))) {
         return Err(refusal(&VfsError::NotDirectory));
     }
-    Ok(Listed { vfs: vfs.clone(), what, format, recursive, now: time(env.now()) })
+    Ok(Listed { vfs: vfs.clone(), view: view.clone(), what, format, recursive })
 }
 
 /// STAT with a path.
-pub(crate) async fn here(vfs: &Vfs, env: &Env, target: Target) -> Result<Answer, Refusal> {
-    let now = time(env.now());
-    let directory = match find(vfs, target).await? {
+pub(crate) async fn here(vfs: &Vfs, view: &View, target: Target) -> Result<Answer, Refusal> {
+    let now = view.now();
+    let directory = match find(vfs, view, target).await? {
         What::File(name, stat) => {
             return Ok(Answer::Listing { directory: false, entries: vec![(name, stat)], now });
         }
         What::Directory(directory) => directory,
     };
-    let mut pages = Pages::new(vfs, directory);
+    let mut pages = Pages { vfs, view, directory };
     let mut entries = Vec::new();
     while entries.len() <= STAT_LINES {
         let page = told(pages.next().await)?;
@@ -78,16 +78,16 @@ pub(crate) async fn here(vfs: &Vfs, env: &Env, target: Target) -> Result<Answer,
 }
 
 /// The whole argument as a name, the name, the pattern: in this order.
-async fn find(vfs: &Vfs, target: Target) -> Result<What, Refusal> {
+async fn find(vfs: &Vfs, view: &View, target: Target) -> Result<What, Refusal> {
     if let Some(literal) = &target.literal {
         let at = path(literal)?;
         if let Ok(found) = vfs.stat(&at).await {
-            return look(vfs, at, &found, target.name).await;
+            return look((vfs, view), at, &found, target.name).await;
         }
     }
     let at = path(&target.path)?;
     match vfs.stat(&at).await {
-        Ok(found) => return look(vfs, at, &found, target.name).await,
+        Ok(found) => return look((vfs, view), at, &found, target.name).await,
         Err(VfsError::NotFound) if target.pattern => {}
         Err(error) => return Err(refusal(&error)),
     }
@@ -95,32 +95,34 @@ async fn find(vfs: &Vfs, target: Target) -> Result<What, Refusal> {
     let (directory, pattern) = (path(directory)?, pattern.to_owned());
     let found = told(vfs.stat(&directory).await)?;
     let listing = told(vfs.list(&directory).await)?;
-    let (path, stat) = (directory, stat(&found));
+    let (path, stat) = (directory, view.stat(&found));
     Ok(What::Directory(Directory { path, stat, listing, pattern: Some(pattern) }))
 }
 
-async fn look(vfs: &Vfs, at: VPath, found: &Attributes, name: String) -> Result<What, Refusal> {
+async fn look(
+    (vfs, view): (&Vfs, &View),
+    at: VPath,
+    found: &Attributes,
+    name: String,
+) -> Result<What, Refusal> {
     match found.kind {
         EntryKind::Directory => {
             let listing = told(vfs.list(&at).await)?;
-            let stat = stat(found);
+            let stat = view.stat(found);
             Ok(What::Directory(Directory { path: at, stat, listing, pattern: None }))
         }
-        EntryKind::File | EntryKind::Link => Ok(What::File(name, stat(found))),
+        EntryKind::File | EntryKind::Link => Ok(What::File(name, view.stat(found))),
     }
 }
 
 /// The entries of a directory that are shown, page by page.
 struct Pages<'a> {
     vfs: &'a Vfs,
+    view: &'a View,
     directory: Directory,
 }
 
 impl Pages<'_> {
-    fn new(vfs: &Vfs, directory: Directory) -> Pages<'_> {
-        Pages { vfs, directory }
-    }
-
     /// Empty at the end only.
     async fn next(&mut self) -> Result<Vec<(String, Stat)>, VfsError> {
         loop {
@@ -146,37 +148,37 @@ impl Pages<'_> {
             return None;
         }
         if entry.attributes.kind != EntryKind::Link {
-            return Some((entry.name, stat(&entry.attributes)));
+            return Some((entry.name, self.view.stat(&entry.attributes)));
         }
         let at = self.directory.path.join(&entry.name).ok()?;
         let found = self.vfs.stat(&at).await.ok()?;
-        Some((entry.name, stat(&found)))
+        Some((entry.name, self.view.stat(&found)))
     }
 }
 
 impl Listed {
     pub(crate) async fn run(
         self,
-        mut stream: DataStream,
+        mut stream: Outlet,
         lingerer: &Lingerer,
         bytes: &AtomicU64,
     ) -> End {
         let mut lines = Lines { stream: &mut stream, bytes, out: Vec::new() };
         let sent = self.send(&mut lines).await;
-        conclude(sent, stream, lingerer).await
+        stream.conclude(sent, lingerer).await
     }
 
     async fn send(self, lines: &mut Lines<'_>) -> Result<(), Fault> {
         match self.what {
             What::File(name, stat) => {
-                self.format.write_file(&name, &stat, self.now, &mut lines.out);
+                self.format.write_file(&name, &stat, self.view.now(), &mut lines.out);
             }
             What::Directory(directory) if self.recursive => {
-                let shape = Shape { vfs: &self.vfs, format: &self.format, now: self.now };
+                let shape = Shape::of(&self.vfs, &self.view, &self.format);
                 shape.tree(directory, lines).await?;
             }
             What::Directory(directory) => {
-                let shape = Shape { vfs: &self.vfs, format: &self.format, now: self.now };
+                let shape = Shape::of(&self.vfs, &self.view, &self.format);
                 if directory.pattern.is_none() {
                     shape.itself(&directory, &mut lines.out).await;
                 }
@@ -190,18 +192,23 @@ impl Listed {
 /// How entries look.
 struct Shape<'a> {
     vfs: &'a Vfs,
+    view: &'a View,
     format: &'a Format,
     now: Time,
 }
 
-impl Shape<'_> {
+impl<'a> Shape<'a> {
+    fn of(vfs: &'a Vfs, view: &'a View, format: &'a Format) -> Self {
+        Shape { vfs, view, format, now: view.now() }
+    }
+
     /// The first lines of MLSD.
     async fn itself(&self, directory: &Directory, out: &mut Vec<u8>) {
         let above = match (self.format, directory.path.parent()) {
             (Format::Facts(_), Some(above)) => self.vfs.stat(&above).await.ok(),
             _ => None,
         };
-        let above = above.as_ref().map(stat);
+        let above = above.as_ref().map(|above| self.view.stat(above));
         self.format.write_self(&directory.stat, above.as_ref(), out);
     }
 
@@ -212,7 +219,7 @@ impl Shape<'_> {
         lines: &mut Lines<'_>,
     ) -> Result<Vec<VPath>, Fault> {
         let here = directory.path.clone();
-        let mut pages = Pages::new(self.vfs, directory);
+        let mut pages = Pages { vfs: self.vfs, view: self.view, directory };
         let mut sorted = Vec::new();
         while sorted.len() < SORTED_ENTRIES {
             let page = pages.next().await?;
@@ -266,13 +273,13 @@ impl Shape<'_> {
     async fn open(&self, at: &VPath) -> Option<Directory> {
         let found = self.vfs.stat(at).await.ok()?;
         let listing = self.vfs.list(at).await.ok()?;
-        Some(Directory { path: at.clone(), stat: stat(&found), listing, pattern: None })
+        Some(Directory { path: at.clone(), stat: self.view.stat(&found), listing, pattern: None })
     }
 }
 
 /// Lines on their way.
 struct Lines<'a> {
-    stream: &'a mut DataStream,
+    stream: &'a mut Outlet,
     bytes: &'a AtomicU64,
     out: Vec<u8>,
 }
@@ -286,7 +293,7 @@ impl Lines<'_> {
     }
 
     async fn flush(&mut self) -> Result<(), Fault> {
-        write(self.stream, &self.out).await?;
+        self.stream.write(&self.out).await?;
         self.bytes.fetch_add(self.out.len() as u64, Ordering::Relaxed);
         self.out.clear();
         Ok(())

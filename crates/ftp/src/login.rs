@@ -136,6 +136,7 @@ impl Conversation {
 
     /// Nobody is logged in any more.
     pub(crate) async fn log_out(&mut self, reason: &str) -> Result<(), Over> {
+        self.room = None;
         if let Some(Live { session, mut watch, .. }) = self.live.take() {
             watch.shutdown().await;
             session.close(reason, self.meter.bytes_in(), self.meter.bytes_out()).await;

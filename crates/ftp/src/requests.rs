@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use entrepot_ftp_proto::ascii::ToNetwork;
 use entrepot_ftp_proto::{Algorithm, Answer, ByteRange, Changes, Refusal, Request, Why};
-use entrepot_model::{Env, Right, VPath};
+use entrepot_model::{Right, VPath};
 use entrepot_vfs::{
     Attributes, Create, CreateIntent, EntryKind, Existing, HashAlgorithm, HashRange, Upload, Vfs,
     VfsError,
@@ -11,7 +11,7 @@ use entrepot_vfs::{
 
 use crate::limits::{BLOCK_BYTES, COUNTED_BYTES};
 use crate::listing;
-use crate::stats::{stat, time, timestamp};
+use crate::stats::{View, time, timestamp};
 use crate::status::refusal;
 use crate::tree;
 
@@ -32,22 +32,22 @@ async fn known(vfs: &Vfs, at: &VPath) -> Done<Attributes> {
 }
 
 /// Carries a request out.
-pub(crate) async fn answer(vfs: Vfs, env: Env, here: VPath, request: Request) -> Answer {
+pub(crate) async fn answer(vfs: Vfs, view: View, request: Request) -> Answer {
     let done = match request {
-        Request::StatPath(target) => listing::here(&vfs, &env, target).await,
+        Request::StatPath(target) => listing::here(&vfs, &view, target).await,
         Request::Size { path, ascii } => size(&vfs, &path, ascii).await.map(Answer::Number),
         Request::Modified(path) => modified(&vfs, &path).await,
-        Request::Entry(path) => entry(&vfs, &path).await,
+        Request::Entry(path) => entry(&vfs, &view, &path).await,
         Request::Hash { path, algorithm, range } => hash(&vfs, &path, algorithm, range).await,
         Request::Space(path) => space(&vfs, &path).await.map(Answer::Number),
         Request::TreeSize(path) => tree_size(&vfs, &path).await.map(Answer::Number),
-        other => change(&vfs, &here, other).await.map(|()| Answer::Done),
+        other => change(&vfs, other).await.map(|()| Answer::Done),
     };
     done.unwrap_or_else(Answer::Refused)
 }
 
 /// Those that are answered by `Done`.
-async fn change(vfs: &Vfs, here: &VPath, request: Request) -> Done<()> {
+async fn change(vfs: &Vfs, request: Request) -> Done<()> {
     match request {
         Request::ChangeDir(to) => enter(vfs, &to).await,
         Request::MakeDir { path, parents } => make_directory(vfs, &path, parents).await,
@@ -65,7 +65,6 @@ async fn change(vfs: &Vfs, here: &VPath, request: Request) -> Done<()> {
             Ok(())
         }
         Request::Change { path, changes } => set(vfs, &path, changes).await,
-        Request::Allocate(bytes) => allocate(vfs, here, bytes).await,
         _ => Err(Refusal::new(Why::Unsupported)),
     }
 }
@@ -154,16 +153,6 @@ async fn set(vfs: &Vfs, at: &str, changes: Changes) -> Done<()> {
     told(vfs.set_times(&at, accessed, modified).await)
 }
 
-async fn allocate(vfs: &Vfs, here: &VPath, bytes: u64) -> Done<()> {
-    let space = told(vfs.space(here).await)?;
-    // Where there are only mounts nothing is stored: the transfer's own place decides.
-    let unknown = space.total_bytes == 0;
-    match unknown || space.free_bytes >= bytes {
-        true => Ok(()),
-        false => Err(Refusal::new(Why::NoSpace)),
-    }
-}
-
 async fn space(vfs: &Vfs, at: &str) -> Done<u64> {
     Ok(told(vfs.space(&path(at)?).await)?.free_bytes)
 }
@@ -209,8 +198,8 @@ async fn modified(vfs: &Vfs, at: &str) -> Done<Answer> {
     Ok(Answer::Modified(time(found.modified)))
 }
 
-async fn entry(vfs: &Vfs, at: &str) -> Done<Answer> {
-    Ok(Answer::Entry(stat(&known(vfs, &path(at)?).await?)))
+async fn entry(vfs: &Vfs, view: &View, at: &str) -> Done<Answer> {
+    Ok(Answer::Entry(view.stat(&known(vfs, &path(at)?).await?)))
 }
 
 async fn hash(vfs: &Vfs, at: &str, algorithm: Algorithm, range: Option<ByteRange>) -> Done<Answer> {

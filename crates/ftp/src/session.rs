@@ -13,6 +13,7 @@ use entrepot_net::data::{PassiveSeat, SeatOptions};
 use entrepot_net::guard::Stranger;
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::tls::TlsSession;
+use entrepot_vfs::{Room, Vfs};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -21,7 +22,7 @@ use crate::config::FtpConfig;
 use crate::limits::{CONTROL_BYTES, ENDING_TIME, LAST_LOOK_TIME, PATIENCE_INTERVAL, STALL_TIME};
 use crate::login::Live;
 use crate::requests;
-use crate::status::sentence;
+use crate::status::{refusal, sentence};
 use crate::transfer::{Outcome, Ran, Running};
 
 /// Why a session is over.
@@ -45,10 +46,12 @@ pub(crate) struct Conversation {
     /// Begun with the first password.
     pub(crate) attempt: Option<Attempt>,
     pub(crate) live: Option<Live>,
-    /// Where the client is: ALLO looks for room there.
+    /// Where the client is: ALLO reserves room there.
     directory: VPath,
     /// The client was last told of its own cut upload of this name: it may go on with that one.
     pub(crate) told: Option<VPath>,
+    /// What ALLO promised for the next transfer.
+    pub(crate) room: Option<Room>,
     pub(crate) transfer: Option<Running>,
     /// An upload in clear text has no sign of its own that it is whole: the kernel closes both
     /// connections of a program that is killed, in either order. When this rings, the end of the
@@ -102,6 +105,7 @@ impl Conversation {
             live: None,
             directory: VPath::root(),
             told: None,
+            room: None,
             transfer: None,
             last_look: None,
             deaf: false,
@@ -304,13 +308,29 @@ impl Conversation {
             Request::ChangeDir(path) => requests::path(path).ok(),
             _ => None,
         };
-        let env = self.house.context.env.clone();
-        let place = self.directory.clone();
-        let answer = self.patiently(requests::answer(vfs, env, place, request)).await?;
+        if let Request::Allocate(bytes) = request {
+            return self.allocate(&vfs, bytes).await;
+        }
+        let view = self.house.view.clone();
+        let answer = self.patiently(requests::answer(vfs, view, request)).await?;
         if let (Answer::Done, Some(path)) = (&answer, entered) {
             self.directory = path;
         }
         Ok(answer)
+    }
+
+    /// ALLO: the room is held until the next transfer begins, or another ALLO is said.
+    async fn allocate(&mut self, vfs: &Vfs, bytes: u64) -> Result<Answer, Over> {
+        self.room = None;
+        let (vfs, directory) = (vfs.clone(), self.directory.clone());
+        let reserved = self.patiently(async move { vfs.reserve(&directory, bytes).await }).await?;
+        match reserved {
+            Ok(room) => {
+                self.room = Some(room);
+                Ok(Answer::Done)
+            }
+            Err(error) => Ok(Answer::Refused(refusal(&error))),
+        }
     }
 
     async fn start_tls(&mut self) -> Result<Answer, Over> {

@@ -1,12 +1,43 @@
 //! How files look to a client (RFC 3659 §7.5).
 
+use std::sync::Arc;
+
 use entrepot_ftp_proto::Time;
 use entrepot_ftp_proto::listing::{Kind, Rights, Stat};
-use entrepot_model::{Right, Timestamp};
+use entrepot_model::{Env, Right, Timestamp};
 use entrepot_vfs::{Attributes, EntryKind};
 
-/// An entry as listings show it.
-pub(crate) fn stat(of: &Attributes) -> Stat {
+/// How entries are shown. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) env: Env,
+    /// Of the fact `unique`: identities of stores have inodes in them.
+    key: Arc<[u8; 32]>,
+}
+
+impl View {
+    /// With a key that nobody knows, not even the next start.
+    pub(crate) fn new(env: Env) -> View {
+        let mut key = [0; 32];
+        env.fill_random(&mut key);
+        View { env, key: Arc::new(key) }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        time(self.env.now())
+    }
+
+    /// An entry as listings show it.
+    pub(crate) fn stat(&self, of: &Attributes) -> Stat {
+        let unique = of.identity.as_ref().map(|identity| {
+            let hash = blake3::keyed_hash(&self.key, identity.0.as_bytes());
+            u64::from_be_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default())
+        });
+        Stat { unique, ..stat(of) }
+    }
+}
+
+fn stat(of: &Attributes) -> Stat {
     let kind = match of.kind {
         EntryKind::Directory => Kind::Directory,
         EntryKind::File | EntryKind::Link => Kind::File,

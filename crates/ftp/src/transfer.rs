@@ -1,5 +1,6 @@
 //! Transfers: what is checked before 150, the data connection, and the bytes.
 
+mod outlet;
 mod receive;
 mod send;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use entrepot_ftp_proto::{Answer, Channel, Data, End, Refusal, Request, Why};
-use entrepot_model::{Env, VPath};
+use entrepot_model::VPath;
 use entrepot_net::data::{
     self, ActiveFrom, DataError, DataPeer, DataStream, DataTls, Lingerer, Metered, PassiveSeat,
 };
@@ -21,10 +22,12 @@ use tokio::sync::oneshot;
 use crate::limits::CONNECT_TIME;
 use crate::listing::{self, Listed};
 use crate::session::{Conversation, Over};
+use crate::stats::View;
 use crate::status::refusal;
+pub(crate) use outlet::Outlet;
 use receive::{Receive, Target};
+pub(crate) use send::Fault;
 use send::Send as Sending;
-pub(crate) use send::{Fault, conclude, write};
 
 /// What a transfer came to; the passive seat comes back with it.
 pub(crate) struct Ran {
@@ -125,7 +128,7 @@ enum Job {
 impl Job {
     async fn prepare(
         vfs: &Vfs,
-        env: &Env,
+        view: &View,
         told: Option<VPath>,
         request: Request,
     ) -> Result<Job, Refusal> {
@@ -135,10 +138,10 @@ impl Job {
             }
             Request::Store { path, how, ascii, .. } => {
                 let target = Target { path: &path, how, told };
-                Ok(Job::Receive(Receive::open(vfs, env, target, ascii).await?))
+                Ok(Job::Receive(Receive::open(vfs, &view.env, target, ascii).await?))
             }
             Request::List { target, format, recursive, .. } => {
-                Ok(Job::List(listing::prepare(vfs, env, target, (format, recursive)).await?))
+                Ok(Job::List(listing::prepare(vfs, view, target, (format, recursive)).await?))
             }
             _ => Err(Refusal::new(Why::Unsupported)),
         }
@@ -158,10 +161,14 @@ impl Job {
         let connected = line.connect().await;
         let outcome = match (connected, self) {
             (Ok(stream), Job::Send(send)) => {
+                let stream = Outlet::new(stream, line.compression);
                 Outcome::Ended(send.run(stream, &line.lingerer, &bytes).await)
             }
-            (Ok(stream), Job::Receive(receive)) => receive.run(stream, &bytes).await,
+            (Ok(stream), Job::Receive(receive)) => {
+                receive.run(stream, line.compression.is_some(), &bytes).await
+            }
             (Ok(stream), Job::List(list)) => {
+                let stream = Outlet::new(stream, line.compression);
                 Outcome::Ended(list.run(stream, &line.lingerer, &bytes).await)
             }
             (Err(end), Job::Receive(receive)) => {
@@ -183,6 +190,8 @@ struct Line {
     data_peer: DataPeer,
     meter: Arc<SessionMeter>,
     lingerer: Lingerer,
+    /// MODE Z, with this level.
+    compression: Option<u8>,
 }
 
 enum Way {
@@ -240,18 +249,20 @@ impl Conversation {
             }
             _ => return Ok(()),
         };
+        // From here on the transfer reserves for itself.
+        self.room = None;
         let running = self.meter.running();
         let prepared = match &self.live {
             _ if self.house.stop.is_cancelled() => Err(Refusal::new(Why::Closing)),
             None => Err(Refusal::new(Why::Denied)),
             Some(live) => {
                 let vfs = live.session.vfs().clone();
-                let env = self.house.context.env.clone();
+                let view = self.house.view.clone();
                 let told = match &request {
                     Request::Store { .. } => self.told.take(),
                     _ => None,
                 };
-                let prepare = async move { Job::prepare(&vfs, &env, told, request).await };
+                let prepare = async move { Job::prepare(&vfs, &view, told, request).await };
                 self.patiently(prepare).await?
             }
         };
@@ -293,6 +304,7 @@ impl Conversation {
             data_peer: self.config.data_peer().clone(),
             meter: Arc::clone(&self.meter),
             lingerer: self.house.lingerer.clone(),
+            compression: channel.compression,
         }
     }
 }

@@ -44,6 +44,9 @@ pub struct FtpOptions {
     /// Words of SITE by which administrators steer the node; empty: none is offered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub site_commands: Vec<SiteCommand>,
+    /// Whether clients may have data compressed (MODE Z), and how much at first: 1 to 9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<u8>,
 }
 
 impl Default for FtpOptions {
@@ -59,6 +62,7 @@ impl Default for FtpOptions {
             tls_reuse: TlsReuse::default(),
             clear_control: false,
             site_commands: Vec::new(),
+            compression: None,
         }
     }
 }

@@ -110,11 +110,14 @@ impl Noun for Listener {
             let problem = format!("connections are from 1 to {STRANGERS}");
             return Err(FieldError::new("strangers", problem));
         }
-        self.ftp.as_ref().map_or(Ok(()), check_networks)
+        self.ftp.as_ref().map_or(Ok(()), check_ftp)
     }
 }
 
-fn check_networks(ftp: &FtpOptions) -> Result<(), FieldError> {
+fn check_ftp(ftp: &FtpOptions) -> Result<(), FieldError> {
+    if ftp.compression.is_some_and(|level| !(1..=9).contains(&level)) {
+        return Err(FieldError::new("ftp.compression", "use a level of 1 to 9, or leave it out"));
+    }
     let wants = ftp.data_peer == DataPeers::Networks;
     if wants != ftp.data_networks.is_empty() {
         return Ok(());

@@ -9,7 +9,9 @@ use entrepot_model::Env;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
+use crate::limits;
 use crate::ssh::kexinit::Offer;
 
 pub use crate::ssh::kexinit::Algorithms;
@@ -307,6 +309,23 @@ pub struct Running(Arc<SessionMeter>);
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Ends a session whose transfers run all the time and hardly move.
+pub(crate) async fn watch_pace(meter: &SessionMeter) {
+    let moved = || meter.bytes_in().saturating_add(meter.bytes_out());
+    let rounds = limits::PACE_TIME.as_secs() / limits::PACE_INTERVAL.as_secs().max(1);
+    let (mut before, mut slow) = (moved(), 0);
+    loop {
+        sleep(limits::PACE_INTERVAL).await;
+        let now = moved();
+        let least = meter.least_rate().saturating_mul(limits::PACE_INTERVAL.as_secs());
+        slow = if meter.is_busy() && now.saturating_sub(before) < least { slow + 1 } else { 0 };
+        before = now;
+        if slow >= rounds {
+            return meter.end(EndClass::Decision, "the transfer was slower than the least rate");
+        }
     }
 }
 

@@ -36,4 +36,4 @@ pub use recovery::RecoveryReport;
 pub use service::{Service, ServiceOptions, ServiceParts, SessionInfo};
 pub use session::Session;
 pub use upload::{Upload, Uploaded};
-pub use vfs::{Attributes, Create, CreateIntent, Entry, Listing, Renamed, Vfs};
+pub use vfs::{Attributes, Create, CreateIntent, Entry, Listing, Renamed, Room, Vfs};

@@ -16,6 +16,7 @@ use crate::limits;
 use crate::links::Last;
 use crate::notes::Change;
 use crate::place::{self, Found, Place};
+use crate::quota::Reservation;
 use crate::session::State;
 use crate::unbroken::unbroken;
 use crate::upload::Upload;
@@ -49,6 +50,9 @@ pub struct Create {
     pub append: bool,
 }
 
+/// Room that is promised; given back when it is dropped.
+pub struct Room(#[expect(dead_code, reason = "it is held")] Reservation);
+
 /// What is known of a file, directory or link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attributes {
@@ -64,6 +68,9 @@ pub struct Attributes {
     pub rights: Rights,
     /// One's own unfinished upload; nobody else sees it.
     pub partial: bool,
+    /// What tells it from every other file, where the store says so cheaply. Not to be shown as it
+    /// is: it has the inode in it.
+    pub identity: Option<Identity>,
 }
 
 /// One line of a listing.
@@ -138,6 +145,7 @@ pub(crate) fn attributes(meta: &Meta, rights: Rights) -> Attributes {
         accessed: meta.accessed,
         rights,
         partial: false,
+        identity: meta.identity.clone(),
     }
 }
 
@@ -230,6 +238,7 @@ impl Vfs {
                 accessed: self.0.service.0.env.now(),
                 rights,
                 partial: true,
+                identity: None,
             });
         }
         match place.store.stat(&place.path).await {
@@ -248,6 +257,7 @@ impl Vfs {
             accessed: note.at,
             rights,
             partial: true,
+            identity: None,
         })
     }
 
@@ -271,6 +281,7 @@ impl Vfs {
             accessed: Timestamp::default(),
             rights: Rights::read_only(),
             partial: false,
+            identity: None,
         }
     }
 
@@ -572,13 +583,29 @@ impl Vfs {
         Ok(space)
     }
 
+    /// Promises room for `bytes` in the quota of a place, until the answer is dropped.
+    ///
+    /// # Errors
+    /// There is not so much room.
+    pub async fn reserve(&self, path: &VPath, bytes: u64) -> Result<Room> {
+        let (Some(place), _) = self.place(path, Last::Followed).await? else {
+            return Ok(Room(Reservation::default()));
+        };
+        if place.store.space().await?.free_bytes < bytes {
+            return Err(VfsError::NoSpace);
+        }
+        let mut reservation = self.reservation(&place).await?;
+        reservation.grow_to(bytes)?;
+        Ok(Room(reservation))
+    }
+
     /// The quota of a place, with its ledger counted.
-    pub(crate) async fn reservation(&self, place: &Place) -> Result<crate::quota::Reservation> {
+    pub(crate) async fn reservation(&self, place: &Place) -> Result<Reservation> {
         match place.mount.mount.quota {
-            None => Ok(crate::quota::Reservation::new(None, Quota::default())),
+            None => Ok(Reservation::new(None, Quota::default())),
             Some(quota) => {
                 let ledger = self.0.service.ledger(&place.counted(), &place.store).await?;
-                Ok(crate::quota::Reservation::new(Some(ledger), quota))
+                Ok(Reservation::new(Some(ledger), quota))
             }
         }
     }

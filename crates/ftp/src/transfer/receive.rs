@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use entrepot_ftp_proto::ascii::FromNetwork;
+use entrepot_ftp_proto::zlib::{Inflate, ZlibFlaw};
 use entrepot_ftp_proto::{End, Refusal, StoreHow, Why};
 use entrepot_model::{Env, VPath};
 use entrepot_net::data::{DataStream, UploadBuffer};
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 use super::Outcome;
 use crate::limits::{REFUSED_BYTES, REFUSED_TIME, STALL_TIME, UNIQUE_TRIES};
 use crate::requests::path;
-use crate::status::refusal;
+use crate::status::{refusal, sentence};
 
 /// A file on its way from the client.
 pub(crate) struct Receive {
@@ -40,6 +41,41 @@ fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
 async fn create(vfs: &Vfs, path: &VPath, intent: CreateIntent) -> Result<Upload, VfsError> {
     let append = matches!(intent, CreateIntent::Continue | CreateIntent::Resume);
     vfs.create(path, Create { intent, expected_size: None, append }).await
+}
+
+/// How bytes of the wire become bytes of the file.
+struct Form {
+    inflate: Option<Inflate>,
+    converter: Option<FromNetwork>,
+    block: Vec<u8>,
+    text: Vec<u8>,
+}
+
+impl Form {
+    fn new(ascii: bool, compressed: bool) -> Form {
+        Form {
+            inflate: compressed.then(Inflate::default),
+            converter: ascii.then(FromNetwork::new),
+            block: Vec::new(),
+            text: Vec::new(),
+        }
+    }
+}
+
+fn convert<'a>(
+    converter: Option<&mut FromNetwork>,
+    data: &'a [u8],
+    text: &'a mut Vec<u8>,
+) -> &'a [u8] {
+    let Some(converter) = converter else { return data };
+    text.clear();
+    converter.convert(data, text);
+    text
+}
+
+fn unzipped(flaw: ZlibFlaw) -> Refusal {
+    let code = if flaw == ZlibFlaw::TooDense { 552 } else { 451 };
+    Refusal::told(code, sentence(&flaw.to_string()))
 }
 
 impl Receive {
@@ -75,10 +111,15 @@ impl Receive {
         self.upload.interrupt("no data connection came").await;
     }
 
-    pub(super) async fn run(mut self, mut stream: DataStream, bytes: &AtomicU64) -> Outcome {
+    /// In MODE Z what comes is `compressed`.
+    pub(super) async fn run(
+        mut self,
+        mut stream: DataStream,
+        compressed: bool,
+        bytes: &AtomicU64,
+    ) -> Outcome {
         let mut buffer = UploadBuffer::take();
-        let mut converter = self.ascii.then(FromNetwork::new);
-        let mut text = Vec::new();
+        let mut form = Form::new(self.ascii, compressed);
         loop {
             match timeout(STALL_TIME, stream.receive(&mut buffer)).await {
                 Ok(Ok(0)) => break,
@@ -86,30 +127,39 @@ impl Receive {
                 Ok(Err(error)) => return self.cut(stream, &error.to_string()).await,
                 Err(_) => return self.cut(stream, "the client sent nothing for too long").await,
             }
-            let data = match &mut converter {
-                Some(converter) => {
-                    text.clear();
-                    converter.convert(buffer.bytes(), &mut text);
-                    &text
-                }
-                None => buffer.bytes(),
-            };
-            if let Err(error) = self.write(data).await {
-                return self.refused((stream, buffer), &error).await;
+            if let Err(refused) = self.take(&mut form, buffer.bytes()).await {
+                return self.refused((stream, buffer), refused).await;
             }
             bytes.fetch_add(buffer.bytes().len() as u64, Ordering::Relaxed);
         }
-        text.clear();
-        if let Some(converter) = converter {
-            converter.finish(&mut text);
+        if form.inflate.as_ref().is_some_and(|inflate| !inflate.is_whole()) {
+            return self.cut(stream, "the compressed data ended too early").await;
         }
-        if let Err(error) = self.write(&text).await {
-            return self.refused((stream, buffer), &error).await;
+        let mut rest = Vec::new();
+        if let Some(converter) = form.converter {
+            converter.finish(&mut rest);
+        }
+        if let Err(error) = self.write(&rest).await {
+            return self.refused((stream, buffer), refusal(&error)).await;
         }
         // The file is whole, whether the client waits for our end or not.
         let certain = stream.tls_info().is_some();
         let _ = timeout(STALL_TIME, stream.finish_upload()).await;
         Outcome::Received { upload: Box::new(self.upload), certain }
+    }
+
+    async fn take(&mut self, form: &mut Form, mut data: &[u8]) -> Result<(), Refusal> {
+        let Form { inflate: Some(inflate), converter, block, text } = form else {
+            let data = convert(form.converter.as_mut(), data, &mut form.text);
+            return told(self.write(data).await);
+        };
+        while inflate.next(&mut data, block).map_err(unzipped)? {
+            let data = convert(converter.as_mut(), block, text);
+            told(self.write(data).await)?;
+            // Decompressing costs no budget of the runtime: others have their turn in between.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
     }
 
     async fn write(&mut self, data: &[u8]) -> Result<(), VfsError> {
@@ -135,7 +185,7 @@ impl Receive {
     async fn refused(
         self,
         (mut stream, mut buffer): (DataStream, UploadBuffer),
-        error: &VfsError,
+        refused: Refusal,
     ) -> Outcome {
         self.upload.abort().await;
         let rest = async {
@@ -154,7 +204,7 @@ impl Receive {
             Ok(true) => drop(timeout(STALL_TIME, stream.finish_upload()).await),
             _ => stream.reset(),
         }
-        Outcome::Ended(End::Refused(refusal(error)))
+        Outcome::Ended(End::Refused(refused))
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::BytesMut;
 use entrepot_ftp_proto::ascii::ToNetwork;
 use entrepot_ftp_proto::{End, Refusal, Why};
-use entrepot_net::data::{DataStream, FileRange, Lingerer};
+use entrepot_net::data::{FileRange, Lingerer};
 use entrepot_vfs::{Download, Vfs, VfsError};
-use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
+use super::outlet::Outlet;
 use crate::limits::{BLOCK_BYTES, STALL_TIME};
 use crate::requests::path;
 use crate::status::refusal;
@@ -65,7 +65,7 @@ impl Send {
 
     pub(super) async fn run(
         self,
-        mut stream: DataStream,
+        mut stream: Outlet,
         lingerer: &Lingerer,
         bytes: &AtomicU64,
     ) -> End {
@@ -75,17 +75,17 @@ impl Send {
             (false, false) => self.copy((self.offset, self.length), &mut stream, bytes).await,
         };
         self.file.finish().await;
-        conclude(sent, stream, lingerer).await
+        stream.conclude(sent, lingerer).await
     }
 
     /// From file to socket inside the kernel, where the store has a file.
-    async fn by_kernel(&self, stream: &mut DataStream, bytes: &AtomicU64) -> Result<(), Fault> {
+    async fn by_kernel(&self, stream: &mut Outlet, bytes: &AtomicU64) -> Result<(), Fault> {
         let Some(file) = self.file.descriptor() else {
             return self.copy((self.offset, self.length), stream, bytes).await;
         };
         let mut range = FileRange::new(Arc::new(file), self.offset, self.length);
         while range.left() > 0 {
-            match timeout(STALL_TIME, stream.send_file(&mut range)).await {
+            match timeout(STALL_TIME, stream.stream.send_file(&mut range)).await {
                 Ok(Ok(count)) => {
                     self.file.passed(count as u64)?;
                     bytes.fetch_add(count as u64, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl Send {
     async fn copy(
         &self,
         (mut at, mut left): (u64, u64),
-        stream: &mut DataStream,
+        stream: &mut Outlet,
         bytes: &AtomicU64,
     ) -> Result<(), Fault> {
         let mut block = BytesMut::new();
@@ -112,7 +112,7 @@ impl Send {
             if block.is_empty() {
                 return Err(Fault::File(VfsError::Conflict));
             }
-            write(stream, &block).await?;
+            stream.write(&block).await?;
             let count = block.len() as u64;
             (at, left) = (at + count, left.saturating_sub(count));
             bytes.fetch_add(count, Ordering::Relaxed);
@@ -131,7 +131,7 @@ impl Send {
     }
 
     /// TYPE A: the whole file is read, for REST counts bytes of the wire.
-    async fn convert(&self, stream: &mut DataStream, bytes: &AtomicU64) -> Result<(), Fault> {
+    async fn convert(&self, stream: &mut Outlet, bytes: &AtomicU64) -> Result<(), Fault> {
         let mut converter = ToNetwork::skipping(self.offset);
         let (mut block, mut wire) = (BytesMut::new(), Vec::new());
         let (mut at, mut left) = (0, self.length);
@@ -144,44 +144,10 @@ impl Send {
             wire.clear();
             converter.convert(&block, &mut wire);
             wire.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(wire.len()));
-            write(stream, &wire).await?;
+            stream.write(&wire).await?;
             left -= wire.len() as u64;
             bytes.fetch_add(wire.len() as u64, Ordering::Relaxed);
         }
         if converter.to_skip() > 0 { Err(Fault::Offset) } else { Ok(()) }
-    }
-}
-
-/// Writes all; each piece that the peer takes gives it time for the next.
-pub(crate) async fn write(stream: &mut DataStream, mut data: &[u8]) -> Result<(), Fault> {
-    while !data.is_empty() {
-        match timeout(STALL_TIME, stream.write(data)).await {
-            Ok(Ok(count @ 1..)) => data = data.get(count..).unwrap_or_default(),
-            Ok(Ok(0) | Err(_)) | Err(_) => return Err(Fault::Peer),
-        }
-    }
-    Ok(())
-}
-
-/// Ends the data connection of a download or listing.
-pub(crate) async fn conclude(
-    sent: Result<(), Fault>,
-    stream: DataStream,
-    lingerer: &Lingerer,
-) -> End {
-    match sent {
-        Ok(()) => match timeout(STALL_TIME, stream.finish_download(lingerer)).await {
-            Ok(Ok(())) => End::Complete,
-            Ok(Err(_)) | Err(_) => End::Cut,
-        },
-        Err(Fault::Peer) => {
-            stream.reset();
-            End::Cut
-        }
-        Err(Fault::File(error)) => {
-            stream.reset();
-            End::Refused(refusal(&error))
-        }
-        Err(Fault::Offset) => End::Refused(Refusal::new(Why::Offset)),
     }
 }

@@ -17,7 +17,7 @@ use super::Control;
 use crate::guard::{Stranger, StrangerLimit, Strangers};
 use crate::limits::{DRAIN_INTERVAL, FAREWELL_TIME, PROXIES_WAITING};
 use crate::listen::TcpAcceptor;
-use crate::meter::{EndClass, SessionMeter, Stage};
+use crate::meter::{self, EndClass, SessionMeter, Stage};
 use crate::proxy;
 use crate::tls::{TlsConfig, TlsSession};
 
@@ -153,12 +153,12 @@ fn report(ended: Result<(), JoinError>) {
 }
 
 /// What all connections of a server share.
-struct House<S> {
-    strangers: Strangers,
-    env: Env,
-    sessions: S,
-    drain: Duration,
-    stop: CancellationToken,
+pub(super) struct House<S> {
+    pub(super) strangers: Strangers,
+    pub(super) env: Env,
+    pub(super) sessions: S,
+    pub(super) drain: Duration,
+    pub(super) stop: CancellationToken,
 }
 
 impl<S: ControlSessions> House<S> {
@@ -201,9 +201,10 @@ impl<S: ControlSessions> House<S> {
         self.sessions.serve(ControlGuest { control, stranger, tls: session }).await;
     }
 
-    /// Ends the connection when it does not log in in time or the server stops, and cuts it when
-    /// it does not end after it was told to. Returns long after, if it lives on without its stream.
-    async fn watch(&self, meter: &SessionMeter, login_time: Duration) {
+    /// Ends the connection when it does not log in in time, hardly moves its transfer, or the
+    /// server stops, and cuts it when it does not end after it was told to. Returns long after, if
+    /// it lives on without its stream.
+    pub(super) async fn watch(&self, meter: &SessionMeter, login_time: Duration) {
         let login = async {
             sleep(login_time).await;
             if meter.stage() == Stage::LoggedIn {
@@ -213,6 +214,7 @@ impl<S: ControlSessions> House<S> {
         tokio::select! {
             () = login => meter.end(EndClass::Login, "the login took too long"),
             () = self.drained(meter) => meter.end(EndClass::Decision, "the server is stopping"),
+            () = meter::watch_pace(meter) => {}
             _ = meter.ending() => {}
         }
         sleep(FAREWELL_TIME).await;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::server::House;
 use super::*;
 use crate::guard::Strangers;
 use crate::listen::{self, TcpAcceptor};
@@ -276,6 +277,41 @@ async fn a_stopping_server_waits_for_transfers() {
     assert_eq!(rest(&mut busy).await, "421 the server is stopping\r\n");
     timeout(SOON, server.task).await.unwrap().unwrap();
     assert_eq!(server.served.load(Ordering::Relaxed), 2);
+}
+
+/// Virtual time: minutes pass while the transfer of both stands still.
+#[tokio::test(start_paused = true)]
+async fn a_transfer_slower_than_the_least_rate_ends_its_session() {
+    let env = Env::simulated(1);
+    let house = House {
+        strangers: Strangers::default(),
+        env: env.clone(),
+        sessions: Greeter::default(),
+        drain: SOON,
+        stop: CancellationToken::new(),
+    };
+    let watched = |least| {
+        let meter = Arc::new(SessionMeter::new(env.clone()));
+        meter.advance(Stage::LoggedIn);
+        meter.set_least_rate(least);
+        meter
+    };
+    let (slow, free, idle) = (watched(Some(1024)), watched(None), watched(Some(1024)));
+    let _running = [slow.running(), free.running()];
+    let watching = async {
+        tokio::join!(house.watch(&slow, SOON), house.watch(&free, SOON), house.watch(&idle, SOON))
+    };
+    let told = async {
+        tokio::select! {
+            end = slow.ending() => end.reason.clone(),
+            end = free.ending() => format!("free: {}", end.reason),
+            end = idle.ending() => format!("idle: {}", end.reason),
+        }
+    };
+    tokio::select! {
+        _ = watching => panic!("all of them are over"),
+        reason = told => assert_eq!(reason, "the transfer was slower than the least rate"),
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use crate::NetError;
 use crate::guard::{Stranger, StrangerLimit, Strangers};
 use crate::limits;
 use crate::listen::TcpAcceptor;
-use crate::meter::{EndClass, SessionMeter, Stage};
+use crate::meter::{self, EndClass, SessionMeter, Stage};
 use crate::proxy;
 use crate::ssh::algorithms::{self, Offered, Preset};
 use crate::ssh::certificate::Certificate;
@@ -546,7 +546,7 @@ async fn supervise(meter: &SessionMeter, drain: &Drain) {
     tokio::select! {
         _ = meter.ending() => {}
         () = watch_login_and_idle(meter) => {}
-        () = watch_pace(meter) => {}
+        () = meter::watch_pace(meter) => {}
         () = watch_drain(meter, drain) => {}
     }
 }
@@ -563,23 +563,6 @@ async fn watch_login_and_idle(meter: &SessionMeter) {
             return meter.end(EndClass::Decision, "the session was idle for too long");
         }
         tokio::time::sleep(rest.min(limits::LOGIN_TIME)).await;
-    }
-}
-
-/// Ends a session whose transfers run all the time and hardly move.
-async fn watch_pace(meter: &SessionMeter) {
-    let moved = || meter.bytes_in().saturating_add(meter.bytes_out());
-    let rounds = limits::PACE_TIME.as_secs() / limits::PACE_INTERVAL.as_secs().max(1);
-    let (mut before, mut slow) = (moved(), 0);
-    loop {
-        tokio::time::sleep(limits::PACE_INTERVAL).await;
-        let now = moved();
-        let least = meter.least_rate().saturating_mul(limits::PACE_INTERVAL.as_secs());
-        slow = if meter.is_busy() && now.saturating_sub(before) < least { slow + 1 } else { 0 };
-        before = now;
-        if slow >= rounds {
-            return meter.end(EndClass::Decision, "the transfer was slower than the least rate");
-        }
     }
 }
 

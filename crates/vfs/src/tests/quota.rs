@@ -59,6 +59,23 @@ async fn what_is_promised_to_uploads_counts_until_they_end() {
 }
 
 #[tokio::test]
+async fn room_that_is_reserved_is_nobody_elses_until_it_is_dropped() {
+    let world = World::new().await;
+    world.account("q", "/", with_quota(Some(100_000), None, Some(90_000))).await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "q").await;
+    let vfs = session.vfs();
+    let bytes = VfsError::Quota { what: "bytes", limit: 100_000 };
+    let room = vfs.reserve(&path("/"), 80_000).await.unwrap();
+    assert_eq!(put(vfs, "/a", &content(1, 30_000)).await, Err(bytes.clone()));
+    assert_eq!(vfs.reserve(&path("/"), 30_000).await.err(), Some(bytes));
+    drop(room);
+    put(vfs, "/a", &content(1, 30_000)).await.unwrap();
+    let file = VfsError::Quota { what: "bytes a file", limit: 90_000 };
+    assert_eq!(vfs.reserve(&path("/"), 90_001).await.err(), Some(file));
+}
+
+#[tokio::test]
 async fn what_was_there_before_is_counted() {
     let world = World::new().await;
     let disk = SimDisk::new(&world.env);
