@@ -15,7 +15,7 @@ use entrepot_net::data::{
 };
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::tls::Carries;
-use entrepot_vfs::{Upload, Vfs};
+use entrepot_vfs::{Upload, Uploaded, Vfs};
 
 use crate::limits::CONNECT_TIME;
 use crate::listing::{self, Listed};
@@ -34,6 +34,8 @@ pub(crate) struct Ran {
 pub(crate) enum Outcome {
     /// It is over.
     Ended(End),
+    /// An upload is published.
+    Published(Box<Uploaded>),
     /// All bytes of an upload came; nothing is published yet.
     Received(Box<Upload>),
 }
@@ -88,11 +90,11 @@ impl Running {
     pub(crate) fn publish(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Received(upload) => Stage::Publishing(Box::pin(async move {
-                let end = match upload.finish().await {
-                    Ok(_) => End::Complete,
-                    Err(error) => End::Refused(refusal(&error)),
+                let outcome = match upload.finish().await {
+                    Ok(uploaded) => Outcome::Published(Box::new(uploaded)),
+                    Err(error) => Outcome::Ended(End::Refused(refusal(&error))),
                 };
-                Ran { seat: None, outcome: Outcome::Ended(end) }
+                Ran { seat: None, outcome }
             })),
             other => other,
         };
@@ -234,6 +236,7 @@ impl Conversation {
             }
             _ => return Ok(()),
         };
+        self.commands.transfers();
         let running = self.meter.running();
         let prepared = match &self.live {
             _ if self.house.stop.is_cancelled() => Err(Refusal::new(Why::Closing)),

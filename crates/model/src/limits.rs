@@ -14,3 +14,7 @@ pub const CAUSE_DEPTH: u8 = 8;
 pub const SOURCE_BYTES: usize = 64;
 /// Most serial numbers and key ids that a certification key revokes, each.
 pub const REVOKED: usize = 10_000;
+/// Longest argument of a command kept in an event, in characters.
+pub const COMMAND_ARGUMENT: usize = 1024;
+/// Longest sentence of a rule that refuses a command, in bytes.
+pub const REFUSE_TEXT: usize = 1000;
