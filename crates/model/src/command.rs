@@ -10,8 +10,8 @@ use crate::listener::Protocol;
 use crate::name::Name;
 use crate::transfer::Digests;
 
-/// A command, or many: `ftp DELE`, `ftp SITE CHMOD`, `sftp remove`, `ftp *`, `* *`. The words of
-/// the protocol, in any case.
+/// A command, or many: `ftp DELE`, `ftp SITE CHMOD`, `ftp *`, `* *`. The words of the protocol, in
+/// any case; `*` is every protocol whose sessions ask, which is FTP today.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CommandPattern {
     protocol: Option<Protocol>,
@@ -24,15 +24,9 @@ pub struct CommandPattern {
 /// What is no pattern of commands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' names no command: write 'ftp DELE', 'ftp SITE CHMOD', 'sftp remove', 'ftp *' or '* *'"
+    "'{0}' names no command that can be asked about: write 'ftp DELE', 'ftp SITE CHMOD' or 'ftp *'"
 )]
 pub struct NoCommand(String);
-
-/// The verbs of SFTP as rules name them.
-pub const SFTP_VERBS: &[&str] = &[
-    "read", "write", "list", "stat", "setstat", "remove", "rename", "mkdir", "rmdir", "link",
-    "symlink", "exec",
-];
 
 impl CommandPattern {
     /// Whether it stands for this command.
@@ -68,18 +62,13 @@ impl FromStr for CommandPattern {
         let protocol = match protocol {
             "*" => None,
             "ftp" => Some(Protocol::Ftp),
-            "sftp" => Some(Protocol::Sftp),
             _ => return Err(no()),
         };
         let plain = |word: &str| {
             (1..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
         };
         let verb = (verb != "*").then(|| verb.to_owned());
-        let known = |verb: &String| match protocol {
-            Some(Protocol::Sftp) => SFTP_VERBS.iter().any(|it| it.eq_ignore_ascii_case(verb)),
-            _ => plain(verb),
-        };
-        if !verb.as_ref().is_none_or(known) || !word.is_none_or(plain) {
+        if !verb.as_deref().is_none_or(plain) || !word.is_none_or(plain) {
             return Err(no());
         }
         Ok(CommandPattern { protocol, verb, word: word.map(str::to_owned) })
@@ -112,7 +101,7 @@ impl<'de> Deserialize<'de> for CommandPattern {
 pub struct CommandFact {
     /// Spoken.
     pub protocol: Protocol,
-    /// In the protocol's own words: `DELE`, `remove`.
+    /// In the words of the protocol: `DELE`.
     pub verb: String,
     /// As sent; `***` of what is secret, cut to [`crate::limits::COMMAND_ARGUMENT`] characters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -156,19 +145,19 @@ mod tests {
             ("ftp dele", ftp, "DELE", "a", true),
             ("ftp DELE", ftp, "RMD", "a", false),
             ("ftp DELE", sftp, "DELE", "a", false),
-            ("* *", sftp, "remove", "", true),
+            ("* *", ftp, "NOOP", "", true),
             ("ftp *", ftp, "NOOP", "", true),
             ("* DELE", ftp, "DELE", "", true),
             ("ftp SITE CHMOD", ftp, "SITE", "chmod 644 x", true),
             ("ftp SITE CHMOD", ftp, "SITE", "UTIME x", false),
             ("ftp SITE", ftp, "SITE", "UTIME x", true),
-            ("sftp remove", sftp, "remove", "", true),
         ] {
             let parsed: CommandPattern = pattern.parse().unwrap();
             assert_eq!(parsed.is_for(protocol, verb, argument), fits, "{pattern} {verb}");
             assert_eq!(parsed.to_string().parse(), Ok(parsed), "{pattern}");
         }
-        for bad in ["", "DELE", "ftp", "ftp DELE x", "http GET", "ftp  DELE", "sftp DELE", "ftp ü"]
+        for bad in
+            ["", "DELE", "ftp", "ftp DELE x", "http GET", "ftp  DELE", "sftp remove", "ftp ü"]
         {
             assert!(bad.parse::<CommandPattern>().is_err(), "{bad}");
         }
