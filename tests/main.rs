@@ -7,6 +7,7 @@ mod client;
 mod cluster;
 mod crash;
 mod disk_full;
+mod hooks;
 mod interop;
 mod limits;
 mod live;

@@ -1,13 +1,15 @@
 //! What of a rule cannot be run, said before it is stored.
 
 use entrepot_model::event::FileFact;
-use entrepot_model::rule::StepSpec;
+use entrepot_model::rule::{StepSpec, When};
 use entrepot_model::{
-    Digests, Event, Fact, FieldError, Protocol, Rule, SiteId, Timestamp, TransferId,
+    CommandFact, Digests, Event, Fact, FieldError, Protocol, Rule, SessionId, SiteId, Timestamp,
+    TransferId,
 };
 use uuid::Uuid;
 
 use crate::condition::Condition;
+use crate::exec::{self, Setting};
 use crate::pattern;
 
 /// Compiles the condition and expands the paths of a rule for an example.
@@ -28,17 +30,44 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
                 StepSpec::Move(rename) => {
                     pattern::virtual_path(&rename.to, &event).map(drop).map_err(|e| ("move.to", e))
                 }
-                StepSpec::Delete(_) => Ok(()),
+                StepSpec::Delete(_) | StepSpec::Exec(_) | StepSpec::Refuse(_) => Ok(()),
             };
             checked.map_err(|(field, error)| {
                 FieldError::new(format!("{list}.{at}.{field}"), error.to_string())
             })?;
         }
     }
-    Ok(())
+    let setting = Setting {
+        rule: &rule.name,
+        event: &event,
+        file: Some("/folder/name.txt".to_owned()),
+        ip: Some("192.0.2.1".to_owned()),
+    };
+    exec::check(("do", &rule.steps), &setting)?;
+    exec::check(("else", &rule.otherwise), &setting)
 }
 
-/// An upload like any other.
+/// A command like any other, for rules on commands.
+fn command(rule: &Rule) -> Fact {
+    Fact::CommandDone {
+        command: CommandFact {
+            protocol: Protocol::Ftp,
+            verb: "STOR".to_owned(),
+            argument: "name.txt".to_owned(),
+            path: Some("/folder/name.txt".to_owned()),
+            writes: true,
+            address: "192.0.2.1".to_owned(),
+            listener: rule.name.clone(),
+            code: Some(226),
+            bytes: Some(1),
+            transfer: Some(TransferId(Uuid::from_u128(1))),
+            digests: Digests { blake3: Some([0; 32]), sha256: None },
+            duration_ms: Some(1),
+        },
+    }
+}
+
+/// An upload like any other, or the command of one.
 fn example(rule: &Rule) -> Event {
     let account = rule.run_as.clone().unwrap_or_else(|| rule.name.clone());
     let file = FileFact {
@@ -57,11 +86,14 @@ fn example(rule: &Rule) -> Event {
         site: SiteId::MAIN,
         node: rule.name.clone(),
         account: Some(account),
-        session: None,
+        session: Some(SessionId(Uuid::from_u128(1))),
         job: None,
         cause: None,
         depth: 0,
-        fact: Fact::FileUploaded { file },
+        fact: match &rule.when {
+            When::Event(kind) if !kind.starts_with("command.") => Fact::FileUploaded { file },
+            _ => command(rule),
+        },
     }
 }
 

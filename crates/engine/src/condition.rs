@@ -104,7 +104,8 @@ fn standard() -> Arc<CelEnv> {
 }
 
 /// What conditions may look at, made once for an event: `event` (its flat JSON), `file` (`path`,
-/// `name`, `size`, `digest`; null without one), `account` (null without one), `site`.
+/// `name`, `size`, `digest`; null without one), `command` (null without one), `account` (null
+/// without one), `site`.
 pub(crate) struct Subject {
     variables: Vec<(&'static str, Value)>,
 }
@@ -119,6 +120,7 @@ impl Subject {
                 ("event", value(&json)),
                 ("file", file(event)),
                 ("account", account),
+                ("command", command(event)),
                 ("site", site.into()),
             ],
         }
@@ -140,6 +142,30 @@ fn file(event: &Event) -> Value {
         ("digest".to_owned(), digest.unwrap_or_default().into()),
     ]);
     fields.into()
+}
+
+/// What every command has, also where it is not known yet: `code`, `bytes` and `duration` are 0
+/// before its end.
+fn command(event: &Event) -> Value {
+    let Some(command) = event.fact.command() else { return Value::Null };
+    let number = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    let account = event.account.as_ref().map_or("", |name| name.as_str());
+    let digest = command.digests.blake3.map(|bytes| hex(&bytes)).unwrap_or_default();
+    let fields: [(&str, Value); 12] = [
+        ("protocol", command.protocol.as_str().into()),
+        ("verb", command.verb.as_str().into()),
+        ("argument", command.argument.as_str().into()),
+        ("path", command.path.as_deref().unwrap_or_default().into()),
+        ("writes", Value::Bool(command.writes)),
+        ("account", account.into()),
+        ("ip", command.address.as_str().into()),
+        ("listener", command.listener.as_str().into()),
+        ("code", number(command.code.map_or(0, u64::from))),
+        ("bytes", number(command.bytes.unwrap_or_default())),
+        ("digest", digest.into()),
+        ("duration", number(command.duration_ms.unwrap_or_default())),
+    ];
+    fields.into_iter().map(|(key, field)| (key.to_owned(), field)).collect::<HashMap<_, _>>().into()
 }
 
 /// JSON as CEL: whole numbers are `int`, so that they compare with literals.

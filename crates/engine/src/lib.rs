@@ -6,14 +6,18 @@
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
 //! | 9 the steps of one job | `run.rs`, `step/` |
+//! | rules before and after commands, which clients wait for | `hooks.rs` |
+//! | programs | `exec.rs`, `step/exec.rs` |
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
 mod backoff;
 mod check;
 mod condition;
+mod exec;
 #[cfg(test)]
 mod fixture;
 mod hold;
+mod hooks;
 mod ids;
 pub mod limits;
 mod meters;
@@ -35,7 +39,8 @@ use std::time::Duration;
 use entrepot_auth::Gate;
 use entrepot_db::Db;
 use entrepot_journal::Recorder;
-use entrepot_vfs::Service;
+use entrepot_spawn::Spawner;
+use entrepot_vfs::{Hooks, Service};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -57,6 +62,8 @@ pub struct EngineParts {
     pub vfs: Service,
     /// Admits rules as accounts.
     pub gate: Gate,
+    /// Starts programs.
+    pub spawner: Spawner,
     /// How.
     pub options: EngineOptions,
 }
@@ -100,6 +107,7 @@ pub(crate) struct Shared {
     pub(crate) db: Db,
     pub(crate) recorder: Recorder,
     pub(crate) places: Box<dyn Places>,
+    pub(crate) spawner: Spawner,
     pub(crate) options: EngineOptions,
     pub(crate) meters: Arc<Meters>,
     /// The last projected sequence.
@@ -117,26 +125,49 @@ pub struct Engine {
     working: JoinHandle<()>,
     projection: CancellationToken,
     projecting: JoinHandle<()>,
+    /// Rules that clients wait for.
+    answering: Option<JoinHandle<()>>,
+    ready: watch::Receiver<bool>,
 }
 
 impl Engine {
     /// Starts to project and to work. Must be called inside a tokio runtime.
     pub fn start(parts: EngineParts) -> Engine {
-        let EngineParts { db, recorder, vfs, gate, options } = parts;
-        Engine::start_in(db, recorder, Box::new(Rooms::new(vfs, gate)), options)
+        let EngineParts { db, recorder, vfs, gate, spawner, options } = parts;
+        let hooks = vfs.hooks().clone();
+        let files = (Box::new(Rooms::new(vfs, gate)) as Box<dyn Places>, spawner);
+        let mut engine = Engine::start_in(db, recorder, files, options);
+        engine.answer(hooks);
+        engine
+    }
+
+    /// Answers what sessions ask about commands.
+    fn answer(&mut self, hooks: Hooks) {
+        let Some(asks) = hooks.attach() else { return };
+        let ready = watch::Sender::new(false);
+        self.ready = ready.subscribe();
+        let desk = hooks::Desk { hooks, asks, ready, stop: self.projection.clone() };
+        self.answering = Some(tokio::spawn(hooks::run(self.shared.clone(), desk)));
+    }
+
+    /// Waits until it is known which commands rules look at; before, all are refused.
+    pub async fn ready(&self) {
+        // The sender ends with the engine; then all commands stay refused.
+        let _ = self.ready.clone().wait_for(|ready| *ready).await;
     }
 
     /// Starts with files of any kind: the seam for tests.
     fn start_in(
         db: Db,
         recorder: Recorder,
-        places: Box<dyn Places>,
+        (places, spawner): (Box<dyn Places>, Spawner),
         options: EngineOptions,
     ) -> Engine {
         let shared = Arc::new(Shared {
             db,
             recorder,
             places,
+            spawner,
             options,
             meters: Arc::default(),
             projected: watch::Sender::new(0),
@@ -147,7 +178,9 @@ impl Engine {
         let workers = worker::Stops::default();
         let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
-        Engine { shared, workers, working, projection, projecting }
+        let ready = watch::Sender::new(true).subscribe();
+        let answering = None;
+        Engine { shared, workers, working, projection, projecting, answering, ready }
     }
 
     /// Claims no more jobs, lets running ones end within `limit`, then interrupts them where they
@@ -167,6 +200,10 @@ impl Engine {
         let grace = limit.max(limits::STOP_GRACE);
         if tokio::time::timeout(grace, &mut projecting).await.is_err() {
             projecting.abort();
+        }
+        if let Some(answering) = self.answering {
+            // It ends with the projection; a panic was logged where it happened.
+            let _ = answering.await;
         }
     }
 

@@ -51,3 +51,12 @@ pub const BLOCK_BYTES: usize = 256 * 1024;
 pub const LEASES_OVER: u32 = 20;
 /// Of how many earlier leases of a job what they left staged is looked for.
 pub const LEASES_SEARCHED: usize = 64;
+
+/// How often it is looked whether the rules before and after commands changed.
+pub const HOOKS_POLL: Duration = Duration::from_millis(300);
+/// Commands that wait for rules at the same time; more are not asked about and refused.
+pub const HOOKS_AT_ONCE: usize = 2_048;
+/// What the answer about a command may take beyond the time limits of its programs.
+pub const HOOK_TIME: Duration = Duration::from_secs(40);
+/// The last words of a program that are kept, in characters.
+pub const PROGRAM_WORDS: usize = 300;

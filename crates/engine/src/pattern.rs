@@ -1,16 +1,16 @@
 //! Placeholders of rules. Expanded once; what comes out is never scanned again, and must parse as
 //! a checked path (security rule R3).
 
+use std::time::Duration;
+
+use entrepot_model::transfer::hex;
 use entrepot_model::{Event, Fact, StorePath, VPath};
 
 /// Why a pattern gives no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
     /// `{word}` is none of ours.
-    #[error(
-        "'{{{0}}}' is no placeholder, use {{name}}, {{stem}}, {{extension}}, {{account}}, {{date}} \
-         or {{transfer}}"
-    )]
+    #[error("'{{{0}}}' is no placeholder, use one of {known}", known = known())]
     Unknown(String),
     /// `{` without `}`.
     #[error("a '{{' has no '}}', close the placeholder")]
@@ -23,31 +23,101 @@ pub(crate) enum PatternError {
     NoPath(String, String),
 }
 
+/// Every placeholder, but `{file}` and `{ip}`, which only programs have.
+pub(crate) const WORDS: &[&str] = &[
+    "path",
+    "name",
+    "stem",
+    "extension",
+    "size",
+    "digest",
+    "account",
+    "session",
+    "transfer",
+    "date",
+    "time",
+    "start",
+    "duration",
+    "protocol",
+    "verb",
+    "argument",
+    "code",
+];
+
+fn known() -> String {
+    WORDS.iter().map(|word| format!("{{{word}}}")).collect::<Vec<_>>().join(", ")
+}
+
 /// The text of `pattern` for `event`.
 fn expand(pattern: &str, event: &Event) -> Result<String, PatternError> {
+    expand_with(pattern, |word| value(word, event))
+}
+
+/// Replaces each placeholder once by what `value` says.
+pub(crate) fn expand_with(
+    pattern: &str,
+    value: impl Fn(&str) -> Result<String, PatternError>,
+) -> Result<String, PatternError> {
     let mut text = String::with_capacity(pattern.len() + 64);
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
         let (word, behind) = after.split_once('}').ok_or(PatternError::Open)?;
-        text.push_str(&value(word, event)?);
+        text.push_str(&value(word)?);
         rest = behind;
     }
     text.push_str(rest);
     Ok(text)
 }
 
-fn value(word: &str, event: &Event) -> Result<String, PatternError> {
+/// What `event` has for a placeholder.
+pub(crate) fn value(word: &str, event: &Event) -> Result<String, PatternError> {
+    if !WORDS.contains(&word) {
+        return Err(PatternError::Unknown(word.chars().take(64).collect()));
+    }
+    let (file, command) = (event.fact.file(), event.fact.command());
+    let started = || {
+        let command = command.and_then(|command| command.duration_ms);
+        let began = command.map(|ms| event.at.minus(Duration::from_millis(ms)));
+        file.map(|file| file.started_at).or(began)
+    };
+    let digests = || file.map(|file| file.digests).or(command.map(|command| command.digests));
     let found = match word {
+        "path" => event_path(event).map(str::to_owned),
         "name" => file_name(event).map(str::to_owned),
         "stem" => file_name(event).map(|name| split_name(name).0.to_owned()),
         "extension" => file_name(event).map(|name| split_name(name).1.to_owned()),
+        "size" => size(event).map(|size| size.to_string()),
+        "digest" => digests().and_then(|digests| digests.blake3).map(|bytes| hex(&bytes)),
         "account" => event.account.as_ref().map(ToString::to_string),
+        "session" => event.session.map(|session| session.to_string()),
+        "transfer" => {
+            let transfer = command.and_then(|command| command.transfer);
+            file.map(|file| file.transfer).or(transfer).map(|id| id.to_string())
+        }
         "date" => event.at.to_string().get(..10).map(str::to_owned),
-        "transfer" => event.fact.file().map(|file| file.transfer.to_string()),
-        _ => return Err(PatternError::Unknown(word.chars().take(64).collect())),
+        "time" => Some(event.at.to_string()),
+        "start" => started().map(|at| at.to_string()),
+        "duration" => started().map(|at| event.at.since(at).as_millis().to_string()),
+        "protocol" => {
+            let protocol = command.map(|command| command.protocol);
+            file.map(|file| file.protocol).or(protocol).map(|it| it.as_str().to_owned())
+        }
+        "verb" => command.map(|command| command.verb.clone()),
+        "argument" => command.map(|command| command.argument.clone()),
+        "code" => command.and_then(|command| command.code).map(|code| code.to_string()),
+        _ => None,
     };
     found.ok_or_else(|| PatternError::Missing(word.to_owned(), event.fact.kind()))
+}
+
+/// Bytes of what the event is about.
+fn size(event: &Event) -> Option<u64> {
+    match &event.fact {
+        Fact::FileRenamed { size, .. } | Fact::FileLinked { size, .. } => Some(*size),
+        Fact::CommandDone { command } => command.bytes,
+        fact => fact.file().map(|file| file.size),
+    }
 }
 
 /// Stem and extension: `a.tar.gz` is `a.tar` and `gz`; `.profile` has no extension.
@@ -66,6 +136,9 @@ pub(crate) fn event_path(event: &Event) -> Option<&str> {
         | Fact::LinkCreated { path, .. }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => Some(path),
+        Fact::CommandDone { command } | Fact::CommandRefused { command, .. } => {
+            command.path.as_deref()
+        }
         fact => fact.file().map(|file| file.path.as_str()),
     }
 }

@@ -1,6 +1,8 @@
 //! Where steps find files: the view of an account, and endpoints. A narrow seam over `vfs`, so
 //! that the simulations of this crate run on simulated disks.
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_model::noun::Stored;
@@ -27,6 +29,8 @@ pub(crate) trait Places: Send + Sync {
 pub(crate) trait Room: Send + Sync {
     /// Opens a file to read.
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError>;
+    /// Where a file lies on a disk of this machine, if it does.
+    async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError>;
     /// Renames a file.
     async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError>;
     /// Removes a file.

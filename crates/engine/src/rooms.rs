@@ -1,5 +1,7 @@
 //! [`Places`] as they are: sessions of `vfs`, opened for accounts that `auth` admits.
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_auth::{AuthError, Gate};
@@ -77,6 +79,10 @@ impl Room for InSession {
         let opened = self.0.vfs().open(path).await;
         let file = opened.map_err(|error| failed(path, &error))?;
         Ok(Box::new(InFile { file, path: path.clone() }))
+    }
+
+    async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError> {
+        self.0.vfs().local_path(path).await.map_err(|error| failed(path, &error))
     }
 
     async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError> {

@@ -3,16 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use entrepot_db::{Db, DbError};
 use entrepot_journal::Scope;
 use entrepot_model::limits::CAUSE_DEPTH;
 use entrepot_model::noun::Stored;
-use entrepot_model::rule::When;
-use entrepot_model::{Event, Fact, Job, JobState, Rule, Site, SiteId, Timestamp};
+use entrepot_model::rule::{StepSpec, When};
+use entrepot_model::{CommandPattern, Event, Fact, Job, JobState, Rule, Site, SiteId, Timestamp};
+use entrepot_vfs::{Hook, Moment};
 
 use crate::condition::{Condition, ConditionError, Subject};
 use crate::ids;
+use crate::limits::HOOK_TIME;
 use crate::meters::Meters;
 
 /// One enabled rule, its condition compiled or not compilable.
@@ -27,6 +30,10 @@ pub(crate) struct Rules {
     sites: HashMap<SiteId, String>,
     /// By site and kind of event.
     starts: HashMap<(SiteId, String), Vec<Compiled>>,
+    /// Those that clients wait for, in the order of their names.
+    waited: Vec<Compiled>,
+    /// What sessions are to ask about, or to tell.
+    pub(crate) hooks: Vec<Hook>,
 }
 
 /// The rules could not be read; no event may pass until they are.
@@ -52,7 +59,13 @@ pub(crate) struct Matched {
 impl Rules {
     /// No rules, of no revision.
     pub(crate) fn none() -> Rules {
-        Rules { revision: -1, sites: HashMap::new(), starts: HashMap::new() }
+        Rules {
+            revision: -1,
+            sites: HashMap::new(),
+            starts: HashMap::new(),
+            waited: Vec::new(),
+            hooks: Vec::new(),
+        }
     }
 
     /// Reads the rules anew if the configuration changed since.
@@ -69,8 +82,29 @@ impl Rules {
             sites.insert(id, site_name(&site));
         }
         // Parsing blocks.
-        let starts = tokio::task::spawn_blocking(move || compile(rules)).await?;
-        Ok(Arc::new(Rules { revision, sites, starts }))
+        let hooks = rules.iter().filter_map(hook).collect();
+        let (starts, waited) = tokio::task::spawn_blocking(move || compile(rules)).await?;
+        Ok(Arc::new(Rules { revision, sites, starts, waited, hooks }))
+    }
+
+    /// The rules that a client waits for at this command, and whether each one's condition holds.
+    pub(crate) fn asked(
+        &self,
+        moment: Moment,
+        event: &Event,
+    ) -> Vec<(&Stored<Rule>, Result<bool, ConditionError>)> {
+        let mut subject = None;
+        let rules = self.waited.iter().filter(|compiled| {
+            let rule = &compiled.rule;
+            rule.site == event.site
+                && self::moment(&rule.noun) == Some(moment)
+                && rule_is_for(rule, event)
+        });
+        let site = self.sites.get(&event.site).map_or("", String::as_str);
+        let holds = |compiled: &Compiled, subject: &mut Option<Subject>| {
+            compiled.holds(|| Subject::new(event, site), subject)
+        };
+        rules.map(|compiled| (&compiled.rule, holds(compiled, &mut subject))).collect()
     }
 
     /// Jobs for `event`, and events about rules that could not be asked.
@@ -80,14 +114,12 @@ impl Rules {
         for kind in kinds(&event.fact) {
             let Some(rules) = self.starts.get(&(event.site, kind.to_owned())) else { continue };
             for compiled in rules {
-                let site = self.sites.get(&event.site).map_or("", String::as_str);
-                let ask = || Subject::new(event, site);
-                let wanted = match &compiled.condition {
-                    None => Ok(true),
-                    Some(Ok(condition)) => condition.holds(subject.get_or_insert_with(ask)),
-                    Some(Err(error)) => Err(error.clone()),
-                };
                 let rule = &compiled.rule;
+                if !rule_is_for(rule, event) {
+                    continue;
+                }
+                let site = self.sites.get(&event.site).map_or("", String::as_str);
+                let wanted = compiled.holds(|| Subject::new(event, site), &mut subject);
                 match wanted {
                     Ok(false) => {}
                     Ok(true) if event.depth >= CAUSE_DEPTH => {
@@ -112,26 +144,80 @@ impl Rules {
     }
 }
 
+impl Compiled {
+    /// Whether the condition holds for a subject that is made once for all rules.
+    fn holds(
+        &self,
+        make: impl FnOnce() -> Subject,
+        subject: &mut Option<Subject>,
+    ) -> Result<bool, ConditionError> {
+        match &self.condition {
+            None => Ok(true),
+            Some(Ok(condition)) => condition.holds(subject.get_or_insert_with(make)),
+            Some(Err(error)) => Err(error.clone()),
+        }
+    }
+}
+
+/// A rule on commands is for some of them only.
+fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
+    let commands = rule.noun.when.commands();
+    let Some(command) = event.fact.command() else { return commands.is_empty() };
+    let is = |it: &CommandPattern| it.is_for(command.protocol, &command.verb, &command.argument);
+    commands.is_empty() || commands.iter().any(is)
+}
+
+fn moment(rule: &Rule) -> Option<Moment> {
+    match &rule.when {
+        When::Event(_) => None,
+        When::Before(_) => Some(Moment::Before),
+        When::After(_) if rule.is_waited_for() => Some(Moment::Reply),
+        When::After(_) => Some(Moment::Done),
+    }
+}
+
+/// What sessions need to know of an enabled rule on commands.
+fn hook(rule: &Stored<Rule>) -> Option<Hook> {
+    let moment = moment(&rule.noun).filter(|_| rule.noun.enabled)?;
+    let seconds = rule.noun.steps.iter().map(|step| match step {
+        StepSpec::Exec(exec) => u64::from(exec.timeout_seconds),
+        _ => 0,
+    });
+    let limit = HOOK_TIME.saturating_add(Duration::from_secs(seconds.sum()));
+    Some(Hook { site: rule.site, moment, commands: rule.noun.when.commands().to_vec(), limit })
+}
+
 fn site_name(site: &Stored<Site>) -> String {
     site.noun.name.to_string()
 }
 
-fn compile(rules: Vec<Stored<Rule>>) -> HashMap<(SiteId, String), Vec<Compiled>> {
-    let mut starts: HashMap<(SiteId, String), Vec<Compiled>> = HashMap::new();
+type Starts = HashMap<(SiteId, String), Vec<Compiled>>;
+
+fn compile(rules: Vec<Stored<Rule>>) -> (Starts, Vec<Compiled>) {
+    let mut starts = Starts::new();
+    let mut waited = Vec::new();
     for rule in rules {
         if !rule.noun.enabled {
             continue;
         }
-        let When::Event(kind) = &rule.noun.when;
         let condition = rule.noun.condition.as_deref().map(Condition::compile);
         if let Some(Err(error)) = &condition {
             let name = rule.noun.name.as_str();
             tracing::error!(code = "EP0803", rule = name, %error, "a condition cannot be used");
         }
-        let key = (rule.site, kind.clone());
+        let kind = match &rule.noun.when {
+            When::Event(kind) => kind.clone(),
+            When::After(_) if !rule.noun.is_waited_for() => "command.done".to_owned(),
+            When::Before(_) | When::After(_) => {
+                waited.push(Compiled { rule, condition });
+                continue;
+            }
+        };
+        let key = (rule.site, kind);
         starts.entry(key).or_default().push(Compiled { rule, condition });
     }
-    starts
+    waited.sort_by(|one, other| one.rule.noun.name.cmp(&other.rule.noun.name));
+    (starts, waited)
 }
 
 /// What an event counts as. A file under its client's temporary name starts nothing; its rename

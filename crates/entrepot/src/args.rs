@@ -511,6 +511,8 @@ pub(crate) enum FtpWorkload {
     Stor,
     /// Both in turn.
     Mixed,
+    /// The small file `bench-exec` down, for servers that run a command after each of its transfers.
+    Exec,
     /// One large file down.
     Download,
     /// One large file up.

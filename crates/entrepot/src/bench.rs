@@ -134,6 +134,7 @@ fn ftp_workload_of(workload: args::FtpWorkload) -> ftp::Workload {
         args::FtpWorkload::Retr => ftp::Workload::Retr,
         args::FtpWorkload::Stor => ftp::Workload::Stor,
         args::FtpWorkload::Mixed => ftp::Workload::Mixed,
+        args::FtpWorkload::Exec => ftp::Workload::Exec,
         args::FtpWorkload::Download => ftp::Workload::Download,
         args::FtpWorkload::Upload => ftp::Workload::Upload,
     }

@@ -1,7 +1,7 @@
 //! `transfers`, `events`, `jobs`, `session`: what happened and what happens.
 
 use entrepot_admin::{NumberedEvent, Response};
-use entrepot_model::{Event, Fact, Job, Transfer};
+use entrepot_model::{CommandFact, Event, Fact, Job, Transfer};
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -264,6 +264,14 @@ pub(crate) fn describe(event: &Event) -> String {
         }
         Fact::FileLinked { from, to, .. } => format!("{from} is also {to}"),
         Fact::LinkCreated { path, target } => format!("{path} leads to {target}"),
+        Fact::CommandDone { command } => format!("{} from {}", said(command), command.address),
+        Fact::CommandRefused { command, rule, reason } => {
+            let by = rule.as_ref().map_or("no rule could be asked", |rule| rule.as_str());
+            format!("{} from {} by {by}: {reason}", said(command), command.address)
+        }
+        Fact::ProgramEnded { rule, program, how, duration_ms, words, .. } => {
+            format!("rule {rule}: {program}, {how} after {duration_ms} ms {words}")
+        }
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
         }
@@ -274,6 +282,12 @@ pub(crate) fn describe(event: &Event) -> String {
             None => rest(fact),
         },
     }
+}
+
+/// A command and what the peer was told.
+fn said(command: &CommandFact) -> String {
+    let code = command.code.map(|code| format!(" ({code})")).unwrap_or_default();
+    format!("{} {} {}{code}", command.protocol.as_str(), command.verb, command.argument)
 }
 
 fn digest(file: &entrepot_model::event::FileFact) -> String {

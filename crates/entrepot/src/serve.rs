@@ -76,6 +76,7 @@ impl Server {
             recorder: parts.recorder.clone(),
             vfs: vfs.clone(),
             gate: gate.clone(),
+            spawner: spawner.clone(),
             options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
         }));
         let (asked, end) = (vfs.draining(), CancellationToken::new());
@@ -97,6 +98,8 @@ impl Server {
         };
         let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
         let doors = (gate, vfs.clone());
+        // No session may pass by a rule that is not known yet.
+        engine.ready().await;
         let listeners = Listeners::new(config, &parts, admin, doors, ops_address);
         listeners.open_all().await?;
         ready.store(true, Ordering::Release);

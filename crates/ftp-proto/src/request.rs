@@ -37,6 +37,9 @@ pub struct Command {
     pub verb: &'static str,
     /// As sent (of PASS, ACCT and AUTH data `***`).
     pub argument: String,
+    /// The absolute path that it is about, if it names one and somebody is logged in: of a rename
+    /// or copy the new one.
+    pub path: Option<String>,
     /// Whether it may change files or the server.
     pub writes: bool,
 }

@@ -16,13 +16,14 @@ use crate::limits::{KEPT_BUFFER_BYTES, KEPT_BYTES, OUTPUT_BYTES, REQUESTS};
 use crate::lines::Lines;
 use crate::path::{self, NameFlaw};
 use crate::reply;
-use crate::request::{Command, Request};
+use crate::request::Request;
 use crate::settings::{Encoding, Settings, TlsMode};
 use crate::table::{self, During, Form, Verb};
 
 mod answers;
 pub(crate) mod data;
 pub(crate) mod digest;
+mod hooks;
 pub(crate) mod info;
 pub(crate) mod login;
 pub(crate) mod names;
@@ -33,6 +34,7 @@ pub(crate) mod site;
 pub(crate) mod transfer;
 
 use answers::{Pending, Then};
+use hooks::LastReply;
 use session::{Secure, Session};
 use transfer::Transfer;
 
@@ -67,6 +69,8 @@ pub struct Server {
     /// Once idle, 421 with this sentence.
     draining: Option<String>,
     wrong_passwords: u32,
+    /// For hooks.
+    last_reply: LastReply,
     started: Duration,
     active: Duration,
 }
@@ -94,6 +98,7 @@ impl Server {
             quitting: false,
             draining: None,
             wrong_passwords: 0,
+            last_reply: LastReply::default(),
             started: now,
             active: now,
         }
@@ -138,6 +143,7 @@ impl Server {
     /// So many bytes of the output went out.
     pub fn written(&mut self, count: usize) {
         self.out.drain(..count.min(self.out.len()));
+        self.last_reply.written(count);
     }
 
     /// When [`Server::handle_timeout`] is due: the limit of the login or of idleness. None in a
@@ -315,7 +321,7 @@ impl Server {
             }
         };
         if self.settings.hooked {
-            self.requests.push_back(Request::Before(shown(verb, &argument)));
+            self.requests.push_back(Request::Before(self.shown(verb, &argument)));
             let argument = Zeroizing::new(argument.into_owned());
             return self.wait(Then::Run(argument));
         }
@@ -366,6 +372,7 @@ impl Server {
 
     /// The last reply of the verb that runs. 421 closes.
     fn reply(&mut self, code: u16, text: &str) {
+        self.last_reply.begins(self.out.len());
         reply::write(&mut self.out, code, text);
         if self.settings.hooked {
             self.requests.push_back(Request::After { verb: self.verb.name, code });
@@ -443,16 +450,5 @@ fn is_at_once(line: &[u8]) -> bool {
         Some(During::AtOnce) => true,
         Some(During::AtOnceAlone) => argument.is_empty(),
         _ => false,
-    }
-}
-
-fn shown(verb: &'static Verb, argument: &str) -> Command {
-    let hidden = matches!(verb.name, "PASS" | "ACCT" | "ADAT");
-    let site = (verb.name == "SITE").then(|| argument.split(' ').next().unwrap_or(""));
-    let site_writes = site.and_then(table::site_verb);
-    Command {
-        verb: verb.name,
-        argument: if hidden { "***".to_owned() } else { argument.to_owned() },
-        writes: verb.write || site_writes.is_some_and(|word| word.write || word.administrator),
     }
 }

@@ -92,6 +92,11 @@ impl Verb {
         (self.offered)(settings)
     }
 
+    /// Whether it uses a data connection.
+    pub(crate) fn is_transfer(&self) -> bool {
+        matches!(self.name, "RETR" | "STOR" | "APPE" | "STOU" | "LIST" | "NLST" | "MLSD")
+    }
+
     /// An argument, though the first part of it may be left out.
     const fn required(mut self) -> Verb {
         self.form = Form::Required;

@@ -329,3 +329,79 @@ fn words_of_a_login_hook_are_said_and_count() {
     server.answer(Answer::Refused(Refusal::new(Why::NotFound)), ZERO);
     assert!(written(&mut server).contains("530 The login is not right."), "names look alike");
 }
+
+#[test]
+fn a_reply_that_has_not_left_can_be_replaced() {
+    let hooked = || logged_in(Settings { hooked: true, ..settings() });
+    let run = |server: &mut Server, line: &[u8]| {
+        server.receive(line, ZERO);
+        assert!(matches!(server.poll_request(), Some(Request::Before(_))));
+        server.answer(Answer::Proceed, ZERO);
+    };
+    let mut server = hooked();
+    run(&mut server, b"TYPE I\r\nNOOP\r\n");
+    assert_eq!(server.poll_request(), Some(Request::After { verb: "TYPE", code: 200 }));
+    server.instead(451, "It failed.");
+    server.instead(452, "Once only.");
+    assert!(matches!(server.poll_request(), Some(Request::Before(_))));
+    server.answer(Answer::Proceed, ZERO);
+    assert_eq!(requests(&mut server), [Request::After { verb: "NOOP", code: 200 }]);
+    server.instead(200, "No refusal.");
+    assert_eq!(written(&mut server), "451 It failed.\r\n451 No refusal.\r\n");
+
+    // What was written is said.
+    run(&mut server, b"NOOP\r\n");
+    assert_eq!(server.poll_request(), Some(Request::After { verb: "NOOP", code: 200 }));
+    server.written(1);
+    server.instead(451, "Too late.");
+    assert_eq!(written(&mut server), "00 Nothing was done.\r\n");
+
+    // What follows from a reply is not undone.
+    run(&mut server, b"QUIT\r\n");
+    assert_eq!(server.poll_request(), Some(Request::After { verb: "QUIT", code: 221 }));
+    server.instead(451, "Stay.");
+    assert_eq!(written(&mut server), "221 Goodbye.\r\n");
+
+    let mut server = hooked();
+    run(&mut server, b"NOOP\r\n");
+    assert_eq!(server.poll_request(), Some(Request::After { verb: "NOOP", code: 200 }));
+    server.instead(421, "Go.");
+    assert_eq!(written(&mut server), "421 Go.\r\n");
+    assert_eq!(requests(&mut server), [Request::Close]);
+}
+
+#[test]
+fn a_hook_sees_the_whole_path_however_it_is_written() {
+    let mut server = logged_in(Settings { hooked: true, ..settings() });
+    server.settings_mut().site.chmod = true;
+    server.settings_mut().site.copy = true;
+    let mut path = |line: &str| {
+        server.receive(format!("{line}\r\n").as_bytes(), ZERO);
+        let Some(Request::Before(command)) = server.poll_request() else { panic!("{line}") };
+        server.answer(Answer::Refused(Refusal::told(550, "no")), ZERO);
+        requests(&mut server);
+        written(&mut server);
+        command.path
+    };
+    for (line, wanted) in [
+        ("DELE a/../b c", Some("/b c")),
+        ("dele //x", Some("/x")),
+        ("LIST -la x", Some("/x")),
+        ("LIST", Some("/")),
+        ("MFMT 20200101000000 a b", Some("/a b")),
+        ("XCRC \"a b\" 0 4", Some("/a b")),
+        ("XCRC a 0 4", Some("/a")),
+        ("MD5 \"a b\"", Some("/a b")),
+        ("COMB \"t u\" p q", Some("/t u")),
+        ("SITE CHMOD 644 a b", Some("/a b")),
+        ("SITE UTIME 20200101000000 a", Some("/a")),
+        ("SITE COPY a \"b c\"", Some("/b c")),
+        ("SITE MKDIR d/e", Some("/d/e")),
+        ("CDUP", Some("/")),
+        ("NOOP a", None),
+        ("PASS a", None),
+        ("SITE HELP", None),
+    ] {
+        assert_eq!(path(line).as_deref(), wanted, "{line}");
+    }
+}

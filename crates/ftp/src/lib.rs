@@ -6,9 +6,11 @@
 //! 2. One transfer at a time; while it runs the control connection is heard (ABOR, STAT, QUIT).
 //! 3. Clear downloads go from file to socket inside the kernel where the store has a file.
 //! 4. Data connections are those of the client of the control connection (`net::data`).
-//! 5. No program is ever run, and no link is made.
+//! 5. No program is ever run here, and no link is made. A rule may refuse any command, and run a
+//!    program before a reply leaves; a rule that cannot be asked refuses.
 
 mod config;
+mod hooks;
 pub mod limits;
 mod listing;
 mod login;

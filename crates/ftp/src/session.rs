@@ -19,6 +19,7 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use crate::House;
 use crate::config::FtpConfig;
+use crate::hooks::Commands;
 use crate::limits::{CONTROL_BYTES, ENDING_TIME, LAST_LOOK_TIME, PATIENCE_INTERVAL, STALL_TIME};
 use crate::login::Live;
 use crate::requests;
@@ -57,6 +58,8 @@ pub(crate) struct Conversation {
     /// connections of a program that is killed, in either order. When this rings, the end of the
     /// control connection has been waited for.
     last_look: Option<Pin<Box<Sleep>>>,
+    /// For rules on commands.
+    pub(crate) commands: Commands,
     /// The client sends no more.
     deaf: bool,
     timer: Pin<Box<Sleep>>,
@@ -108,6 +111,7 @@ impl Conversation {
             room: None,
             transfer: None,
             last_look: None,
+            commands: Commands::default(),
             deaf: false,
             timer: Box::pin(sleep(rest)),
             rings: now.saturating_add(rest),
@@ -149,11 +153,15 @@ impl Conversation {
                 Next::Heard(count) => {
                     self.machine.receive(buffer.get(..count).unwrap_or_default(), now);
                     self.follow_policy();
+                    self.follow_hooks();
                 }
                 Next::Silent if self.machine.is_quitting() => self.deaf = true,
                 Next::Silent => return Over::Gone("the client hung up".to_owned()),
                 Next::Broken(reason) => return Over::Gone(reason),
-                Next::Ran(ran) => self.ran(*ran),
+                Next::Ran(ran) => {
+                    self.follow_hooks();
+                    self.ran(*ran);
+                }
                 Next::Due => self.machine.handle_timeout(now),
                 Next::Look => {
                     if let Err(over) = self.look_at_client() {
@@ -265,8 +273,8 @@ impl Conversation {
 
     async fn carry_out(&mut self, request: Request) -> Result<(), Over> {
         let answer = match request {
-            Request::After { .. } => return Ok(()),
-            Request::Before(_) => Answer::Proceed,
+            Request::After { verb, code } => return self.after(verb, code).await,
+            Request::Before(command) => self.before(command).await?,
             Request::User(_) => Answer::NeedPassword,
             Request::Password { user, password } => self.password(&user, &password).await?,
             Request::Logout => return self.log_out("logged out").await,
@@ -410,11 +418,19 @@ impl Conversation {
                     }
                 }
             }
-            Outcome::Ended(end) => {
-                self.transfer = None;
-                self.answer(Answer::TransferEnded(end));
+            Outcome::Published(uploaded) => {
+                self.commands.published(&uploaded);
+                self.over(End::Complete);
             }
+            Outcome::Ended(end) => self.over(end),
         }
+    }
+
+    fn over(&mut self, end: End) {
+        if let Some(transfer) = self.transfer.take() {
+            self.commands.moved(transfer.progress());
+        }
+        self.answer(Answer::TransferEnded(end));
     }
 
     /// ABOR: what is being published is not stopped any more.

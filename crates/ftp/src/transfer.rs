@@ -16,7 +16,7 @@ use entrepot_net::data::{
 };
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::tls::Carries;
-use entrepot_vfs::{Upload, Vfs, VfsError};
+use entrepot_vfs::{Upload, Uploaded, Vfs, VfsError};
 use tokio::sync::oneshot;
 
 use crate::limits::CONNECT_TIME;
@@ -38,6 +38,8 @@ pub(crate) struct Ran {
 pub(crate) enum Outcome {
     /// It is over.
     Ended(End),
+    /// An upload is published.
+    Published(Box<Uploaded>),
     /// All bytes of an upload came; nothing is published yet.
     Received {
         upload: Box<Upload>,
@@ -97,12 +99,12 @@ impl Running {
         let is_gone = Arc::clone(&self.is_gone);
         let wanted = async move { heard.await.is_ok() && !is_gone.load(Ordering::Acquire) };
         self.stage = Stage::Publishing(Box::pin(async move {
-            let end = match upload.finish_if(wanted).await {
-                Ok(_) => End::Complete,
-                Err(VfsError::Gone) => End::Cut,
-                Err(error) => End::Refused(refusal(&error)),
+            let outcome = match upload.finish_if(wanted).await {
+                Ok(uploaded) => Outcome::Published(Box::new(uploaded)),
+                Err(VfsError::Gone) => Outcome::Ended(End::Cut),
+                Err(error) => Outcome::Ended(End::Refused(refusal(&error))),
             };
-            Ran { seat: None, outcome: Outcome::Ended(end) }
+            Ran { seat: None, outcome }
         }));
     }
 
@@ -251,6 +253,7 @@ impl Conversation {
         };
         // From here on the transfer reserves for itself.
         self.room = None;
+        self.commands.transfers();
         let running = self.meter.running();
         let prepared = match &self.live {
             _ if self.house.stop.is_cancelled() => Err(Refusal::new(Why::Closing)),

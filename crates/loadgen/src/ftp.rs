@@ -73,6 +73,9 @@ pub enum Workload {
     Stor,
     /// Both in turn.
     Mixed,
+    /// As `Retr`, of the file `bench-exec`: for servers that run a command after each transfer of
+    /// that name and let the client wait for it.
+    Exec,
     /// One large file down, by one user.
     Download,
     /// One large file up, by one user.
@@ -121,6 +124,7 @@ impl Workload {
             Workload::Retr => "retr",
             Workload::Stor => "stor",
             Workload::Mixed => "mixed",
+            Workload::Exec => "exec",
             Workload::Download => "download",
             Workload::Upload => "upload",
         }
@@ -129,9 +133,14 @@ impl Workload {
     fn unit(self) -> &'static str {
         match self {
             Workload::Logins => "login",
-            Workload::Retr | Workload::Stor | Workload::Mixed => "file",
+            Workload::Retr | Workload::Stor | Workload::Mixed | Workload::Exec => "file",
             Workload::Download | Workload::Upload => "GiB",
         }
+    }
+
+    /// Whether a file must be there.
+    fn reads(self) -> bool {
+        !matches!(self, Workload::Logins | Workload::Stor | Workload::Upload)
     }
 
     fn is_large(self) -> bool {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::CommandFact;
 use crate::ids::{EventId, JobId, SessionId, SiteId, TransferId};
 use crate::listener::Protocol;
 use crate::name::Name;
@@ -249,6 +250,39 @@ facts! {
         /// The rule.
         rule: Name,
     }
+    /// A command of a peer was answered, and a rule asked to be told.
+    "command.done" CommandDone {
+        /// The command.
+        #[serde(flatten)]
+        command: CommandFact,
+    }
+    /// A rule refused a command of a peer, or could not be asked.
+    "command.refused" CommandRefused {
+        /// The command; `code` is what the peer was told.
+        #[serde(flatten)]
+        command: CommandFact,
+        /// The rule, if one could be asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<Name>,
+        /// What the peer was told, or why it could not be asked.
+        reason: String,
+    }
+    /// A program that a rule started has ended.
+    "program.ended" ProgramEnded {
+        /// The rule.
+        rule: Name,
+        /// Its path; its arguments may be secrets of somebody.
+        program: String,
+        /// Whether it counts as done: exit code 0, or 1 with a warning.
+        done: bool,
+        /// Exit code, signal or limit, in words.
+        how: String,
+        /// From its start to its end.
+        duration_ms: u64,
+        /// The last words of what it wrote.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        words: String,
+    }
     /// An attempt of a job failed; it will be tried again.
     "job.retrying" JobRetrying {
         /// The rule.
@@ -314,6 +348,14 @@ impl Fact {
             | Fact::FileUnknown { file }
             | Fact::FileDelivered { file, .. } => Some(file),
             Fact::FileRenamed { file, .. } => file.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The command it is about, if any.
+    pub fn command(&self) -> Option<&CommandFact> {
+        match self {
+            Fact::CommandDone { command } | Fact::CommandRefused { command, .. } => Some(command),
             _ => None,
         }
     }

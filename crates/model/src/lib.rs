@@ -4,6 +4,7 @@
 //! `DESIGN` section 1 (copied into `ARCHITECTURE.md`) lists the nouns; each has one file here.
 
 pub mod account;
+pub mod command;
 pub mod endpoint;
 pub mod env;
 pub mod event;
@@ -28,6 +29,7 @@ pub mod time;
 pub mod transfer;
 
 pub use account::{Account, AccountType, AuthMethod};
+pub use command::{CommandFact, CommandPattern};
 pub use endpoint::{Endpoint, EndpointTarget};
 pub use env::Env;
 pub use event::{Event, Fact};

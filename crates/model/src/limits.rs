@@ -20,3 +20,7 @@ pub const HOURS: usize = 64;
 pub const STRANGER_NETWORKS: usize = 64;
 /// Most connections without a login that one of them may be given.
 pub const STRANGERS: u32 = 100_000;
+/// Longest argument of a command kept in an event, in characters.
+pub const COMMAND_ARGUMENT: usize = 1024;
+/// Longest sentence of a rule that refuses a command, in bytes.
+pub const REFUSE_TEXT: usize = 1000;

@@ -9,6 +9,7 @@ mod book;
 mod download;
 mod error;
 mod hash;
+mod hooks;
 pub mod limits;
 mod links;
 mod meters;
@@ -31,6 +32,7 @@ pub use entrepot_storage::{EntryKind, Existing, Space};
 pub use error::{Result, StartError, VfsError};
 pub use hash::{HashAlgorithm, HashRange};
 
+pub use hooks::{Ask, Hook, Hooks, Moment, Refused, Who};
 pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
 pub use service::{Service, ServiceOptions, ServiceParts, SessionInfo};

@@ -57,3 +57,5 @@ pub const LINK_STEPS: usize = 1_024;
 pub const UNPUBLISHED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Bytes read and hashed at a time for a client that asks for hashes.
 pub const HASH_BLOCK_BYTES: usize = 1024 * 1024;
+/// Questions about commands that wait for rules to be asked.
+pub const HOOK_QUEUE: usize = 4_096;

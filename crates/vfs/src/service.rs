@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use crate::book::{Book, Kept};
 use crate::error::{Result, StartError, VfsError};
+use crate::hooks::Hooks;
 use crate::limits;
 use crate::meters::Meters;
 use crate::names::Names;
@@ -99,6 +100,7 @@ pub(crate) struct Core {
     pub(crate) names: Names,
     pub(crate) ledgers: Ledgers,
     pub(crate) meters: Meters,
+    hooks: Hooks,
     pub(crate) boot: String,
     db: Db,
     master: MasterKey,
@@ -127,6 +129,7 @@ impl Service {
         let fallback = parts.env.new_id::<entrepot_model::EventId>().to_string();
         let service = Service(Arc::new(Core {
             book: Book::new(parts.recorder.journal().clone()),
+            hooks: Hooks::new(parts.recorder.clone()),
             recorder: parts.recorder,
             directory: parts.directory,
             names: Names::default(),
@@ -151,6 +154,16 @@ impl Service {
         let task = tokio::spawn(async move { background.tend().await });
         *service.0.task.lock() = Some(task);
         Ok((service, report))
+    }
+
+    /// Whether tests gave the store of this endpoint.
+    pub(crate) fn has_own_store(&self, endpoint: &Name) -> bool {
+        self.0.options.stores.contains_key(endpoint)
+    }
+
+    /// What rules look at before and after commands, and where to ask.
+    pub fn hooks(&self) -> &Hooks {
+        &self.0.hooks
     }
 
     /// The store of an endpoint, opened once for each revision of it.

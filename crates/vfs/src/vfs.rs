@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath};
+use entrepot_model::{
+    EndpointTarget, MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath,
+};
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
 use crate::book::Owner;
@@ -343,6 +346,23 @@ impl Vfs {
         let turn = self.0.turn()?;
         let file = place.store.open(&place.path).await?;
         Ok(Download::new(self.0.clone(), path.into_owned(), file, place.mount.rights, turn))
+    }
+
+    /// Where a file lies on a disk of this machine, for programs that rules start; `None` where
+    /// the mount is no local directory.
+    ///
+    /// # Errors
+    /// There is no such file, or it may not be read.
+    pub async fn local_path(&self, path: &VPath) -> Result<Option<PathBuf>> {
+        let (place, _) = self.place(path, Last::Followed).await?;
+        let place = place.ok_or(VfsError::IsDirectory)?;
+        place.need(Right::Read)?;
+        let endpoint = &place.mount.endpoint.noun;
+        let injected = self.0.service.has_own_store(&endpoint.name);
+        let EndpointTarget::Directory(target) = &endpoint.target else { return Ok(None) };
+        place.store.stat(&place.path).await?;
+        let local = std::path::Path::new(&target.path).join(place.path.as_str());
+        Ok((!injected).then_some(local))
     }
 
     /// Opens a file to write. Nothing is visible before [`Upload::finish`].

@@ -3,12 +3,13 @@
 
 mod delete;
 mod deliver;
+pub(crate) mod exec;
 mod rename;
 mod source;
 
 use async_trait::async_trait;
 use entrepot_model::VPath;
-use entrepot_model::rule::StepSpec;
+use entrepot_model::rule::{RefuseSpec, StepSpec};
 use entrepot_storage::StoreError;
 
 use crate::pattern::PatternError;
@@ -31,6 +32,16 @@ pub(crate) fn of(spec: &StepSpec) -> &dyn Step {
         StepSpec::Deliver(deliver) => deliver,
         StepSpec::Move(rename) => rename,
         StepSpec::Delete(delete) => delete,
+        StepSpec::Exec(exec) => exec,
+        StepSpec::Refuse(refuse) => refuse,
+    }
+}
+
+#[async_trait]
+impl Step for RefuseSpec {
+    /// A job has no command any more that could be refused; rules are checked for that.
+    async fn run(&self, _run: &mut Run<'_>, _number: u32) -> Result<(), StepError> {
+        Err(StepError::permanent("EP0812", "only a rule 'before' a command can refuse it"))
     }
 }
 

@@ -5,6 +5,7 @@ mod crashes;
 mod jobs;
 mod nodes;
 mod outage;
+mod programs;
 mod projection;
 mod rooms;
 mod stops;

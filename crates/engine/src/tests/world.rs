@@ -2,7 +2,7 @@
 //! command.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,10 +21,11 @@ use entrepot_model::{
     Endpoint, EndpointTarget, Env, Event, Fact, Job, JobId, JobState, Name, Noun, Protocol, Rule,
     SiteId, StorePath, Timestamp, VPath,
 };
+use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
 use entrepot_storage::{
     AnyStore, EntryKind, Existing as Takes, Publish, ReadFile, StoreError, memory,
 };
-use entrepot_vfs::Service;
+use entrepot_vfs::{Hooks, Service};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -83,6 +84,9 @@ impl Room for SimRoom {
         let file = self.0.open(&at(path)).await.map_err(|error| meaning(path, &error))?;
         Ok(Box::new(SimSource(file)))
     }
+    async fn local(&self, _path: &VPath) -> Result<Option<PathBuf>, StepError> {
+        Ok(None)
+    }
     async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError> {
         let existing = match existing {
             Existing::Replace => Takes::Replace,
@@ -119,6 +123,13 @@ fn recorder(folder: &Path, env: &Env, node: Name) -> Recorder {
     Recorder::new(journal, env.clone(), node)
 }
 
+/// Programs of the system, started by a thread of the test.
+fn spawner() -> Spawner {
+    let allowed = Allowed::new(["/bin", "/usr/bin"].map(PathBuf::from)).unwrap();
+    let options = SpawnerOptions { helper: Helper::Thread, ..SpawnerOptions::new(allowed) };
+    Spawner::new(options, Env::real())
+}
+
 pub(crate) fn memory_store(env: &Env) -> AnyStore {
     memory::open(&MemoryTarget { size_bytes: Some(1 << 30) }, env).unwrap()
 }
@@ -131,6 +142,7 @@ pub(crate) struct World {
     pub(crate) recorder: Recorder,
     pub(crate) places: SimPlaces,
     pub(crate) options: EngineOptions,
+    pub(crate) spawner: Spawner,
     engine: Option<Engine>,
     files: u64,
 }
@@ -150,7 +162,9 @@ impl World {
         }
         let places = SimPlaces { home, targets: Arc::default() };
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
-        World { dir: Arc::new(dir), env, db, recorder, places, options, engine: None, files: 0 }
+        let dir = Arc::new(dir);
+        let spawner = spawner();
+        World { dir, env, db, recorder, places, options, spawner, engine: None, files: 0 }
     }
 
     /// Another node, with a journal of its own over the same database, clock and stores.
@@ -163,6 +177,7 @@ impl World {
             recorder: recorder(&folder, &self.env, name(label)),
             places: self.places.clone(),
             options: self.options.clone(),
+            spawner: self.spawner.clone(),
             engine: None,
             files: 0,
         }
@@ -220,14 +235,21 @@ impl World {
     pub(crate) fn start_with(&mut self, vfs: Service, gate: Gate) {
         let (db, recorder) = (self.db.clone(), self.recorder.clone());
         let options = self.options.clone();
-        self.engine = Some(Engine::start(EngineParts { db, recorder, vfs, gate, options }));
+        let spawner = self.spawner.clone();
+        self.engine =
+            Some(Engine::start(EngineParts { db, recorder, vfs, gate, spawner, options }));
     }
 
     pub(crate) fn start(&mut self) {
         let places = Box::new(self.places.clone());
-        let engine =
-            Engine::start_in(self.db.clone(), self.recorder.clone(), places, self.options.clone());
-        self.engine = Some(engine);
+        let files = (places as Box<dyn Places>, self.spawner.clone());
+        let (db, recorder) = (self.db.clone(), self.recorder.clone());
+        self.engine = Some(Engine::start_in(db, recorder, files, self.options.clone()));
+    }
+
+    /// The running engine answers what is asked about commands.
+    pub(crate) fn answer(&mut self, hooks: Hooks) {
+        self.engine.as_mut().unwrap().answer(hooks);
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -126,6 +126,8 @@ impl Server {
                 return self.reply(421, refusal.sentence());
             }
             Then::Tls | Then::Reset | Then::Cleared => return self.end(),
+            // REST, RANG and ALLO were for this transfer, whether it runs or not.
+            Then::Run(_) if self.verb.is_transfer() => self.session.forget_transfer(),
             _ => {}
         }
         self.reply(code, refusal.sentence());

@@ -54,10 +54,7 @@ pub(crate) fn xsha512(server: &mut Server, argument: &str) {
 /// The name, quoted or not, and behind it perhaps two numbers: first byte, and the first not
 /// any more (as in proftpd). Two numbers at the end of a name need quotes round it.
 fn plain(server: &mut Server, argument: &str, algorithm: Algorithm) {
-    let (name, numbers) = match unquote(argument) {
-        Some((name, rest)) => (name, rest.trim().to_owned()),
-        None => unquoted(argument),
-    };
+    let (name, numbers) = parts(argument);
     if numbers.is_empty() {
         return ask(server, &name, algorithm, (None, Form::Plain));
     }
@@ -69,6 +66,18 @@ fn plain(server: &mut Server, argument: &str, algorithm: Algorithm) {
         Some(range) => ask(server, &name, algorithm, (Some(range), Form::Plain)),
         None => server.reply(501, "Behind the name: the first byte, and the first not any more."),
     }
+}
+
+fn parts(argument: &str) -> (String, String) {
+    match unquote(argument) {
+        Some((name, rest)) => (name, rest.trim().to_owned()),
+        None => unquoted(argument),
+    }
+}
+
+/// The name in the argument of XCRC and its like.
+pub(super) fn name(argument: &str) -> String {
+    parts(argument).0
 }
 
 fn unquoted(argument: &str) -> (String, String) {

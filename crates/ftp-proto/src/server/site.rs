@@ -58,19 +58,23 @@ pub(crate) fn chmod(server: &mut Server, argument: &str) {
 /// `<time> <path>`, or `<path> <accessed> <modified> <created> UTC` (lftp tries both).
 pub(crate) fn utime(server: &mut Server, argument: &str) {
     server.session.forget_next_only();
-    let long = utime_long(argument);
-    let short = || {
-        let (time, name) = argument.split_once(' ')?;
-        let modified = Some(Time::parse_short(time)?);
-        Some((name, Changes { modified, ..Changes::default() }))
-    };
-    let Some((name, changes)) = long.or_else(short).filter(|(name, _)| !name.is_empty()) else {
+    let Some((name, changes)) = times(argument).filter(|(name, _)| !name.is_empty()) else {
         return server.reply(501, "Syntax: SITE UTIME <time> <path>");
     };
     if let Some(path) = server.path(name) {
         let text = "The times are set.".to_owned();
         server.ask(Request::Change { path, changes }, Then::Done(200, text));
     }
+}
+
+/// The name and the times in the argument of UTIME, in either form.
+pub(super) fn times(argument: &str) -> Option<(&str, Changes)> {
+    let short = || {
+        let (time, name) = argument.split_once(' ')?;
+        let modified = Some(Time::parse_short(time)?);
+        Some((name, Changes { modified, ..Changes::default() }))
+    };
+    utime_long(argument).or_else(short)
 }
 
 /// The time of creation is taken and dropped: few stores can keep it.

@@ -108,7 +108,7 @@ fn store(server: &mut Server, argument: &str, how: StoreHow) {
 }
 
 /// Takes options off the front: `-a`, `-la`, `-1`; only `-R` does anything.
-fn options(argument: &str) -> (&str, bool) {
+pub(super) fn options(argument: &str) -> (&str, bool) {
     let (mut rest, mut recursive) = (argument, false);
     while let Some(word) = rest.split(' ').next().filter(|word| is_options(word)) {
         recursive |= word.contains('R');

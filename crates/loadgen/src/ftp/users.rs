@@ -48,7 +48,11 @@ impl Shared {
     }
 
     fn source(&self) -> String {
-        self.path(if self.step.workload.is_large() { "bench-large" } else { "bench-small" })
+        self.path(match self.step.workload {
+            Workload::Download | Workload::Upload => "bench-large",
+            Workload::Exec => "bench-exec",
+            _ => "bench-small",
+        })
     }
 
     /// Bytes of each file.
@@ -101,7 +105,7 @@ impl Prepared {
         let Some((first, others)) = self.users.split_first_mut() else { return Ok(()) };
         // If the first gets nowhere, the others need not wait for the same.
         shared.in_time(first.log_in()).await?;
-        if matches!(shared.step.workload, Workload::Retr | Workload::Mixed | Workload::Download) {
+        if shared.step.workload.reads() {
             let source = shared.source();
             self.source = Some(source.clone());
             let size = shared.size();
@@ -242,7 +246,7 @@ impl User {
                 }
                 return Ok(0);
             }
-            Workload::Retr | Workload::Download => true,
+            Workload::Retr | Workload::Exec | Workload::Download => true,
             Workload::Stor | Workload::Upload => false,
             Workload::Mixed => number.is_multiple_of(2),
         };

@@ -13,6 +13,7 @@ fn surface() -> Vec<String> {
     for file in ["download.rs", "hash.rs", "error.rs", "meters.rs", "recovery.rs"] {
         scan(&folder.join(file), &mut items);
     }
+    scan(&folder.join("hooks.rs"), &mut items);
     items
 }
 

@@ -1,0 +1,149 @@
+//! Programs of rules: their arguments, how they run, and what is told of their end.
+
+use std::time::Duration;
+
+use entrepot_model::rule::{ExecSpec, StepSpec};
+use entrepot_model::{Event, Fact, FieldError, Name};
+use entrepot_spawn::{Ended, How, Program, Stdin};
+
+use crate::limits::PROGRAM_WORDS;
+use crate::pattern::{self, PatternError, WORDS};
+
+/// What a program is told besides its event.
+pub(crate) struct Setting<'a> {
+    pub(crate) rule: &'a Name,
+    pub(crate) event: &'a Event,
+    /// Where the file lies on this machine.
+    pub(crate) file: Option<String>,
+    /// Remote address.
+    pub(crate) ip: Option<String>,
+}
+
+impl Setting<'_> {
+    fn value(&self, word: &str) -> Result<String, PatternError> {
+        let own = match word {
+            "file" => &self.file,
+            "ip" => &self.ip,
+            "rule" => return Ok(self.rule.to_string()),
+            _ => return pattern::value(word, self.event),
+        };
+        own.clone().ok_or_else(|| PatternError::Missing(word.to_owned(), self.event.fact.kind()))
+    }
+}
+
+/// Whether any argument or variable has this placeholder.
+pub(crate) fn asks_for(spec: &ExecSpec, word: &str) -> bool {
+    let placeholder = format!("{{{word}}}");
+    spec.argv.iter().chain(spec.env.values()).any(|text| text.contains(&placeholder))
+}
+
+/// The program as it is to run: in each argument and each variable alone, and once, the
+/// placeholders are replaced; what comes out is neither split nor looked at again.
+pub(crate) fn program(spec: &ExecSpec, setting: &Setting<'_>) -> Result<Program, PatternError> {
+    let expand = |text: &String| pattern::expand_with(text, |word| setting.value(word));
+    let argv = spec.argv.iter().map(expand).collect::<Result<_, _>>()?;
+    let words = WORDS.iter().chain(&["file", "ip", "rule"]);
+    let known = words.filter_map(|word| {
+        let value = setting.value(word).ok().filter(|value| !value.contains('\0'))?;
+        Some((format!("ENTREPOT_{}", word.to_ascii_uppercase()), value))
+    });
+    let mut env: Vec<(String, String)> = known.collect();
+    env.push(("ENTREPOT_EVENT".to_owned(), setting.event.fact.kind().to_owned()));
+    for (name, text) in &spec.env {
+        env.push((name.clone(), expand(text)?));
+    }
+    Ok(Program {
+        argv,
+        env,
+        stdin: Stdin::Nothing,
+        limit: Duration::from_secs(u64::from(spec.timeout_seconds)),
+        memory_bytes: u64::from(spec.memory_mib) << 20,
+    })
+}
+
+/// Whether it counts as done: 0, or 1 for done with a warning.
+pub(crate) fn is_done(ended: &Ended) -> bool {
+    matches!(ended.how, How::Code(0 | 1))
+}
+
+/// What is told of its end.
+pub(crate) fn told(spec: &ExecSpec, rule: &Name, ended: &Ended) -> Fact {
+    let words = ended.stderr.last_words(PROGRAM_WORDS);
+    let words = if words.is_empty() { ended.stdout.last_words(PROGRAM_WORDS) } else { words };
+    Fact::ProgramEnded {
+        rule: rule.clone(),
+        program: spec.argv.first().cloned().unwrap_or_default(),
+        done: is_done(ended),
+        how: ended.how.to_string(),
+        duration_ms: u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX),
+        words,
+    }
+}
+
+/// Expands the arguments for an example, and asks `permits` about every program of a rule.
+pub(crate) fn check(
+    steps: (&'static str, &[StepSpec]),
+    example: &Setting<'_>,
+) -> Result<(), FieldError> {
+    let (list, steps) = steps;
+    for (at, step) in steps.iter().enumerate() {
+        let StepSpec::Exec(exec) = step else { continue };
+        program(exec, example)
+            .map_err(|error| FieldError::new(format!("{list}.{at}.exec"), error.to_string()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::uploaded;
+
+    fn spec(argv: &[&str]) -> ExecSpec {
+        serde_json::from_value(serde_json::json!({
+            "argv": argv, "env": {"WHERE": "{path}"}, "timeout_seconds": 3,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_name_never_becomes_two_arguments_nor_a_placeholder() {
+        for name in ["a b", "-x", "$(id)", "{account}", "a;b|c&d", "\"", "'", "a\nb"] {
+            let event = uploaded(&format!("/in/{name}"));
+            let rule = "scan".parse().unwrap();
+            let file = Some(format!("/data/{name}"));
+            let setting = Setting { rule: &rule, event: &event, file, ip: None };
+            let spec = spec(&["/bin/scan", "{name}", "--to={path}", "{file}", "{size}"]);
+            let program = program(&spec, &setting).unwrap();
+            let wanted = [
+                "/bin/scan".to_owned(),
+                name.to_owned(),
+                format!("--to=/in/{name}"),
+                format!("/data/{name}"),
+                "3".to_owned(),
+            ];
+            assert_eq!(program.argv, wanted);
+            let named = |key: &str| {
+                let found = program.env.iter().find(|(name, _)| name == key);
+                found.map(|(_, value)| value.clone())
+            };
+            assert_eq!(named("WHERE"), Some(format!("/in/{name}")));
+            assert_eq!(named("ENTREPOT_NAME"), Some(name.to_owned()));
+            assert_eq!(named("ENTREPOT_DIGEST").unwrap().len(), 64);
+            assert_eq!(named("ENTREPOT_IP"), None);
+        }
+    }
+
+    #[test]
+    fn what_an_event_does_not_have_is_an_error() {
+        let (event, rule) = (uploaded("/in/a"), "scan".parse().unwrap());
+        let setting = Setting { rule: &rule, event: &event, file: None, ip: None };
+        for bad in ["{file}", "{ip}", "{verb}", "{nmae}", "{name"] {
+            assert!(program(&spec(&["/bin/scan", bad]), &setting).is_err(), "{bad}");
+        }
+        for good in ["{start}", "{duration}", "{time}", "{session}{rule}"] {
+            let ok = program(&spec(&["/bin/scan", good]), &setting).is_ok();
+            assert_eq!(ok, !good.contains("session"), "{good}");
+        }
+    }
+}

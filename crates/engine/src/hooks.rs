@@ -1,0 +1,209 @@
+//! Rules that clients wait for: before a command, and before its reply leaves.
+//!
+//! Each question is answered in a task of its own, under the limit of its rules; a rule whose
+//! condition fails, and a program that does not end well, refuse.
+
+use std::sync::Arc;
+
+use entrepot_model::noun::Stored;
+use entrepot_model::rule::{ExecSpec, ExecStdin, StepSpec};
+use entrepot_model::{Event, Fact, Job, JobId, JobState, Name, Rule, VPath};
+use entrepot_vfs::{Ask, Hooks, Refused};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::Shared;
+use crate::exec::{self, Setting};
+use crate::limits::{HOOKS_AT_ONCE, HOOKS_POLL};
+use crate::places::Room;
+use crate::rules::{self, Rules};
+use crate::step::{StepError, exec as step};
+
+/// What the answering task works with.
+pub(crate) struct Desk {
+    pub(crate) hooks: Hooks,
+    pub(crate) asks: mpsc::Receiver<Ask>,
+    /// True once the rules are known.
+    pub(crate) ready: watch::Sender<bool>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// Answers until `stop`.
+pub(crate) async fn run(shared: Arc<Shared>, mut desk: Desk) {
+    let mut rules = Arc::new(Rules::none());
+    let mut answering = JoinSet::new();
+    let mut ticks = tokio::time::interval(HOOKS_POLL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let room = answering.len() < HOOKS_AT_ONCE;
+        tokio::select! {
+            () = desk.stop.cancelled() => return,
+            _ = ticks.tick() => match rules.clone().refreshed(&shared.db).await {
+                Ok(read) => {
+                    rules = read;
+                    desk.hooks.set(rules.hooks.clone());
+                    desk.ready.send_replace(true);
+                }
+                // What was known goes on to count.
+                Err(error) => tracing::debug!(%error, "the rules cannot be read"),
+            },
+            Some(ask) = desk.asks.recv(), if room => {
+                answering.spawn(answer(shared.clone(), rules.clone(), ask));
+            }
+            Some(_) = answering.join_next() => {}
+        }
+    }
+}
+
+async fn answer(shared: Arc<Shared>, rules: Arc<Rules>, ask: Ask) {
+    let Ask { moment, event, answer } = ask;
+    let asked = rules.asked(moment, &event);
+    let decided = decide(&shared, asked, &event);
+    let mut answer = answer;
+    tokio::select! {
+        // Whoever asked is gone: dropping the program kills it.
+        () = answer.closed() => {}
+        decided = decided => drop(answer.send(decided)),
+    }
+}
+
+type Asked<'a> = Vec<(&'a Stored<Rule>, Result<bool, crate::condition::ConditionError>)>;
+
+async fn decide(shared: &Shared, asked: Asked<'_>, event: &Event) -> Result<(), Refused> {
+    for (rule, holds) in asked {
+        let name = &rule.noun.name;
+        match holds {
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(error) => {
+                tracing::error!(code = "EP0803", rule = name.as_str(), %error, "a rule cannot be asked");
+                return Err(refused(name, None));
+            }
+        }
+        for spec in &rule.noun.steps {
+            match spec {
+                StepSpec::Refuse(refuse) => {
+                    let (code, text) = (refuse.code, refuse.text.clone());
+                    return Err(Refused { code, text, rule: Some(name.clone()) });
+                }
+                StepSpec::Exec(exec) => {
+                    let ended = program(shared, rule, exec, event).await;
+                    if let Err(error) = ended {
+                        let rule = name.as_str();
+                        tracing::warn!(code = "EP0824", rule, %error, "a command is refused");
+                        return Err(refused(name, exec.failure_code));
+                    }
+                }
+                // The invariant: no other step is taken into such a rule.
+                _ => return Err(refused(name, None)),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refused(rule: &Name, code: Option<u16>) -> Refused {
+    let text = format!("The rule '{rule}' of this server did not end well: try again later.");
+    Refused { code: code.unwrap_or(451), text, rule: Some(rule.clone()) }
+}
+
+/// Runs one program and tells of its end; an error if it did not end well.
+async fn program(
+    shared: &Shared,
+    rule: &Stored<Rule>,
+    spec: &ExecSpec,
+    event: &Event,
+) -> Result<(), StepError> {
+    let name = &rule.noun.name;
+    let path = || -> Result<VPath, StepError> {
+        let path = event.fact.command().and_then(|command| command.path.as_deref());
+        let path = path.and_then(|path| path.parse().ok());
+        path.ok_or_else(|| StepError::permanent("EP0812", "the command is about no file"))
+    };
+    let mut room = None;
+    let file = match exec::asks_for(spec, "file") {
+        true => {
+            let path = path()?;
+            let local = enter(shared, rule, event, &mut room).await?.local(&path).await?;
+            let local = local.and_then(|local| local.into_os_string().into_string().ok());
+            Some(local.ok_or_else(|| step::no_local(&path))?)
+        }
+        false => None,
+    };
+    let ip = event.fact.command().map(|command| command.address.clone());
+    let program = exec::program(spec, &Setting { rule: name, event, file, ip })?;
+    let ended = match spec.stdin {
+        ExecStdin::None => shared.spawner.run(program).await,
+        ExecStdin::File => {
+            let path = path()?;
+            let source = enter(shared, rule, event, &mut room).await?.open(&path).await?;
+            step::run_with(&shared.spawner, program, (source.as_ref(), None), &path).await?
+        }
+    };
+    if let Some(room) = room {
+        room.leave().await;
+    }
+    let ended = ended.map_err(|error| step::not_run(&error))?;
+    let fact = exec::told(spec, name, &ended);
+    let how = ended.how;
+    let scope = entrepot_journal::Scope {
+        session: event.session,
+        cause: None,
+        depth: event.depth,
+        ..rules::caused_by(event)
+    };
+    tell(shared, &scope, fact);
+    match exec::is_done(&ended) {
+        true => Ok(()),
+        false => Err(StepError::transient("EP0824", how.to_string())),
+    }
+}
+
+fn tell(shared: &Shared, scope: &entrepot_journal::Scope, fact: Fact) {
+    if let Err(error) = shared.recorder.record(scope, fact) {
+        tracing::error!(code = error.code(), %error, "the end of a program was not recorded");
+    }
+}
+
+/// The view of whoever gave the command.
+async fn enter<'a>(
+    shared: &Shared,
+    rule: &Stored<Rule>,
+    event: &Event,
+    room: &'a mut Option<Box<dyn Room>>,
+) -> Result<&'a dyn Room, StepError> {
+    let entered = match room.take() {
+        Some(room) => room,
+        None => {
+            let nobody = || StepError::permanent("EP0811", "nobody is logged in");
+            let account = event.account.as_ref().ok_or_else(nobody)?;
+            shared.places.enter(&passing_job(shared, rule, event), account).await?
+        }
+    };
+    Ok(&**room.insert(entered))
+}
+
+/// A job that is in no table: rooms are entered for one.
+fn passing_job(shared: &Shared, rule: &Stored<Rule>, event: &Event) -> Job {
+    let now = shared.recorder.env().now();
+    Job {
+        id: JobId(shared.recorder.env().new_id::<Uuid>()),
+        site: event.site,
+        rule: rule.noun.name.clone(),
+        event_id: event.id,
+        event: event.clone(),
+        state: JobState::Running,
+        step: 0,
+        attempts: 1,
+        epoch: 1,
+        node: None,
+        leased_until: None,
+        due_at: now,
+        created_at: now,
+        changed_at: now,
+        error: None,
+    }
+}

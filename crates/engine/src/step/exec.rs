@@ -1,0 +1,157 @@
+//! `exec`: runs a program for the file of the event.
+//!
+//! A program is not ours, so what it does happens at least once: an attempt that a crash or a lost
+//! lease cut off is made again.
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use entrepot_db::EventFilter;
+use entrepot_model::rule::{ExecSpec, ExecStdin};
+use entrepot_model::{Fact, VPath};
+use entrepot_spawn::{Ended, Program, SpawnError};
+use tokio::io::AsyncWriteExt as _;
+
+use super::source::{self, Expected};
+use super::{Step, StepError};
+use crate::exec::{self, Setting};
+use crate::limits::BLOCK_BYTES;
+use crate::places::Source;
+use crate::rules;
+use crate::run::Run;
+
+#[async_trait]
+impl Step for ExecSpec {
+    async fn run(&self, run: &mut Run<'_>, _number: u32) -> Result<(), StepError> {
+        let file = match exec::asks_for(self, "file") {
+            true => Some(local_file(run).await?),
+            false => None,
+        };
+        let ip = match exec::asks_for(self, "ip") {
+            true => address(run).await?,
+            false => None,
+        };
+        let (rule, event) = (&run.job.rule, &run.job.event);
+        let program = exec::program(self, &Setting { rule, event, file, ip })?;
+        run.hold.fence().await?;
+        let ended = match self.stdin {
+            ExecStdin::None => run.hold.waiting(run.shared.spawner.run(program)).await?,
+            ExecStdin::File => with_file(run, program).await?,
+        };
+        let ended = ended.map_err(|error| not_run(&error))?;
+        let mut scope = rules::caused_by(&run.job.event);
+        scope.job = Some(run.job.id);
+        let fact = exec::told(self, &run.job.rule, &ended);
+        let (done, said) = match &fact {
+            Fact::ProgramEnded { words, how, .. } => {
+                (exec::is_done(&ended), format!("{how}: {words}"))
+            }
+            _ => (false, String::new()),
+        };
+        run.seal(&run.shared.recorder.event(&scope, fact)).await?;
+        match done {
+            true => Ok(()),
+            false => Err(StepError::transient("EP0824", said.trim_end_matches(": "))),
+        }
+    }
+}
+
+/// What cannot run now may run later; what nobody allowed will not.
+pub(crate) fn not_run(error: &SpawnError) -> StepError {
+    match error {
+        SpawnError::NotAllowed(_) => StepError::permanent(error.code(), error.to_string()),
+        _ => StepError::transient(error.code(), error.to_string()),
+    }
+}
+
+/// Where the file of the event lies on this machine.
+async fn local_file(run: &mut Run<'_>) -> Result<String, StepError> {
+    let path = run.path()?;
+    source::verify(run, &path).await?;
+    let hold = run.hold;
+    let local = hold.waiting(run.room().await?.local(&path)).await??;
+    let local = local.and_then(|local| local.into_os_string().into_string().ok());
+    local.ok_or_else(|| no_local(&path))
+}
+
+pub(crate) fn no_local(path: &VPath) -> StepError {
+    let text = format!("'{path}' is on no disk of this machine, use 'stdin: file' for '{{file}}'");
+    StepError::permanent("EP0825", text)
+}
+
+/// The remote address of the session in which the event happened.
+async fn address(run: &Run<'_>) -> Result<Option<String>, StepError> {
+    if let Some(command) = run.job.event.fact.command() {
+        return Ok(Some(command.address.clone()));
+    }
+    let Some(session) = run.job.event.session else { return Ok(None) };
+    let (db, site) = (&run.shared.db, run.job.site);
+    let filter = EventFilter {
+        kinds: vec!["session.opened".to_owned()],
+        session: Some(session),
+        limit: 1,
+        ..EventFilter::default()
+    };
+    let found = run.hold.insist(|| db.events(site, &filter)).await?;
+    Ok(found.into_iter().find_map(|row| match row.event.fact {
+        Fact::SessionOpened { address, .. } => Some(address),
+        _ => None,
+    }))
+}
+
+/// Runs it with the bytes of the file on its standard input; it need not read them all.
+async fn with_file(
+    run: &mut Run<'_>,
+    program: Program,
+) -> Result<Result<Ended, SpawnError>, StepError> {
+    let path = run.path()?;
+    let source = source::open(run, &path).await?;
+    let expected = Expected::of(&run.job.event);
+    let both = run_with(&run.shared.spawner, program, (source.as_ref(), expected), &path);
+    run.hold.waiting(both).await?
+}
+
+/// See [`with_file`]; an error of the file, not of the program, is the outer one.
+pub(crate) async fn run_with(
+    spawner: &entrepot_spawn::Spawner,
+    mut program: Program,
+    (source, expected): (&dyn Source, Option<Expected>),
+    path: &VPath,
+) -> Result<Result<Ended, SpawnError>, StepError> {
+    let pipe = entrepot_spawn::pipe();
+    let (mut sender, stdin) = pipe.map_err(|error| {
+        StepError::transient("EP0821", format!("no pipe to a program: {error}"))
+    })?;
+    program.stdin = stdin;
+    let feeding = async move {
+        let mut digest = Expected::digest(expected);
+        let mut block = BytesMut::with_capacity(BLOCK_BYTES);
+        loop {
+            block.clear();
+            block = source.read_at(digest.length(), block, BLOCK_BYTES).await?;
+            if block.is_empty() {
+                break;
+            }
+            digest.update(&block);
+            if sender.write_all(&block).await.is_err() {
+                // It reads no more, and knows why.
+                return Ok(());
+            }
+        }
+        let size = digest.length();
+        match expected.is_none_or(|expected| expected.is(size, &digest.finish())) {
+            true => Ok(()),
+            false => Err(source::changed(path)),
+        }
+    };
+    let mut feeding = std::pin::pin!(feeding);
+    let mut running = std::pin::pin!(spawner.run(program));
+    tokio::select! {
+        biased;
+        ended = &mut running => Ok(ended),
+        fed = &mut feeding => {
+            // The wrong file: dropping the program kills it.
+            fed?;
+            Ok(running.await)
+        }
+    }
+}

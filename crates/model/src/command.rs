@@ -1,0 +1,165 @@
+//! Commands of peers as rules see them: which ones a rule looks at, and what one was.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::TransferId;
+use crate::listener::Protocol;
+use crate::name::Name;
+use crate::transfer::Digests;
+
+/// A command, or many: `ftp DELE`, `ftp SITE CHMOD`, `ftp *`, `* *`. The words of the protocol, in
+/// any case; `*` is every protocol whose sessions ask, which is FTP today.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CommandPattern {
+    protocol: Option<Protocol>,
+    /// `None`: any.
+    verb: Option<String>,
+    /// The first word of the argument.
+    word: Option<String>,
+}
+
+/// What is no pattern of commands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' names no command that can be asked about: write 'ftp DELE', 'ftp SITE CHMOD' or 'ftp *'"
+)]
+pub struct NoCommand(String);
+
+impl CommandPattern {
+    /// Whether it stands for this command.
+    pub fn is_for(&self, protocol: Protocol, verb: &str, argument: &str) -> bool {
+        let mut words = argument.split(' ');
+        self.protocol.is_none_or(|it| it == protocol)
+            && self.verb.as_ref().is_none_or(|it| it.eq_ignore_ascii_case(verb))
+            && self
+                .word
+                .as_ref()
+                .is_none_or(|it| words.next().is_some_and(|word| it.eq_ignore_ascii_case(word)))
+    }
+
+    /// Whether it stands for any command of this protocol.
+    pub fn may_be_of(&self, protocol: Protocol) -> bool {
+        self.protocol.is_none_or(|it| it == protocol)
+    }
+}
+
+impl FromStr for CommandPattern {
+    type Err = NoCommand;
+
+    fn from_str(text: &str) -> Result<Self, NoCommand> {
+        let no = || NoCommand(text.chars().take(64).collect());
+        let words: Vec<&str> = text.split(' ').collect();
+        let (protocol, verb, word) = match words.as_slice() {
+            [protocol, verb] => (*protocol, *verb, None),
+            [protocol, verb, word] if verb.eq_ignore_ascii_case("SITE") => {
+                (*protocol, *verb, Some(*word))
+            }
+            _ => return Err(no()),
+        };
+        let protocol = match protocol {
+            "*" => None,
+            "ftp" => Some(Protocol::Ftp),
+            _ => return Err(no()),
+        };
+        let plain = |word: &str| {
+            (1..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
+        let verb = (verb != "*").then(|| verb.to_owned());
+        if !verb.as_deref().is_none_or(plain) || !word.is_none_or(plain) {
+            return Err(no());
+        }
+        Ok(CommandPattern { protocol, verb, word: word.map(str::to_owned) })
+    }
+}
+
+impl fmt::Display for CommandPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = self.protocol.map_or("*", Protocol::as_str);
+        write!(f, "{protocol} {}", self.verb.as_deref().unwrap_or("*"))?;
+        self.word.as_ref().map_or(Ok(()), |word| write!(f, " {word}"))
+    }
+}
+
+impl Serialize for CommandPattern {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CommandPattern {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A command of a peer, as it came; when it is over also what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandFact {
+    /// Spoken.
+    pub protocol: Protocol,
+    /// In the words of the protocol: `DELE`.
+    pub verb: String,
+    /// As sent; `***` of what is secret, cut to [`crate::limits::COMMAND_ARGUMENT`] characters.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub argument: String,
+    /// The virtual path it is about, whole, where it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Whether it may change files or the server.
+    #[serde(default)]
+    pub writes: bool,
+    /// Remote address.
+    pub address: String,
+    /// Where it came in.
+    pub listener: Name,
+    /// What the peer was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<u16>,
+    /// Bytes of the file that it moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// The transfer it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<TransferId>,
+    /// Of the file that it published, as far as known.
+    #[serde(flatten)]
+    pub digests: Digests,
+    /// From its arrival to its reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_patterns() {
+        let (ftp, sftp) = (Protocol::Ftp, Protocol::Sftp);
+        for (pattern, protocol, verb, argument, fits) in [
+            ("ftp DELE", ftp, "DELE", "a", true),
+            ("ftp dele", ftp, "DELE", "a", true),
+            ("ftp DELE", ftp, "RMD", "a", false),
+            ("ftp DELE", sftp, "DELE", "a", false),
+            ("* *", ftp, "NOOP", "", true),
+            ("ftp *", ftp, "NOOP", "", true),
+            ("* DELE", ftp, "DELE", "", true),
+            ("ftp SITE CHMOD", ftp, "SITE", "chmod 644 x", true),
+            ("ftp SITE CHMOD", ftp, "SITE", "UTIME x", false),
+            ("ftp SITE", ftp, "SITE", "UTIME x", true),
+        ] {
+            let parsed: CommandPattern = pattern.parse().unwrap();
+            assert_eq!(parsed.is_for(protocol, verb, argument), fits, "{pattern} {verb}");
+            assert_eq!(parsed.to_string().parse(), Ok(parsed), "{pattern}");
+        }
+        for bad in
+            ["", "DELE", "ftp", "ftp DELE x", "http GET", "ftp  DELE", "sftp remove", "ftp ü"]
+        {
+            assert!(bad.parse::<CommandPattern>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Rules before and after commands: what sessions ask, and the engine answers.
+//!
+//! Sessions know which commands rules look at ([`Hooks::are_any`]: one look when nothing asks) and
+//! put a question into a bounded queue for those. Before a command no answer is a refusal: a rule
+//! that cannot be asked lets nothing pass.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use entrepot_journal::{Recorder, Scope};
+use entrepot_model::{CommandFact, CommandPattern, Event, Fact, Name, Protocol, SessionId, SiteId};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::limits::HOOK_QUEUE;
+use crate::session::Session;
+
+/// When a rule looks at a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before it runs.
+    Before,
+    /// Before its reply leaves.
+    Reply,
+    /// After it, as a durable job.
+    Done,
+}
+
+/// What one rule looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// Whose rule.
+    pub site: SiteId,
+    /// When.
+    pub moment: Moment,
+    /// At which commands.
+    pub commands: Vec<CommandPattern>,
+    /// An answer takes at most so long.
+    pub limit: Duration,
+}
+
+/// Who gives a command.
+#[derive(Clone, Debug)]
+pub struct Who {
+    site: SiteId,
+    account: Option<Name>,
+    session: Option<SessionId>,
+}
+
+impl Who {
+    /// Of a site, and whoever is logged in.
+    pub fn new(site: SiteId, session: Option<&Session>) -> Who {
+        Who {
+            site,
+            account: session.map(|session| session.principal().account.name.clone()),
+            session: session.map(Session::id),
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        let account = self.account.clone();
+        Scope { account, session: self.session, ..Scope::site(self.site) }
+    }
+}
+
+/// What the client is told instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Any 4xx or 5xx of FTP.
+    pub code: u16,
+    /// One sentence.
+    pub text: String,
+    /// The rule that said so; `None`: it could not be asked.
+    pub rule: Option<Name>,
+}
+
+impl Refused {
+    fn unanswered(why: &str) -> Refused {
+        tracing::error!(code = "EP0826", why, "a rule could not be asked about a command");
+        let text = "A rule of this server could not be asked: try again later.".to_owned();
+        Refused { code: 451, text, rule: None }
+    }
+}
+
+/// A question about one command. Dropped without an answer it counts as a refusal.
+#[derive(Debug)]
+pub struct Ask {
+    /// Before it runs, or before its reply leaves.
+    pub moment: Moment,
+    /// The command, as the event it would be.
+    pub event: Box<Event>,
+    /// To be answered once.
+    pub answer: oneshot::Sender<Result<(), Refused>>,
+}
+
+/// Which commands rules look at, and where to ask. Cheap to clone.
+#[derive(Clone)]
+pub struct Hooks(Arc<Inner>);
+
+struct Inner {
+    recorder: Recorder,
+    /// `None`: somebody will answer, but what to ask about is not known yet.
+    table: RwLock<Option<Arc<Vec<Hook>>>>,
+    generation: AtomicU64,
+    asks: mpsc::Sender<Ask>,
+    answering: Mutex<Option<mpsc::Receiver<Ask>>>,
+}
+
+impl Hooks {
+    /// No rules; refusals are recorded there.
+    pub fn new(recorder: Recorder) -> Hooks {
+        let (asks, answering) = mpsc::channel(HOOK_QUEUE);
+        Hooks(Arc::new(Inner {
+            recorder,
+            table: RwLock::new(Some(Arc::default())),
+            generation: AtomicU64::new(1),
+            asks,
+            answering: Mutex::new(Some(answering)),
+        }))
+    }
+
+    /// Questions come here from now on; until the first [`Hooks::set`] every command is refused.
+    /// `None`: somebody else has them.
+    pub fn attach(&self) -> Option<mpsc::Receiver<Ask>> {
+        let answering = self.0.answering.lock().take()?;
+        self.replace(None);
+        Some(answering)
+    }
+
+    /// The rules there are now.
+    pub fn set(&self, hooks: Vec<Hook>) {
+        let same = self.0.table.read().as_ref().is_some_and(|table| **table == hooks);
+        if !same {
+            self.replace(Some(Arc::new(hooks)));
+        }
+    }
+
+    fn replace(&self, table: Option<Arc<Vec<Hook>>>) {
+        *self.0.table.write() = table;
+        self.0.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One more whenever [`Hooks::are_any`] may have changed: a cheap look.
+    pub fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// Whether any command of this protocol is looked at.
+    pub fn are_any(&self, site: SiteId, protocol: Protocol) -> bool {
+        let of_protocol = |it: &Hook| it.commands.iter().any(|it| it.may_be_of(protocol));
+        match self.0.table.read().as_ref() {
+            Some(table) => table.iter().any(|hook| hook.site == site && of_protocol(hook)),
+            None => true,
+        }
+    }
+
+    /// How long the answer about this command may take; `None`: nobody asks.
+    fn limit(&self, who: &Who, moment: Moment, command: &CommandFact) -> Option<Duration> {
+        let table = self.0.table.read().clone();
+        // Nothing is known yet: the answer will be that nobody can be asked.
+        let Some(table) = table else { return Some(Duration::ZERO) };
+        let looks = |hook: &&Hook| {
+            let is =
+                |it: &CommandPattern| it.is_for(command.protocol, &command.verb, &command.argument);
+            hook.site == who.site && hook.moment == moment && hook.commands.iter().any(is)
+        };
+        let limits = table.iter().filter(looks).map(|hook| hook.limit);
+        limits.reduce(Duration::saturating_add)
+    }
+
+    /// Asks before `command` runs. An error is what the client is told; it is in the audit log.
+    ///
+    /// # Errors
+    /// A rule refuses, or cannot be asked.
+    pub async fn before(&self, who: &Who, command: &CommandFact) -> Result<(), Refused> {
+        let Some(limit) = self.limit(who, Moment::Before, command) else { return Ok(()) };
+        let answer = self.ask(Moment::Before, limit, who, command).await;
+        if let Err(refused) = &answer {
+            let mut command = command.clone();
+            command.code = Some(refused.code);
+            let (rule, reason) = (refused.rule.clone(), refused.text.clone());
+            let fact = Fact::CommandRefused { command, rule, reason };
+            if let Err(error) = self.0.recorder.record(&who.scope(), fact) {
+                tracing::error!(code = error.code(), %error, "a refusal was not recorded");
+            }
+        }
+        answer
+    }
+
+    /// Tells of `command`, whose reply has not left. An error is what the client is told instead.
+    ///
+    /// # Errors
+    /// What the reply waits for failed.
+    pub async fn after(&self, who: &Who, command: &CommandFact) -> Result<(), Refused> {
+        if self.0.table.read().is_none() {
+            // Nothing has run: each command was refused before.
+            return Ok(());
+        }
+        if self.limit(who, Moment::Done, command).is_some() {
+            let fact = Fact::CommandDone { command: command.clone() };
+            let told = self.0.recorder.record_durable(&who.scope(), fact).await;
+            told.map_err(|error| Refused::unanswered(&error.to_string()))?;
+        }
+        match self.limit(who, Moment::Reply, command) {
+            Some(limit) => self.ask(Moment::Reply, limit, who, command).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn ask(
+        &self,
+        moment: Moment,
+        limit: Duration,
+        who: &Who,
+        command: &CommandFact,
+    ) -> Result<(), Refused> {
+        let fact = Fact::CommandDone { command: command.clone() };
+        let event = Box::new(self.0.recorder.event(&who.scope(), fact));
+        let (answer, answered) = oneshot::channel();
+        if let Err(error) = self.0.asks.try_send(Ask { moment, event, answer }) {
+            return Err(Refused::unanswered(&error.to_string()));
+        }
+        match timeout(limit, answered).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Refused::unanswered("whoever answers is gone")),
+            Err(_) => Err(Refused::unanswered("the answer took too long")),
+        }
+    }
+}
