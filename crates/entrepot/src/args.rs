@@ -88,6 +88,9 @@ pub(crate) enum Command {
     Bench(BenchCommand),
     /// Tell a running server to stop in good order.
     Stop,
+    /// The helper that starts programs for the server.
+    #[command(hide = true)]
+    Spawner,
     /// Print a completion script.
     Completion {
         /// Which shell.

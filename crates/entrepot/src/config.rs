@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use entrepot_model::Name;
+use entrepot_spawn::Allowed;
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -34,6 +35,16 @@ pub(crate) struct Config {
     pub(crate) journal_limit_bytes: u64,
     /// Jobs worked at a time.
     pub(crate) workers: usize,
+    /// Which programs may be started at all, and how many at a time.
+    pub(crate) exec: ExecLimits,
+}
+
+/// What rules and login hooks may start: said by the operator of the machine, not by rules.
+#[derive(Clone, Debug)]
+pub(crate) struct ExecLimits {
+    pub(crate) allowed: Allowed,
+    pub(crate) children: usize,
+    pub(crate) queue: usize,
 }
 
 /// Where the master key comes from.
@@ -85,6 +96,35 @@ struct File {
     log: Log,
     #[serde(default)]
     limits: Limits,
+    #[serde(default)]
+    exec: Exec,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Exec {
+    allow: Vec<PathBuf>,
+    children: usize,
+    queue: usize,
+}
+
+impl Default for Exec {
+    fn default() -> Self {
+        Exec {
+            allow: Vec::new(),
+            children: entrepot_spawn::limits::CHILDREN,
+            queue: entrepot_spawn::limits::QUEUE,
+        }
+    }
+}
+
+impl Exec {
+    fn checked(self) -> Result<ExecLimits, Failure> {
+        let allowed = Allowed::new(self.allow)
+            .map_err(|error| Failure::config(format!("exec.allow: {error}")))?;
+        let (children, queue) = (self.children.clamp(1, 1024), self.queue.clamp(0, 65_536));
+        Ok(ExecLimits { allowed, children, queue })
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -150,6 +190,7 @@ impl Config {
             drain_seconds: parsed.limits.drain_seconds,
             journal_limit_bytes: parsed.limits.journal_mib.clamp(1, 1 << 20) << 20,
             workers: parsed.limits.workers.clamp(1, 256),
+            exec: parsed.exec.checked()?,
             data,
         })
     }
@@ -226,6 +267,7 @@ mod tests {
             ("\n[ops]\naddress = '1'", "entrepot.toml:3:11: invalid socket address"),
             ("data = ", "entrepot.toml:1:8:"),
             ("database = 'mysql://x'", "database: use 'sqlite'"),
+            ("[exec]\nallow = ['scan']", "exec.allow: 'scan' is no absolute path"),
             ("master_key = 'plain'", "master_key: use 'file:PATH' or 'env:NAME'"),
         ] {
             let message = parse(text).unwrap_err();

@@ -36,6 +36,10 @@ use output::Output;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(cli.command, Command::Spawner) {
+        // One thread, so that starting a program is cheap; see `entrepot_spawn`.
+        return entrepot_spawn::serve_as_helper();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(run(cli)),
@@ -84,6 +88,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Put(args) => client::put(output, args).await,
         Command::Get(args) => client::get(output, args).await,
         Command::Bench(command) => bench::run(output, command).await,
+        Command::Spawner => Err(Failure::start("the helper has no server to serve")),
         Command::Stop => serve::stop(&config()?, output).await,
         Command::Completion { shell } => {
             let mut command = Cli::command();

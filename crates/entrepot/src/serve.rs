@@ -10,6 +10,7 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
 use entrepot_journal::Scope;
 use entrepot_model::{Fact, SiteId};
+use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
@@ -46,6 +47,8 @@ pub(crate) struct Server {
     parts: Parts,
     vfs: Service,
     engine: Arc<Engine>,
+    /// Starts programs for rules.
+    spawner: Spawner,
     listeners: Listeners,
     /// Ends the server: a signal, `stop`, or the end of [`Server::stop`].
     asked: CancellationToken,
@@ -67,6 +70,7 @@ impl Server {
         let vfs = start_vfs(config, &parts, &directory).await?;
         let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
         record(&parts, started)?;
+        let spawner = spawner(config, &parts);
         let engine = Arc::new(Engine::start(EngineParts {
             db: parts.db.clone(),
             recorder: parts.recorder.clone(),
@@ -98,7 +102,8 @@ impl Server {
         ready.store(true, Ordering::Release);
         tasks.push(tokio::spawn(signals(asked.clone())));
         tasks.push(tokio::spawn(listeners.clone().follow(directory.watch(), end.clone())));
-        Ok(Server { config: config.clone(), parts, vfs, engine, listeners, asked, end, tasks })
+        let config = config.clone();
+        Ok(Server { config, parts, vfs, engine, spawner, listeners, asked, end, tasks })
     }
 
     /// Waits until someone asks the server to stop.
@@ -133,6 +138,7 @@ impl Server {
             Ok(engine) => engine.stop(limit).await,
             Err(_) => tracing::warn!("the engine is still in use"),
         }
+        self.spawner.stop().await;
         self.vfs.stop().await;
         let _ = std::fs::remove_file(&self.config.ops_socket);
         let _ = std::fs::remove_file(self.config.data.join("addresses.json"));
@@ -164,6 +170,17 @@ async fn start_vfs(
         .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
     tracing::info!(?report, torn_bytes = parts.recovered.torn_bytes, "recovered");
     Ok(vfs)
+}
+
+/// Starts the programs that the process file allows; its helpers start with the first of them.
+fn spawner(config: &Config, parts: &Parts) -> Spawner {
+    let exec = &config.exec;
+    let options = SpawnerOptions {
+        children: exec.children,
+        queue: exec.queue,
+        ..SpawnerOptions::new(exec.allowed.clone())
+    };
+    Spawner::new(options, parts.env.clone())
 }
 
 /// Which start of the machine this is, where the system tells.

@@ -1,0 +1,349 @@
+//! The helper process: one thread, frames in on standard input, programs out.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::pin::pin;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+
+use entrepot_model::Env;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group, pidfd_open, prlimit,
+    setrlimit,
+};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::frame::{Frame, Start};
+use crate::limits::{
+    DRAIN_TIME, FRAMES, KILL_TIME, MEMORY_LEAST, OUTPUT_KEPT, OUTPUT_MOST, READ_BYTES,
+};
+use crate::program::{Ended, How, Output};
+
+/// Is the helper until the server is gone: frames come and go on standard input.
+pub fn serve_as_helper() -> ExitCode {
+    let served = || -> io::Result<()> {
+        // No program keeps a directory of the server's busy, or leaves its memory on the disk.
+        rustix::process::chdir("/")?;
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        setrlimit(Resource::Core, none)?;
+        let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+        // What a program gets is its own; the helper's end closes with the helper.
+        let stream = std::os::unix::net::UnixStream::from(stdin);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(serve(stream, Memory::OfProcess))
+    };
+    match served() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the helper that starts programs failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How a program's memory is limited before it runs its first instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// By the limit of this process, of one thread, which has it while it starts the program.
+    OfProcess,
+    /// This process has other threads, so right after the start.
+    AfterStart,
+}
+
+/// Serves one server until its end of `stream` closes.
+pub(crate) async fn serve(
+    stream: std::os::unix::net::UnixStream,
+    memory: Memory,
+) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    let (read, write) = UnixStream::from_std(stream)?.into_split();
+    let (answers, waiting) = mpsc::channel(FRAMES);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(answer(write, waiting));
+    let mut room = Room { memory, env: Env::real(), answers, running: HashMap::new(), tasks };
+    let mut input = Vec::new();
+    let mut descriptors = VecDeque::new();
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let count = receive(&read, &mut buffer, &mut descriptors).await?;
+        if count == 0 {
+            break;
+        }
+        input.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        let mut at = 0;
+        let broken = |_| io::Error::new(io::ErrorKind::InvalidData, "not a frame");
+        while let Some((frame, length)) =
+            Frame::read(input.get(at..).unwrap_or_default()).map_err(broken)?
+        {
+            at += length;
+            room.take(frame, &mut descriptors)?;
+        }
+        input.drain(..at);
+    }
+    // The server is gone: nobody waits, so all are killed, and seen to be dead.
+    room.running.values().for_each(CancellationToken::cancel);
+    drop(room.answers);
+    let ended = async { while room.tasks.join_next().await.is_some() {} };
+    let _ = timeout(KILL_TIME + DRAIN_TIME, ended).await;
+    Ok(())
+}
+
+/// What runs.
+struct Room {
+    memory: Memory,
+    env: Env,
+    answers: mpsc::Sender<Frame>,
+    running: HashMap<u64, CancellationToken>,
+    tasks: JoinSet<()>,
+}
+
+impl Room {
+    fn take(&mut self, frame: Frame, descriptors: &mut VecDeque<OwnedFd>) -> io::Result<()> {
+        while self.tasks.try_join_next().is_some() {}
+        match frame {
+            Frame::Start(start) => {
+                let stdin = if start.stdin { descriptors.pop_front() } else { None };
+                if start.stdin && stdin.is_none() {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "no descriptor came"));
+                }
+                self.running.retain(|_, cancel| !cancel.is_cancelled());
+                let cancel = CancellationToken::new();
+                self.running.insert(start.id, cancel.clone());
+                let (answers, env, memory) = (self.answers.clone(), self.env.clone(), self.memory);
+                self.tasks.spawn(async move {
+                    let id = start.id;
+                    let ended = run(start, stdin, (&env, memory), &cancel).await;
+                    cancel.cancel();
+                    let frame = match ended {
+                        Ok(ended) => Frame::Ended(id, ended),
+                        Err(error) => Frame::NotStarted(id, error.to_string()),
+                    };
+                    // Without a server there is nobody to tell.
+                    let _ = answers.send(frame).await;
+                });
+            }
+            Frame::Cancel(id) => {
+                if let Some(cancel) = self.running.remove(&id) {
+                    cancel.cancel();
+                }
+            }
+            Frame::Ended(..) | Frame::NotStarted(..) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame of a helper"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads what there is, with the descriptors that came along; 0 at the end.
+async fn receive(
+    stream: &OwnedReadHalf,
+    buffer: &mut [u8],
+    descriptors: &mut VecDeque<OwnedFd>,
+) -> io::Result<usize> {
+    let stream: &UnixStream = stream.as_ref();
+    stream
+        .async_io(Interest::READABLE, || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut slices = [IoSliceMut::new(buffer)];
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            let message = rustix::net::recvmsg(stream, &mut slices, &mut control, flags)?;
+            for item in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(rights) = item {
+                    descriptors.extend(rights);
+                }
+            }
+            Ok(message.bytes)
+        })
+        .await
+}
+
+/// Writes answers, as many at once as there are.
+async fn answer(mut stream: OwnedWriteHalf, mut waiting: mpsc::Receiver<Frame>) {
+    let mut output = Vec::new();
+    while let Some(frame) = waiting.recv().await {
+        frame.write(&mut output);
+        while output.len() < READ_BYTES
+            && let Ok(frame) = waiting.try_recv()
+        {
+            frame.write(&mut output);
+        }
+        if stream.write_all(&output).await.is_err() {
+            return;
+        }
+        output.clear();
+    }
+}
+
+/// Why a program is not waited for any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Exited,
+    TimeLimit,
+    OutputLimit,
+    Cancelled,
+}
+
+/// Starts a program and waits for its end, and for that of all in its group.
+async fn run(
+    start: Start,
+    stdin: Option<OwnedFd>,
+    (env, memory): (&Env, Memory),
+    cancel: &CancellationToken,
+) -> io::Result<Ended> {
+    let began = env.elapsed();
+    let mut child = begin(&start, stdin, memory)?;
+    let pid = Pid::from_child(&child);
+    let kill = || {
+        // All of the group may be gone already.
+        let _ = kill_process_group(pid, Signal::KILL);
+    };
+    let (stdout, stderr) = (take(child.stdout.take()), take(child.stderr.take()));
+    let end = match end_of(pid) {
+        Ok(end) => end,
+        Err(error) => {
+            kill();
+            child.wait()?;
+            return Err(error);
+        }
+    };
+    let flooded = CancellationToken::new();
+    let (mut said, mut cried) = (Kept::default(), Kept::default());
+    let (why, ended) = {
+        let mut reading =
+            pin!(async { tokio::join!(said.fill(stdout, &flooded), cried.fill(stderr, &flooded)) });
+        let mut time = pin!(sleep(start.limit));
+        let mut read = false;
+        let why = loop {
+            tokio::select! {
+                biased;
+                _ = end.readable() => break Why::Exited,
+                () = flooded.cancelled() => break Why::OutputLimit,
+                () = cancel.cancelled() => break Why::Cancelled,
+                () = &mut time => break Why::TimeLimit,
+                _ = &mut reading, if !read => read = true,
+            }
+        };
+        // Until it is waited for, no other group can have its number.
+        kill();
+        let ended = match timeout(KILL_TIME, end.readable()).await {
+            Ok(_) => child.try_wait()?,
+            Err(_) => None,
+        };
+        if !read {
+            // Only what left the group can still hold the outputs open.
+            let _ = timeout(DRAIN_TIME, reading).await;
+        }
+        (why, ended)
+    };
+    let how = match (why, ended) {
+        (Why::OutputLimit, _) => How::OutputLimit,
+        (Why::Exited, Some(status)) => how(status),
+        _ => How::TimeLimit,
+    };
+    let duration = env.elapsed().saturating_sub(began);
+    Ok(Ended { how, duration, stdout: said.into(), stderr: cried.into() })
+}
+
+/// Readable when the process has ended, before anybody waited for it.
+fn end_of(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
+    let end = pidfd_open(pid, PidfdFlags::empty())?;
+    // Deprecated for types that may close their descriptor behind its back: this one owns it.
+    #[allow(deprecated)]
+    AsyncFd::with_interest(end, Interest::READABLE)
+}
+
+fn how(status: ExitStatus) -> How {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => How::Code(code),
+        (None, signal) => How::Signal(signal.unwrap_or_default()),
+    }
+}
+
+/// Starts it: in a group of its own, with nothing of ours but what it is given.
+fn begin(start: &Start, stdin: Option<OwnedFd>, memory: Memory) -> io::Result<Child> {
+    let Some((program, arguments)) = start.argv.split_first() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no program"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
+    command.envs(start.env.iter().map(|(name, value)| (name, value)));
+    command.stdin(stdin.map_or_else(Stdio::null, Stdio::from));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let own = getrlimit(Resource::As);
+    let bytes = start.memory_bytes.max(MEMORY_LEAST);
+    let most = own.maximum.map_or(bytes, |most| most.min(bytes));
+    if memory == Memory::OfProcess {
+        let limited = Rlimit { current: Some(most), maximum: own.maximum };
+        setrlimit(Resource::As, limited)?;
+    }
+    let child = command.spawn();
+    if memory == Memory::OfProcess {
+        setrlimit(Resource::As, own)?;
+    }
+    let child = child?;
+    // It may not raise its limit again. If it is over already there is nothing to limit.
+    let both = Rlimit { current: Some(most), maximum: Some(most) };
+    let _ = prlimit(Some(Pid::from_child(&child)), Resource::As, both);
+    Ok(child)
+}
+
+fn take(output: Option<impl Into<OwnedFd>>) -> Option<Receiver> {
+    output.and_then(|output| Receiver::from_owned_fd(output.into()).ok())
+}
+
+/// The last bytes of an output.
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    total: u64,
+}
+
+impl Kept {
+    /// Reads to the end, or until it is too much.
+    async fn fill(&mut self, from: Option<Receiver>, flooded: &CancellationToken) {
+        let Some(mut from) = from else { return };
+        loop {
+            // Twice what is kept, so that what is dropped is moved seldom.
+            if self.bytes.len() >= 2 * OUTPUT_KEPT {
+                self.cut();
+            }
+            self.bytes.reserve(READ_LEAST);
+            match from.read_buf(&mut self.bytes).await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => self.total = self.total.saturating_add(count as u64),
+            }
+            if self.total > OUTPUT_MOST {
+                return flooded.cancel();
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        let over = self.bytes.len().saturating_sub(OUTPUT_KEPT);
+        self.bytes.drain(..over);
+    }
+}
+
+/// Room for one read of an output.
+const READ_LEAST: usize = 4096;
+
+impl From<Kept> for Output {
+    fn from(mut kept: Kept) -> Output {
+        kept.cut();
+        Output { dropped: kept.total.saturating_sub(kept.bytes.len() as u64), bytes: kept.bytes }
+    }
+}

@@ -1,0 +1,30 @@
+//! Programs that the server starts: by a small helper process, never by itself.
+//!
+//! What it guarantees:
+//! 1. No shell, and no argument is ever split or looked at: a program gets the very list.
+//! 2. Nothing runs that the operator of the machine did not allow ([`Allowed`]).
+//! 3. A program has a process group of its own and is killed whole: when its time is over, when
+//!    it writes without end, when nobody waits for it any more, when the server ends; what it
+//!    left running in its group is killed when it ends. (What makes a session of its own
+//!    escapes.)
+//! 4. It inherits no descriptor, no variable and no signal setting of the server.
+//! 5. How many run and wait at a time, their memory and what is kept of their output is limited.
+//! 6. A helper that dies takes down the runs it had, each with an error; the next run has a new
+//!    one.
+//!
+//! The helper is the server's own program with another first argument; it has one thread, so that
+//! starting a program costs as little as it can, whatever the size of the server.
+
+mod allow;
+mod frame;
+mod helper;
+pub mod limits;
+mod link;
+mod program;
+mod spawner;
+
+pub use allow::{Allowed, NotAbsolute};
+pub use frame::{NotFrame, fuzz};
+pub use helper::serve_as_helper;
+pub use program::{Ended, How, Output, Program, Stdin, pipe};
+pub use spawner::{Helper, SpawnError, Spawner, SpawnerOptions};

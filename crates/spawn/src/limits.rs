@@ -1,0 +1,42 @@
+//! Named limits of programs that are started.
+
+use std::time::Duration;
+
+/// Programs that run at the same time, unless told otherwise.
+pub const CHILDREN: usize = 16;
+/// Programs that wait for their turn, unless told otherwise.
+pub const QUEUE: usize = 2048;
+/// So long a program waits for its turn.
+pub const QUEUE_TIME: Duration = Duration::from_secs(30);
+/// Helper processes; each starts one program at a time.
+pub const HELPERS: usize = 2;
+/// Pause before a helper that could not be started, or ended at once, is started again.
+pub const RESTART_PAUSE: Duration = Duration::from_millis(200);
+
+/// Time limit of a program, unless told otherwise.
+pub const TIME: Duration = Duration::from_secs(60);
+/// Longest time limit there is.
+pub const TIME_MOST: Duration = Duration::from_secs(24 * 3600);
+/// Address space of a program, unless told otherwise.
+pub const MEMORY_BYTES: u64 = 1 << 30;
+/// Least such limit: below it nothing starts.
+pub const MEMORY_LEAST: u64 = 64 << 20;
+/// Kept of each of the two outputs of a program: the last bytes.
+pub const OUTPUT_KEPT: usize = 64 * 1024;
+/// A program that writes more than this to one output is ended.
+pub const OUTPUT_MOST: u64 = 64 << 20;
+/// Bytes of the arguments and of the environment of a program, together.
+pub const ARGUMENT_BYTES: usize = 256 * 1024;
+/// Arguments, and variables, of a program.
+pub const ARGUMENTS: usize = 1024;
+
+/// Longest frame between server and helper.
+pub const FRAME_BYTES: usize = 512 * 1024;
+/// Frames that wait to be written to a helper.
+pub const FRAMES: usize = 4096;
+/// Bytes read from the other end at once.
+pub const READ_BYTES: usize = 64 * 1024;
+/// What a program that ended left in its outputs is read for so long.
+pub const DRAIN_TIME: Duration = Duration::from_secs(1);
+/// A program that was killed is waited for so long.
+pub const KILL_TIME: Duration = Duration::from_secs(5);

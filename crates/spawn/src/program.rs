@@ -1,0 +1,154 @@
+//! What is started, and how it ended.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+use crate::limits::{MEMORY_BYTES, TIME};
+
+/// A program to start: never through a shell, each argument as it stands.
+#[derive(Debug)]
+pub struct Program {
+    /// Absolute path and arguments.
+    pub argv: Vec<String>,
+    /// Its whole environment, but for `PATH` and `LANG`, which have their usual values unless
+    /// named here.
+    pub env: Vec<(String, String)>,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// It is killed with all it started when this is over.
+    pub limit: Duration,
+    /// Its address space (`RLIMIT_AS`).
+    pub memory_bytes: u64,
+}
+
+impl Program {
+    /// With nothing to read and the usual limits.
+    pub fn new(argv: Vec<String>) -> Program {
+        Program {
+            argv,
+            env: Vec::new(),
+            stdin: Stdin::Nothing,
+            limit: TIME,
+            memory_bytes: MEMORY_BYTES,
+        }
+    }
+}
+
+/// What a program reads.
+pub enum Stdin {
+    /// `/dev/null`.
+    Nothing,
+    /// These bytes, then the end. Wiped afterwards; they reach no other process.
+    Bytes(Zeroizing<Vec<u8>>),
+    /// What comes out of this pipe; see [`pipe`].
+    Pipe(OwnedFd),
+}
+
+impl fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stdin::Nothing => "Nothing",
+            Stdin::Bytes(_) => "Bytes(***)",
+            Stdin::Pipe(_) => "Pipe",
+        })
+    }
+}
+
+/// The end to write to, and what to give the program. Write while the program runs; an error of
+/// the kind `BrokenPipe` says that it does not read to the end.
+///
+/// # Errors
+/// No more descriptors.
+pub fn pipe() -> std::io::Result<(tokio::net::unix::pipe::Sender, Stdin)> {
+    let (sender, receiver) = tokio::net::unix::pipe::pipe()?;
+    Ok((sender, Stdin::Pipe(receiver.into_blocking_fd()?)))
+}
+
+/// How a program ended, and what it said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// How.
+    pub how: How,
+    /// From its start to its end.
+    pub duration: Duration,
+    /// What it wrote.
+    pub stdout: Output,
+    /// What it wrote about errors.
+    pub stderr: Output,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// By itself, with this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It was killed when its time was over.
+    TimeLimit,
+    /// It was killed because it wrote more than [`crate::limits::OUTPUT_MOST`].
+    OutputLimit,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            How::Code(code) => write!(f, "exit code {code}"),
+            How::Signal(signal) => write!(f, "ended by signal {signal}"),
+            How::TimeLimit => f.write_str("killed, its time was over"),
+            How::OutputLimit => f.write_str("killed, it wrote too much"),
+        }
+    }
+}
+
+/// The last bytes that a program wrote to one output.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// The last [`crate::limits::OUTPUT_KEPT`] bytes.
+    pub bytes: Vec<u8>,
+    /// Bytes before them that were not kept.
+    pub dropped: u64,
+}
+
+impl Output {
+    /// The last lines as one line of at most `characters`, control characters taken out.
+    pub fn last_words(&self, characters: usize) -> String {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+        let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        let skip = line.chars().count().saturating_sub(characters);
+        line.chars().skip(skip).collect()
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output")
+            .field("bytes", &self.bytes.len())
+            .field("dropped", &self.dropped)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_one_clean_line() {
+        let output = |text: &str| Output { bytes: text.as_bytes().to_vec(), dropped: 0 };
+        assert_eq!(output("one\ntwo\r\n\x1b[31mred\t\0\n").last_words(100), "one two [31mred");
+        assert_eq!(output("a long story").last_words(5), "story");
+        assert_eq!(output("").last_words(5), "");
+        assert_eq!(Output { bytes: vec![0xff, b'x'], dropped: 0 }.last_words(9), "\u{fffd}x");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let stdin = Stdin::Bytes(Zeroizing::new(b"secret".to_vec()));
+        assert_eq!(format!("{stdin:?}"), "Bytes(***)");
+    }
+}

@@ -1,0 +1,319 @@
+//! Programs started by the real helper process.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use entrepot_model::Env;
+use entrepot_spawn::{
+    Allowed, Ended, Helper, How, Program, SpawnError, Spawner, SpawnerOptions, Stdin, limits, pipe,
+};
+use tokio::io::AsyncWriteExt as _;
+
+fn options() -> SpawnerOptions {
+    let allowed = Allowed::new(["/bin", "/usr/bin"].map(PathBuf::from)).unwrap();
+    let helper = Helper::Program(env!("CARGO_BIN_EXE_entrepot-spawner").into(), Vec::new());
+    SpawnerOptions { helper, ..SpawnerOptions::new(allowed) }
+}
+
+fn spawner() -> Spawner {
+    Spawner::new(options(), Env::real())
+}
+
+fn program(argv: &[&str]) -> Program {
+    Program::new(argv.iter().map(|item| (*item).to_owned()).collect())
+}
+
+fn shell(script: &str) -> Program {
+    program(&["/bin/sh", "-c", script])
+}
+
+fn text(ended: &Ended) -> &str {
+    std::str::from_utf8(&ended.stdout.bytes).unwrap()
+}
+
+async fn run(program: Program) -> Ended {
+    let spawner = spawner();
+    let ended = spawner.run(program).await.unwrap();
+    spawner.stop().await;
+    ended
+}
+
+/// Processes whose command line has `mark`.
+fn alive(mark: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(mark)).count()
+}
+
+/// Waits until no process has `mark`: a killed one is gone when its parent has seen it.
+async fn all_gone(mark: &str) -> bool {
+    for _ in 0..1000 {
+        if alive(mark) == 0 {
+            return true;
+        }
+        tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await.ok();
+    }
+    false
+}
+
+#[tokio::test]
+async fn each_argument_arrives_as_it_stands() {
+    let odd = ["a b", "-x", "$(id)", "'\"\\", "", "*", "line\nline", "é"];
+    let mut argv = vec!["/usr/bin/printf", "[%s]"];
+    argv.extend(odd);
+    let ended = run(program(&argv)).await;
+    assert_eq!(ended.how, How::Code(0));
+    assert_eq!(text(&ended), odd.map(|item| format!("[{item}]")).concat());
+}
+
+/// Descriptors that this very test was given by whoever started it, for anyone to have.
+fn inherited() -> Vec<String> {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    let names = all.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_open = |name: &String| {
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{name}")).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i64::from_str_radix(flags.trim(), 8).ok());
+        flags.is_some_and(|flags| flags & 0o2_000_000 == 0)
+    };
+    names.filter(is_open).map(|name| format!("/proc/self/fd/{name}")).collect()
+}
+
+#[tokio::test]
+async fn nothing_of_the_server_is_inherited() {
+    let mut printed = program(&["/usr/bin/env"]);
+    printed.env.push(("NAME".to_owned(), "a=b c".to_owned()));
+    let ended = run(printed).await;
+    let mut lines: Vec<&str> = text(&ended).lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["LANG=C.UTF-8", "NAME=a=b c", "PATH=/usr/local/bin:/usr/bin:/bin"]);
+    let ended = run(shell("pwd; ulimit -c; echo /proc/self/fd/*")).await;
+    let mut given: Vec<String> = inherited();
+    given.extend(["0", "1", "2"].map(|number| format!("/proc/self/fd/{number}")));
+    let mut words = text(&ended).split_whitespace();
+    assert_eq!((words.next(), words.next()), (Some("/"), Some("0")));
+    let others: Vec<&str> = words.filter(|word| !given.iter().any(|it| it == word)).collect();
+    assert!(others.len() <= 1, "one is the directory that the shell reads: {others:?}");
+}
+
+#[tokio::test]
+async fn codes_signals_and_both_outputs_are_told() {
+    let ended = run(shell("echo out; echo err >&2; exit 7")).await;
+    assert_eq!(ended.how, How::Code(7));
+    assert_eq!((&*ended.stdout.bytes, &*ended.stderr.bytes), (&b"out\n"[..], &b"err\n"[..]));
+    assert_eq!(run(shell("kill -9 $$")).await.how, How::Signal(9));
+}
+
+#[tokio::test]
+async fn a_program_reads_what_it_is_given_and_need_not() {
+    let mut long = program(&["/usr/bin/wc", "-c"]);
+    long.stdin = Stdin::Bytes(vec![b'x'; 1_000_000].into());
+    assert_eq!(text(&run(long).await).trim(), "1000000");
+    let mut deaf = program(&["/bin/true"]);
+    deaf.stdin = Stdin::Bytes(vec![b'x'; 1_000_000].into());
+    assert_eq!(run(deaf).await.how, How::Code(0));
+    assert_eq!(text(&run(program(&["/usr/bin/wc", "-c"])).await).trim(), "0");
+
+    let (mut sender, stdin) = pipe().unwrap();
+    let mut piped = program(&["/usr/bin/sha256sum"]);
+    piped.stdin = stdin;
+    let spawner = spawner();
+    let write = async move {
+        sender.write_all(b"abc").await.unwrap();
+        drop(sender);
+    };
+    let (ended, ()) = tokio::join!(spawner.run(piped), write);
+    assert!(text(&ended.unwrap()).starts_with("ba7816bf"));
+    spawner.stop().await;
+}
+
+#[tokio::test]
+async fn several_pipes_at_a_time_reach_their_own_program() {
+    let spawner = spawner();
+    let runs = (0..40).map(|number| {
+        let spawner = spawner.clone();
+        tokio::spawn(async move {
+            let mut cat = program(&["/bin/cat"]);
+            cat.stdin = Stdin::Bytes(format!("{number}").into_bytes().into());
+            text(&spawner.run(cat).await.unwrap()).to_owned() == number.to_string()
+        })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        assert!(run.await.unwrap());
+    }
+    spawner.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_is_killed_with_all_it_started() {
+    let mark = "31.070101";
+    let mut hangs = shell(&format!("sleep {mark} & sleep {mark}"));
+    hangs.limit = Duration::from_millis(300);
+    let ended = run(hangs).await;
+    assert_eq!(ended.how, How::TimeLimit);
+    assert!(ended.duration < Duration::from_secs(5), "{ended:?}");
+    assert!(all_gone(mark).await);
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_behind_ends_with_it() {
+    let mark = "31.070102";
+    let ended = run(shell(&format!("sleep {mark} & echo done"))).await;
+    assert_eq!((ended.how, text(&ended)), (How::Code(0), "done\n"));
+    assert!(all_gone(mark).await);
+}
+
+#[tokio::test]
+async fn a_program_nobody_waits_for_is_killed() {
+    let mark = "31.070103";
+    let spawner = spawner();
+    let waiting = tokio::spawn({
+        let spawner = spawner.clone();
+        async move { spawner.run(program(&["/bin/sleep", mark])).await }
+    });
+    while alive(mark) == 0 {
+        tokio::task::yield_now().await;
+    }
+    waiting.abort();
+    assert!(all_gone(mark).await);
+    spawner.stop().await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_spawner_ends_what_runs() {
+    let mark = "31.070104";
+    let spawner = spawner();
+    let waiting = tokio::spawn({
+        let spawner = spawner.clone();
+        async move { spawner.run(program(&["/bin/sleep", mark])).await }
+    });
+    while alive(mark) == 0 {
+        tokio::task::yield_now().await;
+    }
+    spawner.stop().await;
+    assert_eq!(waiting.await.unwrap(), Err(SpawnError::Lost));
+    assert!(all_gone(mark).await);
+    let after = spawner.run(program(&["/bin/true"])).await;
+    assert!(matches!(after, Err(SpawnError::Unavailable(_))), "{after:?}");
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_cut_and_an_endless_one_killed() {
+    let ended = run(shell("head -c 300000 /dev/zero; printf end")).await;
+    assert_eq!(ended.how, How::Code(0));
+    assert_eq!(ended.stdout.bytes.len(), limits::OUTPUT_KEPT);
+    assert_eq!(ended.stdout.dropped, 300_003 - limits::OUTPUT_KEPT as u64);
+    assert!(ended.stdout.bytes.ends_with(b"\0end"));
+    let ended = run(program(&["/usr/bin/yes"])).await;
+    assert_eq!(ended.how, How::OutputLimit);
+    assert_eq!(ended.stdout.bytes.len(), limits::OUTPUT_KEPT);
+}
+
+#[tokio::test]
+async fn memory_is_limited_from_the_first_instruction() {
+    let mut shown = shell("ulimit -v");
+    shown.memory_bytes = 512 << 20;
+    assert_eq!(text(&run(shown).await), "524288\n");
+    let mut greedy = program(&["/usr/bin/head", "-c", "1", "/dev/zero"]);
+    greedy.memory_bytes = 64 << 20;
+    assert_eq!(run(greedy).await.how, How::Code(0));
+    let mut greedy = program(&["/usr/bin/sort", "-S", "800M", "/dev/zero"]);
+    greedy.memory_bytes = 128 << 20;
+    greedy.limit = Duration::from_secs(20);
+    let ended = run(greedy).await;
+    assert!(!matches!(ended.how, How::Code(0) | How::TimeLimit), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_allowed_or_not_there_is_said() {
+    let spawner = spawner();
+    for path in ["/usr/sbin/nologin", "true", "/bin/../usr/sbin/nologin", ""] {
+        let refused = spawner.run(program(&[path])).await;
+        assert_eq!(refused, Err(SpawnError::NotAllowed(path.to_owned())));
+    }
+    let absent = spawner.run(program(&["/bin/entrepot-has-no-such"])).await;
+    assert!(matches!(&absent, Err(SpawnError::NotStarted { why, .. }) if why.contains("No such")));
+    let long = "x".repeat(300_000);
+    let long = spawner.run(program(&["/bin/true", &long])).await;
+    assert!(matches!(long, Err(SpawnError::NotStarted { .. })), "{long:?}");
+    let zero = spawner.run(program(&["/bin/true", "a\0b"])).await;
+    assert!(matches!(zero, Err(SpawnError::NotStarted { .. })), "{zero:?}");
+    spawner.stop().await;
+}
+
+#[tokio::test]
+async fn a_helper_that_was_killed_is_replaced() {
+    let spawner = spawner();
+    // The parent of what runs is the helper.
+    let helper = async || {
+        let ended = spawner.run(shell("echo $PPID")).await.unwrap();
+        text(&ended).trim().parse::<i32>().unwrap()
+    };
+    let (first, second) = (helper().await, helper().await);
+    assert_ne!(first, second, "there are two");
+    let mark = "31.070105";
+    let lost: Vec<_> = (0..2)
+        .map(|_| {
+            let spawner = spawner.clone();
+            tokio::spawn(async move { spawner.run(program(&["/bin/sleep", mark])).await })
+        })
+        .collect();
+    while alive(mark) < 2 {
+        tokio::task::yield_now().await;
+    }
+    for pid in [first, second] {
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    for lost in lost {
+        assert_eq!(lost.await.unwrap(), Err(SpawnError::Lost));
+    }
+    let third = helper().await;
+    assert!(third != first && third != second);
+    spawner.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_helper_nothing_runs_and_the_reason_is_said() {
+    for (program_path, arguments) in
+        [("/bin/entrepot-has-no-such", vec![]), ("/bin/false", vec![]), ("/bin/sleep", vec!["0"])]
+    {
+        let helper =
+            Helper::Program(program_path.into(), arguments.into_iter().map(Into::into).collect());
+        let spawner = Spawner::new(SpawnerOptions { helper, ..options() }, Env::real());
+        for _ in 0..6 {
+            let none = spawner.run(program(&["/bin/true"])).await;
+            assert!(
+                matches!(none, Err(SpawnError::Unavailable(_) | SpawnError::Lost)),
+                "{program_path}: {none:?}"
+            );
+        }
+        spawner.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn too_many_are_refused_at_once() {
+    let limited = SpawnerOptions { children: 1, queue: 1, ..options() };
+    let spawner = Spawner::new(limited, Env::real());
+    let mark = "31.070106";
+    let first = tokio::spawn({
+        let spawner = spawner.clone();
+        async move { spawner.run(program(&["/bin/sleep", mark])).await }
+    });
+    while alive(mark) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let (second, third) = tokio::join!(
+        biased;
+        tokio::time::timeout(Duration::from_secs(20), spawner.run(program(&["/bin/true"]))),
+        async {
+            let third = spawner.run(program(&["/bin/true"])).await;
+            first.abort();
+            third
+        },
+    );
+    assert_eq!(second.unwrap().unwrap().how, How::Code(0));
+    assert_eq!(third, Err(SpawnError::Busy));
+    spawner.stop().await;
+}
