@@ -20,3 +20,9 @@ pub const HOURS: usize = 64;
 pub const STRANGER_NETWORKS: usize = 64;
 /// Most connections without a login that one of them may be given.
 pub const STRANGERS: u32 = 100_000;
+/// Longest URL.
+pub const URL_BYTES: usize = 2048;
+/// Longest time in seconds that the answer of a login hook is waited for.
+pub const LOGIN_HOOK_SECONDS: u32 = 25;
+/// Most arguments of a program that decides logins.
+pub const LOGIN_HOOK_ARGUMENTS: usize = 64;

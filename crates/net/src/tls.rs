@@ -19,6 +19,7 @@ mod records;
 mod session;
 mod stream;
 mod tickets;
+mod verified;
 
 pub use client::{ClientTlsStream, LoadClient};
 pub use config::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion, TlsWarning, Trust};
@@ -26,6 +27,7 @@ pub use error::{HandshakeError, TlsConfigError};
 pub use own::{SelfSigned, self_signed};
 pub use session::{Carries, Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
+pub use verified::VerifiedClient;
 
 /// For fuzzing: what is read from a control connection is cut into records.
 pub fn fuzz(data: &[u8]) {
