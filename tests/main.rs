@@ -12,6 +12,7 @@ mod interop;
 mod limits;
 mod live;
 mod login;
+mod login_hook;
 mod policies;
 mod replace_openssh;
 mod routes;

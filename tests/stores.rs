@@ -76,7 +76,7 @@ fn a_mount_on_an_ftp_endpoint_shows_the_other_nodes_files() -> Result<()> {
     far.start()?;
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
-    let certificate = pinned(&std::fs::read_to_string(far.ftp_certificate()?)?);
+    let certificate = pinned(&std::fs::read_to_string(far.certificate_of("ftp")?)?);
     let account = (far.ftp_port()?, there.account.as_str(), there.password.as_str());
     let mount = "---\nmount: {name: acme-far, account: acme, path: /far, endpoint: far}\n---\n\
                  rule:\n  name: to-far\n  when: {event: file.uploaded}\n  \
@@ -110,7 +110,8 @@ fn a_mount_on_an_ftp_endpoint_shows_the_other_nodes_files() -> Result<()> {
 
 /// The only block of its kind on the page.
 fn block<'a>(page: &'a str, kind: &str) -> Result<&'a str> {
-    let mut blocks = page.split(&format!("```{kind}\n")).skip(1);
+    let fence = format!("```{kind}\n");
+    let mut blocks = page.split(&fence).skip(1);
     let block = blocks.next().and_then(|rest| rest.split("```").next());
     ensure!(blocks.next().is_none(), "more than one block of {kind}");
     block.with_context(|| format!("no block of {kind}"))

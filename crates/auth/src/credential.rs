@@ -20,6 +20,8 @@ pub(crate) enum Credential {
     Password(String),
     /// A code of the generator with this secret.
     Code(Sealed),
+    /// The word of a login hook, which was heard once.
+    Hook,
 }
 
 impl std::fmt::Debug for Credential {
@@ -29,6 +31,7 @@ impl std::fmt::Debug for Credential {
             Credential::Certificate(_) => "Certificate",
             Credential::Password(_) => "Password",
             Credential::Code(_) => "Code",
+            Credential::Hook => "Hook",
         })
     }
 }
@@ -42,6 +45,7 @@ impl Credential {
         now: Timestamp,
     ) -> Option<&'static str> {
         let (counts, gone) = match self {
+            Credential::Hook => return None,
             Credential::Key(blob) => (
                 principal.counting_keys(blob, address, now).next().is_some(),
                 "the key that it logged in with was taken away",
@@ -77,7 +81,7 @@ impl Credential {
                 let certified = certificate::check(principal, shown, address, now);
                 certified.is_ok_and(|certified| certified.read_only)
             }
-            Credential::Password(_) | Credential::Code(_) => false,
+            Credential::Password(_) | Credential::Code(_) | Credential::Hook => false,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
+use entrepot_model::login::LoginCheck;
 use entrepot_model::{Env, Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
 use entrepot_net::meter::{Lane, Throttles};
 use parking_lot::{Mutex, RwLock};
@@ -77,6 +78,8 @@ impl Cache {
 pub(crate) struct ListenerPolicy {
     pub(crate) own: EffectivePolicy,
     pub(crate) shared: SharedRates,
+    /// Who is asked about passwords of names that have none here.
+    pub(crate) check: Option<LoginCheck>,
 }
 
 /// Live sessions, and how many each account has.
@@ -252,10 +255,8 @@ impl Directory {
         listener: &Name,
     ) -> Result<Arc<ListenerPolicy>> {
         let place = (site, listener.clone());
-        let read = |_| async move {
-            let (own, shared) = listener_policy(&self.0.db, site, listener).await?;
-            Ok(Arc::new(ListenerPolicy { own, shared }))
-        };
+        let read =
+            |_| async move { Ok(Arc::new(listener_policy(&self.0.db, site, listener).await?)) };
         self.cached(
             |cache| cache.listeners.get(&place).cloned(),
             read,

@@ -9,14 +9,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
+use entrepot_model::login::LoginCheck;
 use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
 use entrepot_net::ssh::wire;
+use entrepot_spawn::Spawner;
 
 use crate::clients;
 use crate::codes::Codes;
 use crate::credential::Credential;
 use crate::directory::{Directory, ListenerPolicy};
 use crate::error::{AuthError, Result};
+use crate::hook::Hooks;
 use crate::limits::{
     KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, RSA_BITS, WRONG_PER_CONNECTION,
 };
@@ -26,6 +29,7 @@ use crate::principal::{EffectivePolicy, Principal, key_blob};
 use crate::rates::SharedRates;
 
 mod certified;
+mod hooked;
 mod interactive;
 
 /// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
@@ -86,6 +90,7 @@ struct Inner {
     directory: Directory,
     recorder: Recorder,
     passwords: Passwords,
+    hooks: Hooks,
     codes: Codes,
     penalties: Penalties,
     meters: Meters,
@@ -226,12 +231,18 @@ impl Gate {
         let env = directory.env().clone();
         Gate(Arc::new(Inner {
             passwords: Passwords::new(env.clone(), options.cost),
+            hooks: Hooks::new(),
             codes: Codes::default(),
             penalties: Penalties::new(env),
             directory,
             recorder,
             meters: Meters::default(),
         }))
+    }
+
+    /// Login hooks that are programs are started by `spawner`; without one they decide nothing.
+    pub fn start_programs_by(&self, spawner: Spawner) {
+        self.0.hooks.start_programs_by(spawner);
     }
 
     /// Begins to hear a connection.
@@ -361,6 +372,9 @@ impl Attempt {
             Err(verdict) => return verdict,
         };
         let principal = self.principal(user).await;
+        if let Some(check) = self.asked_elsewhere(&principal) {
+            return self.ask_elsewhere((user, password), &check, hearing).await;
+        }
         let admitted = self.admit(&principal, method);
         // Unknown, barred or not asked for: the same work, then the same answer.
         let stored = admitted.as_ref().ok().and_then(|principal| {
@@ -389,6 +403,18 @@ impl Attempt {
             (Compared::Wrong, Ok(_)) => Fault::Wrong("wrong password"),
         };
         self.fail(user, &principal, hearing, fault).await
+    }
+
+    /// Who is asked about this password: it is of a name that has none here.
+    fn asked_elsewhere(&self, principal: &Result<Option<Arc<Principal>>>) -> Option<LoginCheck> {
+        let check = self.listener.as_deref()?.check.as_ref()?;
+        let own = match principal {
+            Ok(Some(principal)) => principal.account.password_hash.is_some(),
+            Ok(None) => false,
+            Err(_) => true,
+        };
+        // A step behind another one is the account's own affair.
+        (!own && self.done().is_empty()).then(|| check.clone())
     }
 
     /// Hears a signature that was verified by the caller: `key` (one line of OpenSSH form) is the
@@ -570,6 +596,17 @@ impl Attempt {
         if !completes(&principal, &done) {
             return Verdict::Partial { next: next_methods(&principal, &done) };
         }
+        self.admit_as(user, principal, proof, credentials).await
+    }
+
+    /// Everything is proved: lets `user` in as this account.
+    async fn admit_as(
+        &mut self,
+        user: &str,
+        principal: Arc<Principal>,
+        proof: String,
+        credentials: Vec<Credential>,
+    ) -> Verdict {
         let name = &principal.account.name;
         // Counted for good when the session begins: `Directory::enlist`.
         if self.gate.0.directory.sessions_of(self.peer.site, name) >= principal.policy.sessions {

@@ -7,6 +7,7 @@ mod credential;
 mod directory;
 mod error;
 mod gate;
+mod hook;
 pub mod limits;
 mod passwords;
 mod penalties;

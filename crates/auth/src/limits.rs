@@ -22,6 +22,13 @@ pub const HASHES_KIB: u32 = 256 * 1024;
 /// Passwords that wait for their turn: what two cores hash in the time that a login may take.
 /// Above it a login is asked to come back.
 pub const HASHES_WAITING: usize = 512;
+/// Login hooks that are asked at a time.
+pub const HOOKS_AT_A_TIME: usize = 32;
+/// Logins that wait for the answer of a hook, those being asked included; above it a login is asked
+/// to come back.
+pub const HOOKS_WAITING: usize = 512;
+/// Longest answer of a hook.
+pub const HOOK_ANSWER_BYTES: usize = 16 * 1024;
 /// How long a verified password is remembered as a keyed hash, however often it is used.
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 /// Passwords remembered; above it the oldest is forgotten.

@@ -9,12 +9,13 @@ use base64::engine::general_purpose::STANDARD;
 use entrepot_db::Db;
 use entrepot_model::{
     Account, AccountId, AccountType, AlgorithmPreset, AuthMethod, Endpoint, Key, KeyType,
-    LegacyAlgorithm, Listener, Mount, Name, Policy, Rights, SiteId, Source, StorePath, Stored,
-    Timestamp, VPath,
+    LegacyAlgorithm, Listener, Mount, Name, Policy, Rights, Site, SiteId, Source, StorePath,
+    Stored, Timestamp, VPath,
 };
 use ipnet::IpNet;
 
 use crate::certificate::Authority;
+use crate::directory::ListenerPolicy;
 use crate::error::{AuthError, Result};
 use crate::limits::{GROUP_DEPTH, GROUPS};
 use crate::rates::{SharedRates, Sharers, TimedRates};
@@ -411,21 +412,31 @@ pub(crate) async fn listener_policy(
     db: &Db,
     site: SiteId,
     listener: &Name,
-) -> Result<(EffectivePolicy, SharedRates)> {
+) -> Result<ListenerPolicy> {
     let noun = db.find::<Listener>(site, listener).await?.map(|stored| stored.noun);
-    let policy = find_policy(db, site, noun.and_then(|noun| noun.policy).as_ref()).await?;
+    let (name, check) = noun.map_or((None, None), |noun| (noun.policy, noun.login));
+    let policy = find_policy(db, site, name.as_ref()).await?;
+    let of_site = site_noun(db, site).await?;
+    let check = check.or_else(|| of_site.as_ref().and_then(|site| site.login.clone()));
     let shared = SharedRates::new(Sharers::Listener(listener.clone()), policy.as_ref());
     let own = EffectivePolicy::resolve(policy.as_slice());
-    let chain: Vec<Policy> = policy.into_iter().chain(policy_of_site(db, site).await?).collect();
+    let of_site = find_policy(db, site, of_site.and_then(|site| site.policy).as_ref()).await?;
+    let chain: Vec<Policy> = policy.into_iter().chain(of_site).collect();
     let EffectivePolicy { algorithms, legacy_algorithms, least_clients, .. } =
         EffectivePolicy::resolve(&chain);
-    Ok((EffectivePolicy { algorithms, legacy_algorithms, least_clients, ..own }, shared))
+    let own = EffectivePolicy { algorithms, legacy_algorithms, least_clients, ..own };
+    Ok(ListenerPolicy { own, shared, check })
 }
 
 async fn policy_of_site(db: &Db, site: SiteId) -> Result<Option<Policy>> {
+    let own = site_noun(db, site).await?;
+    find_policy(db, site, own.and_then(|site| site.policy).as_ref()).await
+}
+
+async fn site_noun(db: &Db, site: SiteId) -> Result<Option<Site>> {
     let sites = db.sites().await?;
     let own = sites.into_iter().find(|stored| SiteId(stored.id) == site);
-    find_policy(db, site, own.and_then(|stored| stored.noun.policy).as_ref()).await
+    Ok(own.map(|stored| stored.noun))
 }
 
 async fn find_policy(db: &Db, site: SiteId, name: Option<&Name>) -> Result<Option<Policy>> {

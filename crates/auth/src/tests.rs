@@ -130,6 +130,7 @@ impl World {
 
 mod certificates;
 mod chains;
+mod hooks;
 mod hours;
 
 fn secret(account: &str) -> Secret {
@@ -627,6 +628,7 @@ fn listener(policy: &str) -> Listener {
         host_keys: Vec::new(),
         proxies: Vec::new(),
         strangers: Vec::new(),
+        login: None,
         policy: Some(name(policy)),
         banner: String::new(),
         ftp: None,

@@ -511,7 +511,7 @@ pub(crate) enum FtpWorkload {
     Stor,
     /// Both in turn.
     Mixed,
-    /// The small file `bench-exec` down, for servers that run a command after each of its transfers.
+    /// The small file `bench-exec` down, for servers that run a command after each transfer of it.
     Exec,
     /// One large file down.
     Download,

@@ -71,6 +71,7 @@ impl Server {
         let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
         record(&parts, started)?;
         let spawner = spawner(config, &parts);
+        gate.start_programs_by(spawner.clone());
         let engine = Arc::new(Engine::start(EngineParts {
             db: parts.db.clone(),
             recorder: parts.recorder.clone(),

@@ -15,6 +15,7 @@ pub mod job;
 pub mod key;
 pub mod limits;
 pub mod listener;
+pub mod login;
 pub mod mount;
 pub mod name;
 pub mod noun;

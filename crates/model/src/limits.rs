@@ -24,3 +24,9 @@ pub const STRANGERS: u32 = 100_000;
 pub const COMMAND_ARGUMENT: usize = 1024;
 /// Longest sentence of a rule that refuses a command, in bytes.
 pub const REFUSE_TEXT: usize = 1000;
+/// Longest URL.
+pub const URL_BYTES: usize = 2048;
+/// Longest time in seconds that the answer of a login hook is waited for.
+pub const LOGIN_HOOK_SECONDS: u32 = 25;
+/// Most arguments of a program that decides logins.
+pub const LOGIN_HOOK_ARGUMENTS: usize = 64;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::{is_yes, yes};
 use crate::ftp::{DataPeers, FtpOptions};
 use crate::limits::{STRANGER_NETWORKS, STRANGERS};
+use crate::login::LoginCheck;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
 
@@ -72,6 +73,9 @@ pub struct Listener {
     /// Policy of its own: which addresses may come in here, whoever they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Name>,
+    /// Who is asked about passwords of names that have none here. Unset: what the site says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginCheck>,
     /// Text shown before login.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub banner: String,
@@ -110,6 +114,7 @@ impl Noun for Listener {
             let problem = format!("connections are from 1 to {STRANGERS}");
             return Err(FieldError::new("strangers", problem));
         }
+        self.login.as_ref().map_or(Ok(()), LoginCheck::check)?;
         self.ftp.as_ref().map_or(Ok(()), check_ftp)
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::login::LoginCheck;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
 
@@ -14,6 +15,9 @@ pub struct Site {
     /// The policy of all its accounts and listeners that name none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Name>,
+    /// Who is asked about passwords of names that have none here, by listeners that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginCheck>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -28,6 +32,6 @@ impl Noun for Site {
         self.policy.iter().map(|name| (Kind::Policy, name.clone())).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
-        Ok(())
+        self.login.as_ref().map_or(Ok(()), LoginCheck::check)
     }
 }

@@ -1,0 +1,70 @@
+//! Logins that a hook decides.
+
+use entrepot_model::login::LoginCheck;
+use entrepot_model::{AccountType, AuthMethod, Secret};
+
+use super::{Attempt, Fault, Verdict, why_barred};
+use crate::credential::Credential;
+use crate::hook::Told;
+use crate::penalties::Hearing;
+use crate::principal::Principal;
+
+impl Attempt {
+    /// Hears a password of a name that has none here.
+    pub(super) async fn ask_elsewhere(
+        &mut self,
+        (user, password): (&str, &Secret),
+        check: &LoginCheck,
+        hearing: Hearing,
+    ) -> Verdict {
+        let now = self.gate.0.recorder.env().now();
+        let told = self.gate.0.hooks.ask(check, (user, password), &self.peer, now).await;
+        let unknown = Ok(None);
+        let fault = match told {
+            Told::Busy => return self.busy(user, hearing),
+            Told::Refused => Fault::Wrong("the login hook refused"),
+            Told::Broken(why) => {
+                let listener = &self.peer.listener;
+                tracing::warn!(code = "EP0306", %listener, "the login hook did not decide: {why}");
+                Fault::Later(format!("the login hook did not decide: {why}"))
+            }
+            Told::Allowed(name) => {
+                let principal = self.principal(&name).await;
+                match principal {
+                    Err(error) => Fault::Later(error.to_string()),
+                    Ok(None) => Fault::Barred("the login hook names no account".to_owned()),
+                    Ok(Some(principal)) => match self.why_not_by_hook(&principal) {
+                        Some(reason) => Fault::Barred(reason.to_owned()),
+                        None => {
+                            hearing.give_back();
+                            let proof = match user == name {
+                                true => "password, by the login hook".to_owned(),
+                                false => format!("password of '{user}', by the login hook"),
+                            };
+                            let credentials = vec![Credential::Hook];
+                            return self.admit_as(user, principal, proof, credentials).await;
+                        }
+                    },
+                }
+            }
+        };
+        self.fail(user, &unknown, hearing, fault).await
+    }
+
+    /// Why a hook cannot let anybody in as this account.
+    fn why_not_by_hook(&self, principal: &Principal) -> Option<&'static str> {
+        let now = self.gate.0.recorder.env().now();
+        if let Some(reason) = why_barred(principal, &self.peer, self.here(), now) {
+            return Some(reason);
+        }
+        if principal.account.account_type == AccountType::Admin {
+            return Some("a login hook lets no administrator in");
+        }
+        let alone = |chain: &Vec<AuthMethod>| chain.as_slice() == [AuthMethod::Password];
+        let more = match principal.login.is_empty() {
+            true => principal.account.totp_sealed.is_some(),
+            false => !principal.login.iter().any(alone),
+        };
+        more.then_some("the account asks for more than a password")
+    }
+}

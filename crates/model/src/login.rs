@@ -1,0 +1,224 @@
+//! Who is asked about passwords that are not kept here.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{LOGIN_HOOK_ARGUMENTS, LOGIN_HOOK_SECONDS, URL_BYTES};
+use crate::noun::FieldError;
+
+/// Passwords of names that have none of their own here are somebody else's to judge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoginCheck {
+    /// Who is asked.
+    pub hook: LoginHook,
+    /// So long an answer is waited for; later it is a refusal. Default 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u32>,
+}
+
+/// Who is asked. In a document a mapping with one key: `http` or `exec`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoginHook {
+    /// A web service.
+    Http(HttpHook),
+    /// A program of this machine.
+    Exec(ExecHook),
+}
+
+/// A web service that is asked by POST.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpHook {
+    /// `https://…`; `http://…` of this very machine only.
+    pub url: HookUrl,
+    /// Whether it may lie in a private network.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub private: bool,
+    /// Certificates (PEM) of who may vouch for it. Unset: whom this machine trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorities: Option<String>,
+}
+
+/// A program that is given the question on its standard input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExecHook {
+    /// Its absolute path and arguments; the process file must allow it.
+    pub program: Vec<String>,
+}
+
+// The signature is what serde's `skip_serializing_if` asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_no(value: &bool) -> bool {
+    !*value
+}
+
+/// Where a web service is, in its parts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HookUrl {
+    /// Under TLS.
+    pub secure: bool,
+    /// Name or address; an IPv6 address without its brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// From the first slash on.
+    pub path: String,
+}
+
+impl HookUrl {
+    /// Host and port as they stand in the URL.
+    pub fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// True if the host is named as this machine itself.
+    fn is_here(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|it| it.to_canonical().is_loopback())
+    }
+
+    fn parse(text: &str) -> Option<HookUrl> {
+        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '#' | '\\' | '"' | '<' | '>');
+        if text.len() > URL_BYTES || !text.chars().all(plain) {
+            return None;
+        }
+        let (scheme, rest) = text.split_once("://")?;
+        let secure = match scheme {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let cut = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(cut);
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let usual = if secure { "443" } else { "80" };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(inner) => {
+                let (host, behind) = inner.split_once(']')?;
+                host.parse::<std::net::Ipv6Addr>().ok()?;
+                match behind {
+                    "" => (host, usual),
+                    behind => (host, behind.strip_prefix(':')?),
+                }
+            }
+            None => authority.split_once(':').unwrap_or((authority, usual)),
+        };
+        let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        let good = authority.starts_with('[') || host.chars().all(named);
+        let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = port.parse::<u16>().ok().filter(|port| digits && *port > 0)?;
+        let url = HookUrl { secure, host: host.to_ascii_lowercase(), port, path };
+        (good && !host.is_empty()).then_some(url)
+    }
+}
+
+impl TryFrom<String> for HookUrl {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let url = HookUrl::parse(&text)
+            .ok_or_else(|| format!("'{text}' is no URL such as https://login.example/check"))?;
+        match url.secure || url.is_here() {
+            true => Ok(url),
+            false => Err("passwords go to other machines under TLS only: write https".to_owned()),
+        }
+    }
+}
+
+impl From<HookUrl> for String {
+    fn from(url: HookUrl) -> String {
+        let scheme = if url.secure { "https" } else { "http" };
+        format!("{scheme}://{}{}", url.authority(), url.path)
+    }
+}
+
+impl LoginCheck {
+    /// So long an answer is waited for.
+    pub fn seconds(&self) -> u32 {
+        self.seconds.unwrap_or(5)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), FieldError> {
+        if !(1..=LOGIN_HOOK_SECONDS).contains(&self.seconds()) {
+            let problem = format!("from 1 to {LOGIN_HOOK_SECONDS}");
+            return Err(FieldError::new("login.seconds", problem));
+        }
+        let LoginHook::Exec(ExecHook { program }) = &self.hook else { return Ok(()) };
+        let field = "login.hook.exec.program";
+        if !program.first().is_some_and(|path| path.starts_with('/')) {
+            return Err(FieldError::new(field, "begins with an absolute path"));
+        }
+        if program.len() > LOGIN_HOOK_ARGUMENTS {
+            let problem = format!("more than {LOGIN_HOOK_ARGUMENTS} arguments");
+            return Err(FieldError::new(field, problem));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Result<HookUrl, String> {
+        HookUrl::try_from(text.to_owned())
+    }
+
+    #[test]
+    fn passwords_leave_the_machine_under_tls_only() {
+        for (text, parts) in [
+            ("https://login.example/check", (true, "login.example", 443, "/check")),
+            ("https://Login.Example:8443", (true, "login.example", 8443, "/")),
+            ("https://[2001:db8::1]:9/a?b=c", (true, "2001:db8::1", 9, "/a?b=c")),
+            ("http://localhost:8080/x", (false, "localhost", 8080, "/x")),
+            ("http://127.0.0.1", (false, "127.0.0.1", 80, "/")),
+            ("http://[::1]/", (false, "::1", 80, "/")),
+        ] {
+            let found = url(text).unwrap();
+            let found = (found.secure, &*found.host, found.port, &*found.path);
+            assert_eq!(found, parts, "{text}");
+            assert_eq!(url(&String::from(url(text).unwrap())), url(text), "{text} goes round");
+        }
+        for bad in [
+            "http://login.example/",
+            "http://10.0.0.1/",
+            "http://127.0.0.1.evil.example/",
+            "http://localhost@evil.example/",
+            "https://user:pw@login.example/",
+            "https:///x",
+            "https://a b/",
+            "https://a/\r\nHost: b",
+            "https://a:0/",
+            "https://a:+8/",
+            "https://a:/",
+            "https://[::1/",
+            "https://a/#x",
+            "ftp://a/",
+            "login.example",
+            "",
+        ] {
+            assert!(url(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused() {
+        let check = |json: &str| {
+            serde_json::from_str::<LoginCheck>(json).unwrap().check().map_err(|it| it.field)
+        };
+        assert_eq!(check(r#"{"hook": {"exec": {"program": ["/bin/x", "a"]}}}"#), Ok(()));
+        let program = "login.hook.exec.program".to_owned();
+        assert_eq!(check(r#"{"hook": {"exec": {"program": ["x"]}}}"#), Err(program.clone()));
+        assert_eq!(check(r#"{"hook": {"exec": {"program": []}}}"#), Err(program));
+        let slow = r#"{"hook": {"http": {"url": "https://a/"}}, "seconds": 60}"#;
+        assert_eq!(check(slow), Err("login.seconds".to_owned()));
+    }
+}

@@ -1,0 +1,112 @@
+//! The page `docs/howto/check-logins-elsewhere.md`, done: a web service and a program decide
+//! logins.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use entrepot_testkit::clients::Login;
+use entrepot_testkit::clients::ftp::Protection::Clear;
+use entrepot_testkit::server::{Node, run};
+use serde_json::Value;
+
+use crate::program;
+
+const PAGE: &str = include_str!("../docs/howto/check-logins-elsewhere.md");
+
+/// The fenced blocks of a language, in order.
+fn block(language: &str, number: usize) -> Result<&'static str> {
+    let fence = format!("```{language}\n");
+    let block = PAGE.split(&*fence).nth(number + 1).and_then(|rest| rest.split("```").next());
+    block.with_context(|| format!("the page has no block {number} of {language}"))
+}
+
+/// The web service of the page, on a port of its own.
+struct Service {
+    child: Child,
+    port: u16,
+}
+
+impl Service {
+    fn start(node: &Node) -> Result<Service> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let file = node.scratch().join("check.py");
+        std::fs::write(&file, block("python", 0)?.replace("8700", &port.to_string()))?;
+        let mut python = Command::new("python3");
+        let child = python.arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        node.until("the service", || Ok(TcpStream::connect(("127.0.0.1", port)).ok()))?;
+        Ok(Service { child, port })
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Applies a document of the page, and lists by the command behind it.
+fn apply(node: &Node, number: usize, change: impl Fn(String) -> String) -> Result<()> {
+    let file = node.scratch().join(format!("hook{number}.yaml"));
+    let document = block("yaml", number)?.replace("0.0.0.0:21", "127.0.0.1:0");
+    std::fs::write(&file, change(document))?;
+    node.cli(&["apply", file.to_str().context("a path")?]).map(drop)
+}
+
+/// The command of the page behind a document.
+fn lists(node: &Node, number: usize, password: &str) -> Result<bool> {
+    let command = block("sh", number)?.lines().nth(1).context("a command")?;
+    let host = format!("localhost:{}", node.ftp_port()?);
+    let command = command.replace("files.example", &host).replace("open sesame", password);
+    Ok(Command::new("sh").args(["-c", &command]).output()?.status.success())
+}
+
+fn last(node: &Node, kind: &str, field: &str, begins: &str) -> Result<Value> {
+    node.until(&format!("{kind} that says '{begins}'"), || {
+        let mut events = node.events(kind)?.into_iter().rev();
+        Ok(events.find(|event| event[field].as_str().is_some_and(|it| it.starts_with(begins))))
+    })
+}
+
+#[test]
+fn the_page_about_logins_elsewhere_does_what_it_says() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.add_ftp()?;
+    let check = node.scratch().join("check-login");
+    std::fs::write(&check, block("program", 0)?)?;
+    run(Command::new("chmod").arg("755").arg(&check))?;
+    let here =
+        |text: &str| text.replace("/usr/local/libexec/check-login", &check.display().to_string());
+    let config = node.home().join("entrepot.toml");
+    let allow = format!("{}\n{}", std::fs::read_to_string(&config)?, here(block("toml", 0)?));
+    std::fs::write(&config, allow)?;
+    node.start()?;
+
+    ensure!(!lists(&node, 0, "open sesame")?, "before there was a hook");
+    let service = Service::start(&node)?;
+    let port = service.port.to_string();
+    apply(&node, 0, |document| document.replace("8700", &port))?;
+    node.until("the hook to count", || Ok(lists(&node, 0, "open sesame")?.then_some(())))?;
+    let opened = last(&node, "session.opened", "proof", "password of 'anna', by the login hook")?;
+    assert_eq!(opened["account"], "sales");
+    ensure!(!lists(&node, 0, "wrong")?, "a wrong password");
+    let refused = last(&node, "login.refused", "reason", "the login hook refused")?;
+    assert_eq!(refused["name"], "anna");
+
+    drop(service);
+    ensure!(!lists(&node, 0, "open sesame")?, "the hook is down");
+    last(&node, "login.refused", "reason", "the login hook did not decide")?;
+    run(login.curl_ftp(&node, Clear)?.arg(login.ftp_url(&node, "")?))
+        .context("its own password")?;
+
+    apply(&node, 1, |document| here(&document))?;
+    node.until("the program to count", || Ok(lists(&node, 1, "open sesame")?.then_some(())))?;
+    ensure!(!lists(&node, 1, "wrong")?, "a wrong password");
+    let log = node.log();
+    ensure!(log.contains("EP0306") && !log.contains("open sesame"), "{log}");
+    let events = node.cli(&["events", "--limit", "1000"])?;
+    ensure!(!events.contains("open sesame"), "{events}");
+    Ok(())
+}
