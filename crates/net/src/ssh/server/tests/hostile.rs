@@ -4,6 +4,7 @@ use russh::client::connect_stream;
 
 use super::rounds::Trusting;
 use super::*;
+use crate::meter::watch_pace;
 
 #[tokio::test]
 async fn a_channel_before_login_is_never_opened() {
