@@ -79,7 +79,8 @@ async fn decide(shared: &Shared, asked: Asked<'_>, event: &Event) -> Result<(), 
             Ok(false) => continue,
             Ok(true) => {}
             Err(error) => {
-                tracing::error!(code = "EP0803", rule = name.as_str(), %error, "a rule cannot be asked");
+                let rule = name.as_str();
+                tracing::error!(code = "EP0803", rule, %error, "a rule cannot be asked");
                 return Err(refused(name, None));
             }
         }

@@ -474,7 +474,7 @@ pub(crate) enum FtpWorkload {
     Stor,
     /// Both in turn.
     Mixed,
-    /// The small file `bench-exec` down, for servers that run a command after each of its transfers.
+    /// The small file `bench-exec` down, for servers that run a command after each of these.
     Exec,
     /// One large file down.
     Download,

@@ -25,8 +25,8 @@ impl LastReply {
 }
 
 impl Server {
-    /// Says this instead of the reply that [`crate::Request::After`] has just told of, as long as no part
-    /// of it was written. A code that is no 4xx or 5xx becomes 451; 421 ends the session.
+    /// Says this instead of the reply that [`crate::Request::After`] has just told of, as long as
+    /// no part of it was written. A code that is no 4xx or 5xx becomes 451; 421 ends the session.
     pub fn instead(&mut self, code: u16, text: &str) {
         // What follows from the reply cannot be called back: TLS, the end of the session.
         let follows = !self.requests.is_empty();
