@@ -57,6 +57,15 @@ fn shell(node: &Node, login: &Login, line: &str) -> Result<std::process::Output>
     Ok(command.output()?)
 }
 
+/// What a server answers, refusal or not.
+const TOLD: &str = "
+def told(command):
+    try:
+        return ftp.sendcmd(command)
+    except ftplib.Error as error:
+        return str(error)
+";
+
 #[test]
 fn the_page_refuse_a_command_tells_the_truth() -> Result<()> {
     let (node, login, _) = node_with_programs()?;
@@ -70,21 +79,17 @@ fn the_page_refuse_a_command_tells_the_truth() -> Result<()> {
     ensure!(shell(&node, &login, apply)?.status.success());
     let told = blocks(page, "text").concat();
     // Within a second or so.
-    let said = node.until("the rule to count", || {
-        let output = shell(&node, &login, delete)?;
-        ensure!(!output.status.success(), "the file was deleted");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok(said.contains(told.trim()).then_some(said))
-    });
-    said.context("the client reads the rule's sentence")?;
+    node.until("the rule to count", || {
+        let probe = "print(told('DELE /archive/nothing'))\n";
+        let said = login.ftplib(&node, Clear, &format!("{TOLD}{probe}"))?;
+        Ok(said.contains("ask archive").then_some(()))
+    })?;
+    let output = shell(&node, &login, delete)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(!output.status.success() && said.contains(told.trim()), "{said}");
     ensure!(archive.join("2016.txt").exists());
     let script = "
 ftp.cwd('archive')
-def told(command):
-    try:
-        return ftp.sendcmd(command)
-    except ftplib.Error as error:
-        return str(error)
 assert 'ask archive' in told('DELE 2016.txt')
 assert 'ask archive' in told('RNFR ../archive/2016.txt')
 assert 'ask archive' in told('STOR 2016.txt')
@@ -92,13 +97,15 @@ assert told('NOOP').startswith('200') and get(ftp, '2016.txt') == b'old'
 ftp.cwd('/'); put(ftp, 'free', b'1'); assert told('DELE free').startswith('250')
 assert told('DELE /archive/nothing').startswith('550 The archive')
 ";
-    login.ftplib(&node, Clear, script)?;
+    login.ftplib(&node, Clear, &format!("{TOLD}{script}"))?;
     let lftp = login.lftp_ftp(&node, Clear, "rm archive/2016.txt");
     let shown = format!("{:?}", lftp.err().context("lftp deleted it")?);
     ensure!(shown.contains("ask archive@example.com"), "lftp shows it: {shown}");
-    let listed = shell(&node, &login, events)?;
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    ensure!(listed.contains("DELE") && listed.contains("archive-stays"), "{listed}");
+    node.until("the refusals in the log", || {
+        let listed = shell(&node, &login, events)?;
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        Ok((listed.contains("DELE") && listed.contains("archive-stays")).then_some(()))
+    })?;
     ensure!(shell(&node, &login, again)?.status.success());
     node.until("the rule to be gone", || {
         let output = shell(&node, &login, delete)?;
@@ -130,7 +137,7 @@ fn the_page_run_a_program_after_a_transfer_tells_the_truth() -> Result<()> {
     };
     let mut wanted: Vec<String> = Vec::new();
     for (name, content) in [("a b", &b"one"[..]), ("-x", b"two!"), ("$(id);'\"{account}", b"3")] {
-        let script = format!("put(ftp, {:?}, {content:?})", format!("in/{name}"));
+        let script = format!("put(ftp, {:?}, bytes({content:?}))", format!("in/{name}"));
         login.ftplib(&node, Clear, &script)?;
         wanted.push(line(name, content));
     }
@@ -142,9 +149,11 @@ fn the_page_run_a_program_after_a_transfer_tells_the_truth() -> Result<()> {
         Ok((lines == wanted).then_some(()))
     })
     .with_context(|| format!("{wanted:?}, {:?}", std::fs::read_to_string(&book)))?;
-    let listed = shell(&node, &login, events)?;
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    ensure!(listed.contains("exit code 0"), "{listed}");
+    node.until("the ends in the log", || {
+        let listed = shell(&node, &login, events)?;
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        Ok(listed.contains("exit code 0").then_some(()))
+    })?;
     // The entry is there when the client hears 226.
     std::fs::remove_file(&book)?;
     node.until("the rule on commands to count", || {
@@ -205,9 +214,11 @@ except ftplib.Error as error:
 assert get(ftp, 'late') == b'x' and code('NOOP') == '200'
 ";
     login.ftplib(&node, Clear, script)?;
-    let refusals = node.events("command.refused")?;
-    let by = |rule: &str| refusals.iter().any(|event| event["rule"] == rule);
-    ensure!(by("bad") && by("hang") && by("fails") && by("shell"), "{refusals:?}");
+    node.until("the refusals in the log", || {
+        let refusals = node.events("command.refused")?;
+        let by = |rule: &str| refusals.iter().any(|event| event["rule"] == rule);
+        Ok((by("bad") && by("hang") && by("fails") && by("shell")).then_some(()))
+    })?;
     let ended = node.events("program.ended")?;
     let hung = ended.iter().find(|event| event["rule"] == "hang").context("no end is told")?;
     assert_eq!(hung["done"], false);
@@ -229,7 +240,8 @@ fn a_helper_that_is_killed_lets_nothing_pass_and_comes_back() -> Result<()> {
     );
     apply(&node, &rule)?;
     let helpers = || -> Result<Vec<String>> {
-        login.ftplib(&node, Clear, "for _ in range(4): ftp.voidcmd('NOOP')")?;
+        // While there is none, the command is refused.
+        let _ = login.ftplib(&node, Clear, "for _ in range(4): ftp.voidcmd('NOOP')");
         let ended = node.events("program.ended")?;
         Ok(ended.iter().filter_map(|event| event["words"].as_str().map(str::to_owned)).collect())
     };
