@@ -110,7 +110,8 @@ fn a_mount_on_an_ftp_endpoint_shows_the_other_nodes_files() -> Result<()> {
 
 /// The only block of its kind on the page.
 fn block<'a>(page: &'a str, kind: &str) -> Result<&'a str> {
-    let mut blocks = page.split(&format!("```{kind}\n")).skip(1);
+    let fence = format!("```{kind}\n");
+    let mut blocks = page.split(&fence).skip(1);
     let block = blocks.next().and_then(|rest| rest.split("```").next());
     ensure!(blocks.next().is_none(), "more than one block of {kind}");
     block.with_context(|| format!("no block of {kind}"))
