@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
 use entrepot_model::endpoint::{Endpoint, EndpointTarget, SqlContent, SqlTarget};
-use entrepot_model::{Env, Noun as _, StorePath, TransferId};
+use entrepot_model::{Env, Noun as _, StorePath};
 use entrepot_storage::*;
 use entrepot_testkit::postgres::Postgres;
 
@@ -46,7 +46,7 @@ async fn open_target(target: SqlTarget) -> AnyStore {
 }
 
 async fn put(store: &AnyStore, name: &str, data: &[u8]) -> Result<Published> {
-    let file = store.stage(TransferId(Env::real().new_id().0), &path(name)).await?;
+    let file = store.stage(Env::real().new_id(), &path(name)).await?;
     file.write_at(0, Bytes::copy_from_slice(data)).await?;
     file.sync().await?;
     let how = Publish {
@@ -167,7 +167,7 @@ async fn files_have_a_limit() {
     let folder = tempfile::tempdir().unwrap();
     let (target, _connection) = sqlite(folder.path());
     let store = open_target(target).await;
-    let file = store.stage(TransferId(Env::real().new_id().0), &path("f")).await.unwrap();
+    let file = store.stage(Env::real().new_id(), &path("f")).await.unwrap();
     let last = limits::SQL_FILE_BYTES - 1;
     file.write_at(last, Bytes::from_static(b"x")).await.unwrap();
     let over = file.write_at(last + 1, Bytes::from_static(b"x")).await;
