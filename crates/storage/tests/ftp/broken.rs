@@ -20,6 +20,8 @@ pub(crate) struct Faults {
     pub(crate) size_error: u64,
     /// Sends 150 and 226 for a download that stops here.
     pub(crate) short: Option<usize>,
+    /// What it says at the end of a download in place of 226.
+    pub(crate) end: Option<&'static str>,
     /// A 227 names this host.
     pub(crate) host: Option<&'static str>,
     /// What MLSD sends.
@@ -196,7 +198,7 @@ impl Session {
         }
         let _ = data.write_all(&rest[..faults.short.unwrap_or(rest.len())]);
         drop(data);
-        self.say("226 done")
+        self.say(faults.end.unwrap_or("226 done"))
     }
 
     fn store(&mut self, faults: &Faults, name: &str, append: bool) -> bool {

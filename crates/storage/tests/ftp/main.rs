@@ -219,7 +219,12 @@ async fn a_download_counts_only_when_its_size_is_right_and_226_came() {
         let failed = get(&store, "f", 5005).await;
         assert!(matches!(failed, Err(StoreError::Io(_))), "{failed:?}");
     }
-    // More than was announced, and an end that is refused.
+    let (store, server) =
+        broken_store(Faults { end: Some("451 the disk failed"), ..Faults::default() }).await;
+    server.shared.files.lock().unwrap().insert("/f".to_owned(), pattern(6, 5000));
+    let failed = get(&store, "f", 5000).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    // More than was announced.
     let (store, server) = broken_store(Faults::default()).await;
     server.shared.files.lock().unwrap().insert("/f".to_owned(), pattern(6, 5000));
     let file = store.open(&path("f")).await.unwrap();
