@@ -420,6 +420,7 @@ impl OpenUpload {
             accessed,
             rights: Rights::all(),
             partial: true,
+            identity: None,
         }
     }
 }
