@@ -129,7 +129,8 @@ impl Server {
                 return Some(request);
             }
             if !self.step() {
-                return None;
+                // A line that is too long runs nothing and ends the session.
+                return self.requests.pop_front();
             }
         }
     }

@@ -39,6 +39,19 @@ fn requests(server: &mut Server) -> Vec<Request> {
     std::iter::from_fn(|| server.poll_request()).collect()
 }
 
+/// Nothing comes after it that would make the adapter ask once more.
+#[test]
+fn an_endless_line_closes_the_connection_at_once() {
+    for mut server in [Server::new(settings(), ZERO), logged_in(settings())] {
+        written(&mut server);
+        server.receive(&[b'a'; 8192], ZERO);
+        assert_eq!(requests(&mut server), []);
+        server.receive(&[b'a'; 100], ZERO);
+        assert_eq!(requests(&mut server).first(), Some(&Request::Close));
+        assert!(written(&mut server).starts_with("500 "));
+    }
+}
+
 /// With RETR running.
 fn transferring(settings: Settings) -> Server {
     let mut server = logged_in(settings);
