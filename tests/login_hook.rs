@@ -29,9 +29,14 @@ struct Service {
 
 impl Service {
     fn start(node: &Node) -> Result<Service> {
+        Self::start_with(node, |script| script)
+    }
+
+    fn start_with(node: &Node, change: impl Fn(String) -> String) -> Result<Service> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let file = node.scratch().join("check.py");
-        std::fs::write(&file, block("python", 0)?.replace("8700", &port.to_string()))?;
+        let script = block("python", 0)?.replace("8700", &port.to_string());
+        std::fs::write(&file, change(script))?;
         let mut python = Command::new("python3");
         let child = python.arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         node.until("the service", || Ok(TcpStream::connect(("127.0.0.1", port)).ok()))?;
@@ -108,5 +113,59 @@ fn the_page_about_logins_elsewhere_does_what_it_says() -> Result<()> {
     ensure!(log.contains("EP0306") && !log.contains("open sesame"), "{log}");
     let events = node.cli(&["events", "--limit", "1000"])?;
     ensure!(!events.contains("open sesame"), "{events}");
+    Ok(())
+}
+
+#[test]
+fn a_service_under_tls_must_be_the_right_one_and_public_unless_told() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    node.add_ftp()?;
+    node.start()?;
+    let (key, certificate) = (node.scratch().join("hook.key"), node.scratch().join("hook.pem"));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"]);
+    openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
+    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    run(openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate))?;
+    let service = Service::start_with(&node, |script| {
+        let (plain, wrapped) =
+            ("http.server.HTTPServer((", "import ssl\nserver = http.server.HTTPServer((");
+        let tls = format!(
+            "\ncontext = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
+             context.load_cert_chain('{}', '{}')\n\
+             server.socket = context.wrap_socket(server.socket, server_side=True, \
+             do_handshake_on_connect=False)\nserver.serve_forever()\n",
+            certificate.display(),
+            key.display()
+        );
+        script.replace(plain, wrapped).replace(".serve_forever()", &tls)
+    })?;
+    apply(&node, 0, |document| document)?;
+    let pem = std::fs::read_to_string(&certificate)?;
+    let hook = |private: bool, authorities: Option<&str>| {
+        let url = format!("https://localhost:{}/check", service.port);
+        let mut http = serde_json::json!({"url": url, "private": private});
+        if let Some(pem) = authorities {
+            http["authorities"] = pem.into();
+        }
+        let login = serde_json::json!({"hook": {"http": http}, "seconds": 10});
+        // What is set is added to what was set before.
+        node.cli(&["listener", "change", "ftp", "login="])?;
+        node.cli(&["listener", "change", "ftp", &format!("login={login}")])
+    };
+    hook(true, Some(&pem))?;
+    node.until("the hook to count", || Ok(lists(&node, 0, "open sesame")?.then_some(())))?;
+    for (private, authorities, why) in
+        [(true, None, "certificate"), (false, Some(&*pem), "private")]
+    {
+        hook(private, authorities)?;
+        node.until(why, || {
+            ensure!(!lists(&node, 0, "wrong")?, "a wrong password");
+            let mut refused = node.events("login.refused")?.into_iter();
+            let told = |event: Value| event["reason"].as_str().is_some_and(|it| it.contains(why));
+            Ok(refused.any(told).then_some(()))
+        })?;
+        ensure!(!lists(&node, 0, "open sesame")?, "{why}");
+    }
     Ok(())
 }

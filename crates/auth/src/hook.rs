@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use entrepot_model::login::{ExecHook, HookUrl, HttpHook, LoginCheck, LoginHook};
 use entrepot_model::{Name, Secret, Timestamp};
+use entrepot_net::NetError;
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::tls::VerifiedClient;
 use entrepot_spawn::{How, Program, Spawner, Stdin};
@@ -122,7 +123,12 @@ impl Hooks {
         let HookUrl { secure, host, port, .. } = &http.url;
         let policy = DialPolicy { allow_private: http.private || !secure };
         let dialled = dial::tcp(host, *port, &policy, Duration::MAX).await;
-        let stream = dialled.map_err(|error| error.to_string())?;
+        let stream = dialled.map_err(|error| match error {
+            NetError::PrivateAddress { host, .. } => {
+                format!("'{host}' lies in a private network, set 'private' if that is meant")
+            }
+            other => other.to_string(),
+        })?;
         if *secure {
             let client = match &http.authorities {
                 Some(own) => VerifiedClient::new(Some(own)),
