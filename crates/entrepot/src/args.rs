@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Live sessions.
     #[command(subcommand)]
     Session(SessionCommand),
+    /// This node as a whole.
+    #[command(subcommand)]
+    Node(NodeCommand),
     /// Transfers, newest first.
     Transfers(TransferArgs),
     /// The audit log.
@@ -237,6 +240,24 @@ pub(crate) enum SessionCommand {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Set how fast everything together may go, of all sites, until the server ends.
+    Limit {
+        /// Bytes a second from clients, such as `50M`; unset: no limit.
+        #[arg(long, value_parser = size)]
+        upload: Option<u64>,
+        /// Bytes a second to clients; unset: no limit.
+        #[arg(long, value_parser = size)]
+        download: Option<u64>,
+        /// As the policy of the site `main` says again.
+        #[arg(long, conflicts_with_all = ["upload", "download"])]
+        reset: bool,
+    },
+    /// Stop the server in good order: running transfers may end, nothing new begins. As `stop`.
+    Drain,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct TransferArgs {
     /// Show one transfer, whole.
@@ -383,6 +404,22 @@ pub(crate) enum BenchCommand {
     Sftp(BenchSftpArgs),
     /// An FTP server, this one or any other.
     Ftp(BenchFtpArgs),
+    /// Make one HTML page with tables and plots of reports of several servers.
+    Page(BenchPageArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchPageArgs {
+    /// Reports as `--report` writes them, which the file's name then names, or files with
+    /// `{"server": NAME, "step": WHAT, "report": REPORT}` in each line.
+    #[arg(required = true)]
+    pub(crate) reports: Vec<PathBuf>,
+    /// The page to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// Its title.
+    #[arg(long, default_value = "Side by side")]
+    pub(crate) title: String,
 }
 
 /// What to measure.
@@ -474,7 +511,7 @@ pub(crate) enum FtpWorkload {
     Stor,
     /// Both in turn.
     Mixed,
-    /// The small file `bench-exec` down, for servers that run a command after each of these.
+    /// The small file `bench-exec` down, for servers that run a command after each transfer of it.
     Exec,
     /// One large file down.
     Download,
