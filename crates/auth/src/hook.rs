@@ -11,7 +11,7 @@ use entrepot_model::login::{ExecHook, HookUrl, HttpHook, LoginCheck, LoginHook};
 use entrepot_model::{Name, Secret, Timestamp};
 use entrepot_net::NetError;
 use entrepot_net::dial::{self, DialPolicy};
-use entrepot_net::tls::VerifiedClient;
+use entrepot_net::tls::{ServerTrust, TlsClient, TlsConfigError};
 use entrepot_spawn::{How, Program, Spawner, Stdin};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
@@ -65,7 +65,7 @@ pub(crate) struct Hooks {
     waiting: AtomicUsize,
     spawner: OnceLock<Spawner>,
     /// Believes whom this machine trusts; made at the first use.
-    client: OnceLock<VerifiedClient>,
+    client: OnceLock<TlsClient>,
 }
 
 impl Hooks {
@@ -131,11 +131,13 @@ impl Hooks {
         })?;
         if *secure {
             let client = match &http.authorities {
-                Some(own) => VerifiedClient::new(Some(own)),
-                None => self.usual_client(),
+                Some(own) => {
+                    TlsClient::new(host, &ServerTrust::Authorities(own.clone().into_bytes()))
+                }
+                None => self.usual_client(host),
             };
             let client = client.map_err(|error| error.to_string())?;
-            let stream = client.connect(host, stream).await.map_err(|error| error.to_string())?;
+            let (stream, _) = client.connect(stream).await.map_err(|error| error.to_string())?;
             return send(stream, &http.url, body).await;
         }
         let here = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
@@ -145,11 +147,11 @@ impl Hooks {
         }
     }
 
-    fn usual_client(&self) -> std::io::Result<VerifiedClient> {
+    fn usual_client(&self, host: &str) -> Result<TlsClient, TlsConfigError> {
         if let Some(known) = self.client.get() {
-            return Ok(known.clone());
+            return known.towards(host);
         }
-        let made = VerifiedClient::new(None)?;
+        let made = TlsClient::new(host, &ServerTrust::System)?;
         Ok(self.client.get_or_init(|| made).clone())
     }
 

@@ -21,7 +21,6 @@ mod session;
 mod stream;
 mod tickets;
 mod trusting;
-mod verified;
 
 pub use client::{ClientTlsStream, LoadClient};
 pub use config::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion, TlsWarning, Trust};
@@ -30,7 +29,6 @@ pub use own::{SelfSigned, self_signed};
 pub use session::{Carries, Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
 pub use trusting::{ServerTrust, TlsClient};
-pub use verified::VerifiedClient;
 
 /// For fuzzing: what is read from a control connection is cut into records.
 pub fn fuzz(data: &[u8]) {

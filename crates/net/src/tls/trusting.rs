@@ -56,9 +56,7 @@ impl TlsClient {
     pub fn new(host: &str, trust: &ServerTrust) -> Result<Self, TlsConfigError> {
         let refused = |reason: String| TlsConfigError::Authorities(reason);
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-        let name = ServerName::try_from(bare.to_owned());
-        let name = name.map_err(|_| refused(format!("'{host}' is no name of a server")))?;
+        let name = server_name(host)?;
         let verifier = verifier(trust, &provider)?;
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -67,6 +65,14 @@ impl TlsClient {
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
         Ok(TlsClient { config: Arc::new(config), name, tickets: Arc::default() })
+    }
+
+    /// The same towards another host, with tickets of its own.
+    ///
+    /// # Errors
+    /// `host` is no name.
+    pub fn towards(&self, host: &str) -> Result<Self, TlsConfigError> {
+        Ok(TlsClient { name: server_name(host)?, ..self.session() })
     }
 
     /// As rustls wants it, for clients of other protocols.
@@ -172,6 +178,12 @@ impl ClientSessionStore for Tickets {
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.0.lock().tls13.pop_back()
     }
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>, TlsConfigError> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    ServerName::try_from(bare.to_owned())
+        .map_err(|_| TlsConfigError::Authorities(format!("'{host}' is no name of a server")))
 }
 
 fn verifier(
