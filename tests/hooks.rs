@@ -93,6 +93,10 @@ ftp.cwd('archive')
 assert 'ask archive' in told('DELE 2016.txt')
 assert 'ask archive' in told('RNFR ../archive/2016.txt')
 assert 'ask archive' in told('STOR 2016.txt')
+put(ftp, '/mine', b'1')
+for line in ('RMDA /archive', 'RMDA /', 'XRMD /archive', 'RNFR /archive',
+             'COMB /mine /archive/2016.txt', 'SITE COPY /mine /archive/2016.txt'):
+    assert 'ask archive' in told(line), line
 assert told('NOOP').startswith('200') and get(ftp, '2016.txt') == b'old'
 ftp.cwd('/'); put(ftp, 'free', b'1'); assert told('DELE free').startswith('250')
 assert told('DELE /archive/nothing').startswith('550 The archive')

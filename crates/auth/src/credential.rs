@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use entrepot_model::{Sealed, Timestamp};
+use entrepot_model::{AccountType, Sealed, Timestamp};
 use entrepot_net::ssh::Certificate;
 
 use crate::certificate;
@@ -45,7 +45,10 @@ impl Credential {
         now: Timestamp,
     ) -> Option<&'static str> {
         let (counts, gone) = match self {
-            Credential::Hook => return None,
+            Credential::Hook => (
+                principal.account.account_type != AccountType::Admin,
+                "a login hook lets no administrator in",
+            ),
             Credential::Key(blob) => (
                 principal.counting_keys(blob, address, now).next().is_some(),
                 "the key that it logged in with was taken away",

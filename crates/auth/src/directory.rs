@@ -435,11 +435,12 @@ impl Directory {
     }
 
     /// Sets the rates of everything together on this node, whatever the policy of the site `main`
-    /// says, until the node ends; `None`: as it says again.
-    pub fn order_node_rates(&self, rates: Option<PerDirection>) {
+    /// says, until the node ends; `None`: as it says again. Answers what was ordered before.
+    pub fn order_node_rates(&self, rates: Option<PerDirection>) -> Option<PerDirection> {
         let mut node = self.0.node.lock();
-        node.ordered = rates;
+        let before = std::mem::replace(&mut node.ordered, rates);
         node.keep(self.0.env.now());
+        before
     }
 
     /// Bytes a second of everything together on this node, at this moment.

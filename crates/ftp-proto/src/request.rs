@@ -40,6 +40,9 @@ pub struct Command {
     /// The absolute path that it is about, if it names one and somebody is logged in: of a rename
     /// or copy the new one.
     pub path: Option<String>,
+    /// More absolute paths that it reads or changes: parts of COMB, the source of a copy, the name
+    /// behind a time of MDTM.
+    pub others: Vec<String>,
     /// Whether it may change files or the server.
     pub writes: bool,
 }

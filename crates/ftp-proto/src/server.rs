@@ -321,12 +321,15 @@ impl Server {
                 return self.reply(if verb.path { 553 } else { 501 }, &sentence(flaw));
             }
         };
+        if !self.may_run(&argument) {
+            return;
+        }
         if self.settings.hooked {
             self.requests.push_back(Request::Before(self.shown(verb, &argument)));
             let argument = Zeroizing::new(argument.into_owned());
             return self.wait(Then::Run(argument));
         }
-        self.run(&argument);
+        (verb.run)(self, &argument);
     }
 
     fn decode<'a>(&self, verb: &Verb, bytes: &'a [u8]) -> Result<Cow<'a, str>, NameFlaw> {
@@ -339,27 +342,23 @@ impl Server {
         }
     }
 
-    /// Runs a command that no hook refused.
-    fn run(&mut self, argument: &str) {
+    /// Whether the command can run at all; else why not is said. Hooks are not asked about what
+    /// would be refused anyway, so a stranger can start nothing by them.
+    fn may_run(&mut self, argument: &str) -> bool {
         let verb = self.verb;
-        if !verb.is_offered(&self.settings) {
-            return self.reply(502, "That command is not implemented here.");
-        }
-        if verb.login && !self.session.is_logged_in() {
-            return self.reply(530, "Log in first with USER and PASS.");
-        }
         let blank = argument.trim().is_empty();
-        match verb.form {
-            Form::None if !blank => return self.reply(501, "That command has no argument."),
-            Form::Required if blank => {
-                return self.reply(501, &format!("Syntax: {} {}", verb.name, verb.syntax));
-            }
-            _ => {}
+        if !verb.is_offered(&self.settings) {
+            self.reply(502, "That command is not implemented here.");
+        } else if verb.login && !self.session.is_logged_in() {
+            self.reply(530, "Log in first with USER and PASS.");
+        } else if verb.form == Form::None && !blank {
+            self.reply(501, "That command has no argument.");
+        } else if verb.form == Form::Required && blank {
+            self.reply(501, &format!("Syntax: {} {}", verb.name, verb.syntax));
+        } else {
+            return !verb.write || self.may_write();
         }
-        if verb.write && !self.may_write() {
-            return;
-        }
-        (verb.run)(self, argument);
+        false
     }
 
     /// Whether the account may write; else 550 is said.

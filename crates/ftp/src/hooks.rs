@@ -70,7 +70,7 @@ impl Conversation {
 
     /// Asks before a command runs.
     pub(crate) async fn before(&mut self, command: Command) -> Result<Answer, Over> {
-        let fact = CommandFact {
+        let mut fact = CommandFact {
             protocol: Protocol::Ftp,
             verb: command.verb.to_owned(),
             argument: command.argument.chars().take(COMMAND_ARGUMENT).collect(),
@@ -85,12 +85,20 @@ impl Conversation {
             duration_ms: None,
         };
         let (hooks, who) = (self.house.context.vfs.hooks().clone(), self.who());
-        let answer = self.attend(hooks.before(&who, &fact)).await?;
+        let mut answer = self.attend(hooks.before(&who, &fact)).await?;
+        for other in command.others {
+            if answer.is_err() {
+                break;
+            }
+            let path = fact.path.replace(other);
+            answer = self.attend(hooks.before(&who, &fact)).await?;
+            fact.path = path;
+        }
+        if let Err(refused) = answer {
+            return Ok(Answer::Refused(Refusal::told(refused.code, refused.text)));
+        }
         self.commands.current = Some(Begun { fact, at: self.now() });
-        Ok(match answer {
-            Ok(()) => Answer::Proceed,
-            Err(refused) => Answer::Refused(Refusal::told(refused.code, refused.text)),
-        })
+        Ok(Answer::Proceed)
     }
 
     /// Tells of a command whose reply is in the output and has not left.

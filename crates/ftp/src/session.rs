@@ -175,8 +175,11 @@ impl Conversation {
 
     /// Does what is asked for, then waits for something to happen.
     async fn step(&mut self, buffer: &mut [u8]) -> Result<Next, Over> {
+        // Before each line that came with others too: rules may have changed meanwhile.
+        self.follow_hooks();
         while let Some(request) = self.machine.poll_request() {
             self.carry_out(request).await?;
+            self.follow_hooks();
         }
         self.flush().await?;
         loop {

@@ -31,19 +31,35 @@ pub struct NoCommand(String);
 impl CommandPattern {
     /// Whether it stands for this command.
     pub fn is_for(&self, protocol: Protocol, verb: &str, argument: &str) -> bool {
-        let mut words = argument.split(' ');
+        let word = argument.split(' ').next().unwrap_or_default();
+        let is = |pattern: &Option<String>, word: &str| {
+            pattern.as_ref().is_none_or(|it| usual(it).eq_ignore_ascii_case(usual(word)))
+        };
         self.protocol.is_none_or(|it| it == protocol)
-            && self.verb.as_ref().is_none_or(|it| it.eq_ignore_ascii_case(verb))
-            && self
-                .word
-                .as_ref()
-                .is_none_or(|it| words.next().is_some_and(|word| it.eq_ignore_ascii_case(word)))
+            && is(&self.verb, verb)
+            && is(&self.word, word)
     }
 
     /// Whether it stands for any command of this protocol.
     pub fn may_be_of(&self, protocol: Protocol) -> bool {
         self.protocol.is_none_or(|it| it == protocol)
     }
+}
+
+/// Words of FTP that mean the same (RFC 775, and what an older server called its own).
+const ALIASES: [(&str, &str); 7] = [
+    ("XCUP", "CDUP"),
+    ("XCWD", "CWD"),
+    ("XMKD", "MKD"),
+    ("XPWD", "PWD"),
+    ("XRMD", "RMD"),
+    ("INTERNALSHUTDOWN", "SHUTDOWN"),
+    ("LIMITBANDWIDTH", "LIMIT"),
+];
+
+fn usual(word: &str) -> &str {
+    let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(word));
+    alias.map_or(word, |(_, usual)| usual)
 }
 
 impl FromStr for CommandPattern {
@@ -151,6 +167,10 @@ mod tests {
             ("ftp SITE CHMOD", ftp, "SITE", "chmod 644 x", true),
             ("ftp SITE CHMOD", ftp, "SITE", "UTIME x", false),
             ("ftp SITE", ftp, "SITE", "UTIME x", true),
+            ("ftp RMD", ftp, "XRMD", "a", true),
+            ("ftp XMKD", ftp, "MKD", "a", true),
+            ("ftp XMKD", ftp, "RMD", "a", false),
+            ("ftp SITE SHUTDOWN", ftp, "SITE", "internalshutdown", true),
         ] {
             let parsed: CommandPattern = pattern.parse().unwrap();
             assert_eq!(parsed.is_for(protocol, verb, argument), fits, "{pattern} {verb}");

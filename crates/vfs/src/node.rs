@@ -33,10 +33,13 @@ impl Service {
     }
 
     fn limit(&self, rates: Option<PerDirection>, by: &str, scope: &Scope) -> Result<PerDirection> {
-        self.0.directory.order_node_rates(rates);
+        let before = self.0.directory.order_node_rates(rates);
         let PerDirection { upload, download } = self.0.directory.node_rates();
-        let by = by.to_owned();
-        self.0.recorder.record(scope, Fact::NodeLimited { upload, download, by })?;
+        let fact = Fact::NodeLimited { upload, download, by: by.to_owned() };
+        if let Err(error) = self.0.recorder.record(scope, fact) {
+            self.0.directory.order_node_rates(before);
+            return Err(error.into());
+        }
         Ok(PerDirection { upload, download })
     }
 
@@ -66,9 +69,11 @@ impl Session {
         service.end(&by, scope)
     }
 
-    /// True if the account may steer the node, as it is now.
+    /// True if the account may steer the node, as it is now: an administrator of the site `main`,
+    /// for what it orders holds for every site.
     pub fn is_administrator(&self) -> bool {
-        self.principal().account.account_type == AccountType::Admin
+        let principal = self.principal();
+        principal.account.account_type == AccountType::Admin && principal.site == SiteId::MAIN
     }
 
     fn administrator(&self) -> Result<(&Service, String, &Scope)> {

@@ -611,6 +611,7 @@ impl Vfs {
         let (Some(place), _) = self.place(path, Last::Followed).await? else {
             return Ok(Room(Reservation::default()));
         };
+        place.need(Right::Write)?;
         if place.store.space().await?.free_bytes < bytes {
             return Err(VfsError::NoSpace);
         }

@@ -135,7 +135,9 @@ impl Server {
 
     fn answered(&mut self, then: Then, answer: Answer) {
         match (then, answer) {
-            (Then::Run(argument), Answer::Proceed | Answer::Done) => self.run(&argument),
+            (Then::Run(argument), Answer::Proceed | Answer::Done) => {
+                (self.verb.run)(self, &argument)
+            }
             (Then::Host(name), Answer::Done) => {
                 self.session.host = Some(name);
                 let greeting = self.settings.greeting.clone();

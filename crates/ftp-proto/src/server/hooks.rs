@@ -50,12 +50,30 @@ impl Server {
             Some(site) => site_subject(site.name, rest),
             None => subject(verb, argument),
         };
-        let path = name.and_then(|name| resolve(&self.session.directory, &name).ok());
+        let logged_in = self.session.is_logged_in();
+        let whole = |name: String| {
+            let path = resolve(&self.session.directory, &name).ok();
+            path.filter(|_| logged_in)
+        };
+        let timed = if verb.name == "MDTM" { super::names::timed(argument) } else { None };
+        let sets_time = timed.is_some();
+        let others: Vec<String> = match (verb.name, site.map(|site| site.name)) {
+            ("COMB", _) => {
+                super::names::words(argument).unwrap_or_default().into_iter().skip(1).collect()
+            }
+            (_, Some("COPY")) => {
+                super::names::words(rest).unwrap_or_default().into_iter().take(1).collect()
+            }
+            _ => timed.map(|(_, name)| name.to_owned()).into_iter().collect(),
+        };
         Command {
             verb: verb.name,
             argument: if hidden { "***".to_owned() } else { argument.to_owned() },
-            path: path.filter(|_| self.session.is_logged_in()),
-            writes: verb.write || site.is_some_and(|word| word.write || word.administrator),
+            path: name.and_then(whole),
+            others: others.into_iter().filter_map(whole).collect(),
+            writes: sets_time
+                || verb.write
+                || site.is_some_and(|word| word.write || word.administrator),
         }
     }
 }

@@ -76,11 +76,16 @@ pub(crate) fn size(server: &mut Server, argument: &str) {
     }
 }
 
+/// The time and the name behind it, of an MDTM that has both.
+pub(super) fn timed(argument: &str) -> Option<(Time, &str)> {
+    let (time, name) = argument.split_once(' ').filter(|(_, name)| !name.is_empty())?;
+    Some((Time::parse(time)?, name))
+}
+
 /// MDTM asks; with a time in front it sets, unless a file has the whole argument as its name.
 pub(crate) fn mdtm(server: &mut Server, argument: &str) {
     let Some(whole) = server.path(argument) else { return };
-    let timed = argument.split_once(' ').and_then(|(time, name)| Some((Time::parse(time)?, name)));
-    let set = timed.filter(|(_, name)| !name.is_empty()).and_then(|(time, name)| {
+    let set = timed(argument).and_then(|(time, name)| {
         let path = crate::path::resolve(&server.session.directory, name).ok()?;
         Some((path, time, name.to_owned()))
     });

@@ -206,13 +206,33 @@ async fn place_file(
                      endpoint",
                 ));
             }
-            tracing::info!(path = remote.path(to), "replaced in two steps");
-            change(remote, Op::Delete(remote.path(to))).await?;
-            change(remote, rename).await?;
+            replace_by_steps(remote, (from, to)).await?;
             Ok(true)
         }
         Err(failed) => Err(failed.into()),
     }
+}
+
+/// Moves the old file out of the way, the new one to its place, and removes the old one. Whatever
+/// fails, one of the two has the name, or the old one is still beside it.
+async fn replace_by_steps(
+    remote: &mut Remote,
+    (from, to): (&StorePath, &StorePath),
+) -> Result<(), Failed> {
+    tracing::info!(path = remote.path(to), "replaced by steps");
+    let (from, to) = (remote.path(from), remote.path(to));
+    let (folder, name) = to.rsplit_once('/').unwrap_or(("", &to));
+    let aside = format!("{folder}/.{name}.replaced");
+    change(remote, Op::Rename { from: to.clone(), to: aside.clone() }).await?;
+    if let Err(failed) = change(remote, Op::Rename { from, to: to.clone() }).await {
+        change(remote, Op::Rename { from: aside, to }).await?;
+        return Err(failed);
+    }
+    if let Err(failed) = change(remote, Op::Delete(aside)).await {
+        let error = StoreError::from(failed);
+        tracing::warn!(%error, "a file that was replaced cannot be removed");
+    }
+    Ok(())
 }
 
 /// Fails for a name that would be made and cannot be: FTP has no way to say it, or it is ours.
@@ -301,7 +321,8 @@ impl Store for FtpStore {
             // Of access there are none.
             set_times: false,
             conditional: false,
-            resume: true,
+            // A file written under its own name has no part to go on with.
+            resume: self.publish != PublishBy::Direct,
             local: false,
         }
     }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::errors::Failed;
 use super::pool::{Lease, Pool};
 use super::remote::Remote;
-use super::{change, look, look_for, place_file};
+use super::{change, file_meta, look, look_for, place_file};
 use crate::error::{Result, StoreError};
 use crate::parts::registry::Claim;
 use crate::store::{EntryKind, Identity, Publish, Published, StagedFile};
@@ -78,6 +78,12 @@ impl FtpStaged {
     pub(super) fn goes_on(&mut self, size: u64) {
         self.size = AtomicU64::new(size);
         self.state.get_mut().made = true;
+    }
+
+    /// It is written under its own name: what was sent is that file, and is never removed, for an
+    /// older one or another upload of it may have been there.
+    fn is_direct(&self) -> bool {
+        self.naming.publish == PublishBy::Direct
     }
 
     /// There is no such part: nothing is left to know.
@@ -178,11 +184,15 @@ impl FtpStaged {
     async fn make_visible(&self, how: &Publish) -> Result<Published> {
         let mut lease = self.pool.lease().await?;
         self.set_time(&mut lease, how).await?;
-        let replaced = match self.naming.publish {
-            PublishBy::Direct => self.naming.replaces,
-            _ => self.rename(&mut lease, how).await?,
+        let replaced = match self.is_direct() {
+            true => self.naming.replaces,
+            false => self.rename(&mut lease, how).await?,
         };
-        let meta = look(&mut lease, &self.naming.target).await?;
+        // It is there: a server that does not say how it looks now changes nothing.
+        let meta = look(&mut lease, &self.naming.target).await.unwrap_or_else(|error| {
+            tracing::info!(%error, "the server does not show a file that it has just taken");
+            file_meta(how.size, None)
+        });
         Ok(Published { replaced, identity: None, meta })
     }
 }
@@ -277,6 +287,10 @@ impl StagedFile for FtpStaged {
             // server may still be writing it.
             let _ = lease.finish(Moves::Upload).await;
         }
+        if self.is_direct() {
+            claim.set_gone();
+            return Ok(());
+        }
         let mut lease = self.pool.lease().await?;
         let part = &self.naming.part;
         let name = lease.path(part);
@@ -295,6 +309,9 @@ impl StagedFile for FtpStaged {
 impl Drop for FtpStaged {
     fn drop(&mut self) {
         let Some(claim) = self.claim.get_mut().take() else { return };
+        if self.is_direct() {
+            claim.set_gone();
+        }
         let Some(mut lease) = self.state.get_mut().lease.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         claim.set_closing();

@@ -340,14 +340,21 @@ async fn a_server_that_replaces_nothing_replaces_nothing_unless_the_endpoint_say
     let refused = put(&store, "f", b"x", Existing::Replace).await;
     assert!(matches!(refused, Err(StoreError::Unsupported(_))), "{refused:?}");
     assert_eq!(server.shared.files.lock().unwrap()["/f"], b"old");
-    // Two steps: DELE, then RNTO, which this server refuses all the same.
+    // By steps: the old one is moved away first, which this server refuses too.
     let two = FtpTarget { publish: PublishBy::RemoveAndRename, ..target(server.port) };
     let refused = put(&open_target(two).await, "f", b"x", Existing::Replace).await;
     assert!(refused.is_err());
-    assert_eq!(server.shared.count("DELE /f"), 1);
+    assert_eq!(server.shared.count("DELE /f"), 0);
+    assert_eq!(server.shared.files.lock().unwrap()["/f"], b"old");
     let direct = FtpTarget { publish: PublishBy::Direct, ..target(server.port) };
     put(&open_target(direct).await, "g", b"new", Existing::Replace).await.unwrap();
     assert_eq!(server.shared.files.lock().unwrap()["/g"], b"new");
+    let direct = FtpTarget { publish: PublishBy::Direct, ..target(server.port) };
+    let direct = open_target(direct).await;
+    direct.stage(id(3), &path("g")).await.unwrap().discard().await.unwrap();
+    drop(direct.stage(id(4), &path("g")).await.unwrap());
+    direct.discard_staged(id(4)).await.unwrap();
+    assert_eq!(server.shared.files.lock().unwrap()["/g"], b"new", "it was never touched");
 }
 
 #[tokio::test]
