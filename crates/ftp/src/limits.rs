@@ -11,6 +11,9 @@ pub const STALL_TIME: Duration = Duration::from_secs(120);
 /// So long the end of the control connection is waited for when an upload in clear text has ended,
 /// while its bytes are made durable. The two ends of a killed program were seen 16 µs apart.
 pub const LAST_LOOK_TIME: Duration = Duration::from_millis(1);
+/// An upload whose session does not get to saying by then whether its client is still there is cut:
+/// it holds a thread of the store.
+pub const VERDICT_TIME: Duration = Duration::from_secs(5);
 /// A client must have logged in by then.
 pub const LOGIN_TIME: Duration = Duration::from_secs(60);
 /// How often a client that waits for a digest or a tree is told that it is not forgotten.

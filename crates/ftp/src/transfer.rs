@@ -18,8 +18,9 @@ use entrepot_net::meter::SessionMeter;
 use entrepot_net::tls::Carries;
 use entrepot_vfs::{Upload, Uploaded, Vfs, VfsError};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use crate::limits::CONNECT_TIME;
+use crate::limits::{CONNECT_TIME, VERDICT_TIME};
 use crate::listing::{self, Listed};
 use crate::session::{Conversation, Over};
 use crate::stats::View;
@@ -97,7 +98,10 @@ impl Running {
         let (verdict, heard) = oneshot::channel();
         self.verdict = Some(verdict);
         let is_gone = Arc::clone(&self.is_gone);
-        let wanted = async move { heard.await.is_ok() && !is_gone.load(Ordering::Acquire) };
+        let wanted = async move {
+            let heard = timeout(VERDICT_TIME, heard).await;
+            matches!(heard, Ok(Ok(()))) && !is_gone.load(Ordering::Acquire)
+        };
         self.stage = Stage::Publishing(Box::pin(async move {
             let outcome = match upload.finish_if(wanted).await {
                 Ok(uploaded) => Outcome::Published(Box::new(uploaded)),
