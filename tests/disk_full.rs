@@ -39,17 +39,23 @@ fn rustix_root() -> bool {
     output.is_ok_and(|output| output.stdout == b"0\n")
 }
 
-#[test]
-fn a_full_disk_is_refused_and_nothing_is_torn() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    let Some(disk) = SmallDisk::mount(&node, "24m")? else {
+/// An account with a disk of 24 MB at `/small`; `None`: there cannot be one here.
+fn with_small_disk(node: &Node) -> Result<Option<(Login, SmallDisk)>> {
+    let login = Login::create(node, "acme")?;
+    let Some(disk) = SmallDisk::mount(node, "24m")? else {
         println!("skipped: mounting a small disk needs root; the quota test covers the rest");
-        return Ok(());
+        return Ok(None);
     };
     let path = format!("target={{\"directory\":{{\"path\":\"{}\"}}}}", text(&disk.folder)?);
     node.cli(&["endpoint", "create", "small", &path])?;
     node.cli(&["mount", "create", "small", "account=acme", "path=/small", "endpoint=small"])?;
+    Ok(Some((login, disk)))
+}
+
+#[test]
+fn a_full_disk_is_refused_and_nothing_is_torn() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let Some((login, disk)) = with_small_disk(&node)? else { return Ok(()) };
     node.start()?;
     fills_and_recovers(&node, &login, "small")?;
     let litter = std::fs::read_dir(&disk.folder)?
@@ -62,14 +68,7 @@ fn a_full_disk_is_refused_and_nothing_is_torn() -> Result<()> {
 #[test]
 fn a_full_disk_is_552_over_ftp_and_the_session_goes_on() -> Result<()> {
     let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    let Some(disk) = SmallDisk::mount(&node, "24m")? else {
-        println!("skipped: mounting a small disk needs root; the quota test covers the rest");
-        return Ok(());
-    };
-    let path = format!("target={{\"directory\":{{\"path\":\"{}\"}}}}", text(&disk.folder)?);
-    node.cli(&["endpoint", "create", "small", &path])?;
-    node.cli(&["mount", "create", "small", "account=acme", "path=/small", "endpoint=small"])?;
+    let Some((login, _disk)) = with_small_disk(&node)? else { return Ok(()) };
     node.add_ftp()?;
     node.start()?;
     let script = "

@@ -18,6 +18,7 @@ mod error;
 mod own;
 mod records;
 mod session;
+mod signatures;
 mod stream;
 mod tickets;
 mod trusting;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme, SupportedProtocolVersion};
 use rustls::{crypto, version};
@@ -14,6 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use super::config::TlsVersion;
 use super::session::resumed;
+use super::signatures::Signatures;
 use crate::limits::{CLIENT_TLS_SESSIONS, TLS_SEND_BYTES};
 
 /// A connection under TLS that we began.
@@ -39,11 +39,12 @@ impl LoadClient {
             TlsVersion::Tls12 => &[&version::TLS12],
             TlsVersion::Tls13 => &[&version::TLS13],
         };
-        let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        let signatures = Signatures::new(&provider);
+        let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)
             .map_err(io::Error::other)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody { provider }))
+            .with_custom_certificate_verifier(Arc::new(Anybody { signatures }))
             .with_no_client_auth();
         config.resumption = Resumption::in_memory_sessions(CLIENT_TLS_SESSIONS);
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
@@ -69,7 +70,7 @@ impl LoadClient {
 /// Takes any certificate of whoever has its key.
 #[derive(Debug)]
 struct Anybody {
-    provider: Arc<CryptoProvider>,
+    signatures: Signatures,
 }
 
 impl ServerCertVerifier for Anybody {
@@ -90,8 +91,7 @@ impl ServerCertVerifier for Anybody {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        crypto::verify_tls12_signature(message, cert, signature, known)
+        self.signatures.check_tls12(message, cert, signature)
     }
 
     fn verify_tls13_signature(
@@ -100,11 +100,10 @@ impl ServerCertVerifier for Anybody {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        crypto::verify_tls13_signature(message, cert, signature, known)
+        self.signatures.check_tls13(message, cert, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.signatures.schemes()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
@@ -12,6 +12,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 
 use super::config::{ClientCertificates, Trust};
 use super::error::TlsConfigError;
+use super::signatures::Signatures;
 
 pub(super) fn verifier(
     wanted: &ClientCertificates,
@@ -23,7 +24,7 @@ pub(super) fn verifier(
         ClientCertificates::Required(trust) => (trust, true),
     };
     let Trust::Authorities(pem) = trust else {
-        return Ok(Arc::new(Holder { provider: Arc::clone(provider), required }));
+        return Ok(Arc::new(Holder { signatures: Signatures::new(provider), required }));
     };
     let refused = |reason: String| TlsConfigError::Authorities(reason);
     let builder =
@@ -48,7 +49,7 @@ pub(super) fn roots(pem: &[u8]) -> Result<RootCertStore, TlsConfigError> {
 /// Takes any certificate whose key the client has: the account says which one it expects.
 #[derive(Debug)]
 struct Holder {
-    provider: Arc<CryptoProvider>,
+    signatures: Signatures,
     required: bool,
 }
 
@@ -76,8 +77,7 @@ impl ClientCertVerifier for Holder {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, signature, known)
+        self.signatures.check_tls12(message, cert, signature)
     }
 
     fn verify_tls13_signature(
@@ -86,11 +86,10 @@ impl ClientCertVerifier for Holder {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, signature, known)
+        self.signatures.check_tls13(message, cert, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.signatures.schemes()
     }
 }

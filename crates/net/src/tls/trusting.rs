@@ -23,6 +23,7 @@ use tokio_rustls::TlsConnector;
 use super::client::ClientTlsStream;
 use super::error::{HandshakeError, TlsConfigError};
 use super::session::resumed;
+use super::signatures::Signatures;
 use crate::limits::{CLIENT_TLS_TICKETS, HANDSHAKE_TIME, TLS_SEND_BYTES};
 
 /// Bytes of a fingerprint.
@@ -194,7 +195,7 @@ fn verifier(
     let roots = match trust {
         ServerTrust::Pinned(pins) => {
             let pins = pins.iter().map(|pin| fingerprint(pin)).collect::<Result<_, _>>()?;
-            return Ok(Arc::new(Pinned { pins, provider: Arc::clone(provider) }));
+            return Ok(Arc::new(Pinned { pins, signatures: Signatures::new(provider) }));
         }
         ServerTrust::Authorities(pem) => super::clients::roots(pem)?,
         ServerTrust::System => {
@@ -246,7 +247,7 @@ fn digest_of(certificate: &[u8]) -> [u8; FINGERPRINT_BYTES] {
 #[derive(Debug)]
 struct Pinned {
     pins: Vec<[u8; FINGERPRINT_BYTES]>,
-    provider: Arc<CryptoProvider>,
+    signatures: Signatures,
 }
 
 impl ServerCertVerifier for Pinned {
@@ -279,8 +280,7 @@ impl ServerCertVerifier for Pinned {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, signature, known)
+        self.signatures.check_tls12(message, cert, signature)
     }
 
     fn verify_tls13_signature(
@@ -289,11 +289,10 @@ impl ServerCertVerifier for Pinned {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, signature, known)
+        self.signatures.check_tls13(message, cert, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.signatures.schemes()
     }
 }

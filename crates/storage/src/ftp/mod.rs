@@ -452,9 +452,7 @@ impl Store for FtpStore {
 
     async fn remove_directory(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
-        if path.is_root() {
-            return Err(StoreError::Denied("the root of the endpoint stays".to_owned()));
-        }
+        names::check_below_root(path)?;
         let mut lease = self.pool.lease().await?;
         if look(&mut lease, path).await?.kind == EntryKind::File {
             return Err(StoreError::NotDirectory);
@@ -481,9 +479,8 @@ impl Store for FtpStore {
     ) -> Result<Renamed> {
         check_makeable(to)?;
         check_visible(from)?;
-        if from.is_root() || to.is_root() {
-            return Err(StoreError::Denied("the root of the endpoint stays".to_owned()));
-        }
+        names::check_below_root(from)?;
+        names::check_below_root(to)?;
         let mut lease = self.pool.lease().await?;
         if look(&mut lease, from).await?.kind == EntryKind::File {
             let replaced = place_file(&mut lease, (from, to), existing, self.publish).await?;

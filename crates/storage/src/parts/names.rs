@@ -46,7 +46,15 @@ pub(crate) fn check_visible(path: &StorePath) -> Result<()> {
     if path.components().any(is_hidden) { Err(StoreError::NotFound) } else { Ok(()) }
 }
 
-/// The same for a name that would be made.
+/// Fails for the root, which is neither removed nor renamed.
+pub(crate) fn check_below_root(path: &StorePath) -> Result<()> {
+    match path.is_root() {
+        true => Err(StoreError::Denied("the root of the endpoint stays".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// As [`check_visible`], for a name that would be made.
 pub(crate) fn check_makeable(path: &StorePath) -> Result<()> {
     match path.components().find(|part| is_hidden(part)) {
         Some(name) => Err(StoreError::Denied(format!("the name '{name}' is reserved"))),

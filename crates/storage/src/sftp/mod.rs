@@ -455,9 +455,7 @@ impl Store for SftpStore {
 
     async fn remove_directory(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
-        if path.is_root() {
-            return Err(StoreError::Denied("the root of the endpoint stays".to_owned()));
-        }
+        names::check_below_root(path)?;
         let remote = self.pool.common().await?;
         if look(&remote, path).await?.kind == EntryKind::File {
             return Err(StoreError::NotDirectory);
@@ -485,9 +483,8 @@ impl Store for SftpStore {
     ) -> Result<Renamed> {
         check_makeable(to)?;
         check_visible(from)?;
-        if from.is_root() || to.is_root() {
-            return Err(StoreError::Denied("the root of the endpoint stays".to_owned()));
-        }
+        names::check_below_root(from)?;
+        names::check_below_root(to)?;
         let remote = self.pool.common().await?;
         if look(&remote, from).await?.kind == EntryKind::File {
             let replaced = place_file(&remote, from, to, existing, self.publish).await?;

@@ -27,6 +27,7 @@ use self::sqlite::Sqlite;
 use self::staged::SqlStaged;
 use crate::error::{Result, StoreError};
 use crate::limits::{LIST_PAGE, SQL_FILE_BYTES, SQL_STAGED_BYTES};
+use crate::parts::names::check_below_root;
 use crate::reserved::{check_makeable, check_visible};
 use crate::store::{
     AnyStore, Caps, Entry, EntryKind, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged,
@@ -343,9 +344,7 @@ impl Store for SqlStore {
 
     async fn remove_directory(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
-        if path.is_root() {
-            return Err(StoreError::Denied("the root of the endpoint stays".to_owned()));
-        }
+        check_below_root(path)?;
         self.core.find(name_of(path)?).await?.ok_or(StoreError::NotFound)?;
         Err(StoreError::NotDirectory)
     }
