@@ -10,7 +10,7 @@ use entrepot_model::{Secret, Timestamp};
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::tls::{ServerTrust, TlsClient};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{RwLock, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
@@ -43,6 +43,9 @@ pub(super) struct Postgres {
     statements: Arc<Statements>,
     idle: Mutex<Vec<Link>>,
     room: Semaphore,
+    /// Changes go side by side; one that met another is tried again alone, for of those that meet
+    /// one always comes through, so that only other nodes can still come between.
+    turns: RwLock<()>,
 }
 
 /// A connection, and the task that moves its bytes.
@@ -223,8 +226,9 @@ impl Postgres {
         }
         config.application_name("entrepot");
         let (idle, room) = (Mutex::default(), Semaphore::new(SQL_CONNECTIONS));
+        let turns = RwLock::default();
         let policy = DialPolicy { allow_private: target.allow_private };
-        Ok(Postgres { config, host, port, policy, tls, statements, idle, room })
+        Ok(Postgres { config, host, port, policy, tls, statements, idle, room, turns })
     }
 
     async fn connect(&self) -> Result<Link> {
@@ -365,21 +369,27 @@ impl Postgres {
     }
 
     pub(super) async fn change(&self, change: &Change) -> Result<Changed> {
-        let _place = self.place().await?;
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let mut link = self.link().await?;
-            match self.try_change(&mut link.client, change).await {
-                Err(error) if is_conflict(&error) && tries < SQL_TRIES => {}
-                result => {
-                    if result.is_ok() {
-                        self.rest(link);
-                    }
-                    return result;
-                }
+        let beside = self.turns.read().await;
+        let first = self.change_once(change).await;
+        drop(beside);
+        let mut result = first;
+        for _ in 1..SQL_TRIES {
+            match &result {
+                Err(error) if is_conflict(error) => {}
+                _ => break,
             }
+            let _alone = self.turns.write().await;
+            result = self.change_once(change).await;
         }
+        result
+    }
+
+    async fn change_once(&self, change: &Change) -> Result<Changed> {
+        let _place = self.place().await?;
+        let mut link = self.link().await?;
+        let changed = self.try_change(&mut link.client, change).await?;
+        self.rest(link);
+        Ok(changed)
     }
 
     async fn try_change(&self, client: &mut Client, change: &Change) -> Result<Changed> {
