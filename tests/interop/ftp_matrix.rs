@@ -82,7 +82,7 @@ fn the_same(row: &Row<'_>, ftp: Ftp, first: &[Cell]) -> Result<()> {
 fn node(client: Program) -> Result<(Node, Login)> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
-    let resumes = matches!(client, Program::Curl | Program::Wget | Program::Lftp);
+    let resumes = matches!(client, Program::Curl | Program::Wget | Program::Lftp | Program::Ours);
     node.add_ftp()?;
     node.add_ftps(if resumes { "" } else { r#","tls_reuse":"off""# })?;
     if !resumes {
@@ -106,9 +106,10 @@ fn check(program: Program) -> Result<()> {
         }
         let row = Row { client: &ftp, seat, place };
         row.prepare()?;
+        let place = || format!("{place}; log of the server:\n{}", node.log());
         match first.is_empty() {
-            true => first = everything(&row, ftp).with_context(|| place)?,
-            false => the_same(&row, ftp, &first).with_context(|| place)?,
+            true => first = everything(&row, ftp).with_context(place)?,
+            false => the_same(&row, ftp, &first).with_context(place)?,
         }
         seen.push(Cell::Yes);
     }
@@ -155,4 +156,9 @@ fn ftplib() -> Result<()> {
 #[test]
 fn net_ftp() -> Result<()> {
     check(Program::NetFtp)
+}
+
+#[test]
+fn entrepot() -> Result<()> {
+    check(Program::Ours)
 }

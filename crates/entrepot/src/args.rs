@@ -355,8 +355,8 @@ pub(crate) struct PutArgs {
     /// Files, and folders with `--recursive`.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// `sftp://user@host:port/path`; `/~/path` lies below the home. A path that is a directory,
-    /// or ends in a slash, keeps the files' names.
+    /// `sftp://user@host:port/path`, or the same with `ftp` or `ftps`; `/~/path` lies below the
+    /// home. A path that is a directory, or ends in a slash, keeps the files' names.
     #[arg(value_name = "URL")]
     pub(crate) to: String,
     #[command(flatten)]
@@ -365,7 +365,8 @@ pub(crate) struct PutArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// `sftp://user@host:port/path`; `/~/path` lies below the home.
+    /// `sftp://user@host:port/path`, or the same with `ftp` or `ftps`; `/~/path` lies below the
+    /// home.
     #[arg(value_name = "URL")]
     pub(crate) from: String,
     /// File or folder to write to.
@@ -378,7 +379,7 @@ pub(crate) struct GetArgs {
 /// How to log in to a server, and how to move.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// Private key, OpenSSH form; without one the password is asked for.
+    /// Private key for SFTP, OpenSSH form; without one the password is asked for.
     #[arg(long, short)]
     pub(crate) identity: Option<PathBuf>,
     /// Read the password from standard input.
@@ -390,6 +391,18 @@ pub(crate) struct ServerArgs {
     /// Host keys that are right, as OpenSSH keeps them; unset: `~/.ssh/known_hosts`.
     #[arg(long, value_name = "FILE")]
     pub(crate) known_hosts: Option<PathBuf>,
+    /// The certificate that an FTP server shows: its SHA-256 fingerprint, or PEM.
+    #[arg(long, value_name = "CERTIFICATE")]
+    pub(crate) accept_certificate: Vec<String>,
+    /// Authorities that sign an FTP server's certificate, PEM; unset: those this machine trusts.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) authorities: Option<PathBuf>,
+    /// Give an `ftp://` server password and files in clear text, without TLS.
+    #[arg(long)]
+    pub(crate) clear_text: bool,
+    /// Let an FTP server connect for data.
+    #[arg(long)]
+    pub(crate) active: bool,
     /// Go on where an earlier run was cut.
     #[arg(long)]
     pub(crate) resume: bool,

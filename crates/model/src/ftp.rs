@@ -12,7 +12,7 @@ use crate::name::Name;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FtpOptions {
-    /// Ports of passive data connections, such as `50000-50999`; unset: 49152-65535.
+    /// Ports of passive data connections, such as `50000-50999`; unset: 61000-65535.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passive_ports: Option<Ports>,
     /// The address told in PASV, by who asks; the first entry that fits counts. Empty: the address

@@ -108,8 +108,10 @@ pub const TLS_CONTROL_BYTES: usize = 4 * 1024;
 /// A certificate that ends within so long is warned about.
 pub const CERTIFICATE_WARNING_TIME: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Data ports are taken from here where no range is set (RFC 6335 §6: dynamic ports).
-pub const DATA_PORTS: (u16, u16) = (49_152, 65_535);
+/// Data ports are taken from here where no range is set: dynamic ports (RFC 6335 §6) above those
+/// that Linux gives to outgoing connections, 32768 to 60999. Who goes on calling a server that was
+/// on such a port before would else be taken for the client, as far as addresses can tell.
+pub const DATA_PORTS: (u16, u16) = (61_000, 65_535);
 /// Ports that are tried in a row before a lease is refused.
 pub const DATA_PORT_TRIES: usize = 1_000;
 /// A data port that nobody leases is given back after so long.

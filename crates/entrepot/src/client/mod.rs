@@ -1,4 +1,5 @@
-//! `get` and `put`: files to and from any SFTP server, over the same store that rules deliver with.
+//! `get` and `put`: files to and from any SFTP or FTP server, over the same stores that rules
+//! deliver with.
 
 mod get;
 mod place;
@@ -6,7 +7,7 @@ mod put;
 
 use std::path::{Path, PathBuf};
 
-use entrepot_model::endpoint::{PublishBy, SftpTarget};
+use entrepot_model::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy, SftpTarget};
 use entrepot_model::{EndpointTarget, Env, Secret, StorePath};
 use entrepot_net::ssh::keys;
 use entrepot_storage::{AnyStore, ResolvedSecrets, StoreError};
@@ -17,7 +18,7 @@ use crate::args::ServerArgs;
 use crate::failure::{Exit, Failure};
 use crate::nouns::line_from_stdin;
 use crate::output::Output;
-use place::Place;
+use place::{Place, Scheme};
 
 pub(crate) use get::run as get;
 pub(crate) use put::run as put;
@@ -48,21 +49,12 @@ struct Session {
 impl Session {
     async fn open(url: &str, args: &ServerArgs) -> Result<Session, Failure> {
         let place = Place::parse(url).map_err(Failure::usage)?;
-        let host_keys = host_keys(&place, args)?;
+        args.check(place.scheme)?;
+        let target = match place.scheme {
+            Scheme::Sftp => EndpointTarget::Sftp(sftp_target(&place, args)?),
+            Scheme::Ftp | Scheme::Ftps => EndpointTarget::Ftp(ftp_target(&place, args)?),
+        };
         let secrets = secrets(&place, args)?;
-        let target = EndpointTarget::Sftp(SftpTarget {
-            host: place.host.clone(),
-            port: place.port,
-            user: place.user.clone(),
-            host_keys,
-            root: if place.from_home { String::new() } else { "/".to_owned() },
-            key: None,
-            password_sealed: None,
-            password: None,
-            allow_private: true,
-            // Other clients write over the old file: this is never worse.
-            publish: PublishBy::RemoveAndRename,
-        });
         let store = entrepot_storage::open(&target, &secrets, &Env::real()).await;
         let store = store.map_err(|error| failed(url, &error))?;
         let progress = ProgressBar::new(0);
@@ -102,6 +94,79 @@ impl Session {
     }
 }
 
+impl ServerArgs {
+    /// What means nothing to such a server is a mistake, not a wish.
+    fn check(&self, scheme: Scheme) -> Result<(), Failure> {
+        let keys = self.identity.is_some() || !self.accept_host_key.is_empty();
+        let sftp = keys || self.known_hosts.is_some();
+        let tls = !self.accept_certificate.is_empty() || self.authorities.is_some();
+        let why = match scheme {
+            Scheme::Sftp if tls || self.clear_text || self.active => {
+                "an sftp:// URL takes no certificates, no --clear-text and no --active"
+            }
+            Scheme::Ftp | Scheme::Ftps if sftp => {
+                "an FTP server takes a password and is known by its certificate"
+            }
+            Scheme::Ftps if self.clear_text => "ftps:// is never in clear text",
+            Scheme::Ftp if self.clear_text && tls => "nobody shows a certificate in clear text",
+            _ => return Ok(()),
+        };
+        Err(Failure::usage(why))
+    }
+}
+
+/// Where paths begin on the server: empty for the login directory.
+fn root(place: &Place) -> String {
+    if place.from_home { String::new() } else { "/".to_owned() }
+}
+
+fn sftp_target(place: &Place, args: &ServerArgs) -> Result<SftpTarget, Failure> {
+    Ok(SftpTarget {
+        host: place.host.clone(),
+        port: place.port,
+        user: place.user.clone(),
+        host_keys: host_keys(place, args)?,
+        root: root(place),
+        key: None,
+        password_sealed: None,
+        password: None,
+        allow_private: true,
+        // Other clients write over the old file: this is never worse.
+        publish: PublishBy::RemoveAndRename,
+    })
+}
+
+fn ftp_target(place: &Place, args: &ServerArgs) -> Result<FtpTarget, Failure> {
+    let tls = match place.scheme {
+        Scheme::Ftps => FtpTls::Implicit,
+        _ if args.clear_text => FtpTls::Off,
+        _ => FtpTls::Explicit,
+    };
+    let authorities = args
+        .authorities
+        .as_ref()
+        .map(|file| std::fs::read_to_string(file).map_err(|error| unreadable(file, &error)));
+    Ok(FtpTarget {
+        host: place.host.clone(),
+        port: Some(place.port),
+        user: place.user.clone(),
+        password_sealed: None,
+        password: None,
+        tls,
+        certificates: args.accept_certificate.clone(),
+        authorities: authorities.transpose()?,
+        mode: if args.active { FtpMode::Active } else { FtpMode::Passive },
+        root: root(place),
+        allow_private: true,
+        publish: PublishBy::RemoveAndRename,
+        connections: None,
+    })
+}
+
+fn unreadable(file: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::file(format!("cannot read '{}': {error}", file.display()))
+}
+
 /// Keys that may be shown: those given, and those of the known_hosts file.
 fn host_keys(place: &Place, args: &ServerArgs) -> Result<Vec<String>, Failure> {
     let mut pins = args.accept_host_key.clone();
@@ -114,18 +179,16 @@ fn host_keys(place: &Place, args: &ServerArgs) -> Result<Vec<String>, Failure> {
     };
     if let Some(file) = file {
         let known = keys::known_hosts(&file, &place.host, place.port);
-        pins.extend(known.map_err(|error| {
-            Failure::file(format!("cannot read '{}': {error}", file.display()))
-        })?);
+        pins.extend(known.map_err(|error| unreadable(&file, &error))?);
     }
     Ok(pins)
 }
 
 fn secrets(place: &Place, args: &ServerArgs) -> Result<ResolvedSecrets, Failure> {
     let private_key = match &args.identity {
-        Some(file) => Some(Secret::new(std::fs::read(file).map_err(|error| {
-            Failure::file(format!("cannot read '{}': {error}", file.display()))
-        })?)),
+        Some(file) => {
+            Some(Secret::new(std::fs::read(file).map_err(|error| unreadable(file, &error))?))
+        }
         None => None,
     };
     let secret = match (args.password_stdin, &private_key) {
@@ -141,22 +204,22 @@ fn ask(prompt: &str) -> Result<Secret, Failure> {
     use std::io::{BufRead, Write};
     let terminal = std::fs::File::options().read(true).write(true).open("/dev/tty");
     let Ok(mut terminal) = terminal else {
-        return Err(Failure::usage("give --identity FILE or --password-stdin"));
+        return Err(Failure::usage("give --password-stdin, or --identity FILE to an SFTP server"));
     };
-    let unreadable = |error: std::io::Error| Failure::file(format!("the terminal: {error}"));
-    let before = rustix::termios::tcgetattr(&terminal).map_err(|e| unreadable(e.into()))?;
+    let broken = |error: std::io::Error| Failure::file(format!("the terminal: {error}"));
+    let before = rustix::termios::tcgetattr(&terminal).map_err(|e| broken(e.into()))?;
     let mut quiet = before.clone();
     quiet.local_modes.remove(rustix::termios::LocalModes::ECHO);
-    write!(terminal, "{prompt}").map_err(unreadable)?;
+    write!(terminal, "{prompt}").map_err(broken)?;
     let now = rustix::termios::OptionalActions::Flush;
-    rustix::termios::tcsetattr(&terminal, now, &quiet).map_err(|e| unreadable(e.into()))?;
+    rustix::termios::tcsetattr(&terminal, now, &quiet).map_err(|e| broken(e.into()))?;
     let mut line = String::new();
     let read = std::io::BufReader::new(&terminal).read_line(&mut line);
     // Whatever came of it, the terminal shows again what is typed.
     let shown = rustix::termios::tcsetattr(&terminal, now, &before);
-    shown.map_err(|e| unreadable(e.into()))?;
-    read.map_err(unreadable)?;
-    writeln!(terminal).map_err(unreadable)?;
+    shown.map_err(|e| broken(e.into()))?;
+    read.map_err(broken)?;
+    writeln!(terminal).map_err(broken)?;
     Ok(Secret::new(line.trim_end_matches(['\n', '\r']).to_owned()))
 }
 

@@ -1,10 +1,41 @@
-//! `sftp://user@host:port/path`, as browsers and curl write it: `/~/path` lies below the home.
+//! `sftp://user@host:port/path`, as browsers and curl write it, and the same with `ftp` and `ftps`:
+//! `/~/path` lies below the home.
 
 use entrepot_model::StorePath;
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Sftp,
+    Ftp,
+    /// FTP under TLS from the first byte.
+    Ftps,
+}
+
+impl Scheme {
+    const ALL: [Scheme; 3] = [Scheme::Sftp, Scheme::Ftp, Scheme::Ftps];
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Scheme::Sftp => "sftp://",
+            Scheme::Ftp => "ftp://",
+            Scheme::Ftps => "ftps://",
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Scheme::Sftp => 22,
+            Scheme::Ftp => 21,
+            Scheme::Ftps => 990,
+        }
+    }
+}
 
 /// A place on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
+    pub(super) scheme: Scheme,
     pub(super) user: String,
     pub(super) host: String,
     pub(super) port: u16,
@@ -19,7 +50,11 @@ impl Place {
     /// Reads a URL.
     pub(super) fn parse(url: &str) -> Result<Place, String> {
         let wrong = |what: &str| format!("'{url}' is no sftp://user@host:port/path: {what}");
-        let rest = url.strip_prefix("sftp://").ok_or_else(|| wrong("it begins otherwise"))?;
+        let begins = |scheme: Scheme| Some((scheme, url.strip_prefix(scheme.prefix())?));
+        let (scheme, rest) = Scheme::ALL
+            .into_iter()
+            .find_map(begins)
+            .ok_or_else(|| wrong("it begins with none of sftp://, ftp:// and ftps://"))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, place) = match authority.rsplit_once('@') {
             Some((user, _)) if user.contains(':') => {
@@ -29,6 +64,7 @@ impl Place {
             None => (std::env::var("USER").unwrap_or_default(), authority),
         };
         let (host, port) = split_port(place).ok_or_else(|| wrong("the port"))?;
+        let port = port.unwrap_or_else(|| scheme.port());
         if host.is_empty() || user.is_empty() {
             return Err(wrong("user and host must be named"));
         }
@@ -39,31 +75,34 @@ impl Place {
         let is_directory = path.is_empty() || path.ends_with('/');
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let path = parts.join("/").parse().map_err(|error| wrong(&format!("{error}")))?;
-        Ok(Place { user, host: host.to_owned(), port, from_home, path, is_directory })
+        let host = host.to_owned();
+        Ok(Place { scheme, user, host, port, from_home, path, is_directory })
     }
 
     /// The URL of a path on the same server.
     pub(super) fn url(&self, path: &StorePath) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        let port = if self.port == 22 { String::new() } else { format!(":{}", self.port) };
+        let usual = self.port == self.scheme.port();
+        let port = if usual { String::new() } else { format!(":{}", self.port) };
         let home = if self.from_home { "~/" } else { "" };
-        format!("sftp://{}@{host}{port}/{home}{}", self.user, path.as_str())
+        let scheme = self.scheme.prefix();
+        format!("{scheme}{}@{host}{port}/{home}{}", self.user, path.as_str())
     }
 }
 
-/// Host and port; an IPv6 address stands in brackets.
-fn split_port(place: &str) -> Option<(&str, u16)> {
+/// Host, and the port if one is named; an IPv6 address stands in brackets.
+fn split_port(place: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = place.strip_prefix('[') {
         let (host, port) = rest.split_once(']')?;
         return match port.strip_prefix(':') {
-            Some(port) => Some((host, port.parse().ok()?)),
-            None => port.is_empty().then_some((host, 22)),
+            Some(port) => Some((host, Some(port.parse().ok()?))),
+            None => port.is_empty().then_some((host, None)),
         };
     }
     match place.split_once(':') {
-        Some((host, port)) => Some((host, port.parse().ok()?)),
-        None => Some((place, 22)),
+        Some((host, port)) => Some((host, Some(port.parse().ok()?))),
+        None => Some((place, None)),
     }
 }
 
@@ -103,6 +142,12 @@ mod tests {
         assert_eq!((home.path.as_str(), home.port), ("in", 22));
         assert!(home.from_home && home.is_directory);
         assert!(Place::parse("sftp://bob@example.org").unwrap().path.is_root());
+        for (url, port) in [("ftp://bob@example.org/a", 21), ("ftps://bob@example.org/a", 990)] {
+            let place = Place::parse(url).unwrap();
+            assert_eq!((place.port, place.url(&place.path)), (port, url.to_owned()));
+        }
+        let place = Place::parse("ftp://bob@example.org:990/a").unwrap();
+        assert_eq!(place.url(&place.path), "ftp://bob@example.org:990/a");
     }
 
     #[test]
@@ -110,6 +155,7 @@ mod tests {
         let bad = [
             "",
             "bob@example.org/x",
+            "http://bob@example.org/x",
             "sftp://bob:secret@example.org/x",
             "sftp://bob@/x",
             "sftp://bob@h:port/x",

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 use anyhow::Result;
 
+pub(super) use matrix::{Form, Order};
 pub use matrix::{Ftp, Program, Way};
 
 use super::Login;
@@ -55,11 +56,11 @@ impl Line {
         if self.ipv6 { "[::1]" } else { "localhost" }
     }
 
-    fn port(self, node: &Node) -> Result<u16> {
+    pub(super) fn port(self, node: &Node) -> Result<u16> {
         node.port_of(self.listener())
     }
 
-    fn certificate(self, node: &Node) -> Result<PathBuf> {
+    pub(super) fn certificate(self, node: &Node) -> Result<PathBuf> {
         node.certificate_of(self.listener())
     }
 }

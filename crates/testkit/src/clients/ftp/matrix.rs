@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use super::{Line, Protection, classic, libraries, modern};
 use crate::clients::matrix::{Client, Did, How, Seat, Task};
+use crate::clients::ours;
 
 /// A client of FTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Program {
     Ftplib,
     /// Perl's `Net::FTP`, by a script of ours.
     NetFtp,
+    /// `entrepot put` and `entrepot get`.
+    Ours,
 }
 
 /// Up or down.
@@ -39,17 +42,17 @@ pub enum Way {
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(in crate::clients) enum Form {
     Binary,
     Text,
 }
 
 /// One thing for one program.
 #[derive(Clone, Copy)]
-pub(super) struct Order<'a> {
-    pub(super) line: Line,
-    pub(super) seat: Seat<'a>,
-    pub(super) form: Form,
+pub(in crate::clients) struct Order<'a> {
+    pub(in crate::clients) line: Line,
+    pub(in crate::clients) seat: Seat<'a>,
+    pub(in crate::clients) form: Form,
 }
 
 /// A program on a line.
@@ -98,6 +101,7 @@ impl Ftp {
             Program::Tnftp => classic::tnftp(order, task),
             Program::Ftplib => libraries::ftplib(order, task),
             Program::NetFtp => libraries::net_ftp(order, task),
+            Program::Ours => ours::ftp(order, task),
         }
     }
 }
@@ -113,6 +117,7 @@ impl Client for Ftp {
             Program::Rclone => "rclone",
             Program::Ftplib => "ftplib",
             Program::NetFtp => "Net::FTP",
+            Program::Ours => "entrepot",
         }
     }
 
