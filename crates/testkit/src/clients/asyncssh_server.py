@@ -1,6 +1,9 @@
 # asyncssh as a server for one user key: USER_PUBLIC_KEY_FILE FOLDER; prints port and host key.
-import asyncio, sys
+import asyncio, logging, sys
 import asyncssh
+
+# A client that is killed is what the tests are about, not worth a line for each write to it.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 key_file, folder = sys.argv[1:]
 
