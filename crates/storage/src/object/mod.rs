@@ -253,6 +253,7 @@ impl Store for Objects {
             set_times: false,
             conditional: self.0.backend.provider != ObjectProvider::Azure,
             resume: true,
+            staged_apart: true,
             local: false,
         }
     }

@@ -270,6 +270,7 @@ impl Store for SqlStore {
             set_times: false,
             conditional: true,
             resume: true,
+            staged_apart: true,
             // Files have no identity by which recovery could know them without a look inside.
             local: false,
         }
