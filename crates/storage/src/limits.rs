@@ -149,5 +149,12 @@ pub const SQL_CONNECTIONS: usize = 8;
 /// How long reaching a database may take, and waiting for its locks.
 pub const SQL_CONNECT: Duration = Duration::from_secs(10);
 
+/// How long the server may take for one statement of a database endpoint.
+pub const SQL_STATEMENT: Duration = Duration::from_secs(60);
+
+/// How long one read or change of a database may take, and waiting for its turn: behind what the
+/// server itself allows a statement. A connection that took longer is given up.
+pub const SQL_OPERATION: Duration = Duration::from_secs(90);
+
 /// Tries of a transaction that met another one.
 pub const SQL_TRIES: u32 = 10;
