@@ -77,6 +77,18 @@ pub const OBJECT_REQUEST: Duration = Duration::from_secs(120);
 /// Tries of one request to an object store before it fails.
 pub const OBJECT_RETRIES: usize = 4;
 
+/// Largest object that S3 copies by one request, as a rename needs it.
+pub const OBJECT_COPY_BYTES: u64 = 5 * 1024 * 1024 * 1024;
+
+/// Most objects below a directory of an object store that is renamed: each is copied and deleted.
+pub const OBJECT_RENAME_OBJECTS: usize = 10_000;
+
+/// Copies, or deletes, of one such rename at a time.
+pub const OBJECT_RENAME_AT_ONCE: usize = 16;
+
+/// Old names of such a rename that are removed while nothing else is published.
+pub const OBJECT_RENAME_PAGE: usize = 100;
+
 /// Most file systems mounted below the root of one directory endpoint that are staged on.
 pub const MOUNT_MARKERS: usize = 1024;
 
