@@ -152,7 +152,7 @@ impl FtpStaged {
             return Err(StoreError::Io(format!("the server has {has} bytes of {wanted}")));
         }
         state.synced = Some(wanted);
-        state.back = Some(FtpRead::new(Arc::clone(&self.pool), part.clone(), meta));
+        state.back = Some(FtpRead::of_part(Arc::clone(&self.pool), part.clone(), meta));
         Ok(())
     }
 

@@ -43,7 +43,7 @@ pub fn open(target: &SqlTarget, secrets: &ResolvedSecrets, env: &Env) -> Result<
     let statements = Arc::new(Statements::of(target));
     let database = match target.url.strip_prefix("sqlite:") {
         Some(file) => Database::Sqlite(Sqlite::new(file, target.content, statements)),
-        None => Database::Postgres(Postgres::new(target, secrets, statements)?),
+        None => Database::Postgres(Box::new(Postgres::new(target, secrets, statements)?)),
     };
     let staging = memory::open(&MemoryTarget { size_bytes: Some(SQL_STAGED_BYTES) }, env)?;
     let reports = target.reports.clone();
@@ -132,7 +132,7 @@ struct Changed {
 
 enum Database {
     Sqlite(Sqlite),
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
 }
 
 impl Database {
