@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
+use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::server::{Node, run};
 
 use crate::program;
@@ -105,6 +106,45 @@ fn a_mount_on_an_ftp_endpoint_shows_the_other_nodes_files() -> Result<()> {
     ensure!(std::fs::read(there.on_disk(&far, "delivered/f.bin"))? == content);
     let delivered = node.events("file.delivered")?;
     assert_eq!(delivered[0]["protocol"], "ftp");
+    Ok(())
+}
+
+/// A bucket has no directories, only names with slashes: all of them change.
+#[test]
+fn a_directory_in_a_bucket_is_renamed_with_all_in_it() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let s3 = S3Server::start()?;
+    let documents = format!(
+        "endpoint:\n  name: bucket\n  target:\n    object:\n      bucket: {BUCKET}\n      \
+         url: {}\n      access_key_id: {ACCESS_KEY_ID}\n      secret_key: {SECRET_KEY}\n      \
+         allow_private: true\n---\n\
+         mount: {{name: acme-bucket, account: acme, path: /b, endpoint: bucket}}\n",
+        s3.url()
+    );
+    apply(&node, &documents)?;
+    node.start()?;
+    let content = noise(79, 6_000_000);
+    let local = local_file(&node, "a.bin", &content)?;
+    let back = node.scratch().join("back.bin");
+    let (local, shown) = (text(&local)?, text(&back)?);
+    let batch = format!(
+        "mkdir b/old\nmkdir b/old/sub\nput {local} b/old/a.bin\nput {local} b/old/sub/b.bin\n\
+         mkdir b/old/empty\nmkdir b/taken\n-rename b/old b/taken\n-rename b/old b/old/sub/x\n\
+         rename b/old b/new\nget b/new/sub/b.bin {shown}\nls -1 b\nls -1 b/new\n"
+    );
+    let said = String::from_utf8(login.sftp_batch(&node, &batch)?.stdout)?;
+    ensure!(std::fs::read(&back)? == content, "what came back differs");
+    let shown: Vec<_> = said.lines().filter(|line| !line.starts_with("sftp>")).collect();
+    let wanted = ["b/new", "b/taken", "b/new/a.bin", "b/new/empty", "b/new/sub"];
+    ensure!(shown == wanted, "{said}");
+    ensure!(std::fs::read(s3.objects().join("new/a.bin"))? == content, "the object differs");
+    ensure!(!s3.objects().join("old/a.bin").exists(), "the old name is left");
+    let renamed = node.until("the record", || {
+        let events = node.events("file.renamed")?;
+        Ok((!events.is_empty()).then_some(events))
+    })?;
+    assert_eq!(renamed.len(), 1, "{renamed:?}");
     Ok(())
 }
 

@@ -106,3 +106,25 @@ put(ftp, 'z', b'new'); assert unique(ftp, 'z') != a
     login.ftplib(&node, Clear, script)?;
     Ok(())
 }
+
+#[test]
+fn a_session_begins_at_home_and_allo_asks_for_room_there() -> Result<()> {
+    let (node, login) = node_with_ftp()?;
+    let documents = "endpoint: {name: small, target: {memory: {}}}\n---\n\
+                     mount: {name: acme-in, account: acme, path: /in, endpoint: small, \
+                     quota: {size_bytes: 1000}}\n";
+    node.cli_with_input(&["apply", "-"], documents)?;
+    node.cli(&["account", "change", "acme", "home=/in"])?;
+    node.until("the home", || {
+        let said = login.ftplib(&node, Clear, "print(ftp.pwd())")?;
+        Ok((said.trim() == "/in").then_some(()))
+    })?;
+    let script = "
+assert refused(ftp, 'ALLO 2000') == '552'
+ftp.voidcmd('ALLO 900')
+ftp.cwd('/'); ftp.voidcmd('ALLO 2000')
+ftp.cwd('in'); assert refused(ftp, 'ALLO 2000') == '552'
+";
+    login.ftplib(&node, Clear, script)?;
+    Ok(())
+}

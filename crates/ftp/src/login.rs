@@ -89,7 +89,8 @@ impl Conversation {
             stranger.logged_in();
         }
         let mut login = Login::at_root();
-        session.vfs().home().as_str().clone_into(&mut login.directory);
+        self.directory = session.vfs().home();
+        self.directory.as_str().clone_into(&mut login.directory);
         login.may_write = may_write(&session);
         login.administrator = session.is_administrator();
         self.live = Some(Live { session, watch, generation: u64::MAX });

@@ -47,8 +47,8 @@ pub(crate) struct Conversation {
     /// Begun with the first password.
     pub(crate) attempt: Option<Attempt>,
     pub(crate) live: Option<Live>,
-    /// Where the client is: ALLO reserves room there.
-    directory: VPath,
+    /// Where the client is, from the login on: ALLO reserves room there.
+    pub(crate) directory: VPath,
     /// The client was last told of its own cut upload of this name: it may go on with that one.
     pub(crate) told: Option<VPath>,
     /// What ALLO promised for the next transfer.

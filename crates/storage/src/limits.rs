@@ -77,6 +77,18 @@ pub const OBJECT_REQUEST: Duration = Duration::from_secs(120);
 /// Tries of one request to an object store before it fails.
 pub const OBJECT_RETRIES: usize = 4;
 
+/// Largest object that S3 copies by one request, as a rename needs it.
+pub const OBJECT_COPY_BYTES: u64 = 5 * 1024 * 1024 * 1024;
+
+/// Most objects below a directory of an object store that is renamed: each is copied and deleted.
+pub const OBJECT_RENAME_OBJECTS: usize = 10_000;
+
+/// Copies, or deletes, of one such rename at a time.
+pub const OBJECT_RENAME_AT_ONCE: usize = 16;
+
+/// Old names of such a rename that are removed while nothing else is published.
+pub const OBJECT_RENAME_PAGE: usize = 100;
+
 /// Most file systems mounted below the root of one directory endpoint that are staged on.
 pub const MOUNT_MARKERS: usize = 1024;
 
@@ -148,6 +160,13 @@ pub const SQL_CONNECTIONS: usize = 8;
 
 /// How long reaching a database may take, and waiting for its locks.
 pub const SQL_CONNECT: Duration = Duration::from_secs(10);
+
+/// How long the server may take for one statement of a database endpoint.
+pub const SQL_STATEMENT: Duration = Duration::from_secs(60);
+
+/// How long one read or change of a database may take, and waiting for its turn: behind what the
+/// server itself allows a statement. A connection that took longer is given up.
+pub const SQL_OPERATION: Duration = Duration::from_secs(90);
 
 /// Tries of a transaction that met another one.
 pub const SQL_TRIES: u32 = 10;

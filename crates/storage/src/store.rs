@@ -65,6 +65,9 @@ pub struct Caps {
     pub conditional: bool,
     /// `resume` can continue a kept file.
     pub resume: bool,
+    /// What is staged lies apart from what has the name; else the first byte written overwrites
+    /// that, and nothing may be laid over it.
+    pub staged_apart: bool,
     /// I/O never waits for a network.
     pub local: bool,
 }

@@ -563,6 +563,13 @@ impl Start {
             return Err(VfsError::Exists);
         }
         place.need(if there.is_some() { Right::Overwrite } else { Right::Write })?;
+        if there.is_some()
+            && how.intent == CreateIntent::Continue
+            && !place.store.caps().staged_apart
+        {
+            // It would be laid over a file that its own first byte destroys.
+            return Err(VfsError::Unsupported);
+        }
         let mut start = Start::new(vfs, place).await?;
         start.replaces = there.as_ref().and_then(|meta| Some(meta.identity.clone()?.0));
         let kept = vfs.0.service.0.book.take(&vfs.owner(path));

@@ -289,6 +289,7 @@ impl<D: Disk> Store for Fs<D> {
             set_times: true,
             conditional: true,
             resume: true,
+            staged_apart: true,
             local: self.0.disk.nature().local,
         }
     }

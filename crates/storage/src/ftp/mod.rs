@@ -2,9 +2,10 @@
 //!
 //! Writing: a file is staged as `.<name>.<transfer id>.part` beside its target, in order, by STOR,
 //! and by APPE where it is gone on with. It counts as there when the server has said 226 and tells
-//! the size that was sent; then RNFR and RNTO give it its name. Most servers replace a file so in
-//! one step; on one that refuses nothing is replaced, unless the endpoint allows two steps
-//! ([`PublishBy`]). What a disk there survives is the server's promise: FTP has no word for it.
+//! the size that was sent; then RNFR and RNTO give it its name. What was sent is read back as any
+//! file is, after such a 226. Most servers replace a file by RNTO in one step; on one that refuses
+//! nothing is replaced, unless the endpoint allows two steps ([`PublishBy`]). What a disk there
+//! survives is the server's promise: FTP has no word for it.
 //!
 //! Reading: RETR from where it is wanted, with REST. A download counts when every byte came that
 //! the server had told of, under TLS its close_notify, and 226; then size and time are looked at
@@ -129,29 +130,68 @@ fn meta_of(entry: &RemoteEntry) -> Option<Meta> {
     }
 }
 
-/// What is under a name, if anything is.
-async fn look_for(remote: &mut Remote, path: &StorePath) -> Result<Option<Meta>> {
+/// What is under a name.
+enum There {
+    Nothing,
+    /// Neither file nor directory, such as a link that leads nowhere.
+    Other,
+    Known(Meta),
+}
+
+impl There {
+    fn is_taken(&self) -> bool {
+        !matches!(self, There::Nothing)
+    }
+
+    fn is_directory(&self) -> bool {
+        matches!(self, There::Known(meta) if meta.kind == EntryKind::Directory)
+    }
+}
+
+/// Looks at a name. What a link leads to is asked for by the link's own name.
+async fn find(remote: &mut Remote, path: &StorePath) -> Result<There> {
+    let mut taken = false;
     if remote.features().mlst {
         match remote.ask(Op::Entry(remote.path(path))).await {
-            Ok(Outcome::Entry(entry)) if entry.kind == RemoteKind::File && entry.size.is_none() => {
-            }
-            Ok(Outcome::Entry(entry)) => return Ok(meta_of(&entry)),
+            Ok(Outcome::Entry(entry)) => match meta_of(&entry) {
+                Some(meta) if meta.kind == EntryKind::Directory || entry.size.is_some() => {
+                    return Ok(There::Known(meta));
+                }
+                _ => taken = true,
+            },
             Ok(other) => return Err(remote.unexpected(&other).into()),
-            Err(failed) if failed.is_absent() => return Ok(None),
+            Err(failed) if failed.is_absent() => return Ok(There::Nothing),
             Err(failed) if failed.is_unknown() => {}
-            Err(Failed::Op(OpError::NotUnderstood(_))) => {}
+            Err(Failed::Op(OpError::NotUnderstood(_))) => taken = true,
             Err(failed) => return Err(failed.into()),
         }
     }
-    match remote.ask(Op::Size(remote.path(path))).await {
-        Ok(Outcome::Size(size)) => Ok(Some(file_meta(size, time_of(remote, path).await?))),
-        Ok(other) => Err(remote.unexpected(&other).into()),
-        Err(failed) if failed.is_unknown() => {
-            Err(StoreError::Unsupported("the server tells no sizes (neither MLST nor SIZE)"))
+    let known = match remote.ask(Op::Size(remote.path(path))).await {
+        Ok(Outcome::Size(size)) => Some(file_meta(size, time_of(remote, path).await?)),
+        Ok(other) => return Err(remote.unexpected(&other).into()),
+        Err(failed) if failed.is_unknown() && !taken => {
+            return Err(StoreError::Unsupported(
+                "the server tells no sizes (neither MLST nor SIZE)",
+            ));
         }
-        Err(failed) if failed.is_about_name() => look_for_directory(remote, path).await,
-        Err(failed) => Err(failed.into()),
-    }
+        Err(failed) if failed.is_unknown() || failed.is_about_name() => {
+            look_for_directory(remote, path).await?
+        }
+        Err(failed) => return Err(failed.into()),
+    };
+    Ok(match known {
+        Some(meta) => There::Known(meta),
+        None if taken => There::Other,
+        None => There::Nothing,
+    })
+}
+
+/// The file or directory under a name, if there is one.
+async fn look_for(remote: &mut Remote, path: &StorePath) -> Result<Option<Meta>> {
+    Ok(match find(remote, path).await? {
+        There::Known(meta) => Some(meta),
+        There::Nothing | There::Other => None,
+    })
 }
 
 async fn time_of(remote: &mut Remote, path: &StorePath) -> Result<Option<Time>> {
@@ -188,18 +228,18 @@ async fn place_file(
     existing: Existing,
     publish: PublishBy,
 ) -> Result<bool> {
-    let there = look_for(remote, to).await?;
-    match (&there, existing) {
-        (Some(meta), _) if meta.kind == EntryKind::Directory => {
-            return Err(StoreError::IsDirectory);
-        }
-        (Some(_), Existing::Refuse) => return Err(StoreError::Exists),
-        _ => {}
+    let there = find(remote, to).await?;
+    if there.is_directory() {
+        return Err(StoreError::IsDirectory);
+    }
+    let is_taken = there.is_taken();
+    if is_taken && existing == Existing::Refuse {
+        return Err(StoreError::Exists);
     }
     let rename = Op::Rename { from: remote.path(from), to: remote.path(to) };
     match change(remote, rename.clone()).await {
-        Ok(()) => Ok(there.is_some()),
-        Err(failed) if there.is_some() && failed.code() >= 500 => {
+        Ok(()) => Ok(is_taken),
+        Err(failed) if is_taken && failed.code() >= 500 => {
             if publish != PublishBy::RemoveAndRename {
                 return Err(StoreError::Unsupported(
                     "the server does not replace a file by renaming another; see 'publish' of the \
@@ -323,6 +363,7 @@ impl Store for FtpStore {
             conditional: false,
             // A file written under its own name has no part to go on with.
             resume: self.publish != PublishBy::Direct,
+            staged_apart: self.publish != PublishBy::Direct,
             local: false,
         }
     }
@@ -353,15 +394,15 @@ impl Store for FtpStore {
     async fn stage(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
         check_makeable(target)?;
         let mut lease = self.pool.lease().await?;
-        let there = look_for(&mut lease, target).await?;
-        if there.as_ref().is_some_and(|meta| meta.kind == EntryKind::Directory) {
+        let there = find(&mut lease, target).await?;
+        if there.is_directory() {
             return Err(StoreError::IsDirectory);
         }
-        if there.is_none() {
+        if !there.is_taken() {
             self.check_parent(&mut lease, target).await?;
         }
         self.registry.settle().await;
-        Ok(Box::new(self.staged_file(id, target, (0, there.is_some()))?))
+        Ok(Box::new(self.staged_file(id, target, (0, there.is_taken()))?))
     }
 
     async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
@@ -440,7 +481,7 @@ impl Store for FtpStore {
         match change(&mut lease, Op::MakeDir(name)).await {
             Ok(()) => Ok(()),
             Err(failed) if failed.code() >= 500 => {
-                if look_for(&mut lease, path).await?.is_some() {
+                if find(&mut lease, path).await?.is_taken() {
                     return Err(StoreError::Exists);
                 }
                 self.check_parent(&mut lease, path).await?;
@@ -486,7 +527,7 @@ impl Store for FtpStore {
             let replaced = place_file(&mut lease, (from, to), existing, self.publish).await?;
             return Ok(Renamed { replaced });
         }
-        if look_for(&mut lease, to).await?.is_some() {
+        if find(&mut lease, to).await?.is_taken() {
             return Err(StoreError::Exists);
         }
         let rename = Op::Rename { from: lease.path(from), to: lease.path(to) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_ftp_proto::client::{Moves, Op};
-use entrepot_model::StorePath;
+use entrepot_model::{StorePath, Timestamp};
 
 use super::errors::Failed;
 use super::look_for;
@@ -19,6 +19,8 @@ pub(super) struct FtpRead {
     pool: Arc<Pool>,
     path: StorePath,
     meta: Meta,
+    /// When it was changed, if others may change it meanwhile.
+    unchanged_since: Option<Timestamp>,
     state: tokio::sync::Mutex<State>,
 }
 
@@ -37,7 +39,13 @@ fn changed() -> StoreError {
 
 impl FtpRead {
     pub(super) fn new(pool: Arc<Pool>, path: StorePath, meta: Meta) -> Self {
-        FtpRead { pool, path, meta, state: tokio::sync::Mutex::default() }
+        let unchanged_since = Some(meta.modified);
+        FtpRead { pool, path, meta, unchanged_since, state: tokio::sync::Mutex::default() }
+    }
+
+    /// Of a part that nobody else writes: servers may be late with its time, its size is enough.
+    pub(super) fn of_part(pool: Arc<Pool>, path: StorePath, meta: Meta) -> Self {
+        FtpRead { unchanged_since: None, ..FtpRead::new(pool, path, meta) }
     }
 
     async fn begin(&self, state: &mut State) -> Result<(), Failed> {
@@ -51,7 +59,8 @@ impl FtpRead {
     /// The file must be what it was when it was opened.
     async fn check_unchanged(&self, lease: &mut Lease) -> Result<()> {
         let now = look_for(lease, &self.path).await?;
-        let same = |now: Meta| (now.size, now.modified) == (self.meta.size, self.meta.modified);
+        let same_time = |now: &Meta| self.unchanged_since.is_none_or(|time| time == now.modified);
+        let same = |now: Meta| now.size == self.meta.size && same_time(&now);
         if now.is_some_and(same) { Ok(()) } else { Err(changed()) }
     }
 

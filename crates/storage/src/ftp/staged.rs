@@ -13,11 +13,12 @@ use parking_lot::Mutex;
 
 use super::errors::Failed;
 use super::pool::{Lease, Pool};
+use super::read::FtpRead;
 use super::remote::Remote;
 use super::{change, file_meta, look, look_for, place_file};
 use crate::error::{Result, StoreError};
 use crate::parts::registry::Claim;
-use crate::store::{EntryKind, Identity, Publish, Published, StagedFile};
+use crate::store::{EntryKind, Identity, Publish, Published, ReadFile as _, StagedFile};
 
 /// Under which names a file is written and published.
 pub(super) struct Naming {
@@ -48,6 +49,8 @@ struct State {
     cut: bool,
     /// The size that the server told.
     synced: Option<u64>,
+    /// Reads back what the server has, from the last time it told the size to the next write.
+    back: Option<FtpRead>,
     /// What failed first; every later call fails with it.
     failed: Option<StoreError>,
 }
@@ -58,7 +61,7 @@ impl State {
     }
 
     fn fail(&mut self, failed: impl Into<StoreError>) -> StoreError {
-        self.lease = None;
+        (self.lease, self.back) = (None, None);
         self.failed.get_or_insert(failed.into()).clone()
     }
 }
@@ -108,6 +111,7 @@ impl FtpStaged {
     /// The session of the upload, which is begun if none runs.
     async fn upload<'a>(&self, state: &'a mut State) -> Result<&'a mut Lease> {
         if state.lease.is_none() {
+            state.back = None;
             let mut lease = self.pool.lease().await?;
             let (path, size) = (lease.path(&self.naming.part), self.size());
             let op = match (state.made && size > 0, state.cut) {
@@ -122,8 +126,15 @@ impl FtpStaged {
         state.lease.as_mut().ok_or(StoreError::NotFound)
     }
 
-    /// Ends the upload, and sees that the server has all of it.
+    /// Ends the upload, and sees that the server has all of it. Another write goes on behind it.
     async fn settle(&self, state: &mut State) -> Result<()> {
+        if state.synced == Some(self.size()) {
+            return Ok(());
+        }
+        if state.cut {
+            // What is behind the cut is cut off by an upload of nothing.
+            self.upload(state).await?;
+        }
         if state.lease.is_none() && !state.made {
             self.upload(state).await?;
         }
@@ -134,11 +145,14 @@ impl FtpStaged {
             }
             None => self.pool.lease().await?,
         };
-        let (has, wanted) = (look(&mut lease, &self.naming.part).await?.size, self.size());
-        if has != wanted {
+        let part = &self.naming.part;
+        let (meta, wanted) = (look(&mut lease, part).await?, self.size());
+        if meta.size != wanted {
+            let has = meta.size;
             return Err(StoreError::Io(format!("the server has {has} bytes of {wanted}")));
         }
         state.synced = Some(wanted);
+        state.back = Some(FtpRead::of_part(Arc::clone(&self.pool), part.clone(), meta));
         Ok(())
     }
 
@@ -228,8 +242,17 @@ impl StagedFile for FtpStaged {
         Ok(())
     }
 
-    async fn read_at(&self, _offset: u64, _buf: BytesMut, _len: usize) -> Result<BytesMut> {
-        Err(StoreError::Unsupported("reading what was sent to an FTP server"))
+    async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut> {
+        let mut state = self.state.lock().await;
+        state.check()?;
+        if offset >= self.size() {
+            return Ok(buf);
+        }
+        self.settle(&mut state).await.map_err(|error| state.fail(error))?;
+        match &state.back {
+            Some(back) => back.read_at(offset, buf, len).await,
+            None => Ok(buf),
+        }
     }
 
     async fn set_len(&self, size: u64) -> Result<()> {
@@ -243,7 +266,7 @@ impl StagedFile for FtpStaged {
                 lease.finish(Moves::Upload).await.map_err(|failed| state.fail(failed))?;
             }
             self.size.store(size, Ordering::SeqCst);
-            (state.cut, state.synced) = (true, None);
+            (state.cut, state.synced, state.back) = (true, None, None);
         }
         Ok(())
     }
@@ -251,13 +274,6 @@ impl StagedFile for FtpStaged {
     async fn sync(&self) -> Result<()> {
         let mut state = self.state.lock().await;
         state.check()?;
-        if state.synced == Some(self.size()) {
-            return Ok(());
-        }
-        if state.cut {
-            // What is behind the cut is cut off by an upload of nothing.
-            self.upload(&mut state).await.map(drop).map_err(|error| state.fail(error))?;
-        }
         self.settle(&mut state).await.map_err(|error| state.fail(error))
     }
 
@@ -271,6 +287,8 @@ impl StagedFile for FtpStaged {
             let why = format!("{} bytes were written, {} announced", self.size(), how.size);
             return Err(StoreError::Io(why));
         }
+        // A session in the middle of a download is one less to publish with.
+        state.back = None;
         let published = self.make_visible(how).await?;
         self.forget();
         state.fail(StoreError::Io("the staged file is published".to_owned()));

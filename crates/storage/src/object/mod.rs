@@ -7,12 +7,14 @@
 //! recovery and a put whose answer was lost tell one's own object from another's.
 //!
 //! What it cannot do it says in its caps: writes must be in order, times are the store's own,
-//! rename is copy and delete. A kept upload is resumed behind its last whole part: the ids of the
-//! upload and of its parts are remembered here and, in a ticket, by the caller over restarts
-//! ([`kept`]). Uploads that a dead process left without a word are removed by the bucket's
-//! lifecycle rule for incomplete multipart uploads, which every operator should set.
+//! rename is copy and delete, of a directory for each object in it ([`folder`]). A kept upload is
+//! resumed behind its last whole part: the ids of the upload and of its parts are remembered here
+//! and, in a ticket, by the caller over restarts ([`kept`]). Uploads that a dead process left
+//! without a word are removed by the bucket's lifecycle rule for incomplete multipart uploads,
+//! which every operator should set.
 
 mod connect;
+mod folder;
 mod kept;
 mod listing;
 mod read;
@@ -62,6 +64,7 @@ pub fn open(target: &ObjectTarget, secrets: &ResolvedSecrets, env: &Env) -> Resu
         prefix,
         env: env.clone(),
         held: Mutex::new(HashMap::new()),
+        moves: tokio::sync::RwLock::default(),
     }))))
 }
 
@@ -73,6 +76,8 @@ struct Core {
     env: Env,
     /// Uploads at work, and those that were dropped and can be resumed.
     held: Mutex<HashMap<TransferId, Held>>,
+    /// Objects get their names side by side; not while the old names of a directory go.
+    moves: tokio::sync::RwLock<()>,
 }
 
 /// The meaning of an error of the client library.
@@ -218,11 +223,12 @@ impl Core {
         to: &StorePath,
         existing: Existing,
     ) -> Result<Renamed> {
-        match self.file(from).await {
+        let object = match self.file(from).await {
             Err(StoreError::IsDirectory) => {
-                return Err(StoreError::Unsupported("renaming a directory of an object store"));
+                self.rename_directory(from, to).await?;
+                return Ok(Renamed { replaced: false });
             }
-            other => other?,
+            other => other?.0,
         };
         let replaced = match self.file(to).await {
             Ok(_) if existing == Existing::Refuse => return Err(StoreError::Exists),
@@ -233,13 +239,29 @@ impl Core {
         if from == to {
             return Ok(Renamed { replaced: false });
         }
+        folder::check_copy(self, &object)?;
         let (source, target) = (self.key(from)?, self.key(to)?);
+        let _beside = self.moves.read().await;
         let options = CopyOptions { mode: CopyMode::Overwrite, ..CopyOptions::default() };
         let copied = self.backend.objects.copy_opts(&source, &target, options).await;
         copied.map_err(store_error)?;
         self.hold_directory(from.parent()).await?;
         self.delete(&source).await?;
         Ok(Renamed { replaced })
+    }
+
+    async fn rename_directory(&self, from: &StorePath, to: &StorePath) -> Result<()> {
+        if from.is_root() {
+            return Err(StoreError::Denied("this is the root of the endpoint".to_owned()));
+        }
+        if from == to {
+            return Ok(());
+        }
+        match self.file(to).await {
+            Ok(_) | Err(StoreError::IsDirectory) => Err(StoreError::Exists),
+            Err(StoreError::NotFound) => folder::rename(self, from, to).await,
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -253,6 +275,7 @@ impl Store for Objects {
             set_times: false,
             conditional: self.0.backend.provider != ObjectProvider::Azure,
             resume: true,
+            staged_apart: true,
             local: false,
         }
     }

@@ -300,6 +300,7 @@ impl StagedFile for ObjectStaged {
             let (has, want) = (state.size, how.size);
             return Err(StoreError::Io(format!("the upload has {has} bytes instead of {want}")));
         }
+        let _beside = self.core.moves.read().await;
         let replaced = self.core.head(&self.key).await?.is_some();
         if replaced && how.existing == Existing::Refuse {
             return Err(StoreError::Exists);

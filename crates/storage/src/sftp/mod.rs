@@ -316,6 +316,7 @@ impl Store for SftpStore {
             set_times: true,
             conditional: true,
             resume: true,
+            staged_apart: self.publish != PublishBy::Direct,
             local: false,
         }
     }

@@ -43,7 +43,7 @@ pub fn open(target: &SqlTarget, secrets: &ResolvedSecrets, env: &Env) -> Result<
     let statements = Arc::new(Statements::of(target));
     let database = match target.url.strip_prefix("sqlite:") {
         Some(file) => Database::Sqlite(Sqlite::new(file, target.content, statements)),
-        None => Database::Postgres(Postgres::new(target, secrets, statements)?),
+        None => Database::Postgres(Box::new(Postgres::new(target, secrets, statements)?)),
     };
     let staging = memory::open(&MemoryTarget { size_bytes: Some(SQL_STAGED_BYTES) }, env)?;
     let reports = target.reports.clone();
@@ -76,11 +76,13 @@ impl Statements {
         // A comment at the end of theirs ends with the line.
         let from = |list: &String| format!("SELECT {columns} FROM (\n{}\n) AS files", bare(list));
         let page = |list| format!("{} WHERE {order} > $1 ORDER BY {order} LIMIT $2", from(list));
+        // The column's own comparison finds the row by its index, ours takes no other.
         let name = if sqlite { "name" } else { "name::text" };
+        let one = |list| format!("{} WHERE {name} = $1 AND {order} = $1", from(list));
         let theirs = |statement: &Option<String>| statement.as_deref().map(bare);
         Statements {
             page: target.list.as_ref().map(page),
-            one: target.list.as_ref().map(|list| format!("{} WHERE {name} = $1", from(list))),
+            one: target.list.as_ref().map(one),
             read: theirs(&target.read),
             write: theirs(&target.write),
             delete: theirs(&target.delete),
@@ -130,7 +132,7 @@ struct Changed {
 
 enum Database {
     Sqlite(Sqlite),
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
 }
 
 impl Database {
@@ -180,7 +182,9 @@ fn check_put(row: Option<Row>, size: usize) -> Result<Row> {
             row.size
         ))),
         None => Err(StoreError::Denied(
-            "after 'write' the endpoint's 'list' does not tell the file".to_owned(),
+            "after 'write' the endpoint's 'list' does not tell the file: another name may be the \
+             same to the table"
+                .to_owned(),
         )),
     }
 }
@@ -196,6 +200,18 @@ fn check_read(row: Row, content: Bytes) -> Result<(Row, Bytes)> {
         row.name,
         content.len()
     )))
+}
+
+/// Of what a rename has put, when the old name is gone: to a table that takes both names for one it
+/// may have gone with it.
+fn check_renamed(row: Option<Row>) -> Result<()> {
+    match row {
+        Some(_) => Ok(()),
+        None => Err(StoreError::Denied(
+            "'delete' of the old name removes the new one: to the table they are the same"
+                .to_owned(),
+        )),
+    }
 }
 
 fn cannot(what: &'static str) -> StoreError {
@@ -270,6 +286,7 @@ impl Store for SqlStore {
             set_times: false,
             conditional: true,
             resume: true,
+            staged_apart: true,
             // Files have no identity by which recovery could know them without a look inside.
             local: false,
         }

@@ -9,6 +9,7 @@ use entrepot_model::endpoint::SqlTarget;
 use entrepot_model::{Secret, Timestamp};
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::tls::{ServerTrust, TlsClient};
+use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::sync::{RwLock, Semaphore};
 use tokio::task::JoinHandle;
@@ -22,17 +23,25 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::csv::Csv;
 use super::{
     Change, Changed, NO_DELETE, NO_WRITE, Row, Statements, bare, cannot, check_put, check_read,
+    check_renamed, check_size,
 };
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
-use crate::limits::{SQL_CONNECT, SQL_CONNECTIONS, SQL_TRIES};
+use crate::limits::{
+    SQL_CONNECT, SQL_CONNECTIONS, SQL_FILE_BYTES, SQL_OPERATION, SQL_STATEMENT, SQL_TRIES,
+};
 use crate::store::Existing;
 
 /// Settings of a session: what is committed is durable, and nothing waits for ever.
-const SESSION: &str = "SET statement_timeout = '60s'; SET lock_timeout = '15s'; \
-     SET idle_in_transaction_session_timeout = '60s'; \
-     SELECT set_config('synchronous_commit', 'on', false) \
-     WHERE current_setting('synchronous_commit') = 'off'";
+fn session_settings() -> String {
+    let seconds = SQL_STATEMENT.as_secs();
+    format!(
+        "SET statement_timeout = '{seconds}s'; SET lock_timeout = '15s'; \
+         SET idle_in_transaction_session_timeout = '{seconds}s'; \
+         SELECT set_config('synchronous_commit', 'on', false) \
+         WHERE current_setting('synchronous_commit') = 'off'"
+    )
+}
 
 pub(super) struct Postgres {
     config: Config,
@@ -62,14 +71,7 @@ impl Drop for Link {
 
 /// Whose fault an error is.
 fn said(error: tokio_postgres::Error) -> StoreError {
-    let Some(state) = error.code().cloned() else {
-        let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-        // Without a code it is the connection's, or a value of another type than expected.
-        return match error.is_closed() || error.to_string().contains("connect") {
-            true => StoreError::Unavailable(format!("the database went away: {why}")),
-            false => StoreError::Denied(format!("a column has another type than expected: {why}")),
-        };
-    };
+    let Some(state) = error.code().cloned() else { return said_by_driver(&error) };
     let text = error.as_db_error().map_or_else(String::new, |it| it.message().to_owned());
     let text = format!("the database says '{text}' ({})", state.code());
     if state == SqlState::DISK_FULL {
@@ -80,6 +82,32 @@ fn said(error: tokio_postgres::Error) -> StoreError {
         Some("58" | "XX") => StoreError::Io(text),
         _ => StoreError::Denied(text),
     }
+}
+
+/// Without a code it is the connection's, or a value of another type than expected.
+fn said_by_driver(error: &tokio_postgres::Error) -> StoreError {
+    use std::io::ErrorKind;
+    let why =
+        error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    match source.map(std::io::Error::kind) {
+        // A certificate, or a value that cannot be sent: neither becomes another one by itself.
+        Some(ErrorKind::InvalidData | ErrorKind::InvalidInput) => StoreError::Denied(why),
+        Some(_) => StoreError::Unavailable(format!("the database went away: {why}")),
+        None if error.is_closed() => {
+            StoreError::Unavailable(format!("the database went away: {why}"))
+        }
+        None => {
+            StoreError::Denied(format!("the database gives something else than expected: {why}"))
+        }
+    }
+}
+
+/// Work with the database that may not take for ever: a server that is gone without a word
+/// answers nothing. With the work goes its connection.
+async fn within<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| StoreError::Unavailable("the database does not answer in time".to_owned());
+    tokio::time::timeout(SQL_OPERATION, work).await.map_err(late)?
 }
 
 /// True if the same transaction may come through when it is tried again.
@@ -256,7 +284,7 @@ impl Postgres {
                 }
             };
             let link = Link { client, task };
-            link.client.batch_execute(SESSION).await?;
+            link.client.batch_execute(&session_settings()).await?;
             Ok(link)
         };
         match tokio::time::timeout(SQL_CONNECT, connecting).await {
@@ -274,7 +302,8 @@ impl Postgres {
                 Some(link) if link.client.is_closed() => {}
                 Some(link) => {
                     // The server may have gone without a word.
-                    if link.client.simple_query("").await.is_ok() {
+                    let asked = link.client.simple_query("");
+                    if tokio::time::timeout(SQL_CONNECT, asked).await.is_ok_and(|it| it.is_ok()) {
                         return Ok(link);
                     }
                 }
@@ -294,39 +323,51 @@ impl Postgres {
 
     pub(super) async fn page(&self, after: &str, most: usize) -> Result<Vec<Row>> {
         let Some(statement) = &self.statements.page else { return Ok(Vec::new()) };
-        let _place = self.place().await?;
-        let mut link = self.link().await?;
-        let reading =
-            link.client.build_transaction().read_only(true).start().await.map_err(said)?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows = reading.query(statement.as_str(), &[&after, &most]).await.map_err(said)?;
-        drop(reading);
-        self.rest(link);
-        rows.iter().filter_map(|row| row_of(row).transpose()).collect()
+        let rows = within(async {
+            let _place = self.place().await?;
+            let mut link = self.link().await?;
+            let reading =
+                link.client.build_transaction().read_only(true).start().await.map_err(said)?;
+            let rows = reading.query(statement.as_str(), &[&after, &most]).await.map_err(said)?;
+            drop(reading);
+            self.rest(link);
+            Ok(rows)
+        });
+        rows.await?.iter().filter_map(|row| row_of(row).transpose()).collect()
     }
 
     pub(super) async fn one(&self, name: &str) -> Result<Option<Row>> {
-        let _place = self.place().await?;
-        let mut link = self.link().await?;
-        let reading =
-            link.client.build_transaction().read_only(true).start().await.map_err(said)?;
-        let row = self.find(&reading, name).await?;
-        drop(reading);
-        self.rest(link);
-        Ok(row)
+        within(async {
+            let _place = self.place().await?;
+            let mut link = self.link().await?;
+            let reading =
+                link.client.build_transaction().read_only(true).start().await.map_err(said)?;
+            let row = self.find(&reading, name).await?;
+            drop(reading);
+            self.rest(link);
+            Ok(row)
+        })
+        .await
     }
 
     pub(super) async fn read(&self, name: &str) -> Result<Option<(Row, Bytes)>> {
-        let _place = self.place().await?;
-        let mut link = self.link().await?;
-        let reading = link.client.build_transaction().read_only(true);
-        let reading = reading.isolation_level(IsolationLevel::RepeatableRead);
-        let reading = reading.start().await.map_err(said)?;
-        let row = self.find(&reading, name).await?;
-        let content = self.content(&reading, name).await?;
-        drop(reading);
-        self.rest(link);
-        row.zip(content).map(|(row, content)| check_read(row, content)).transpose()
+        within(async {
+            let _place = self.place().await?;
+            let mut link = self.link().await?;
+            let reading = link.client.build_transaction().read_only(true);
+            let reading = reading.isolation_level(IsolationLevel::RepeatableRead);
+            let reading = reading.start().await.map_err(said)?;
+            let row = self.find(&reading, name).await?;
+            let content = match &row {
+                Some(row) => self.content(&reading, row).await?,
+                None => None,
+            };
+            drop(reading);
+            self.rest(link);
+            row.zip(content).map(|(row, content)| check_read(row, content)).transpose()
+        })
+        .await
     }
 
     async fn find(&self, transaction: &Transaction<'_>, name: &str) -> Result<Option<Row>> {
@@ -335,13 +376,29 @@ impl Postgres {
         row.map_or(Ok(None), |row| row_of(&row))
     }
 
-    async fn content(&self, transaction: &Transaction<'_>, name: &str) -> Result<Option<Bytes>> {
+    /// The content of a file. One that is too large is not sent, whatever the list says of it.
+    async fn content(&self, transaction: &Transaction<'_>, row: &Row) -> Result<Option<Bytes>> {
         let Some(statement) = &self.statements.read else { return Ok(None) };
-        let prepared = transaction.prepare(statement).await.map_err(said)?;
-        let values = parameters(prepared.params(), name, &Bytes::new(), Timestamp(0));
-        let rows = transaction.query(&prepared, &refs(&values)).await.map_err(said)?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let raw: Option<Raw> = row.try_get(0).map_err(said)?;
+        check_size(row.size)?;
+        let theirs = transaction.prepare(statement).await.map_err(said)?;
+        let Some(column) = theirs.columns().first().filter(|it| is_bytes(it.type_())) else {
+            let why = "'read' gives neither bytes nor text: cast it".to_owned();
+            return Err(StoreError::Denied(why));
+        };
+        let as_text = [Type::JSON, Type::XML, Type::NAME].contains(column.type_());
+        let value = if as_text { "content::text" } else { "content" };
+        let bounded = format!(
+            "SELECT octet_length({value})::bigint, \
+             CASE WHEN octet_length({value}) <= {SQL_FILE_BYTES} THEN content END \
+             FROM (\n{statement}\n) AS files (content) LIMIT 1"
+        );
+        let prepared = transaction.prepare(&bounded).await.map_err(said)?;
+        let values = parameters(prepared.params(), &row.name, &Bytes::new(), Timestamp(0));
+        let found = transaction.query_opt(&prepared, &refs(&values)).await.map_err(said)?;
+        let Some(found) = found else { return Ok(None) };
+        let size: Option<i64> = found.try_get(0).map_err(said)?;
+        check_size(u64::try_from(size.unwrap_or(0)).unwrap_or(u64::MAX))?;
+        let raw: Option<Raw> = found.try_get(1).map_err(said)?;
         Ok(Some(raw.map_or_else(Bytes::new, |raw| raw.0.into())))
     }
 
@@ -369,7 +426,7 @@ impl Postgres {
     }
 
     pub(super) async fn change(&self, change: &Change) -> Result<Changed> {
-        let beside = self.turns.read().await;
+        let beside = within(async { Ok(self.turns.read().await) }).await?;
         let first = self.change_once(change).await;
         drop(beside);
         let mut result = first;
@@ -378,18 +435,21 @@ impl Postgres {
                 Err(error) if is_conflict(error) => {}
                 _ => break,
             }
-            let _alone = self.turns.write().await;
+            let _alone = within(async { Ok(self.turns.write().await) }).await?;
             result = self.change_once(change).await;
         }
         result
     }
 
     async fn change_once(&self, change: &Change) -> Result<Changed> {
-        let _place = self.place().await?;
-        let mut link = self.link().await?;
-        let changed = self.try_change(&mut link.client, change).await?;
-        self.rest(link);
-        Ok(changed)
+        within(async {
+            let _place = self.place().await?;
+            let mut link = self.link().await?;
+            let changed = self.try_change(&mut link.client, change).await?;
+            self.rest(link);
+            Ok(changed)
+        })
+        .await
     }
 
     async fn try_change(&self, client: &mut Client, change: &Change) -> Result<Changed> {
@@ -411,11 +471,14 @@ impl Postgres {
             Change::Rename { from, to, .. } => {
                 let source = self.find(&transaction, from).await?;
                 let source = source.ok_or(StoreError::NotFound)?;
-                let content = self.content(&transaction, from).await?;
+                let content = self.content(&transaction, &source).await?;
                 let content = content.ok_or(StoreError::NotFound)?;
                 if from != to {
                     self.put(&transaction, (to, &content, source.modified)).await?;
-                    self.remove(&transaction, from).await?;
+                    if self.find(&transaction, from).await?.is_some() {
+                        self.remove(&transaction, from).await?;
+                    }
+                    check_renamed(self.find(&transaction, to).await?)?;
                 }
                 None
             }
@@ -429,28 +492,35 @@ impl Postgres {
         Ok(Changed { replaced: there.is_some(), row })
     }
 
-    /// By the simple protocol, in which every value comes as text.
+    /// By the simple protocol, in which every value comes as text. What is too large is not heard
+    /// to its end.
     pub(super) async fn report(&self, statement: &str) -> Result<Bytes> {
-        let _place = self.place().await?;
-        let mut link = self.link().await?;
-        let reading =
-            link.client.build_transaction().read_only(true).start().await.map_err(said)?;
-        // Prepared first: that takes one statement and no more.
-        let statement = bare(statement);
-        reading.prepare(&statement).await.map_err(said)?;
-        let messages = reading.simple_query(&statement).await.map_err(said)?;
-        drop(reading);
-        self.rest(link);
-        let mut csv = Csv::default();
-        for message in &messages {
-            match message {
-                SimpleQueryMessage::RowDescription(columns) => {
-                    csv.line(columns.iter().map(|column| Some(column.name())))?;
+        within(async {
+            let _place = self.place().await?;
+            let mut link = self.link().await?;
+            let reading =
+                link.client.build_transaction().read_only(true).start().await.map_err(said)?;
+            // Prepared first: that takes one statement and no more.
+            let statement = bare(statement);
+            reading.prepare(&statement).await.map_err(said)?;
+            let messages = reading.client().simple_query_raw(&statement).await.map_err(said)?;
+            let mut messages = std::pin::pin!(messages);
+            let mut csv = Csv::default();
+            while let Some(message) = messages.next().await {
+                match message.map_err(said)? {
+                    SimpleQueryMessage::RowDescription(columns) => {
+                        csv.line(columns.iter().map(|column| Some(column.name())))?;
+                    }
+                    SimpleQueryMessage::Row(row) => {
+                        csv.line((0..row.len()).map(|at| row.get(at)))?;
+                    }
+                    _ => {}
                 }
-                SimpleQueryMessage::Row(row) => csv.line((0..row.len()).map(|at| row.get(at)))?,
-                _ => {}
             }
-        }
-        Ok(csv.finish())
+            drop(reading);
+            self.rest(link);
+            Ok(csv.finish())
+        })
+        .await
     }
 }

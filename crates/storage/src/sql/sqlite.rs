@@ -13,6 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, TransactionBehavior}
 use super::csv::Csv;
 use super::{
     Change, Changed, NO_DELETE, NO_WRITE, Row, Statements, bare, cannot, check_put, check_read,
+    check_renamed, check_size,
 };
 use crate::error::{Result, StoreError};
 use crate::limits::{SQL_CONNECT, SQL_CONNECTIONS};
@@ -141,6 +142,7 @@ impl Core {
         let Some(row) = rows.next().map_err(said)? else { return Ok(None) };
         match row.get_ref(0).map_err(said)? {
             ValueRef::Blob(bytes) | ValueRef::Text(bytes) => {
+                check_size(bytes.len() as u64)?;
                 Ok(Some(Bytes::copy_from_slice(bytes)))
             }
             ValueRef::Null => Ok(Some(Bytes::new())),
@@ -207,7 +209,10 @@ impl Core {
                 let content = self.content(&transaction, from)?.ok_or(StoreError::NotFound)?;
                 if from != to {
                     self.put(&transaction, to, &content, source.modified)?;
-                    self.remove(&transaction, from)?;
+                    if self.one(&transaction, from)?.is_some() {
+                        self.remove(&transaction, from)?;
+                    }
+                    check_renamed(self.one(&transaction, to)?)?;
                 }
                 None
             }

@@ -98,6 +98,96 @@ async fn a_directory_stays_when_its_last_file_goes() {
     assert!(names(&*store, "made/by", 10).await.unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn a_directory_of_many_pages_is_renamed_whole_and_its_parent_stays() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    let folder = server.objects().join("some/prefix/up/from/deep");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut want = Vec::new();
+    for number in 0..2 * limits::OBJECT_RENAME_PAGE + 30 {
+        want.push(format!("f{number:03}"));
+        std::fs::write(folder.join(&want[number]), number.to_string()).unwrap();
+    }
+    put(&*store, "up/from/own", b"own").await.unwrap();
+    let identity = store.stat(&path("up/from/own")).await.unwrap().identity;
+    put(&*store, "up/from-other", b"stays").await.unwrap();
+    store.rename(&path("up/from"), &path("to/there"), Existing::Refuse).await.unwrap();
+    assert_eq!(names(&*store, "to/there/deep", 1000).await.unwrap(), want);
+    assert_eq!(get(&*store, "to/there/deep/f229").await.unwrap(), b"229");
+    assert_eq!(store.stat(&path("to/there/own")).await.unwrap().identity, identity);
+    assert_eq!(names(&*store, "up", 9).await.unwrap(), ["from-other"]);
+    store.remove(&path("up/from-other")).await.unwrap();
+    // An empty one, out of a directory in which nothing else is.
+    store.make_directory(&path("up/empty")).await.unwrap();
+    store.rename(&path("up/empty"), &path("empty"), Existing::Refuse).await.unwrap();
+    assert!(names(&*store, "empty", 9).await.unwrap().is_empty());
+    assert!(names(&*store, "up", 9).await.unwrap().is_empty());
+    assert_eq!(names(&*store, "", 9).await.unwrap(), ["empty", "to", "up"]);
+}
+
+#[tokio::test]
+async fn a_directory_rename_that_fails_or_is_too_much_leaves_all_as_it_was() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    for name in ["from/a", "from/b", "from/c"] {
+        put(&*store, name, name.as_bytes()).await.unwrap();
+    }
+    // No object, and yet the server cannot put one there.
+    std::fs::create_dir_all(server.objects().join("some/prefix/to/b/x")).unwrap();
+    let failed = store.rename(&path("from"), &path("to"), Existing::Refuse).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    assert_eq!(store.stat(&path("to")).await, Err(StoreError::NotFound), "copies are left");
+    assert_eq!(names(&*store, "from", 9).await.unwrap(), ["a", "b", "c"]);
+    let folder = server.objects().join("some/prefix/large");
+    std::fs::create_dir_all(&folder).unwrap();
+    for number in 0..=limits::OBJECT_RENAME_OBJECTS {
+        std::fs::write(folder.join(number.to_string()), "").unwrap();
+    }
+    let refused = store.rename(&path("large"), &path("to"), Existing::Refuse).await;
+    let Err(StoreError::Unsupported(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("10,000"), "{why}");
+    assert_eq!(store.stat(&path("to")).await, Err(StoreError::NotFound));
+}
+
+/// As a process that ends anywhere in it.
+#[tokio::test]
+async fn a_directory_rename_that_is_dropped_anywhere_loses_nothing() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    let files = ["a", "b", "deep/c", "deep/d", "e"];
+    let mut ended = None;
+    for polls in (1..4000).step_by(3) {
+        let (from, to) = (format!("from{polls}"), format!("to{polls}"));
+        for name in files {
+            put(&*store, &format!("{from}/{name}"), name.as_bytes()).await.unwrap();
+        }
+        let (old, new) = (path(&from), path(&to));
+        let mut renaming = store.rename(&old, &new, Existing::Refuse);
+        let mut left = polls;
+        let dropped = std::future::poll_fn(|context| {
+            left -= 1;
+            match renaming.as_mut().poll(context) {
+                std::task::Poll::Pending if left == 0 => std::task::Poll::Ready(None),
+                other => other.map(Some),
+            }
+        });
+        ended = dropped.await;
+        drop(renaming);
+        for name in files {
+            let there = match get(&*store, &format!("{from}/{name}")).await {
+                Err(StoreError::NotFound) => get(&*store, &format!("{to}/{name}")).await,
+                found => found,
+            };
+            assert_eq!(there.unwrap(), name.as_bytes(), "after {polls} polls");
+        }
+        if ended.is_some() {
+            break;
+        }
+    }
+    assert_eq!(ended, Some(Ok(Renamed { replaced: false })));
+}
+
 /// Another process knows of an upload only by its ticket.
 #[tokio::test]
 async fn an_upload_is_resumed_by_its_ticket() {

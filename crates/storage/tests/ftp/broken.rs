@@ -28,6 +28,8 @@ pub(crate) struct Faults {
     pub(crate) facts: Option<&'static str>,
     /// What LIST sends; MLSD is unknown then.
     pub(crate) list: Option<&'static str>,
+    /// MLST tells these names as symbolic links.
+    pub(crate) links: &'static [&'static str],
     /// RNTO is done, and the session ends before its answer.
     pub(crate) forget_rename: bool,
 }
@@ -120,6 +122,10 @@ impl Session {
             }
             "EPSV" if faults.host.is_some() => self.say("502 no"),
             "EPSV" | "PASV" => self.open(faults.host),
+            "MLST" if faults.links.contains(&argument) => {
+                let facts = "type=OS.unix=slink:/x;size=2;";
+                self.say(&format!("250-x\r\n {facts} {argument}\r\n250 End"))
+            }
             "MLST" if argument == "/" => self.say("250-x\r\n type=dir; /\r\n250 End"),
             "MLST" => match size(&self.shared) {
                 Some(size) => {

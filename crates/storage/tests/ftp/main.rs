@@ -258,6 +258,64 @@ async fn an_upload_that_is_cut_publishes_nothing_and_is_resumed() {
     assert!(files.len() == 1 && files["/f"] == data);
 }
 
+/// What went out in several uploads is read back whole, also between them and from the middle.
+#[tokio::test]
+async fn what_was_sent_is_read_back_before_it_is_published() {
+    let servers = [Ftpd::vsftpd(FtpdTls::Off).unwrap(), Ftpd::pyftpdlib(FtpdTls::Off).unwrap()];
+    for server in servers {
+        // With one session there is none to spare.
+        let one = FtpTarget { connections: Some(1), ..of_server(&server, FtpTls::Off) };
+        let secret = Some(server.password().to_owned().into());
+        let secrets = ResolvedSecrets { secret, private_key: None };
+        let store = open(&EndpointTarget::Ftp(one), &secrets, &Env::real()).await.unwrap();
+        let data = pattern(21, 900_000);
+        let piece = |from: usize, to: usize| Bytes::copy_from_slice(&data[from..to]);
+        let file = store.stage(id(8), &path("f")).await.unwrap();
+        file.write_at(0, piece(0, 500_000)).await.unwrap();
+        drop(file);
+        let file = store.resume(id(8), &path("f")).await.unwrap();
+        let back = file.read_at(499_990, BytesMut::new(), 100).await.unwrap();
+        assert_eq!(back[..], data[499_990..500_000]);
+        file.set_len(400_000).await.unwrap();
+        file.write_at(400_000, piece(400_000, 600_000)).await.unwrap();
+        let back = file.read_at(300_000, BytesMut::new(), 200_000).await.unwrap();
+        assert!(back[..] == data[300_000..500_000]);
+        file.write_at(600_000, piece(600_000, 900_000)).await.unwrap();
+        let mut back = BytesMut::new();
+        while back.len() < data.len() {
+            back = file.read_at(back.len() as u64, back, 70_000).await.unwrap();
+        }
+        assert!(back == data);
+        let end = file.read_at(900_000, BytesMut::new(), 10).await.unwrap();
+        assert!(end.is_empty());
+        file.sync().await.unwrap();
+        file.publish(&how(Existing::Replace, data.len())).await.unwrap();
+        assert!(std::fs::read(server.folder().join("f")).unwrap() == data);
+    }
+}
+
+/// RFC 3659 knows more types than file and directory, and servers do not agree on their names.
+#[tokio::test]
+async fn what_is_no_file_and_no_directory_has_its_name_all_the_same() {
+    let links = &["/to-file", "/to-nothing", "/"];
+    let (store, server) = broken_store(Faults { links, ..Faults::default() }).await;
+    server.shared.files.lock().unwrap().insert("/to-file".to_owned(), b"content".to_vec());
+    // A link is what it leads to.
+    assert_eq!(store.stat(&path("to-file")).await.unwrap().size, 7);
+    assert_eq!(store.stat(&path("")).await.unwrap().kind, EntryKind::Directory);
+    assert_eq!(store.stat(&path("to-nothing")).await, Err(StoreError::NotFound));
+    for name in ["to-file", "to-nothing"] {
+        let taken = put(&store, name, b"x", Existing::Refuse).await;
+        assert_eq!(taken, Err(StoreError::Exists), "{name}");
+        assert_eq!(server.shared.count("RNTO"), 0);
+    }
+    put(&store, "free", b"x", Existing::Refuse).await.unwrap();
+    let onto = store.rename(&path("free"), &path("to-nothing"), Existing::Refuse).await;
+    assert_eq!(onto, Err(StoreError::Exists));
+    assert_eq!(store.make_directory(&path("to-nothing")).await, Err(StoreError::Exists));
+    assert!(put(&store, "to-nothing", b"x", Existing::Replace).await.unwrap().replaced);
+}
+
 #[tokio::test]
 async fn refusals_in_the_middle_keep_their_meaning() {
     for (reply, full) in [("552 full", true), ("452 full", true), ("451 later", false)] {

@@ -4,6 +4,7 @@
 mod behaviour;
 mod cut;
 mod faults;
+mod ftp;
 mod in_order;
 mod links;
 mod medium;

@@ -1,11 +1,15 @@
 //! Cut uploads: kept for their owner, resumed where they stopped, seen by nobody else.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::Fact;
+use entrepot_model::{Env, Fact};
 use entrepot_storage::fault::{Cut, SimDisk};
+use entrepot_storage::limits::POOL_TASKS;
 
-use super::{CONTINUE, How, NEW, Random, World, content, digest, names, path, put, read, write};
+use super::{CONTINUE, How, NEW, Random, World};
+use super::{content, digest, name, names, path, put, read, write};
 use crate::{Create, CreateIntent, VfsError};
 
 #[tokio::test]
@@ -271,4 +275,42 @@ async fn an_upload_that_is_not_wanted_any_more_is_kept_and_not_published() {
     write(&mut upload, 70_000, &whole[70_000..]).await.unwrap();
     upload.finish_if(std::future::ready(true)).await.unwrap();
     assert_eq!(read(vfs, "/f").await.unwrap(), whole);
+}
+
+/// A store has so many threads; uploads that wait for their clients' verdicts hold none.
+#[tokio::test]
+async fn no_thread_of_a_store_waits_to_hear_whether_a_client_is_there() {
+    let world = World::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    // Its syncs are measured: a disk on a clock that stands still would need no threads.
+    let files = entrepot_storage::fs::open(folder.path(), &Env::real()).await.unwrap();
+    let stores = HashMap::from([(name("files"), files)]);
+    let disk = SimDisk::new(&world.env);
+    let node = world.start_on(&disk, &How::default(), stores).await.unwrap();
+    let session = world.session(&node, "alice").await;
+    let (mut waiting, asked) = (Vec::new(), Arc::new(tokio::sync::Semaphore::new(0)));
+    for number in 0..POOL_TASKS {
+        let at = path(&format!("/f{number}"));
+        let mut upload = session.vfs().create(&at, NEW).await.unwrap();
+        write(&mut upload, 0, b"content").await.unwrap();
+        let (verdict, heard) = tokio::sync::oneshot::channel();
+        let theirs = Arc::clone(&asked);
+        let wanted = async move {
+            theirs.add_permits(1);
+            heard.await.unwrap_or(false)
+        };
+        waiting.push((verdict, tokio::spawn(upload.finish_if(wanted))));
+    }
+    asked.acquire_many(POOL_TASKS as u32).await.unwrap().forget();
+    let other = put(session.vfs(), "/other", b"other");
+    let other = tokio::time::timeout(Duration::from_secs(60), other).await;
+    other.expect("all threads are held").unwrap();
+    assert_eq!(names(session.vfs(), "/").await.unwrap(), ["other"]);
+    for (number, (verdict, ended)) in waiting.into_iter().enumerate() {
+        verdict.send(number > 0).unwrap();
+        let ended = ended.await.unwrap();
+        assert_eq!(ended.err(), (number == 0).then_some(VfsError::Gone));
+    }
+    assert_eq!(read(session.vfs(), "/f1").await.unwrap(), b"content");
+    assert!(session.vfs().stat(&path("/f0")).await.unwrap().partial);
 }

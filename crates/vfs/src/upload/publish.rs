@@ -1,10 +1,15 @@
 //! From the last byte to the answer: ARCHITECTURE.md, "One upload", step 6.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
 use bytes::BytesMut;
 use entrepot_auth::EffectiveMount;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::event::Fact;
 use entrepot_model::{Digests, EventId, Right, step};
+use entrepot_storage::thread::Threads;
 use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
 
 use super::copy::check_zeros;
@@ -14,6 +19,27 @@ use crate::limits::BLOCK_BYTES;
 use crate::meters::UploadEnd;
 use crate::unbroken::unbroken;
 
+/// Whether the file is wanted still.
+type Wanted = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// An upload whose bytes are durable.
+enum Begun {
+    Ended(Result<Uploaded>),
+    /// It is not known yet whether it is wanted.
+    Waits(Box<Upload>, Wanted),
+}
+
+/// Work that is one row of a store's calls, where they are best made.
+async fn on_thread<T: Send + 'static>(
+    threads: &Option<Threads>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T> {
+    match threads {
+        Some(threads) => Ok(threads.run(work).await?),
+        None => Ok(work.await),
+    }
+}
+
 impl Upload {
     /// Publishes the file: when this returns, bytes, name and record are on stable storage.
     ///
@@ -21,12 +47,13 @@ impl Upload {
     /// Nothing was published, and what had the name still has it. Where the upload itself was at
     /// fault nothing is kept; where the server was, its owner may resume.
     pub async fn finish(self) -> Result<Uploaded> {
-        unbroken(self.finish_here(std::future::ready(true))).await
+        unbroken(self.finish_here(Box::pin(std::future::ready(true)))).await
     }
 
     /// As [`Upload::finish`], with a last question when the bytes are on stable storage and nothing
     /// has been recorded yet: is it wanted still? For protocols in which the end of a file looks
-    /// like the end of its client.
+    /// like the end of its client. Its answer may take its time: none of the store's threads waits
+    /// for it.
     ///
     /// # Errors
     /// [`VfsError::Gone`]: it is not, and what came is kept for its owner to resume. Else as
@@ -35,13 +62,10 @@ impl Upload {
         self,
         wanted: impl Future<Output = bool> + Send + 'static,
     ) -> Result<Uploaded> {
-        unbroken(self.finish_here(wanted)).await
+        unbroken(self.finish_here(Box::pin(wanted))).await
     }
 
-    async fn finish_here(
-        mut self,
-        wanted: impl Future<Output = bool> + Send + 'static,
-    ) -> Result<Uploaded> {
+    async fn finish_here(mut self, wanted: Wanted) -> Result<Uploaded> {
         let digests = match self.prepare().await {
             Ok(Some(digests)) => digests,
             Ok(None) => return self.leave_as_it_was().await,
@@ -49,17 +73,36 @@ impl Upload {
         };
         // Before the thread: who holds the name may be waiting for a thread.
         let names = self.vfs.0.service.0.names.clone();
-        let held = names.hold(self.place.endpoint(), &self.place.path).await;
-        let commit = |mut upload: Upload| async move {
-            let _held = held;
-            match upload.publish(digests, wanted).await {
-                Ok(uploaded) => Ok(uploaded),
-                Err(error) => Err(upload.failed(error).await),
-            }
-        };
-        match self.place.store.threads() {
-            Some(threads) => threads.run(commit(self)).await?,
-            None => commit(self).await,
+        let _held = names.hold(self.place.endpoint(), &self.place.path).await;
+        let threads = self.place.store.threads();
+        match on_thread(&threads, self.begin_commit(digests, wanted)).await? {
+            Begun::Ended(ended) => ended,
+            Begun::Waits(mut upload, wanted) => match wanted.await {
+                true => on_thread(&threads, upload.commit(digests)).await?,
+                false => Err(upload.failed(VfsError::Gone).await),
+            },
+        }
+    }
+
+    /// Makes the bytes durable, and goes on to the end where it is known already that the file is
+    /// wanted.
+    async fn begin_commit(mut self, digests: Digests, mut wanted: Wanted) -> Begun {
+        if let Err(error) = self.staged.sync().await {
+            return Begun::Ended(Err(self.failed(error.into()).await));
+        }
+        self.synced = self.size;
+        step::reached("upload.synced");
+        match poll_fn(|context| Poll::Ready(wanted.as_mut().poll(context))).await {
+            Poll::Ready(true) => Begun::Ended(self.commit(digests).await),
+            Poll::Ready(false) => Begun::Ended(Err(self.failed(VfsError::Gone).await)),
+            Poll::Pending => Begun::Waits(Box::new(self), wanted),
+        }
+    }
+
+    async fn commit(mut self, digests: Digests) -> Result<Uploaded> {
+        match self.publish(digests).await {
+            Ok(uploaded) => Ok(uploaded),
+            Err(error) => Err(self.failed(error).await),
         }
     }
 
@@ -96,17 +139,8 @@ impl Upload {
         Ok(Some(self.whole_digest().await?))
     }
 
-    async fn publish(
-        &mut self,
-        digests: Digests,
-        wanted: impl Future<Output = bool>,
-    ) -> Result<Uploaded> {
-        self.staged.sync().await?;
-        self.synced = self.size;
-        step::reached("upload.synced");
-        if !wanted.await {
-            return Err(VfsError::Gone);
-        }
+    /// What is durable gets its name and its record.
+    async fn publish(&mut self, digests: Digests) -> Result<Uploaded> {
         let service = self.vfs.0.service.clone();
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;

@@ -1,6 +1,9 @@
 //! What a database endpoint adds to the conformance suite: statements that do less or something
 //! else, rows that are no files, reports, databases that are away.
 
+mod line;
+mod postgres;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -226,6 +229,50 @@ async fn a_database_that_is_away_or_full_of_others_is_tried_again_later() {
     assert_eq!(get(&store, "a").await.unwrap(), "text \u{e9}".as_bytes());
     let private = open_target(SqlTarget { allow_private: false, ..target }).await;
     assert!(matches!(private.stat(&path("a")).await, Err(StoreError::Denied(_))));
+}
+
+/// Of a table with one row for all names that differ by case only.
+async fn case_only_renames_lose_nothing(full: SqlTarget) {
+    let store = open_target(full.clone()).await;
+    put(&store, "a", b"content").await.unwrap();
+    assert_eq!(store.stat(&path("A")).await, Err(StoreError::NotFound));
+    // The table's 'write' keeps the old name: nothing is renamed then.
+    let kept = store.rename(&path("a"), &path("A"), Existing::Refuse).await;
+    assert!(matches!(kept, Err(StoreError::Denied(_))), "{kept:?}");
+    assert!(matches!(put(&store, "A", b"x").await, Err(StoreError::Denied(_))));
+    assert_eq!(get(&store, "a").await.unwrap(), b"content");
+    let write = UPSERT.replace("SET", "SET name = excluded.name,");
+    let store = open_target(SqlTarget { write: Some(write), ..full }).await;
+    store.rename(&path("a"), &path("A"), Existing::Refuse).await.unwrap();
+    assert_eq!(names(&store).await, ["A"]);
+    assert_eq!(get(&store, "A").await.unwrap(), b"content");
+}
+
+/// Of a table with a row for each name, whose 'delete' takes them for one.
+async fn case_only_renames_are_refused_where_both_names_are_removed(full: SqlTarget) {
+    let write = Some("INSERT INTO files VALUES ($1, $2, $3)".to_owned());
+    let store = open_target(SqlTarget { write, ..full }).await;
+    put(&store, "a", b"content").await.unwrap();
+    let both = store.rename(&path("a"), &path("A"), Existing::Refuse).await;
+    assert!(matches!(both, Err(StoreError::Denied(_))), "{both:?}");
+    assert_eq!(names(&store).await, ["a"]);
+    assert_eq!(get(&store, "a").await.unwrap(), b"content");
+}
+
+#[tokio::test]
+async fn names_differ_by_case_whatever_the_column_says() {
+    for (key, unique) in [("PRIMARY KEY", true), ("", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("files.db");
+        let table =
+            format!("CREATE TABLE files (name TEXT COLLATE NOCASE {key}, content, modified)");
+        rusqlite::Connection::open(&file).unwrap().execute_batch(&table).unwrap();
+        let target = target(format!("sqlite:{}", file.display()));
+        match unique {
+            true => case_only_renames_lose_nothing(target).await,
+            false => case_only_renames_are_refused_where_both_names_are_removed(target).await,
+        }
+    }
 }
 
 #[test]
