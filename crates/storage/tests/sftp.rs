@@ -137,7 +137,9 @@ async fn files_are_written_directly_where_the_endpoint_says_so() {
     let store = open_on(&sshd).await;
     assert!(put(&store, "f", b"content", Existing::Replace).await.is_err(), "it cannot rename");
     let direct = SftpTarget { publish: PublishBy::Direct, ..target(&sshd) };
+    assert!(store.caps().staged_apart);
     let store = open_target(direct, &secrets(&sshd)).await;
+    assert!(!store.caps().staged_apart, "what is laid over a file would read what it wrote");
     let data = pattern(3, 3_000_000);
     assert!(!put(&store, "f", &data, Existing::Replace).await.unwrap().replaced);
     assert!(std::fs::read(sshd.folder().join("f")).unwrap() == data);

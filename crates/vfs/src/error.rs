@@ -145,7 +145,10 @@ impl From<StoreError> for VfsError {
             StoreError::NotDirectory => VfsError::NotDirectory,
             StoreError::NoSpace => VfsError::NoSpace,
             StoreError::Denied(_) => VfsError::denied("do this"),
-            StoreError::Unsupported(_) => VfsError::Unsupported,
+            StoreError::Unsupported(what) => {
+                tracing::info!(what, "a store cannot do what was asked for");
+                VfsError::Unsupported
+            }
             StoreError::Unavailable(problem) => {
                 tracing::warn!(%problem, "a store is not available");
                 VfsError::busy("the storage is not available now")

@@ -181,6 +181,10 @@ pub(crate) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
                 Err(StoreError::NotFound | StoreError::NotDirectory) => false,
                 Err(error) => return Err(error),
             };
+            if !gone && arrived && !store.caps().atomic_rename {
+                let (from, to) = (source.as_str(), change.target.as_str());
+                tracing::warn!(from, to, "a rename was cut: look for files under both names");
+            }
             happened_if(gone && arrived, change)
         }
         _ => Ok(Outcome::NotDone),

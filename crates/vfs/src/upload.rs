@@ -568,7 +568,7 @@ impl Start {
             && !place.store.caps().staged_apart
         {
             // It would be laid over a file that its own first byte destroys.
-            return Err(VfsError::Unsupported);
+            return Err(StoreError::Unsupported("appending to a file written in place").into());
         }
         let mut start = Start::new(vfs, place).await?;
         start.replaces = there.as_ref().and_then(|meta| Some(meta.identity.clone()?.0));

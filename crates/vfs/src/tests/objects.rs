@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use entrepot_model::endpoint::{ObjectProvider, ObjectTarget};
 use entrepot_storage::fault::{Cut, Fault, FaultStore, SimDisk, StoreCall};
-use entrepot_storage::{AnyStore, ResolvedSecrets, limits::PART_BYTES, object};
+use entrepot_storage::{AnyStore, Existing, ResolvedSecrets, limits::PART_BYTES, object};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 
 use super::{CONTINUE, How, NEW, Node, World, content, digest, name, path, put, read};
@@ -144,6 +144,53 @@ async fn a_crash_between_intent_and_completion_leaves_the_whole_parts() {
     resumed(&other, 2 * PART, &whole).await;
     assert_eq!(server.orphan_parts().unwrap(), 0);
     finishing.abort();
+}
+
+/// All copies first, then the old names: the record says that it was renamed when none is left.
+#[tokio::test]
+async fn a_crash_in_the_rename_of_a_directory_leaves_each_file_under_a_name() {
+    for old_names in [&["a", "b"][..], &["b"], &[]] {
+        let (world, server) = (World::new().await, S3Server::start().unwrap());
+        let disk = SimDisk::new(&world.env);
+        let store = FaultStore::new(bucket(&server, &world));
+        store.fail(Some(StoreCall::Rename), 1, Fault::Delay(Duration::from_secs(3600)));
+        let stores = HashMap::from([(name("files"), Arc::new(store.clone()) as AnyStore)]);
+        let node = world.start_on(&disk, &How::default(), stores).await.unwrap();
+        let session = world.session(&node, "alice").await;
+        session.vfs().make_directory(&path("/old")).await.unwrap();
+        for file in ["a", "b"] {
+            put(session.vfs(), &format!("/old/{file}"), file.as_bytes()).await.unwrap();
+        }
+        let vfs = session.vfs().clone();
+        let renaming = tokio::spawn(async move {
+            vfs.rename(&path("/old"), &path("/new"), Existing::Refuse).await
+        });
+        while !store.log().contains(&StoreCall::Rename) {
+            tokio::task::yield_now().await;
+        }
+        // As far as the dead process came.
+        let (old, new) = (server.objects().join("old"), server.objects().join("new"));
+        std::fs::create_dir(&new).unwrap();
+        for entry in std::fs::read_dir(&old).unwrap().flatten() {
+            let file = entry.file_name();
+            std::fs::copy(entry.path(), new.join(&file)).unwrap();
+            if !old_names.iter().any(|name| *name == file) {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        let disk = disk.cut(1, Cut::Strict);
+        let node = start(&world, &disk, &server, "boot-2").await;
+        let done = u64::from(old_names.is_empty());
+        assert_eq!((node.report.changes, node.report.undone), (done, 1 - done));
+        let other = world.session(&node, "alice").await;
+        for file in ["a", "b"] {
+            let there = read(other.vfs(), &format!("/new/{file}")).await.unwrap();
+            assert_eq!(there, file.as_bytes());
+        }
+        let again = other.vfs().rename(&path("/old"), &path("/new"), Existing::Refuse).await;
+        assert!(again.is_err(), "two directories became one");
+        renaming.abort();
+    }
 }
 
 /// Clients that write in any order, read back and cut: all that is not at the store yet can change.
