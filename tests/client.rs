@@ -1,12 +1,13 @@
-//! `entrepot put` and `entrepot get`, against this server and against OpenSSH's.
+//! `entrepot put` and `entrepot get`, against this server (SFTP and FTP under TLS) and others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::python::AsyncsshServer;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
 use entrepot_testkit::server::{Node, feed, run, until};
 use entrepot_testkit::sshd::Sshd;
 use serde_json::Value;
@@ -17,7 +18,11 @@ use crate::{node_with, program};
 struct Far {
     base: String,
     options: Vec<String>,
+    /// What it reads: a password, or nothing.
+    input: PathBuf,
 }
+
+const NO_INPUT: &str = "/dev/null";
 
 impl Far {
     fn node(node: &Node, login: &Login) -> Result<Far> {
@@ -25,6 +30,19 @@ impl Far {
         Ok(Far {
             base: format!("sftp://{}@127.0.0.1:{}", login.account, node.sftp_port()?),
             options: options(&login.key, &["--known-hosts", text(&known)?])?,
+            input: NO_INPUT.into(),
+        })
+    }
+
+    /// The listener `ftp`, under TLS.
+    fn ftp(node: &Node, login: &Login) -> Result<Far> {
+        let certificate = node.certificate_of("ftp")?;
+        let input = local_file(node, "password", login.password.as_bytes())?;
+        let words = ["--password-stdin", "--authorities", text(&certificate)?];
+        Ok(Far {
+            base: format!("ftp://{}@localhost:{}", login.account, node.ftp_port()?),
+            options: words.map(str::to_owned).to_vec(),
+            input,
         })
     }
 
@@ -33,6 +51,7 @@ impl Far {
         Ok(Far {
             base: format!("sftp://{}@127.0.0.1:{}{place}", sshd.user(), sshd.port()),
             options: options(sshd.user_key(), &["--accept-host-key", sshd.host_key()])?,
+            input: NO_INPUT.into(),
         })
     }
 
@@ -41,15 +60,16 @@ impl Far {
     }
 
     /// `put` or `get`, not yet run.
-    fn command(&self, words: &[&str]) -> Command {
+    fn command(&self, words: &[&str]) -> Result<Command> {
         let mut command = Command::new(program());
         command.arg("--json").args(words).args(&self.options);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
-        command
+        let input = std::fs::File::open(&self.input)?;
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(input);
+        Ok(command)
     }
 
     fn run(&self, words: &[&str]) -> Result<Vec<Value>> {
-        let output = run(&mut self.command(words))?;
+        let output = run(&mut self.command(words)?)?;
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 }
@@ -62,7 +82,7 @@ fn asyncssh(scratch: &Path) -> Result<(AsyncsshServer, Far)> {
     let server = AsyncsshServer::start(&key.with_extension("pub"), &files)?;
     let base = format!("sftp://somebody@127.0.0.1:{}", server.port);
     let options = options(&key, &["--accept-host-key", &server.host_key])?;
-    Ok((server, Far { base, options }))
+    Ok((server, Far { base, options, input: NO_INPUT.into() }))
 }
 
 fn options(key: &Path, more: &[&str]) -> Result<Vec<String>> {
@@ -93,9 +113,9 @@ fn both_ways(far: &Far, scratch: &Path) -> Result<()> {
             ensure!(std::fs::metadata(&there)?.modified()? == when, "{folder}/{path}: its time");
         }
     }
-    let missing = far.command(&["get", &far.url("missing"), text(&back)?]).output()?;
+    let missing = far.command(&["get", &far.url("missing"), text(&back)?])?.output()?;
     ensure!(missing.status.code() == Some(3), "{}", said(&missing));
-    let folder = far.command(&["put", text(&tree)?, &far.url("x")]).output()?;
+    let folder = far.command(&["put", text(&tree)?, &far.url("x")])?.output()?;
     ensure!(said(&folder).contains("--recursive") && !folder.status.success());
     Ok(())
 }
@@ -137,7 +157,7 @@ fn an_unknown_host_key_is_refused_and_shown() -> Result<()> {
     let known = String::from_utf8(known.stdout)?;
     let fingerprint = known.split_whitespace().nth(1).context("a fingerprint")?;
     far.options = options(&login.key, &["--known-hosts", text(&empty)?])?;
-    let refused = far.command(&["put", text(&local)?, &far.url("a")]).output()?;
+    let refused = far.command(&["put", text(&local)?, &far.url("a")])?.output()?;
     ensure!(
         !refused.status.success() && said(&refused).contains(fingerprint),
         "{}",
@@ -185,13 +205,13 @@ fn resumes(far: &Far, scratch: &Path, staging: &Path) -> Result<()> {
     let local = scratch.join("big");
     std::fs::write(&local, &content)?;
     let put = ["put", "--resume", text(&local)?, &far.url("big")];
-    cut(far.command(&put), || longest(staging) > 4 << 20)?;
+    cut(far.command(&put)?, || longest(staging) > 4 << 20)?;
     let moved = far.run(&put)?;
     ensure!(moved[0]["resumed_at"].as_u64() > Some(1 << 20), "{moved:?}");
     let down = scratch.join("down");
     std::fs::create_dir(&down)?;
     let get = ["get", "--resume", &far.url("big"), text(&down)?];
-    cut(far.command(&get), || longest(&down) > 4 << 20)?;
+    cut(far.command(&get)?, || longest(&down) > 4 << 20)?;
     ensure!(!down.join("big").exists(), "a cut download has its name");
     let moved = far.run(&get)?;
     ensure!(moved[0]["resumed_at"].as_u64() > Some(1 << 20), "{moved:?}");
@@ -224,6 +244,74 @@ fn what_was_cut_goes_on_with_asyncssh() -> Result<()> {
     resumes(&far, scratch.path(), &scratch.path().join("files"))
 }
 
+/// A node with the listener `ftp`.
+fn ftp_node() -> Result<(Node, Login)> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.add_ftp()?;
+    node.start()?;
+    Ok((node, login))
+}
+
+#[test]
+fn files_and_folders_go_both_ways_over_ftp() -> Result<()> {
+    let (node, login) = ftp_node()?;
+    both_ways(&Far::ftp(&node, &login)?, node.scratch())
+}
+
+#[test]
+fn what_was_cut_goes_on_over_ftp() -> Result<()> {
+    let server = Ftpd::vsftpd(FtpdTls::Explicit)?;
+    let scratch = tempfile::tempdir()?;
+    let (certificate, input) = (scratch.path().join("ftp.pem"), scratch.path().join("password"));
+    std::fs::write(&certificate, server.certificate().context("a certificate")?)?;
+    std::fs::write(&input, server.password())?;
+    let words = ["--password-stdin", "--authorities", text(&certificate)?];
+    let options = words.map(str::to_owned).to_vec();
+    let base = format!("ftp://{}@localhost:{}/~/files", server.user(), server.port());
+    resumes(&Far { base, options, input }, scratch.path(), server.folder())
+}
+
+/// What was cut is not shown by this server before it is whole: it is sent again.
+#[test]
+fn what_was_cut_is_sent_again_to_this_server_over_ftp() -> Result<()> {
+    let (node, login) = ftp_node()?;
+    let far = Far::ftp(&node, &login)?;
+    let content = noise(7, 96 << 20);
+    let local = local_file(&node, "big", &content)?;
+    let put = ["put", "--resume", text(&local)?, &far.url("big")];
+    let staging = node.files().join(".entrepot-staging");
+    cut(far.command(&put)?, || longest(&staging) > 4 << 20)?;
+    let moved = far.run(&put)?;
+    ensure!(moved[0]["resumed_at"] == 0, "{moved:?}");
+    ensure!(std::fs::read(login.on_disk(&node, "big"))? == content, "it is another file");
+    Ok(())
+}
+
+#[test]
+fn ftp_is_under_tls_with_a_known_certificate_unless_it_is_told_otherwise() -> Result<()> {
+    let (node, login) = ftp_node()?;
+    let local = local_file(&node, "a", b"content")?;
+    let put = |far: &Far| -> Result<Output> {
+        Ok(far.command(&["put", text(&local)?, &far.url("a")])?.output()?)
+    };
+    let far = Far::ftp(&node, &login)?;
+    let with = |words: &[&str]| Far {
+        options: words.iter().map(|word| (*word).to_owned()).collect(),
+        base: far.base.clone(),
+        input: far.input.clone(),
+    };
+    let unknown = put(&with(&["--password-stdin"]))?;
+    ensure!(said(&unknown).contains("certificate"), "{}", said(&unknown));
+    ensure!(node.events("session.opened")?.is_empty(), "a password went to a stranger");
+    let wrong = put(&with(&["--password-stdin", "--known-hosts", NO_INPUT]))?;
+    ensure!(said(&wrong).contains("known by its certificate"), "{}", said(&wrong));
+    let clear = put(&with(&["--password-stdin", "--clear-text"]))?;
+    ensure!(clear.status.success(), "{}", said(&clear));
+    ensure!(std::fs::read(login.on_disk(&node, "a"))? == b"content");
+    Ok(())
+}
+
 /// The last bytes of the part decide, not its length.
 #[test]
 fn a_part_with_another_end_is_sent_again() -> Result<()> {
@@ -234,7 +322,7 @@ fn a_part_with_another_end_is_sent_again() -> Result<()> {
     let content = noise(6, 96 << 20);
     std::fs::write(&local, &content)?;
     let put = ["put", "--resume", text(&local)?, &far.url("big")];
-    cut(far.command(&put), || longest(sshd.folder()) > 4 << 20)?;
+    cut(far.command(&put)?, || longest(sshd.folder()) > 4 << 20)?;
     let part = std::fs::read_dir(sshd.folder())?.flatten().next().context("a part")?.path();
     // What the client had sent is still being written behind its back.
     let (mut length, mut looks) = (0, 0);

@@ -306,6 +306,8 @@ pub struct Client {
     binary: bool,
     /// EPSV or EPRT was refused.
     old_commands: bool,
+    /// REST was said and no transfer has begun since: the server may keep the offset for the next.
+    offset_waits: bool,
     preliminary: usize,
 }
 
@@ -329,6 +331,7 @@ impl Client {
             },
             binary: false,
             old_commands: false,
+            offset_waits: false,
             preliminary: 0,
         }
     }

@@ -138,6 +138,7 @@ impl Client {
             (At::Rest, 300..400) => self.command(step),
             (At::Command, 100..200) => {
                 step.at = At::Running;
+                self.offset_waits = false;
                 let moves = match (&step.op, self.features.mlst) {
                     (Op::List { .. }, true) => Moves::Facts,
                     (Op::List { .. }, false) => Moves::Long,
@@ -225,9 +226,10 @@ impl Client {
             Op::Retrieve { offset, .. } | Op::Store { offset, .. } => offset,
             _ => 0,
         };
-        if offset == 0 {
+        if offset == 0 && !self.offset_waits {
             return self.command(step);
         }
+        self.offset_waits = true;
         self.send("REST", &offset.to_string());
         step.at = At::Rest;
         self.state = State::Transfer(step);

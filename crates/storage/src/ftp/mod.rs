@@ -411,13 +411,22 @@ impl Store for FtpStore {
         // Claimed before it is looked at: nobody else writes it then.
         let mut staged = self.staged_file(id, target, (0, false))?;
         let mut lease = self.pool.lease().await?;
-        match look_for(&mut lease, staged.part()).await? {
-            Some(meta) if meta.kind == EntryKind::File => {
-                staged.goes_on(meta.size);
-                Ok(Box::new(staged))
-            }
+        let there = look_for(&mut lease, staged.part()).await?;
+        drop(lease);
+        match there {
+            Some(meta) if meta.kind == EntryKind::File => staged.goes_on(meta.size),
             _ => {
                 staged.forget();
+                return Err(StoreError::NotFound);
+            }
+        }
+        // A server that takes uploads and shows none of them: nobody could tell what the part is.
+        match staged.check_readable().await {
+            Ok(()) => Ok(Box::new(staged)),
+            Err(error) if error.is_temporary() => Err(error),
+            Err(error) => {
+                tracing::info!(%error, "an FTP server does not give back a part: it is sent again");
+                staged.discard().await?;
                 Err(StoreError::NotFound)
             }
         }

@@ -83,6 +83,17 @@ impl FtpStaged {
         self.state.get_mut().made = true;
     }
 
+    /// Whether the server gives back what it has of it.
+    pub(super) async fn check_readable(&self) -> Result<()> {
+        let Some(last) = self.size().checked_sub(1) else { return Ok(()) };
+        let mut state = self.state.lock().await;
+        self.settle(&mut state).await?;
+        match &state.back {
+            Some(back) => back.read_at(last, BytesMut::new(), 1).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// It is written under its own name: what was sent is that file, and is never removed, for an
     /// older one or another upload of it may have been there.
     fn is_direct(&self) -> bool {

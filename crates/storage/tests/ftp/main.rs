@@ -294,6 +294,27 @@ async fn what_was_sent_is_read_back_before_it_is_published() {
     }
 }
 
+/// A server for deliveries only: what was cut is sent again, and nothing of it stays behind.
+#[tokio::test]
+async fn a_part_that_the_server_does_not_give_back_is_sent_again() {
+    let server = Ftpd::vsftpd_with(FtpdTls::Off, &["download_enable=NO"]).unwrap();
+    let target = EndpointTarget::Ftp(of_server(&server, FtpTls::Off));
+    let secret = Some(server.password().to_owned().into());
+    let secrets = ResolvedSecrets { secret, private_key: None };
+    let store = open(&target, &secrets, &Env::real()).await.unwrap();
+    let data = pattern(22, 300_000);
+    let file = store.stage(id(9), &path("f")).await.unwrap();
+    file.write_at(0, Bytes::copy_from_slice(&data[..100_000])).await.unwrap();
+    drop(file);
+    assert!(matches!(store.resume(id(9), &path("f")).await, Err(StoreError::NotFound)));
+    assert_eq!(std::fs::read_dir(server.folder()).unwrap().count(), 0);
+    let file = store.stage(id(9), &path("f")).await.unwrap();
+    file.write_at(0, Bytes::copy_from_slice(&data)).await.unwrap();
+    file.sync().await.unwrap();
+    file.publish(&how(Existing::Replace, data.len())).await.unwrap();
+    assert!(std::fs::read(server.folder().join("f")).unwrap() == data);
+}
+
 /// RFC 3659 knows more types than file and directory, and servers do not agree on their names.
 #[tokio::test]
 async fn what_is_no_file_and_no_directory_has_its_name_all_the_same() {
