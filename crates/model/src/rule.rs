@@ -274,6 +274,14 @@ impl Noun for Rule {
         }
         Ok(())
     }
+    fn programs(&self) -> Vec<&str> {
+        let steps = self.steps.iter().chain(&self.otherwise);
+        let programs = steps.filter_map(|step| match step {
+            StepSpec::Exec(exec) => exec.argv.first().map(String::as_str),
+            _ => None,
+        });
+        programs.collect()
+    }
 }
 
 impl Rule {
