@@ -8,6 +8,7 @@ mod cluster;
 mod crash;
 mod disk_full;
 mod hooks;
+mod hooks_kept;
 mod interop;
 mod limits;
 mod live;

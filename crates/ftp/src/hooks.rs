@@ -4,15 +4,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_ftp_proto::{Answer, Command, Refusal};
+use entrepot_ftp_proto::{Answer, Command, End, Refusal};
 use entrepot_model::limits::COMMAND_ARGUMENT;
 use entrepot_model::{CommandFact, Digests, Protocol};
 use entrepot_net::control::PeerState;
-use entrepot_vfs::{Uploaded, Who};
+use entrepot_vfs::{Refused, Uploaded, Who};
 use tokio::time::sleep;
 
 use crate::limits::PATIENCE_INTERVAL;
 use crate::session::{Conversation, Over};
+use crate::transfer::Outcome;
 
 /// Commands that rules look at, from their arrival to their reply.
 #[derive(Default)]
@@ -48,6 +49,19 @@ impl Commands {
         if let Some(begun) = &mut self.transfer {
             begun.fact.transfer = Some(uploaded.transfer);
             begun.fact.digests = uploaded.digests;
+        }
+    }
+
+    /// The code of a transfer that ended with its session: what it came to, if that is known.
+    fn ended(&mut self, outcome: Option<Outcome>) -> u16 {
+        let verb = self.transfer.as_ref().map_or("", |begun| &begun.fact.verb);
+        match outcome {
+            Some(Outcome::Published(uploaded)) => {
+                self.published(&uploaded);
+                226
+            }
+            Some(Outcome::Ended(End::Refused(refusal))) => refusal.code(verb),
+            _ => 426,
         }
     }
 }
@@ -110,17 +124,38 @@ impl Conversation {
             false => self.commands.current.take_if(|it| it.fact.verb == verb),
         };
         // A command that came before the first rule did.
-        let Some(Begun { mut fact, at }) = begun else { return Ok(()) };
-        fact.code = Some(code);
-        let taken = self.now().saturating_sub(at);
-        fact.duration_ms = Some(u64::try_from(taken.as_millis()).unwrap_or(u64::MAX));
-        let (hooks, who) = (self.house.context.vfs.hooks().clone(), self.who());
-        if let Err(refused) = self.attend(hooks.after(&who, &fact)).await?
+        let Some(begun) = begun else { return Ok(()) };
+        if let Err(refused) = self.tell(begun, code).await?
             && code < 400
         {
             self.machine.instead(refused.code, &refused.text);
         }
         Ok(())
+    }
+
+    /// Tells of a transfer that ended with the session: the rules after it run all the same.
+    pub(crate) async fn after_the_end(&mut self, outcome: Option<Outcome>) {
+        let code = self.commands.ended(outcome);
+        if let Some(begun) = self.commands.transfer.take() {
+            // There is nobody to hear the answer.
+            let _ = self.tell(begun, code).await;
+        }
+    }
+
+    /// A command that has run is told also when its client is gone; a drain waits for what follows.
+    async fn tell(&mut self, begun: Begun, code: u16) -> Result<Result<(), Refused>, Over> {
+        let Begun { mut fact, at } = begun;
+        fact.code = Some(code);
+        let taken = self.now().saturating_sub(at);
+        fact.duration_ms = Some(u64::try_from(taken.as_millis()).unwrap_or(u64::MAX));
+        let (hooks, who) = (self.house.context.vfs.hooks().clone(), self.who());
+        let _waited_for = self.meter.waited_for();
+        tokio::select! {
+            biased;
+            answer = hooks.after(&who, &fact) => Ok(answer),
+            // The rules go on without us.
+            end = self.meter.ending() => Err(Over::Ended(end.reason.clone())),
+        }
     }
 
     /// Waits for an answer as long as the client does; no reply leaves meanwhile.

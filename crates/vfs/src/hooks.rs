@@ -91,6 +91,9 @@ pub struct Ask {
     pub moment: Moment,
     /// The command, as the event it would be.
     pub event: Box<Event>,
+    /// The answer takes at most so long. Before a command it is wanted no more when whoever asked
+    /// is gone; after one its rules run to their end all the same, for the command has run.
+    pub limit: Duration,
     /// To be answered once.
     pub answer: oneshot::Sender<Result<(), Refused>>,
 }
@@ -189,7 +192,9 @@ impl Hooks {
         answer
     }
 
-    /// Tells of `command`, whose reply has not left. An error is what the client is told instead.
+    /// Tells of `command`, which has run and whose reply has not left. An error is what the client
+    /// is told instead. With the first poll it is told and asked; whoever waits no longer changes
+    /// nothing of what follows.
     ///
     /// # Errors
     /// What the reply waits for failed.
@@ -198,15 +203,22 @@ impl Hooks {
             // Nothing has run: each command was refused before.
             return Ok(());
         }
-        if self.limit(who, Moment::Done, command).is_some() {
+        let telling = async {
+            if self.limit(who, Moment::Done, command).is_none() {
+                return Ok(());
+            }
             let fact = Fact::CommandDone { command: command.clone() };
             let told = self.0.recorder.record_durable(&who.scope(), fact).await;
-            told.map_err(|error| Refused::unanswered(&error.to_string()))?;
-        }
-        match self.limit(who, Moment::Reply, command) {
-            Some(limit) => self.ask(Moment::Reply, limit, who, command).await,
-            None => Ok(()),
-        }
+            told.map(drop).map_err(|error| Refused::unanswered(&error.to_string()))
+        };
+        let asking = async {
+            match self.limit(who, Moment::Reply, command) {
+                Some(limit) => self.ask(Moment::Reply, limit, who, command).await,
+                None => Ok(()),
+            }
+        };
+        let (told, answered) = tokio::join!(telling, asking);
+        told.and(answered)
     }
 
     async fn ask(
@@ -219,7 +231,7 @@ impl Hooks {
         let fact = Fact::CommandDone { command: command.clone() };
         let event = Box::new(self.0.recorder.event(&who.scope(), fact));
         let (answer, answered) = oneshot::channel();
-        if let Err(error) = self.0.asks.try_send(Ask { moment, event, answer }) {
+        if let Err(error) = self.0.asks.try_send(Ask { moment, event, limit, answer }) {
             return Err(Refused::unanswered(&error.to_string()));
         }
         match timeout(limit, answered).await {
