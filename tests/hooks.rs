@@ -13,7 +13,7 @@ use entrepot_testkit::server::{Node, feed, run};
 use crate::program;
 
 /// The blocks of a page in this language, in order.
-fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+pub(crate) fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
@@ -73,7 +73,7 @@ fn the_page_refuse_a_command_tells_the_truth() -> Result<()> {
     std::fs::create_dir_all(&archive)?;
     std::fs::write(archive.join("2016.txt"), "old")?;
     let page = include_str!("../docs/howto/refuse-a-command.md");
-    std::fs::write(node.scratch().join("refuse.yaml"), blocks(page, "yaml").concat())?;
+    std::fs::write(node.scratch().join("refuse.yaml"), blocks(page, "yaml").join("---\n"))?;
     let commands = blocks(page, "sh");
     let [apply, delete, events, again] = commands.as_slice() else { anyhow::bail!("{commands:?}") };
     ensure!(shell(&node, &login, apply)?.status.success());

@@ -9,6 +9,7 @@ mod crash;
 mod disk_full;
 mod hooks;
 mod hooks_kept;
+mod hooks_sftp;
 mod interop;
 mod limits;
 mod live;

@@ -2,13 +2,11 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use entrepot_ftp_proto::{Answer, Command, End, Refusal};
-use entrepot_model::limits::COMMAND_ARGUMENT;
-use entrepot_model::{CommandFact, Digests, Protocol};
+use entrepot_model::{CommandFact, Protocol};
 use entrepot_net::control::PeerState;
-use entrepot_vfs::{Refused, Uploaded, Who};
+use entrepot_vfs::{Begun, Refused, Uploaded, Who};
 use tokio::time::sleep;
 
 use crate::limits::PATIENCE_INTERVAL;
@@ -24,11 +22,6 @@ pub(crate) struct Commands {
     transfer: Option<Begun>,
 }
 
-struct Begun {
-    fact: CommandFact,
-    at: Duration,
-}
-
 impl Commands {
     /// What runs now is the transfer: other commands may come and go beside it.
     pub(crate) fn transfers(&mut self) {
@@ -40,21 +33,20 @@ impl Commands {
     /// The transfer moved so many bytes.
     pub(crate) fn moved(&mut self, bytes: u64) {
         if let Some(begun) = &mut self.transfer {
-            begun.fact.bytes = Some(bytes);
+            begun.command.bytes = Some(bytes);
         }
     }
 
     /// The transfer published a file.
     pub(crate) fn published(&mut self, uploaded: &Uploaded) {
         if let Some(begun) = &mut self.transfer {
-            begun.fact.transfer = Some(uploaded.transfer);
-            begun.fact.digests = uploaded.digests;
+            begun.published(uploaded);
         }
     }
 
     /// The code of a transfer that ended with its session: what it came to, if that is known.
     fn ended(&mut self, outcome: Option<Outcome>) -> u16 {
-        let verb = self.transfer.as_ref().map_or("", |begun| &begun.fact.verb);
+        let verb = self.transfer.as_ref().map_or("", |begun| &begun.command.verb);
         match outcome {
             Some(Outcome::Published(uploaded)) => {
                 self.published(&uploaded);
@@ -84,44 +76,29 @@ impl Conversation {
 
     /// Asks before a command runs.
     pub(crate) async fn before(&mut self, command: Command) -> Result<Answer, Over> {
-        let mut fact = CommandFact {
-            protocol: Protocol::Ftp,
-            verb: command.verb.to_owned(),
-            argument: command.argument.chars().take(COMMAND_ARGUMENT).collect(),
-            path: command.path,
-            writes: command.writes,
-            address: self.control.peer().ip().to_canonical().to_string(),
-            listener: self.house.context.listener.clone(),
-            code: None,
-            bytes: None,
-            transfer: None,
-            digests: Digests::default(),
-            duration_ms: None,
-        };
+        let peer = self.control.peer().ip().to_canonical().to_string();
+        let from = (self.house.context.listener.clone(), peer);
+        let named = (Protocol::Ftp, command.verb);
+        let mut fact = CommandFact::new(named, &command.argument, from);
+        (fact.path, fact.writes) = (command.path, command.writes);
         let (hooks, who) = (self.house.context.vfs.hooks().clone(), self.who());
-        let mut answer = self.attend(hooks.before(&who, &fact)).await?;
-        for other in command.others {
-            if answer.is_err() {
-                break;
-            }
-            let path = fact.path.replace(other);
-            answer = self.attend(hooks.before(&who, &fact)).await?;
-            fact.path = path;
-        }
+        let asking = hooks.before_each(&who, &mut fact, command.others);
+        let answer = self.attend(asking).await?;
         if let Err(refused) = answer {
             return Ok(Answer::Refused(Refusal::told(refused.code, refused.text)));
         }
-        self.commands.current = Some(Begun { fact, at: self.now() });
+        self.commands.current = Some(Begun::new(fact, self.now()));
         Ok(Answer::Proceed)
     }
 
     /// Tells of a command whose reply is in the output and has not left.
     pub(crate) async fn after(&mut self, verb: &str, code: u16) -> Result<(), Over> {
-        let is_it = |begun: &Option<Begun>| begun.as_ref().is_some_and(|it| it.fact.verb == verb);
+        let is_it =
+            |begun: &Option<Begun>| begun.as_ref().is_some_and(|it| it.command.verb == verb);
         let ended = self.transfer.is_none() && is_it(&self.commands.transfer);
         let begun = match ended {
             true => self.commands.transfer.take(),
-            false => self.commands.current.take_if(|it| it.fact.verb == verb),
+            false => self.commands.current.take_if(|it| it.command.verb == verb),
         };
         // A command that came before the first rule did.
         let Some(begun) = begun else { return Ok(()) };
@@ -144,10 +121,7 @@ impl Conversation {
 
     /// A command that has run is told also when its client is gone; a drain waits for what follows.
     async fn tell(&mut self, begun: Begun, code: u16) -> Result<Result<(), Refused>, Over> {
-        let Begun { mut fact, at } = begun;
-        fact.code = Some(code);
-        let taken = self.now().saturating_sub(at);
-        fact.duration_ms = Some(u64::try_from(taken.as_millis()).unwrap_or(u64::MAX));
+        let fact = begun.ended(code, self.now());
         let (hooks, who) = (self.house.context.vfs.hooks().clone(), self.who());
         let _waited_for = self.meter.waited_for();
         tokio::select! {

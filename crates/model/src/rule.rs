@@ -152,7 +152,7 @@ pub enum ReplyTime {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RefuseSpec {
-    /// Any 4xx or 5xx of FTP; other protocols say that it is denied.
+    /// Any 4xx or 5xx of FTP; SFTP says that it failed (4xx) or is denied.
     #[serde(default = "refuse_code")]
     pub code: u16,
     /// The sentence.

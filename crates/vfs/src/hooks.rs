@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use crate::limits::HOOK_QUEUE;
 use crate::session::Session;
+use crate::upload::Uploaded;
 
 /// When a rule looks at a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +66,38 @@ impl Who {
     }
 }
 
+/// A command that may run, from its arrival to its reply.
+#[derive(Debug)]
+pub struct Begun {
+    /// As it came, with what became known of it.
+    pub command: CommandFact,
+    at: Duration,
+}
+
+impl Begun {
+    /// It began when [`entrepot_model::Env::elapsed`] was `at`.
+    pub fn new(command: CommandFact, at: Duration) -> Begun {
+        Begun { command, at }
+    }
+
+    /// It published a file.
+    pub fn published(&mut self, uploaded: &Uploaded) {
+        self.command.transfer = Some(uploaded.transfer);
+        self.command.digests = uploaded.digests;
+    }
+
+    /// The whole fact: how it was answered, and when.
+    pub fn ended(self, code: u16, now: Duration) -> CommandFact {
+        let taken = now.saturating_sub(self.at).as_millis();
+        let duration_ms = Some(u64::try_from(taken).unwrap_or(u64::MAX));
+        CommandFact { code: Some(code), duration_ms, ..self.command }
+    }
+}
+
 /// What the client is told instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Any 4xx or 5xx of FTP.
+    /// Any 4xx or 5xx of FTP; for other protocols 4 is for now and 5 for good.
     pub code: u16,
     /// One sentence.
     pub text: String,
@@ -190,6 +219,26 @@ impl Hooks {
             }
         }
         answer
+    }
+
+    /// As [`Hooks::before`], about each of the paths that a command names.
+    ///
+    /// # Errors
+    /// As [`Hooks::before`].
+    pub async fn before_each(
+        &self,
+        who: &Who,
+        command: &mut CommandFact,
+        others: Vec<String>,
+    ) -> Result<(), Refused> {
+        self.before(who, command).await?;
+        for other in others {
+            let path = command.path.replace(other);
+            let answer = self.before(who, command).await;
+            command.path = path;
+            answer?;
+        }
+        Ok(())
     }
 
     /// Tells of `command`, which has run and whose reply has not left. An error is what the client
