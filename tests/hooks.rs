@@ -8,18 +8,18 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::ftp::Protection::Clear;
 use entrepot_testkit::clients::{Login, local_file, text};
-use entrepot_testkit::server::{Node, run};
+use entrepot_testkit::server::{Node, feed, run};
 
 use crate::program;
 
 /// The blocks of a page in this language, in order.
-fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+pub(crate) fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
 /// A node with FTP whose process file allows what lies in the folder.
-fn node_with_programs() -> Result<(Node, Login, PathBuf)> {
+pub(crate) fn node_with_programs() -> Result<(Node, Login, PathBuf)> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
     node.add_ftp()?;
@@ -34,14 +34,14 @@ fn node_with_programs() -> Result<(Node, Login, PathBuf)> {
     Ok((node, login, folder))
 }
 
-fn script(folder: &std::path::Path, name: &str, content: &str) -> Result<PathBuf> {
+pub(crate) fn script(folder: &std::path::Path, name: &str, content: &str) -> Result<PathBuf> {
     let file = folder.join(name);
     std::fs::write(&file, content)?;
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;
     Ok(file)
 }
 
-fn apply(node: &Node, documents: &str) -> Result<String> {
+pub(crate) fn apply(node: &Node, documents: &str) -> Result<String> {
     node.cli_with_input(&["apply", "-"], documents)
 }
 
@@ -58,7 +58,7 @@ fn shell(node: &Node, login: &Login, line: &str) -> Result<std::process::Output>
 }
 
 /// What a server answers, refusal or not.
-const TOLD: &str = "
+pub(crate) const TOLD: &str = "
 def told(command):
     try:
         return ftp.sendcmd(command)
@@ -73,7 +73,7 @@ fn the_page_refuse_a_command_tells_the_truth() -> Result<()> {
     std::fs::create_dir_all(&archive)?;
     std::fs::write(archive.join("2016.txt"), "old")?;
     let page = include_str!("../docs/howto/refuse-a-command.md");
-    std::fs::write(node.scratch().join("refuse.yaml"), blocks(page, "yaml").concat())?;
+    std::fs::write(node.scratch().join("refuse.yaml"), blocks(page, "yaml").join("---\n"))?;
     let commands = blocks(page, "sh");
     let [apply, delete, events, again] = commands.as_slice() else { anyhow::bail!("{commands:?}") };
     ensure!(shell(&node, &login, apply)?.status.success());
@@ -272,11 +272,25 @@ fn a_rule_runs_only_what_the_process_file_allows() -> Result<()> {
     let login = Login::create(&node, "acme")?;
     node.add_ftp()?;
     node.start()?;
-    apply(
-        &node,
+    let mut applying = node.command(&["apply", "-"]);
+    let applied = feed(
+        &mut applying,
         "rule:\n  name: any\n  when: {event: file.uploaded}\n  do:\n    \
          - exec: {argv: [/bin/touch, /tmp/entrepot-was-here]}\n",
     )?;
+    let warned = String::from_utf8(applied.stderr)?;
+    let expected = "warning: rule 'any' will not run on this node: the program '/bin/touch'";
+    ensure!(warned.contains(expected), "{warned}");
+    let hook = r#"login={"hook":{"exec":{"program":["/bin/check"]}}}"#;
+    let changed = run(&mut node.command(&["listener", "change", "ftp", hook]))?;
+    let warned = String::from_utf8(changed.stderr)?;
+    ensure!(warned.contains("listener 'ftp' will not run") && warned.contains("/bin/check"));
+    node.until("the node's own warnings", || {
+        let log = node.log();
+        let said = |text: &str| log.lines().any(|it| it.contains("EP0820") && it.contains(text));
+        Ok((said("/bin/touch") && said("/bin/check")).then_some(()))
+    })?;
+    node.cli(&["listener", "change", "ftp", "login="])?;
     let local = local_file(&node, "a", b"x")?;
     run(login.curl_ftp(&node, Clear)?.arg("-T").arg(&local).arg(login.ftp_url(&node, "a")?))?;
     let failed = node.until("the dead letter", || {

@@ -8,6 +8,8 @@ mod cluster;
 mod crash;
 mod disk_full;
 mod hooks;
+mod hooks_kept;
+mod hooks_sftp;
 mod interop;
 mod limits;
 mod live;

@@ -41,7 +41,11 @@ pub struct AdminParts {
 pub struct Admin {
     parts: Arc<AdminParts>,
     settler: Settler,
+    program_check: ProgramCheck,
 }
+
+/// Why this node does not start a program.
+pub type ProgramCheck = Arc<dyn Fn(&str) -> std::result::Result<(), String> + Send + Sync>;
 
 impl Admin {
     /// Over these parts.
@@ -52,7 +56,7 @@ impl Admin {
             cost: HashCost::default(),
             rule_check: |_| Ok(()),
         };
-        Admin { parts: Arc::new(parts), settler }
+        Admin { parts: Arc::new(parts), settler, program_check: Arc::new(|_| Ok(())) }
     }
 
     /// Hashes new passwords at this cost.
@@ -66,6 +70,13 @@ impl Admin {
     #[must_use]
     pub fn with_rule_check(mut self, check: RuleCheck) -> Self {
         self.settler.rule_check = check;
+        self
+    }
+
+    /// Warns of nouns that ask for a program which this node does not start. Others may.
+    #[must_use]
+    pub fn with_program_check(mut self, check: ProgramCheck) -> Self {
+        self.program_check = check;
         self
     }
 
@@ -88,12 +99,12 @@ impl Admin {
                 let wanted = documents_wanted(documents, prune)?;
                 let state = self.state(actor.site).await?;
                 let steps = self.compute(&state, &wanted).await?;
-                Ok(shown(&steps))
+                Ok(self.shown(&steps))
             }
             Request::Apply { documents, prune } => {
                 let wanted = documents_wanted(documents, prune)?;
                 let steps = self.commit(actor, |_| Ok(wanted.clone())).await?;
-                Ok(shown(&steps))
+                Ok(self.shown(&steps))
             }
             Request::Export { kinds } => self.export(actor, &kinds).await,
             Request::RetryJob { id } => self.act(actor, id, JobAction::Retry).await,
@@ -158,7 +169,22 @@ impl Admin {
         let found = find(&self.parts.db, actor.site, (kind, &name)).await?;
         let mut found = found.ok_or_else(|| missing(kind, &name))?;
         found.noun = secrets::redacted(found.noun);
-        Ok(Response::Noun { noun: Box::new(found) })
+        let warnings = self.warnings(&found.noun).collect();
+        Ok(Response::Noun { noun: Box::new(found), warnings })
+    }
+
+    fn shown(&self, steps: &[Step]) -> Response {
+        let nouns = steps.iter().filter_map(|step| step.noun.as_ref());
+        Response::Plan {
+            changes: steps.iter().map(|step| step.shown.clone()).collect(),
+            warnings: nouns.flat_map(|noun| self.warnings(noun)).collect(),
+        }
+    }
+
+    fn warnings<'a>(&'a self, noun: &'a AnyNoun) -> impl Iterator<Item = String> + 'a {
+        let problems = noun.programs().into_iter().filter_map(|it| (self.program_check)(it).err());
+        let (kind, name) = (noun.kind(), noun.name());
+        problems.map(move |problem| format!("{kind} '{name}' will not run on this node: {problem}"))
     }
 
     async fn create(&self, actor: &Actor, noun: AnyNoun) -> Result<Response> {
@@ -367,10 +393,6 @@ fn change_asked_for(request: &Request) -> Option<&'static str> {
 
 fn missing(kind: Kind, name: &Name) -> AdminError {
     AdminError::NotFound { what: kind.as_str(), name: name.to_string() }
-}
-
-fn shown(steps: &[Step]) -> Response {
-    Response::Plan { changes: steps.iter().map(|step| step.shown.clone()).collect() }
 }
 
 fn documents_wanted(documents: Vec<Document>, prune: bool) -> Result<Wanted> {

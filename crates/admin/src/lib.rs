@@ -24,7 +24,7 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
-pub use admin::{Admin, AdminParts};
+pub use admin::{Admin, AdminParts, ProgramCheck};
 pub use error::{AdminError, Problem, ProblemClass, Result};
 pub use request::*;
 pub use secrets::RuleCheck;

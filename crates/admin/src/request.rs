@@ -208,11 +208,17 @@ pub enum Response {
     Noun {
         /// The noun.
         noun: Box<Stored<AnyNoun>>,
+        /// What this node will not do of it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     },
     /// To `Plan` and `Apply`: what would change, or has changed.
     Plan {
         /// In the order in which it is done.
         changes: Vec<PlannedChange>,
+        /// What this node will not do of it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     },
     /// To `Export`.
     Documents {

@@ -52,14 +52,14 @@ impl Bench {
     async fn apply(&self, text: &str) -> Result<Vec<PlannedChange>> {
         let request = Request::Apply { documents: document(text), prune: false };
         match self.ask(request).await? {
-            Response::Plan { changes } => Ok(changes),
+            Response::Plan { changes, .. } => Ok(changes),
             other => panic!("{other:?}"),
         }
     }
 
     async fn plan(&self, documents: Vec<Document>, prune: bool) -> Vec<PlannedChange> {
         match self.ask(Request::Plan { documents, prune }).await.unwrap() {
-            Response::Plan { changes } => changes,
+            Response::Plan { changes, .. } => changes,
             other => panic!("{other:?}"),
         }
     }
@@ -322,7 +322,7 @@ async fn a_patch_merges_and_is_checked_again() {
     let patch = json!({"quota": {"files": 5}, "rights": ["list", "read"]});
     bench.change(Kind::Mount, "acme-root", patch).await.unwrap();
     let patch = json!({"quota": {"size_bytes": 7}});
-    let Response::Noun { noun } = bench.change(Kind::Mount, "acme-root", patch).await.unwrap()
+    let Response::Noun { noun, .. } = bench.change(Kind::Mount, "acme-root", patch).await.unwrap()
     else {
         panic!()
     };

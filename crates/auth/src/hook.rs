@@ -2,13 +2,13 @@
 //! check-logins-elsewhere.md). Whoever does not answer well within his time has refused. Nothing of
 //! the question or the answer reaches a log.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use entrepot_model::login::{ExecHook, HookUrl, HttpHook, LoginCheck, LoginHook};
-use entrepot_model::{Name, Secret, Timestamp};
+use entrepot_model::{Name, Secret, SiteId, Timestamp};
 use entrepot_net::NetError;
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::tls::{ServerTrust, TlsClient, TlsConfigError};
@@ -18,13 +18,16 @@ use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 use crate::gate::Peer;
-use crate::limits::{HOOK_ANSWER_BYTES, HOOKS_AT_A_TIME, HOOKS_WAITING};
+use crate::limits::{
+    HOOK_ANSWER_BYTES, HOOKS_AT_A_TIME, HOOKS_OF_A_SITE, HOOKS_WAITING, HOOKS_WAITING_OF_A_SITE,
+};
 
 /// What a hook is asked.
 #[derive(Serialize)]
@@ -59,10 +62,10 @@ pub(crate) enum Told {
     Busy,
 }
 
-/// Asks hooks, few at a time.
+/// Asks hooks, few at a time, and of each site fewer.
 pub(crate) struct Hooks {
     turns: Semaphore,
-    waiting: AtomicUsize,
+    waiting: Mutex<Waiting>,
     spawner: OnceLock<Spawner>,
     /// Believes whom this machine trusts; made at the first use.
     client: OnceLock<TlsClient>,
@@ -72,7 +75,7 @@ impl Hooks {
     pub(crate) fn new() -> Self {
         Hooks {
             turns: Semaphore::new(HOOKS_AT_A_TIME),
-            waiting: AtomicUsize::new(0),
+            waiting: Mutex::default(),
             spawner: OnceLock::new(),
             client: OnceLock::new(),
         }
@@ -104,10 +107,12 @@ impl Hooks {
             Ok(question) => Zeroizing::new(question),
             Err(error) => return Told::Broken(error.to_string()),
         };
-        let Some(_place) = Place::take(&self.waiting) else { return Told::Busy };
+        let Some(place) = Place::take(&self.waiting, peer.site) else { return Told::Busy };
         let limit = Duration::from_secs(u64::from(check.seconds()));
         let asking = async {
-            // The semaphore is never closed.
+            // Neither is ever closed. Who waits for the second is one of few of his site, and it is
+            // first come, first served.
+            let Ok(_of_site) = place.turns.acquire().await else { return Told::Busy };
             let Ok(_turn) = self.turns.acquire().await else { return Told::Busy };
             let said = match &check.hook {
                 LoginHook::Http(http) => self.post(http, question).await,
@@ -175,19 +180,54 @@ impl Hooks {
     }
 }
 
+/// Who waits for an answer.
+#[derive(Default)]
+struct Waiting {
+    count: usize,
+    /// Those of which somebody waits.
+    sites: HashMap<SiteId, Share>,
+}
+
+/// What one site has of the turns.
+struct Share {
+    count: usize,
+    turns: Arc<Semaphore>,
+}
+
 /// One of those who wait for an answer.
-struct Place<'a>(&'a AtomicUsize);
+struct Place<'a> {
+    waiting: &'a Mutex<Waiting>,
+    site: SiteId,
+    turns: Arc<Semaphore>,
+}
 
 impl<'a> Place<'a> {
-    fn take(waiting: &'a AtomicUsize) -> Option<Self> {
-        let place = Place(waiting);
-        (waiting.fetch_add(1, Ordering::AcqRel) < HOOKS_WAITING).then_some(place)
+    fn take(waiting: &'a Mutex<Waiting>, site: SiteId) -> Option<Self> {
+        let mut list = waiting.lock();
+        let of_site = list.sites.get(&site).map_or(0, |share| share.count);
+        if list.count >= HOOKS_WAITING || of_site >= HOOKS_WAITING_OF_A_SITE {
+            return None;
+        }
+        list.count += 1;
+        let share = list.sites.entry(site).or_insert_with(|| Share {
+            count: 0,
+            turns: Arc::new(Semaphore::new(HOOKS_OF_A_SITE)),
+        });
+        share.count += 1;
+        Some(Place { waiting, site, turns: Arc::clone(&share.turns) })
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut list = self.waiting.lock();
+        list.count = list.count.saturating_sub(1);
+        if let Some(share) = list.sites.get_mut(&self.site) {
+            share.count = share.count.saturating_sub(1);
+            if share.count == 0 {
+                list.sites.remove(&self.site);
+            }
+        }
     }
 }
 
@@ -235,7 +275,63 @@ fn understand(said: &[u8], user: &str) -> Result<Told, String> {
 
 #[cfg(test)]
 mod tests {
+    use entrepot_model::{Env, Protocol};
+    use entrepot_spawn::{Allowed, Helper, SpawnerOptions};
+    use tokio::task::JoinSet;
+
     use super::*;
+
+    fn peer(site: u128) -> Peer {
+        Peer {
+            site: SiteId(uuid::Uuid::from_u128(site)),
+            protocol: Protocol::Ftp,
+            listener: "ftp".parse().unwrap(),
+            address: "192.0.2.1:1".parse().unwrap(),
+            client: String::new(),
+            algorithms: String::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hook_that_never_answers_delays_its_own_site_alone() {
+        let allowed = Allowed::new(["/bin".into()]).unwrap();
+        let options = SpawnerOptions {
+            helper: Helper::Thread,
+            children: HOOKS_AT_A_TIME + 1,
+            ..SpawnerOptions::new(allowed)
+        };
+        let spawner = Spawner::new(options, Env::real());
+        let hooks = Arc::new(Hooks::new());
+        hooks.start_programs_by(spawner.clone());
+        let check = |argv: &[&str]| {
+            let program = argv.iter().map(|word| (*word).to_owned()).collect();
+            LoginCheck { hook: LoginHook::Exec(ExecHook { program }), seconds: Some(30) }
+        };
+        let ask = |argv: &[&str], site: u128| {
+            let (hooks, check, peer) = (hooks.clone(), check(argv), peer(site));
+            async move {
+                let password = Secret::new(b"x");
+                hooks.ask(&check, ("anna", &password), &peer, Timestamp::default()).await
+            }
+        };
+        let mut waiting = JoinSet::new();
+        for site in 1..=3 {
+            for _ in 0..=HOOKS_WAITING_OF_A_SITE {
+                waiting.spawn(ask(&["/bin/sleep", "600"], site));
+            }
+        }
+        // One runtime thread: each of them has asked now, the last of each site in vain.
+        for _ in 1..=3 {
+            assert_eq!(waiting.join_next().await.unwrap().unwrap(), Told::Busy);
+        }
+        let said = ask(&["/bin/echo", r#"{"allow": true}"#], 4).await;
+        assert_eq!(said, Told::Allowed("anna".to_owned()));
+        let full = hooks.waiting.lock().count;
+        assert_eq!(full, 3 * HOOKS_WAITING_OF_A_SITE);
+        waiting.shutdown().await;
+        assert!(hooks.waiting.lock().sites.is_empty(), "the place of somebody who left is kept");
+        spawner.stop().await;
+    }
 
     #[test]
     fn only_a_clear_yes_is_one() {

@@ -24,9 +24,13 @@ pub const HASHES_KIB: u32 = 256 * 1024;
 pub const HASHES_WAITING: usize = 512;
 /// Login hooks that are asked at a time.
 pub const HOOKS_AT_A_TIME: usize = 32;
+/// Those of one site: a service that is down delays the logins of its site alone.
+pub const HOOKS_OF_A_SITE: usize = 8;
 /// Logins that wait for the answer of a hook, those being asked included; above it a login is asked
 /// to come back.
 pub const HOOKS_WAITING: usize = 512;
+/// Those of one site.
+pub const HOOKS_WAITING_OF_A_SITE: usize = 128;
 /// Longest answer of a hook.
 pub const HOOK_ANSWER_BYTES: usize = 16 * 1024;
 /// How long a verified password is remembered as a keyed hash, however often it is used.

@@ -1,23 +1,27 @@
 //! Rules that clients wait for: before a command, and before its reply leaves.
 //!
 //! Each question is answered in a task of its own, under the limit of its rules; a rule whose
-//! condition fails, and a program that does not end well, refuse.
+//! condition fails, and a program that does not end well, refuse. What is asked before a command is
+//! given up when whoever asked is gone; what runs after one runs to its end, for the command has
+//! happened. A stop waits for that as it does for jobs. The rules are read beside the answers: a
+//! database that says nothing holds up nobody, the rules known last count meanwhile.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use entrepot_model::noun::Stored;
 use entrepot_model::rule::{ExecSpec, ExecStdin, StepSpec};
-use entrepot_model::{Event, Fact, Job, JobId, JobState, Name, Rule, VPath};
-use entrepot_vfs::{Ask, Hooks, Refused};
+use entrepot_model::{Event, Fact, Job, JobId, JobState, Name, Rule, SiteId, VPath};
+use entrepot_vfs::{Ask, Hooks, Moment, Refused};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::Shared;
 use crate::exec::{self, Setting};
-use crate::limits::{HOOKS_AT_ONCE, HOOKS_POLL};
+use crate::limits::{HOOKS_AT_ONCE, HOOKS_POLL, HOOKS_READ};
 use crate::places::Room;
 use crate::rules::{self, Rules};
 use crate::step::{StepError, exec as step};
@@ -31,24 +35,27 @@ pub(crate) struct Desk {
     pub(crate) stop: CancellationToken,
 }
 
-/// Answers until `stop`.
+/// Answers until `stop`, then what was asked by then.
 pub(crate) async fn run(shared: Arc<Shared>, mut desk: Desk) {
     let mut rules = Arc::new(Rules::none());
-    let mut answering = JoinSet::new();
+    // Of the readers there is one at a time.
+    let (mut answering, mut reading) = (JoinSet::new(), JoinSet::new());
+    let mut told = Unrunnable::new();
     let mut ticks = tokio::time::interval(HOOKS_POLL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let room = answering.len() < HOOKS_AT_ONCE;
         tokio::select! {
-            () = desk.stop.cancelled() => return,
-            _ = ticks.tick() => match rules.clone().refreshed(&shared.db).await {
-                Ok(read) => {
-                    rules = read;
-                    desk.hooks.set(rules.hooks.clone());
-                    desk.ready.send_replace(true);
-                }
-                // What was known goes on to count.
-                Err(error) => tracing::debug!(%error, "the rules cannot be read"),
+            () = desk.stop.cancelled() => break,
+            _ = ticks.tick(), if reading.is_empty() => {
+                reading.spawn(read(shared.clone(), rules.clone()));
+            }
+            // What was known goes on to count where nothing could be read.
+            Some(read) = reading.join_next() => if let Ok(Some(read)) = read {
+                told = warned(&shared, &read, &told);
+                rules = read;
+                desk.hooks.set(rules.hooks.clone());
+                desk.ready.send_replace(true);
             },
             Some(ask) = desk.asks.recv(), if room => {
                 answering.spawn(answer(shared.clone(), rules.clone(), ask));
@@ -56,17 +63,51 @@ pub(crate) async fn run(shared: Arc<Shared>, mut desk: Desk) {
             Some(_) = answering.join_next() => {}
         }
     }
+    desk.asks.close();
+    while let Some(ask) = desk.asks.recv().await {
+        answering.spawn(answer(shared.clone(), rules.clone(), ask));
+    }
+    while answering.join_next().await.is_some() {}
+}
+
+async fn read(shared: Arc<Shared>, rules: Arc<Rules>) -> Option<Arc<Rules>> {
+    match timeout(HOOKS_READ, rules.refreshed(&shared.db)).await {
+        Ok(Ok(read)) => return Some(read),
+        Ok(Err(error)) => tracing::debug!(%error, "the rules cannot be read"),
+        Err(_) => tracing::debug!("the rules cannot be read in time"),
+    }
+    None
+}
+
+/// Programs of enabled rules that this node does not start.
+type Unrunnable = BTreeSet<(SiteId, Name, String)>;
+
+/// Says of new ones, whoever stored the rule and on whatever node, that they will not run here.
+fn warned(shared: &Shared, rules: &Rules, told: &Unrunnable) -> Unrunnable {
+    let mut now = Unrunnable::new();
+    for (site, rule, program) in &rules.programs {
+        let Err(error) = shared.spawner.permits(program) else { continue };
+        let found = (*site, rule.clone(), program.clone());
+        if !told.contains(&found) {
+            tracing::warn!(code = error.code(), %rule, %error, "a rule will not run on this node");
+        }
+        now.insert(found);
+    }
+    now
 }
 
 async fn answer(shared: Arc<Shared>, rules: Arc<Rules>, ask: Ask) {
-    let Ask { moment, event, answer } = ask;
+    let Ask { moment, event, limit, mut answer } = ask;
     let asked = rules.asked(moment, &event);
-    let decided = decide(&shared, asked, &event);
-    let mut answer = answer;
+    let decided = timeout(limit, decide(&shared, asked, &event));
     tokio::select! {
         // Whoever asked is gone: dropping the program kills it.
-        () = answer.closed() => {}
-        decided = decided => drop(answer.send(decided)),
+        () = answer.closed(), if moment == Moment::Before => {}
+        decided = decided => match decided {
+            // Whoever asked may be gone.
+            Ok(decided) => drop(answer.send(decided)),
+            Err(_) => tracing::error!(code = "EP0826", ?limit, "rules on a command took too long"),
+        },
     }
 }
 

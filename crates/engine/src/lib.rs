@@ -126,6 +126,7 @@ pub struct Engine {
     projection: CancellationToken,
     projecting: JoinHandle<()>,
     /// Rules that clients wait for.
+    answers: CancellationToken,
     answering: Option<JoinHandle<()>>,
     ready: watch::Receiver<bool>,
 }
@@ -146,7 +147,7 @@ impl Engine {
         let Some(asks) = hooks.attach() else { return };
         let ready = watch::Sender::new(false);
         self.ready = ready.subscribe();
-        let desk = hooks::Desk { hooks, asks, ready, stop: self.projection.clone() };
+        let desk = hooks::Desk { hooks, asks, ready, stop: self.answers.clone() };
         self.answering = Some(tokio::spawn(hooks::run(self.shared.clone(), desk)));
     }
 
@@ -179,31 +180,33 @@ impl Engine {
         let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
         let ready = watch::Sender::new(true).subscribe();
-        let answering = None;
-        Engine { shared, workers, working, projection, projecting, answering, ready }
+        Engine {
+            shared,
+            workers,
+            working,
+            projection,
+            projecting,
+            answers: CancellationToken::new(),
+            answering: None,
+            ready,
+        }
     }
 
-    /// Claims no more jobs, lets running ones end within `limit`, then interrupts them where they
-    /// wait and gives their leases back at once; projects what is durable by then.
+    /// Claims no more jobs and takes no more questions, lets what runs of both end within `limit`,
+    /// then interrupts jobs where they wait and gives their leases back at once, and kills programs
+    /// of rules after commands; projects what is durable by then.
     pub async fn stop(self, limit: Duration) {
         self.workers.drain.cancel();
-        let mut working = self.working;
-        if tokio::time::timeout(limit, &mut working).await.is_err() {
-            self.workers.interrupt.cancel();
-            if tokio::time::timeout(limits::STOP_GRACE, &mut working).await.is_err() {
-                tracing::warn!(code = "EP0807", "jobs did not end in time, their leases run out");
-                working.abort();
-            }
-        }
+        self.answers.cancel();
+        tokio::join!(
+            stop_working(self.working, &self.workers.interrupt, limit),
+            stop_answering(self.answering, limit),
+        );
         self.projection.cancel();
         let mut projecting = self.projecting;
         let grace = limit.max(limits::STOP_GRACE);
         if tokio::time::timeout(grace, &mut projecting).await.is_err() {
             projecting.abort();
-        }
-        if let Some(answering) = self.answering {
-            // It ends with the projection; a panic was logged where it happened.
-            let _ = answering.await;
         }
     }
 
@@ -223,5 +226,26 @@ impl Engine {
         let durable = self.shared.recorder.journal().usage().durable;
         let seconds = self.shared.meters.oldest_seconds(self.shared.recorder.env().now());
         Lag { records: durable.saturating_sub(*self.shared.projected.borrow()), seconds }
+    }
+}
+
+async fn stop_working(mut working: JoinHandle<()>, interrupt: &CancellationToken, limit: Duration) {
+    if tokio::time::timeout(limit, &mut working).await.is_ok() {
+        return;
+    }
+    interrupt.cancel();
+    if tokio::time::timeout(limits::STOP_GRACE, &mut working).await.is_err() {
+        tracing::warn!(code = "EP0807", "jobs did not end in time, their leases run out");
+        working.abort();
+    }
+}
+
+async fn stop_answering(answering: Option<JoinHandle<()>>, limit: Duration) {
+    let Some(mut answering) = answering else { return };
+    if tokio::time::timeout(limit, &mut answering).await.is_err() {
+        tracing::warn!(code = "EP0826", "programs after commands did not end in time: killed");
+        answering.abort();
+        // Whatever it answered with is dropped with it.
+        let _ = answering.await;
     }
 }

@@ -54,6 +54,8 @@ pub const LEASES_SEARCHED: usize = 64;
 
 /// How often it is looked whether the rules before and after commands changed.
 pub const HOOKS_POLL: Duration = Duration::from_millis(300);
+/// A look at the rules that takes longer is given up, and begun anew.
+pub const HOOKS_READ: Duration = Duration::from_secs(10);
 /// Commands that wait for rules at the same time; more are not asked about and refused.
 pub const HOOKS_AT_ONCE: usize = 2_048;
 /// What the answer about a command may take beyond the time limits of its programs.

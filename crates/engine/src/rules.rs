@@ -10,7 +10,9 @@ use entrepot_journal::Scope;
 use entrepot_model::limits::CAUSE_DEPTH;
 use entrepot_model::noun::Stored;
 use entrepot_model::rule::{StepSpec, When};
-use entrepot_model::{CommandPattern, Event, Fact, Job, JobState, Rule, Site, SiteId, Timestamp};
+use entrepot_model::{
+    CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, Rule, Site, SiteId, Timestamp,
+};
 use entrepot_vfs::{Hook, Moment};
 
 use crate::condition::{Condition, ConditionError, Subject};
@@ -34,6 +36,8 @@ pub(crate) struct Rules {
     waited: Vec<Compiled>,
     /// What sessions are to ask about, or to tell.
     pub(crate) hooks: Vec<Hook>,
+    /// What they ask this node to start.
+    pub(crate) programs: Vec<(SiteId, Name, String)>,
 }
 
 /// The rules could not be read; no event may pass until they are.
@@ -65,6 +69,7 @@ impl Rules {
             starts: HashMap::new(),
             waited: Vec::new(),
             hooks: Vec::new(),
+            programs: Vec::new(),
         }
     }
 
@@ -83,8 +88,9 @@ impl Rules {
         }
         // Parsing blocks.
         let hooks = rules.iter().filter_map(hook).collect();
+        let programs = rules.iter().flat_map(programs).collect();
         let (starts, waited) = tokio::task::spawn_blocking(move || compile(rules)).await?;
-        Ok(Arc::new(Rules { revision, sites, starts, waited, hooks }))
+        Ok(Arc::new(Rules { revision, sites, starts, waited, hooks, programs }))
     }
 
     /// The rules that a client waits for at this command, and whether each one's condition holds.
@@ -185,6 +191,11 @@ fn hook(rule: &Stored<Rule>) -> Option<Hook> {
     });
     let limit = HOOK_TIME.saturating_add(Duration::from_secs(seconds.sum()));
     Some(Hook { site: rule.site, moment, commands: rule.noun.when.commands().to_vec(), limit })
+}
+
+fn programs(rule: &Stored<Rule>) -> impl Iterator<Item = (SiteId, Name, String)> {
+    let programs = rule.noun.programs().into_iter().filter(|_| rule.noun.enabled);
+    programs.map(|program| (rule.site, rule.noun.name.clone(), program.to_owned()))
 }
 
 fn site_name(site: &Stored<Site>) -> String {

@@ -34,7 +34,7 @@ pub(crate) async fn run(
 /// Makes a generator. Its secret is shown now and never again.
 async fn make(config: &Config, output: Output, name: &Name, replace: bool) -> Result<(), Failure> {
     let shown = ask(config, json!({"request": "show", "kind": "account", "name": name})).await?;
-    let Response::Noun { noun } = shown else { return Err(unexpected()) };
+    let Response::Noun { noun, .. } = shown else { return Err(unexpected()) };
     let AnyNoun::Account(account) = &noun.noun else { return Err(unexpected()) };
     if account.totp_sealed.is_some() && !replace {
         return Err(Failure::usage(format!(

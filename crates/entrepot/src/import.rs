@@ -262,7 +262,7 @@ async fn apply(config: &Config, new: &[Planned], dry_run: bool) -> Result<usize,
     let verb = if dry_run { "plan" } else { "apply" };
     let request = json!({"request": verb, "documents": [document], "prune": false});
     match ask(config, request).await? {
-        Response::Plan { changes } => Ok(changes.len()),
+        Response::Plan { changes, .. } => Ok(changes.len()),
         _ => Err(unexpected()),
     }
 }

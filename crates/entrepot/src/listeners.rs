@@ -10,7 +10,8 @@ use entrepot_auth::Gate;
 use entrepot_crypto::seal::MasterKey;
 use entrepot_db::Db;
 use entrepot_model::{
-    AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, Protocol, Secret, SiteId, Stored,
+    AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, SiteId,
+    Stored,
 };
 use entrepot_net::NetError;
 use entrepot_net::guard::{StrangerLimit, Strangers};
@@ -116,6 +117,9 @@ impl Listeners {
 
     /// Opens all; the first that cannot be opened is the error.
     pub(crate) async fn open_all(&self) -> Result<(), Failure> {
+        for site in self.0.db.sites().await.map_err(database)? {
+            self.warn_of_programs(&site.noun);
+        }
         self.settle().await
     }
 
@@ -250,8 +254,19 @@ impl Listeners {
             Manner::Ftp(manner) => self.change_ftp(manner, &wanted)?,
         }
         tracing::info!(listener = %wanted.noun.name, "changed");
+        self.warn_of_programs(&wanted.noun);
         open.wanted = wanted;
         Ok(())
+    }
+
+    /// A login hook that nobody may start lets nobody in.
+    fn warn_of_programs<N: Noun>(&self, noun: &N) {
+        for program in noun.programs() {
+            if let Err(error) = self.0.config.exec.allowed.check(program) {
+                let (kind, name) = (N::KIND, noun.name());
+                tracing::warn!(code = error.code(), %kind, %name, %error, "the login hook is dead");
+            }
+        }
     }
 
     fn ssh(&self, wanted: &Wanted) -> Result<SshConfig, Failure> {
@@ -313,6 +328,7 @@ impl Listeners {
         };
         let protocol = noun.protocol.as_str();
         tracing::info!(listener = %noun.name, protocol, %address, "listening");
+        self.warn_of_programs(noun);
         for key in wanted.keys.iter().filter(|key| key.key_type == KeyType::SshHost) {
             let line = format!("[{}]:{} {}", address.ip(), address.port(), key.public);
             tracing::info!(known_hosts = line, "host key");

@@ -36,9 +36,10 @@ pub(crate) async fn run(
     };
     match ask(config, request).await? {
         Response::Nouns { nouns } => output.rows(&nouns, |nouns| print_nouns(kind, nouns)),
-        Response::Noun { noun } => output.value(&noun, || {
-            print_fields("", &body(&noun.noun));
-        }),
+        Response::Noun { noun, warnings } => {
+            warn(&warnings);
+            output.value(&noun, || print_fields("", &body(&noun.noun)))
+        }
         Response::Done => output.value(&json!({"done": true}), || println!("done")),
         _ => Err(unexpected()),
     }
@@ -224,8 +225,18 @@ pub(crate) async fn apply(
     let documents = documents(&args.paths)?;
     let request = json!({"request": verb, "documents": documents, "prune": args.prune});
     match ask(config, request).await? {
-        Response::Plan { changes } => output.rows(&changes, |changes| print_plan(verb, changes)),
+        Response::Plan { changes, warnings } => {
+            warn(&warnings);
+            output.rows(&changes, |changes| print_plan(verb, changes))
+        }
         _ => Err(unexpected()),
+    }
+}
+
+/// What is done all the same; not on the standard output, which scripts read.
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {}", table::printable(warning));
     }
 }
 

@@ -2,6 +2,7 @@
 //! journal. Only one process of a node may hold them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use entrepot_admin::{Admin, AdminParts};
 use entrepot_auth::Directory;
@@ -9,6 +10,7 @@ use entrepot_crypto::seal::MasterKey;
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder, Recovered};
 use entrepot_model::Env;
+use entrepot_spawn::Allowed;
 
 use crate::config::{Config, MasterKeySource};
 use crate::failure::{Exit, Failure};
@@ -20,6 +22,8 @@ pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) recorder: Recorder,
     pub(crate) recovered: Recovered,
+    /// Programs that this node starts.
+    allowed: Allowed,
 }
 
 impl Parts {
@@ -41,7 +45,8 @@ impl Parts {
             .await
             .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
         let recorder = Recorder::new(journal, env.clone(), config.node.clone());
-        Ok(Parts { env, master, db, recorder, recovered })
+        let allowed = config.exec.allowed.clone();
+        Ok(Parts { env, master, db, recorder, recovered, allowed })
     }
 
     /// The administration over these parts.
@@ -54,6 +59,10 @@ impl Parts {
             env: self.env.clone(),
         })
         .with_rule_check(entrepot_engine::check_rule)
+        .with_program_check({
+            let allowed = self.allowed.clone();
+            Arc::new(move |program| allowed.check(program).map_err(|error| error.to_string()))
+        })
     }
 
     /// Makes the journal's tail durable and lets go of it.

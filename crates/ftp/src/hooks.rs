@@ -2,17 +2,16 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use entrepot_ftp_proto::{Answer, Command, Refusal};
-use entrepot_model::limits::COMMAND_ARGUMENT;
-use entrepot_model::{CommandFact, Digests, Protocol};
+use entrepot_ftp_proto::{Answer, Command, End, Refusal};
+use entrepot_model::{CommandFact, Protocol};
 use entrepot_net::control::PeerState;
-use entrepot_vfs::{Uploaded, Who};
+use entrepot_vfs::{Begun, Refused, Uploaded, Who};
 use tokio::time::sleep;
 
 use crate::limits::PATIENCE_INTERVAL;
 use crate::session::{Conversation, Over};
+use crate::transfer::Outcome;
 
 /// Commands that rules look at, from their arrival to their reply.
 #[derive(Default)]
@@ -21,11 +20,6 @@ pub(crate) struct Commands {
     generation: u64,
     current: Option<Begun>,
     transfer: Option<Begun>,
-}
-
-struct Begun {
-    fact: CommandFact,
-    at: Duration,
 }
 
 impl Commands {
@@ -39,15 +33,27 @@ impl Commands {
     /// The transfer moved so many bytes.
     pub(crate) fn moved(&mut self, bytes: u64) {
         if let Some(begun) = &mut self.transfer {
-            begun.fact.bytes = Some(bytes);
+            begun.command.bytes = Some(bytes);
         }
     }
 
     /// The transfer published a file.
     pub(crate) fn published(&mut self, uploaded: &Uploaded) {
         if let Some(begun) = &mut self.transfer {
-            begun.fact.transfer = Some(uploaded.transfer);
-            begun.fact.digests = uploaded.digests;
+            begun.published(uploaded);
+        }
+    }
+
+    /// The code of a transfer that ended with its session: what it came to, if that is known.
+    fn ended(&mut self, outcome: Option<Outcome>) -> u16 {
+        let verb = self.transfer.as_ref().map_or("", |begun| &begun.command.verb);
+        match outcome {
+            Some(Outcome::Published(uploaded)) => {
+                self.published(&uploaded);
+                226
+            }
+            Some(Outcome::Ended(End::Refused(refusal))) => refusal.code(verb),
+            _ => 426,
         }
     }
 }
@@ -70,57 +76,60 @@ impl Conversation {
 
     /// Asks before a command runs.
     pub(crate) async fn before(&mut self, command: Command) -> Result<Answer, Over> {
-        let mut fact = CommandFact {
-            protocol: Protocol::Ftp,
-            verb: command.verb.to_owned(),
-            argument: command.argument.chars().take(COMMAND_ARGUMENT).collect(),
-            path: command.path,
-            writes: command.writes,
-            address: self.control.peer().ip().to_canonical().to_string(),
-            listener: self.house.context.listener.clone(),
-            code: None,
-            bytes: None,
-            transfer: None,
-            digests: Digests::default(),
-            duration_ms: None,
-        };
+        let peer = self.control.peer().ip().to_canonical().to_string();
+        let from = (self.house.context.listener.clone(), peer);
+        let named = (Protocol::Ftp, command.verb);
+        let mut fact = CommandFact::new(named, &command.argument, from);
+        (fact.path, fact.writes) = (command.path, command.writes);
         let (hooks, who) = (self.house.context.vfs.hooks().clone(), self.who());
-        let mut answer = self.attend(hooks.before(&who, &fact)).await?;
-        for other in command.others {
-            if answer.is_err() {
-                break;
-            }
-            let path = fact.path.replace(other);
-            answer = self.attend(hooks.before(&who, &fact)).await?;
-            fact.path = path;
-        }
+        let asking = hooks.before_each(&who, &mut fact, command.others);
+        let answer = self.attend(asking).await?;
         if let Err(refused) = answer {
             return Ok(Answer::Refused(Refusal::told(refused.code, refused.text)));
         }
-        self.commands.current = Some(Begun { fact, at: self.now() });
+        self.commands.current = Some(Begun::new(fact, self.now()));
         Ok(Answer::Proceed)
     }
 
     /// Tells of a command whose reply is in the output and has not left.
     pub(crate) async fn after(&mut self, verb: &str, code: u16) -> Result<(), Over> {
-        let is_it = |begun: &Option<Begun>| begun.as_ref().is_some_and(|it| it.fact.verb == verb);
+        let is_it =
+            |begun: &Option<Begun>| begun.as_ref().is_some_and(|it| it.command.verb == verb);
         let ended = self.transfer.is_none() && is_it(&self.commands.transfer);
         let begun = match ended {
             true => self.commands.transfer.take(),
-            false => self.commands.current.take_if(|it| it.fact.verb == verb),
+            false => self.commands.current.take_if(|it| it.command.verb == verb),
         };
         // A command that came before the first rule did.
-        let Some(Begun { mut fact, at }) = begun else { return Ok(()) };
-        fact.code = Some(code);
-        let taken = self.now().saturating_sub(at);
-        fact.duration_ms = Some(u64::try_from(taken.as_millis()).unwrap_or(u64::MAX));
-        let (hooks, who) = (self.house.context.vfs.hooks().clone(), self.who());
-        if let Err(refused) = self.attend(hooks.after(&who, &fact)).await?
+        let Some(begun) = begun else { return Ok(()) };
+        if let Err(refused) = self.tell(begun, code).await?
             && code < 400
         {
             self.machine.instead(refused.code, &refused.text);
         }
         Ok(())
+    }
+
+    /// Tells of a transfer that ended with the session: the rules after it run all the same.
+    pub(crate) async fn after_the_end(&mut self, outcome: Option<Outcome>) {
+        let code = self.commands.ended(outcome);
+        if let Some(begun) = self.commands.transfer.take() {
+            // There is nobody to hear the answer.
+            let _ = self.tell(begun, code).await;
+        }
+    }
+
+    /// A command that has run is told also when its client is gone; a drain waits for what follows.
+    async fn tell(&mut self, begun: Begun, code: u16) -> Result<Result<(), Refused>, Over> {
+        let fact = begun.ended(code, self.now());
+        let (hooks, who) = (self.house.context.vfs.hooks().clone(), self.who());
+        let _waited_for = self.meter.waited_for();
+        tokio::select! {
+            biased;
+            answer = hooks.after(&who, &fact) => Ok(answer),
+            // The rules go on without us.
+            end = self.meter.ending() => Err(Over::Ended(end.reason.clone())),
+        }
     }
 
     /// Waits for an answer as long as the client does; no reply leaves meanwhile.

@@ -442,6 +442,7 @@ impl Conversation {
             return Ok(());
         }
         if let Some(transfer) = self.transfer.take() {
+            self.commands.moved(transfer.progress());
             transfer.stop().await;
         }
         self.answer(Answer::TransferEnded(End::Aborted));
@@ -458,16 +459,15 @@ impl Conversation {
                 reason
             }
         };
-        let ending = async {
-            if let Some(transfer) = self.transfer.take() {
-                transfer.stop().await;
+        let late = |_| tracing::warn!("a store keeps a session that has ended waiting");
+        if let Some(transfer) = self.transfer.take() {
+            self.commands.moved(transfer.progress());
+            if let Ok(outcome) = timeout(ENDING_TIME, transfer.stop()).await.map_err(late) {
+                self.after_the_end(outcome).await;
             }
-            // A logout at the end has nobody to tell.
-            let _ = self.log_out(&reason).await;
-        };
-        if timeout(ENDING_TIME, ending).await.is_err() {
-            tracing::warn!("a store keeps a session that has ended waiting");
         }
+        // A logout at the end has nobody to tell.
+        let _ = timeout(ENDING_TIME, self.log_out(&reason)).await.map_err(late);
     }
 }
 

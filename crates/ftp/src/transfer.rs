@@ -113,13 +113,13 @@ impl Running {
     }
 
     /// Ends it before its end; what came of an upload is kept to resume. What has been recorded as
-    /// being published goes on until it is known how it ended.
-    pub(crate) async fn stop(mut self) {
+    /// being published goes on until it is known how it ended: that is told.
+    pub(crate) async fn stop(mut self) -> Option<Outcome> {
         self.is_gone.store(true, Ordering::Release);
         self.verdict = None;
         match self.stage {
-            Stage::Publishing(work) => drop(work.await),
-            Stage::Moving(_) => {}
+            Stage::Publishing(work) => Some(work.await.outcome),
+            Stage::Moving(_) => None,
         }
     }
 }

@@ -6,12 +6,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TransferId;
+use crate::limits::COMMAND_ARGUMENT;
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::transfer::Digests;
 
-/// A command, or many: `ftp DELE`, `ftp SITE CHMOD`, `ftp *`, `* *`. The words of the protocol, in
-/// any case; `*` is every protocol whose sessions ask, which is FTP today.
+/// A command, or many: `ftp DELE`, `ftp SITE CHMOD`, `sftp remove`, `ftp *`, `* *`. The words of
+/// the protocol, in any case; `*` is every protocol whose sessions ask: FTP and SFTP.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CommandPattern {
     protocol: Option<Protocol>,
@@ -24,7 +25,8 @@ pub struct CommandPattern {
 /// What is no pattern of commands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' names no command that can be asked about: write 'ftp DELE', 'ftp SITE CHMOD' or 'ftp *'"
+    "'{0}' names no command that can be asked about: write 'ftp DELE', 'ftp SITE CHMOD', \
+     'sftp remove' or 'ftp *'"
 )]
 pub struct NoCommand(String);
 
@@ -46,8 +48,46 @@ impl CommandPattern {
     }
 }
 
-/// Words of FTP that mean the same (RFC 775, and what an older server called its own).
-const ALIASES: [(&str, &str); 7] = [
+/// The requests of SFTP that rules can look at. READ, WRITE and READDIR are not among them: what
+/// they are about was opened before.
+pub const SFTP_REQUESTS: [&str; 25] = [
+    "check-file",
+    "close",
+    "copy-data",
+    "expand-path",
+    "fsetstat",
+    "fstat",
+    "fstatvfs",
+    "fsync",
+    "hardlink",
+    "home-directory",
+    "lsetstat",
+    "lstat",
+    "mkdir",
+    "open",
+    "opendir",
+    "posix-rename",
+    "readlink",
+    "realpath",
+    "remove",
+    "rename",
+    "rmdir",
+    "setstat",
+    "stat",
+    "statvfs",
+    "symlink",
+];
+
+/// Words that mean the same (RFC 775, what an older server of FTP called its own, and what SFTP
+/// does by handle, by extension, or to a link itself).
+const ALIASES: [(&str, &str); 14] = [
+    ("EXPAND-PATH", "REALPATH"),
+    ("FSETSTAT", "SETSTAT"),
+    ("FSTAT", "STAT"),
+    ("FSTATVFS", "STATVFS"),
+    ("LSETSTAT", "SETSTAT"),
+    ("LSTAT", "STAT"),
+    ("POSIX-RENAME", "RENAME"),
     ("XCUP", "CDUP"),
     ("XCWD", "CWD"),
     ("XMKD", "MKD"),
@@ -78,12 +118,18 @@ impl FromStr for CommandPattern {
         let protocol = match protocol {
             "*" => None,
             "ftp" => Some(Protocol::Ftp),
+            "sftp" => Some(Protocol::Sftp),
             _ => return Err(no()),
         };
         let plain = |word: &str| {
-            (1..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            (1..=16).contains(&word.len()) && word.bytes().all(fits)
         };
         let verb = (verb != "*").then(|| verb.to_owned());
+        let known = |verb: &str| SFTP_REQUESTS.iter().any(|it| it.eq_ignore_ascii_case(verb));
+        if protocol == Some(Protocol::Sftp) && !verb.as_deref().is_none_or(known) {
+            return Err(no());
+        }
         if !verb.as_deref().is_none_or(plain) || !word.is_none_or(plain) {
             return Err(no());
         }
@@ -149,6 +195,30 @@ pub struct CommandFact {
     pub duration_ms: Option<u64>,
 }
 
+impl CommandFact {
+    /// One that has come; nothing is known of its end.
+    pub fn new(
+        (protocol, verb): (Protocol, &str),
+        argument: &str,
+        (listener, address): (Name, String),
+    ) -> CommandFact {
+        CommandFact {
+            protocol,
+            verb: verb.to_owned(),
+            argument: argument.chars().take(COMMAND_ARGUMENT).collect(),
+            path: None,
+            writes: false,
+            address,
+            listener,
+            code: None,
+            bytes: None,
+            transfer: None,
+            digests: Digests::default(),
+            duration_ms: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,14 +241,29 @@ mod tests {
             ("ftp XMKD", ftp, "MKD", "a", true),
             ("ftp XMKD", ftp, "RMD", "a", false),
             ("ftp SITE SHUTDOWN", ftp, "SITE", "internalshutdown", true),
+            ("sftp remove", sftp, "remove", "a", true),
+            ("sftp REMOVE", sftp, "remove", "a", true),
+            ("sftp remove", ftp, "remove", "a", false),
+            ("sftp rename", sftp, "posix-rename", "a b", true),
+            ("sftp setstat", sftp, "fsetstat", "", true),
+            ("sftp *", sftp, "open", "a", true),
+            ("* *", sftp, "open", "a", true),
         ] {
             let parsed: CommandPattern = pattern.parse().unwrap();
             assert_eq!(parsed.is_for(protocol, verb, argument), fits, "{pattern} {verb}");
             assert_eq!(parsed.to_string().parse(), Ok(parsed), "{pattern}");
         }
-        for bad in
-            ["", "DELE", "ftp", "ftp DELE x", "http GET", "ftp  DELE", "sftp remove", "ftp ü"]
-        {
+        for bad in [
+            "",
+            "DELE",
+            "ftp",
+            "ftp DELE x",
+            "http GET",
+            "ftp  DELE",
+            "sftp delete",
+            "sftp read",
+            "ftp ü",
+        ] {
             assert!(bad.parse::<CommandPattern>().is_err(), "{bad}");
         }
     }

@@ -117,6 +117,9 @@ impl Noun for Listener {
         self.login.as_ref().map_or(Ok(()), LoginCheck::check)?;
         self.ftp.as_ref().map_or(Ok(()), check_ftp)
     }
+    fn programs(&self) -> Vec<&str> {
+        self.login.as_ref().and_then(LoginCheck::program).into_iter().collect()
+    }
 }
 
 fn check_ftp(ftp: &FtpOptions) -> Result<(), FieldError> {

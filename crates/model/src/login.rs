@@ -146,6 +146,14 @@ impl LoginCheck {
         self.seconds.unwrap_or(5)
     }
 
+    /// The program that decides, if one does.
+    pub(crate) fn program(&self) -> Option<&str> {
+        match &self.hook {
+            LoginHook::Exec(ExecHook { program }) => program.first().map(String::as_str),
+            LoginHook::Http(_) => None,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), FieldError> {
         if !(1..=LOGIN_HOOK_SECONDS).contains(&self.seconds()) {
             let problem = format!("from 1 to {LOGIN_HOOK_SECONDS}");

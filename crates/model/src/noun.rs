@@ -107,6 +107,10 @@ pub trait Noun: Serialize + DeserializeOwned + Clone + fmt::Debug + Send + Sync 
     fn references(&self) -> Vec<(Kind, Name)>;
     /// Checks what the types alone cannot.
     fn check(&self) -> Result<(), FieldError>;
+    /// Programs it asks a node to start; each node has its own list of those that it allows.
+    fn programs(&self) -> Vec<&str> {
+        Vec::new()
+    }
 }
 
 /// A noun as the database keeps it.
@@ -148,6 +152,10 @@ macro_rules! any_noun {
             /// See [`Noun::check`].
             pub fn check(&self) -> Result<(), FieldError> {
                 match self { $(AnyNoun::$name(noun) => noun.check(),)* }
+            }
+            /// See [`Noun::programs`].
+            pub fn programs(&self) -> Vec<&str> {
+                match self { $(AnyNoun::$name(noun) => noun.programs(),)* }
             }
         }
 

@@ -152,7 +152,7 @@ pub enum ReplyTime {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RefuseSpec {
-    /// Any 4xx or 5xx of FTP; other protocols say that it is denied.
+    /// Any 4xx or 5xx of FTP; SFTP says that it failed (4xx) or is denied.
     #[serde(default = "refuse_code")]
     pub code: u16,
     /// The sentence.
@@ -273,6 +273,14 @@ impl Noun for Rule {
             return Err(FieldError::new("retry.attempts", "at least 1"));
         }
         Ok(())
+    }
+    fn programs(&self) -> Vec<&str> {
+        let steps = self.steps.iter().chain(&self.otherwise);
+        let programs = steps.filter_map(|step| match step {
+            StepSpec::Exec(exec) => exec.argv.first().map(String::as_str),
+            _ => None,
+        });
+        programs.collect()
     }
 }
 

@@ -34,4 +34,7 @@ impl Noun for Site {
     fn check(&self) -> Result<(), FieldError> {
         self.login.as_ref().map_or(Ok(()), LoginCheck::check)
     }
+    fn programs(&self) -> Vec<&str> {
+        self.login.as_ref().and_then(LoginCheck::program).into_iter().collect()
+    }
 }

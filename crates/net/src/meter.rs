@@ -65,6 +65,7 @@ pub struct SessionMeter {
     bytes_out: AtomicU64,
     touched_ms: AtomicU64,
     running: AtomicUsize,
+    waited_for: AtomicUsize,
     stage: AtomicU8,
     end: OnceLock<End>,
     ending: Notify,
@@ -93,6 +94,7 @@ impl SessionMeter {
             bytes_out: AtomicU64::new(0),
             touched_ms: AtomicU64::new(0),
             running: AtomicUsize::new(0),
+            waited_for: AtomicUsize::new(0),
             stage: AtomicU8::new(0),
             end: OnceLock::new(),
             ending: Notify::new(),
@@ -225,8 +227,20 @@ impl SessionMeter {
         Running(Arc::clone(self))
     }
 
-    /// True while a transfer runs.
+    /// Counts work that moves no bytes and ends by itself, such as a rule after a command, until
+    /// the guard is dropped. A draining server waits for it too; the least rate says nothing of it.
+    pub fn waited_for(self: &Arc<Self>) -> WaitedFor {
+        self.waited_for.fetch_add(1, Ordering::Relaxed);
+        WaitedFor(Arc::clone(self))
+    }
+
+    /// True while something runs that a draining server waits for.
     pub fn is_busy(&self) -> bool {
+        self.is_moving() || self.waited_for.load(Ordering::Relaxed) > 0
+    }
+
+    /// True while a transfer runs.
+    fn is_moving(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
     }
 
@@ -312,6 +326,16 @@ impl Drop for Running {
     }
 }
 
+/// Work that is waited for; see [`SessionMeter::waited_for`].
+#[derive(Debug)]
+pub struct WaitedFor(Arc<SessionMeter>);
+
+impl Drop for WaitedFor {
+    fn drop(&mut self) {
+        self.0.waited_for.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Ends a session whose transfers run all the time and hardly move.
 pub(crate) async fn watch_pace(meter: &SessionMeter) {
     let moved = || meter.bytes_in().saturating_add(meter.bytes_out());
@@ -321,7 +345,7 @@ pub(crate) async fn watch_pace(meter: &SessionMeter) {
         sleep(limits::PACE_INTERVAL).await;
         let now = moved();
         let least = meter.least_rate().saturating_mul(limits::PACE_INTERVAL.as_secs());
-        slow = if meter.is_busy() && now.saturating_sub(before) < least { slow + 1 } else { 0 };
+        slow = if meter.is_moving() && now.saturating_sub(before) < least { slow + 1 } else { 0 };
         before = now;
         if slow >= rounds {
             return meter.end(EndClass::Decision, "the transfer was slower than the least rate");

@@ -18,6 +18,7 @@ use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};
 use tokio_util::sync::CancellationToken;
 
 use crate::channel::{Piece, Pieces};
+use crate::hooks::Shown;
 use crate::limits::{HASH_PATHS, OWED_BYTES};
 use crate::machine::Account;
 use crate::out::{Out as _, Outbox};
@@ -77,7 +78,7 @@ pub(crate) async fn run(command: Command, account: Arc<Account>, ends: Ends) {
         Command::Hash(command) => {
             let gone = ends.gone.clone();
             tokio::select! {
-                status = hash(&command, &account, ends.outbox.clone()) => status,
+                status = hash(&command, &account, (ends.outbox.clone(), &gone)) => status,
                 () = gone.cancelled() => 1,
             }
         }
@@ -103,7 +104,11 @@ fn tell(outbox: &Outbox, sentence: &str) {
 }
 
 /// `md5sum` and the like: a line a path, as clients read it.
-async fn hash(command: &HashCommand, account: &Account, mut outbox: Outbox) -> u32 {
+async fn hash(
+    command: &HashCommand,
+    account: &Account,
+    (mut outbox, gone): (Outbox, &CancellationToken),
+) -> u32 {
     let Some(algorithm) = HashAlgorithm::named(command.algorithm) else { return 1 };
     if command.paths.len() > HASH_PATHS {
         tell(&outbox, "too many files in one command; name fewer");
@@ -118,8 +123,12 @@ async fn hash(command: &HashCommand, account: &Account, mut outbox: Outbox) -> u
     for word in &command.paths {
         let _running = account.meter.running();
         let hashed = match resolve(account, word) {
-            Ok(path) => account.hash_path(&path, &HashRange::whole(algorithm)).await,
-            Err(error) => Err(error),
+            Ok(path) => {
+                let range = HashRange::whole(algorithm);
+                let shown = || Shown::reads("check-file", word.text(), Some(&path));
+                account.around(shown, gone, account.hash_path(&path, &range)).await
+            }
+            Err(error) => Err(error.into()),
         };
         match hashed {
             Ok(hash) => {

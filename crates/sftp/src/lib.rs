@@ -7,13 +7,16 @@
 //! 3. A client that takes no answers costs a bounded number of bytes, whatever it asks.
 //! 4. Local stores are served inside the session task, without a queue; stores that wait for a
 //!    network, commands, hashes and copies in a task of their own ([`channel`]).
-//! 5. No program is ever run: SCP and the hash commands are our own ([`exec`]).
+//! 5. No program is ever run: SCP and the hash commands are our own ([`exec`]). A rule may refuse
+//!    any request, and run a program before its answer leaves; one that cannot be asked refuses. A
+//!    channel that rules look at works in a task of its own, one request after the other.
 
 mod attributes;
 mod channel;
 mod exec;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hooks;
 pub mod limits;
 mod machine;
 mod out;

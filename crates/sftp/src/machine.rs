@@ -1,6 +1,7 @@
 //! One SFTP channel: the protocol machine of `sftp-proto`, the open handles, and what waits.
 
 mod files;
+mod hooked;
 mod long;
 mod names;
 
@@ -14,10 +15,12 @@ use entrepot_net::meter::SessionMeter;
 use entrepot_sftp_proto::limits::HANDLES;
 use entrepot_sftp_proto::reply::{self, DataBuffer};
 use entrepot_sftp_proto::{Handle, Handles, Incoming, Request, Server, Status, SymlinkOrder};
-use entrepot_vfs::{Existing, HashRange, Session, VfsError};
+use entrepot_vfs::{Existing, HashRange, Refused, Session, VfsError};
+use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::attributes::Ownership;
+use crate::hooks;
 use crate::limits::{ANSWER_BYTES, LEAST_ANSWER_BYTES, OWED_BYTES, THROTTLED_ANSWER_TIME};
 use crate::machine::files::Open;
 use crate::machine::long::Long;
@@ -89,76 +92,64 @@ impl Account {
 }
 
 /// Why a request is answered with an error.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 enum Problem {
-    Vfs(VfsError),
-    Name(PathError),
+    #[error(transparent)]
+    Vfs(#[from] VfsError),
+    #[error(transparent)]
+    Name(#[from] PathError),
+    #[error("the handle is not open; open the file again")]
     Handle,
+    #[error("1024 files and listings are open; close some first")]
     TooManyHandles,
+    #[error("this server does not serve that request")]
     NotServed,
+    #[error("a symbolic link keeps no times of its own; set those of its target")]
     LinkTimes,
+    #[error("there is no such user; ask for your own")]
     User,
+    #[error("the list has ended")]
     EndOfList,
+    #[error("none of these is computed; ask for sha256, sha384, sha512, sha1, md5 or crc32")]
     Algorithms,
+    #[error("these are too many hashes for one answer; ask for longer blocks")]
     TooManyBlocks,
+    #[error("source and target are the same file; copy to another name")]
     SameFile,
-}
-
-impl From<VfsError> for Problem {
-    fn from(error: VfsError) -> Self {
-        Problem::Vfs(error)
-    }
-}
-
-impl From<PathError> for Problem {
-    fn from(error: PathError) -> Self {
-        Problem::Name(error)
-    }
+    /// A rule said so.
+    #[error("{}", .0.text)]
+    Ruled(Refused),
 }
 
 impl Problem {
     fn answer(&self, id: u32) -> Bytes {
-        let (code, sentence) = match self {
-            Problem::Vfs(error) => {
-                return reply::status(id, status::status(error), &error.to_string());
-            }
-            Problem::Name(error) => {
-                return reply::status(id, Status::BadMessage, &error.to_string());
-            }
-            Problem::Handle => (Status::Failure, "the handle is not open; open the file again"),
-            Problem::TooManyHandles => {
-                (Status::Failure, "1024 files and listings are open; close some first")
-            }
-            Problem::NotServed => {
-                (Status::OpUnsupported, "this server does not serve that request")
-            }
-            Problem::LinkTimes => (
-                Status::OpUnsupported,
-                "a symbolic link keeps no times of its own; set those of its target",
-            ),
-            Problem::User => (Status::Failure, "there is no such user; ask for your own"),
-            Problem::EndOfList => return reply::eof(id),
-            Problem::Algorithms => (
-                Status::Failure,
-                "none of these is computed; ask for sha256, sha384, sha512, sha1, md5 or crc32",
-            ),
-            Problem::TooManyBlocks => {
-                (Status::Failure, "these are too many hashes for one answer; ask for longer blocks")
-            }
-            Problem::SameFile => {
-                (Status::Failure, "source and target are the same file; copy to another name")
-            }
-        };
-        reply::status(id, code, sentence)
+        match self {
+            Problem::EndOfList => reply::eof(id),
+            other => reply::status(id, other.status(), &other.to_string()),
+        }
+    }
+
+    fn status(&self) -> Status {
+        match self {
+            Problem::Vfs(error) => status::status(error),
+            Problem::Name(_) => Status::BadMessage,
+            Problem::NotServed | Problem::LinkTimes => Status::OpUnsupported,
+            Problem::EndOfList => Status::Eof,
+            Problem::Ruled(refused) => hooks::code_of(refused),
+            Problem::Handle
+            | Problem::TooManyHandles
+            | Problem::User
+            | Problem::Algorithms
+            | Problem::TooManyBlocks
+            | Problem::SameFile => Status::Failure,
+        }
     }
 
     /// The sentence for OpenSSH's standard error.
     fn sentence(&self) -> Option<String> {
         match self {
-            Problem::Vfs(error) if status::is_told(error) => Some(error.to_string()),
-            Problem::TooManyHandles => {
-                Some("1024 files and listings are open; close some first".to_owned())
-            }
+            Problem::Vfs(error) if !status::is_told(error) => None,
+            Problem::Vfs(_) | Problem::TooManyHandles | Problem::Ruled(_) => Some(self.to_string()),
             _ => None,
         }
     }
@@ -193,6 +184,10 @@ struct Core {
     gone: CancellationToken,
     /// Waits for the channel's own task.
     long: Option<Box<Long>>,
+    /// Of the rules that are known.
+    generation: u64,
+    /// A rule looks at requests.
+    hooked: bool,
     broken: Option<&'static str>,
 }
 
@@ -212,6 +207,8 @@ impl Machine {
                 waits: false,
                 gone,
                 long: None,
+                generation: 0,
+                hooked: false,
                 broken: None,
             },
         }
@@ -226,7 +223,7 @@ impl Machine {
         out: &mut impl Out,
     ) -> Result<(), Broken> {
         self.resume(out).await;
-        while is_own_task || !self.wants_own_task() {
+        while self.goes_on(is_own_task) {
             if let Some(long) = self.core.long.take() {
                 self.core.long(*long, out).await;
                 if let Some(broken) = self.core.broken {
@@ -291,10 +288,17 @@ impl Machine {
     }
 
     /// True if the channel should go on in a task of its own: its store waits for a network, and
-    /// nothing is half done; or something was asked that takes long.
+    /// nothing is half done; or something was asked that takes long; or rules look at requests.
     pub(crate) fn wants_own_task(&self) -> bool {
         let half_done = self.core.rescued || !self.core.parked.is_empty();
-        self.core.long.is_some() || (self.core.waits && !half_done)
+        let long = self.core.long.is_some() || self.core.hooked;
+        long || (self.core.waits && !half_done)
+    }
+
+    /// Whether the next request is taken here. Rules may have changed since the last.
+    fn goes_on(&mut self, is_own_task: bool) -> bool {
+        self.core.follow_hooks();
+        is_own_task || !self.wants_own_task()
     }
 
     /// The client sends no more: what is parked is answered, up to a limit.
@@ -346,9 +350,16 @@ impl Core {
     }
 
     async fn request(&mut self, id: u32, request: Request<'_>, out: &mut impl Out) {
+        let begun = match self.hooked {
+            false => None,
+            true => match Box::pin(self.ask(&request)).await {
+                Ok(begun) => begun,
+                Err(problem) => return self.answer(id, Err(problem), out),
+            },
+        };
         match request {
             Request::CheckFile { .. } | Request::CopyData { .. } => {
-                self.long = Long::of(id, &request).map(Box::new);
+                self.long = Long::of((id, begun), &request).map(Box::new);
             }
             Request::Read { handle, offset, len } => {
                 self.read_or_park(Read { id, handle, offset, len }, out).await;
@@ -370,11 +381,11 @@ impl Core {
             Request::Fsetstat { handle, attrs } => {
                 self.settle(handle, out).await;
                 let answer = self.set_open(handle, &attrs).await;
-                self.answer(id, answer.map(|()| reply::ok(id)), out);
+                self.conclude((id, begun), answer.map(|()| reply::ok(id)), out).await;
             }
             other => {
                 let answer = self.carry_out(id, other).await;
-                self.answer(id, answer, out);
+                self.conclude((id, begun), answer, out).await;
             }
         }
     }

@@ -3,6 +3,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::spawner::SpawnError;
+
 /// The list of the process file; empty: nothing may be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed(Vec<PathBuf>);
@@ -28,6 +30,17 @@ impl Allowed {
     /// Whether nothing is allowed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether the operator allows this program.
+    ///
+    /// # Errors
+    /// [`SpawnError::NotAllowed`].
+    pub fn check(&self, program: &str) -> Result<(), SpawnError> {
+        match self.permits(program) {
+            true => Ok(()),
+            false => Err(SpawnError::NotAllowed(program.to_owned())),
+        }
     }
 
     /// Whether `program` is one of them or lies in one of them.

@@ -153,10 +153,7 @@ impl Spawner {
     /// # Errors
     /// [`SpawnError::NotAllowed`].
     pub fn permits(&self, program: &str) -> Result<(), SpawnError> {
-        match self.0.options.allowed.permits(program) {
-            true => Ok(()),
-            false => Err(SpawnError::NotAllowed(program.to_owned())),
-        }
+        self.0.options.allowed.check(program)
     }
 
     /// Runs a program to its end. Must be called inside a tokio runtime. Dropping the future

@@ -171,6 +171,23 @@ impl Postgres {
         self.end(rustix::process::Signal::KILL)
     }
 
+    /// Stops every process of the server where it is, as a machine that hangs: connections stay
+    /// open and nothing answers until what is given back is dropped.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn freeze(&self) -> Result<Frozen> {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = server.as_ref().context("the server does not run")?.id();
+        let mut frozen = Frozen(vec![first]);
+        frozen.tell(rustix::process::Signal::STOP);
+        // What it started before; it starts no more.
+        let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"))?;
+        frozen.0.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        frozen.tell(rustix::process::Signal::STOP);
+        Ok(frozen)
+    }
+
     fn end(&self, signal: rustix::process::Signal) -> Result<()> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut server = server.context("the server does not run")?;
@@ -219,6 +236,25 @@ impl Postgres {
         };
         command.current_dir("/").env("LC_ALL", "C");
         command
+    }
+}
+
+/// A server that stands still; see [`Postgres::freeze`].
+pub struct Frozen(Vec<u32>);
+
+impl Frozen {
+    fn tell(&self, signal: rustix::process::Signal) {
+        let pids = self.0.iter().filter_map(|pid| i32::try_from(*pid).ok());
+        for pid in pids.filter_map(rustix::process::Pid::from_raw) {
+            // One that has ended meanwhile is as good.
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.tell(rustix::process::Signal::CONT);
     }
 }
 

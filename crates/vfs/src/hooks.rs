@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use crate::limits::HOOK_QUEUE;
 use crate::session::Session;
+use crate::upload::Uploaded;
 
 /// When a rule looks at a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +66,38 @@ impl Who {
     }
 }
 
+/// A command that may run, from its arrival to its reply.
+#[derive(Debug)]
+pub struct Begun {
+    /// As it came, with what became known of it.
+    pub command: CommandFact,
+    at: Duration,
+}
+
+impl Begun {
+    /// It began when [`entrepot_model::Env::elapsed`] was `at`.
+    pub fn new(command: CommandFact, at: Duration) -> Begun {
+        Begun { command, at }
+    }
+
+    /// It published a file.
+    pub fn published(&mut self, uploaded: &Uploaded) {
+        self.command.transfer = Some(uploaded.transfer);
+        self.command.digests = uploaded.digests;
+    }
+
+    /// The whole fact: how it was answered, and when.
+    pub fn ended(self, code: u16, now: Duration) -> CommandFact {
+        let taken = now.saturating_sub(self.at).as_millis();
+        let duration_ms = Some(u64::try_from(taken).unwrap_or(u64::MAX));
+        CommandFact { code: Some(code), duration_ms, ..self.command }
+    }
+}
+
 /// What the client is told instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Any 4xx or 5xx of FTP.
+    /// Any 4xx or 5xx of FTP; for other protocols 4 is for now and 5 for good.
     pub code: u16,
     /// One sentence.
     pub text: String,
@@ -91,6 +120,9 @@ pub struct Ask {
     pub moment: Moment,
     /// The command, as the event it would be.
     pub event: Box<Event>,
+    /// The answer takes at most so long. Before a command it is wanted no more when whoever asked
+    /// is gone; after one its rules run to their end all the same, for the command has run.
+    pub limit: Duration,
     /// To be answered once.
     pub answer: oneshot::Sender<Result<(), Refused>>,
 }
@@ -189,7 +221,29 @@ impl Hooks {
         answer
     }
 
-    /// Tells of `command`, whose reply has not left. An error is what the client is told instead.
+    /// As [`Hooks::before`], about each of the paths that a command names.
+    ///
+    /// # Errors
+    /// As [`Hooks::before`].
+    pub async fn before_each(
+        &self,
+        who: &Who,
+        command: &mut CommandFact,
+        others: Vec<String>,
+    ) -> Result<(), Refused> {
+        self.before(who, command).await?;
+        for other in others {
+            let path = command.path.replace(other);
+            let answer = self.before(who, command).await;
+            command.path = path;
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// Tells of `command`, which has run and whose reply has not left. An error is what the client
+    /// is told instead. With the first poll it is told and asked; whoever waits no longer changes
+    /// nothing of what follows.
     ///
     /// # Errors
     /// What the reply waits for failed.
@@ -198,15 +252,22 @@ impl Hooks {
             // Nothing has run: each command was refused before.
             return Ok(());
         }
-        if self.limit(who, Moment::Done, command).is_some() {
+        let telling = async {
+            if self.limit(who, Moment::Done, command).is_none() {
+                return Ok(());
+            }
             let fact = Fact::CommandDone { command: command.clone() };
             let told = self.0.recorder.record_durable(&who.scope(), fact).await;
-            told.map_err(|error| Refused::unanswered(&error.to_string()))?;
-        }
-        match self.limit(who, Moment::Reply, command) {
-            Some(limit) => self.ask(Moment::Reply, limit, who, command).await,
-            None => Ok(()),
-        }
+            told.map(drop).map_err(|error| Refused::unanswered(&error.to_string()))
+        };
+        let asking = async {
+            match self.limit(who, Moment::Reply, command) {
+                Some(limit) => self.ask(Moment::Reply, limit, who, command).await,
+                None => Ok(()),
+            }
+        };
+        let (told, answered) = tokio::join!(telling, asking);
+        told.and(answered)
     }
 
     async fn ask(
@@ -219,7 +280,7 @@ impl Hooks {
         let fact = Fact::CommandDone { command: command.clone() };
         let event = Box::new(self.0.recorder.event(&who.scope(), fact));
         let (answer, answered) = oneshot::channel();
-        if let Err(error) = self.0.asks.try_send(Ask { moment, event, answer }) {
+        if let Err(error) = self.0.asks.try_send(Ask { moment, event, limit, answer }) {
             return Err(Refused::unanswered(&error.to_string()));
         }
         match timeout(limit, answered).await {

@@ -32,7 +32,7 @@ pub use entrepot_storage::{EntryKind, Existing, Space};
 pub use error::{Result, StartError, VfsError};
 pub use hash::{HashAlgorithm, HashRange};
 
-pub use hooks::{Ask, Hook, Hooks, Moment, Refused, Who};
+pub use hooks::{Ask, Begun, Hook, Hooks, Moment, Refused, Who};
 pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
 pub use service::{Service, ServiceOptions, ServiceParts, SessionInfo};

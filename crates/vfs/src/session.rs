@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use entrepot_auth::{AuthError, Grant, LiveSession, Peer, Principal, Throttles, TransferPlace};
 use entrepot_journal::Scope;
-use entrepot_model::{Event, EventId, Fact, JobId, Protocol, SessionId, Timestamp, VPath};
+use entrepot_model::{
+    CommandFact, Event, EventId, Fact, JobId, Protocol, SessionId, Timestamp, VPath,
+};
 use parking_lot::Mutex;
 
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
+use crate::hooks::Hooks;
 use crate::service::{Service, SessionInfo};
 use crate::vfs::Vfs;
 
@@ -56,6 +59,18 @@ impl Session {
         depth: u8,
     ) -> Result<Session> {
         Self::open_in(service, grant, Some((job, cause, depth)))
+    }
+
+    /// What rules look at before and after its commands.
+    pub fn hooks(&self) -> &Hooks {
+        self.vfs.0.service.hooks()
+    }
+
+    /// A command of its peer, as it came.
+    pub fn command(&self, verb: &str, argument: &str) -> CommandFact {
+        let peer = &self.vfs.0.peer;
+        let address = peer.address.ip().to_canonical().to_string();
+        CommandFact::new((peer.protocol, verb), argument, (peer.listener.clone(), address))
     }
 
     fn open_in(

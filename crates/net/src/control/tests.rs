@@ -298,6 +298,8 @@ async fn a_transfer_slower_than_the_least_rate_ends_its_session() {
     };
     let (slow, free, idle) = (watched(Some(1024)), watched(None), watched(Some(1024)));
     let _running = [slow.running(), free.running()];
+    let _waited_for = idle.waited_for();
+    assert!(idle.is_busy());
     let watching = async {
         tokio::join!(house.watch(&slow, SOON), house.watch(&free, SOON), house.watch(&idle, SOON))
     };

@@ -6,8 +6,10 @@ use entrepot_model::{Timestamp, VPath};
 use entrepot_net::meter::Running;
 use entrepot_sftp_proto::scp::{self, ACK, Command, Fatal, Incoming, Sink, Times};
 use entrepot_vfs::{Create, CreateIntent, EntryKind, Upload, VfsError};
+use tokio_util::sync::CancellationToken;
 
 use super::{Ended, Ends, Next, resolve};
+use crate::hooks::Shown;
 use crate::limits::SCP_DEPTH;
 use crate::machine::Account;
 use crate::out::Out as _;
@@ -24,6 +26,8 @@ struct Run<'a> {
     /// Of the next record.
     times: Option<Times>,
     file: Option<File>,
+    /// The channel is gone.
+    gone: CancellationToken,
     /// Something did not work.
     failed: bool,
 }
@@ -47,8 +51,16 @@ pub(super) async fn run(command: &Command, account: &Account, mut ends: Ends) ->
             return 1;
         }
     };
-    let mut run =
-        Run { account, target, into, entered: Vec::new(), times: None, file: None, failed: false };
+    let mut run = Run {
+        account,
+        target,
+        into,
+        entered: Vec::new(),
+        times: None,
+        file: None,
+        gone: ends.gone.clone(),
+        failed: false,
+    };
     let mut sink = Sink::new(command.recursive);
     ends.outbox.send(ACK);
     let ended = loop {
@@ -159,11 +171,14 @@ impl Run<'_> {
         })
     }
 
-    async fn begin(&mut self, size: u64, name: &str) -> Result<(), VfsError> {
-        let path = self.place(name)?;
+    async fn begin(&mut self, size: u64, name: &str) -> Result<(), String> {
+        let path = self.place(name).map_err(|error| error.to_string())?;
         let running = self.account.meter.running();
         let how = Create { intent: CreateIntent::New, expected_size: Some(size), append: false };
-        let mut upload = self.account.session.vfs().create(&path, how).await?;
+        let shown = || Shown::writes("open", name, Some(&path));
+        let creating = self.account.session.vfs().create(&path, how);
+        let created = self.account.around(shown, &self.gone, creating).await;
+        let mut upload = created.map_err(|error| error.to_string())?;
         if let Some(times) = self.times.take() {
             let (accessed, modified) = stamps(times);
             upload.set_times(Some(accessed), Some(modified));
@@ -191,14 +206,26 @@ impl Run<'_> {
     async fn publish(&mut self) -> Result<(), String> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let File { upload, name, refused, .. } = file;
-        let result = match refused {
-            None => upload.finish().await.map(drop),
-            Some(error) => {
-                upload.abort().await;
-                Err(error)
+        let told = |error: String| format!("{name}: {error}");
+        if let Some(error) = refused {
+            upload.abort().await;
+            return Err(told(error.to_string()));
+        }
+        let begun = match self.account.is_hooked() {
+            false => None,
+            true => {
+                let shown = Shown::writes("close", "", Some(upload.path()));
+                match self.account.ask(shown, &self.gone).await {
+                    Ok(begun) => Some(begun),
+                    Err(refused) => {
+                        upload.abort().await;
+                        return Err(told(refused.text));
+                    }
+                }
             }
         };
-        result.map_err(|error| format!("{name}: {error}"))
+        let published = self.account.publish(begun, upload.finish(), &self.gone).await;
+        published.map_err(|error| told(error.to_string()))
     }
 
     /// The source could not read all of it.
@@ -212,19 +239,20 @@ impl Run<'_> {
         }
     }
 
-    async fn enter(&mut self, name: &str) -> Result<(), VfsError> {
-        let path = self.place(name)?;
+    async fn enter(&mut self, name: &str) -> Result<(), String> {
+        let path = self.place(name).map_err(|error| error.to_string())?;
         if self.entered.len() >= SCP_DEPTH {
-            return Err(VfsError::from(entrepot_model::path::PathError::TooLong));
+            return Err(entrepot_model::path::PathError::TooLong.to_string());
         }
         let vfs = self.account.session.vfs();
-        match vfs.make_directory(&path).await {
-            Ok(()) => {}
-            Err(error) => match vfs.stat(&path).await {
+        let shown = || Shown::writes("mkdir", name, Some(&path));
+        let making = vfs.make_directory(&path);
+        if let Err(error) = self.account.around(shown, &self.gone, making).await {
+            match vfs.stat(&path).await {
                 Ok(found) if found.kind == EntryKind::Directory => {}
-                Ok(_) => return Err(VfsError::NotDirectory),
-                Err(_) => return Err(error),
-            },
+                Ok(_) => return Err(VfsError::NotDirectory.to_string()),
+                Err(_) => return Err(error.to_string()),
+            }
         }
         self.entered.push((path, self.times.take()));
         Ok(())
@@ -234,7 +262,9 @@ impl Run<'_> {
         let Some((path, Some(times))) = self.entered.pop() else { return Ok(()) };
         let (accessed, modified) = stamps(times);
         let vfs = self.account.session.vfs();
-        let set = vfs.set_times(&path, Some(accessed), Some(modified)).await;
+        let shown = || Shown::writes("setstat", "", Some(&path));
+        let setting = vfs.set_times(&path, Some(accessed), Some(modified));
+        let set = self.account.around(shown, &self.gone, setting).await;
         set.map_err(|error| format!("{}: {error}", path.as_str()))
     }
 }

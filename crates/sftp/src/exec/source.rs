@@ -10,6 +10,7 @@ use entrepot_vfs::{Attributes, Download, Entry, EntryKind, Listing, VfsError};
 
 use super::glob::{self, TooMany};
 use super::{Ended, Ends, Next, resolve};
+use crate::hooks::{Shown, Undone};
 use crate::limits::{
     EARLY_BYTES, LISTING_PAGE, SCP_BLOCK_BYTES, SCP_BLOCKS, SCP_DEPTH, SCP_LINKED,
 };
@@ -104,6 +105,22 @@ impl Run<'_> {
         }
     }
 
+    /// Does what rules may look at; `None`: it was not done, and that was told.
+    async fn asked<T>(
+        &mut self,
+        verb: &'static str,
+        (path, told): (&VPath, &str),
+        work: impl Future<Output = Result<T, VfsError>>,
+    ) -> Result<Option<T>, Ended> {
+        let shown = || Shown::reads(verb, told, Some(path));
+        match self.account.around(shown, &self.ends.gone, work).await {
+            Ok(done) => return Ok(Some(done)),
+            Err(Undone::Vfs(error)) => self.refuse(told, &error)?,
+            Err(Undone::Ruled(refused)) => self.warn(told, &refused.text)?,
+        }
+        Ok(None)
+    }
+
     /// Sends a file or, if asked, a directory.
     async fn path(&mut self, path: &VPath, told: &str) -> Result<(), Ended> {
         let found = match self.account.session.vfs().stat(path).await {
@@ -127,10 +144,8 @@ impl Run<'_> {
             return self.warn(told, "its name cannot be sent by scp; use sftp");
         };
         let _running = self.account.meter.running();
-        let file = match self.account.session.vfs().open(path).await {
-            Ok(file) => file,
-            Err(error) => return self.refuse(told, &error),
-        };
+        let opening = self.account.session.vfs().open(path);
+        let Some(file) = self.asked("open", (path, told), opening).await? else { return Ok(()) };
         let size = file.attributes().size;
         let attributes = file.attributes().clone();
         if !self.times(&attributes).await? || !self.record(scp::file(size, name)).await? {
@@ -141,7 +156,11 @@ impl Run<'_> {
             // The size was promised: the rest cannot be left out, so the copy ends here.
             Err(error) => return Err(Ended::Broken(error.to_string())),
         }
-        file.finish().await;
+        let closing = async {
+            file.finish().await;
+            Ok(())
+        };
+        self.asked("close", (path, told), closing).await?;
         self.accepted().await.map(drop)
     }
 
@@ -273,12 +292,9 @@ impl Run<'_> {
             self.warn(told, "it has no name that scp can send; name what is in it")?;
             return Ok(None);
         };
-        let listing = match self.account.session.vfs().list(path).await {
-            Ok(listing) => listing,
-            Err(error) => {
-                self.refuse(told, &error)?;
-                return Ok(None);
-            }
+        let listing = self.account.session.vfs().list(path);
+        let Some(listing) = self.asked("opendir", (path, told), listing).await? else {
+            return Ok(None);
         };
         if !self.times(attributes).await? || !self.record(scp::directory(name)).await? {
             return Ok(None);

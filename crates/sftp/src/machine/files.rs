@@ -6,7 +6,8 @@ use entrepot_net::meter::Running;
 use entrepot_sftp_proto::reply::{self, Names};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags};
 use entrepot_vfs::{
-    Attributes, Create, CreateIntent, Download, Entry, EntryKind, Listing, Upload, VfsError,
+    Attributes, Create, CreateIntent, Download, Entry, EntryKind, Listing, Upload, Uploaded,
+    VfsError,
 };
 
 use super::{Core, Counted, Problem};
@@ -61,6 +62,15 @@ impl Open {
             Open::Download(open) => &open.path,
             Open::Upload(open) => &open.path,
             Open::Listing(open) => &open.path,
+        }
+    }
+
+    /// A rule refused its end: nothing of an upload is kept.
+    pub(super) async fn discard(self) {
+        match self {
+            Open::Upload(open) => open.file.abort().await,
+            Open::Download(open) => open.file.finish().await,
+            Open::Listing(_) => {}
         }
     }
 
@@ -242,17 +252,25 @@ impl Core {
         if self.handles.is_empty() {
             self.buffer.shrink();
         }
+        match self.hooked {
+            true => Box::pin(self.close_hooked(open)).await,
+            false => self.close_open(open).await.map(drop),
+        }
+    }
+
+    /// What an upload published.
+    pub(super) async fn close_open(&self, open: Open) -> Result<Option<Uploaded>, Problem> {
         match open {
-            Open::Listing(_) => Ok(()),
+            Open::Listing(_) => Ok(None),
             Open::Download(open) => {
                 open.file.finish().await;
-                Ok(())
+                Ok(None)
             }
             Open::Upload(open) => self.close_upload(*open).await,
         }
     }
 
-    async fn close_upload(&self, open: OpenUpload) -> Result<(), Problem> {
+    async fn close_upload(&self, open: OpenUpload) -> Result<Option<Uploaded>, Problem> {
         if let Some(refused) = open.refused {
             open.file.abort().await;
             return Err(refused.into());
@@ -264,10 +282,9 @@ impl Core {
                 let vfs = self.account.session.vfs();
                 vfs.set_times(&open.path, Some(accessed), Some(modified)).await?;
             }
-            return Ok(());
+            return Ok(None);
         }
-        open.file.finish().await?;
-        Ok(())
+        Ok(Some(open.file.finish().await?))
     }
 
     pub(super) async fn sync(&mut self, handle: Handle) -> Result<(), Problem> {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use entrepot_model::VPath;
 use entrepot_sftp_proto::request::{CheckDialect, CheckTarget};
 use entrepot_sftp_proto::{Handle, Request, reply};
-use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};
+use entrepot_vfs::{Begun, EntryKind, HashAlgorithm, HashRange, VfsError};
 
 use super::files::Open;
 use super::{Core, Problem};
@@ -15,6 +15,8 @@ use crate::out::Out;
 /// A long request that waits for the channel's own task.
 pub(super) struct Long {
     id: u32,
+    /// Rules were asked about it.
+    begun: Option<Begun>,
     what: What,
 }
 
@@ -47,7 +49,7 @@ struct Copy {
 
 impl Long {
     /// The request, if it is a long one.
-    pub(super) fn of(id: u32, request: &Request<'_>) -> Option<Long> {
+    pub(super) fn of((id, begun): (u32, Option<Begun>), request: &Request<'_>) -> Option<Long> {
         let what = match *request {
             Request::CheckFile { target, algorithms, offset, len, block, dialect } => {
                 let target = match target {
@@ -62,17 +64,18 @@ impl Long {
             }
             _ => return None,
         };
-        Some(Long { id, what })
+        Some(Long { id, begun, what })
     }
 }
 
 impl Core {
     /// Carries out and answers what takes long.
     pub(super) async fn long(&mut self, long: Long, out: &mut impl Out) {
-        let (id, gone) = (long.id, self.gone.clone());
+        let Long { id, begun, what } = long;
+        let gone = self.gone.clone();
         let _running = self.account.meter.running();
         let carried_out = async {
-            match long.what {
+            match what {
                 What::Check(check) => self.check_file(id, &check).await,
                 What::Copy(copy) => {
                     self.settle(copy.to, out).await;
@@ -87,7 +90,7 @@ impl Core {
                 return;
             }
         };
-        self.answer(id, answer, out);
+        self.conclude((id, begun), answer, out).await;
     }
 
     async fn check_file(&mut self, id: u32, check: &Check) -> Result<Bytes, Problem> {

@@ -18,7 +18,7 @@ use entrepot_model::{
 use entrepot_net::guard::Strangers;
 use entrepot_net::ssh::keys;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
-use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
+use entrepot_vfs::{Hooks, Service, ServiceOptions, ServiceParts};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +41,8 @@ pub(crate) struct Fixture {
     db: Db,
     directory: Directory,
     account: Account,
+    /// What rules look at, and where is asked.
+    pub(crate) hooks: Hooks,
     stop: CancellationToken,
     server: JoinHandle<()>,
     /// The node that this one keeps its files on.
@@ -105,6 +107,7 @@ impl Fixture {
         .await
         .unwrap();
 
+        let hooks = vfs.hooks().clone();
         let host = keys::generate(&env, "host").unwrap();
         let context = SftpContext {
             site: SiteId::MAIN,
@@ -134,6 +137,7 @@ impl Fixture {
             db,
             directory,
             account,
+            hooks,
             stop,
             server,
             behind,

@@ -1,5 +1,6 @@
 //! Packets by hand, over our own SSH client: what no honest client sends, and how much of it.
 
+mod hooked;
 mod links;
 mod long;
 mod staging;
@@ -27,6 +28,9 @@ const FSTAT: u8 = 8;
 const FSETSTAT: u8 = 10;
 const OPENDIR: u8 = 11;
 const READDIR: u8 = 12;
+const REMOVE: u8 = 13;
+const MKDIR: u8 = 14;
+const RMDIR: u8 = 15;
 const REALPATH: u8 = 16;
 const STAT: u8 = 17;
 const RENAME: u8 = 18;

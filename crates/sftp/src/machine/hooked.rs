@@ -1,0 +1,152 @@
+//! What rules see of each request, and what they make of its answer.
+
+use bytes::Bytes;
+use entrepot_model::VPath;
+use entrepot_sftp_proto::request::CheckTarget;
+use entrepot_sftp_proto::{Handle, OpenFlags, Request, Status, SymlinkOrder};
+use entrepot_vfs::{Begun, Uploaded};
+
+use super::files::Open;
+use super::{Core, Problem};
+use crate::hooks::Shown;
+use crate::out::Out;
+
+impl Core {
+    /// Takes over whether any rule looks at requests: one look when nothing changed.
+    pub(super) fn follow_hooks(&mut self) {
+        let generation = self.account.session.hooks().generation();
+        if generation != self.generation {
+            self.generation = generation;
+            self.hooked = self.account.is_hooked();
+        }
+    }
+
+    /// Asks about a request before it is carried out; `None`: rules do not look at it.
+    pub(super) async fn ask(&self, request: &Request<'_>) -> Result<Option<Begun>, Problem> {
+        let Some(shown) = self.shown(request) else { return Ok(None) };
+        let asked = self.account.ask(shown, &self.gone).await;
+        asked.map(Some).map_err(Problem::Ruled)
+    }
+
+    /// Tells of a request that was carried out. What a rule says then takes the place of a good
+    /// answer, but for a handle, which cannot be taken back.
+    pub(super) async fn told<T>(
+        &self,
+        begun: Begun,
+        answer: Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let opens = matches!(begun.command.verb.as_str(), "open" | "opendir");
+        let code = answer.as_ref().map_or_else(Problem::status, |_| Status::Ok);
+        match self.account.tell(begun, code, &self.gone).await {
+            Err(refused) if answer.is_ok() && !opens => Err(Problem::Ruled(refused)),
+            _ => answer,
+        }
+    }
+
+    /// Answers a request that rules were asked about, if they were.
+    pub(super) async fn conclude(
+        &mut self,
+        (id, begun): (u32, Option<Begun>),
+        answer: Result<Bytes, Problem>,
+        out: &mut impl Out,
+    ) {
+        let answer = match begun {
+            Some(begun) => Box::pin(self.told(begun, answer)).await,
+            None => answer,
+        };
+        self.answer(id, answer, out);
+    }
+
+    /// CLOSE: whatever a rule says, the handle is dead; a refused upload publishes nothing.
+    pub(super) async fn close_hooked(&mut self, open: Open) -> Result<(), Problem> {
+        let shown = match &open {
+            Open::Upload(_) => Shown::writes("close", "", Some(open.path())),
+            Open::Download(_) | Open::Listing(_) => Shown::reads("close", "", Some(open.path())),
+        };
+        let mut begun = match self.account.ask(shown, &self.gone).await {
+            Ok(begun) => begun,
+            Err(refused) => {
+                open.discard().await;
+                return Err(Problem::Ruled(refused));
+            }
+        };
+        let closed = self.close_open(open).await;
+        if let Ok(Some(Uploaded { size, .. })) = &closed {
+            begun.command.bytes = Some(*size);
+        }
+        if let Ok(Some(uploaded)) = &closed {
+            begun.published(uploaded);
+        }
+        self.told(begun, closed.map(drop)).await
+    }
+
+    fn path_of(&self, sent: &str) -> Option<VPath> {
+        self.account.path(sent).ok()
+    }
+
+    fn opened(&self, handle: Handle) -> Option<&VPath> {
+        self.handles.get(handle).map(Open::path)
+    }
+
+    /// `None`: what has its own way, or is about what was opened before.
+    fn shown(&self, request: &Request<'_>) -> Option<Shown> {
+        let reads = |verb, sent: &str| Shown::reads(verb, sent, self.path_of(sent).as_ref());
+        let writes = |verb, sent: &str| Shown::writes(verb, sent, self.path_of(sent).as_ref());
+        let opened = |verb, handle: &Handle| Shown::reads(verb, "", self.opened(*handle));
+        Some(match request {
+            Request::Open { path, flags, .. } => match flags.has(OpenFlags::WRITE) {
+                true => writes("open", path),
+                false => reads("open", path),
+            },
+            Request::Opendir { path } => reads("opendir", path),
+            Request::Stat { path } => reads("stat", path),
+            Request::Lstat { path } => reads("lstat", path),
+            Request::Readlink { path } => reads("readlink", path),
+            Request::Realpath { path } => reads("realpath", path),
+            Request::ExpandPath { path } => reads("expand-path", path),
+            Request::Statvfs { path } => reads("statvfs", path),
+            Request::HomeDirectory { user } => Shown::reads("home-directory", user, None),
+            Request::Fstat { handle } => opened("fstat", handle),
+            Request::Fstatvfs { handle } => opened("fstatvfs", handle),
+            Request::Fsync { handle } => opened("fsync", handle),
+            Request::Fsetstat { handle, .. } => Shown::writes("fsetstat", "", self.opened(*handle)),
+            Request::Setstat { path, .. } => writes("setstat", path),
+            Request::Lsetstat { path, .. } => writes("lsetstat", path),
+            Request::Remove { path } => writes("remove", path),
+            Request::Mkdir { path, .. } => writes("mkdir", path),
+            Request::Rmdir { path } => writes("rmdir", path),
+            Request::Rename { from, to } => self.shown_pair("rename", from, to),
+            Request::PosixRename { from, to } => self.shown_pair("posix-rename", from, to),
+            Request::Hardlink { from, to } => self.shown_pair("hardlink", from, to),
+            Request::Symlink { first, second } => self.shown_link(first, second),
+            Request::CopyData { from, to, .. } => {
+                Shown::writes("copy-data", "", self.opened(*to)).and(self.opened(*from))
+            }
+            Request::CheckFile { target: CheckTarget::Path(path), .. } => reads("check-file", path),
+            Request::CheckFile { target: CheckTarget::Handle(handle), .. } => {
+                opened("check-file", handle)
+            }
+            Request::Close { .. } | Request::Read { .. } | Request::Write { .. } => return None,
+            Request::Readdir { .. } | Request::Limits | Request::UsersGroupsById { .. } => {
+                return None;
+            }
+        })
+    }
+
+    fn shown_pair(&self, verb: &'static str, from: &str, to: &str) -> Shown {
+        let shown = Shown::writes(verb, &format!("{from} {to}"), self.path_of(to).as_ref());
+        shown.and(self.path_of(from).as_ref())
+    }
+
+    /// The link, and what it leads to.
+    fn shown_link(&self, first: &str, second: &str) -> Shown {
+        let (target, link) = match self.account.symlinks {
+            SymlinkOrder::TargetFirst => (first, second),
+            SymlinkOrder::LinkFirst => (second, first),
+        };
+        let link = self.path_of(link);
+        let from = link.as_ref().and_then(VPath::parent);
+        let leads = from.and_then(|from| from.resolve(target.as_bytes()).ok());
+        Shown::writes("symlink", &format!("{first} {second}"), link.as_ref()).and(leads.as_ref())
+    }
+}

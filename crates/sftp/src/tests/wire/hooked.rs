@@ -1,0 +1,129 @@
+//! Requests that rules look at.
+
+use std::sync::Arc;
+
+use entrepot_model::SiteId;
+use entrepot_vfs::{Ask, Hook, Hooks, Moment, Refused};
+use parking_lot::Mutex;
+
+use super::*;
+
+/// Rules that look at every request; answers as `decide` says, and keeps what was asked.
+fn rule(
+    hooks: &Hooks,
+    decide: impl Fn(&Ask) -> Option<u16> + Send + 'static,
+) -> Arc<Mutex<Vec<String>>> {
+    let mut asks = hooks.attach().unwrap();
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Some(ask) = asks.recv().await {
+            let refused = decide(&ask).map(|code| Refused { code, text: "No.".into(), rule: None });
+            let command = ask.event.fact.command().unwrap();
+            let (verb, path) = (&command.verb, command.path.as_deref().unwrap_or_default());
+            let word = if ask.moment == Moment::Before { "?" } else { "!" };
+            kept.lock().push(format!("{word}{verb} {path}"));
+            let _ = ask.answer.send(refused.map_or(Ok(()), Err));
+        }
+    });
+    let hook = |moment| Hook {
+        site: SiteId::MAIN,
+        moment,
+        commands: vec!["sftp *".parse().unwrap()],
+        limit: Duration::from_secs(60),
+    };
+    hooks.set(vec![hook(Moment::Before), hook(Moment::Reply)]);
+    asked
+}
+
+fn is(ask: &Ask, moment: Moment, verb: &str) -> bool {
+    ask.moment == moment && ask.event.fact.command().is_some_and(|it| it.verb == verb)
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_asked_about_and_answered_in_their_order() {
+    let fixture = Fixture::start().await;
+    fixture.write("/keep", b"kept");
+    let client = login(&fixture).await;
+    let mut wire = Wire::open(&client).await;
+    // It began before there was a rule.
+    let handle = wire.open_file("/keep", R).await.handle();
+    let asked = rule(&fixture.hooks, |ask| {
+        let refused = is(ask, Moment::Before, "remove").then_some(550);
+        refused.or(is(ask, Moment::Reply, "stat").then_some(451))
+    });
+    let two = |from: &str, to: &str| fields().u32(2).text(from).text(to);
+    let all = [
+        frame(MKDIR, &fields().u32(1).text("/d").u32(0)),
+        frame(RENAME, &two("keep", "d/keep")),
+        frame(READ, &fields().u32(3).text(&handle).u64(0).u32(10)),
+        frame(REMOVE, &fields().u32(4).text("/d/../d/keep")),
+        frame(STAT, &fields().u32(5).text("/d/keep")),
+        frame(CLOSE, &fields().u32(6).text(&handle)),
+        frame(RMDIR, &fields().u32(7).text("/d")),
+    ];
+    wire.send_bytes(all.concat()).await;
+    let mut answers = Vec::new();
+    for _ in &all {
+        let answer = wire.answer().await.unwrap();
+        answers.push((answer.id, if answer.kind == DATA { 100 } else { answer.code() }));
+    }
+    assert_eq!(answers, [(1, 0), (2, 0), (3, 100), (4, 3), (5, 4), (6, 0), (7, 4)]);
+    let wanted = [
+        "?mkdir /d",
+        "!mkdir /d",
+        "?rename /d/keep",
+        "?rename /keep",
+        "!rename /d/keep",
+        "?remove /d/keep",
+        "?stat /d/keep",
+        "!stat /d/keep",
+        "?close /keep",
+        "!close /keep",
+        "?rmdir /d",
+        "!rmdir /d",
+    ];
+    assert_eq!(*asked.lock(), wanted);
+    assert_eq!(fixture.read("/d/keep").unwrap(), b"kept");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_close_publishes_nothing_and_a_done_one_is_told_with_its_digest() {
+    let fixture = Fixture::start().await;
+    let told: Arc<Mutex<Vec<(Option<u16>, Option<u64>, bool)>>> = Arc::default();
+    let kept = Arc::clone(&told);
+    rule(&fixture.hooks, move |ask| {
+        let command = ask.event.fact.command().unwrap();
+        if is(ask, Moment::Reply, "close") {
+            kept.lock().push((command.code, command.bytes, command.digests.blake3.is_some()));
+        }
+        let refused = is(ask, Moment::Before, "close") && command.path.as_deref() == Some("/no");
+        refused.then_some(550)
+    });
+    let client = login(&fixture).await;
+    let mut wire = Wire::open(&client).await;
+    for (path, code) in [("/no", 3), ("/yes", 0)] {
+        let handle = wire.open_file(path, W | CREAT | TRUNC).await.handle();
+        assert_eq!(wire.write(&handle, 0, b"words").await, 0);
+        assert_eq!(wire.close(&handle).await, code, "{path}");
+        assert_eq!(wire.close(&handle).await, 4, "{path}: the handle lives");
+    }
+    assert_eq!((fixture.read("/no"), fixture.read("/yes")), (None, Some(b"words".to_vec())));
+    assert_eq!(*told.lock(), [(Some(0), Some(5), true)]);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_passes_while_nobody_can_be_asked() {
+    let fixture = Fixture::start().await;
+    let client = login(&fixture).await;
+    let mut wire = Wire::open(&client).await;
+    let nobody = fixture.hooks.attach().unwrap();
+    assert_eq!(wire.ask(MKDIR, fields().text("/d").u32(0)).await.code(), 4);
+    drop(nobody);
+    assert_eq!(wire.ask(MKDIR, fields().text("/d").u32(0)).await.code(), 4);
+    fixture.hooks.set(Vec::new());
+    assert_eq!(wire.ask(MKDIR, fields().text("/d").u32(0)).await.code(), 0);
+    fixture.stop().await;
+}
