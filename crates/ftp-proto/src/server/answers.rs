@@ -150,9 +150,9 @@ impl Server {
             (Then::Password(user), Answer::LoggedIn(login)) => {
                 login::logged_in(self, user, login, 230);
             }
-            (Then::Password(user), Answer::NeedAccount) => {
+            (Then::User(user) | Then::Password(user), Answer::NeedAccount) => {
                 self.session.who = Who::Unaccounted(user);
-                self.reply(332, "Send the account: ACCT.");
+                self.reply(332, "Send the account or one-time code: ACCT.");
             }
             (Then::User(_) | Then::Password(_), Answer::Denied) => login::denied(self, None),
             (Then::Tls, Answer::TlsStands) => {

@@ -63,7 +63,7 @@ pub enum HandshakeError {
     /// The data connection does not resume the session of its control connection.
     #[error(
         "the data connection does not resume the TLS session of the control connection: switch on \
-         session reuse in the client, or lower 'reuse' for this account"
+         session reuse in the client, or set tls_reuse in the policy of the account"
     )]
     NotResumed,
 }

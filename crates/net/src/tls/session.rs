@@ -12,8 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::config::TlsConfig;
 use super::error::HandshakeError;
+use super::identity::ClientCertificate;
 use super::records::Records;
-use super::stream::TlsStream;
+use super::stream::{TlsInfo, TlsStream};
 use crate::limits::{
     HANDSHAKE_TIME, KNOWN_SESSIONS, TICKET_KEY_TIME, TLS_SEND_BYTES, UNPROVED_TICKETS,
 };
@@ -132,6 +133,13 @@ impl TlsSession {
             self.own.serials.lock().unproved.remove(&serial);
         }
         Ok(stream)
+    }
+
+    /// The certificate that the client of a connection of this session has shown, now or when it
+    /// began what it resumed: tickets are shared by configurations of equal authorities only.
+    pub fn client(&self, info: &TlsInfo) -> Option<ClientCertificate> {
+        let own = info.client_certificates.first()?;
+        ClientCertificate::read(own, self.config.certifies())
     }
 
     #[cfg(test)]
