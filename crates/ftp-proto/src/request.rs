@@ -142,7 +142,7 @@ pub enum Request {
     },
     /// HOST: choose the site (RFC 7151). `Done` or a refusal.
     Host(String),
-    /// USER, if asked for: `NeedPassword`, `LoggedIn` (by certificate), `NeedAccount` or a refusal.
+    /// USER, if asked for: `NeedPassword`, `LoggedIn` (by certificate) or a refusal.
     User(String),
     /// PASS: `LoggedIn`, `NeedAccount` or `Denied`.
     Password {

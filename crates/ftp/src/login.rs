@@ -63,6 +63,7 @@ impl Conversation {
             Err(refused) => return Ok(Answer::Refused(refused)),
         };
         let mut attempt = self.begin_attempt();
+        self.code_is_next = false;
         let Some(shown) = self.certificate() else {
             self.attempt = Some(attempt);
             return Ok(Answer::NeedPassword);
@@ -73,30 +74,31 @@ impl Conversation {
             (attempt, verdict)
         };
         let (attempt, verdict) = self.patiently(hearing).await?;
-        let answer = match verdict {
+        match verdict {
             Verdict::Granted(grant) => return Ok(self.log_in(grant).await),
-            // A code alone is left to be said.
-            Verdict::Partial { next } if next == [AuthMethod::Totp] => Answer::NeedAccount,
-            // The same as to whoever shows none.
-            Verdict::Partial { .. } | Verdict::Busy | Verdict::Refused { .. } => {
-                Answer::NeedPassword
-            }
-        };
+            Verdict::Partial { next } => self.code_is_next = next == [AuthMethod::Totp],
+            Verdict::Busy | Verdict::Refused { .. } => {}
+        }
         self.attempt = Some(attempt);
-        Ok(answer)
+        // The same whether its certificate is right or not.
+        Ok(Answer::NeedPassword)
     }
 
     fn certificate(&self) -> Option<ClientCertificate> {
         self.tls.as_ref()?.client(self.control.tls_info()?)
     }
 
-    /// PASS.
+    /// PASS; behind a certificate it may be a code.
     pub(crate) async fn password(&mut self, user: &str, sent: &Sent) -> Result<Answer, Over> {
         let attempt = self.attempt.take();
         let mut attempt = attempt.unwrap_or_else(|| self.house.context.gate.attempt(self.peer()));
         let (user, password) = (user.to_owned(), Secret::new(sent.expose()));
+        let is_code = self.code_is_next;
         let hearing = async move {
-            let verdict = attempt.password(&user, &password).await;
+            let verdict = match is_code {
+                true => attempt.code(&user, &password).await,
+                false => attempt.password(&user, &password).await,
+            };
             (attempt, verdict)
         };
         self.judge(hearing).await
@@ -165,7 +167,9 @@ impl Conversation {
         let mut login = Login::at_root();
         session.vfs().home().as_str().clone_into(&mut login.directory);
         login.may_write = may_write(&session);
-        login.administrator = session.is_administrator();
+        // Who steers the node is of the site that said by its listener that one may.
+        let is_own = session.principal().site == self.house.context.site;
+        login.administrator = is_own && session.is_administrator();
         self.commands.look_again();
         self.live = Some(Live { session, watch, generation: u64::MAX });
         self.follow_policy();

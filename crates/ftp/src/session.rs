@@ -46,6 +46,8 @@ pub(crate) struct Conversation {
     pub(crate) stranger: Option<Stranger>,
     /// Begun with the first password.
     pub(crate) attempt: Option<Attempt>,
+    /// The certificate was right, and a code is all that is missing.
+    pub(crate) code_is_next: bool,
     pub(crate) live: Option<Live>,
     /// Whose accounts log in: chosen by HOST or the server name of TLS when USER is said.
     pub(crate) site: SiteId,
@@ -107,6 +109,7 @@ impl Conversation {
             seat: None,
             stranger: Some(stranger),
             attempt: None,
+            code_is_next: false,
             live: None,
             site,
             directory: VPath::root(),

@@ -150,7 +150,7 @@ impl Server {
             (Then::Password(user), Answer::LoggedIn(login)) => {
                 login::logged_in(self, user, login, 230);
             }
-            (Then::User(user) | Then::Password(user), Answer::NeedAccount) => {
+            (Then::Password(user), Answer::NeedAccount) => {
                 self.session.who = Who::Unaccounted(user);
                 self.reply(332, "Send the account or one-time code: ACCT.");
             }

@@ -138,7 +138,6 @@ impl Model {
         let login = Login::at_root();
         match request {
             Request::User(user) if user == "cert" => Answer::LoggedIn(login),
-            Request::User(user) if user == "cert-and-code" => Answer::NeedAccount,
             Request::User(_) => Answer::NeedPassword,
             Request::Password { user, password } if password.expose() == "secret" => {
                 match user.as_str() {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{HandshakeKind, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -67,6 +68,8 @@ struct Own {
     /// Of TLS 1.2, by their ids, with the connection that began them: curl asks for no tickets
     /// there.
     known: Mutex<HashMap<Vec<u8>, (u64, Vec<u8>)>>,
+    /// The certificate that was shown on the control connection.
+    client: Mutex<Option<CertificateDer<'static>>>,
 }
 
 /// Which data connections may be resumed. One is given its tickets while it shakes hands, before
@@ -84,8 +87,8 @@ impl TlsSession {
         let mut id = [0; ID_BYTES];
         config.0.env.fill_random(&mut id);
         let serials = Serials { next: CONTROL + 1, unproved: HashSet::new() };
-        let (serials, known) = (Mutex::new(serials), Mutex::default());
-        TlsSession { config, own: Arc::new(Own { id, serials, known }) }
+        let (serials, known, client) = (Mutex::new(serials), Mutex::default(), Mutex::default());
+        TlsSession { config, own: Arc::new(Own { id, serials, known, client }) }
     }
 
     /// Shakes hands on the control connection; any ticket of ours resumes, so that logins are
@@ -99,13 +102,16 @@ impl TlsSession {
     {
         let issuer = Issuer { session: self.clone(), serial: CONTROL, takes: Takes::Any };
         let config = self.server_config(issuer, CONTROL_TICKETS);
-        shake_hands(config, Records::one_by_one(stream)).await
+        let stream = shake_hands(config, Records::one_by_one(stream)).await?;
+        *self.own.client.lock() = stream.info().client_certificates.first().cloned();
+        Ok(stream)
     }
 
     /// Shakes hands on a data connection, also where we have dialled: the server is the server.
     ///
     /// # Errors
-    /// It failed, took more than 10 s, or did not resume this session though it must.
+    /// It failed, took more than 10 s, did not resume this session though it must, or is of another
+    /// client by its certificate.
     pub async fn accept_data<S>(
         &self,
         stream: S,
@@ -128,6 +134,10 @@ impl TlsSession {
         let stream = shake_hands(config, Records::as_they_come(stream)).await?;
         if !stream.info().resumed && reuse == Reuse::Required {
             return Err(HandshakeError::NotResumed);
+        }
+        let client = self.own.client.lock().clone();
+        if client.is_some() && stream.info().client_certificates.first() != client.as_ref() {
+            return Err(HandshakeError::OtherClient);
         }
         if let Some(serial) = serial {
             self.own.serials.lock().unproved.remove(&serial);
