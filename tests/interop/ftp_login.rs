@@ -348,6 +348,7 @@ fn a_certificate_that_is_required_is_shown_before_anything() -> Result<()> {
     // A session ends when its certificate is taken away; a code may follow one.
     let mut generator = Generator::of(&node, "acme")?;
     set_login(&node, "acme", r#"[["certificate","totp"]]"#)?;
+    let other = Login::create(&node, "other")?;
     let script = format!(
         "
 import ftplib, ssl, sys
@@ -360,6 +361,9 @@ while True:
     except ftplib.error_perm:
         break
 ftp = ftplib.FTP_TLS(context=context); ftp.connect('localhost', int(sys.argv[1]), timeout=60)
+ftp.auth(); assert ftp.sendcmd('USER acme')[:3] == '331'
+# The next name is asked for what is its own.
+assert ftp.login('other', '{}')[:3] == '230'
 assert ftp.login('acme', '{}')[:3] == '230'
 print('in', flush=True); sys.stdin.readline()
 try:
@@ -367,6 +371,7 @@ try:
 except (ftplib.Error, EOFError) as error:
     print(error)
 ",
+        other.password,
         generator.next(0)?
     );
     let mut python = Command::new("python3");
