@@ -80,13 +80,13 @@ fn logged_in(output: &Output, what: &str) -> Result<()> {
 }
 
 /// The code that a generator shows; another one each time, for each is taken once.
-struct Generator {
+pub(crate) struct Generator {
     secret: Secret,
     last: i64,
 }
 
 impl Generator {
-    fn of(node: &Node, account: &str) -> Result<Generator> {
+    pub(crate) fn of(node: &Node, account: &str) -> Result<Generator> {
         let made = node.json(&["account", "totp", account])?;
         let uri = made["uri"].as_str().context("no uri")?;
         ensure!(uri.starts_with(&format!("otpauth://totp/Entrepot:{account}?secret=")), "{uri}");
@@ -95,7 +95,7 @@ impl Generator {
     }
 
     /// Steps before, at and after now are taken, each once: three logins need no wait.
-    fn next(&mut self, offset: i64) -> Result<String> {
+    pub(crate) fn next(&mut self, offset: i64) -> Result<String> {
         let at = Env::real().now().seconds() + offset * 30;
         ensure!(at / 30 > self.last, "this step was used");
         self.last = at / 30;
@@ -103,7 +103,7 @@ impl Generator {
     }
 }
 
-fn set_login(node: &Node, account: &str, chain: &str) -> Result<()> {
+pub(crate) fn set_login(node: &Node, account: &str, chain: &str) -> Result<()> {
     node.cli(&["account", "change", account, &format!("login={chain}")])?;
     Ok(())
 }

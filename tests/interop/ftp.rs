@@ -270,11 +270,17 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    pub(super) fn log_in(node: &Node, login: &Login) -> Result<Raw> {
+    /// Before the login.
+    pub(super) fn connect(node: &Node) -> Result<Raw> {
         let stream = TcpStream::connect(("127.0.0.1", node.ftp_port()?))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut raw = Raw { replies: BufReader::new(stream) };
-        raw.reply()?;
+        raw.await_code(220)?;
+        Ok(raw)
+    }
+
+    pub(super) fn log_in(node: &Node, login: &Login) -> Result<Raw> {
+        let mut raw = Raw::connect(node)?;
         raw.say(&format!("USER {}", login.account), 331)?;
         raw.say(&format!("PASS {}", login.password), 230)?;
         raw.say("TYPE I", 200)?;

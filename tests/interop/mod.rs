@@ -2,6 +2,7 @@
 
 mod ftp;
 mod ftp_hostile;
+mod ftp_login;
 mod ftp_matrix;
 mod ftp_rules;
 mod links;

@@ -80,6 +80,18 @@ impl Admin {
         self
     }
 
+    /// `actor` at the site of this name; without one where it is.
+    ///
+    /// # Errors
+    /// There is no such site, or the database is away.
+    pub async fn at_site(&self, actor: Actor, name: Option<&Name>) -> Result<Actor> {
+        let Some(name) = name else { return Ok(actor) };
+        let mut sites = self.parts.db.sites().await?.into_iter();
+        let site = sites.find(|site| site.noun.name == *name);
+        let site = site.ok_or_else(|| missing(Kind::Site, name))?;
+        Ok(Actor { site: SiteId(site.id), ..actor })
+    }
+
     /// Does what `request` says, if `actor` may.
     ///
     /// # Errors
@@ -284,6 +296,11 @@ impl Admin {
             let steps = self.compute(&before, &wanted).await?;
             if steps.iter().all(|step| step.shown.action == Action::Unchanged) {
                 return Ok(steps);
+            }
+            let is_site = |step: &Step| step.shown.kind == Kind::Site;
+            if actor.site != SiteId::MAIN && steps.iter().any(is_site) {
+                let problem = "sites belong to the site 'main': change them there".to_owned();
+                return Err(AdminError::Refused { problem });
             }
             let mut tx = match held {
                 Some(tx) => tx,

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use entrepot_model::rule::StepSpec;
 use entrepot_model::{
-    Account, AccountType, AnyNoun, EndpointTarget, Key, KeyType, Kind, Listener, Name, Protocol,
-    VPath,
+    Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
+    Protocol, Site, VPath,
 };
 
 /// All nouns of a site as they shall be, and who refers to whom.
@@ -15,6 +15,7 @@ pub(crate) struct Relations<'a> {
     users: HashMap<(Kind, Name), Vec<&'a AnyNoun>>,
     mounts: HashMap<(Name, VPath), Vec<Name>>,
     addresses: HashMap<SocketAddr, Vec<Name>>,
+    hosts: HashMap<HostName, Vec<Name>>,
 }
 
 /// A field that names another noun.
@@ -97,6 +98,7 @@ impl<'a> Relations<'a> {
             users: HashMap::new(),
             mounts: HashMap::new(),
             addresses: HashMap::new(),
+            hosts: HashMap::new(),
         };
         for noun in all {
             relations.nouns.insert((noun.kind(), noun.name().clone()), noun);
@@ -107,6 +109,12 @@ impl<'a> Relations<'a> {
                 AnyNoun::Mount(mount) => {
                     let place = (mount.account.clone(), mount.path.clone());
                     relations.mounts.entry(place).or_default().push(mount.name.clone());
+                }
+                AnyNoun::Site(site) => {
+                    for host in &site.hosts {
+                        let names = relations.hosts.entry(host.clone()).or_default();
+                        names.push(site.name.clone());
+                    }
                 }
                 AnyNoun::Listener(listener) => {
                     if let Some(key) = own_key(listener) {
@@ -180,8 +188,16 @@ impl<'a> Relations<'a> {
                     ("target.sftp.key".to_owned(), problem)
                 })
             }
-            AnyNoun::Site(_) | AnyNoun::Policy(_) => None,
+            AnyNoun::Site(site) => self.of_site(site),
+            AnyNoun::Policy(_) => None,
         }
+    }
+
+    fn of_site(&self, site: &Site) -> Option<(String, String)> {
+        site.hosts.iter().enumerate().find_map(|(at, host)| {
+            let other = self.hosts.get(host)?.iter().find(|name| **name != site.name)?;
+            Some((format!("hosts[{at}]"), format!("site '{other}' is reached by '{host}' already")))
+        })
     }
 
     fn of_account(&self, account: &Account) -> Option<(String, String)> {
@@ -232,7 +248,7 @@ fn is_group(account: &Account) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use entrepot_model::{Noun, Rule, Site};
+    use entrepot_model::{Noun, Rule};
 
     #[test]
     fn the_fields_that_refer_are_those_that_the_model_names() {

@@ -529,3 +529,28 @@ async fn bad_documents_are_refused_whole_with_the_place() {
     assert_eq!(bench.revision().await, revision, "nothing is half applied");
     assert!(bench.events().await.is_empty());
 }
+
+#[tokio::test]
+async fn a_host_name_is_of_one_site_and_sites_are_of_main() {
+    let bench = bench().await;
+    let site = |name: &str, hosts: Value| json!({"site": {"name": name, "hosts": hosts}});
+    bench.create(site("north", json!(["a.example", "B.example"]))).await.unwrap();
+    let twice = bench.create(site("south", json!(["c.example", "b.example"]))).await.unwrap_err();
+    assert!(twice.to_string().contains("'north'"), "{twice}");
+    bench.create(site("south", json!(["c.example"]))).await.unwrap();
+    let taken = bench.change(Kind::Site, "south", json!({"hosts": ["A.Example"]})).await;
+    assert!(taken.is_err());
+    let own = bench.change(Kind::Site, "north", json!({"hosts": ["a.example", "d.example"]})).await;
+    own.unwrap();
+    let north = bench.admin.at_site(actor(Role::Admin), Some(&"north".parse().unwrap())).await;
+    let north = north.unwrap();
+    assert_ne!(north.site, SiteId::MAIN);
+    let make = |noun: Value| Request::Create { noun: serde_json::from_value(noun).unwrap() };
+    let inner = bench.admin.handle(&north, make(site("inner", json!([])))).await.unwrap_err();
+    assert!(inner.to_string().contains("'main'"), "{inner}");
+    let account = json!({"account": {"name": "acme"}});
+    bench.admin.handle(&north, make(account.clone())).await.unwrap();
+    bench.create(account).await.unwrap();
+    let nobody = Some("nowhere".parse().unwrap());
+    assert!(bench.admin.at_site(actor(Role::Admin), nobody.as_ref()).await.is_err());
+}

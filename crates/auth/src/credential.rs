@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use entrepot_model::{AccountType, Sealed, Timestamp};
 use entrepot_net::ssh::Certificate;
+use entrepot_net::tls::ClientCertificate;
 
 use crate::certificate;
+use crate::identity;
 use crate::principal::Principal;
 
 /// A proof that was accepted.
@@ -20,6 +22,8 @@ pub(crate) enum Credential {
     Password(String),
     /// A code of the generator with this secret.
     Code(Sealed),
+    /// A certificate of TLS.
+    Tls(Arc<ClientCertificate>),
     /// The word of a login hook, which was heard once.
     Hook,
 }
@@ -31,6 +35,7 @@ impl std::fmt::Debug for Credential {
             Credential::Certificate(_) => "Certificate",
             Credential::Password(_) => "Password",
             Credential::Code(_) => "Code",
+            Credential::Tls(_) => "Tls",
             Credential::Hook => "Hook",
         })
     }
@@ -55,6 +60,9 @@ impl Credential {
             ),
             Credential::Certificate(shown) => {
                 return certificate::check(principal, shown, address, now).err();
+            }
+            Credential::Tls(shown) => {
+                return identity::check(&principal.account, shown, now).err();
             }
             Credential::Password(hash) => (
                 principal.account.password_hash.as_ref() == Some(hash),
@@ -84,7 +92,10 @@ impl Credential {
                 let certified = certificate::check(principal, shown, address, now);
                 certified.is_ok_and(|certified| certified.read_only)
             }
-            Credential::Password(_) | Credential::Code(_) | Credential::Hook => false,
+            Credential::Password(_)
+            | Credential::Code(_)
+            | Credential::Tls(_)
+            | Credential::Hook => false,
         }
     }
 }

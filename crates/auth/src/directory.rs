@@ -8,18 +8,22 @@ use arc_swap::ArcSwap;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
 use entrepot_model::login::LoginCheck;
-use entrepot_model::{Env, Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
+use entrepot_model::{
+    Env, HostName, Name, PerDirection, Protocol, SessionId, Site, SiteId, Stored, Timestamp,
+};
 use entrepot_net::meter::{Lane, Throttles};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::certificate::Authority;
+use crate::digests::DigestBudgets;
 use crate::error::{AuthError, Result};
 use crate::gate::{Grant, TOO_MANY_SESSIONS};
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
 use crate::principal::{
-    EffectivePolicy, Principal, listener_policy, load, node_rates, site_authorities, site_policy,
+    EffectivePolicy, Principal, listener_policy, load, node_rates, site_authorities, site_check,
+    site_policy,
 };
 use crate::rates::{Buckets, NodeBuckets, SharedBuckets, SharedRates, Sharers};
 
@@ -42,6 +46,8 @@ struct Inner {
     rates: Mutex<HashMap<(SiteId, Sharers), SharedBuckets>>,
     /// Those that all sessions go through.
     node: Mutex<NodeBuckets>,
+    /// What accounts have had digested.
+    digests: DigestBudgets,
     /// One refresh at a time.
     refreshing: tokio::sync::Mutex<()>,
 }
@@ -55,6 +61,8 @@ struct Cache {
     sites: HashMap<SiteId, Arc<EffectivePolicy>>,
     listeners: HashMap<Place, Arc<ListenerPolicy>>,
     authorities: HashMap<SiteId, Arc<Vec<Authority>>>,
+    checks: HashMap<SiteId, Option<LoginCheck>>,
+    hosts: Option<Arc<HashMap<HostName, SiteId>>>,
 }
 
 impl Cache {
@@ -172,6 +180,7 @@ impl Directory {
     /// Over a database; nothing is read yet.
     pub fn new(db: Db, env: Env, master: MasterKey) -> Self {
         let node = NodeBuckets::new(&env);
+        let digests = DigestBudgets::new(env.clone());
         Directory(Arc::new(Inner {
             db,
             env,
@@ -182,6 +191,7 @@ impl Directory {
             live: Mutex::default(),
             rates: Mutex::default(),
             node: Mutex::new(node),
+            digests,
             refreshing: tokio::sync::Mutex::default(),
         }))
     }
@@ -243,6 +253,36 @@ impl Directory {
             |cache, authorities| drop(cache.authorities.insert(site, authorities)),
         )
         .await
+    }
+
+    /// Who is asked about passwords of names that a site does not have, unless a listener says.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn site_check(&self, site: SiteId) -> Result<Option<LoginCheck>> {
+        self.cached(
+            |cache| cache.checks.get(&site).cloned(),
+            |_| site_check(&self.0.db, site),
+            |cache, check| drop(cache.checks.insert(site, check)),
+        )
+        .await
+    }
+
+    /// Which site is reached by which host name.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn hosts(&self) -> Result<Arc<HashMap<HostName, SiteId>>> {
+        let read = |_| async move {
+            let sites = self.0.db.sites().await?.into_iter();
+            let of = |site: Stored<Site>| {
+                let id = SiteId(site.id);
+                site.noun.hosts.into_iter().map(move |host| (host, id))
+            };
+            Ok(Arc::new(sites.flat_map(of).collect()))
+        };
+        let find = |cache: &Cache| cache.hosts.clone();
+        self.cached(find, read, |cache, hosts| cache.hosts = Some(hosts)).await
     }
 
     /// The policy of a listener itself: which addresses may come in by it, whoever they are.
@@ -393,7 +433,8 @@ impl Directory {
         roll.sessions.insert(session, live.clone());
         drop(roll);
         let now = self.0.env.now();
-        let shared = self.shared_buckets(principal, grant.listener_rates(), now);
+        let listener = grant.listener_rates().map(|rates| (grant.peer().home, rates));
+        let shared = self.shared_buckets(principal, listener, now);
         live.lead_through(shared, &principal.policy, now);
         Ok(LiveSession { directory: self.clone(), session, live })
     }
@@ -409,13 +450,14 @@ impl Directory {
     fn shared_buckets(
         &self,
         principal: &Principal,
-        listener: Option<&SharedRates>,
+        listener: Option<(SiteId, &SharedRates)>,
         now: Timestamp,
     ) -> Vec<Buckets> {
         let mut found = vec![self.0.node.lock().buckets.clone()];
-        for said in principal.shared.iter().chain(listener).filter(|said| !said.is_none()) {
+        let own = principal.shared.iter().map(|said| (principal.site, said));
+        for (site, said) in own.chain(listener).filter(|(_, said)| !said.is_none()) {
             let mut all = self.0.rates.lock();
-            let shared = all.entry((principal.site, said.of.clone()));
+            let shared = all.entry((site, said.of.clone()));
             let shared = shared.or_insert_with(|| SharedBuckets::new(&self.0.env, said));
             found.push(shared.follow(said, now));
         }
@@ -479,11 +521,11 @@ impl Directory {
             // The database is away: the session goes on as it was.
             let here = match peer.protocol {
                 Protocol::Internal => None,
-                _ => self.listener_policy(peer.site, &peer.listener).await.ok(),
+                _ => self.listener_policy(peer.home, &peer.listener).await.ok(),
             };
             let principal = session.principal.load_full();
             if old.resolved_at != revision {
-                let listener = here.as_deref().map(|here| &here.shared);
+                let listener = here.as_deref().map(|here| (peer.home, &here.shared));
                 let shared = self.shared_buckets(&principal, listener, now);
                 session.lead_through(shared, &principal.policy, now);
             }
@@ -532,6 +574,14 @@ impl LiveSession {
         let place = TransferPlace(Some(transfers.clone()));
         let before = transfers.fetch_add(1, Ordering::Relaxed);
         (before < self.live.principal.load().policy.transfers).then_some(place)
+    }
+
+    /// Takes so many bytes of what the account may have digested within the hour; false: they do
+    /// not fit. Rules may have digested what they like.
+    pub fn may_digest(&self, bytes: u64) -> bool {
+        let budget = self.live.principal.load().policy.digest_bytes_per_hour;
+        let digests = &self.directory.0.digests;
+        self.live.transfers.is_none() || digests.take(&self.live.place, bytes, budget)
     }
 
     /// The bandwidth limits that hold for this session; changed live.

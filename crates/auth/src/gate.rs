@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_model::login::LoginCheck;
-use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
+use entrepot_model::{AuthMethod, Fact, HostName, Name, Protocol, Secret, SiteId, Timestamp};
 use entrepot_net::ssh::wire;
 use entrepot_spawn::Spawner;
 
@@ -31,6 +31,7 @@ use crate::rates::SharedRates;
 mod certified;
 mod hooked;
 mod interactive;
+mod secured;
 
 /// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
 pub(crate) const SIGNATURES: [&str; 8] = [
@@ -99,8 +100,10 @@ struct Inner {
 /// Who knocks.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The site of the listener.
+    /// The site whose account logs in.
     pub site: SiteId,
+    /// The site of the listener: mostly the same, but clients may choose another by its host name.
+    pub home: SiteId,
     /// Spoken.
     pub protocol: Protocol,
     /// Which listener.
@@ -124,6 +127,8 @@ pub struct Attempt {
     offered: u32,
     /// The policy of the listener, as it was at the last look at the account.
     listener: Option<Arc<ListenerPolicy>>,
+    /// Who is asked about passwords of names that have none here.
+    check: Option<LoginCheck>,
 }
 
 /// What the name that is being proved has proved so far.
@@ -255,6 +260,7 @@ impl Gate {
             refused: 0,
             offered: 0,
             listener: None,
+            check: None,
         }
     }
 
@@ -274,6 +280,7 @@ impl Gate {
         }
         let peer = Peer {
             site,
+            home: site,
             protocol: Protocol::Internal,
             listener: name.clone(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -287,7 +294,7 @@ impl Gate {
     /// Why a client is turned away before it tries anything, in a sentence for it: its address or
     /// its version, by the policy of the listener. `None`: it may try.
     pub async fn why_unwelcome(&self, peer: &Peer) -> Option<String> {
-        let policy = self.0.directory.listener_policy(peer.site, &peer.listener).await;
+        let policy = self.0.directory.listener_policy(peer.home, &peer.listener).await;
         // The database is away: whoever is known is let try.
         let policy = policy.ok()?;
         if !policy.own.admits(peer.address.ip()) {
@@ -298,6 +305,23 @@ impl Gate {
         let attempt = self.attempt(peer.clone());
         attempt.record("", &format!("the client is older than {least}"));
         Some(sentence)
+    }
+
+    /// The site that is reached by a host name; `None`: no site is.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn site_of_host(&self, host: &str) -> Result<Option<SiteId>> {
+        let Ok(host) = host.parse::<HostName>() else { return Ok(None) };
+        Ok(self.0.directory.hosts().await?.get(&host).copied())
+    }
+
+    /// Whether any site has a host name.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn knows_hosts(&self) -> Result<bool> {
+        Ok(!self.0.directory.hosts().await?.is_empty())
     }
 
     /// False if it is known already that a listener does not admit `address`.
@@ -407,7 +431,7 @@ impl Attempt {
 
     /// Who is asked about this password: it is of a name that has none here.
     fn asked_elsewhere(&self, principal: &Result<Option<Arc<Principal>>>) -> Option<LoginCheck> {
-        let check = self.listener.as_deref()?.check.as_ref()?;
+        let check = self.check.as_ref()?;
         let own = match principal {
             Ok(Some(principal)) => principal.account.password_hash.is_some(),
             Ok(None) => false,
@@ -465,7 +489,12 @@ impl Attempt {
 
     async fn principal(&mut self, user: &str) -> Result<Option<Arc<Principal>>> {
         let directory = &self.gate.0.directory;
-        let policy = directory.listener_policy(self.peer.site, &self.peer.listener).await?;
+        let policy = directory.listener_policy(self.peer.home, &self.peer.listener).await?;
+        self.check = match self.peer.site == self.peer.home {
+            true => policy.check.clone(),
+            // What a listener says of names is about those of its own site.
+            false => directory.site_check(self.peer.site).await?,
+        };
         self.listener = Some(policy);
         // What is no name is no account: nothing is looked up.
         let Ok(name) = user.parse::<Name>() else {
@@ -709,11 +738,13 @@ fn alternatives(principal: &Principal) -> Vec<Vec<AuthMethod>> {
     }
     let has_key = !principal.user_keys.is_empty() || !principal.authorities.is_empty();
     let key = has_key.then_some(AuthMethod::PublicKey);
+    let has_certificate = !principal.account.certificates.is_empty();
+    let certificate = has_certificate.then_some(AuthMethod::Certificate);
     let password = principal.account.password_hash.as_ref().map(|_| AuthMethod::Password);
     // Who has a code generator is asked for its code.
     let code = principal.account.totp_sealed.as_ref().map(|_| AuthMethod::Totp);
     let chain = |first: AuthMethod| std::iter::once(first).chain(code).collect();
-    key.into_iter().chain(password).map(chain).collect()
+    key.into_iter().chain(password).chain(certificate).map(chain).collect()
 }
 
 /// True if those done admit the account.

@@ -282,8 +282,10 @@ mod tests {
     use super::*;
 
     fn peer(site: u128) -> Peer {
+        let site = SiteId(uuid::Uuid::from_u128(site));
         Peer {
-            site: SiteId(uuid::Uuid::from_u128(site)),
+            site,
+            home: site,
             protocol: Protocol::Ftp,
             listener: "ftp".parse().unwrap(),
             address: "192.0.2.1:1".parse().unwrap(),

@@ -57,6 +57,10 @@ pub const FIRST_DELAY: Duration = Duration::from_millis(100);
 pub const LONGEST_DELAY: Duration = Duration::from_secs(3);
 /// Failures of an address before answers are delayed: a person mistypes.
 pub const UNDELAYED: u32 = 2;
+/// Bytes of files whose digests an account may ask for within an hour, unless its policy says.
+pub const DIGEST_BYTES_PER_HOUR: u64 = 1 << 40;
+/// Accounts whose digests are counted; above it those that have paid are forgotten.
+pub const DIGESTS_REMEMBERED: usize = 100_000;
 /// Shortest RSA modulus taken, in bits.
 pub const RSA_BITS: usize = 2048;
 /// Longest login name that is recorded.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_db::Db;
+use entrepot_model::ftp::TlsReuse;
+use entrepot_model::login::LoginCheck;
 use entrepot_model::{
     Account, AccountId, AccountType, AlgorithmPreset, AuthMethod, Endpoint, Key, KeyType,
     LegacyAlgorithm, Listener, Mount, Name, Policy, Rights, Site, SiteId, Source, StorePath,
@@ -17,7 +19,7 @@ use ipnet::IpNet;
 use crate::certificate::Authority;
 use crate::directory::ListenerPolicy;
 use crate::error::{AuthError, Result};
-use crate::limits::{GROUP_DEPTH, GROUPS};
+use crate::limits::{DIGEST_BYTES_PER_HOUR, GROUP_DEPTH, GROUPS};
 use crate::rates::{SharedRates, Sharers, TimedRates};
 
 /// An account with everything it inherits.
@@ -96,6 +98,12 @@ pub struct EffectivePolicy {
     pub partial_days: u32,
     /// Name endings of files still being written.
     pub temporary_names: Vec<String>,
+    /// Whether data connections must resume TLS; none: what the listener says.
+    pub tls_reuse: Option<TlsReuse>,
+    /// Uploads over FTP are as long as announced, or refused.
+    pub strict_size: bool,
+    /// Bytes that may be digested within an hour.
+    pub digest_bytes_per_hour: u64,
     /// SSH algorithms of a listener.
     pub algorithms: AlgorithmPreset,
     /// Weak ones besides.
@@ -160,6 +168,9 @@ impl Default for EffectivePolicy {
             account_failures: 100,
             partial_days: 7,
             temporary_names: [".filepart", ".partial", ".part", ".tmp"].map(str::to_owned).to_vec(),
+            tls_reuse: None,
+            strict_size: false,
+            digest_bytes_per_hour: DIGEST_BYTES_PER_HOUR,
             algorithms: AlgorithmPreset::default(),
             legacy_algorithms: Vec::new(),
             least_clients: Vec::new(),
@@ -197,6 +208,12 @@ impl EffectivePolicy {
                 .iter()
                 .find_map(|policy| policy.temporary_names.clone())
                 .unwrap_or(default.temporary_names),
+            tls_reuse: policies.iter().find_map(|policy| policy.tls_reuse),
+            strict_size: policies.iter().find_map(|policy| policy.strict_size).unwrap_or_default(),
+            digest_bytes_per_hour: policies
+                .iter()
+                .find_map(|policy| policy.digest_bytes_per_hour)
+                .unwrap_or(default.digest_bytes_per_hour),
             algorithms: policies.iter().find_map(|policy| policy.algorithms).unwrap_or_default(),
             legacy_algorithms: first_set(policies, |policy| &policy.legacy_algorithms),
             least_clients: first_set(policies, |policy| &policy.least_clients),
@@ -426,6 +443,11 @@ pub(crate) async fn listener_policy(
         EffectivePolicy::resolve(&chain);
     let own = EffectivePolicy { algorithms, legacy_algorithms, least_clients, ..own };
     Ok(ListenerPolicy { own, shared, check })
+}
+
+/// Who is asked about passwords of names that the site does not have.
+pub(crate) async fn site_check(db: &Db, site: SiteId) -> Result<Option<LoginCheck>> {
+    Ok(site_noun(db, site).await?.and_then(|site| site.login))
 }
 
 async fn policy_of_site(db: &Db, site: SiteId) -> Result<Option<Policy>> {

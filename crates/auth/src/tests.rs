@@ -119,6 +119,7 @@ impl World {
     fn attempt_from(&self, address: &str) -> Attempt {
         self.gate.attempt(Peer {
             site: SiteId::MAIN,
+            home: SiteId::MAIN,
             protocol: Protocol::Sftp,
             listener: name("sftp"),
             address: format!("{address}:999").parse().unwrap(),
@@ -132,6 +133,7 @@ mod certificates;
 mod chains;
 mod hooks;
 mod hours;
+mod secured;
 
 fn secret(account: &str) -> Secret {
     Secret::new(format!("password of {account}"))

@@ -13,6 +13,9 @@ pub(crate) struct Cli {
     /// The process file.
     #[arg(long, short, global = true, env = "ENTREPOT_CONFIG", default_value = "entrepot.toml")]
     pub(crate) config: PathBuf,
+    /// The site whose nouns and facts are meant.
+    #[arg(long, global = true, env = "ENTREPOT_SITE", value_name = "NAME")]
+    pub(crate) site: Option<Name>,
     /// Print JSON instead of a table.
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -20,7 +20,9 @@ use crate::parts::Parts;
 /// Asks; `request` is the JSON form of [`Request`]. It is not the type itself because that never
 /// writes a plain secret out again.
 pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Failure> {
-    if let Some(answer) = post(&config.ops_socket, "/v1/request", Some(&request)).await? {
+    if let Some(answer) =
+        post(&config.ops_socket, &of_site("/v1/request", config), Some(&request)).await?
+    {
         return decode(answer).await;
     }
     let request: Request = serde_json::from_value(request)
@@ -28,7 +30,11 @@ pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Fai
     let parts = Parts::open(config).await?;
     let admin = parts.admin(None);
     admin.seal_pending().await.map_err(|error| problem(Problem::from(error)))?;
-    let answer = admin.handle(&local_actor(), request).await;
+    let actor = actor_of(rustix::process::getuid().as_raw());
+    let answer = match admin.at_site(actor, config.site.as_ref()).await {
+        Ok(actor) => admin.handle(&actor, request).await,
+        Err(error) => Err(error),
+    };
     parts.close().await?;
     answer.map_err(|error| problem(Problem::from(error)))
 }
@@ -98,12 +104,16 @@ pub(crate) fn problem(problem: Problem) -> Failure {
     Failure::new(&problem.code, exit, problem.message)
 }
 
-/// Whoever may read the data directory may do everything.
-fn local_actor() -> Actor {
-    actor_of(rustix::process::getuid().as_raw())
+/// The path of a request about the site that the command line names.
+pub(crate) fn of_site(path: &str, config: &Config) -> String {
+    match &config.site {
+        Some(site) => format!("{path}?site={site}"),
+        None => path.to_owned(),
+    }
 }
 
-/// The actor behind a local socket: the user that the kernel names.
+/// The actor behind a local socket: the user that the kernel names. Whoever may read the data
+/// directory may do everything.
 pub(crate) fn actor_of(uid: u32) -> Actor {
     Actor { name: format!("cli:uid-{uid}"), role: Role::Admin, site: SiteId::MAIN }
 }

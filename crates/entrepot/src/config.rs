@@ -15,6 +15,8 @@ use crate::failure::Failure;
 pub(crate) struct Config {
     /// The file itself.
     pub(crate) file: PathBuf,
+    /// Not of the file: the site that the command line is about; none: `main`.
+    pub(crate) site: Option<Name>,
     /// Holds everything this node keeps: journal, database, master key, ops socket.
     pub(crate) data: PathBuf,
     /// Unique among the nodes of one database.
@@ -181,6 +183,7 @@ impl Config {
         let database = parsed.database.unwrap_or_else(|| "sqlite".to_owned());
         Ok(Config {
             file: base.join(file.file_name().unwrap_or_default()),
+            site: None,
             node: parsed.node,
             database: database_url(&database, &base, &data)?,
             master_key: master_key(parsed.master_key.as_deref(), &base, &data)?,

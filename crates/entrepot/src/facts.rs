@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::args::{EventArgs, JobCommand, SessionCommand, TransferArgs};
-use crate::ask::{ask, ask_server, post};
+use crate::ask::{ask, ask_server, of_site, post};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
@@ -182,7 +182,8 @@ async fn follow(
         fields.insert("after".to_owned(), json!(after));
         fields.remove("limit");
     }
-    let answer = post(&config.ops_socket, "/v1/events/follow", Some(&filter)).await?;
+    let answer =
+        post(&config.ops_socket, &of_site("/v1/events/follow", config), Some(&filter)).await?;
     let Some(answer) = answer else {
         return Err(Failure::ops("no server runs, so no new events can come"));
     };

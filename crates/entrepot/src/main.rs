@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<(), Failure> {
     let output = if cli.json { Output::Json } else { Output::Human };
-    let config = || Config::read(&cli.config);
+    let config = || Config::read(&cli.config).map(|it| Config { site: cli.site.clone(), ..it });
     match cli.command {
         Command::Serve => serve::run(&config()?).await,
         Command::Init(args) => init::run(&args, output).await,
@@ -67,7 +67,10 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Import(ImportCommand::Openssh(args)) => {
             import::run(&config()?, output, &args).await
         }
-        Command::Site(command) => noun(config()?, output, Kind::Site, command).await,
+        Command::Site(command) => {
+            // The site main owns them all.
+            noun(Config { site: None, ..config()? }, output, Kind::Site, command).await
+        }
         Command::Account(command) => account::run(&config()?, output, command).await,
         Command::Mount(command) => noun(config()?, output, Kind::Mount, command).await,
         Command::Endpoint(command) => noun(config()?, output, Kind::Endpoint, command).await,

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::{ConnectInfo, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
 use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request};
-use entrepot_model::{PerDirection, SessionId};
+use entrepot_model::{Name, PerDirection, SessionId};
 use entrepot_vfs::VfsError;
 use futures_util::stream;
 use serde::Deserialize;
@@ -118,16 +118,27 @@ fn unreadable(error: &serde_json::Error) -> Response {
     })
 }
 
+/// What a request is about besides its body.
+#[derive(Deserialize)]
+struct About {
+    site: Option<Name>,
+}
+
 async fn request(
     State(ops): State<Ops>,
     ConnectInfo(caller): ConnectInfo<Caller>,
+    Query(about): Query<About>,
     body: Bytes,
 ) -> Response {
     let request: Request = match serde_json::from_slice(&body) {
         Ok(request) => request,
         Err(error) => return unreadable(&error),
     };
-    match ops.admin.handle(&actor_of(caller.uid), request).await {
+    let actor = match ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await {
+        Ok(actor) => actor,
+        Err(error) => return refuse(&Problem::from(error)),
+    };
+    match ops.admin.handle(&actor, request).await {
         Ok(answer) => Json(answer).into_response(),
         Err(error) => refuse(&Problem::from(error)),
     }
@@ -137,24 +148,30 @@ async fn request(
 async fn follow(
     State(ops): State<Ops>,
     ConnectInfo(caller): ConnectInfo<Caller>,
+    Query(about): Query<About>,
     body: Bytes,
 ) -> Response {
     let mut query: EventQuery = match serde_json::from_slice(&body) {
         Ok(query) => query,
         Err(error) => return unreadable(&error),
     };
+    let actor = match ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await {
+        Ok(actor) => actor,
+        Err(error) => return refuse(&Problem::from(error)),
+    };
     query.limit = Some(FOLLOW_BATCH);
     query.after = query.after.or(Some(0));
     let ticks = tokio::time::interval(FOLLOW_EVERY);
-    let lines =
-        stream::unfold((ops, query, ticks), move |(ops, mut query, mut ticks)| async move {
+    let lines = stream::unfold(
+        (ops, actor, query, ticks),
+        |(ops, actor, mut query, mut ticks)| async move {
             loop {
                 tokio::select! {
                     () = ops.stop.cancelled() => return None,
                     _ = ticks.tick() => {}
                 }
                 let request = Request::Events { filter: query.clone() };
-                let answer = ops.admin.handle(&actor_of(caller.uid), request).await;
+                let answer = ops.admin.handle(&actor, request).await;
                 // A database that is away for a while only delays the follower.
                 let Ok(entrepot_admin::Response::Events { events }) = answer else { continue };
                 let Some(last) = events.last() else { continue };
@@ -165,9 +182,11 @@ async fn follow(
                         text.push(b'\n');
                     }
                 }
-                return Some((Ok::<_, std::convert::Infallible>(text), (ops, query, ticks)));
+                let next = (ops, actor, query, ticks);
+                return Some((Ok::<_, std::convert::Infallible>(text), next));
             }
-        });
+        },
+    );
     Body::from_stream(lines).into_response()
 }
 

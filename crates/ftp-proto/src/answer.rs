@@ -196,7 +196,7 @@ pub enum Answer {
     NeedPassword,
     /// 230, or 232 to `User`.
     LoggedIn(Login),
-    /// The password was right; 332 asks for an account.
+    /// The password was right; 332 asks for an account or code.
     NeedAccount,
     /// 530, the same for every reason and name.
     Denied,

@@ -212,6 +212,11 @@ impl Server {
         self.session.user()
     }
 
+    /// What HOST chose; the adapter has said that it is served here.
+    pub fn host(&self) -> Option<&str> {
+        self.session.host.as_deref()
+    }
+
     /// TLS stands on the control connection, as far as the machine knows.
     pub fn is_secure(&self) -> bool {
         self.secure.tls

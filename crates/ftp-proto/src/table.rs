@@ -312,7 +312,13 @@ pub const VERBS: &[Verb] = &[
         .login(),
     none("SYST", "RFC 959 §4.1.3", "Name the system.", info::syst),
     some("NOOP", "[<anything>]", "RFC 959 §4.1.3", "Do nothing.", info::noop).during(AtOnce),
-    some("ACCT", "<account>", "RFC 959 §4.1.1", "Say for which account.", login::acct),
+    some(
+        "ACCT",
+        "<account>",
+        "RFC 959 §4.1.1",
+        "Give the account or one-time code that 332 asks for.",
+        login::acct,
+    ),
     none("REIN", "RFC 959 §4.1.1", "Log out and begin again.", login::rein),
     none("FEAT", "RFC 2389 §3", "Show what else there is.", info::feat),
     some("OPTS", "<verb> [<options>]", "RFC 2389 §4", "Set options.", parameters::opts)

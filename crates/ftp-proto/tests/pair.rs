@@ -357,6 +357,48 @@ fn old_active_servers_are_served() {
     assert!(told.last().unwrap().starts_with("Failed(Refused(Reply { code: 426"), "{told:?}");
 }
 
+/// vsftpd keeps the offset of a download that it refused, and begins the next upload there.
+#[test]
+fn an_offset_that_was_not_used_is_taken_back() {
+    let mut client = Client::new(bare(), peer());
+    let said = |client: &mut Client, says: &str| {
+        client.receive(says.as_bytes());
+        while let Some(event) = client.poll_event().unwrap() {
+            if let Event::Transfer(_) = event {
+                client.data_ended(true);
+            }
+        }
+        let out = String::from_utf8(client.output().to_vec()).unwrap();
+        client.written(out.len());
+        out
+    };
+    let login = [LOGIN[0], LOGIN[1], ("230 in\r\n", "")];
+    login.iter().for_each(|(says, _)| drop(said(&mut client, says)));
+    client.begin(Op::Retrieve { path: path("f"), offset: 9 }).unwrap();
+    for (says, want) in [
+        ("", "TYPE I\r\n"),
+        ("200 I\r\n", "EPSV\r\n"),
+        ("229 ok (|||50001|)\r\n", "REST 9\r\n"),
+        ("350 ok\r\n", "RETR f\r\n"),
+        ("550 no\r\n", ""),
+    ] {
+        assert_eq!(said(&mut client, says), want);
+    }
+    client.begin(Op::Store { path: path("g"), offset: 0 }).unwrap();
+    for (says, want) in [
+        ("", "EPSV\r\n"),
+        ("229 ok (|||50001|)\r\n", "REST 0\r\n"),
+        ("350 ok\r\n", "STOR g\r\n"),
+        ("150 go\r\n226 done\r\n", ""),
+    ] {
+        assert_eq!(said(&mut client, says), want);
+    }
+    client.begin(Op::Store { path: path("h"), offset: 0 }).unwrap();
+    for (says, want) in [("", "EPSV\r\n"), ("229 ok (|||50001|)\r\n", "STOR h\r\n")] {
+        assert_eq!(said(&mut client, says), want);
+    }
+}
+
 #[test]
 fn what_a_server_must_not_do_ends_the_connection() {
     let tls = Account { tls: Tls::Explicit, ..bare() };

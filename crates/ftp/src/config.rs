@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use entrepot_ftp_proto::{ActivePolicy, Settings, TlsMode};
 use entrepot_model::Listener;
-use entrepot_model::ftp::{DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse};
+use entrepot_model::ftp::{
+    ClientCertificates, DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse,
+};
 use entrepot_model::listener::StrangerLimit;
 use entrepot_net::control::{ControlOptions, ControlTls};
 use entrepot_net::data::{DataPeer, PortRange};
@@ -68,8 +70,9 @@ impl FtpConfig {
         &self.0.data_peer
     }
 
-    pub(crate) fn reuse(&self) -> Reuse {
-        match self.0.options.tls_reuse {
+    /// What the policy of an account says goes before what the listener does.
+    pub(crate) fn reuse(&self, account: Option<TlsReuse>) -> Reuse {
+        match account.unwrap_or(self.0.options.tls_reuse) {
             TlsReuse::Required => Reuse::Required,
             TlsReuse::Preferred => Reuse::Preferred,
             TlsReuse::Off => Reuse::Off,
@@ -97,7 +100,10 @@ impl FtpConfig {
             ControlTls::Implicit(_) => TlsMode::Implicit,
         };
         let required = options.tls == FtpTls::Required;
-        (settings.require_tls, settings.protect_data) = (required, required);
+        let certified = options.client_certificates == ClientCertificates::Require;
+        (settings.require_tls, settings.protect_data) = (required || certified, required);
+        // The site of a login is looked for when its name is said.
+        settings.ask_user = true;
         settings.clear_control = options.clear_control;
         settings.compression = options.compression;
         let others = match data_peer {

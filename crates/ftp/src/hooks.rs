@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use entrepot_ftp_proto::{Answer, Command, End, Refusal};
-use entrepot_model::{CommandFact, Protocol};
+use entrepot_model::{CommandFact, Protocol, SiteId};
 use entrepot_net::control::PeerState;
 use entrepot_vfs::{Begun, Refused, Uploaded, Who};
 use tokio::time::sleep;
@@ -23,6 +23,11 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
+    /// The rules are others from here on.
+    pub(crate) fn look_again(&mut self) {
+        self.generation = 0;
+    }
+
     /// What runs now is the transfer: other commands may come and go beside it.
     pub(crate) fn transfers(&mut self) {
         if let Some(begun) = self.current.take() {
@@ -65,13 +70,19 @@ impl Conversation {
         let generation = hooks.generation();
         if generation != self.commands.generation {
             self.commands.generation = generation;
-            let any = hooks.are_any(self.house.context.site, Protocol::Ftp);
+            let any = hooks.are_any(self.rules_of(), Protocol::Ftp);
             self.machine.settings_mut().hooked = any;
         }
     }
 
+    /// The site whose rules count: before a login that of the listener.
+    fn rules_of(&self) -> SiteId {
+        let site = self.live.as_ref().map(|live| live.session.principal().site);
+        site.unwrap_or(self.house.context.site)
+    }
+
     fn who(&self) -> Who {
-        Who::new(self.house.context.site, self.live.as_ref().map(|live| &live.session))
+        Who::new(self.rules_of(), self.live.as_ref().map(|live| &live.session))
     }
 
     /// Asks before a command runs.

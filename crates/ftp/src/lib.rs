@@ -11,6 +11,7 @@
 
 mod config;
 mod hooks;
+mod host;
 pub mod limits;
 mod listing;
 mod login;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_auth::{Grant, Peer, Verdict};
+use entrepot_auth::{Attempt, Grant, Peer, Verdict};
 use entrepot_ftp_proto::{Answer, Login, Refusal, Secret as Sent, Why};
-use entrepot_model::{PerDirection, Protocol, Right, Secret};
+use entrepot_model::{AuthMethod, PerDirection, Protocol, Right, Secret};
 use entrepot_net::meter::{EndClass, Stage};
+use entrepot_net::tls::ClientCertificate;
 use entrepot_vfs::{Session, VfsError};
 use tokio::task::JoinSet;
 
@@ -22,16 +23,17 @@ pub(crate) struct Live {
     generation: u64,
 }
 
-/// Said to accounts whose login has more steps than a password.
+/// Said to accounts whose login has steps that FTP cannot ask for.
 const MORE_THAN_PASSWORD: &str =
-    "This account logs in with more than a password, which FTP cannot ask for: use SFTP.";
+    "This account logs in with more than FTP can ask for: show its certificate, or use SFTP.";
 
 impl Conversation {
     pub(crate) fn peer(&self) -> Peer {
         let context = &self.house.context;
         let tls = self.control.tls_info();
         Peer {
-            site: context.site,
+            site: self.site,
+            home: context.site,
             protocol: Protocol::Ftp,
             listener: context.listener.clone(),
             address: self.control.peer(),
@@ -42,23 +44,97 @@ impl Conversation {
         }
     }
 
-    /// PASS.
+    /// Tries of this connection; a new name begins with nothing proved.
+    fn begin_attempt(&mut self) -> Attempt {
+        let peer = self.peer();
+        match self.attempt.take() {
+            Some(mut attempt) => {
+                attempt.begin_again(peer);
+                attempt
+            }
+            None => self.house.context.gate.attempt(peer),
+        }
+    }
+
+    /// USER: the site is chosen; a certificate of the account may be enough (RFC 4217 §10.2).
+    pub(crate) async fn user(&mut self, user: &str) -> Result<Answer, Over> {
+        self.site = match self.wanted_site().await {
+            Ok(site) => site,
+            Err(refused) => return Ok(Answer::Refused(refused)),
+        };
+        let mut attempt = self.begin_attempt();
+        self.code_is_next = false;
+        let Some(shown) = self.certificate() else {
+            self.attempt = Some(attempt);
+            return Ok(Answer::NeedPassword);
+        };
+        let user = user.to_owned();
+        let hearing = async move {
+            let verdict = attempt.tls_certificate(&user, &shown).await;
+            (attempt, verdict)
+        };
+        let (attempt, verdict) = self.patiently(hearing).await?;
+        match verdict {
+            Verdict::Granted(grant) => return Ok(self.log_in(grant).await),
+            Verdict::Partial { next } => self.code_is_next = next == [AuthMethod::Totp],
+            Verdict::Busy | Verdict::Refused { .. } => {}
+        }
+        self.attempt = Some(attempt);
+        // The same whether its certificate is right or not.
+        Ok(Answer::NeedPassword)
+    }
+
+    fn certificate(&self) -> Option<ClientCertificate> {
+        self.tls.as_ref()?.client(self.control.tls_info()?)
+    }
+
+    /// PASS; behind a certificate it may be a code.
     pub(crate) async fn password(&mut self, user: &str, sent: &Sent) -> Result<Answer, Over> {
         let attempt = self.attempt.take();
         let mut attempt = attempt.unwrap_or_else(|| self.house.context.gate.attempt(self.peer()));
-        let password = Secret::new(sent.expose());
+        let (user, password) = (user.to_owned(), Secret::new(sent.expose()));
+        let is_code = self.code_is_next;
         let hearing = async move {
-            let verdict = attempt.password(user, &password).await;
+            let verdict = match is_code {
+                true => attempt.code(&user, &password).await,
+                false => attempt.password(&user, &password).await,
+            };
             (attempt, verdict)
         };
+        self.judge(hearing).await
+    }
+
+    /// ACCT before the login: the code that PASS was answered 332 for.
+    pub(crate) async fn account(&mut self, sent: &Sent) -> Result<Answer, Over> {
+        let Some(mut attempt) = self.attempt.take() else { return Ok(Answer::Denied) };
+        let code = Secret::new(sent.expose().trim());
+        let hearing = async move {
+            let user = attempt.proving().unwrap_or_default().to_owned();
+            let verdict = attempt.code(&user, &code).await;
+            (attempt, verdict)
+        };
+        self.judge(hearing).await
+    }
+
+    /// What follows from a secret that was heard.
+    async fn judge(
+        &mut self,
+        hearing: impl Future<Output = (Attempt, Verdict)>,
+    ) -> Result<Answer, Over> {
         self.meter.advance(Stage::Authenticating);
         let (attempt, verdict) = self.patiently(hearing).await?;
         match verdict {
             Verdict::Granted(grant) => Ok(self.log_in(grant).await),
-            Verdict::Partial { .. } => Ok(Answer::Refused(Refusal::told(530, MORE_THAN_PASSWORD))),
             Verdict::Busy => {
                 self.machine.close("Too many log in at this moment: try again later.");
                 Ok(Answer::Denied)
+            }
+            Verdict::Partial { next } => {
+                self.attempt = Some(attempt);
+                Ok(match next.contains(&AuthMethod::Totp) {
+                    true => Answer::NeedAccount,
+                    false => Answer::Refused(Refusal::told(530, MORE_THAN_PASSWORD)),
+                })
             }
             Verdict::Refused { end, .. } => {
                 self.attempt = Some(attempt);
@@ -92,7 +168,10 @@ impl Conversation {
         self.directory = session.vfs().home();
         self.directory.as_str().clone_into(&mut login.directory);
         login.may_write = may_write(&session);
-        login.administrator = session.is_administrator();
+        // Who steers the node is of the site that said by its listener that one may.
+        let is_own = session.principal().site == self.house.context.site;
+        login.administrator = is_own && session.is_administrator();
+        self.commands.look_again();
         self.live = Some(Live { session, watch, generation: u64::MAX });
         self.follow_policy();
         Answer::LoggedIn(login)
@@ -138,6 +217,7 @@ impl Conversation {
     /// Nobody is logged in any more.
     pub(crate) async fn log_out(&mut self, reason: &str) -> Result<(), Over> {
         self.room = None;
+        self.commands.look_again();
         if let Some(Live { session, mut watch, .. }) = self.live.take() {
             watch.shutdown().await;
             session.close(reason, self.meter.bytes_in(), self.meter.bytes_out()).await;

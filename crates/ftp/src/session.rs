@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use entrepot_auth::Attempt;
 use entrepot_ftp_proto::{Answer, End, Refusal, Request, Server, Why};
-use entrepot_model::VPath;
+use entrepot_model::{SiteId, VPath};
 use entrepot_net::control::{Control, ControlGuest, PeerState};
 use entrepot_net::data::{PassiveSeat, SeatOptions};
 use entrepot_net::guard::Stranger;
@@ -46,7 +46,11 @@ pub(crate) struct Conversation {
     pub(crate) stranger: Option<Stranger>,
     /// Begun with the first password.
     pub(crate) attempt: Option<Attempt>,
+    /// The certificate was right, and a code is all that is missing.
+    pub(crate) code_is_next: bool,
     pub(crate) live: Option<Live>,
+    /// Whose accounts log in: chosen by HOST or the server name of TLS when USER is said.
+    pub(crate) site: SiteId,
     /// Where the client is, from the login on: ALLO reserves room there.
     pub(crate) directory: VPath,
     /// The client was last told of its own cut upload of this name: it may go on with that one.
@@ -92,7 +96,7 @@ impl Conversation {
     fn new(house: Arc<House>, guest: ControlGuest) -> Conversation {
         let ControlGuest { control, stranger, tls } = guest;
         let config = house.config.borrow().clone();
-        let now = house.context.env.elapsed();
+        let (now, site) = (house.context.env.elapsed(), house.context.site);
         let machine = Server::new(config.settings(control.peer(), control.local()), now);
         let rest = machine.deadline().map_or(Duration::ZERO, |due| due.saturating_sub(now));
         Conversation {
@@ -105,7 +109,9 @@ impl Conversation {
             seat: None,
             stranger: Some(stranger),
             attempt: None,
+            code_is_next: false,
             live: None,
+            site,
             directory: VPath::root(),
             told: None,
             room: None,
@@ -122,7 +128,12 @@ impl Conversation {
     async fn greet(&mut self) -> Result<(), Over> {
         let unwelcome = self.house.context.gate.why_unwelcome(&self.peer()).await;
         match unwelcome {
-            None => Ok(()),
+            None => {
+                // Without an answer HOST is not offered, for nothing could be chosen.
+                let hosts = self.house.context.gate.knows_hosts().await;
+                self.machine.settings_mut().host = hosts.unwrap_or(false);
+                Ok(())
+            }
             Some(why) => {
                 let reply = format!("421 {}\r\n", sentence(&why));
                 // Whether it is heard changes nothing.
@@ -278,8 +289,10 @@ impl Conversation {
         let answer = match request {
             Request::After { verb, code } => return self.after(verb, code).await,
             Request::Before(command) => self.before(command).await?,
-            Request::User(_) => Answer::NeedPassword,
+            Request::Host(name) => self.choose(&name).await,
+            Request::User(user) => self.user(&user).await?,
             Request::Password { user, password } => self.password(&user, &password).await?,
+            Request::Account(secret) => self.account(&secret).await?,
             Request::Logout => return self.log_out("logged out").await,
             Request::StartTls => self.start_tls().await?,
             Request::ClearControl => self.stop_tls().await?,

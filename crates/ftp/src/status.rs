@@ -23,6 +23,7 @@ fn why(error: &VfsError) -> Why {
         VfsError::NoSpace => Why::NoSpace,
         VfsError::Quota { .. } => Why::Quota,
         VfsError::Busy { .. } | VfsError::Conflict => Why::Busy,
+        VfsError::NoRecord => Why::NoRoomNow,
         VfsError::Unsupported => Why::Unsupported,
         VfsError::BadHandle
         | VfsError::Gone
@@ -59,6 +60,7 @@ mod tests {
             (VfsError::NoSpace, "STOR", 552),
             (quota, "STOR", 552),
             (busy, "STOR", 450),
+            (VfsError::NoRecord, "STOR", 452),
             (VfsError::Conflict, "APPE", 450),
             (VfsError::Io { problem: String::new() }, "STOR", 451),
             (VfsError::Unsupported, "MFMT", 504),

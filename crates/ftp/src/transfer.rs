@@ -124,6 +124,15 @@ impl Running {
     }
 }
 
+/// What the session knows of an upload.
+#[derive(Default)]
+struct Known {
+    /// The client was told of its own cut upload of this name.
+    told: Option<VPath>,
+    /// The policy asks for as many bytes as were announced.
+    strict_size: bool,
+}
+
 /// What will happen on the data connection.
 enum Job {
     Send(Sending),
@@ -135,15 +144,17 @@ impl Job {
     async fn prepare(
         vfs: &Vfs,
         view: &View,
-        told: Option<VPath>,
+        known: Known,
         request: Request,
     ) -> Result<Job, Refusal> {
         match request {
             Request::Retrieve { path, offset, length, ascii, .. } => {
                 Ok(Job::Send(Sending::open(vfs, &path, (offset, length), ascii).await?))
             }
-            Request::Store { path, how, ascii, .. } => {
-                let target = Target { path: &path, how, told };
+            Request::Store { path, how, ascii, allocated, .. } => {
+                // ALLO counts bytes of the file.
+                let announced = allocated.filter(|_| known.strict_size && !ascii);
+                let target = Target { path: &path, how, told: known.told, announced };
                 Ok(Job::Receive(Receive::open(vfs, &view.env, target, ascii).await?))
             }
             Request::List { target, format, recursive, .. } => {
@@ -265,11 +276,14 @@ impl Conversation {
             Some(live) => {
                 let vfs = live.session.vfs().clone();
                 let view = self.house.view.clone();
-                let told = match &request {
-                    Request::Store { .. } => self.told.take(),
-                    _ => None,
+                let known = match &request {
+                    Request::Store { .. } => Known {
+                        told: self.told.take(),
+                        strict_size: live.session.principal().policy.strict_size,
+                    },
+                    _ => Known::default(),
                 };
-                let prepare = async move { Job::prepare(&vfs, &view, told, request).await };
+                let prepare = async move { Job::prepare(&vfs, &view, known, request).await };
                 self.patiently(prepare).await?
             }
         };
@@ -302,7 +316,9 @@ impl Conversation {
             Data::Active(target) => Way::Active(target),
         };
         let tls = self.tls.clone().filter(|_| channel.protected);
-        let reuse = self.config.reuse();
+        let live = self.live.as_ref();
+        let reuse = live.and_then(|live| live.session.principal().policy.tls_reuse);
+        let reuse = self.config.reuse(reuse);
         Line {
             way,
             tls: tls.map(|session| DataTls { session, carries, reuse }),

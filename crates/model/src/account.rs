@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::certificate::CertificateName;
+use crate::limits::CERTIFICATES;
 use crate::mount::Rights;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
@@ -36,6 +38,8 @@ pub enum AuthMethod {
     PublicKey,
     /// A time-based code (RFC 6238), after something else.
     Totp,
+    /// A certificate of TLS (FTPS, RFC 4217 §10).
+    Certificate,
 }
 
 /// Whoever may act: person, partner, service, admin; also a group.
@@ -66,6 +70,9 @@ pub struct Account {
     /// shown.
     #[serde(default, skip_serializing)]
     pub totp: Option<Secret>,
+    /// Certificates of TLS that are its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<CertificateName>,
     /// Alternatives of methods that must all succeed, in order. Empty: any single method the
     /// account has credentials for, followed by a code if it has a code generator.
     /// `[[public-key, password]]` asks for both.
@@ -110,6 +117,7 @@ impl Account {
             password: None,
             totp_sealed: None,
             totp: None,
+            certificates: Vec::new(),
             login: Vec::new(),
             policy: None,
             home: VPath::root(),
@@ -139,6 +147,14 @@ impl Noun for Account {
         }
         if group && (self.totp_sealed.is_some() || self.totp.is_some()) {
             return Err(FieldError::new("totp", "a group cannot log in, remove its generator"));
+        }
+        if group && !self.certificates.is_empty() {
+            let problem = "a group cannot log in, remove its certificates";
+            return Err(FieldError::new("certificates", problem));
+        }
+        if self.certificates.len() > CERTIFICATES {
+            let problem = format!("there are more than {CERTIFICATES}");
+            return Err(FieldError::new("certificates", problem));
         }
         self.login.iter().try_for_each(|chain| check_chain(chain))
     }

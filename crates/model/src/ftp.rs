@@ -38,6 +38,13 @@ pub struct FtpOptions {
     /// Whether encrypted data connections must resume the session of their control connection.
     #[serde(default)]
     pub tls_reuse: TlsReuse,
+    /// Whether clients are asked for a certificate under TLS.
+    #[serde(default, skip_serializing_if = "ClientCertificates::is_off")]
+    pub client_certificates: ClientCertificates,
+    /// Who must have signed it (PEM). Unset: any is taken of whoever has its key, and counts for
+    /// accounts that name its fingerprint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_authorities: Option<String>,
     /// Whether a client may end TLS on its control connection (CCC).
     #[serde(default, skip_serializing_if = "is_no")]
     pub clear_control: bool,
@@ -60,6 +67,8 @@ impl Default for FtpOptions {
             tls: FtpTls::default(),
             tls_key: None,
             tls_reuse: TlsReuse::default(),
+            client_certificates: ClientCertificates::default(),
+            client_authorities: None,
             clear_control: false,
             site_commands: Vec::new(),
             compression: None,
@@ -136,6 +145,27 @@ pub enum FtpTls {
     Required,
     /// From the first byte (port 990); data is encrypted from the start.
     Implicit,
+}
+
+/// Whether clients are asked for a certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientCertificates {
+    /// They are not.
+    #[default]
+    Off,
+    /// They may show one.
+    Ask,
+    /// Without one nobody gets into TLS, and without TLS nobody logs in.
+    Require,
+}
+
+impl ClientCertificates {
+    // The signature is what serde's `skip_serializing_if` asks for.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    fn is_off(&self) -> bool {
+        *self == ClientCertificates::Off
+    }
 }
 
 /// A word of SITE for accounts of type `admin`.

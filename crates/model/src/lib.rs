@@ -4,6 +4,7 @@
 //! `DESIGN` section 1 (copied into `ARCHITECTURE.md`) lists the nouns; each has one file here.
 
 pub mod account;
+pub mod certificate;
 pub mod command;
 pub mod endpoint;
 pub mod env;
@@ -30,6 +31,7 @@ pub mod time;
 pub mod transfer;
 
 pub use account::{Account, AccountType, AuthMethod};
+pub use certificate::CertificateName;
 pub use command::{CommandFact, CommandPattern};
 pub use endpoint::{Endpoint, EndpointTarget};
 pub use env::Env;
@@ -46,7 +48,7 @@ pub use path::{StorePath, VPath};
 pub use policy::{AlgorithmPreset, LegacyAlgorithm, PerDirection, Policy, Rates};
 pub use rule::Rule;
 pub use secret::{Sealed, Secret};
-pub use site::Site;
+pub use site::{HostName, Site};
 pub use source::Source;
 pub use time::Timestamp;
 pub use transfer::{Digests, Direction, Transfer, TransferState};

@@ -24,6 +24,12 @@ pub const STRANGERS: u32 = 100_000;
 pub const COMMAND_ARGUMENT: usize = 1024;
 /// Longest sentence of a rule that refuses a command, in bytes.
 pub const REFUSE_TEXT: usize = 1000;
+/// Most certificates of TLS of an account.
+pub const CERTIFICATES: usize = 64;
+/// Longest host name (RFC 1035 §2.3.4, without the root).
+pub const HOST_BYTES: usize = 253;
+/// Most host names of a site.
+pub const SITE_HOSTS: usize = 256;
 /// Longest URL.
 pub const URL_BYTES: usize = 2048;
 /// Longest time in seconds that the answer of a login hook is waited for.

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::account::{is_yes, yes};
-use crate::ftp::{DataPeers, FtpOptions};
+use crate::ftp::{ClientCertificates, DataPeers, FtpOptions, FtpTls};
 use crate::limits::{STRANGER_NETWORKS, STRANGERS};
 use crate::login::LoginCheck;
 use crate::name::Name;
@@ -125,6 +125,17 @@ impl Noun for Listener {
 fn check_ftp(ftp: &FtpOptions) -> Result<(), FieldError> {
     if ftp.compression.is_some_and(|level| !(1..=9).contains(&level)) {
         return Err(FieldError::new("ftp.compression", "use a level of 1 to 9, or leave it out"));
+    }
+    let asks = ftp.client_certificates != ClientCertificates::Off;
+    if asks && ftp.tls == FtpTls::Off {
+        let problem = "there are no certificates without TLS: set ftp.tls to another value";
+        return Err(FieldError::new("ftp.client_certificates", problem));
+    }
+    let pem = ftp.client_authorities.as_deref();
+    if pem.is_some_and(|pem| !asks || !pem.contains("-----BEGIN CERTIFICATE-----")) {
+        let problem =
+            "they are certificates as PEM, and go with client_certificates: ask or require";
+        return Err(FieldError::new("ftp.client_authorities", problem));
     }
     let wants = ftp.data_peer == DataPeers::Networks;
     if wants != ftp.data_networks.is_empty() {

@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::ftp::TlsReuse;
 use crate::hours::Hours;
 use crate::limits::HOURS;
 use crate::name::Name;
@@ -157,6 +158,16 @@ pub struct Policy {
     /// raises no arrival, the rename does. Default `.filepart`, `.partial`, `.part`, `.tmp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temporary_names: Option<Vec<String>>,
+    /// Whether encrypted data connections of FTP must resume the session of their control
+    /// connection. Default: what the listener says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_reuse: Option<TlsReuse>,
+    /// An upload over FTP must have as many bytes as ALLO announced before it (TYPE I). Default no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strict_size: Option<bool>,
+    /// Bytes of files whose digests an account may ask for within an hour. Default 1 TiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest_bytes_per_hour: Option<u64>,
     /// SSH algorithms of a listener. Default `modern`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithms: Option<AlgorithmPreset>,
@@ -193,6 +204,9 @@ impl Policy {
             account_failures: None,
             partial_days: None,
             temporary_names: None,
+            tls_reuse: None,
+            strict_size: None,
+            digest_bytes_per_hour: None,
             algorithms: None,
             legacy_algorithms: Vec::new(),
             least_clients: Vec::new(),

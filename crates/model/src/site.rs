@@ -1,7 +1,11 @@
 //! Sites: tenants.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::limits::{HOST_BYTES, SITE_HOSTS};
 use crate::login::LoginCheck;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
@@ -12,6 +16,9 @@ use crate::noun::{FieldError, Kind, Noun};
 pub struct Site {
     /// Its name.
     pub name: Name,
+    /// Host names that it is reached by (FTP's HOST, the server name of TLS), of no other site.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostName>,
     /// The policy of all its accounts and listeners that name none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Name>,
@@ -32,9 +39,90 @@ impl Noun for Site {
         self.policy.iter().map(|name| (Kind::Policy, name.clone())).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
+        if self.hosts.len() > SITE_HOSTS {
+            return Err(FieldError::new("hosts", format!("there are more than {SITE_HOSTS}")));
+        }
+        let twice =
+            |(at, host): (usize, &HostName)| self.hosts.iter().skip(at + 1).any(|it| it == host);
+        if self.hosts.iter().enumerate().any(twice) {
+            return Err(FieldError::new("hosts", "a name stands there twice, remove one"));
+        }
         self.login.as_ref().map_or(Ok(()), LoginCheck::check)
     }
     fn programs(&self) -> Vec<&str> {
         self.login.as_ref().and_then(LoginCheck::program).into_iter().collect()
+    }
+}
+
+/// A name of DNS in small letters, international ones as `xn--…` (RFC 5890 §2.3.2.1); never an
+/// address.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
+#[serde(transparent)]
+pub struct HostName(String);
+
+/// Why a text is no [`HostName`].
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("'{text}' is not a host name such as files.example.com; write other letters as xn--…")]
+pub struct HostNameError {
+    /// What was given, cut to 80 characters.
+    pub text: String,
+}
+
+impl HostName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for HostName {
+    type Err = HostNameError;
+
+    fn from_str(text: &str) -> Result<Self, HostNameError> {
+        let name = text.to_ascii_lowercase();
+        let label = |label: &str| {
+            let fits = (1..=63).contains(&label.len());
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+            fits && label.bytes().all(plain) && !label.starts_with('-') && !label.ends_with('-')
+        };
+        let number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+        let is_address = name.rsplit('.').next().is_none_or(number);
+        match name.len() <= HOST_BYTES && name.split('.').all(label) && !is_address {
+            true => Ok(HostName(name)),
+            false => Err(HostNameError { text: text.chars().take(80).collect() }),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for HostName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names_are_names_of_dns_and_no_addresses() {
+        let host = |text: &str| text.parse::<HostName>().map(|host| host.as_str().to_owned());
+        assert_eq!(host("Files.Example.COM").as_deref(), Ok("files.example.com"));
+        assert_eq!(host("xn--bcher-kva.example").as_deref(), Ok("xn--bcher-kva.example"));
+        assert_eq!(host("intranet").as_deref(), Ok("intranet"));
+        let bad =
+            ["", "a..b", ".a", "a.", "-a", "a-", "a b", "büch.er", "192.0.2.1", "::1", "a:21"];
+        for bad in bad {
+            assert!(host(bad).is_err(), "{bad}");
+        }
+        let site = r#"{"name":"north","hosts":["a.example","A.example"]}"#;
+        let site: Site = serde_json::from_str(site).unwrap();
+        assert!(site.check().is_err(), "twice");
     }
 }

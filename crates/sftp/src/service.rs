@@ -65,6 +65,7 @@ impl SftpService {
         let (context, meter) = (&self.context, &self.meter);
         Peer {
             site: context.site,
+            home: context.site,
             protocol: Protocol::Sftp,
             listener: context.listener.clone(),
             address: self.address,

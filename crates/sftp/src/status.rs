@@ -17,6 +17,7 @@ pub(crate) fn status(error: &VfsError) -> Status {
         | VfsError::NoSpace
         | VfsError::Quota { .. }
         | VfsError::Busy { .. }
+        | VfsError::NoRecord
         | VfsError::Conflict
         | VfsError::BadHandle
         | VfsError::Gone

@@ -25,6 +25,11 @@ pub struct Download {
 }
 
 impl Download {
+    /// See [`State::digest`].
+    pub(crate) fn digests(&self, bytes: u64) -> Result<()> {
+        self.state.digest(bytes)
+    }
+
     pub(crate) fn new(
         state: Arc<State>,
         path: VPath,

@@ -51,6 +51,9 @@ pub enum VfsError {
         /// Why, in words for the peer.
         why: String,
     },
+    /// The journal is full.
+    #[error("the server has no room to record what is done now; try again later")]
+    NoRecord,
     /// The file was changed by someone else meanwhile.
     #[error("the file was changed by someone else meanwhile; nothing was replaced, send it again")]
     Conflict,
@@ -118,12 +121,13 @@ impl VfsError {
             VfsError::LinkOutside => "EP0419",
             VfsError::NotLink => "EP0420",
             VfsError::Gone => "EP0421",
+            VfsError::NoRecord => "EP0422",
         }
     }
 
     /// True if the same call may succeed later without anybody changing anything.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, VfsError::Busy { .. } | VfsError::NoSpace)
+        matches!(self, VfsError::Busy { .. } | VfsError::NoRecord | VfsError::NoSpace)
     }
 
     pub(crate) fn denied(what: &str) -> Self {
@@ -162,7 +166,10 @@ impl From<StoreError> for VfsError {
 impl From<JournalError> for VfsError {
     fn from(error: JournalError) -> Self {
         tracing::warn!(code = error.code(), %error, "the journal refused a record");
-        VfsError::busy("the server cannot record what is done now")
+        match error {
+            JournalError::Full { .. } => VfsError::NoRecord,
+            _ => VfsError::busy("the server cannot record what is done now"),
+        }
     }
 }
 

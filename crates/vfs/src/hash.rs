@@ -33,10 +33,15 @@ impl HashRange {
         HashRange { algorithm, offset: 0, len: None, block: None }
     }
 
+    /// Bytes that are read of a file of `size` bytes.
+    fn hashed_bytes(&self, size: u64) -> u64 {
+        let behind = size.saturating_sub(self.offset);
+        self.len.map_or(behind, |len| len.min(behind))
+    }
+
     /// Bytes of the hashes of a file of `size` bytes.
     pub fn answer_bytes(&self, size: u64) -> u64 {
-        let behind = size.saturating_sub(self.offset);
-        let len = self.len.map_or(behind, |len| len.min(behind));
+        let len = self.hashed_bytes(size);
         let hashes = self.block.map_or(1, |block| len.div_ceil(block.max(1)));
         hashes.saturating_mul(self.algorithm.bytes() as u64)
     }
@@ -122,6 +127,7 @@ impl Vfs {
         let place = self.place(path, Last::Followed).await?.0.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
         let file = place.store.open(&place.path).await?;
+        self.0.digest(range.hashed_bytes(file.meta().size))?;
         let (mut hashing, mut block) = (Hashing::new(*range), BytesMut::new());
         while let Some((at, len)) = hashing.wants() {
             self.0.check()?;
@@ -139,6 +145,7 @@ impl Download {
     /// # Errors
     /// The session was ended, or the store failed.
     pub async fn hash(&self, range: &HashRange) -> Result<Vec<u8>> {
+        self.digests(range.hashed_bytes(self.attributes().size))?;
         let (mut hashing, mut block) = (Hashing::new(*range), BytesMut::new());
         while let Some((at, len)) = hashing.wants() {
             block.clear();
@@ -155,6 +162,7 @@ impl Upload {
     /// # Errors
     /// The session was ended, or the store cannot read what it was given.
     pub async fn hash(&mut self, range: &HashRange) -> Result<Vec<u8>> {
+        self.digests(range.hashed_bytes(self.size()))?;
         let (mut hashing, mut block) = (Hashing::new(*range), BytesMut::new());
         while let Some((at, len)) = hashing.wants() {
             block.clear();

@@ -212,6 +212,12 @@ impl State {
         place.ok_or_else(|| VfsError::busy("the account has too many transfers open at a time"))
     }
 
+    /// Bytes are about to be digested because the client asks for it.
+    pub(crate) fn digest(&self, bytes: u64) -> Result<()> {
+        let why = "the account has had as much digested as it may within the hour";
+        if self.live.may_digest(bytes) { Ok(()) } else { Err(VfsError::busy(why)) }
+    }
+
     /// Fails if the session may not go on.
     pub(crate) fn check(&self) -> Result<()> {
         match self.live.end_reason() {

@@ -149,6 +149,11 @@ impl Upload {
         self.size
     }
 
+    /// See [`crate::session::State::digest`].
+    pub(crate) fn digests(&self, bytes: u64) -> Result<()> {
+        self.vfs.0.digest(bytes)
+    }
+
     /// Writes at `offset` if that needs no waiting; `false`: nothing was written, call
     /// [`Upload::write_at`]. Never allocates.
     ///
@@ -676,7 +681,10 @@ fn may_begin(vfs: &Vfs) -> Result<()> {
         return Err(VfsError::busy("the server is stopping"));
     }
     let usage = core.recorder.journal().usage();
-    if usage.full || usage.suspect {
+    if usage.full {
+        return Err(VfsError::NoRecord);
+    }
+    if usage.suspect {
         return Err(VfsError::busy("the server cannot record uploads now"));
     }
     Ok(())

@@ -44,7 +44,9 @@ impl Attempt {
             verdict = match method {
                 AuthMethod::Password => self.password(user, secret).await,
                 AuthMethod::Totp => self.code(user, secret).await,
-                AuthMethod::PublicKey => Verdict::Refused { next: self.methods(), end: true },
+                AuthMethod::PublicKey | AuthMethod::Certificate => {
+                    Verdict::Refused { next: self.methods(), end: true }
+                }
             };
             if !matches!(verdict, Verdict::Partial { .. }) {
                 break;

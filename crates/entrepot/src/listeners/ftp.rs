@@ -1,10 +1,10 @@
 //! Listeners of FTP: their certificate, and how they present themselves.
 
 use entrepot_ftp::FtpConfig;
-use entrepot_model::ftp::FtpTls;
+use entrepot_model::ftp::{ClientCertificates as Asked, FtpTls};
 use entrepot_model::{Key, KeyType, Listener, Name, SiteId};
 use entrepot_net::tls::{
-    self, ClientCertificates, TlsConfig, TlsConfigError, TlsOptions, TlsVersion,
+    self, ClientCertificates, TlsConfig, TlsConfigError, TlsOptions, TlsVersion, Trust,
 };
 use tokio::sync::watch;
 
@@ -98,9 +98,22 @@ impl Listeners {
         Ok(Some(TlsOptions {
             chain: key.public.clone().into_bytes(),
             key: self.open_key(key)?,
-            clients: ClientCertificates::Off,
+            clients: clients(&wanted.noun),
             least: TlsVersion::Tls12,
         }))
+    }
+}
+
+/// Whose certificates are taken from clients.
+fn clients(listener: &Listener) -> ClientCertificates {
+    let Some(options) = &listener.ftp else { return ClientCertificates::Off };
+    let authorities = options.client_authorities.as_ref();
+    let trust =
+        authorities.map_or(Trust::AnyHolder, |pem| Trust::Authorities(pem.clone().into_bytes()));
+    match options.client_certificates {
+        Asked::Off => ClientCertificates::Off,
+        Asked::Ask => ClientCertificates::Optional(trust),
+        Asked::Require => ClientCertificates::Required(trust),
     }
 }
 

@@ -152,7 +152,7 @@ impl Server {
             }
             (Then::Password(user), Answer::NeedAccount) => {
                 self.session.who = Who::Unaccounted(user);
-                self.reply(332, "Send the account: ACCT.");
+                self.reply(332, "Send the account or one-time code: ACCT.");
             }
             (Then::User(_) | Then::Password(_), Answer::Denied) => login::denied(self, None),
             (Then::Tls, Answer::TlsStands) => {

@@ -22,6 +22,10 @@ pub(crate) struct Receive {
     /// Where the next byte goes.
     at: u64,
     ascii: bool,
+    /// Where the first byte of this transfer went.
+    begun: u64,
+    /// Bytes that must come, of this transfer or of the whole file.
+    announced: Option<u64>,
     /// The name STOU chose.
     chosen: Option<String>,
 }
@@ -32,6 +36,8 @@ pub(crate) struct Target<'a> {
     pub(super) how: StoreHow,
     /// The client was told of its own cut upload of this name.
     pub(super) told: Option<VPath>,
+    /// Bytes that must come.
+    pub(super) announced: Option<u64>,
 }
 
 fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
@@ -42,6 +48,11 @@ async fn create(vfs: &Vfs, path: &VPath, intent: CreateIntent) -> Result<Upload,
     let append = matches!(intent, CreateIntent::Continue | CreateIntent::Resume);
     vfs.create(path, Create { intent, expected_size: None, append }).await
 }
+
+/// Said where a policy asks for as many bytes as were announced.
+const TOO_FEW: &str = "Fewer bytes came than ALLO announced: nothing was published.";
+/// See [`TOO_FEW`].
+const TOO_MANY: &str = "More bytes came than ALLO announced: nothing was published.";
 
 /// How bytes of the wire become bytes of the file.
 struct Form {
@@ -82,7 +93,7 @@ impl Receive {
     pub(super) async fn open(
         vfs: &Vfs,
         env: &Env,
-        Target { path: at, how, told: known }: Target<'_>,
+        Target { path: at, how, told: known, announced }: Target<'_>,
         ascii: bool,
     ) -> Result<Receive, Refusal> {
         let at = path(at)?;
@@ -99,7 +110,8 @@ impl Receive {
                 (upload, Some(name))
             }
         };
-        Ok(Receive { at: upload.size(), upload, ascii, chosen })
+        let begun = upload.size();
+        Ok(Receive { at: begun, begun, announced, upload, ascii, chosen })
     }
 
     pub(super) fn chosen(&self) -> Option<&str> {
@@ -142,24 +154,42 @@ impl Receive {
         if let Err(error) = self.write(&rest).await {
             return self.refused((stream, buffer), refusal(&error)).await;
         }
+        if self.announced.is_some_and(|announced| !self.has(announced)) {
+            stream.reset();
+            self.upload.interrupt("fewer bytes came than ALLO announced").await;
+            return Outcome::Ended(End::Refused(Refusal::told(426, TOO_FEW)));
+        }
         // The file is whole, whether the client waits for our end or not.
         let certain = stream.tls_info().is_some();
         let _ = timeout(STALL_TIME, stream.finish_upload()).await;
         Outcome::Received { upload: Box::new(self.upload), certain }
     }
 
+    /// Clients announce what they send, or how long the file will be.
+    fn has(&self, announced: u64) -> bool {
+        self.at == announced || self.at - self.begun == announced
+    }
+
     async fn take(&mut self, form: &mut Form, mut data: &[u8]) -> Result<(), Refusal> {
         let Form { inflate: Some(inflate), converter, block, text } = form else {
             let data = convert(form.converter.as_mut(), data, &mut form.text);
-            return told(self.write(data).await);
+            return self.add(data).await;
         };
         while inflate.next(&mut data, block).map_err(unzipped)? {
             let data = convert(converter.as_mut(), block, text);
-            told(self.write(data).await)?;
+            self.add(data).await?;
             // Decompressing costs no budget of the runtime: others have their turn in between.
             tokio::task::yield_now().await;
         }
         Ok(())
+    }
+
+    async fn add(&mut self, data: &[u8]) -> Result<(), Refusal> {
+        let coming = self.at - self.begun + data.len() as u64;
+        if self.announced.is_some_and(|announced| coming > announced) {
+            return Err(Refusal::because(Why::NoSpace, TOO_MANY));
+        }
+        told(self.write(data).await)
     }
 
     async fn write(&mut self, data: &[u8]) -> Result<(), VfsError> {

@@ -317,7 +317,7 @@ fn reject(next: &[AuthMethod], partial_success: bool) -> Auth {
 fn prompt(method: AuthMethod) -> &'static str {
     match method {
         AuthMethod::Totp => "Code: ",
-        AuthMethod::Password | AuthMethod::PublicKey => "Password: ",
+        AuthMethod::Password | AuthMethod::PublicKey | AuthMethod::Certificate => "Password: ",
     }
 }
 

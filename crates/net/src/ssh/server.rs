@@ -175,6 +175,8 @@ pub(crate) fn methods(next: &[AuthMethod]) -> MethodSet {
             AuthMethod::PublicKey => &[MethodKind::PublicKey],
             AuthMethod::Password => &[MethodKind::Password, MethodKind::KeyboardInteractive],
             AuthMethod::Totp => &[MethodKind::KeyboardInteractive],
+            // SSH has none.
+            AuthMethod::Certificate => &[],
         };
         kinds.iter().for_each(|kind| set.push(*kind));
     }

@@ -102,9 +102,9 @@ pub(super) struct Inner {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Validity {
-    from: Timestamp,
-    to: Timestamp,
+pub(super) struct Validity {
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
 }
 
 impl TlsConfig {
@@ -116,7 +116,7 @@ impl TlsConfig {
         let chain = chain(&options.chain)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let certified = Arc::new(certified(&chain, &options.key, &provider)?);
-        let validity = validity(&chain)?;
+        let validity = own_validity(&chain)?;
         let clients = clients::verifier(&options.clients, &provider)?;
         let versions: &[&SupportedProtocolVersion] = match options.least {
             TlsVersion::Tls12 => &[&version::TLS13, &version::TLS12],
@@ -171,6 +171,12 @@ impl TlsConfig {
         self.0.validity.to
     }
 
+    /// True if no certificate of a client is taken that its authorities have not signed.
+    pub(super) fn certifies(&self) -> bool {
+        use ClientCertificates::{Optional, Required};
+        matches!(&self.0.clients, Optional(Trust::Authorities(_)) | Required(Trust::Authorities(_)))
+    }
+
     /// For a new control connection.
     pub fn session(&self) -> TlsSession {
         TlsSession::new(self.clone())
@@ -218,14 +224,19 @@ fn certified(
 }
 
 /// Of the server's own certificate.
-fn validity(chain: &[CertificateDer<'static>]) -> Result<Validity, TlsConfigError> {
+fn own_validity(chain: &[CertificateDer<'static>]) -> Result<Validity, TlsConfigError> {
     let own = chain.first().ok_or(TlsConfigError::NoCertificate)?;
     let certificate = x509_cert::Certificate::from_der(own)
         .map_err(|error| TlsConfigError::Certificate { place: 1, reason: error.to_string() })?;
+    Ok(validity(&certificate))
+}
+
+/// When a certificate counts.
+pub(super) fn validity(certificate: &x509_cert::Certificate) -> Validity {
     let stated = certificate.tbs_certificate.validity;
     let at = |time: x509_cert::time::Time| {
         let seconds = time.to_unix_duration().as_secs();
         Timestamp::from_seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
     };
-    Ok(Validity { from: at(stated.not_before), to: at(stated.not_after) })
+    Validity { from: at(stated.not_before), to: at(stated.not_after) }
 }

@@ -63,9 +63,15 @@ pub enum HandshakeError {
     /// The data connection does not resume the session of its control connection.
     #[error(
         "the data connection does not resume the TLS session of the control connection: switch on \
-         session reuse in the client, or lower 'reuse' for this account"
+         session reuse in the client, or set tls_reuse in the policy of the account"
     )]
     NotResumed,
+    /// The data connection shows another certificate than its control connection did.
+    #[error(
+        "the data connection does not show the certificate of the control connection: show the \
+         same one on both, or resume the session"
+    )]
+    OtherClient,
 }
 
 impl HandshakeError {
@@ -75,6 +81,7 @@ impl HandshakeError {
             HandshakeError::Timeout => "EP0246",
             HandshakeError::Failed(_) => "EP0247",
             HandshakeError::NotResumed => "EP0248",
+            HandshakeError::OtherClient => "EP0249",
         }
     }
 }

@@ -6,14 +6,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{HandshakeKind, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::config::TlsConfig;
 use super::error::HandshakeError;
+use super::identity::ClientCertificate;
 use super::records::Records;
-use super::stream::TlsStream;
+use super::stream::{TlsInfo, TlsStream};
 use crate::limits::{
     HANDSHAKE_TIME, KNOWN_SESSIONS, TICKET_KEY_TIME, TLS_SEND_BYTES, UNPROVED_TICKETS,
 };
@@ -66,6 +68,8 @@ struct Own {
     /// Of TLS 1.2, by their ids, with the connection that began them: curl asks for no tickets
     /// there.
     known: Mutex<HashMap<Vec<u8>, (u64, Vec<u8>)>>,
+    /// The certificate that was shown on the control connection.
+    client: Mutex<Option<CertificateDer<'static>>>,
 }
 
 /// Which data connections may be resumed. One is given its tickets while it shakes hands, before
@@ -83,8 +87,8 @@ impl TlsSession {
         let mut id = [0; ID_BYTES];
         config.0.env.fill_random(&mut id);
         let serials = Serials { next: CONTROL + 1, unproved: HashSet::new() };
-        let (serials, known) = (Mutex::new(serials), Mutex::default());
-        TlsSession { config, own: Arc::new(Own { id, serials, known }) }
+        let (serials, known, client) = (Mutex::new(serials), Mutex::default(), Mutex::default());
+        TlsSession { config, own: Arc::new(Own { id, serials, known, client }) }
     }
 
     /// Shakes hands on the control connection; any ticket of ours resumes, so that logins are
@@ -98,13 +102,16 @@ impl TlsSession {
     {
         let issuer = Issuer { session: self.clone(), serial: CONTROL, takes: Takes::Any };
         let config = self.server_config(issuer, CONTROL_TICKETS);
-        shake_hands(config, Records::one_by_one(stream)).await
+        let stream = shake_hands(config, Records::one_by_one(stream)).await?;
+        *self.own.client.lock() = stream.info().client_certificates.first().cloned();
+        Ok(stream)
     }
 
     /// Shakes hands on a data connection, also where we have dialled: the server is the server.
     ///
     /// # Errors
-    /// It failed, took more than 10 s, or did not resume this session though it must.
+    /// It failed, took more than 10 s, did not resume this session though it must, or is of another
+    /// client by its certificate.
     pub async fn accept_data<S>(
         &self,
         stream: S,
@@ -128,10 +135,21 @@ impl TlsSession {
         if !stream.info().resumed && reuse == Reuse::Required {
             return Err(HandshakeError::NotResumed);
         }
+        let client = self.own.client.lock().clone();
+        if client.is_some() && stream.info().client_certificates.first() != client.as_ref() {
+            return Err(HandshakeError::OtherClient);
+        }
         if let Some(serial) = serial {
             self.own.serials.lock().unproved.remove(&serial);
         }
         Ok(stream)
+    }
+
+    /// The certificate that the client of a connection of this session has shown, now or when it
+    /// began what it resumed: tickets are shared by configurations of equal authorities only.
+    pub fn client(&self, info: &TlsInfo) -> Option<ClientCertificate> {
+        let own = info.client_certificates.first()?;
+        ClientCertificate::read(own, self.config.certifies())
     }
 
     #[cfg(test)]

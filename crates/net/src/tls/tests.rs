@@ -384,6 +384,32 @@ async fn the_clients_certificate_is_shown_and_carried_by_the_ticket() {
 }
 
 #[tokio::test]
+async fn a_data_connection_that_does_not_resume_shows_the_same_certificate() {
+    let mut options = options();
+    options.clients = ClientCertificates::Optional(Trust::AnyHolder);
+    let config = TlsConfig::new(&options, &env()).unwrap();
+    let own = certificate();
+    for version in VERSIONS {
+        let session = config.session();
+        let client = Client::with(&options, version, Some(own.clone()));
+        let (server, _far) = control(&session, &client).await;
+        let shown = session.client(server.info()).unwrap();
+        assert!(!shown.certified, "nobody has signed it");
+        for (with, code) in [
+            (Some(own.clone()), None),
+            (Some(certificate()), Some("EP0249")),
+            (None, Some("EP0249")),
+        ] {
+            let other = Client::with(&options, version, with);
+            let (near, far) = duplex(64 * 1024);
+            let accepting = session.accept_data(near, Carries::Upload, Reuse::Preferred);
+            let (server, _far) = tokio::join!(accepting, other.connect(far));
+            assert_eq!(server.err().map(|error| error.code()), code, "{version:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_required_certificate_is_required_and_its_authority_too() {
     let mut options = options();
     let (authority, _) = certificate();

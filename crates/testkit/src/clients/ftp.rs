@@ -130,13 +130,27 @@ impl Login {
     /// # Errors
     /// It failed.
     pub fn ftplib(&self, node: &Node, protection: Protection, script: &str) -> Result<String> {
+        self.ftplib_with(node, protection, script, &[])
+    }
+
+    /// The same with files, named from `sys.argv[5]` on.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn ftplib_with(
+        &self,
+        node: &Node,
+        protection: Protection,
+        script: &str,
+        files: &[PathBuf],
+    ) -> Result<String> {
         let certificate = match protection {
             Protection::Clear => PathBuf::new(),
             Protection::Tls | Protection::Implicit => node.certificate_of("ftp")?,
         };
         let mut command = Command::new("python3");
         command.args(["-c", &format!("{PRELUDE}{script}"), &node.port_of("ftp")?.to_string()]);
-        command.args([&self.account, &self.password]).arg(certificate);
+        command.args([&self.account, &self.password]).arg(certificate).args(files);
         Ok(String::from_utf8(feed(&mut command, "")?.stdout)?)
     }
 }

@@ -109,7 +109,9 @@ impl Upload {
     /// Ends an upload that did not work: kept where the server was at fault, else dropped.
     async fn failed(&mut self, error: VfsError) -> VfsError {
         match error {
-            VfsError::Busy { .. } | VfsError::Gone if self.refused.is_none() => {
+            VfsError::Busy { .. } | VfsError::NoRecord | VfsError::Gone
+                if self.refused.is_none() =>
+            {
                 self.cut(&error.to_string())
             }
             _ => self.drop_staged(&error.to_string()).await,

@@ -1,0 +1,88 @@
+//! What each account has had digested lately: reading a file over and over costs the client a line.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use entrepot_model::{Env, Name, SiteId};
+use parking_lot::Mutex;
+
+use crate::limits::DIGESTS_REMEMBERED;
+
+type Place = (SiteId, Name);
+
+/// Budgets of bytes an hour. One that is used up fills again evenly; one of which nothing is used
+/// takes a file of any size.
+pub(crate) struct DigestBudgets {
+    env: Env,
+    spent: Mutex<HashMap<Place, Spent>>,
+}
+
+#[derive(Clone, Copy)]
+struct Spent {
+    bytes: u64,
+    at: Duration,
+    /// The budget it was spent of.
+    an_hour: u64,
+}
+
+impl Spent {
+    /// What is left of it by now.
+    fn now(&self, now: Duration) -> u64 {
+        let passed = now.saturating_sub(self.at).as_millis();
+        let given_back = u128::from(self.an_hour).saturating_mul(passed) / HOUR.as_millis();
+        self.bytes.saturating_sub(u64::try_from(given_back).unwrap_or(u64::MAX))
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+impl DigestBudgets {
+    pub(crate) fn new(env: Env) -> Self {
+        DigestBudgets { env, spent: Mutex::default() }
+    }
+
+    /// Takes so many bytes of an account's budget; false: they do not fit.
+    pub(crate) fn take(&self, place: &Place, bytes: u64, an_hour: u64) -> bool {
+        let now = self.env.elapsed();
+        let mut all = self.spent.lock();
+        let before = all.get(place).map_or(0, |spent| spent.now(now));
+        if before > 0 && before.saturating_add(bytes) > an_hour {
+            return false;
+        }
+        if all.len() >= DIGESTS_REMEMBERED {
+            all.retain(|_, spent| spent.now(now) > 0);
+        }
+        if all.len() < DIGESTS_REMEMBERED || all.contains_key(place) {
+            let bytes = before.saturating_add(bytes);
+            all.insert(place.clone(), Spent { bytes, at: now, an_hour });
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_fills_again_within_the_hour_and_takes_one_large_file() {
+        let env = Env::simulated(1);
+        let budgets = DigestBudgets::new(env.clone());
+        let acme = (SiteId::MAIN, "acme".parse().unwrap());
+        let other = (SiteId::MAIN, "other".parse().unwrap());
+        assert!(budgets.take(&acme, 600, 1000));
+        assert!(!budgets.take(&acme, 600, 1000), "it does not fit");
+        assert!(budgets.take(&acme, 400, 1000), "it just fits");
+        assert!(!budgets.take(&acme, 1, 1000));
+        assert!(budgets.take(&other, 1000, 1000), "each account has its own");
+        env.advance(HOUR / 2);
+        assert!(!budgets.take(&acme, 501, 1000));
+        assert!(budgets.take(&acme, 500, 1000));
+        env.advance(HOUR);
+        assert!(budgets.take(&acme, 5000, 1000), "nothing is used, so one large file passes");
+        env.advance(HOUR);
+        assert!(!budgets.take(&acme, 1, 1000), "and is paid for");
+        env.advance(4 * HOUR);
+        assert!(budgets.take(&acme, 1, 1000));
+    }
+}
