@@ -236,7 +236,12 @@ impl SessionMeter {
 
     /// True while something runs that a draining server waits for.
     pub fn is_busy(&self) -> bool {
-        self.is_moving() || self.waited_for.load(Ordering::Relaxed) > 0
+        self.is_moving() || self.is_waited_for()
+    }
+
+    /// True while the client waits for something that is not a transfer.
+    pub fn is_waited_for(&self) -> bool {
+        self.waited_for.load(Ordering::Relaxed) > 0
     }
 
     /// True while a transfer runs.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use entrepot_net::meter::SessionMeter;
 use entrepot_net::ssh::ChannelId;
 use entrepot_net::ssh::server::{Link, Replies};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -31,6 +32,7 @@ pub(crate) type Pieces = mpsc::Receiver<Piece>;
 struct Queue {
     pieces: mpsc::Sender<Piece>,
     room: Arc<Semaphore>,
+    meter: Arc<SessionMeter>,
     /// Tells the task that the channel is gone while it does something long.
     _gone: DropGuard,
 }
@@ -55,6 +57,7 @@ struct Inline {
     watched: Arc<AtomicBool>,
     /// The channel is gone.
     gone: CancellationToken,
+    meter: Arc<SessionMeter>,
 }
 
 /// Whether a channel goes on.
@@ -68,8 +71,9 @@ impl Channel {
     /// A channel that speaks SFTP.
     pub(crate) fn sftp(id: ChannelId, link: Link, account: Arc<Account>) -> Self {
         let gone = CancellationToken::new();
+        let meter = Arc::clone(&account.meter);
         let machine = Arc::new(Mutex::new(Machine::new(account, gone.clone())));
-        let inline = Inline { link, machine, watched: Arc::default(), gone };
+        let inline = Inline { link, machine, watched: Arc::default(), gone, meter };
         Channel { id, side: Side::Inline(inline) }
     }
 
@@ -82,7 +86,7 @@ impl Channel {
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let gone = CancellationToken::new();
-        let (queue, pieces) = Queue::new(gone.clone());
+        let (queue, pieces) = Queue::new(gone.clone(), Arc::clone(&account.meter));
         let outbox = Outbox::default();
         tasks.spawn(outbox.clone().deliver(link, id));
         tasks.spawn(exec::run(command, account, exec::Ends { pieces, outbox, gone }));
@@ -177,7 +181,7 @@ impl Inline {
     }
 
     fn move_to_own_task(&self, id: ChannelId, tasks: &mut JoinSet<()>) -> Queue {
-        let (queue, pieces) = Queue::new(self.gone.clone());
+        let (queue, pieces) = Queue::new(self.gone.clone(), Arc::clone(&self.meter));
         let outbox = Outbox::default();
         tasks.spawn(outbox.clone().deliver(self.link.clone(), id));
         tasks.spawn(work(Arc::clone(&self.machine), pieces, outbox));
@@ -186,25 +190,33 @@ impl Inline {
 }
 
 impl Queue {
-    fn new(gone: CancellationToken) -> (Queue, Pieces) {
+    fn new(gone: CancellationToken, meter: Arc<SessionMeter>) -> (Queue, Pieces) {
         let (pieces, taken) = mpsc::channel(QUEUE_PIECES);
         let room = Arc::new(Semaphore::new(QUEUE_BYTES));
-        (Queue { pieces, room, _gone: gone.drop_guard() }, taken)
+        (Queue { pieces, room, meter, _gone: gone.drop_guard() }, taken)
     }
 
-    /// Waits for room. The task makes room without ever waiting for the session task.
+    /// Waits for room. The task makes room without ever waiting for the session task, but it may
+    /// wait long, for a rule: a session that is ended waits no longer.
     async fn put(&self, data: &[u8]) -> Goes {
-        for piece in data.chunks(QUEUE_BYTES) {
-            let bytes = u32::try_from(piece.len()).unwrap_or(u32::MAX);
-            let Ok(permit) = Arc::clone(&self.room).acquire_many_owned(bytes).await else {
-                return Goes::Over;
-            };
-            let piece = Piece::Data(Bytes::copy_from_slice(piece), permit);
-            if self.pieces.send(piece).await.is_err() {
-                return Goes::Over;
+        let putting = async {
+            for piece in data.chunks(QUEUE_BYTES) {
+                let bytes = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+                let Ok(permit) = Arc::clone(&self.room).acquire_many_owned(bytes).await else {
+                    return Goes::Over;
+                };
+                let piece = Piece::Data(Bytes::copy_from_slice(piece), permit);
+                if self.pieces.send(piece).await.is_err() {
+                    return Goes::Over;
+                }
             }
+            Goes::On
+        };
+        tokio::select! {
+            biased;
+            put = putting => put,
+            _ = self.meter.ending() => Goes::Over,
         }
-        Goes::On
     }
 
     async fn end(&self) -> Goes {

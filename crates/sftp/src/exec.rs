@@ -72,8 +72,8 @@ pub(crate) async fn run(command: Command, account: Arc<Account>, ends: Ends) {
     let outbox = ends.outbox.clone();
     let status = match command {
         Command::Scp(command) => match command.role {
-            Role::Sink => sink::run(&command, &account, ends).await,
-            Role::Source => source::run(&command, &account, ends).await,
+            Role::Sink => Box::pin(sink::run(&command, &account, ends)).await,
+            Role::Source => Box::pin(source::run(&command, &account, ends)).await,
         },
         Command::Hash(command) => {
             let gone = ends.gone.clone();

@@ -51,9 +51,9 @@ pub(crate) enum Undone {
 
 /// What is said instead: denied for good, or a failure for now.
 pub(crate) fn code_of(refused: &Refused) -> Status {
-    match refused.code {
-        500.. => Status::PermissionDenied,
-        _ => Status::Failure,
+    match refused.is_for_good() {
+        true => Status::PermissionDenied,
+        false => Status::Failure,
     }
 }
 
@@ -77,6 +77,7 @@ impl Account {
         let mut command = self.session.command(verb, &argument);
         (command.path, command.writes) = (path, writes);
         let who = self.who();
+        let _waited_for = self.meter.waited_for();
         tokio::select! {
             biased;
             answer = self.session.hooks().before_each(&who, &mut command, others) => answer?,

@@ -222,7 +222,11 @@ impl Machine {
         is_own_task: bool,
         out: &mut impl Out,
     ) -> Result<(), Broken> {
-        self.resume(out).await;
+        self.core.follow_hooks();
+        // What is parked is asked about as well, by the channel's own task.
+        if is_own_task || !self.core.hooked {
+            self.resume(out).await;
+        }
         while self.goes_on(is_own_task) {
             if let Some(long) = self.core.long.take() {
                 self.core.long(*long, out).await;
@@ -270,6 +274,7 @@ impl Machine {
     /// The answer to the oldest of what is parked.
     pub(crate) async fn next_parked(&mut self) -> Option<Bytes> {
         let waiting = self.core.parked.pop()?;
+        self.core.follow_hooks();
         self.core.progress = self.core.progress.wrapping_add(1);
         Some(match waiting {
             Waiting::Read(read) => self.core.read(read).await,
@@ -384,7 +389,8 @@ impl Core {
                 self.conclude((id, begun), answer.map(|()| reply::ok(id)), out).await;
             }
             other => {
-                let answer = self.carry_out(id, other).await;
+                // Apart from what runs for each READ and WRITE, which is small.
+                let answer = Box::pin(self.carry_out(id, other)).await;
                 self.conclude((id, begun), answer, out).await;
             }
         }

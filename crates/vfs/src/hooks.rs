@@ -106,6 +106,11 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// A rule has said no; else nobody could be asked, or it is to be tried again.
+    pub fn is_for_good(&self) -> bool {
+        self.code >= 500
+    }
+
     fn unanswered(why: &str) -> Refused {
         tracing::error!(code = "EP0826", why, "a rule could not be asked about a command");
         let text = "A rule of this server could not be asked: try again later.".to_owned();

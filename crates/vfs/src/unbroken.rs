@@ -7,18 +7,22 @@ use crate::error::{Result, VfsError};
 
 /// Runs `work` to its end, also if the returned future is dropped after its first poll. Work that
 /// needs no waiting is done here, without a task of its own.
-pub(crate) async fn unbroken<T, F>(work: F) -> Result<T>
+pub(crate) fn unbroken<T, F>(work: F) -> impl Future<Output = Result<T>> + Send
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
+    // Here already, so that whoever waits holds no more than the box.
     let mut work = Box::pin(work);
-    if let Poll::Ready(done) = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
-        return done;
+    async move {
+        let first = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+        if let Poll::Ready(done) = first {
+            return done;
+        }
+        // Joined here; when nobody waits any more it ends by itself, as an upload or change does.
+        let broke = |error: tokio::task::JoinError| VfsError::Io { problem: error.to_string() };
+        tokio::spawn(work).await.map_err(broke)?
     }
-    // Joined here; when nobody waits any more it ends by itself, as an upload or change does.
-    let broke = |error: tokio::task::JoinError| VfsError::Io { problem: error.to_string() };
-    tokio::spawn(work).await.map_err(broke)?
 }
 
 /// Starts short work that nobody waits for and that ends by itself, such as dropping staged bytes.

@@ -135,7 +135,10 @@ impl Client {
                 None => self.fail(OpError::NotUnderstood(reply)),
             },
             (At::Active(_) | At::OldActive, 200..300) => self.command_or_rest(step),
-            (At::Rest, 300..400) => self.command(step),
+            (At::Rest, 300..400) => {
+                self.offset_waits = true;
+                self.command(step);
+            }
             (At::Command, 100..200) => {
                 step.at = At::Running;
                 self.offset_waits = false;
@@ -229,7 +232,6 @@ impl Client {
         if offset == 0 && !self.offset_waits {
             return self.command(step);
         }
-        self.offset_waits = true;
         self.send("REST", &offset.to_string());
         step.at = At::Rest;
         self.state = State::Transfer(step);

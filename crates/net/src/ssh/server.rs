@@ -561,10 +561,13 @@ async fn watch_login_and_idle(meter: &SessionMeter) {
     loop {
         // Looks again at least as often as the login deadline, for the limit changes live.
         let rest = meter.idle_limit().saturating_sub(meter.idle());
-        if rest.is_zero() {
+        // A client that waits for a rule is not idle.
+        if meter.is_waited_for() {
+            meter.touch();
+        } else if rest.is_zero() {
             return meter.end(EndClass::Decision, "the session was idle for too long");
         }
-        tokio::time::sleep(rest.min(limits::LOGIN_TIME)).await;
+        tokio::time::sleep(rest.clamp(limits::DRAIN_INTERVAL, limits::LOGIN_TIME)).await;
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) async fn run(command: &Command, account: &Account, mut ends: Ends) ->
             }
             Next::Eof if sink.is_between() => return u32::from(run.failed),
             Next::Eof if sink.has_whole_file() => {
-                let published = run.publish().await;
+                let published = Box::pin(run.publish()).await;
                 let answer = published.map_or_else(|text| scp::warning(&text), |()| ACK);
                 run.failed |= answer != ACK;
                 ends.outbox.send(answer);
@@ -136,10 +136,10 @@ impl Run<'_> {
                 }
                 Ok(Some(Incoming::Directory { name })) => {
                     let name = name.to_owned();
-                    let entered = self.enter(&name).await;
+                    let entered = Box::pin(self.enter(&name)).await;
                     entered.map(|()| sink.accept()).map_err(|error| format!("{name}: {error}"))
                 }
-                Ok(Some(Incoming::FileEnd)) => self.publish().await,
+                Ok(Some(Incoming::FileEnd)) => Box::pin(self.publish()).await,
                 Ok(Some(Incoming::FileBroken(text))) => Err(self.drop_file(text.to_owned()).await),
                 Ok(Some(Incoming::DirectoryEnd)) => self.leave().await,
                 Err(fatal) => {
@@ -177,7 +177,7 @@ impl Run<'_> {
         let how = Create { intent: CreateIntent::New, expected_size: Some(size), append: false };
         let shown = || Shown::writes("open", name, Some(&path));
         let creating = self.account.session.vfs().create(&path, how);
-        let created = self.account.around(shown, &self.gone, creating).await;
+        let created = Box::pin(self.account.around(shown, &self.gone, creating)).await;
         let mut upload = created.map_err(|error| error.to_string())?;
         if let Some(times) = self.times.take() {
             let (accessed, modified) = stamps(times);
@@ -218,7 +218,10 @@ impl Run<'_> {
                 match self.account.ask(shown, &self.gone).await {
                     Ok(begun) => Some(begun),
                     Err(refused) => {
-                        upload.abort().await;
+                        match refused.is_for_good() {
+                            true => upload.abort().await,
+                            false => upload.interrupt(&refused.text).await,
+                        }
                         return Err(told(refused.text));
                     }
                 }

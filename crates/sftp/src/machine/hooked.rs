@@ -57,7 +57,8 @@ impl Core {
         self.answer(id, answer, out);
     }
 
-    /// CLOSE: whatever a rule says, the handle is dead; a refused upload publishes nothing.
+    /// CLOSE: whatever a rule says, the handle is dead. An upload that is refused for good is
+    /// dropped; one that is refused for now, or whose client has gone meanwhile, is kept to resume.
     pub(super) async fn close_hooked(&mut self, open: Open) -> Result<(), Problem> {
         let shown = match &open {
             Open::Upload(_) => Shown::writes("close", "", Some(open.path())),
@@ -66,7 +67,10 @@ impl Core {
         let mut begun = match self.account.ask(shown, &self.gone).await {
             Ok(begun) => begun,
             Err(refused) => {
-                open.discard().await;
+                match refused.is_for_good() {
+                    true => open.discard().await,
+                    false => open.interrupt(&refused.text).await,
+                }
                 return Err(Problem::Ruled(refused));
             }
         };
