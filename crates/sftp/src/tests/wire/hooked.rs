@@ -98,18 +98,23 @@ async fn a_refused_close_publishes_nothing_and_a_done_one_is_told_with_its_diges
         if is(ask, Moment::Reply, "close") {
             kept.lock().push((command.code, command.bytes, command.digests.blake3.is_some()));
         }
-        let refused = is(ask, Moment::Before, "close") && command.path.as_deref() == Some("/no");
-        refused.then_some(550)
+        match command.path.as_deref().filter(|_| is(ask, Moment::Before, "close")) {
+            Some("/no") => Some(550),
+            Some("/later") => Some(451),
+            _ => None,
+        }
     });
     let client = login(&fixture).await;
     let mut wire = Wire::open(&client).await;
-    for (path, code) in [("/no", 3), ("/yes", 0)] {
+    for (path, code) in [("/no", 3), ("/later", 4), ("/yes", 0)] {
         let handle = wire.open_file(path, W | CREAT | TRUNC).await.handle();
         assert_eq!(wire.write(&handle, 0, b"words").await, 0);
         assert_eq!(wire.close(&handle).await, code, "{path}");
         assert_eq!(wire.close(&handle).await, 4, "{path}: the handle lives");
     }
     assert_eq!((fixture.read("/no"), fixture.read("/yes")), (None, Some(b"words".to_vec())));
+    assert_eq!((fixture.read("/later"), wire.stat("/no").await.code()), (None, 2));
+    assert_eq!(wire.stat("/later").await.size(), 5, "it is kept, to go on with");
     assert_eq!(*told.lock(), [(Some(0), Some(5), true)]);
     fixture.stop().await;
 }
