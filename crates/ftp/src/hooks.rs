@@ -28,6 +28,11 @@ impl Commands {
         self.generation = 0;
     }
 
+    /// Rules look at the transfer that runs.
+    pub(crate) fn tells_of_transfer(&self) -> bool {
+        self.transfer.is_some()
+    }
+
     /// What runs now is the transfer: other commands may come and go beside it.
     pub(crate) fn transfers(&mut self) {
         if let Some(begun) = self.current.take() {

@@ -38,6 +38,8 @@ pub const UNIQUE_TRIES: usize = 16;
 pub const COUNTED_BYTES: u64 = 16 * 1024 * 1024;
 /// What is left of the session when its connection is over must end by then.
 pub const ENDING_TIME: Duration = Duration::from_secs(10);
+/// The same where rules wait to be told of a file that is being published.
+pub const TELLING_TIME: Duration = Duration::from_secs(600);
 
 /// So much of an upload that was refused midway is still taken, and so long, before the connection
 /// is reset.

@@ -20,7 +20,9 @@ use tokio::time::{Sleep, sleep, timeout};
 use crate::House;
 use crate::config::FtpConfig;
 use crate::hooks::Commands;
-use crate::limits::{CONTROL_BYTES, ENDING_TIME, LAST_LOOK_TIME, PATIENCE_INTERVAL, STALL_TIME};
+use crate::limits::{
+    CONTROL_BYTES, ENDING_TIME, LAST_LOOK_TIME, PATIENCE_INTERVAL, STALL_TIME, TELLING_TIME,
+};
 use crate::login::Live;
 use crate::requests;
 use crate::status::{refusal, sentence};
@@ -475,7 +477,10 @@ impl Conversation {
         let late = |_| tracing::warn!("a store keeps a session that has ended waiting");
         if let Some(transfer) = self.transfer.take() {
             self.commands.moved(transfer.progress());
-            if let Ok(outcome) = timeout(ENDING_TIME, transfer.stop()).await.map_err(late) {
+            // A publish goes on whatever becomes of us, and rules are to hear how it ended.
+            let told = self.commands.tells_of_transfer() && transfer.is_publishing();
+            let most = if told { TELLING_TIME } else { ENDING_TIME };
+            if let Ok(outcome) = timeout(most, transfer.stop()).await.map_err(late) {
                 self.after_the_end(outcome).await;
             }
         }
