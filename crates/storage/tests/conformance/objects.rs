@@ -192,17 +192,17 @@ async fn a_directory_rename_that_is_dropped_anywhere_loses_nothing() {
     assert_eq!(ended, Some(Ok(Renamed { replaced: false })));
 }
 
-/// Holds the copies of `key` until the sender is told to let them go; the receiver hears of each.
-fn hold_copies(
+/// Holds such requests until the sender is told to let them go; the receiver hears of each.
+fn hold(
     server: &S3Server,
-    key: &'static str,
+    held: &'static str,
 ) -> (watch::Sender<bool>, mpsc::UnboundedReceiver<()>) {
     let (open, opened) = watch::channel(false);
     let (tell, told) = mpsc::unbounded_channel();
     server.set_gate(move |request| {
         let (mut opened, tell) = (opened.clone(), tell.clone());
         async move {
-            if request == format!("COPY some/prefix/{key}") {
+            if request == held {
                 let _ = tell.send(());
                 let _ = opened.wait_for(|open| *open).await;
             }
@@ -229,7 +229,7 @@ async fn nobody_changes_what_is_below_the_new_name_of_a_rename_that_runs() {
     let early = store.stage(id(), &path("to/x")).await.unwrap();
     write(&*early, 0, b"new").await.unwrap();
     early.sync().await.unwrap();
-    let (open, mut held) = hold_copies(&server, "to/x");
+    let (open, mut held) = hold(&server, "COPY some/prefix/to/x");
     let renaming = tokio::spawn({
         let store = store.clone();
         async move { store.rename(&path("from"), &path("to"), Existing::Refuse).await }
@@ -261,11 +261,37 @@ async fn nobody_changes_what_is_below_the_new_name_of_a_rename_that_runs() {
 }
 
 #[tokio::test]
+async fn a_rename_sees_what_was_on_its_way_below_its_new_name() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    put(&*store, "from/x", b"old").await.unwrap();
+    let (open, mut held) = hold(&server, "PUT some/prefix/to/x");
+    let putting = tokio::spawn({
+        let store = store.clone();
+        async move { put(&*store, "to/x", b"new").await }
+    });
+    held.recv().await.unwrap();
+    let renaming = tokio::spawn({
+        let store = store.clone();
+        async move { store.rename(&path("from"), &path("to"), Existing::Refuse).await }
+    });
+    // Turns enough to end it if it did not wait.
+    for _ in 0..100 {
+        store.stat(&path("from/x")).await.ok();
+    }
+    open.send(true).unwrap();
+    putting.await.unwrap().unwrap();
+    assert_eq!(renaming.await.unwrap(), Err(StoreError::Exists));
+    assert_eq!(get(&*store, "to/x").await.unwrap(), b"new");
+    assert_eq!(get(&*store, "from/x").await.unwrap(), b"old");
+}
+
+#[tokio::test]
 async fn a_rename_that_is_dropped_lets_others_go_on_below_its_new_name() {
     let server = S3Server::start().unwrap();
     let store = on_server(&server);
     put(&*store, "from/x", b"old").await.unwrap();
-    let (_open, mut held) = hold_copies(&server, "to/x");
+    let (_open, mut held) = hold(&server, "COPY some/prefix/to/x");
     let (from, to) = (path("from"), path("to"));
     let renaming = store.rename(&from, &to, Existing::Refuse);
     tokio::select! {
