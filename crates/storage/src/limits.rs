@@ -89,6 +89,9 @@ pub const OBJECT_RENAME_AT_ONCE: usize = 16;
 /// Old names of such a rename that are removed while nothing else is published.
 pub const OBJECT_RENAME_PAGE: usize = 100;
 
+/// Tries to remove such a page before the rename is given up, each behind the client's own tries.
+pub const OBJECT_RENAME_TRIES: u32 = 5;
+
 /// Most file systems mounted below the root of one directory endpoint that are staged on.
 pub const MOUNT_MARKERS: usize = 1024;
 

@@ -3,6 +3,8 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
@@ -22,11 +24,18 @@ pub const SECRET_KEY: &str = "test-secret-key";
 /// The bucket that is there from the start.
 pub const BUCKET: &str = "bucket";
 
+/// What a request meets before it is served: a wait, and a refusal that is all its answer.
+type Gate = dyn Fn(String) -> Pin<Box<dyn Future<Output = Option<StatusCode>> + Send>> + Send;
+
+/// The gate of a server, if it has one.
+type Gates = Arc<Mutex<Option<Box<Gate>>>>;
+
 /// A running S3 server with one empty bucket; stops when dropped. Its objects lie in
 /// `root/bucket` as plain files.
 pub struct S3Server {
     address: SocketAddr,
     root: tempfile::TempDir,
+    gate: Gates,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -46,16 +55,17 @@ impl S3Server {
         let service = builder.build();
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
-        let path = root.path().to_owned();
+        let (path, gate) = (root.path().to_owned(), Gates::default());
+        let gates = Arc::clone(&gate);
         let thread = std::thread::Builder::new().name("s3".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let run = serve(service, path, tell, stopped);
+            let run = serve(service, (path, gates), tell, stopped);
             if let Err(error) = runtime.map_err(Into::into).and_then(|it| it.block_on(run)) {
                 eprintln!("the S3 server of the test ended: {error:#}");
             }
         })?;
         let address = told.recv().context("the S3 server did not start")?;
-        Ok(S3Server { address, root, stop: Some(stop), thread: Some(thread) })
+        Ok(S3Server { address, root, gate, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Base URL, `http://127.0.0.1:PORT`.
@@ -71,6 +81,21 @@ impl S3Server {
     /// Where the objects of [`BUCKET`] lie as files.
     pub fn objects(&self) -> PathBuf {
         self.root.path().join(BUCKET)
+    }
+
+    /// Asks `gate` before a request for an object is served: its method (`COPY` for a copy) and
+    /// the key, as in `PUT some/key`. What it answers, a status, is answered instead of serving.
+    /// A request that came is served also if its client goes.
+    pub fn set_gate<F>(&self, gate: impl Fn(String) -> F + Send + 'static)
+    where
+        F: Future<Output = Option<u16>> + Send + 'static,
+    {
+        let gate = move |request| {
+            let answer = gate(request);
+            let status = async move { answer.await.and_then(|code| code.try_into().ok()) };
+            Box::pin(status) as Pin<Box<dyn Future<Output = Option<StatusCode>> + Send>>
+        };
+        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(gate));
     }
 
     /// Parts of uploads that are neither completed nor aborted.
@@ -95,7 +120,7 @@ impl Drop for S3Server {
 
 async fn serve(
     service: S3Service,
-    root: PathBuf,
+    (root, gates): (PathBuf, Gates),
     tell: std::sync::mpsc::Sender<SocketAddr>,
     mut stopped: oneshot::Receiver<()>,
 ) -> Result<()> {
@@ -108,17 +133,27 @@ async fn serve(
             _ = &mut stopped => break,
         };
         socket.set_nodelay(true)?;
-        let (service, root) = (service.clone(), root.clone());
+        let (service, root, gates) = (service.clone(), root.clone(), Arc::clone(&gates));
         tasks.spawn(async move {
             let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
                 let (service, missing) = (service.clone(), asks_for_a_directory(&root, &request));
+                let gate = gates.lock().unwrap_or_else(PoisonError::into_inner);
+                let gate = gate.as_ref().map(|gate| gate(line(&request)));
                 async move {
                     if missing {
-                        let mut response = Response::new(s3s::Body::empty());
-                        *response.status_mut() = StatusCode::NOT_FOUND;
-                        return Ok(response);
+                        return Ok(refusal(StatusCode::NOT_FOUND));
                     }
-                    service.call(request.map(s3s::Body::from)).await
+                    let Some(gate) = gate else {
+                        return service.call(request.map(s3s::Body::from)).await;
+                    };
+                    let served = tokio::spawn(async move {
+                        match gate.await {
+                            Some(status) => Ok(refusal(status)),
+                            None => service.call(request.map(s3s::Body::from)).await,
+                        }
+                    });
+                    let failed = |_| Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR));
+                    served.await.unwrap_or_else(failed)
                 }
             });
             let builder = Builder::new(TokioExecutor::new());
@@ -128,6 +163,22 @@ async fn serve(
     }
     tasks.shutdown().await;
     Ok(())
+}
+
+fn refusal(status: StatusCode) -> Response<s3s::Body> {
+    let mut response = Response::new(s3s::Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A request as a gate is told of it.
+fn line(request: &Request<Incoming>) -> String {
+    let path = decode(request.uri().path().trim_start_matches('/'));
+    let key = path.split_once('/').map_or("", |(_, key)| key);
+    match request.headers().contains_key("x-amz-copy-source") {
+        true => format!("COPY {key}"),
+        false => format!("{} {key}", request.method()),
+    }
 }
 
 /// s3s-fs 0.14 answers for a directory of the disk as if it were an object; S3 has no such object.

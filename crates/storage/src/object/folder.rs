@@ -1,12 +1,14 @@
 //! Renaming a directory of an object store: every object below its prefix gets a copy below the
 //! new one, made by the server, and only when all are there the old ones go. Not one step: while
 //! it runs, and after a crash in it, files lie under both names, but each under one at least.
+//! Nothing else is changed below the new name meanwhile ([`super::running`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use entrepot_model::StorePath;
 use entrepot_model::endpoint::ObjectProvider;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStoreExt as _, PutPayload};
@@ -15,6 +17,7 @@ use super::{Core, store_error};
 use crate::error::{Result, StoreError};
 use crate::limits::{
     LIST_PAGE, OBJECT_COPY_BYTES, OBJECT_RENAME_AT_ONCE, OBJECT_RENAME_OBJECTS, OBJECT_RENAME_PAGE,
+    OBJECT_RENAME_TRIES,
 };
 
 /// One rename.
@@ -23,8 +26,10 @@ struct Moving<'a> {
     /// Prefixes with a slash at the end.
     from: String,
     to: String,
-    /// What was copied, as it was then.
+    /// What was copied, as it was then, and still has its old name.
     copied: HashMap<Path, ObjectMeta>,
+    /// What may have been copied: the answer was another one, or none.
+    unsure: HashSet<Path>,
 }
 
 /// Fails for what the server cannot copy by one request.
@@ -35,26 +40,48 @@ pub(super) fn check_copy(core: &Core, object: &ObjectMeta) -> Result<()> {
     }
 }
 
-/// Gives the directory `from` the free name `to`.
+/// Gives the directory `from` the free name `to`, which nobody else may change below.
 pub(super) async fn rename(core: &Core, from: &StorePath, to: &StorePath) -> Result<()> {
-    if to.as_str().strip_prefix(from.as_str()).is_some_and(|rest| rest.starts_with('/')) {
-        let why = "a directory cannot be moved into itself";
-        return Err(StoreError::Denied(why.to_owned()));
-    }
     let (source, target) = (core.folder(from)?, core.folder(to)?);
-    let mut moving = Moving { core, from: source, to: target, copied: HashMap::new() };
+    let (copied, unsure) = (HashMap::new(), HashSet::new());
+    let mut moving = Moving { core, from: source, to: target, copied, unsure };
     let objects = moving.all().await?;
-    if let Err(error) = moving.copy(&objects).await {
-        moving.undo(&objects).await;
+    if objects.is_empty() {
+        return Err(StoreError::NotFound);
+    }
+    let mut begun = moving.copy(&objects).await;
+    if begun.is_ok() {
+        begun = moving.hold_parent(from).await;
+    }
+    if let Err(error) = begun {
+        moving.undo().await;
         return Err(error);
     }
-    moving.hold_parent(from).await?;
-    moving.finish().await
+    let ended = moving.finish().await;
+    if let Err(error) = &ended {
+        let (from, to, objects) = (&moving.from, &moving.to, moving.copied.len());
+        tracing::warn!(%error, from, to, objects, "a rename is not done: objects have both names");
+    }
+    ended
 }
 
-/// Requests that go out side by side, so many at a time.
-async fn side_by_side<T>(requests: Vec<impl Future<Output = Result<T>>>) -> Result<Vec<T>> {
-    stream::iter(requests).buffer_unordered(OBJECT_RENAME_AT_ONCE).try_collect().await
+/// Requests that go out side by side, so many at a time: what those gave that went well. When one
+/// fails no other is begun, and those that were are waited for.
+async fn side_by_side<T>(requests: Vec<impl Future<Output = Result<T>>>) -> (Vec<T>, Result<()>) {
+    let failed = AtomicBool::new(false);
+    let begun = requests.into_iter().take_while(|_| !failed.load(Ordering::Relaxed));
+    let mut answers = stream::iter(begun).buffer_unordered(OBJECT_RENAME_AT_ONCE);
+    let (mut done, mut all) = (Vec::new(), Ok(()));
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(one) => done.push(one),
+            Err(error) => {
+                failed.store(true, Ordering::Relaxed);
+                all = all.and(Err(error));
+            }
+        }
+    }
+    (done, all)
 }
 
 impl Moving<'_> {
@@ -103,10 +130,15 @@ impl Moving<'_> {
     /// Copies what is not copied as it is now. What is gone meanwhile needs none.
     async fn copy(&mut self, objects: &[ObjectMeta]) -> Result<()> {
         for objects in objects.chunks(OBJECT_RENAME_PAGE) {
-            let fresh = objects.iter().filter(|object| !self.has_copied(object));
-            let copies: Vec<_> = fresh.map(|object| self.copy_one(object)).collect();
-            let copied = side_by_side(copies).await?;
-            self.copied.extend(copied.into_iter().map(|object| (object.location.clone(), object)));
+            let fresh: Vec<_> = objects.iter().filter(|it| !self.has_copied(it)).collect();
+            self.unsure.extend(fresh.iter().map(|object| object.location.clone()));
+            let copies = fresh.iter().map(|object| self.copy_one(object)).collect();
+            let (copied, all) = side_by_side(copies).await;
+            for object in copied.into_iter().flatten() {
+                self.unsure.remove(&object.location);
+                self.copied.insert(object.location.clone(), object);
+            }
+            all?;
         }
         Ok(())
     }
@@ -118,30 +150,43 @@ impl Moving<'_> {
         self.copied.get(&now.location).is_some_and(as_it_is)
     }
 
-    async fn copy_one(&self, object: &ObjectMeta) -> Result<ObjectMeta> {
+    /// The object if it was there to be copied.
+    async fn copy_one(&self, object: &ObjectMeta) -> Result<Option<ObjectMeta>> {
         let key = self.new_key(&object.location)?;
         let options = CopyOptions { mode: CopyMode::Overwrite, ..CopyOptions::default() };
         let objects = &self.core.backend.objects;
         match objects.copy_opts(&object.location, &key, options).await {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(object.clone()),
+            Ok(()) => Ok(Some(object.clone())),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(store_error(error)),
         }
     }
 
-    /// The copies go again, where the old name still has it.
-    async fn undo(&self, objects: &[ObjectMeta]) {
-        for objects in objects.chunks(OBJECT_RENAME_PAGE) {
-            let undone = objects.iter().map(|object| self.undo_one(object)).collect();
-            if let Err(error) = side_by_side(undone).await {
-                tracing::warn!(%error, prefix = self.to, "copies of a rename that failed are left");
-            }
+    /// The copies go again, where the old name still has it, and nothing else.
+    async fn undo(&self) {
+        let copies = self.copied.keys().map(|key| (key, true));
+        let copies = copies.chain(self.unsure.iter().map(|key| (key, false)));
+        let undone = copies.map(|(key, sure)| async move { Ok(self.undo_one(key, sure).await) });
+        let (undone, _) = side_by_side(undone.collect()).await;
+        let failed: Vec<_> = undone.into_iter().filter_map(Result::err).collect();
+        if let Some(error) = failed.first() {
+            let (from, to, objects) = (&self.from, &self.to, failed.len());
+            tracing::warn!(%error, from, to, objects, "copies of a rename that failed are left");
         }
     }
 
-    async fn undo_one(&self, object: &ObjectMeta) -> Result<()> {
-        match self.core.head(&object.location).await? {
-            Some(_) => self.core.delete(&self.new_key(&object.location)?).await,
-            None => Ok(()),
+    /// A copy whose answer was lost is known by its identity, which it has from the old one.
+    async fn undo_one(&self, old: &Path, sure: bool) -> Result<()> {
+        let Some((_, identity)) = self.core.head(old).await? else { return Ok(()) };
+        let new = self.new_key(old)?;
+        let is_copy = sure
+            || match self.core.head(&new).await? {
+                Some((_, found)) => found.is_some() && found == identity,
+                None => false,
+            };
+        match is_copy {
+            true => self.core.delete(&new).await,
+            false => Ok(()),
         }
     }
 
@@ -164,21 +209,34 @@ impl Moving<'_> {
         Ok(())
     }
 
-    /// Removes the old names, page by page. What came or changed since it was copied goes along;
-    /// in this process nothing is published between the last look at a page and its end.
+    /// Removes the old names, page by page.
     async fn finish(&mut self) -> Result<()> {
-        let mut after = None;
+        let (mut after, mut tries) = (None, 1);
         loop {
-            let core = self.core;
-            let _alone = core.moves.write().await;
-            let (objects, next) = self.page(after, OBJECT_RENAME_PAGE).await?;
-            self.copy(&objects).await?;
-            let deletes = objects.iter().map(|object| core.delete(&object.location)).collect();
-            side_by_side(deletes).await?;
-            after = next;
-            if after.is_none() {
-                return Ok(());
+            match self.finish_page(after.clone()).await {
+                Ok(None) => return Ok(()),
+                Ok(next) => (after, tries) = (next, 1),
+                Err(_) if tries < OBJECT_RENAME_TRIES => tries += 1,
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Removes a page of the old names, and says where the next one begins. What came or changed
+    /// since it was copied goes along; in this process nothing is published between the look at
+    /// the page and its end.
+    async fn finish_page(&mut self, after: Option<String>) -> Result<Option<String>> {
+        let core = self.core;
+        let _alone = core.moves.write().await;
+        let (objects, next) = self.page(after, OBJECT_RENAME_PAGE).await?;
+        self.copy(&objects).await?;
+        let deletes = objects.iter().map(|object| async move {
+            core.delete(&object.location).await.map(|()| &object.location)
+        });
+        let (gone, all) = side_by_side(deletes.collect()).await;
+        for key in gone {
+            self.copied.remove(key);
+        }
+        all.map(|()| next)
     }
 }

@@ -18,6 +18,7 @@ mod folder;
 mod kept;
 mod listing;
 mod read;
+mod running;
 mod staged;
 
 use std::collections::HashMap;
@@ -37,6 +38,7 @@ use parking_lot::Mutex;
 
 use self::connect::Backend;
 use self::kept::{Held, Kept};
+use self::running::Running;
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
 use crate::reserved::{check_makeable, check_visible};
@@ -65,6 +67,7 @@ pub fn open(target: &ObjectTarget, secrets: &ResolvedSecrets, env: &Env) -> Resu
         env: env.clone(),
         held: Mutex::new(HashMap::new()),
         moves: tokio::sync::RwLock::default(),
+        running: Running::default(),
     }))))
 }
 
@@ -78,6 +81,8 @@ struct Core {
     held: Mutex<HashMap<TransferId, Held>>,
     /// Objects get their names side by side; not while the old names of a directory go.
     moves: tokio::sync::RwLock<()>,
+    /// Renames of directories; looked at with `moves` held, which they wait for once they are in.
+    running: Running,
 }
 
 /// The meaning of an error of the client library.
@@ -242,6 +247,8 @@ impl Core {
         folder::check_copy(self, &object)?;
         let (source, target) = (self.key(from)?, self.key(to)?);
         let _beside = self.moves.read().await;
+        self.running.check(&source)?;
+        self.running.check(&target)?;
         let options = CopyOptions { mode: CopyMode::Overwrite, ..CopyOptions::default() };
         let copied = self.backend.objects.copy_opts(&source, &target, options).await;
         copied.map_err(store_error)?;
@@ -257,9 +264,24 @@ impl Core {
         if from == to {
             return Ok(());
         }
-        match self.file(to).await {
+        // Once before anybody is kept from changing something there.
+        self.check_free(to).await?;
+        if to.as_str().strip_prefix(from.as_str()).is_some_and(|rest| rest.starts_with('/')) {
+            let why = "a directory cannot be moved into itself";
+            return Err(StoreError::Denied(why.to_owned()));
+        }
+        let _claim = self.running.begin(&self.folder(from)?, &self.folder(to)?)?;
+        // Those who did not see it yet end first.
+        drop(self.moves.write().await);
+        self.check_free(to).await?;
+        folder::rename(self, from, to).await
+    }
+
+    /// Fails if there is a file or a directory.
+    async fn check_free(&self, path: &StorePath) -> Result<()> {
+        match self.file(path).await {
             Ok(_) | Err(StoreError::IsDirectory) => Err(StoreError::Exists),
-            Err(StoreError::NotFound) => folder::rename(self, from, to).await,
+            Err(StoreError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -356,18 +378,19 @@ impl Store for Objects {
 
     async fn remove(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
+        let key = self.0.key(path)?;
+        let _beside = self.0.moves.read().await;
+        self.0.running.check(&key)?;
         self.0.file(path).await?;
         self.0.hold_directory(path.parent()).await?;
-        self.0.delete(&self.0.key(path)?).await
+        self.0.delete(&key).await
     }
 
     async fn make_directory(&self, path: &StorePath) -> Result<()> {
         check_makeable(path)?;
-        match self.0.file(path).await {
-            Ok(_) | Err(StoreError::IsDirectory) => return Err(StoreError::Exists),
-            Err(StoreError::NotFound) => {}
-            Err(error) => return Err(error),
-        }
+        let _beside = self.0.moves.read().await;
+        self.0.running.check(&self.0.key(path)?)?;
+        self.0.check_free(path).await?;
         let marker = self.0.marker(path)?;
         let options = PutMode::Create.into();
         let put = self.0.backend.objects.put_opts(&marker, PutPayload::default(), options).await;
@@ -379,6 +402,8 @@ impl Store for Objects {
         if path.is_root() {
             return Err(StoreError::Denied("this is the root of the endpoint".to_owned()));
         }
+        let _beside = self.0.moves.read().await;
+        self.0.running.check(&self.0.key(path)?)?;
         let (below, marker) = (self.0.some_below(path).await?, self.0.marker(path)?);
         if below.is_empty() {
             return Err(match self.0.head(&self.0.key(path)?).await? {

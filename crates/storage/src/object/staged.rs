@@ -301,6 +301,7 @@ impl StagedFile for ObjectStaged {
             return Err(StoreError::Io(format!("the upload has {has} bytes instead of {want}")));
         }
         let _beside = self.core.moves.read().await;
+        self.core.running.check(&self.key)?;
         let replaced = self.core.head(&self.key).await?.is_some();
         if replaced && how.existing == Existing::Refuse {
             return Err(StoreError::Exists);

@@ -1,8 +1,12 @@
 //! What only object stores do: parts, orphans, lost answers.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use bytes::Bytes;
 use entrepot_storage::*;
 use entrepot_testkit::s3::S3Server;
+use tokio::sync::{mpsc, watch};
 
 use crate::*;
 
@@ -186,6 +190,226 @@ async fn a_directory_rename_that_is_dropped_anywhere_loses_nothing() {
         }
     }
     assert_eq!(ended, Some(Ok(Renamed { replaced: false })));
+}
+
+/// Holds such requests until the sender is told to let them go; the receiver hears of each.
+fn hold(
+    server: &S3Server,
+    held: &'static str,
+) -> (watch::Sender<bool>, mpsc::UnboundedReceiver<()>) {
+    let (open, opened) = watch::channel(false);
+    let (tell, told) = mpsc::unbounded_channel();
+    server.set_gate(move |request| {
+        let (mut opened, tell) = (opened.clone(), tell.clone());
+        async move {
+            if request == held {
+                let _ = tell.send(());
+                let _ = opened.wait_for(|open| *open).await;
+            }
+            None
+        }
+    });
+    (open, told)
+}
+
+fn is_busy<T: std::fmt::Debug>(answer: Result<T>) {
+    match answer {
+        Err(StoreError::Unavailable(why)) if why.contains("being renamed") => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn nobody_changes_what_is_below_the_new_name_of_a_rename_that_runs() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    for name in ["from/x", "other/y", "lone"] {
+        put(&*store, name, b"old").await.unwrap();
+    }
+    let early = store.stage(id(), &path("to/x")).await.unwrap();
+    write(&*early, 0, b"new").await.unwrap();
+    early.sync().await.unwrap();
+    let (open, mut held) = hold(&server, "COPY some/prefix/to/x");
+    let renaming = tokio::spawn({
+        let store = store.clone();
+        async move { store.rename(&path("from"), &path("to"), Existing::Refuse).await }
+    });
+    held.recv().await.unwrap();
+    is_busy(early.publish(&how(Existing::Replace, 3)).await);
+    is_busy(put(&*store, "to", b"new").await);
+    is_busy(store.make_directory(&path("to/sub")).await);
+    is_busy(store.rename(&path("lone"), &path("to/lone"), Existing::Replace).await);
+    // Of another node.
+    let folder = server.objects().join("some/prefix/to");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("w"), "another's").unwrap();
+    is_busy(store.rename(&path("to/w"), &path("away"), Existing::Replace).await);
+    is_busy(store.remove(&path("to/w")).await);
+    is_busy(store.remove_directory(&path("to")).await);
+    for (from, to) in [("other", "to/deep"), ("from", "elsewhere"), ("other", "from/in")] {
+        is_busy(store.rename(&path(from), &path(to), Existing::Refuse).await);
+    }
+    // What only looks like it, and what is put below the old name.
+    put(&*store, "to-other", b"beside").await.unwrap();
+    put(&*store, "from/late", b"late").await.unwrap();
+    open.send(true).unwrap();
+    renaming.await.unwrap().unwrap();
+    assert_eq!(names(&*store, "to", 9).await.unwrap(), ["late", "w", "x"]);
+    assert_eq!(get(&*store, "to/x").await.unwrap(), b"old");
+    early.publish(&how(Existing::Replace, 3)).await.unwrap();
+    assert_eq!(get(&*store, "to/x").await.unwrap(), b"new");
+}
+
+#[tokio::test]
+async fn a_rename_sees_what_was_on_its_way_below_its_new_name() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    put(&*store, "from/x", b"old").await.unwrap();
+    let (open, mut held) = hold(&server, "PUT some/prefix/to/x");
+    let putting = tokio::spawn({
+        let store = store.clone();
+        async move { put(&*store, "to/x", b"new").await }
+    });
+    held.recv().await.unwrap();
+    let renaming = tokio::spawn({
+        let store = store.clone();
+        async move { store.rename(&path("from"), &path("to"), Existing::Refuse).await }
+    });
+    // Turns enough to end it if it did not wait.
+    for _ in 0..100 {
+        store.stat(&path("from/x")).await.ok();
+    }
+    open.send(true).unwrap();
+    putting.await.unwrap().unwrap();
+    assert_eq!(renaming.await.unwrap(), Err(StoreError::Exists));
+    assert_eq!(get(&*store, "to/x").await.unwrap(), b"new");
+    assert_eq!(get(&*store, "from/x").await.unwrap(), b"old");
+}
+
+#[tokio::test]
+async fn a_rename_that_is_dropped_lets_others_go_on_below_its_new_name() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    put(&*store, "from/x", b"old").await.unwrap();
+    let (_open, mut held) = hold(&server, "COPY some/prefix/to/x");
+    let (from, to) = (path("from"), path("to"));
+    let renaming = store.rename(&from, &to, Existing::Refuse);
+    tokio::select! {
+        _ = held.recv() => {}
+        ended = renaming => panic!("{ended:?}"),
+    }
+    put(&*store, "to/y", b"new").await.unwrap();
+    assert_eq!(get(&*store, "to/y").await.unwrap(), b"new");
+}
+
+#[tokio::test]
+async fn a_rename_that_fails_removes_its_own_copies_and_nothing_else() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    let objects = server.objects().join("some/prefix");
+    for name in ["from/a", "from/b", "from/c"] {
+        put(&*store, name, name.as_bytes()).await.unwrap();
+    }
+    std::fs::write(objects.join("from/lost"), "lost").unwrap();
+    server.set_gate(move |request| {
+        let status = match request.strip_prefix("COPY some/prefix/to/") {
+            // Another node puts its own there, and no copy of this one comes to be.
+            Some("b") => std::fs::write(objects.join("to/b"), "another's").map(|()| Some(403)),
+            // The copy is made, but the answer says otherwise.
+            Some("lost") => {
+                std::fs::copy(objects.join("from/lost"), objects.join("to/lost")).map(|_| Some(403))
+            }
+            _ => std::fs::create_dir_all(objects.join("to")).map(|()| None),
+        };
+        std::future::ready(status.unwrap())
+    });
+    let failed = store.rename(&path("from"), &path("to"), Existing::Refuse).await;
+    assert!(matches!(failed, Err(StoreError::Denied(_))), "{failed:?}");
+    assert_eq!(names(&*store, "to", 9).await.unwrap(), ["b"]);
+    assert_eq!(get(&*store, "to/b").await.unwrap(), b"another's");
+    assert_eq!(names(&*store, "from", 9).await.unwrap(), ["a", "b", "c", "lost"]);
+}
+
+#[tokio::test]
+async fn a_rename_that_fails_waits_for_its_copies_before_it_removes_them() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    for name in ["from/a", "from/b"] {
+        put(&*store, name, b"x").await.unwrap();
+    }
+    let (open, opened) = watch::channel(false);
+    let (tell, mut told) = mpsc::unbounded_channel();
+    server.set_gate(move |request| {
+        let (mut opened, tell) = (opened.clone(), tell.clone());
+        async move {
+            match request.strip_prefix("COPY some/prefix/to/") {
+                Some("a") => {
+                    let _ = opened.wait_for(|open| *open).await;
+                    None
+                }
+                Some(_) => {
+                    let _ = tell.send(());
+                    Some(403)
+                }
+                None => None,
+            }
+        }
+    });
+    let renaming = tokio::spawn({
+        let store = store.clone();
+        async move { store.rename(&path("from"), &path("to"), Existing::Refuse).await }
+    });
+    told.recv().await.unwrap();
+    // Turns enough to end it if it did not wait.
+    for _ in 0..100 {
+        store.stat(&path("from/a")).await.unwrap();
+    }
+    assert!(!renaming.is_finished());
+    open.send(true).unwrap();
+    let failed = renaming.await.unwrap();
+    assert!(matches!(failed, Err(StoreError::Denied(_))), "{failed:?}");
+    assert_eq!(store.stat(&path("to")).await, Err(StoreError::NotFound), "a copy is left");
+}
+
+#[tokio::test]
+async fn a_rename_whose_parent_cannot_be_held_is_undone() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    put(&*store, "up/from/a", b"x").await.unwrap();
+    let marker = format!("PUT some/prefix/up/{}", limits::DIRECTORY_MARKER);
+    server.set_gate(move |request| std::future::ready((request == marker).then_some(403)));
+    let failed = store.rename(&path("up/from"), &path("to"), Existing::Refuse).await;
+    assert!(matches!(failed, Err(StoreError::Denied(_))), "{failed:?}");
+    assert_eq!(store.stat(&path("to")).await, Err(StoreError::NotFound), "a copy is left");
+    assert_eq!(names(&*store, "up/from", 9).await.unwrap(), ["a"]);
+}
+
+#[tokio::test]
+async fn old_names_that_do_not_go_are_tried_again_a_few_times() {
+    let server = S3Server::start().unwrap();
+    let store = on_server(&server);
+    for (refused, to) in [(limits::OBJECT_RENAME_TRIES - 1, "to"), (u32::MAX, "never")] {
+        put(&*store, "from/a", b"old").await.unwrap();
+        let tried = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&tried);
+        server.set_gate(move |request| {
+            // So the client deletes: by a list of keys, here of one.
+            let met = request == "POST " && count.fetch_add(1, Ordering::SeqCst) < refused;
+            std::future::ready(met.then_some(403))
+        });
+        let ended = store.rename(&path("from"), &path(to), Existing::Refuse).await;
+        assert_eq!(get(&*store, &format!("{to}/a")).await.unwrap(), b"old");
+        if refused == u32::MAX {
+            assert!(matches!(ended, Err(StoreError::Denied(_))), "{ended:?}");
+            assert_eq!(tried.load(Ordering::SeqCst), limits::OBJECT_RENAME_TRIES);
+            assert_eq!(get(&*store, "from/a").await.unwrap(), b"old");
+            // Nobody is kept from it for ever.
+            put(&*store, "never/a", b"new").await.unwrap();
+        } else {
+            ended.unwrap();
+            assert_eq!(store.stat(&path("from")).await, Err(StoreError::NotFound));
+        }
+    }
 }
 
 /// Another process knows of an upload only by its ticket.
