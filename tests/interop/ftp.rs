@@ -406,6 +406,16 @@ fn a_cut_replacement_goes_on_while_the_old_version_is_seen() -> Result<()> {
     raw.say("STOR f", 554)?;
     drop(untold);
     raw.say("SIZE f", 213).map(|reply| assert_eq!(reply, "213 3"))?;
+    // Whoever logs in next has been told nothing.
+    raw.say("REIN", 220)?;
+    raw.say("USER acme", 331)?;
+    raw.say(&format!("PASS {}", login.password), 230)?;
+    raw.say("TYPE I", 200)?;
+    let untold = raw.data()?;
+    raw.say("REST 3", 350)?;
+    raw.say("STOR f", 554)?;
+    drop(untold);
+    raw.say("SIZE f", 213).map(|reply| assert_eq!(reply, "213 3"))?;
     let mut data = raw.data()?;
     raw.say("APPE f", 150)?;
     data.write_all(b" version")?;

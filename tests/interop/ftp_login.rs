@@ -378,18 +378,63 @@ except (ftplib.Error, EOFError) as error:
     python.args(["-c", &script, &node.ftp_port()?.to_string()]);
     python.arg(node.certificate_of("ftp")?);
     python.arg(made.file("acme", "pem")).arg(made.file("acme", "key"));
-    python.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-    let mut child = python.spawn()?;
+    let line = said_after(python, || set_account(&node, "acme", "certificates=[]"))?;
+    ensure!(line.starts_with("421") && line.contains("certificate"), "{line}");
+    Ok(())
+}
+
+/// What a program says behind `in`, once there was a change.
+fn said_after(mut program: Command, change: impl FnOnce() -> Result<()>) -> Result<String> {
+    program.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = program.spawn()?;
     let mut said = std::io::BufReader::new(child.stdout.take().expect("it is piped"));
     let mut line = String::new();
     std::io::BufRead::read_line(&mut said, &mut line)?;
     assert_eq!(line, "in\n");
-    set_account(&node, "acme", "certificates=[]")?;
+    change()?;
     drop(child.stdin.take());
     line.clear();
     std::io::BufRead::read_line(&mut said, &mut line)?;
-    ensure!(line.starts_with("421") && line.contains("certificate"), "{line}");
     child.wait()?;
+    Ok(line)
+}
+
+#[test]
+fn a_certificate_counts_only_while_its_authority_does() -> Result<()> {
+    let (node, login) = node_with_ftp()?;
+    let made = Certificates::new(&node)?;
+    let with = |client: &str| upload((&node, &login), Some((&made, client)), ("wrong", "f"));
+    set_account(&node, "acme", r#"certificates=["email:ops@acme.example"]"#)?;
+    set_listener(&node, &asking(&made, "ask")?, || Ok(with("acme")?.0))?;
+    let script = "
+import ftplib, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+context.load_cert_chain(sys.argv[3], sys.argv[4])
+def secured():
+    ftp = ftplib.FTP_TLS(context=context); ftp.connect('localhost', int(sys.argv[1]), timeout=60)
+    ftp.auth(); return ftp
+assert secured().sendcmd('USER acme')[:3] == '232'
+ftp = secured()
+print('in', flush=True); sys.stdin.readline()
+try:
+    print(ftp.sendcmd('USER acme'))
+except (ftplib.Error, EOFError) as error:
+    print(error)
+";
+    let mut python = Command::new("python3");
+    python.args(["-c", script, &node.ftp_port()?.to_string()]).arg(node.certificate_of("ftp")?);
+    python.arg(made.file("acme", "pem")).arg(made.file("acme", "key"));
+    let pem = std::fs::read_to_string(made.file("rogue-ca", "pem"))?;
+    let other = serde_json::json!({"client_certificates": "ask", "client_authorities": pem});
+    let line =
+        said_after(python, || set_listener(&node, &other.to_string(), || Ok(with("rogue")?.0)))?;
+    ensure!(line.starts_with("421"), "{line}");
+    // One that cannot be read changes nothing.
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let other = serde_json::json!({"client_certificates": "ask", "client_authorities": broken});
+    let refused = node.command(&["listener", "change", "ftp", &format!("ftp={other}")]).output()?;
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    ensure!(!refused.status.success() && told.contains("ftp.client_authorities"), "{told}");
     Ok(())
 }
 

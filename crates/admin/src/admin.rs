@@ -19,7 +19,7 @@ use crate::jobs::{self, JobAction};
 use crate::limits;
 use crate::plan::{self, State, Step, Wanted};
 use crate::request::{Action, Actor, Document, PlannedChange, Request, Response, Role};
-use crate::secrets::{self, Absent, RuleCheck, Settler};
+use crate::secrets::{self, Absent, ListenerCheck, RuleCheck, Settler};
 use crate::{diff, query};
 
 /// What an [`Admin`] works with.
@@ -55,6 +55,7 @@ impl Admin {
             env: parts.env.clone(),
             cost: HashCost::default(),
             rule_check: |_| Ok(()),
+            listener_check: |_| Ok(()),
         };
         Admin { parts: Arc::new(parts), settler, program_check: Arc::new(|_| Ok(())) }
     }
@@ -73,6 +74,13 @@ impl Admin {
         self
     }
 
+    /// Checks listeners further than their types do: whoever serves them knows what can be read.
+    #[must_use]
+    pub fn with_listener_check(mut self, check: ListenerCheck) -> Self {
+        self.settler.listener_check = check;
+        self
+    }
+
     /// Warns of nouns that ask for a program which this node does not start. Others may.
     #[must_use]
     pub fn with_program_check(mut self, check: ProgramCheck) -> Self {
@@ -80,14 +88,16 @@ impl Admin {
         self
     }
 
-    /// `actor` at the site of this name; without one where it is.
+    /// `actor` at the site of this name; without one where it is. Who is not of `main` knows its
+    /// own site only.
     ///
     /// # Errors
-    /// There is no such site, or the database is away.
+    /// There is no such site for it, or the database is away.
     pub async fn at_site(&self, actor: Actor, name: Option<&Name>) -> Result<Actor> {
         let Some(name) = name else { return Ok(actor) };
         let mut sites = self.parts.db.sites().await?.into_iter();
-        let site = sites.find(|site| site.noun.name == *name);
+        let reaches = |site: SiteId| actor.site == SiteId::MAIN || actor.site == site;
+        let site = sites.find(|site| site.noun.name == *name && reaches(SiteId(site.id)));
         let site = site.ok_or_else(|| missing(Kind::Site, name))?;
         Ok(Actor { site: SiteId(site.id), ..actor })
     }

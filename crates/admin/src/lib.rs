@@ -27,4 +27,4 @@ mod tests;
 pub use admin::{Admin, AdminParts, ProgramCheck};
 pub use error::{AdminError, Problem, ProblemClass, Result};
 pub use request::*;
-pub use secrets::RuleCheck;
+pub use secrets::{ListenerCheck, RuleCheck};

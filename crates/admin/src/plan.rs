@@ -82,6 +82,7 @@ pub(crate) fn compute(state: &State, wanted: Wanted, settler: &Settler) -> Resul
         let noun = settler.settle(given.noun, old, wanted.absent).map_err(at)?;
         let checked = noun.check().and_then(|()| match &noun {
             AnyNoun::Rule(rule) => (settler.rule_check)(rule),
+            AnyNoun::Listener(listener) => (settler.listener_check)(listener),
             _ => Ok(()),
         });
         checked.map_err(|error| at(Fault::new(error.field, error.problem)))?;

@@ -121,11 +121,16 @@ pub(crate) struct Settler {
     pub(crate) env: Env,
     pub(crate) cost: HashCost,
     pub(crate) rule_check: RuleCheck,
+    pub(crate) listener_check: ListenerCheck,
 }
 
 /// Says what of a rule cannot be run.
 pub type RuleCheck =
     fn(&entrepot_model::Rule) -> std::result::Result<(), entrepot_model::FieldError>;
+
+/// Says what of a listener cannot be served.
+pub type ListenerCheck =
+    fn(&entrepot_model::Listener) -> std::result::Result<(), entrepot_model::FieldError>;
 
 /// One secret of a noun.
 struct Slot<'a> {

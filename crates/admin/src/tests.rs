@@ -551,6 +551,13 @@ async fn a_host_name_is_of_one_site_and_sites_are_of_main() {
     let account = json!({"account": {"name": "acme"}});
     bench.admin.handle(&north, make(account.clone())).await.unwrap();
     bench.create(account).await.unwrap();
+    // Whoever is of another site than main stays there.
+    let at = |name: &str| Some(name.parse::<Name>().unwrap());
+    assert_eq!(bench.admin.at_site(north.clone(), at("north").as_ref()).await.unwrap(), north);
+    for other in ["main", "south"] {
+        let error = bench.admin.at_site(north.clone(), at(other).as_ref()).await.unwrap_err();
+        assert!(matches!(error, AdminError::NotFound { .. }), "{error}");
+    }
     let nobody = Some("nowhere".parse().unwrap());
     assert!(bench.admin.at_site(actor(Role::Admin), nobody.as_ref()).await.is_err());
 }

@@ -41,12 +41,21 @@ impl DigestBudgets {
         DigestBudgets { env, spent: Mutex::default() }
     }
 
-    /// Takes so many bytes of an account's budget; false: they do not fit.
+    /// Takes so many bytes of an account's budget; false: they do not fit. Of no budget nothing is
+    /// taken, and what was spent of an earlier one is given back as that one said.
     pub(crate) fn take(&self, place: &Place, bytes: u64, an_hour: u64) -> bool {
+        if an_hour == 0 {
+            return bytes == 0;
+        }
         let now = self.env.elapsed();
         let mut all = self.spent.lock();
         let before = all.get(place).map_or(0, |spent| spent.now(now));
         if before > 0 && before.saturating_add(bytes) > an_hour {
+            // Another budget counts from now on. The same one does not begin anew: parts of a byte
+            // would be lost each time.
+            if let Some(spent) = all.get_mut(place).filter(|spent| spent.an_hour != an_hour) {
+                *spent = Spent { bytes: before, at: now, an_hour };
+            }
             return false;
         }
         if all.len() >= DIGESTS_REMEMBERED {
@@ -84,5 +93,28 @@ mod tests {
         assert!(!budgets.take(&acme, 1, 1000), "and is paid for");
         env.advance(4 * HOUR);
         assert!(budgets.take(&acme, 1, 1000));
+    }
+
+    #[test]
+    fn no_budget_takes_nothing_and_a_larger_one_counts_at_once() {
+        let env = Env::simulated(1);
+        let budgets = DigestBudgets::new(env.clone());
+        let acme = (SiteId::MAIN, "acme".parse().unwrap());
+        assert!(!budgets.take(&acme, 1, 0));
+        assert!(budgets.take(&acme, 0, 0));
+        assert!(budgets.take(&acme, 1_000_000, 10), "nothing is used, so one large file passes");
+        env.advance(HOUR);
+        assert!(!budgets.take(&acme, 1, 1000), "the debt is of a small budget");
+        env.advance(998 * HOUR);
+        assert!(!budgets.take(&acme, 1, 1000), "nearly");
+        env.advance(2 * HOUR);
+        assert!(budgets.take(&acme, 500, 1000), "it is paid off at the new rate");
+        // Who asks again and again does not hold up what is given back.
+        for _ in 1..3600 {
+            env.advance(Duration::from_millis(500));
+            assert!(!budgets.take(&acme, 1001, 1000));
+        }
+        env.advance(Duration::from_millis(500));
+        assert!(budgets.take(&acme, 1001, 1000));
     }
 }

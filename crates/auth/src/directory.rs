@@ -62,10 +62,21 @@ struct Cache {
     listeners: HashMap<Place, Arc<ListenerPolicy>>,
     authorities: HashMap<SiteId, Arc<Vec<Authority>>>,
     checks: HashMap<SiteId, Option<LoginCheck>>,
-    hosts: Option<Arc<HashMap<HostName, SiteId>>>,
+    hosts: Option<Hosts>,
+    /// As they were before the change: what holds while they cannot be read again.
+    hosts_before: Option<Hosts>,
 }
 
+/// Which site is reached by which host name.
+type Hosts = Arc<HashMap<HostName, SiteId>>;
+
 impl Cache {
+    /// Everything is read again.
+    fn forget(&mut self) {
+        let known = self.hosts.take().or_else(|| self.hosts_before.take());
+        *self = Cache { hosts_before: known, ..Cache::default() };
+    }
+
     /// Remembers an account, or that there is none.
     fn keep(&mut self, place: Place, principal: Option<Arc<Principal>>) {
         if self.accounts.len() >= CACHED_ACCOUNTS {
@@ -268,11 +279,11 @@ impl Directory {
         .await
     }
 
-    /// Which site is reached by which host name.
+    /// Which site is reached by which host name. While the database is away, what was known last.
     ///
     /// # Errors
-    /// The database is away.
-    pub(crate) async fn hosts(&self) -> Result<Arc<HashMap<HostName, SiteId>>> {
+    /// The database is away, and was never asked before.
+    pub(crate) async fn hosts(&self) -> Result<Hosts> {
         let read = |_| async move {
             let sites = self.0.db.sites().await?.into_iter();
             let of = |site: Stored<Site>| {
@@ -282,7 +293,8 @@ impl Directory {
             Ok(Arc::new(sites.flat_map(of).collect()))
         };
         let find = |cache: &Cache| cache.hosts.clone();
-        self.cached(find, read, |cache, hosts| cache.hosts = Some(hosts)).await
+        let found = self.cached(find, read, |cache, hosts| cache.hosts = Some(hosts)).await;
+        found.or_else(|error| self.0.cache.read().hosts_before.clone().ok_or(error))
     }
 
     /// The policy of a listener itself: which addresses may come in by it, whoever they are.
@@ -335,6 +347,11 @@ impl Directory {
         self.0.cache.read().listeners.get(&(site, listener.clone())).cloned()
     }
 
+    #[cfg(test)]
+    pub(crate) fn forget_for_tests(&self) {
+        self.0.cache.write().forget();
+    }
+
     /// Looks at the configuration's revision; if it has changed, forgets what was resolved, brings
     /// live sessions up to date and ends those whose account may not go on. Says whether it had.
     ///
@@ -352,7 +369,7 @@ impl Directory {
         }
         let changed = self.0.revision.swap(revision, Ordering::AcqRel) != revision;
         if changed {
-            *self.0.cache.write() = Cache::default();
+            self.0.cache.write().forget();
         }
         self.settle_live(revision).await;
         if changed {

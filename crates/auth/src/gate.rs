@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_model::login::LoginCheck;
-use entrepot_model::{AuthMethod, Fact, HostName, Name, Protocol, Secret, SiteId, Timestamp};
+use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
 use entrepot_net::ssh::wire;
 use entrepot_spawn::Spawner;
 
@@ -30,6 +30,7 @@ use crate::rates::SharedRates;
 
 mod certified;
 mod hooked;
+mod hosts;
 mod interactive;
 mod secured;
 
@@ -305,23 +306,6 @@ impl Gate {
         let attempt = self.attempt(peer.clone());
         attempt.record("", &format!("the client is older than {least}"));
         Some(sentence)
-    }
-
-    /// The site that is reached by a host name; `None`: no site is.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn site_of_host(&self, host: &str) -> Result<Option<SiteId>> {
-        let Ok(host) = host.parse::<HostName>() else { return Ok(None) };
-        Ok(self.0.directory.hosts().await?.get(&host).copied())
-    }
-
-    /// Whether any site has a host name.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn knows_hosts(&self) -> Result<bool> {
-        Ok(!self.0.directory.hosts().await?.is_empty())
     }
 
     /// False if it is known already that a listener does not admit `address`.

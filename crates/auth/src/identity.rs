@@ -4,7 +4,7 @@ use entrepot_model::{Account, CertificateName, Timestamp};
 use entrepot_net::tls::ClientCertificate;
 
 /// By which entry of its list the account takes `shown` for its own. A name counts only in what an
-/// authority of the listener has signed; dates count for all.
+/// authority of a listener of its site has signed; dates count for all.
 ///
 /// # Errors
 /// Why it does not.

@@ -26,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 mod ftp;
 
+pub(crate) use ftp::check;
+
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;

@@ -12,7 +12,7 @@ use entrepot_model::listener::StrangerLimit;
 use entrepot_net::control::{ControlOptions, ControlTls};
 use entrepot_net::data::{DataPeer, PortRange};
 use entrepot_net::guard;
-use entrepot_net::tls::{Reuse, TlsConfig};
+use entrepot_net::tls::{ClientCertificates as Clients, Reuse, TlsConfig};
 
 use crate::limits::LOGIN_TIME;
 
@@ -59,6 +59,14 @@ impl FtpConfig {
 
     pub(crate) fn control(&self) -> &ControlOptions {
         &self.0.control
+    }
+
+    /// Which certificates clients are asked for.
+    pub(crate) fn clients(&self) -> &Clients {
+        match &self.0.control.tls {
+            ControlTls::Off => &Clients::Off,
+            ControlTls::Explicit(tls) | ControlTls::Implicit(tls) => tls.clients(),
+        }
     }
 
     pub(crate) fn ports(&self) -> PortRange {

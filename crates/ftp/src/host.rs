@@ -7,7 +7,7 @@ use entrepot_model::SiteId;
 
 use crate::session::Conversation;
 
-/// Said while the database is away and nobody has asked before.
+/// Said while the database is away and was never asked before.
 const UNKNOWN_NOW: &str = "Host names are not known at this moment: try again later.";
 
 impl Conversation {
@@ -25,7 +25,8 @@ impl Conversation {
         if name.parse::<IpAddr>().is_ok() {
             return Answer::Done;
         }
-        match self.house.context.gate.site_of_host(name).await {
+        let context = &self.house.context;
+        match context.gate.site_of_host(context.site, name).await {
             Ok(Some(_)) => Answer::Done,
             Ok(None) => Answer::Refused(Refusal::new(Why::NotFound)),
             Err(_) => Answer::Refused(Refusal::told(451, UNKNOWN_NOW)),
@@ -43,13 +44,11 @@ impl Conversation {
         if name.parse::<IpAddr>().is_ok() {
             return Ok(own);
         }
-        match self.house.context.gate.site_of_host(&name).await {
+        match self.house.context.gate.site_of_host(own, &name).await {
             Ok(Some(site)) => Ok(site),
             // It was served when it was said.
             Ok(None) if is_said => Err(Refusal::new(Why::Denied)),
             Ok(None) => Ok(own),
-            // Known accounts go on.
-            Err(_) if !is_said => Ok(own),
             Err(_) => Err(Refusal::told(451, UNKNOWN_NOW)),
         }
     }

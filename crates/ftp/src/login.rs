@@ -7,7 +7,7 @@ use entrepot_auth::{Attempt, Grant, Peer, Verdict};
 use entrepot_ftp_proto::{Answer, Login, Refusal, Secret as Sent, Why};
 use entrepot_model::{AuthMethod, PerDirection, Protocol, Right, Secret};
 use entrepot_net::meter::{EndClass, Stage};
-use entrepot_net::tls::ClientCertificate;
+use entrepot_net::tls::{ClientCertificate, ClientCertificates, TlsSession};
 use entrepot_vfs::{Session, VfsError};
 use tokio::task::JoinSet;
 
@@ -26,6 +26,9 @@ pub(crate) struct Live {
 /// Said to accounts whose login has steps that FTP cannot ask for.
 const MORE_THAN_PASSWORD: &str =
     "This account logs in with more than FTP can ask for: show its certificate, or use SFTP.";
+
+/// Said to clients that came before a change.
+const ASKS_OTHERWISE: &str = "The server asks for other certificates now: connect again.";
 
 impl Conversation {
     pub(crate) fn peer(&self) -> Peer {
@@ -58,6 +61,10 @@ impl Conversation {
 
     /// USER: the site is chosen; a certificate of the account may be enough (RFC 4217 §10.2).
     pub(crate) async fn user(&mut self, user: &str) -> Result<Answer, Over> {
+        if !self.asks_as_it_began() {
+            self.machine.close(ASKS_OTHERWISE);
+            return Ok(Answer::Denied);
+        }
         self.site = match self.wanted_site().await {
             Ok(site) => site,
             Err(refused) => return Ok(Answer::Refused(refused)),
@@ -82,6 +89,13 @@ impl Conversation {
         self.attempt = Some(attempt);
         // The same whether its certificate is right or not.
         Ok(Answer::NeedPassword)
+    }
+
+    /// False if the listener asks for other certificates now than when the connection came: what
+    /// was shown then counts no longer.
+    fn asks_as_it_began(&self) -> bool {
+        let began = self.tls.as_ref().map_or(&ClientCertificates::Off, TlsSession::clients);
+        began == self.house.config.borrow().clients()
     }
 
     fn certificate(&self) -> Option<ClientCertificate> {
@@ -217,6 +231,7 @@ impl Conversation {
     /// Nobody is logged in any more.
     pub(crate) async fn log_out(&mut self, reason: &str) -> Result<(), Over> {
         self.room = None;
+        self.told = None;
         self.commands.look_again();
         if let Some(Live { session, mut watch, .. }) = self.live.take() {
             watch.shutdown().await;

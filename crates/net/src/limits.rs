@@ -101,6 +101,8 @@ pub const TICKET_KEY_TIME: Duration = Duration::from_secs(24 * 3600);
 pub const UNPROVED_TICKETS: usize = 256;
 /// Handshakes of one session in TLS 1.2 that its data connections may resume by their ids.
 pub const KNOWN_SESSIONS: usize = 64;
+/// Largest one of these: the chain of the client's certificate is in each.
+pub const KNOWN_SESSION_BYTES: usize = 8 * 1024;
 /// Bytes that TLS keeps while the socket takes no more.
 pub const TLS_SEND_BYTES: usize = 128 * 1024;
 /// Read buffer of a control connection under TLS.

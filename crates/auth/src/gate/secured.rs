@@ -8,6 +8,7 @@ use entrepot_net::tls::ClientCertificate;
 use super::{Attempt, Peer, Verdict};
 use crate::credential::Credential;
 use crate::identity;
+use crate::limits::KEYS_OFFERED;
 
 impl Attempt {
     /// Begins anew, as a protocol does that lets its client say another name at any time. What was
@@ -28,7 +29,9 @@ impl Attempt {
     /// may follow.
     pub async fn tls_certificate(&mut self, user: &str, shown: &ClientCertificate) -> Verdict {
         let refused = Verdict::Refused { next: self.methods(), end: false };
-        if self.is_other(user) {
+        // Anybody can make a certificate: names are not looked up for it without an end.
+        self.offered += 1;
+        if self.offered > KEYS_OFFERED || self.is_other(user) {
             return refused;
         }
         let principal = self.principal(user).await;
@@ -36,9 +39,12 @@ impl Attempt {
             return refused;
         };
         let now = self.gate.0.recorder.env().now();
-        let Ok(by) = identity::check(&principal.account, shown, now) else { return refused };
+        // The authorities of a listener vouch for names of its own site.
+        let certified = shown.certified && self.peer.site == self.peer.home;
+        let shown = ClientCertificate { certified, ..shown.clone() };
+        let Ok(by) = identity::check(&principal.account, &shown, now) else { return refused };
         let proof = format!("certificate {by}");
-        let credential = Credential::Tls(Arc::new(shown.clone()));
+        let credential = Credential::Tls(Arc::new(shown));
         self.passed(user, principal, AuthMethod::Certificate, (proof, credential)).await
     }
 }

@@ -6,6 +6,7 @@ use entrepot_model::{CertificateName, Site, Timestamp};
 use entrepot_net::tls::ClientCertificate;
 
 use super::*;
+use crate::limits::KEYS_OFFERED;
 
 const MAIL: &str = "email:ops@acme.example";
 
@@ -101,6 +102,24 @@ async fn a_session_ends_when_its_certificate_is_over_or_taken_away() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_connection_shows_its_certificate_with_so_many_names() {
+    let world = World::new().await;
+    let good = shown(&world);
+    with_certificates(&world, &[MAIL], Vec::new()).await;
+    let mut attempt = world.attempt();
+    for _ in 1..KEYS_OFFERED {
+        assert!(!granted(&attempt.tls_certificate("nobody", &good).await));
+        let peer = attempt.peer.clone();
+        attempt.begin_again(peer);
+    }
+    assert!(granted(&attempt.tls_certificate("acme", &good).await), "the last one");
+    let peer = attempt.peer.clone();
+    attempt.begin_again(peer);
+    assert!(!granted(&attempt.tls_certificate("acme", &good).await), "one more");
+    assert!(granted(&attempt.password("acme", &secret("acme")).await));
+}
+
 /// Stores a noun at a site.
 async fn put_at<N: Noun>(world: &World, db: &Db, site: SiteId, noun: &N) {
     let mut tx = db.begin().await.unwrap();
@@ -110,18 +129,24 @@ async fn put_at<N: Noun>(world: &World, db: &Db, site: SiteId, noun: &N) {
     world.directory.refresh().await.unwrap();
 }
 
+/// A site with a host name.
+async fn add_north(world: &World) -> SiteId {
+    let site: Site = serde_json::from_str(r#"{"name":"north","hosts":["north.example"]}"#).unwrap();
+    world.put(&site).await;
+    let found = world.gate.site_of_host(SiteId::MAIN, "NORTH.example").await;
+    found.unwrap().expect("a site")
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_host_name_leads_to_the_accounts_of_its_site() {
     let world = World::new().await;
-    assert!(!world.gate.knows_hosts().await.unwrap());
+    assert!(!world.gate.knows_hosts(SiteId::MAIN).await.unwrap());
     world.account("acme", |_| {}).await;
-    let site: Site = serde_json::from_str(r#"{"name":"north","hosts":["north.example"]}"#).unwrap();
-    world.put(&site).await;
-    assert!(world.gate.knows_hosts().await.unwrap());
-    let north = world.gate.site_of_host("NORTH.example").await.unwrap().expect("a site");
+    let north = add_north(&world).await;
+    assert!(world.gate.knows_hosts(SiteId::MAIN).await.unwrap());
     assert_ne!(north, SiteId::MAIN);
     for other in ["south.example", "192.0.2.1", "north.example:21", ""] {
-        assert_eq!(world.gate.site_of_host(other).await.unwrap(), None, "{other}");
+        assert_eq!(world.gate.site_of_host(SiteId::MAIN, other).await.unwrap(), None, "{other}");
     }
     let mut attempt = world.attempt();
     let peer = Peer { site: north, ..attempt.peer.clone() };
@@ -147,6 +172,105 @@ async fn a_host_name_leads_to_the_accounts_of_its_site() {
     assert!(live.end_reason().is_some());
     attempt.begin_again(peer);
     assert!(!granted(&attempt.password("acme", &secret("north")).await), "the door is shut");
+}
+
+#[tokio::test(start_paused = true)]
+async fn authorities_of_a_listener_vouch_for_names_of_its_own_site_only() {
+    let world = World::new().await;
+    let north = add_north(&world).await;
+    let mut acme = Account::new(name("acme"), AccountType::Partner);
+    acme.certificates = vec![MAIL.parse().unwrap()];
+    put_at(&world, &world.db, north, &acme).await;
+    let mut pinned = Account::new(name("pinned"), AccountType::Partner);
+    pinned.certificates = vec![format!("SHA256:{}", "07".repeat(32)).parse().unwrap()];
+    put_at(&world, &world.db, north, &pinned).await;
+    let mut attempt = world.attempt();
+    let peer = Peer { site: north, ..attempt.peer.clone() };
+    attempt.begin_again(peer.clone());
+    let good = shown(&world);
+    assert!(!granted(&attempt.tls_certificate("acme", &good).await), "vouched for by others");
+    let Verdict::Granted(grant) = attempt.tls_certificate("pinned", &good).await else {
+        panic!("a fingerprint needs nobody to vouch for it")
+    };
+    // The same holds while the session lives.
+    let live = world.enlist(&grant).unwrap();
+    pinned.certificates = vec![MAIL.parse().unwrap()];
+    let known = world.db.find::<Account>(north, &pinned.name).await.unwrap().unwrap();
+    let mut tx = world.db.begin().await.unwrap();
+    tx.put(north, known.id, &pinned, world.env.now()).await.unwrap();
+    tx.commit().await.unwrap();
+    world.directory.refresh().await.unwrap();
+    assert!(live.end_reason().is_some(), "the name alone counts");
+    // By a listener of its own site the name counts.
+    let mut attempt = world.attempt();
+    attempt.begin_again(Peer { home: north, ..peer });
+    assert!(granted(&attempt.tls_certificate("acme", &good).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn listeners_of_main_serve_all_sites_and_others_their_own() {
+    let world = World::new().await;
+    let north = add_north(&world).await;
+    let mut south: Site = serde_json::from_str(r#"{"name":"south"}"#).unwrap();
+    world.put(&south).await;
+    let id = world.db.find::<Site>(SiteId::MAIN, &name("south")).await.unwrap().unwrap().id;
+    let at = SiteId(id);
+    let gate = &world.gate;
+    assert_eq!(gate.site_of_host(SiteId::MAIN, "north.example").await.unwrap(), Some(north));
+    assert_eq!(gate.site_of_host(north, "north.example").await.unwrap(), Some(north));
+    assert_eq!(gate.site_of_host(at, "north.example").await.unwrap(), None);
+    assert!(gate.knows_hosts(north).await.unwrap() && !gate.knows_hosts(at).await.unwrap());
+    south.hosts = vec!["south.example".parse().unwrap()];
+    world.put(&south).await;
+    assert!(gate.knows_hosts(at).await.unwrap());
+    assert_eq!(gate.site_of_host(at, "south.example").await.unwrap(), Some(at));
+    assert_eq!(gate.site_of_host(north, "south.example").await.unwrap(), None);
+}
+
+/// A site that cannot be read.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+struct Broken {
+    name: Name,
+    hosts: u32,
+}
+
+impl Noun for Broken {
+    const KIND: entrepot_model::Kind = entrepot_model::Kind::Site;
+    fn name(&self) -> &Name {
+        &self.name
+    }
+    fn references(&self) -> Vec<(entrepot_model::Kind, Name)> {
+        Vec::new()
+    }
+    fn check(&self) -> Result<(), entrepot_model::FieldError> {
+        Ok(())
+    }
+}
+
+async fn break_sites(world: &World) {
+    let mut tx = world.db.begin().await.unwrap();
+    let id = world.env.new_id::<entrepot_model::AccountId>().0;
+    let broken = Broken { name: name("broken"), hosts: 5 };
+    tx.put(SiteId::MAIN, id, &broken, world.env.now()).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_names_are_known_while_the_database_is_away() {
+    let world = World::new().await;
+    let north = add_north(&world).await;
+    let of_north = || world.gate.site_of_host(SiteId::MAIN, "north.example");
+    assert_eq!(of_north().await.unwrap(), Some(north));
+    // Everything is forgotten, and cannot be asked for again.
+    break_sites(&world).await;
+    world.directory.forget_for_tests();
+    assert!(world.db.sites().await.is_err(), "sites can be read");
+    assert_eq!(of_north().await.unwrap(), Some(north));
+    let unknown = world.gate.site_of_host(SiteId::MAIN, "other.example").await;
+    assert_eq!(unknown.unwrap(), None);
+    let strange = World::new().await;
+    break_sites(&strange).await;
+    assert!(strange.gate.site_of_host(SiteId::MAIN, "north.example").await.is_err());
 }
 
 #[tokio::test(start_paused = true)]

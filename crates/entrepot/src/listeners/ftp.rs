@@ -2,7 +2,7 @@
 
 use entrepot_ftp::FtpConfig;
 use entrepot_model::ftp::{ClientCertificates as Asked, FtpTls};
-use entrepot_model::{Key, KeyType, Listener, Name, SiteId};
+use entrepot_model::{FieldError, Key, KeyType, Listener, Name, SiteId};
 use entrepot_net::tls::{
     self, ClientCertificates, TlsConfig, TlsConfigError, TlsOptions, TlsVersion, Trust,
 };
@@ -115,6 +115,12 @@ fn clients(listener: &Listener) -> ClientCertificates {
         Asked::Ask => ClientCertificates::Optional(trust),
         Asked::Require => ClientCertificates::Required(trust),
     }
+}
+
+/// Whether the authorities of a listener can be read: with others than those it must not be served.
+pub(crate) fn check(listener: &Listener) -> Result<(), FieldError> {
+    let checked = clients(listener).check();
+    checked.map_err(|error| FieldError::new("ftp.client_authorities", error.to_string()))
 }
 
 fn unusable(error: &TlsConfigError) -> Failure {

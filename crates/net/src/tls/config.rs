@@ -59,6 +59,16 @@ pub enum ClientCertificates {
     Required(Trust),
 }
 
+impl ClientCertificates {
+    /// Whether a listener can be given it.
+    ///
+    /// # Errors
+    /// Its authorities cannot be read.
+    pub fn check(&self) -> Result<(), TlsConfigError> {
+        clients::verifier(self, &provider()).map(drop)
+    }
+}
+
 /// What a listener is given.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
@@ -114,7 +124,7 @@ impl TlsConfig {
     /// One of them is missing, unreadable or does not belong to the other.
     pub fn new(options: &TlsOptions, env: &Env) -> Result<Self, TlsConfigError> {
         let chain = chain(&options.chain)?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = provider();
         let certified = Arc::new(certified(&chain, &options.key, &provider)?);
         let validity = own_validity(&chain)?;
         let clients = clients::verifier(&options.clients, &provider)?;
@@ -171,6 +181,11 @@ impl TlsConfig {
         self.0.validity.to
     }
 
+    /// Which certificates clients are asked for.
+    pub fn clients(&self) -> &ClientCertificates {
+        &self.0.clients
+    }
+
     /// True if no certificate of a client is taken that its authorities have not signed.
     pub(super) fn certifies(&self) -> bool {
         use ClientCertificates::{Optional, Required};
@@ -189,6 +204,10 @@ impl fmt::Debug for TlsConfig {
         let mut debug = f.debug_struct("TlsConfig");
         debug.field("clients", clients).field("validity", validity).finish_non_exhaustive()
     }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
 fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {

@@ -11,13 +11,14 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{HandshakeKind, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::config::TlsConfig;
+use super::config::{ClientCertificates, TlsConfig};
 use super::error::HandshakeError;
 use super::identity::ClientCertificate;
 use super::records::Records;
 use super::stream::{TlsInfo, TlsStream};
 use crate::limits::{
-    HANDSHAKE_TIME, KNOWN_SESSIONS, TICKET_KEY_TIME, TLS_SEND_BYTES, UNPROVED_TICKETS,
+    HANDSHAKE_TIME, KNOWN_SESSION_BYTES, KNOWN_SESSIONS, TICKET_KEY_TIME, TLS_SEND_BYTES,
+    UNPROVED_TICKETS,
 };
 
 /// The session's name inside a ticket, in front of what rustls keeps there.
@@ -145,6 +146,11 @@ impl TlsSession {
         Ok(stream)
     }
 
+    /// Which certificates clients were asked for when the session began.
+    pub fn clients(&self) -> &ClientCertificates {
+        self.config.clients()
+    }
+
     /// The certificate that the client of a connection of this session has shown, now or when it
     /// began what it resumed: tickets are shared by configurations of equal authorities only.
     pub fn client(&self, info: &TlsInfo) -> Option<ClientCertificate> {
@@ -262,7 +268,8 @@ impl ProducesTickets for Issuer {
 impl StoresServerSessions for Issuer {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
         let mut known = self.session.own.known.lock();
-        let fits = self.can_cache() && known.len() < KNOWN_SESSIONS;
+        let fits =
+            self.can_cache() && known.len() < KNOWN_SESSIONS && value.len() <= KNOWN_SESSION_BYTES;
         if fits {
             known.insert(key, (self.serial, value));
         }
@@ -281,5 +288,24 @@ impl StoresServerSessions for Issuer {
 
     fn can_cache(&self) -> bool {
         self.serial != u64::MAX && self.takes != Takes::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use entrepot_model::Env;
+
+    use super::*;
+    use crate::tls::tests::options;
+
+    #[test]
+    fn a_session_with_a_long_chain_is_not_kept() {
+        let config = TlsConfig::new(&options(), &Env::simulated(1)).unwrap();
+        let issuer = Issuer { session: config.session(), serial: CONTROL, takes: Takes::Any };
+        let longest = vec![7; KNOWN_SESSION_BYTES];
+        assert!(!issuer.put(vec![1], [&longest[..], &[7]].concat()));
+        assert_eq!(issuer.get(&[1]), None);
+        assert!(issuer.put(vec![2], longest.clone()));
+        assert_eq!(issuer.get(&[2]), Some(longest));
     }
 }

@@ -1,0 +1,32 @@
+//! Sites by their host names.
+
+use entrepot_model::{HostName, SiteId};
+
+use super::Gate;
+use crate::error::Result;
+
+impl Gate {
+    /// The site that a client of a listener of `home` reaches by a host name; `None`: none.
+    ///
+    /// # Errors
+    /// The database is away, and was never asked before.
+    pub async fn site_of_host(&self, home: SiteId, host: &str) -> Result<Option<SiteId>> {
+        let Ok(host) = host.parse::<HostName>() else { return Ok(None) };
+        let hosts = self.0.directory.hosts().await?;
+        Ok(hosts.get(&host).copied().filter(|site| serves(home, *site)))
+    }
+
+    /// Whether a client of a listener of `home` reaches any site by a host name.
+    ///
+    /// # Errors
+    /// The database is away, and was never asked before.
+    pub async fn knows_hosts(&self, home: SiteId) -> Result<bool> {
+        let hosts = self.0.directory.hosts().await?;
+        Ok(hosts.values().any(|site| serves(home, *site)))
+    }
+}
+
+/// Listeners of `main` are everybody's door; those of another site are its own alone.
+fn serves(home: SiteId, site: SiteId) -> bool {
+    home == SiteId::MAIN || home == site
+}
