@@ -5,13 +5,15 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use entrepot_model::endpoint::FtpTls;
 use entrepot_testkit::clients::python::AsyncsshServer;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
-use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
+use entrepot_testkit::ftpd::Ftpd;
 use entrepot_testkit::server::{Node, feed, run, until};
 use entrepot_testkit::sshd::Sshd;
 use serde_json::Value;
 
+use crate::interop::ftp::node_with_ftp;
 use crate::{node_with, program};
 
 /// A server to move files to: how it is named and what is known of it.
@@ -244,24 +246,15 @@ fn what_was_cut_goes_on_with_asyncssh() -> Result<()> {
     resumes(&far, scratch.path(), &scratch.path().join("files"))
 }
 
-/// A node with the listener `ftp`.
-fn ftp_node() -> Result<(Node, Login)> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    node.add_ftp()?;
-    node.start()?;
-    Ok((node, login))
-}
-
 #[test]
 fn files_and_folders_go_both_ways_over_ftp() -> Result<()> {
-    let (node, login) = ftp_node()?;
+    let (node, login) = node_with_ftp()?;
     both_ways(&Far::ftp(&node, &login)?, node.scratch())
 }
 
 #[test]
 fn what_was_cut_goes_on_over_ftp() -> Result<()> {
-    let server = Ftpd::vsftpd(FtpdTls::Explicit)?;
+    let server = Ftpd::vsftpd(FtpTls::Explicit)?;
     let scratch = tempfile::tempdir()?;
     let (certificate, input) = (scratch.path().join("ftp.pem"), scratch.path().join("password"));
     std::fs::write(&certificate, server.certificate().context("a certificate")?)?;
@@ -275,7 +268,7 @@ fn what_was_cut_goes_on_over_ftp() -> Result<()> {
 /// What was cut is not shown by this server before it is whole: it is sent again.
 #[test]
 fn what_was_cut_is_sent_again_to_this_server_over_ftp() -> Result<()> {
-    let (node, login) = ftp_node()?;
+    let (node, login) = node_with_ftp()?;
     let far = Far::ftp(&node, &login)?;
     let content = noise(7, 96 << 20);
     let local = local_file(&node, "big", &content)?;
@@ -290,7 +283,7 @@ fn what_was_cut_is_sent_again_to_this_server_over_ftp() -> Result<()> {
 
 #[test]
 fn ftp_is_under_tls_with_a_known_certificate_unless_it_is_told_otherwise() -> Result<()> {
-    let (node, login) = ftp_node()?;
+    let (node, login) = node_with_ftp()?;
     let local = local_file(&node, "a", b"content")?;
     let put = |far: &Far| -> Result<Output> {
         Ok(far.command(&["put", text(&local)?, &far.url("a")])?.output()?)

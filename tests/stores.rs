@@ -3,8 +3,9 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use entrepot_model::endpoint::FtpTls;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
-use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
+use entrepot_testkit::ftpd::Ftpd;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::server::{Node, run};
 
@@ -36,7 +37,7 @@ fn pinned(certificate: &str) -> String {
 fn a_delivery_to_an_ftp_server_that_dies_is_done_again_and_whole() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
-    let server = Ftpd::vsftpd_with(FtpdTls::Explicit, &["anon_max_rate=4000000"])?;
+    let server = Ftpd::vsftpd_with(FtpTls::Explicit, &["anon_max_rate=4000000"])?;
     let certificate = pinned(server.certificate().context("no certificate")?);
     let account = (server.port(), server.user(), server.password());
     let documents = endpoint("remote", account, &format!("      root: files\n{certificate}"))

@@ -13,7 +13,7 @@ use entrepot_testkit::server::{Node, PATIENCE, run};
 use crate::program;
 
 /// A node that serves FTP, and an account of it.
-pub(super) fn node_with_ftp() -> Result<(Node, Login)> {
+pub(crate) fn node_with_ftp() -> Result<(Node, Login)> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
     node.add_ftp()?;

@@ -1,6 +1,6 @@
 //! Real clients move real files in both directions.
 
-mod ftp;
+pub(crate) mod ftp;
 mod ftp_hostile;
 mod ftp_login;
 mod ftp_matrix;

@@ -374,28 +374,29 @@ fn an_offset_that_was_not_used_is_taken_back() {
     };
     let login = [LOGIN[0], LOGIN[1], ("230 in\r\n", "")];
     login.iter().for_each(|(says, _)| drop(said(&mut client, says)));
-    client.begin(Op::Retrieve { path: path("f"), offset: 9 }).unwrap();
-    for (says, want) in [
+    let refused = vec![
         ("", "TYPE I\r\n"),
         ("200 I\r\n", "EPSV\r\n"),
         ("229 ok (|||50001|)\r\n", "REST 9\r\n"),
         ("350 ok\r\n", "RETR f\r\n"),
         ("550 no\r\n", ""),
-    ] {
-        assert_eq!(said(&mut client, says), want);
-    }
-    client.begin(Op::Store { path: path("g"), offset: 0 }).unwrap();
-    for (says, want) in [
+    ];
+    let taken_back = vec![
         ("", "EPSV\r\n"),
         ("229 ok (|||50001|)\r\n", "REST 0\r\n"),
         ("350 ok\r\n", "STOR g\r\n"),
         ("150 go\r\n226 done\r\n", ""),
+    ];
+    let as_usual = vec![("", "EPSV\r\n"), ("229 ok (|||50001|)\r\n", "STOR h\r\n")];
+    for (op, steps) in [
+        (Op::Retrieve { path: path("f"), offset: 9 }, refused),
+        (Op::Store { path: path("g"), offset: 0 }, taken_back),
+        (Op::Store { path: path("h"), offset: 0 }, as_usual),
     ] {
-        assert_eq!(said(&mut client, says), want);
-    }
-    client.begin(Op::Store { path: path("h"), offset: 0 }).unwrap();
-    for (says, want) in [("", "EPSV\r\n"), ("229 ok (|||50001|)\r\n", "STOR h\r\n")] {
-        assert_eq!(said(&mut client, says), want);
+        client.begin(op).unwrap();
+        for (says, want) in steps {
+            assert_eq!(said(&mut client, says), want);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub const STALL_TIME: Duration = Duration::from_secs(120);
 /// while its bytes are made durable. The two ends of a killed program were seen 16 µs apart.
 pub const LAST_LOOK_TIME: Duration = Duration::from_millis(1);
 /// An upload whose session does not get to saying by then whether its client is still there is cut:
-/// it holds a thread of the store.
+/// nobody else may put a file under its name meanwhile.
 pub const VERDICT_TIME: Duration = Duration::from_secs(5);
 /// A client must have logged in by then.
 pub const LOGIN_TIME: Duration = Duration::from_secs(60);

@@ -132,10 +132,8 @@ impl Conversation {
         match unwelcome {
             None => {
                 // Without an answer HOST is not offered, for nothing could be chosen.
-                let hosts = {
-                    let context = &self.house.context;
-                    context.gate.knows_hosts(context.site).await
-                };
+                let context = &self.house.context;
+                let hosts = context.gate.knows_hosts(context.site).await;
                 self.machine.settings_mut().host = hosts.unwrap_or(false);
                 Ok(())
             }

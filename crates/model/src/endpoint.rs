@@ -218,6 +218,25 @@ pub enum FtpMode {
 }
 
 impl FtpTarget {
+    /// `user` at `host`, without a password yet; all else as where a document leaves it away.
+    pub fn new(host: &str, user: &str) -> FtpTarget {
+        FtpTarget {
+            host: host.to_owned(),
+            port: None,
+            user: user.to_owned(),
+            password_sealed: None,
+            password: None,
+            tls: FtpTls::default(),
+            certificates: Vec::new(),
+            authorities: None,
+            mode: FtpMode::default(),
+            root: String::new(),
+            allow_private: false,
+            publish: PublishBy::default(),
+            connections: None,
+        }
+    }
+
     /// Where it listens.
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(if self.tls == FtpTls::Implicit { 990 } else { 21 })

@@ -134,7 +134,6 @@ impl Account {
         let Some(mut begun) = begun else { return Ok(done.map(drop)?) };
         if let Ok(uploaded) = &done {
             begun.published(uploaded);
-            begun.command.bytes = Some(uploaded.size);
         }
         self.conclude(begun, done, gone).await.map(drop)
     }

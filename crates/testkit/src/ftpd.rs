@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use entrepot_model::endpoint::{FtpTarget, FtpTls};
 
 use crate::clients::python;
 use crate::server::PATIENCE;
@@ -22,20 +23,11 @@ pub struct Ftpd {
     child: Child,
     port: u16,
     user: &'static str,
+    /// Nothing else is spoken.
+    tls: FtpTls,
     certificate: Option<String>,
     files: PathBuf,
     _folder: tempfile::TempDir,
-}
-
-/// Whether it speaks TLS, and nothing else then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FtpdTls {
-    /// Clear text.
-    Off,
-    /// AUTH TLS, required for control and data.
-    Explicit,
-    /// From the first byte (vsftpd only).
-    Implicit,
 }
 
 impl Ftpd {
@@ -44,7 +36,7 @@ impl Ftpd {
     ///
     /// # Errors
     /// The package to install if there is none; that it does not start.
-    pub fn vsftpd(tls: FtpdTls) -> Result<Ftpd> {
+    pub fn vsftpd(tls: FtpTls) -> Result<Ftpd> {
         Ftpd::vsftpd_with(tls, &[])
     }
 
@@ -52,7 +44,7 @@ impl Ftpd {
     ///
     /// # Errors
     /// As [`Ftpd::vsftpd`].
-    pub fn vsftpd_with(tls: FtpdTls, lines: &[&str]) -> Result<Ftpd> {
+    pub fn vsftpd_with(tls: FtpTls, lines: &[&str]) -> Result<Ftpd> {
         if !Path::new(VSFTPD).exists() {
             bail!("'{VSFTPD}' is missing: install the Debian package vsftpd");
         }
@@ -76,9 +68,9 @@ impl Ftpd {
                 .stderr(Stdio::null())
                 .spawn()
                 .context("vsftpd")?;
-            let certificate = (tls != FtpdTls::Off).then_some(certificate);
+            let certificate = (tls != FtpTls::Off).then_some(certificate);
             let mut server =
-                Ftpd { child, port, user: "anonymous", certificate, files, _folder: folder };
+                Ftpd { child, port, user: "anonymous", tls, certificate, files, _folder: folder };
             if server.is_ready()? {
                 return Ok(server);
             }
@@ -90,14 +82,14 @@ impl Ftpd {
     ///
     /// # Errors
     /// The environment was not made, or it did not start.
-    pub fn pyftpdlib(tls: FtpdTls) -> Result<Ftpd> {
+    pub fn pyftpdlib(tls: FtpTls) -> Result<Ftpd> {
         let folder = tempfile::tempdir().context("a scratch folder")?;
         let (files, certificate) = (folder.path().join("files"), make_certificate(folder.path())?);
         std::fs::create_dir_all(&files)?;
         let (certificate, file) = match tls {
-            FtpdTls::Off => (None, PathBuf::new()),
-            FtpdTls::Explicit => (Some(certificate), folder.path().join("both.pem")),
-            FtpdTls::Implicit => bail!("pyftpdlib knows no implicit TLS"),
+            FtpTls::Off => (None, PathBuf::new()),
+            FtpTls::Explicit => (Some(certificate), folder.path().join("both.pem")),
+            FtpTls::Implicit => bail!("pyftpdlib knows no implicit TLS"),
         };
         let mut child = Command::new(python::tool("python3")?)
             .args(["-c", include_str!("pyftpd.py")])
@@ -108,7 +100,7 @@ impl Ftpd {
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("its output")?).read_line(&mut line)?;
         let port = line.trim().parse().context("it did not start")?;
-        Ok(Ftpd { child, port, user: "partner", certificate, files, _folder: folder })
+        Ok(Ftpd { child, port, user: "partner", tls, certificate, files, _folder: folder })
     }
 
     fn is_ready(&mut self) -> Result<bool> {
@@ -156,6 +148,18 @@ impl Ftpd {
         if self.user == "anonymous" { "files" } else { "" }
     }
 
+    /// An endpoint on it, to be given [`Ftpd::password`], under TLS or not as it was started.
+    pub fn target(&self) -> FtpTarget {
+        FtpTarget {
+            port: Some(self.port),
+            tls: self.tls,
+            certificates: self.certificate().map(str::to_owned).into_iter().collect(),
+            root: self.root().to_owned(),
+            allow_private: true,
+            ..FtpTarget::new("127.0.0.1", self.user)
+        }
+    }
+
     /// Ends all connections and takes no new ones, as a crash does.
     ///
     /// # Errors
@@ -190,7 +194,7 @@ fn make_certificate(folder: &Path) -> Result<String> {
     Ok(certificate)
 }
 
-fn vsftpd_config(folder: &Path, (port, tls): (u16, FtpdTls), lines: &[&str]) -> Result<PathBuf> {
+fn vsftpd_config(folder: &Path, (port, tls): (u16, FtpTls), lines: &[&str]) -> Result<PathBuf> {
     let here = folder.display();
     // It leaves root's rights for this user's.
     let owner = if rustix::process::geteuid().is_root() {
@@ -209,14 +213,14 @@ fn vsftpd_config(folder: &Path, (port, tls): (u16, FtpdTls), lines: &[&str]) -> 
          max_per_ip=0\nxferlog_enable=NO\nsecure_chroot_dir={here}/empty\nseccomp_sandbox=NO\n\
          use_localtime=NO\n"
     );
-    if tls != FtpdTls::Off {
+    if tls != FtpTls::Off {
         text.push_str(&format!(
             "ssl_enable=YES\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\n\
              force_anon_data_ssl=YES\nrequire_ssl_reuse=YES\nssl_ciphers=HIGH\n\
              rsa_cert_file={here}/both.pem\n"
         ));
     }
-    if tls == FtpdTls::Implicit {
+    if tls == FtpTls::Implicit {
         text.push_str("implicit_ssl=YES\n");
     }
     for line in lines {

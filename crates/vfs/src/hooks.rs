@@ -80,8 +80,9 @@ impl Begun {
         Begun { command, at }
     }
 
-    /// It published a file.
+    /// It published a file, whose size counts where nobody counted what came by the wire.
     pub fn published(&mut self, uploaded: &Uploaded) {
+        self.command.bytes.get_or_insert(uploaded.size);
         self.command.transfer = Some(uploaded.transfer);
         self.command.digests = uploaded.digests;
     }

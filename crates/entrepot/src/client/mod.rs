@@ -147,11 +147,7 @@ fn ftp_target(place: &Place, args: &ServerArgs) -> Result<FtpTarget, Failure> {
         .as_ref()
         .map(|file| std::fs::read_to_string(file).map_err(|error| unreadable(file, &error)));
     Ok(FtpTarget {
-        host: place.host.clone(),
         port: Some(place.port),
-        user: place.user.clone(),
-        password_sealed: None,
-        password: None,
         tls,
         certificates: args.accept_certificate.clone(),
         authorities: authorities.transpose()?,
@@ -159,7 +155,7 @@ fn ftp_target(place: &Place, args: &ServerArgs) -> Result<FtpTarget, Failure> {
         root: root(place),
         allow_private: true,
         publish: PublishBy::RemoveAndRename,
-        connections: None,
+        ..FtpTarget::new(&place.host, &place.user)
     })
 }
 

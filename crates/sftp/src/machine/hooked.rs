@@ -4,7 +4,7 @@ use bytes::Bytes;
 use entrepot_model::VPath;
 use entrepot_sftp_proto::request::CheckTarget;
 use entrepot_sftp_proto::{Handle, OpenFlags, Request, Status, SymlinkOrder};
-use entrepot_vfs::{Begun, Uploaded};
+use entrepot_vfs::Begun;
 
 use super::files::Open;
 use super::{Core, Problem};
@@ -75,9 +75,6 @@ impl Core {
             }
         };
         let closed = self.close_open(open).await;
-        if let Ok(Some(Uploaded { size, .. })) = &closed {
-            begun.command.bytes = Some(*size);
-        }
         if let Ok(Some(uploaded)) = &closed {
             begun.published(uploaded);
         }

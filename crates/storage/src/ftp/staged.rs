@@ -85,11 +85,8 @@ impl FtpStaged {
 
     /// Whether the server gives back what it has of it.
     pub(super) async fn check_readable(&self) -> Result<()> {
-        let Some(last) = self.size().checked_sub(1) else { return Ok(()) };
-        let mut state = self.state.lock().await;
-        self.settle(&mut state).await?;
-        match &state.back {
-            Some(back) => back.read_at(last, BytesMut::new(), 1).await.map(drop),
+        match self.size().checked_sub(1) {
+            Some(last) => self.read_at(last, BytesMut::new(), 1).await.map(drop),
             None => Ok(()),
         }
     }

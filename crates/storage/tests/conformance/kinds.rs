@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use entrepot_model::endpoint::{
-    FtpMode, FtpTarget, FtpTls, MemoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
+    FtpTarget, FtpTls, MemoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
     SqlContent, SqlTarget,
 };
 use entrepot_storage::fault::{FaultStore, SimDisk, SimStore};
 use entrepot_storage::{AnyStore, ResolvedSecrets, fs, ftp, memory, object, sftp, sql};
-use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
+use entrepot_testkit::ftpd::Ftpd;
 use entrepot_testkit::postgres::Postgres;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::sshd::Sshd;
@@ -95,22 +95,8 @@ fn server() -> Kind {
 }
 
 /// A store over another's FTP server.
-fn ftp_server(name: &'static str, server: Ftpd, (tls, mode): (FtpTls, FtpMode)) -> Kind {
-    let target = FtpTarget {
-        host: "127.0.0.1".to_owned(),
-        port: Some(server.port()),
-        user: server.user().to_owned(),
-        password_sealed: None,
-        password: None,
-        tls,
-        certificates: server.certificate().map(str::to_owned).into_iter().collect(),
-        authorities: None,
-        mode,
-        root: server.root().to_owned(),
-        allow_private: true,
-        publish: PublishBy::Rename,
-        connections: Some(16),
-    };
+fn ftp_server(name: &'static str, server: Ftpd) -> Kind {
+    let target = FtpTarget { connections: Some(16), ..server.target() };
     let secret = Some(server.password().to_owned().into());
     let secrets = ResolvedSecrets { secret, private_key: None };
     let store = ftp::open(&target, &secrets, &env()).unwrap();
@@ -170,16 +156,8 @@ pub(crate) async fn each() -> Vec<Kind> {
         server(),
         sqlite(),
         postgres(),
-        ftp_server(
-            "ftp without facts",
-            Ftpd::vsftpd(FtpdTls::Off).unwrap(),
-            (FtpTls::Off, FtpMode::Passive),
-        ),
-        ftp_server(
-            "ftp under TLS",
-            Ftpd::pyftpdlib(FtpdTls::Explicit).unwrap(),
-            (FtpTls::Explicit, FtpMode::Passive),
-        ),
+        ftp_server("ftp without facts", Ftpd::vsftpd(FtpTls::Off).unwrap()),
+        ftp_server("ftp under TLS", Ftpd::pyftpdlib(FtpTls::Explicit).unwrap()),
         Kind::new("memory", memory::open(&target, &env()).unwrap(), ()),
         Kind::new("fault", wrapped, ()),
         Kind::new("sim", SimStore::open(&SimDisk::new(&env()), &env()).unwrap(), ()),

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_model::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy};
 use entrepot_model::{EndpointTarget, Env, StorePath, TransferId};
 use entrepot_storage::*;
-use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
+use entrepot_testkit::ftpd::Ftpd;
 
 fn path(text: &str) -> StorePath {
     text.parse().unwrap()
@@ -22,35 +22,16 @@ fn id(number: u128) -> TransferId {
 
 fn target(port: u16) -> FtpTarget {
     FtpTarget {
-        host: "127.0.0.1".to_owned(),
         port: Some(port),
-        user: "anonymous".to_owned(),
-        password_sealed: None,
-        password: None,
         tls: FtpTls::Off,
-        certificates: Vec::new(),
-        authorities: None,
-        mode: FtpMode::Passive,
-        root: String::new(),
         allow_private: true,
-        publish: PublishBy::Rename,
-        connections: None,
+        ..FtpTarget::new("127.0.0.1", "anonymous")
     }
 }
 
 async fn open_target(target: FtpTarget) -> AnyStore {
     let secrets = ResolvedSecrets { secret: Some("pa ss".to_owned().into()), private_key: None };
     open(&EndpointTarget::Ftp(target), &secrets, &Env::real()).await.unwrap()
-}
-
-fn of_server(server: &Ftpd, tls: FtpTls) -> FtpTarget {
-    FtpTarget {
-        user: server.user().to_owned(),
-        root: server.root().to_owned(),
-        tls,
-        certificates: server.certificate().map(str::to_owned).into_iter().collect(),
-        ..target(server.port())
-    }
 }
 
 async fn broken_store(faults: Faults) -> (AnyStore, Broken) {
@@ -106,11 +87,9 @@ async fn names(store: &AnyStore) -> Result<Vec<String>> {
 /// connection to resume: in TLS 1.3 each ticket counts once.
 #[tokio::test]
 async fn data_resumes_the_session_of_the_control_connection_for_ever() {
-    for (tls, kind) in
-        [(FtpTls::Explicit, FtpdTls::Explicit), (FtpTls::Implicit, FtpdTls::Implicit)]
-    {
-        let server = Ftpd::vsftpd(kind).unwrap();
-        let store = open_target(of_server(&server, tls)).await;
+    for tls in [FtpTls::Explicit, FtpTls::Implicit] {
+        let server = Ftpd::vsftpd(tls).unwrap();
+        let store = open_target(server.target()).await;
         for round in 0..6 {
             let data = pattern(round, 700_000);
             put(&store, "f", &data, Existing::Replace).await.unwrap();
@@ -123,10 +102,10 @@ async fn data_resumes_the_session_of_the_control_connection_for_ever() {
 
 #[tokio::test]
 async fn a_server_is_known_by_its_certificate_or_its_authorities_and_not_otherwise() {
-    let server = Ftpd::pyftpdlib(FtpdTls::Explicit).unwrap();
-    let stranger = Ftpd::pyftpdlib(FtpdTls::Explicit).unwrap();
+    let server = Ftpd::pyftpdlib(FtpTls::Explicit).unwrap();
+    let stranger = Ftpd::pyftpdlib(FtpTls::Explicit).unwrap();
     let certificate = server.certificate().unwrap().to_owned();
-    let right = of_server(&server, FtpTls::Explicit);
+    let right = server.target();
     let wrong = FtpTarget {
         certificates: vec![stranger.certificate().unwrap().to_owned()],
         ..right.clone()
@@ -153,8 +132,8 @@ async fn a_server_is_known_by_its_certificate_or_its_authorities_and_not_otherwi
 
 #[tokio::test]
 async fn servers_connect_to_us_in_active_mode() {
-    let server = Ftpd::vsftpd(FtpdTls::Off).unwrap();
-    let active = FtpTarget { mode: FtpMode::Active, ..of_server(&server, FtpTls::Off) };
+    let server = Ftpd::vsftpd(FtpTls::Off).unwrap();
+    let active = FtpTarget { mode: FtpMode::Active, ..server.target() };
     let store = open_target(active).await;
     let data = pattern(3, 900_000);
     for _ in 0..3 {
@@ -167,8 +146,8 @@ async fn servers_connect_to_us_in_active_mode() {
 /// Sessions that rest in the pool die with their server and are not believed.
 #[tokio::test]
 async fn dead_connections_are_found_before_they_are_used() {
-    let server = Ftpd::vsftpd(FtpdTls::Off).unwrap();
-    let store = open_target(of_server(&server, FtpTls::Off)).await;
+    let server = Ftpd::vsftpd(FtpTls::Off).unwrap();
+    let store = open_target(server.target()).await;
     put(&store, "f", b"content", Existing::Refuse).await.unwrap();
     server.kill_sessions();
     assert_eq!(store.stat(&path("f")).await.unwrap().size, 7);
@@ -180,8 +159,8 @@ async fn dead_connections_are_found_before_they_are_used() {
 
 #[tokio::test]
 async fn a_wrong_password_is_told() {
-    let server = Ftpd::pyftpdlib(FtpdTls::Off).unwrap();
-    let wrong = FtpTarget { user: "nobody".to_owned(), ..of_server(&server, FtpTls::Off) };
+    let server = Ftpd::pyftpdlib(FtpTls::Off).unwrap();
+    let wrong = FtpTarget { user: "nobody".to_owned(), ..server.target() };
     let refused = open_target(wrong).await.stat(&path("")).await;
     let Err(StoreError::Denied(why)) = refused else { panic!("{refused:?}") };
     assert!(why.contains("the login failed") && why.contains("530"), "{why}");
@@ -261,10 +240,10 @@ async fn an_upload_that_is_cut_publishes_nothing_and_is_resumed() {
 /// What went out in several uploads is read back whole, also between them and from the middle.
 #[tokio::test]
 async fn what_was_sent_is_read_back_before_it_is_published() {
-    let servers = [Ftpd::vsftpd(FtpdTls::Off).unwrap(), Ftpd::pyftpdlib(FtpdTls::Off).unwrap()];
+    let servers = [Ftpd::vsftpd(FtpTls::Off).unwrap(), Ftpd::pyftpdlib(FtpTls::Off).unwrap()];
     for server in servers {
         // With one session there is none to spare.
-        let one = FtpTarget { connections: Some(1), ..of_server(&server, FtpTls::Off) };
+        let one = FtpTarget { connections: Some(1), ..server.target() };
         let secret = Some(server.password().to_owned().into());
         let secrets = ResolvedSecrets { secret, private_key: None };
         let store = open(&EndpointTarget::Ftp(one), &secrets, &Env::real()).await.unwrap();
@@ -297,8 +276,8 @@ async fn what_was_sent_is_read_back_before_it_is_published() {
 /// A server for deliveries only: what was cut is sent again, and nothing of it stays behind.
 #[tokio::test]
 async fn a_part_that_the_server_does_not_give_back_is_sent_again() {
-    let server = Ftpd::vsftpd_with(FtpdTls::Off, &["download_enable=NO"]).unwrap();
-    let target = EndpointTarget::Ftp(of_server(&server, FtpTls::Off));
+    let server = Ftpd::vsftpd_with(FtpTls::Off, &["download_enable=NO"]).unwrap();
+    let target = EndpointTarget::Ftp(server.target());
     let secret = Some(server.password().to_owned().into());
     let secrets = ResolvedSecrets { secret, private_key: None };
     let store = open(&target, &secrets, &Env::real()).await.unwrap();

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use entrepot_model::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy};
+use entrepot_model::endpoint::{FtpTarget, FtpTls, PublishBy};
 use entrepot_storage::fault::SimDisk;
 use entrepot_storage::{AnyStore, ResolvedSecrets, ftp};
-use entrepot_testkit::ftpd::{Ftpd, FtpdTls};
+use entrepot_testkit::ftpd::Ftpd;
 
 use super::{CONTINUE, How, NEW, Node, World, content, digest, name, path, put, read};
 use crate::{Create, CreateIntent, Upload, VfsError};
@@ -15,21 +15,7 @@ const RESUME: Create = Create { intent: CreateIntent::Resume, ..CONTINUE };
 
 /// The server as a new process sees it.
 fn there(server: &Ftpd, world: &World, publish: PublishBy) -> AnyStore {
-    let target = FtpTarget {
-        host: "127.0.0.1".to_owned(),
-        port: Some(server.port()),
-        user: server.user().to_owned(),
-        password_sealed: None,
-        password: None,
-        tls: FtpTls::Off,
-        certificates: Vec::new(),
-        authorities: None,
-        mode: FtpMode::Passive,
-        root: server.root().to_owned(),
-        allow_private: true,
-        publish,
-        connections: None,
-    };
+    let target = FtpTarget { publish, ..server.target() };
     let secret = Some(server.password().to_owned().into());
     ftp::open(&target, &ResolvedSecrets { secret, private_key: None }, &world.env).unwrap()
 }
@@ -47,7 +33,7 @@ async fn go_on(upload: &mut Upload, bytes: &[u8]) {
 
 #[tokio::test]
 async fn a_cut_upload_goes_on_and_its_digest_is_that_of_the_whole() {
-    let servers = [Ftpd::vsftpd(FtpdTls::Off).unwrap(), Ftpd::pyftpdlib(FtpdTls::Off).unwrap()];
+    let servers = [Ftpd::vsftpd(FtpTls::Off).unwrap(), Ftpd::pyftpdlib(FtpTls::Off).unwrap()];
     for server in servers {
         let world = World::new().await;
         let disk = SimDisk::new(&world.env);
@@ -84,7 +70,7 @@ async fn a_cut_upload_goes_on_and_its_digest_is_that_of_the_whole() {
 /// Written under its own name, a file is gone with the first byte of the next.
 #[tokio::test]
 async fn nothing_is_appended_where_files_are_written_under_their_own_names() {
-    let server = Ftpd::vsftpd(FtpdTls::Off).unwrap();
+    let server = Ftpd::vsftpd(FtpTls::Off).unwrap();
     let world = World::new().await;
     let disk = SimDisk::new(&world.env);
     let node = start(&world, &disk, there(&server, &world, PublishBy::Direct), "boot-1").await;
