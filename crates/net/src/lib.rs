@@ -14,6 +14,7 @@ pub mod data;
 pub mod dial;
 pub mod dialled;
 pub mod error;
+pub mod gather;
 pub mod guard;
 pub mod limits;
 pub mod listen;

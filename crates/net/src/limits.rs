@@ -71,6 +71,16 @@ pub const EVENT_QUEUE: usize = 16;
 
 /// Read buffer of a connection, held only while bytes are in it.
 pub const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// A peer that has sent so much is believed to send in bulk: beside it the wait behind its end is
+/// short.
+pub const BULK_BYTES: u64 = 32 << 20;
+/// The same, for one that turned out to send in answer to us.
+pub const BULK_MOST_BYTES: u64 = 1 << 30;
+/// The reader of bulk is woken when so much is there: less than clients have under way (lftp 512
+/// KiB, OpenSSH 2 MiB). Twice as much saved no more.
+pub const GATHER_BYTES: u32 = 128 * 1024;
+/// And after so long in any case. Clients that share a processor pause for 2 ms all the time.
+pub const GATHER_TIME: Duration = Duration::from_millis(5);
 /// Empty read buffers kept by each thread.
 pub const POOLED_BUFFERS: usize = 16;
 /// Least rate of a throttle, bytes a second.

@@ -53,18 +53,27 @@ pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
 /// bind(2) would need a port that no connection uses, connect needs one that none to this peer
 /// uses.
 pub(crate) fn bind_without_port(socket: impl AsFd) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    let length = libc::socklen_t::try_from(size_of_val(&on)).unwrap_or_default();
+    set(socket, (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT), 1)
+}
+
+/// Who waits for bytes is woken when so many are there, or the end (SO_RCVLOWAT, socket(7)); at
+/// once if they are there already. Reading takes what is there as ever.
+pub(crate) fn wake_at(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set(socket, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), bytes.try_into().unwrap_or(libc::c_int::MAX))
+}
+
+/// An option that is one C int.
+fn set(
+    socket: impl AsFd,
+    (level, name): (libc::c_int, libc::c_int),
+    value: libc::c_int,
+) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of_val(&value)).unwrap_or_default();
     // SAFETY: the descriptor is open as long as it is borrowed, and the pointer is of a C int that
     // lives until the call returns, with its size.
     let done = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            length,
-        )
+        let fd = socket.as_fd().as_raw_fd();
+        libc::setsockopt(fd, level, name, (&raw const value).cast(), length)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::NetError;
+use crate::gather::Gathering;
 use crate::guard::{Stranger, StrangerLimit, Strangers};
 use crate::limits;
 use crate::listen::TcpAcceptor;
@@ -393,7 +394,7 @@ impl<F: Services> House<F> {
         });
         async move {
             if let Some((guest, service)) = admitted {
-                converse(config, stream, guest, service, drain).await;
+                converse(config, Gathering::new(stream), guest, service, drain).await;
             }
         }
     }

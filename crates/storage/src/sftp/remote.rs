@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
 use entrepot_net::dial::{self, DialPolicy};
+use entrepot_net::gather::Gathering;
 use entrepot_net::ssh::client::{Arrival, ChannelWriter, ClientOptions, SshClient};
 use entrepot_sftp_proto::Attrs;
 use entrepot_sftp_proto::client::{
@@ -86,7 +87,7 @@ impl Remote {
     pub(super) async fn connect(place: &Place) -> Result<Remote> {
         let stream = dial::tcp(&place.host, place.port, &place.policy, SFTP_CONNECT).await;
         let stream = stream.map_err(|error| not_connected(&error))?;
-        let ssh = SshClient::connect(stream, &place.login).await;
+        let ssh = SshClient::connect(Gathering::new(stream), &place.login).await;
         let ssh = ssh.map_err(|error| not_connected(&error))?;
         let (ready, is_ready) = oneshot::channel();
         let shared =
