@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-use crate::limits::{BULK_BYTES, BULK_MOST_BYTES, GATHER_BYTES, GATHER_TIME};
+use crate::limits::{BULK_AGAIN_BYTES, BULK_BYTES, BULK_MOST_BYTES, GATHER_BYTES, GATHER_TIME};
 use crate::socket;
 
 /// A TCP socket for protocols that carry bulk.
@@ -50,9 +50,8 @@ impl Bulk {
 
     /// The peer has waited for us, or had no more to send.
     fn cease(&mut self) {
-        // It was worth the wait if as much came by the pile as before.
-        self.wanted = match self.received >= self.wanted {
-            true => BULK_BYTES,
+        self.wanted = match self.received >= BULK_BYTES {
+            true => BULK_AGAIN_BYTES,
             false => self.wanted.saturating_mul(2).min(BULK_MOST_BYTES),
         };
         self.received = 0;

@@ -74,6 +74,8 @@ pub const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// A peer that has sent so much is believed to send in bulk: beside it the wait behind its end is
 /// short.
 pub const BULK_BYTES: u64 = 32 << 20;
+/// The same, for one that has done so before and paused.
+pub const BULK_AGAIN_BYTES: u64 = 2 << 20;
 /// The same, for one that turned out to send in answer to us.
 pub const BULK_MOST_BYTES: u64 = 1 << 30;
 /// The reader of bulk is woken when so much is there: less than clients have under way (lftp 512

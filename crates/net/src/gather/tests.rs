@@ -82,7 +82,10 @@ fn who_waits_for_answers_is_believed_less_easily() {
         bulk.cease();
     }
     assert_eq!(bulk.wanted, BULK_MOST_BYTES);
-    bulk.received = BULK_MOST_BYTES;
+    bulk.received = BULK_BYTES;
     bulk.cease();
-    assert_eq!((bulk.wanted, bulk.received), (BULK_BYTES, 0));
+    assert_eq!((bulk.wanted, bulk.received), (BULK_AGAIN_BYTES, 0));
+    bulk.received = BULK_BYTES - 1;
+    bulk.cease();
+    assert_eq!(bulk.wanted, 2 * BULK_AGAIN_BYTES);
 }
