@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_cut_stream_is_not_whole_and_a_damaged_one_is_refused() {
         let mut wire = deflated(&[7; 1000], 100);
-        assert_eq!(inflated(&wire[..wire.len() - 1], 3).unwrap().1, false);
+        assert!(!inflated(&wire[..wire.len() - 1], 3).unwrap().1);
         assert_eq!(inflated(b"", 1), Ok((Vec::new(), true)));
         assert_eq!(inflated(b"plain text", 1), Err(ZlibFlaw::Damaged));
         wire.push(0);

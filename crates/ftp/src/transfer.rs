@@ -136,7 +136,7 @@ struct Known {
 /// What will happen on the data connection.
 enum Job {
     Send(Sending),
-    Receive(Receive),
+    Receive(Box<Receive>),
     List(Listed),
 }
 
@@ -155,7 +155,8 @@ impl Job {
                 // ALLO counts bytes of the file.
                 let announced = allocated.filter(|_| known.strict_size && !ascii);
                 let target = Target { path: &path, how, told: known.told, announced };
-                Ok(Job::Receive(Receive::open(vfs, &view.env, target, ascii).await?))
+                let receive = Receive::open(vfs, &view.env, target, ascii).await?;
+                Ok(Job::Receive(Box::new(receive)))
             }
             Request::List { target, format, recursive, .. } => {
                 Ok(Job::List(listing::prepare(vfs, view, target, (format, recursive)).await?))

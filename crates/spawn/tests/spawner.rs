@@ -135,7 +135,7 @@ async fn several_pipes_at_a_time_reach_their_own_program() {
         tokio::spawn(async move {
             let mut cat = program(&["/bin/cat"]);
             cat.stdin = Stdin::Bytes(format!("{number}").into_bytes().into());
-            text(&spawner.run(cat).await.unwrap()).to_owned() == number.to_string()
+            text(&spawner.run(cat).await.unwrap()) == number.to_string()
         })
     });
     for run in runs.collect::<Vec<_>>() {

@@ -31,8 +31,8 @@ async fn plain(world: &World, account: &str) {
 /// Why the last login was refused.
 fn reason(world: &World) -> String {
     let records = world.journal.reader(0).read_now(1000).unwrap();
-    let events = records.iter().filter(|record| record.kind == RecordKind::Event);
-    let last = events.last().map(|record| record.payload.clone()).unwrap_or_default();
+    let mut events = records.iter().filter(|record| record.kind == RecordKind::Event);
+    let last = events.next_back().map(|record| record.payload.clone()).unwrap_or_default();
     let last: serde_json::Value = serde_json::from_slice(&last).unwrap_or_default();
     last["reason"].as_str().unwrap_or_default().to_owned()
 }

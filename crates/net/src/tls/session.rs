@@ -66,12 +66,14 @@ pub struct TlsSession {
 struct Own {
     id: [u8; ID_BYTES],
     serials: Mutex<Serials>,
-    /// Of TLS 1.2, by their ids, with the connection that began them: curl asks for no tickets
-    /// there.
-    known: Mutex<HashMap<Vec<u8>, (u64, Vec<u8>)>>,
+    /// Of TLS 1.2, by their ids: curl asks for no tickets there.
+    known: Mutex<HashMap<Vec<u8>, Known>>,
     /// The certificate that was shown on the control connection.
     client: Mutex<Option<CertificateDer<'static>>>,
 }
+
+/// A session of TLS 1.2 as rustls keeps it, with the serial of the connection that began it.
+type Known = (u64, Vec<u8>);
 
 /// Which data connections may be resumed. One is given its tickets while it shakes hands, before
 /// anyone knows whether it resumed; until that is known, and for ever if it did not, its tickets

@@ -91,7 +91,7 @@ async fn pipelined_requests_are_asked_about_and_answered_in_their_order() {
 #[tokio::test]
 async fn a_refused_close_publishes_nothing_and_a_done_one_is_told_with_its_digest() {
     let fixture = Fixture::start().await;
-    let told: Arc<Mutex<Vec<(Option<u16>, Option<u64>, bool)>>> = Arc::default();
+    let told = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&told);
     rule(&fixture.hooks, move |ask| {
         let command = ask.event.fact.command().unwrap();
