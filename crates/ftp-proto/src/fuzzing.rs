@@ -80,9 +80,13 @@ fn serve(stream: &[u8], piece: usize, seed: u8, tls: bool) -> (Vec<String>, Said
         server.receive(input, Duration::ZERO);
         adapter.run(&mut server);
     }
-    let said = apart(&adapter.said);
-    replies(&said.0);
-    (adapter.asked, said)
+    let (text, mut telnet) = apart(&adapter.said);
+    replies(&text);
+    if adapter.asked.iter().any(|asked| asked == "Close") {
+        // What stands behind a QUIT is answered if it came with it.
+        telnet.clear();
+    }
+    (adapter.asked, (text, telnet))
 }
 
 /// Replies, and answers to Telnet: where these stand among those depends on the pieces.
