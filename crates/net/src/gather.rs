@@ -44,10 +44,6 @@ struct Bulk {
 }
 
 impl Bulk {
-    fn begin(&mut self) {
-        self.received = 0;
-    }
-
     /// The peer has waited for us, or had no more to send.
     fn cease(&mut self) {
         self.wanted = match self.received >= BULK_BYTES {
@@ -70,7 +66,7 @@ impl Gathering {
             Some(lull) => lull.is_waiting = false,
             None if self.bulk.received < self.bulk.wanted => {}
             None => {
-                self.bulk.begin();
+                self.bulk.received = 0;
                 // Where the kernel cannot, it is asked again after as many bytes.
                 if socket::wake_at(&self.inner, GATHER_BYTES).is_ok() {
                     let timer = Box::pin(sleep(GATHER_TIME));
@@ -123,18 +119,6 @@ impl AsyncWrite for Gathering {
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(cx, data)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
