@@ -144,7 +144,7 @@ impl Ftpd {
     }
 
     /// The base folder of an endpoint on it.
-    pub fn root(&self) -> &'static str {
+    fn root(&self) -> &'static str {
         if self.user == "anonymous" { "files" } else { "" }
     }
 
