@@ -1299,6 +1299,19 @@ impl<Data> ConnectionCore<Data> {
             Err(e) => Err(e.clone()),
         }
     }
+
+    // Entrepot: a server can send a session ticket at any time.
+    pub(crate) fn send_ticket(&mut self) -> Result<(), Error> {
+        let mut cx = Context {
+            common: &mut self.common_state,
+            data: &mut self.data,
+            sendable_plaintext: None,
+        };
+        match &mut self.state {
+            Ok(st) => st.send_ticket(&mut cx),
+            Err(e) => Err(e.clone()),
+        }
+    }
 }
 
 /// Data specific to the peer's side (client or server).

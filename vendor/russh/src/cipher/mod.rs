@@ -331,13 +331,17 @@ pub(crate) async fn read<R: AsyncRead + Unpin>(
         }
     }
 
-    buffer.buffer.resize(buffer.len + 4, 0);
-    trace!("read_exact {:?}", buffer.len + 4);
-
-    let l = cipher.packet_length_to_read_for_block_length();
-
-    #[allow(clippy::indexing_slicing)] // length checked
-    stream.read_exact(&mut buffer.buffer[l..]).await?;
+    // Entrepot: read behind what is there, without filling the room with zeros first.
+    let whole = buffer.len + 4;
+    trace!("read_exact {whole:?}");
+    buffer.buffer.reserve_exact(whole.saturating_sub(buffer.buffer.len()));
+    while buffer.buffer.len() < whole {
+        let missing = whole - buffer.buffer.len();
+        let mut room = bytes::BufMut::limit(&mut buffer.buffer, missing);
+        if stream.read_buf(&mut room).await? == 0 {
+            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+        }
+    }
 
     trace!("read_exact done");
     let seqn = buffer.seqn.0;

@@ -1,14 +1,10 @@
 use byteorder::{BigEndian, ByteOrder};
-use curve25519_dalek::montgomery::MontgomeryPoint;
+use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
 use log::debug;
-use ml_kem::Kem;
-use ml_kem::{
-    kem::{Decapsulate, DecapsulationKey, Encapsulate, EncapsulationKey},
-    KeyExport, MlKem768, TryKeyInit,
-};
 use sha2::Digest;
 use ssh_encoding::{Encode, Writer};
 
+use super::x25519::Secret;
 use super::{compute_keys, KexAlgorithm, KexAlgorithmImplementor, KexType, SharedSecret};
 use crate::mac;
 use crate::session::Exchange;
@@ -17,10 +13,6 @@ use crate::{cipher, msg, CryptoVec, Error};
 const MLKEM768_PUBLIC_KEY_SIZE: usize = 1184;
 const MLKEM768_CIPHERTEXT_SIZE: usize = 1088;
 const X25519_PUBLIC_KEY_SIZE: usize = 32;
-
-type MlKem768PublicKey = EncapsulationKey<MlKem768>;
-type MlKem768PrivateKey = DecapsulationKey<MlKem768>;
-type MlKem768Ciphertext = ml_kem::Ciphertext<MlKem768>;
 
 pub struct MlKem768X25519KexType {}
 
@@ -38,10 +30,10 @@ impl KexType for MlKem768X25519KexType {
 
 #[doc(hidden)]
 pub struct MlKem768X25519Kex {
-    mlkem_secret: Option<Box<MlKem768PrivateKey>>,
-    x25519_secret: Option<[u8; 32]>,
-    k_pq: Option<ml_kem::SharedKey>,
-    k_cl: Option<MontgomeryPoint>,
+    mlkem_secret: Option<DecapsulationKey>,
+    x25519_secret: Option<Secret>,
+    k_pq: Option<Vec<u8>>,
+    k_cl: Option<[u8; X25519_PUBLIC_KEY_SIZE]>,
 }
 
 impl std::fmt::Debug for MlKem768X25519Kex {
@@ -84,29 +76,19 @@ impl KexAlgorithmImplementor for MlKem768X25519Kex {
         #[allow(clippy::indexing_slicing)]
         let c_pk1_bytes = &c_init[MLKEM768_PUBLIC_KEY_SIZE..];
 
-        let c_pk2 = MlKem768PublicKey::new_from_slice(c_pk2_bytes).map_err(|_| Error::Kex)?;
+        let c_pk2 = EncapsulationKey::new(&ML_KEM_768, c_pk2_bytes).map_err(|_| Error::Kex)?;
+        let (s_ct2, k_pq) = c_pk2.encapsulate().map_err(|_| Error::Kex)?;
 
-        let mut c_pk1 = MontgomeryPoint([0; 32]);
-        c_pk1.0.copy_from_slice(c_pk1_bytes);
-
-        let (s_ct2, k_pq_shared_secret) = c_pk2.encapsulate_with_rng(&mut rand::rng());
-
-        let s_secret = rand::random::<[u8; 32]>();
-        let s_pk1 = MontgomeryPoint::mul_base_clamped(s_secret);
-
-        let k_cl = c_pk1.mul_clamped(s_secret);
-        if k_cl.0 == [0u8; 32] {
-            debug!("client sent a low-order curve25519 pubkey");
-            return Err(Error::Kex);
-        }
+        let (s_secret, s_pk1) = Secret::generate()?;
+        let k_cl = s_secret.agree(c_pk1_bytes)?;
 
         exchange.server_ephemeral.clear();
         exchange
             .server_ephemeral
-            .extend_from_slice(s_ct2.as_slice());
-        exchange.server_ephemeral.extend_from_slice(&s_pk1.0);
+            .extend_from_slice(s_ct2.as_ref());
+        exchange.server_ephemeral.extend_from_slice(&s_pk1);
 
-        self.k_pq = Some(k_pq_shared_secret);
+        self.k_pq = Some(k_pq.as_ref().to_vec());
         self.k_cl = Some(k_cl);
 
         Ok(())
@@ -117,22 +99,20 @@ impl KexAlgorithmImplementor for MlKem768X25519Kex {
         client_ephemeral: &mut Vec<u8>,
         writer: &mut impl Writer,
     ) -> Result<(), Error> {
-        let (mlkem_sk, mlkem_pk) = MlKem768::generate_keypair_from_rng(&mut rand::rng());
+        let mlkem_sk = DecapsulationKey::generate(&ML_KEM_768).map_err(|_| Error::Kex)?;
+        let mlkem_pk = mlkem_sk.encapsulation_key().map_err(|_| Error::Kex)?;
+        let mlkem_pk = mlkem_pk.key_bytes().map_err(|_| Error::Kex)?;
 
-        let x25519_secret = rand::random::<[u8; 32]>();
-        let x25519_pk = MontgomeryPoint::mul_base_clamped(x25519_secret);
+        let (x25519_secret, x25519_pk) = Secret::generate()?;
 
         client_ephemeral.clear();
-        client_ephemeral.extend(&mlkem_pk.to_bytes());
-        client_ephemeral.extend(&x25519_pk.0);
+        client_ephemeral.extend_from_slice(mlkem_pk.as_ref());
+        client_ephemeral.extend_from_slice(&x25519_pk);
 
         msg::KEX_HYBRID_INIT.encode(writer)?;
-        let mut c_init = Vec::<u8>::new();
-        c_init.extend(mlkem_pk.to_bytes());
-        c_init.extend(&x25519_pk.0);
-        c_init.as_slice().encode(writer)?;
+        client_ephemeral.as_slice().encode(writer)?;
 
-        self.mlkem_secret = Some(Box::new(mlkem_sk));
+        self.mlkem_secret = Some(mlkem_sk);
         self.x25519_secret = Some(x25519_secret);
 
         Ok(())
@@ -148,21 +128,15 @@ impl KexAlgorithmImplementor for MlKem768X25519Kex {
         #[allow(clippy::indexing_slicing)]
         let s_pk1_bytes = &remote_pubkey_[MLKEM768_CIPHERTEXT_SIZE..];
 
-        let s_ct2 = MlKem768Ciphertext::try_from(s_ct2_bytes).map_err(|_| Error::KexInit)?;
-
         let mlkem_secret = self.mlkem_secret.take().ok_or(Error::KexInit)?;
-        let k_pq_shared_secret = mlkem_secret.decapsulate(&s_ct2);
-        let mut s_pk1 = MontgomeryPoint([0; 32]);
-        s_pk1.0.copy_from_slice(s_pk1_bytes);
+        let k_pq = mlkem_secret
+            .decapsulate(Ciphertext::from(s_ct2_bytes))
+            .map_err(|_| Error::Kex)?;
 
         let x25519_secret = self.x25519_secret.take().ok_or(Error::KexInit)?;
-        let k_cl = s_pk1.mul_clamped(x25519_secret);
-        if k_cl.0 == [0u8; 32] {
-            debug!("server sent a low-order curve25519 pubkey");
-            return Err(Error::Kex);
-        }
+        let k_cl = x25519_secret.agree(s_pk1_bytes)?;
 
-        self.k_pq = Some(k_pq_shared_secret);
+        self.k_pq = Some(k_pq.as_ref().to_vec());
         self.k_cl = Some(k_cl);
 
         Ok(())
@@ -173,7 +147,7 @@ impl KexAlgorithmImplementor for MlKem768X25519Kex {
         // The actual combined secret is computed during compute_keys.
         // We return the X25519 portion as that's what's directly available.
         // Users needing the full hybrid secret should use compute_keys.
-        self.k_cl.as_ref().map(|k| k.0.as_slice())
+        self.k_cl.as_ref().map(|k| k.as_slice())
     }
 
     fn compute_exchange_hash(
@@ -198,7 +172,7 @@ impl KexAlgorithmImplementor for MlKem768X25519Kex {
 
         let mut combined = Vec::new();
         combined.extend_from_slice(k_pq);
-        combined.extend_from_slice(&k_cl.0);
+        combined.extend_from_slice(k_cl);
 
         let mut hasher = sha2::Sha256::new();
         hasher.update(&combined);
@@ -226,7 +200,7 @@ impl KexAlgorithmImplementor for MlKem768X25519Kex {
 
         let mut combined = Vec::new();
         combined.extend_from_slice(k_pq);
-        combined.extend_from_slice(&k_cl.0);
+        combined.extend_from_slice(k_cl);
 
         let mut hasher = sha2::Sha256::new();
         hasher.update(&combined);
@@ -310,7 +284,7 @@ mod tests {
         let client_k_cl = client_kex.k_cl.unwrap();
         let server_k_cl = server_kex.k_cl.unwrap();
         assert_eq!(
-            client_k_cl.0, server_k_cl.0,
+            client_k_cl, server_k_cl,
             "X25519 shared secrets should match"
         );
     }

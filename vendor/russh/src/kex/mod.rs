@@ -18,6 +18,7 @@
 mod curve25519;
 pub mod dh;
 mod ecdh_nistp;
+mod x25519;
 mod hybrid_mlkem;
 mod none;
 use std::cell::RefCell;

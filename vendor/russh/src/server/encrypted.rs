@@ -1919,8 +1919,25 @@ impl Session {
                         }
                         Ok(())
                     }
-                    _ => {
-                        self.request_failure();
+                    name => {
+                        // Entrepot: other global requests reach the handler.
+                        let mut data = vec![0; r.remaining_len()];
+                        map_err!(r.read(&mut data))?;
+                        let answer = handler.global_request(name, &data, self).await?;
+                        match answer {
+                            Some(answer) => {
+                                if self.common.wants_reply
+                                    && let Some(ref mut enc) = self.common.encrypted
+                                {
+                                    self.common.wants_reply = false;
+                                    push_packet!(enc.write, {
+                                        enc.write.push(msg::REQUEST_SUCCESS);
+                                        enc.write.extend_from_slice(&answer);
+                                    })
+                                }
+                            }
+                            None => self.request_failure(),
+                        }
                         Ok(())
                     }
                 }

@@ -829,6 +829,18 @@ pub trait Handler: Sized {
         async { Ok(false) }
     }
 
+    /// Entrepot: a global request that no other method is for. `Some` answers it with a success
+    /// and these bytes, `None` with a failure, as far as the client wants an answer.
+    #[allow(unused_variables)]
+    fn global_request(
+        &mut self,
+        name: &str,
+        data: &[u8],
+        session: &mut Session,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, Self::Error>> + Send {
+        async { Ok(None) }
+    }
+
     #[allow(unused_variables)]
     fn streamlocal_forward(
         &mut self,
@@ -1130,7 +1142,9 @@ where
 
     session.begin_rekey()?;
 
-    let join = russh_util::runtime::spawn(session.run(stream, handler));
+    // Entrepot: boxed, for `spawn` wraps what it is given in a future that holds it twice: 26 KiB
+    // for as long as the session lives.
+    let join = russh_util::runtime::spawn(Box::pin(session.run(stream, handler)));
 
     Ok(RunningSession { handle, join })
 }

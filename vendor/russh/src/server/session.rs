@@ -471,7 +471,57 @@ impl Handle {
     }
 }
 
+/// Entrepot: so many answers at most wait for those to packets that came together with theirs.
+const MAX_UNSENT_ANSWERS: usize = 16;
+
+/// Entrepot: the packet that is there already, else the next one.
+async fn next_packet<F: Future>(ready: &mut Option<F::Output>, reading: Pin<&mut F>) -> F::Output {
+    match ready.take() {
+        Some(packet) => packet,
+        None => reading.await,
+    }
+}
+
 impl Session {
+    /// Entrepot: where the data of a CHANNEL_DATA lies in a read packet (behind its length and the
+    /// length of its padding), if nothing but the handler has to do with it: no key exchange, no
+    /// compression, no channel stream that is listened to.
+    fn plain_channel_data(&self, packet: &[u8]) -> Option<(ChannelId, std::ops::Range<usize>)> {
+        let (head, data) = packet.split_first_chunk::<14>()?;
+        let [_, _, _, _, _, kind, c3, c2, c1, c0, l3, l2, l1, l0] = *head;
+        if kind != msg::CHANNEL_DATA || self.kex != SessionKexState::Idle {
+            return None;
+        }
+        let enc = self.common.encrypted.as_ref()?;
+        let plain = matches!(enc.decompress, crate::compression::Decompress::None);
+        let authenticated = matches!(enc.state, EncryptedState::Authenticated);
+        let channel = ChannelId(u32::from_be_bytes([c3, c2, c1, c0]));
+        let whole = u32::from_be_bytes([l3, l2, l1, l0]) as usize == data.len();
+        let unheard = self.channels.get(&channel).is_none_or(|chan| chan.is_closed());
+        let established = self.common.is_established_channel(channel);
+        (plain && authenticated && whole && unheard && established)
+            .then_some((channel, 14..packet.len()))
+    }
+
+    async fn receive_channel_data<H: Handler + Send>(
+        &mut self,
+        handler: &mut H,
+        channel: ChannelId,
+        data: &[u8],
+    ) -> Result<(), H::Error> {
+        let target = self.target_window_size;
+        if let Some(ref mut enc) = self.common.encrypted
+            && enc.adjust_window_size(channel, data, target)?
+        {
+            let window = handler.adjust_window(channel, self.target_window_size);
+            if window > 0 {
+                self.target_window_size = window
+            }
+        }
+        self.flush()?;
+        handler.data(channel, data, self).await
+    }
+
     fn maybe_decompress(&mut self, buffer: &SSHBuffer) -> Result<IncomingSshPacket, Error> {
         if let Some(ref mut enc) = self.common.encrypted {
             let mut decomp = Vec::new();
@@ -660,6 +710,10 @@ impl Session {
         let reading = start_reading(stream_read, buffer, opening_cipher);
         pin!(reading);
         let mut is_reading = None;
+        // Entrepot: a packet that was there already when the one before it was answered, and how
+        // many answers wait to be sent with its own.
+        let mut ready = None;
+        let mut unsent = 0;
 
         #[allow(clippy::panic)] // false positive in macro
         while !self.common.disconnected {
@@ -715,7 +769,7 @@ impl Session {
             pin!(rekey_timer);
 
             tokio::select! {
-                r = &mut reading => {
+                r = next_packet(&mut ready, reading.as_mut()) => {
                     let (stream_read, mut buffer, mut opening_cipher) = match r {
                         Ok((_, stream_read, buffer, opening_cipher)) => (stream_read, buffer, opening_cipher),
                         Err(e) => return Err(e.into())
@@ -725,6 +779,34 @@ impl Session {
                         break
                     }
 
+                    // Entrepot: the bulk of an upload goes to the handler as it lies in the read
+                    // buffer; the way below copies it twice.
+                    if let Some((channel, data)) = self.plain_channel_data(&buffer.buffer) {
+                        self.common.received_data = true;
+                        let data = &buffer.buffer[data];
+                        self.receive_channel_data(&mut handler, channel, data).await?;
+                        if self.automatic_rekey_allowed()
+                            && buffer.bytes >= self.common.config.limits.rekey_read_limit
+                            && let Some(enc) = self.common.encrypted.as_mut()
+                        {
+                            enc.rekey_wanted = true;
+                        }
+                        reading.set(start_reading(stream_read, buffer, opening_cipher));
+                        // Entrepot: answers to packets that came together go out together.
+                        if unsent < MAX_UNSENT_ANSWERS {
+                            ready = std::future::poll_fn(|cx| {
+                                Poll::Ready(match reading.as_mut().poll(cx) {
+                                    Poll::Ready(packet) => Some(packet),
+                                    Poll::Pending => None,
+                                })
+                            })
+                            .await;
+                            if ready.is_some() {
+                                unsent += 1;
+                                continue;
+                            }
+                        }
+                    } else {
                     let mut pkt = self.maybe_decompress(&buffer)?;
 
                     match pkt.buffer.first() {
@@ -762,6 +844,7 @@ impl Session {
                         }
                     }
                     reading.set(start_reading(stream_read, buffer, opening_cipher));
+                    }
                 }
                 () = &mut rekey_timer => {
                     // The flush after the select sees the elapsed limit.
@@ -806,6 +889,7 @@ impl Session {
                     }
                 }
             }
+            unsent = 0;
             self.flush()?;
 
             crate::flush_or_timeout(
@@ -1230,6 +1314,24 @@ impl Session {
             })
         }
         Ok(())
+    }
+
+    /// Entrepot: sends a global request that wants no answer.
+    pub fn global_request(&mut self, name: &str, data: &[u8]) -> Result<(), Error> {
+        if let Some(ref mut enc) = self.common.encrypted {
+            push_packet!(enc.write, {
+                msg::GLOBAL_REQUEST.encode(&mut enc.write)?;
+                name.encode(&mut enc.write)?;
+                0u8.encode(&mut enc.write)?;
+                enc.write.extend_from_slice(data);
+            })
+        }
+        Ok(())
+    }
+
+    /// Entrepot: the session id (RFC 4253 §7.2), once there is one.
+    pub fn session_id(&self) -> Option<&[u8]> {
+        self.common.encrypted.as_ref().map(|enc| enc.session_id.as_ref())
     }
 
     /// Ping the client to verify there is still connectivity.

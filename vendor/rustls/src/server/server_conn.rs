@@ -661,6 +661,19 @@ mod connection {
             })
         }
 
+        /// Sends one more session ticket (RFC 8446 section 4.6.1), beside those of
+        /// [`ServerConfig::send_tls13_tickets`].
+        ///
+        /// Clients that use a ticket once can be given another for each connection that is to
+        /// resume this session. The message is queued; what is written next follows it.
+        ///
+        /// Fails with [`Error::HandshakeNotComplete`] before the end of the handshake, and in TLS
+        /// 1.2, which has no such message.
+        // Entrepot: not in rustls as published.
+        pub fn send_tls13_ticket(&mut self) -> Result<(), Error> {
+            self.inner.core.send_ticket()
+        }
+
         /// Retrieves the server name, if any, used to select the certificate and
         /// private key.
         ///

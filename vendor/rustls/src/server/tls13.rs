@@ -1324,37 +1324,45 @@ struct ExpectFinished {
     send_tickets: usize,
 }
 
-impl ExpectFinished {
-    fn emit_ticket(
-        flight: &mut HandshakeFlightTls13<'_>,
-        suite: &'static Tls13CipherSuite,
+/// What new session tickets are made of once a handshake is done.
+// Entrepot: tickets can be sent at any time.
+struct TicketIssuer {
+    config: Arc<ServerConfig>,
+    suite: &'static Tls13CipherSuite,
+    resumption: KeyScheduleResumption,
+}
+
+impl TicketIssuer {
+    /// `None`: the configuration gives out no ticket now.
+    fn ticket(
+        &self,
         cx: &ServerContext<'_>,
-        resumption: &KeyScheduleResumption,
-        config: &ServerConfig,
-    ) -> Result<(), Error> {
-        let secure_random = config.provider.secure_random;
+    ) -> Result<Option<HandshakeMessagePayload<'static>>, Error> {
+        let secure_random = self.config.provider.secure_random;
         let nonce = rand::random_vec(secure_random, 32)?;
         let age_add = rand::random_u32(secure_random)?;
 
-        let now = config.current_time()?;
+        let now = self.config.current_time()?;
 
         let plain =
-            get_server_session_value(suite, resumption, cx, &nonce, now, age_add).get_encoding();
+            get_server_session_value(self.suite, &self.resumption, cx, &nonce, now, age_add)
+                .get_encoding();
 
-        let stateless = config.ticketer.enabled();
+        let stateless = self.config.ticketer.enabled();
         let (ticket, lifetime) = if stateless {
-            let Some(ticket) = config.ticketer.encrypt(&plain) else {
-                return Ok(());
+            let Some(ticket) = self.config.ticketer.encrypt(&plain) else {
+                return Ok(None);
             };
-            (ticket, config.ticketer.lifetime())
+            (ticket, self.config.ticketer.lifetime())
         } else {
             let id = rand::random_vec(secure_random, 32)?;
-            let stored = config
+            let stored = self
+                .config
                 .session_storage
                 .put(id.clone(), plain);
             if !stored {
                 trace!("resumption not available; not issuing ticket");
-                return Ok(());
+                return Ok(None);
             }
             let stateful_lifetime = 24 * 60 * 60; // this is a bit of a punt
             (id, stateful_lifetime)
@@ -1362,9 +1370,9 @@ impl ExpectFinished {
 
         let mut payload = NewSessionTicketPayloadTls13::new(lifetime, age_add, nonce, ticket);
 
-        if config.max_early_data_size > 0 {
+        if self.config.max_early_data_size > 0 {
             if !stateless {
-                payload.extensions.max_early_data_size = Some(config.max_early_data_size);
+                payload.extensions.max_early_data_size = Some(self.config.max_early_data_size);
             } else {
                 // We implement RFC8446 section 8.1: by enforcing that 0-RTT is
                 // only possible if using stateful resumption
@@ -1374,9 +1382,7 @@ impl ExpectFinished {
 
         let t = HandshakeMessagePayload(HandshakePayload::NewSessionTicketTls13(payload));
         trace!("sending new ticket {t:?} (stateless: {stateless})");
-        flight.add(t);
-
-        Ok(())
+        Ok(Some(t))
     }
 }
 
@@ -1416,9 +1422,16 @@ impl State<ServerConnectionData> for ExpectFinished {
         let (key_schedule_traffic, resumption) =
             key_schedule_before_finished.into_traffic(self.transcript.current_hash());
 
+        let issuer = TicketIssuer {
+            config: self.config,
+            suite: self.suite,
+            resumption,
+        };
         let mut flight = HandshakeFlightTls13::new(&mut self.transcript);
         for _ in 0..self.send_tickets {
-            Self::emit_ticket(&mut flight, self.suite, cx, &resumption, &self.config)?;
+            if let Some(ticket) = issuer.ticket(cx)? {
+                flight.add(ticket);
+            }
         }
         flight.finish(cx.common);
 
@@ -1433,6 +1446,7 @@ impl State<ServerConnectionData> for ExpectFinished {
             }),
             false => Box::new(ExpectTraffic {
                 key_schedule: key_schedule_traffic,
+                issuer,
                 _fin_verified: fin,
             }),
         })
@@ -1446,6 +1460,7 @@ impl State<ServerConnectionData> for ExpectFinished {
 // --- Process traffic ---
 struct ExpectTraffic {
     key_schedule: KeyScheduleTraffic,
+    issuer: TicketIssuer,
     _fin_verified: verify::FinishedMessageVerified,
 }
 
@@ -1523,6 +1538,20 @@ impl State<ServerConnectionData> for ExpectTraffic {
     fn send_key_update_request(&mut self, common: &mut CommonState) -> Result<(), Error> {
         self.key_schedule
             .request_key_update_and_update_encrypter(common)
+    }
+
+    fn send_ticket(&mut self, cx: &mut ServerContext<'_>) -> Result<(), Error> {
+        cx.common.check_aligned_handshake()?;
+        if let Some(ticket) = self.issuer.ticket(cx)? {
+            cx.common.send_msg_encrypt(
+                Message {
+                    version: ProtocolVersion::TLSv1_3,
+                    payload: MessagePayload::handshake(ticket),
+                }
+                .into(),
+            );
+        }
+        Ok(())
     }
 
     fn into_external_state(self: Box<Self>) -> Result<Box<dyn KernelState + 'static>, Error> {
