@@ -1,14 +1,17 @@
-//! Development tasks: `cargo xtask tidy`.
+//! Development tasks: `cargo xtask tidy`, and `cargo xtask tidy --lower` after old habits were
+//! mended.
 
 mod tidy;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let task = std::env::args().nth(1).unwrap_or_default();
-    let result = match task.as_str() {
-        "tidy" => tidy::run(),
-        _ => Err(anyhow::anyhow!("usage: cargo xtask tidy")),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["tidy"] => tidy::run(),
+        ["tidy", "--lower"] => tidy::lower(),
+        _ => Err(anyhow::anyhow!("usage: cargo xtask tidy [--lower]")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-use super::Finding;
+use super::finding::Finding;
 
 /// Each crate and the crates of ours it may depend on (outside tests). Rows as in
 /// ARCHITECTURE.md: an edge points to a lower row, `vfs → crypto` and `auth → journal` included.

@@ -1,13 +1,11 @@
 //! Rules on Rust source, from its syntax tree.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use super::Finding;
+use super::finding::Finding;
+use super::workspace::SourceFile;
 
 const FUNCTION_LINES: usize = 70;
 const FILE_LINES: usize = 800;
@@ -36,25 +34,22 @@ const FILES: &[&str] = &[
     "tests/",
 ];
 
-pub(super) fn check(root: &Path, path: &Path) -> Result<Vec<Finding>> {
-    let text = std::fs::read_to_string(path)?;
-    let file = path.strip_prefix(root)?.to_string_lossy().replace('\\', "/");
-    let tree = syn::parse_file(&text).with_context(|| format!("cannot parse {file}"))?;
-    let in_tests = is_test_file(&file) || tree.attrs.iter().any(is_cfg_test);
-    let lines: Vec<&str> = text.lines().collect();
+pub(super) fn check(source: &SourceFile) -> Vec<Finding> {
+    let in_tests = is_test_file(&source.name) || source.tree.attrs.iter().any(is_cfg_test);
+    let lines: Vec<&str> = source.text.lines().collect();
     let mut rules = Rules {
-        file: &file,
+        file: &source.name,
         lines: &lines,
         test_depth: usize::from(in_tests),
         in_trait_impl: false,
         found: Vec::new(),
     };
     rules.file_size();
-    rules.visit_file(&tree);
-    Ok(rules.found)
+    rules.visit_file(&source.tree);
+    rules.found
 }
 
-fn is_test_file(file: &str) -> bool {
+pub(super) fn is_test_file(file: &str) -> bool {
     let parts: Vec<&str> = file.split('/').collect();
     let in_folder = |name: &str| parts.iter().rev().skip(1).any(|part| *part == name);
     in_folder("tests")
@@ -66,12 +61,12 @@ fn is_test_file(file: &str) -> bool {
         || file.starts_with("crates/xtask/")
 }
 
-fn is_cfg_test(attribute: &syn::Attribute) -> bool {
+pub(super) fn is_cfg_test(attribute: &syn::Attribute) -> bool {
     attribute.path().is_ident("cfg")
         && attribute.parse_args::<syn::Ident>().is_ok_and(|word| word == "test")
 }
 
-fn is_test_attribute(attribute: &syn::Attribute) -> bool {
+pub(super) fn is_test_attribute(attribute: &syn::Attribute) -> bool {
     is_cfg_test(attribute)
         || attribute.path().segments.last().is_some_and(|segment| segment.ident == "test")
 }

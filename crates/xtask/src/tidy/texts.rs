@@ -5,14 +5,14 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Finding, rust_files};
+use super::finding::Finding;
+use super::workspace::SourceFile;
 
-pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
+pub(super) fn check(root: &Path, files: &[SourceFile]) -> Result<Vec<Finding>> {
     let mut used = BTreeSet::new();
-    for file in rust_files(root)? {
-        let own = file.strip_prefix(root)?.to_string_lossy().into_owned();
-        if !own.starts_with("crates/xtask/") {
-            codes(&std::fs::read_to_string(&file)?, &mut used);
+    for file in files {
+        if !file.name.starts_with("crates/xtask/") {
+            codes(&file.text, &mut used);
         }
     }
     let mut pages = BTreeSet::new();

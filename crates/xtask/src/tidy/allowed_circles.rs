@@ -1,0 +1,463 @@
+//! The import circles that stand for now (`circles.rs`), each with its reason. The list is
+//! only ever made shorter.
+
+/// A circle that is no finding as long as it does not grow.
+pub(super) struct Allowed {
+    /// Its files, below `crates/`.
+    pub(super) files: &'static [&'static str],
+    /// Those of them that import each other directly, as `one ↔ other`, in order.
+    pub(super) pairs: &'static [&'static str],
+    /// Why it stands. Read by people.
+    #[expect(dead_code, reason = "it is for those who read the list")]
+    pub(super) reason: &'static str,
+}
+
+impl Allowed {
+    pub(super) fn has_file(&self, file: &str) -> bool {
+        self.files.contains(&below_crates(file))
+    }
+
+    pub(super) fn has_pair(&self, one: &str, other: &str) -> bool {
+        let pair = format!("{} ↔ {}", below_crates(one), below_crates(other));
+        self.pairs.contains(&pair.as_str())
+    }
+}
+
+/// The name of a file as the list has it.
+pub(super) fn below_crates(file: &str) -> &str {
+    file.strip_prefix("crates/").unwrap_or(file)
+}
+
+pub(super) const ALLOWED: &[Allowed] = &[
+    Allowed {
+        files: &["admin/src/admin.rs", "admin/src/jobs.rs", "admin/src/query.rs"],
+        pairs: &[
+            "admin/src/admin.rs ↔ admin/src/jobs.rs",
+            "admin/src/admin.rs ↔ admin/src/query.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "auth/src/certificate.rs",
+            "auth/src/credential.rs",
+            "auth/src/directory.rs",
+            "auth/src/gate.rs",
+            "auth/src/hook.rs",
+            "auth/src/login_key.rs",
+            "auth/src/principal.rs",
+        ],
+        pairs: &[
+            "auth/src/certificate.rs ↔ auth/src/principal.rs",
+            "auth/src/directory.rs ↔ auth/src/gate.rs",
+            "auth/src/directory.rs ↔ auth/src/principal.rs",
+            "auth/src/gate.rs ↔ auth/src/hook.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "db/src/events.rs",
+            "db/src/jobs.rs",
+            "db/src/lib.rs",
+            "db/src/nouns.rs",
+            "db/src/tx.rs",
+        ],
+        pairs: &[
+            "db/src/events.rs ↔ db/src/tx.rs",
+            "db/src/jobs.rs ↔ db/src/tx.rs",
+            "db/src/nouns.rs ↔ db/src/tx.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &["db/src/migrate.rs", "db/src/postgres.rs", "db/src/sqlite.rs"],
+        pairs: &["db/src/migrate.rs ↔ db/src/postgres.rs", "db/src/migrate.rs ↔ db/src/sqlite.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "engine/src/hold.rs",
+            "engine/src/hooks.rs",
+            "engine/src/lib.rs",
+            "engine/src/places.rs",
+            "engine/src/projector.rs",
+            "engine/src/rooms.rs",
+            "engine/src/run.rs",
+            "engine/src/step/exec.rs",
+            "engine/src/step/mod.rs",
+            "engine/src/step/source.rs",
+            "engine/src/worker.rs",
+        ],
+        pairs: &[
+            "engine/src/hooks.rs ↔ engine/src/lib.rs",
+            "engine/src/lib.rs ↔ engine/src/projector.rs",
+            "engine/src/lib.rs ↔ engine/src/worker.rs",
+            "engine/src/run.rs ↔ engine/src/step/mod.rs",
+            "engine/src/run.rs ↔ engine/src/step/source.rs",
+            "engine/src/step/mod.rs ↔ engine/src/step/source.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "entrepot/src/addresses.rs",
+            "entrepot/src/ask.rs",
+            "entrepot/src/facts.rs",
+            "entrepot/src/listeners.rs",
+            "entrepot/src/listeners/ftp.rs",
+            "entrepot/src/ops.rs",
+            "entrepot/src/parts.rs",
+            "entrepot/src/serve.rs",
+        ],
+        pairs: &[
+            "entrepot/src/listeners.rs ↔ entrepot/src/listeners/ftp.rs",
+            "entrepot/src/listeners.rs ↔ entrepot/src/serve.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "ftp/src/hooks.rs",
+            "ftp/src/lib.rs",
+            "ftp/src/login.rs",
+            "ftp/src/session.rs",
+            "ftp/src/transfer.rs",
+            "ftp/src/transfer/receive.rs",
+        ],
+        pairs: &[
+            "ftp/src/hooks.rs ↔ ftp/src/session.rs",
+            "ftp/src/lib.rs ↔ ftp/src/session.rs",
+            "ftp/src/login.rs ↔ ftp/src/session.rs",
+            "ftp/src/session.rs ↔ ftp/src/transfer.rs",
+            "ftp/src/transfer.rs ↔ ftp/src/transfer/receive.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "ftp/src/listing.rs",
+            "ftp/src/requests.rs",
+            "ftp/src/transfer/outlet.rs",
+            "ftp/src/transfer/send.rs",
+        ],
+        pairs: &[
+            "ftp/src/listing.rs ↔ ftp/src/requests.rs",
+            "ftp/src/transfer/outlet.rs ↔ ftp/src/transfer/send.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "ftp-proto/src/client.rs",
+            "ftp-proto/src/client/login.rs",
+            "ftp-proto/src/client/transfer.rs",
+        ],
+        pairs: &[
+            "ftp-proto/src/client.rs ↔ ftp-proto/src/client/login.rs",
+            "ftp-proto/src/client.rs ↔ ftp-proto/src/client/transfer.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &["ftp-proto/src/facts.rs", "ftp-proto/src/listing.rs"],
+        pairs: &["ftp-proto/src/facts.rs ↔ ftp-proto/src/listing.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "ftp-proto/src/server.rs",
+            "ftp-proto/src/server/answers.rs",
+            "ftp-proto/src/server/data.rs",
+            "ftp-proto/src/server/digest.rs",
+            "ftp-proto/src/server/hooks.rs",
+            "ftp-proto/src/server/info.rs",
+            "ftp-proto/src/server/login.rs",
+            "ftp-proto/src/server/names.rs",
+            "ftp-proto/src/server/parameters.rs",
+            "ftp-proto/src/server/security.rs",
+            "ftp-proto/src/server/site.rs",
+            "ftp-proto/src/server/transfer.rs",
+            "ftp-proto/src/table.rs",
+        ],
+        pairs: &[
+            "ftp-proto/src/server.rs ↔ ftp-proto/src/server/answers.rs",
+            "ftp-proto/src/server.rs ↔ ftp-proto/src/server/hooks.rs",
+            "ftp-proto/src/server.rs ↔ ftp-proto/src/server/transfer.rs",
+            "ftp-proto/src/server.rs ↔ ftp-proto/src/table.rs",
+            "ftp-proto/src/server/answers.rs ↔ ftp-proto/src/server/digest.rs",
+            "ftp-proto/src/server/answers.rs ↔ ftp-proto/src/server/login.rs",
+            "ftp-proto/src/server/answers.rs ↔ ftp-proto/src/server/names.rs",
+            "ftp-proto/src/server/info.rs ↔ ftp-proto/src/table.rs",
+            "ftp-proto/src/server/site.rs ↔ ftp-proto/src/table.rs",
+            "ftp-proto/src/server/transfer.rs ↔ ftp-proto/src/table.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &["journal/src/journal.rs", "journal/src/reader.rs"],
+        pairs: &["journal/src/journal.rs ↔ journal/src/reader.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &["loadgen/src/ftp.rs", "loadgen/src/ftp/link.rs", "loadgen/src/ftp/users.rs"],
+        pairs: &["loadgen/src/ftp.rs ↔ loadgen/src/ftp/users.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "loadgen/src/sftp.rs",
+            "loadgen/src/sftp/link.rs",
+            "loadgen/src/sftp/mixed.rs",
+            "loadgen/src/sftp/workloads.rs",
+        ],
+        pairs: &["loadgen/src/sftp.rs ↔ loadgen/src/sftp/workloads.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "model/src/account.rs",
+            "model/src/command.rs",
+            "model/src/endpoint.rs",
+            "model/src/event.rs",
+            "model/src/ftp.rs",
+            "model/src/hours.rs",
+            "model/src/key.rs",
+            "model/src/listener.rs",
+            "model/src/login.rs",
+            "model/src/mount.rs",
+            "model/src/noun.rs",
+            "model/src/policy.rs",
+            "model/src/rule.rs",
+            "model/src/site.rs",
+            "model/src/transfer.rs",
+        ],
+        pairs: &[
+            "model/src/account.rs ↔ model/src/noun.rs",
+            "model/src/endpoint.rs ↔ model/src/noun.rs",
+            "model/src/hours.rs ↔ model/src/policy.rs",
+            "model/src/key.rs ↔ model/src/noun.rs",
+            "model/src/listener.rs ↔ model/src/noun.rs",
+            "model/src/mount.rs ↔ model/src/noun.rs",
+            "model/src/noun.rs ↔ model/src/policy.rs",
+            "model/src/noun.rs ↔ model/src/rule.rs",
+            "model/src/noun.rs ↔ model/src/site.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "net/src/data/buffer.rs",
+            "net/src/data/error.rs",
+            "net/src/data/passive.rs",
+            "net/src/data/peer.rs",
+            "net/src/data/port.rs",
+            "net/src/data/secure.rs",
+            "net/src/data/send_file.rs",
+            "net/src/data/slot.rs",
+            "net/src/data/stream.rs",
+        ],
+        pairs: &[
+            "net/src/data/buffer.rs ↔ net/src/data/stream.rs",
+            "net/src/data/error.rs ↔ net/src/data/passive.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &["net/src/ssh/handler.rs", "net/src/ssh/server.rs"],
+        pairs: &["net/src/ssh/handler.rs ↔ net/src/ssh/server.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "net/src/tls/clients.rs",
+            "net/src/tls/config.rs",
+            "net/src/tls/identity.rs",
+            "net/src/tls/session.rs",
+            "net/src/tls/stream.rs",
+        ],
+        pairs: &[
+            "net/src/tls/clients.rs ↔ net/src/tls/config.rs",
+            "net/src/tls/config.rs ↔ net/src/tls/session.rs",
+            "net/src/tls/session.rs ↔ net/src/tls/stream.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "sftp/src/channel.rs",
+            "sftp/src/exec.rs",
+            "sftp/src/exec/sink.rs",
+            "sftp/src/exec/source.rs",
+        ],
+        pairs: &[
+            "sftp/src/channel.rs ↔ sftp/src/exec.rs",
+            "sftp/src/exec.rs ↔ sftp/src/exec/sink.rs",
+            "sftp/src/exec.rs ↔ sftp/src/exec/source.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "sftp/src/hooks.rs",
+            "sftp/src/machine.rs",
+            "sftp/src/machine/files.rs",
+            "sftp/src/machine/long.rs",
+            "sftp/src/machine/shared.rs",
+        ],
+        pairs: &[
+            "sftp/src/hooks.rs ↔ sftp/src/machine.rs",
+            "sftp/src/machine.rs ↔ sftp/src/machine/files.rs",
+            "sftp/src/machine.rs ↔ sftp/src/machine/long.rs",
+            "sftp/src/machine/files.rs ↔ sftp/src/machine/shared.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &["sftp/src/lib.rs", "sftp/src/service.rs"],
+        pairs: &["sftp/src/lib.rs ↔ sftp/src/service.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "sftp-proto/src/client.rs",
+            "sftp-proto/src/client/answer.rs",
+            "sftp-proto/src/client/incoming.rs",
+            "sftp-proto/src/client/listing.rs",
+            "sftp-proto/src/client/output.rs",
+            "sftp-proto/src/client/transfer.rs",
+        ],
+        pairs: &[
+            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/answer.rs",
+            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/incoming.rs",
+            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/listing.rs",
+            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/output.rs",
+            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/transfer.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "sftp-proto/src/reply.rs",
+            "sftp-proto/src/request.rs",
+            "sftp-proto/src/server.rs",
+            "sftp-proto/src/table.rs",
+        ],
+        pairs: &["sftp-proto/src/request.rs ↔ sftp-proto/src/server.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &["spawn/src/allow.rs", "spawn/src/spawner.rs"],
+        pairs: &["spawn/src/allow.rs ↔ spawn/src/spawner.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "storage/src/fs/listing.rs",
+            "storage/src/fs/mod.rs",
+            "storage/src/fs/names.rs",
+            "storage/src/fs/read.rs",
+            "storage/src/fs/staged.rs",
+            "storage/src/fs/staging.rs",
+        ],
+        pairs: &[
+            "storage/src/fs/listing.rs ↔ storage/src/fs/mod.rs",
+            "storage/src/fs/mod.rs ↔ storage/src/fs/read.rs",
+            "storage/src/fs/mod.rs ↔ storage/src/fs/staged.rs",
+            "storage/src/fs/mod.rs ↔ storage/src/fs/staging.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "storage/src/ftp/listing.rs",
+            "storage/src/ftp/mod.rs",
+            "storage/src/ftp/read.rs",
+            "storage/src/ftp/staged.rs",
+            "storage/src/lib.rs",
+            "storage/src/object/connect.rs",
+            "storage/src/object/folder.rs",
+            "storage/src/object/kept.rs",
+            "storage/src/object/listing.rs",
+            "storage/src/object/mod.rs",
+            "storage/src/object/read.rs",
+            "storage/src/object/staged.rs",
+            "storage/src/sftp/mod.rs",
+            "storage/src/sftp/read.rs",
+            "storage/src/sftp/staged.rs",
+            "storage/src/sql/csv.rs",
+            "storage/src/sql/mod.rs",
+            "storage/src/sql/postgres.rs",
+            "storage/src/sql/sqlite.rs",
+            "storage/src/sql/staged.rs",
+        ],
+        pairs: &[
+            "storage/src/ftp/listing.rs ↔ storage/src/ftp/mod.rs",
+            "storage/src/ftp/mod.rs ↔ storage/src/ftp/read.rs",
+            "storage/src/ftp/mod.rs ↔ storage/src/ftp/staged.rs",
+            "storage/src/ftp/mod.rs ↔ storage/src/lib.rs",
+            "storage/src/lib.rs ↔ storage/src/object/mod.rs",
+            "storage/src/lib.rs ↔ storage/src/sftp/mod.rs",
+            "storage/src/lib.rs ↔ storage/src/sql/mod.rs",
+            "storage/src/object/folder.rs ↔ storage/src/object/mod.rs",
+            "storage/src/object/kept.rs ↔ storage/src/object/staged.rs",
+            "storage/src/object/listing.rs ↔ storage/src/object/mod.rs",
+            "storage/src/object/mod.rs ↔ storage/src/object/read.rs",
+            "storage/src/object/mod.rs ↔ storage/src/object/staged.rs",
+            "storage/src/sftp/mod.rs ↔ storage/src/sftp/read.rs",
+            "storage/src/sftp/mod.rs ↔ storage/src/sftp/staged.rs",
+            "storage/src/sql/mod.rs ↔ storage/src/sql/postgres.rs",
+            "storage/src/sql/mod.rs ↔ storage/src/sql/sqlite.rs",
+            "storage/src/sql/mod.rs ↔ storage/src/sql/staged.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &["storage/src/ram/mod.rs", "storage/src/ram/power.rs"],
+        pairs: &["storage/src/ram/mod.rs ↔ storage/src/ram/power.rs"],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "testkit/src/clients/ftp/classic.rs",
+            "testkit/src/clients/ftp/libraries.rs",
+            "testkit/src/clients/ftp/matrix.rs",
+            "testkit/src/clients/ftp/modern.rs",
+            "testkit/src/clients/ours.rs",
+        ],
+        pairs: &[
+            "testkit/src/clients/ftp/classic.rs ↔ testkit/src/clients/ftp/matrix.rs",
+            "testkit/src/clients/ftp/libraries.rs ↔ testkit/src/clients/ftp/matrix.rs",
+            "testkit/src/clients/ftp/matrix.rs ↔ testkit/src/clients/ftp/modern.rs",
+            "testkit/src/clients/ftp/matrix.rs ↔ testkit/src/clients/ours.rs",
+        ],
+        reason: "not broken yet",
+    },
+    Allowed {
+        files: &[
+            "vfs/src/download.rs",
+            "vfs/src/hooks.rs",
+            "vfs/src/links.rs",
+            "vfs/src/modes.rs",
+            "vfs/src/recovery.rs",
+            "vfs/src/service.rs",
+            "vfs/src/session.rs",
+            "vfs/src/upload.rs",
+            "vfs/src/upload/copy.rs",
+            "vfs/src/upload/keep.rs",
+            "vfs/src/upload/spool.rs",
+            "vfs/src/vfs.rs",
+        ],
+        pairs: &[
+            "vfs/src/download.rs ↔ vfs/src/vfs.rs",
+            "vfs/src/hooks.rs ↔ vfs/src/session.rs",
+            "vfs/src/links.rs ↔ vfs/src/vfs.rs",
+            "vfs/src/service.rs ↔ vfs/src/session.rs",
+            "vfs/src/session.rs ↔ vfs/src/vfs.rs",
+            "vfs/src/upload.rs ↔ vfs/src/upload/keep.rs",
+            "vfs/src/upload.rs ↔ vfs/src/upload/spool.rs",
+            "vfs/src/upload.rs ↔ vfs/src/vfs.rs",
+        ],
+        reason: "not broken yet",
+    },
+];
