@@ -131,5 +131,6 @@ fn mount(called: &str, path: &str, quota: Option<Quota>) -> Mount {
         quota,
         sha256: false,
         options: [MountOption::HardLinks, MountOption::ListPartials, MountOption::Symlinks].into(),
+        mode_mask: None,
     }
 }

@@ -19,9 +19,44 @@ fn the_same_commands_work_with_and_without_a_server() -> Result<()> {
         assert_eq!(shown["noun"]["account"]["note"], "hello there");
         node.cli(&["account", "change", &name, "note="])?;
         ensure!(node.cli(&["account", "list"])?.contains(&name));
+        assert_eq!(node.cli(&["accounts"])?, node.cli(&["account", "list"])?);
         node.cli(&["account", "delete", &name])?;
         let gone = node.command(&["account", "show", &name]).output()?;
         assert_eq!(gone.status.code(), Some(3), "not found has its own exit code");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_mistyped_is_answered_with_what_is_meant() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    node.cli(&["account", "create", "acme"])?;
+    let mount = ["mount", "create", "m", "account=acem", "path=/", "endpoint=files"];
+    let cases: [(&[&str], i32, &str); 10] = [
+        (&["account", "show", "acem"], 3, "'acme'"),
+        (&["account", "delete", "acem"], 3, "'acme'"),
+        (&mount, 4, "'acme'"),
+        (&["account", "create", "x", "tpye=partner"], 4, "'type'"),
+        (&["account", "change", "acme", "enabld=false"], 4, "'enabled'"),
+        (&["--site", "mian", "account", "list"], 3, "'main'"),
+        (&["event", "list", "--kind", "file.uplaoded"], 4, "'file.uploaded'"),
+        (&["job", "list", "--state", "faild"], 2, "'failed'"),
+        (&["account", "lsit"], 2, "'list'"),
+        (&["export", "acount"], 2, "'account'"),
+    ];
+    for running in [false, true] {
+        if running {
+            node.start()?;
+        }
+        for (words, code, meant) in cases {
+            let output = node.command(words).output()?;
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{words:?}: {told}");
+            let hints = [format!("(did you mean {meant}?)"), format!("exists: {meant}")];
+            ensure!(hints.iter().any(|hint| told.contains(hint)), "{words:?}: {told}");
+        }
+        let unlike = node.command(&["account", "show", "zulu"]).output()?;
+        ensure!(!String::from_utf8_lossy(&unlike.stderr).contains("did you mean"));
     }
     Ok(())
 }
@@ -53,6 +88,27 @@ fn deleting_what_is_referred_to_is_refused() -> Result<()> {
 }
 
 #[test]
+fn a_key_that_can_never_log_in_is_refused_when_it_is_made() -> Result<()> {
+    let node = Node::new(program(), None)?;
+    node.cli(&["account", "create", "acme"])?;
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/fixtures");
+    let create = |file: &str| {
+        let public = format!("public={fixtures}/{file}.pub");
+        let create = ["key", "create", file, "type=ssh-user", "account=acme"];
+        node.command(&[&create[..], &["--from-file", &public]].concat()).output()
+    };
+    for (file, words) in [("rsa1024", "2048 are the least"), ("dsa", "DSA keys are too weak")] {
+        let refused = create(file)?;
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(4), "{told}");
+        ensure!(told.contains(words) && told.contains("EP0114"), "{told}");
+        ensure!(told.contains("ssh-keygen -t ed25519"), "it does not say what to do: {told}");
+    }
+    ensure!(create("rsa2048")?.status.success(), "2048 bits are enough");
+    Ok(())
+}
+
+#[test]
 fn the_journal_shows_tampering() -> Result<()> {
     let (mut node, login) = node_with("acme")?;
     let local = local_file(&node, "a", b"content")?;
@@ -72,6 +128,31 @@ fn the_journal_shows_tampering() -> Result<()> {
     std::fs::write(segment, bytes)?;
     let output = node.command(&["journal", "verify"]).output()?;
     assert_eq!(output.status.code(), Some(6));
+    Ok(())
+}
+
+#[test]
+fn a_folder_without_a_journal_is_not_called_intact() -> Result<()> {
+    let node = Node::new(program(), None)?;
+    let other = node.scratch().join("other");
+    let emptied = node.scratch().join("emptied");
+    for folder in [other.clone(), emptied.join("archive"), emptied.join("torn")] {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(other.join("report.txt"), "no journal")?;
+    let missing = node.scratch().join("missing");
+    for folder in [&other, &emptied, &missing, &other.join("report.txt")] {
+        let output = node.command(&["journal", "verify", text(folder)?]).output()?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{}: {told}", folder.display());
+        ensure!(told.contains("there is no journal in") && told.contains("EP0610"), "{told}");
+        ensure!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let names: Vec<_> = std::fs::read_dir(&other)?.collect::<std::io::Result<_>>()?;
+    assert_eq!(names.len(), 1, "verifying left something behind: {names:?}");
+    // A journal without records: made, and nothing happened yet.
+    let journal = node.home().join("data/journal");
+    ensure!(node.cli(&["journal", "verify", text(&journal)?])?.contains("intact"));
     Ok(())
 }
 
@@ -119,6 +200,8 @@ fn metrics_and_health_answer() -> Result<()> {
         "entrepot_journal_lag_records",
         "entrepot_journal_fsync_seconds",
         "entrepot_logins_total",
+        "entrepot_connections_without_login",
+        "entrepot_connections_turned_away_total",
     ] {
         ensure!(metrics.contains(name), "{name} is missing in\n{metrics}");
     }

@@ -100,9 +100,8 @@ impl Ledger {
                 .then_some(()))
         })?;
         self.node.until("the jobs to end", || {
-            let ready = self.node.json(&["jobs", "list", "--state", "ready", "--limit", "1"])?;
-            let running =
-                self.node.json(&["jobs", "list", "--state", "running", "--limit", "1"])?;
+            let ready = self.node.json(&["job", "list", "--state", "ready", "--limit", "1"])?;
+            let running = self.node.json(&["job", "list", "--state", "running", "--limit", "1"])?;
             let idle =
                 [ready, running].iter().all(|jobs| jobs.as_array().is_none_or(Vec::is_empty));
             Ok(idle.then_some(()))

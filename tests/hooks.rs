@@ -294,7 +294,7 @@ fn a_rule_runs_only_what_the_process_file_allows() -> Result<()> {
     let local = local_file(&node, "a", b"x")?;
     run(login.curl_ftp(&node, Clear)?.arg("-T").arg(&local).arg(login.ftp_url(&node, "a")?))?;
     let failed = node.until("the dead letter", || {
-        let jobs = node.json(&["jobs", "list", "--state", "failed"])?;
+        let jobs = node.json(&["job", "list", "--state", "failed"])?;
         Ok(jobs.get(0).cloned())
     })?;
     ensure!(failed["error"].as_str().is_some_and(|text| text.contains("EP0820")), "{failed}");

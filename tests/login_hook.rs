@@ -111,7 +111,7 @@ fn the_page_about_logins_elsewhere_does_what_it_says() -> Result<()> {
     ensure!(!lists(&node, 1, "wrong")?, "a wrong password");
     let log = node.log();
     ensure!(log.contains("EP0306") && !log.contains("open sesame"), "{log}");
-    let events = node.cli(&["events", "--limit", "1000"])?;
+    let events = node.cli(&["event", "list", "--limit", "1000"])?;
     ensure!(!events.contains("open sesame"), "{events}");
     Ok(())
 }

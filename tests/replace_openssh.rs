@@ -106,10 +106,12 @@ impl Machine {
         let ca = self.key("client/ca")?;
         let lost = self.key("client/lost")?;
         self.write("etc/ssh/revoked", &format!("# stolen\n{lost}\n"))?;
+        let dsa = include_str!("../crates/auth/fixtures/dsa.pub");
+        let rsa1024 = include_str!("../crates/auth/fixtures/rsa1024.pub");
         let keys = format!(
             "# anna's keys\nrestrict,from=\"127.0.0.0/8,::1\" {anna} at work # 2\n\
              from=\"192.0.2.0/24\" {bound}\ncommand=\"rsync --server\" {rsync}\nnonsense\n\
-             {lost}\n"
+             {lost}\n{dsa}{rsa1024}"
         );
         self.write("etc/ssh/keys/anna", &keys)?;
         let keys = format!(
@@ -204,6 +206,8 @@ fn said(report: &Value) -> Result<()> {
         ["keys/anna:4", "disabled: it runs 'rsync --server'"],
         ["keys/anna:5", "the options cannot be read"],
         ["keys/anna:6", "disabled: RevokedKeys names it"],
+        ["keys/anna:7", "DSA keys are too weak to log in with"],
+        ["keys/anna:8", "an RSA key of 1024 bits is too weak to log in with, 2048 are the least"],
         ["user anna", "those of keys that RevokedKeys names still count"],
         ["open/anna", "sshd ignored it (StrictModes)"],
         ["user berta", "certificates"],

@@ -48,7 +48,7 @@ fn an_upload_is_delivered_to_a_directory_once() -> Result<()> {
     assert_eq!(events[0]["endpoint"], "partner");
     ensure!(std::fs::read(inbox.join("acme/a-x.xml"))? == content);
     let jobs = node.until("the job to end", || {
-        let jobs = node.json(&["jobs", "list", "--state", "done"])?;
+        let jobs = node.json(&["job", "list", "--state", "done"])?;
         Ok((jobs.as_array().map_or(0, Vec::len) == 1).then_some(jobs))
     })?;
     assert_eq!(jobs[0]["rule"], "to-partner");
@@ -128,13 +128,13 @@ fn a_failing_delivery_is_retried_then_dead_and_can_be_retried_by_hand() -> Resul
     let local = local_file(&node, "a.bin", b"content")?;
     login.sftp_batch(&node, &format!("put {} a.bin\n", text(&local)?))?;
     let failed = node.until("the dead letter", || {
-        let jobs = node.json(&["jobs", "list", "--state", "failed"])?;
+        let jobs = node.json(&["job", "list", "--state", "failed"])?;
         Ok(jobs.get(0).cloned())
     })?;
     ensure!(login.on_disk(&node, "a.bin").exists(), "a later step ran after a failed one");
     assert_eq!(failed["attempts"], 2);
     std::fs::create_dir_all(&inbox)?;
-    node.cli(&["jobs", "retry", failed["id"].as_str().unwrap_or_default()])?;
+    node.cli(&["job", "retry", failed["id"].as_str().unwrap_or_default()])?;
     deliveries(&node, 1)?;
     let retried = node.events("job.retried")?;
     assert_eq!(retried.len(), 1, "who retries a job is in the audit log");

@@ -84,7 +84,10 @@ fn no_secret_is_told_or_kept_in_the_clear() -> Result<()> {
     node.start()?;
     use_all(&node, &login)?;
     let mut told = vec![("the export", node.cli(&["export"])?.into_bytes())];
-    told.push(("the events", node.cli(&["events", "--limit", "100000", "--json"])?.into_bytes()));
+    told.push((
+        "the events",
+        node.cli(&["event", "list", "--limit", "100000", "--json"])?.into_bytes(),
+    ));
     for (noun, name) in [("endpoint", "bucket"), ("account", "acme"), ("key", "ours")] {
         told.push((name, node.cli(&[noun, "show", name, "--json"])?.into_bytes()));
     }

@@ -63,7 +63,7 @@ fn a_delivery_to_an_ftp_server_that_dies_is_done_again_and_whole() -> Result<()>
     ensure!(std::fs::read(inbox.join("big.bin"))? == content, "the file differs");
     let left = std::fs::read_dir(&inbox)?.count();
     ensure!(left == 1, "{left} names instead of one: a part is left");
-    let jobs = node.json(&["jobs", "list", "--state", "done"])?;
+    let jobs = node.json(&["job", "list", "--state", "done"])?;
     ensure!(jobs[0]["attempts"].as_u64() > Some(1), "it was not tried again: {jobs}");
     Ok(())
 }

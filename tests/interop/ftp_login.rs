@@ -61,6 +61,17 @@ fn host_chooses_the_site_whose_account_logs_in() -> Result<()> {
             ("TYPE I", 200),
         ],
     )?;
+    // Whoever looks sees at which site it is.
+    let sessions = node.json(&["session", "list"])?;
+    assert_eq!((&sessions[0]["site"], &sessions[1]), (&"north".into(), &serde_json::Value::Null));
+    let mut other = Raw::connect(&node)?;
+    codes(&mut other, &[("USER acme", 331), (&own, 230)])?;
+    let sessions = node.json(&["session", "list"])?;
+    let sites = sessions.as_array().into_iter().flatten().map(|row| row["site"].to_string());
+    let mut sites: Vec<String> = sites.collect();
+    sites.sort();
+    assert_eq!(sites, ["\"main\"", "\"north\""]);
+    drop(other);
     let mut data = raw.data()?;
     raw.say("STOR here", 150)?;
     std::io::Write::write_all(&mut data, b"north")?;
@@ -80,7 +91,8 @@ fn host_chooses_the_site_whose_account_logs_in() -> Result<()> {
             ("SIZE here", 550),
         ],
     )?;
-    let opened = node.cli(&["--site", "north", "events", "--kind", "session.opened", "--json"])?;
+    let opened =
+        node.cli(&["--site", "north", "event", "list", "--kind", "session.opened", "--json"])?;
     assert_eq!(opened.matches("session.opened").count(), 1, "{opened}");
     node.cli(&["site", "change", "main", r#"hosts=["main.example"]"#])?;
     let taken = node.command(&["site", "change", "main", r#"hosts=["north.test"]"#]).output()?;
@@ -104,9 +116,22 @@ fn the_server_name_of_tls_chooses_the_site_and_host_must_say_the_same() -> Resul
         Ok(curl("north.example", "of north")?.status.success().then_some(()))
     })?;
     assert_eq!(std::fs::read(files.join("f"))?, b"by name");
-    ensure!(!curl("north.example", &login.password)?.status.success());
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let north = said(&curl("north.example", "of north")?);
+    ensure!(north.contains("331 Send the password of your account at north.example."), "{north}");
+    ensure!(north.contains("230 You are logged in at north.example."), "{north}");
+    let refused = curl("north.example", &login.password)?;
+    ensure!(!refused.status.success());
+    let why = "530 The login is not right: it was tried at north.example, the host name that";
+    ensure!(said(&refused).contains(why), "{}", said(&refused));
+    let log = node.log();
+    let line = log.lines().find(|line| line.contains("the host name chose the site"));
+    let words = ["listener=ftp", "host=\"north.example\"", "site=north"];
+    ensure!(line.is_some_and(|line| words.iter().all(|word| line.contains(word))), "{log}");
     // A name of no site is the listener's own.
-    ensure!(curl("other.example", &login.password)?.status.success());
+    let other = curl("other.example", &login.password)?;
+    ensure!(other.status.success());
+    ensure!(said(&other).contains("230 You are logged in.\r"), "{}", said(&other));
     ensure!(login.on_disk(&node, "f").exists());
     let script = "
 import socket

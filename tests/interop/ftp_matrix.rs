@@ -82,7 +82,8 @@ fn the_same(row: &Row<'_>, ftp: Ftp, first: &[Cell]) -> Result<()> {
 fn node(client: Program) -> Result<(Node, Login)> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
-    let resumes = matches!(client, Program::Curl | Program::Wget | Program::Lftp | Program::Ours);
+    use Program::{Curl, Lftp, Ours, Rclone, Wget};
+    let resumes = matches!(client, Curl | Wget | Lftp | Rclone | Ours);
     node.add_ftp()?;
     node.add_ftps(if resumes { "" } else { r#","tls_reuse":"off""# })?;
     if !resumes {
@@ -156,6 +157,11 @@ fn ftplib() -> Result<()> {
 #[test]
 fn net_ftp() -> Result<()> {
     check(Program::NetFtp)
+}
+
+#[test]
+fn commons_net() -> Result<()> {
+    check(Program::CommonsNet)
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use entrepot_testkit::clients::libraries::{self, Library};
 use entrepot_testkit::clients::matrix::Seat;
 use entrepot_testkit::clients::{Login, local_file, noise, python, text};
 use entrepot_testkit::server::{Node, run};
@@ -67,7 +68,7 @@ fn openssh_makes_lists_and_goes_through_links() -> Result<()> {
 }
 
 /// The target is what the caller of the library calls so, whatever it puts first on the wire.
-fn library(library: &python::Library) -> Result<()> {
+fn library(library: &Library) -> Result<()> {
     let (node, login) = linking(&noise(33, 100_000))?;
     let seat = Seat { node: &node, login: &login };
     library.call(seat, &["symlink", "in/f", "l"])?;
@@ -93,6 +94,26 @@ fn paramiko_sends_the_target_first() -> Result<()> {
 #[test]
 fn asyncssh_sends_the_link_first() -> Result<()> {
     library(&python::ASYNCSSH)
+}
+
+#[test]
+fn pkg_sftp_sends_the_target_first() -> Result<()> {
+    library(&libraries::PKG_SFTP)
+}
+
+#[test]
+fn libssh_sends_the_link_first() -> Result<()> {
+    library(&libraries::LIBSSH)
+}
+
+#[test]
+fn ssh2_sends_the_link_first() -> Result<()> {
+    library(&libraries::SSH2)
+}
+
+#[test]
+fn phpseclib_sends_the_link_first() -> Result<()> {
+    library(&libraries::PHPSECLIB)
 }
 
 #[test]

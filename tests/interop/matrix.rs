@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::matrix::{Client, Did, How, Seat, Task};
-use entrepot_testkit::clients::{noise, openssh, ours, putty, python, tools};
+use entrepot_testkit::clients::{libraries, noise, openssh, ours, putty, python, tools};
 use entrepot_testkit::server::run;
 
 use crate::node_with;
@@ -302,6 +302,26 @@ fn paramiko() -> Result<()> {
 #[test]
 fn asyncssh() -> Result<()> {
     check(&python::ASYNCSSH)
+}
+
+#[test]
+fn go_pkg_sftp() -> Result<()> {
+    check(&libraries::PKG_SFTP)
+}
+
+#[test]
+fn node_ssh2() -> Result<()> {
+    check(&libraries::SSH2)
+}
+
+#[test]
+fn phpseclib() -> Result<()> {
+    check(&libraries::PHPSECLIB)
+}
+
+#[test]
+fn libssh() -> Result<()> {
+    check(&libraries::LIBSSH)
 }
 
 #[test]

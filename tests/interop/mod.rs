@@ -1,14 +1,18 @@
 //! Real clients move real files in both directions.
 
 pub(crate) mod ftp;
+mod ftp_commons;
 mod ftp_hostile;
 mod ftp_login;
 mod ftp_matrix;
 mod ftp_rules;
+mod ftp_uploads;
 mod links;
 mod matrix;
+mod modes;
 mod orders;
 mod rekey;
+mod sshfs;
 mod surface;
 
 use anyhow::{Result, ensure};

@@ -1,6 +1,7 @@
 //! Packet orders of clients that cannot be installed here, sent by paramiko packet by packet:
 //! WinSCP's temporary names and its SETSTAT right behind CLOSE, FileZilla's sizes from listings,
-//! JSch's strict order of answers.
+//! JSch's strict order of answers, and what sshfs sends when an editor saves on a machine where
+//! nothing can be mounted.
 
 use std::time::{Duration, SystemTime};
 
@@ -91,4 +92,41 @@ fn jsch_gets_its_answers_in_order() -> Result<()> {
     let seat = Seat { node: &node, login: &login };
     python::PARAMIKO.call(seat, &["order:jsch", text(&local)?, "x"])?;
     Ok(())
+}
+
+/// Saves with the order three times, over a longer file and over shorter ones.
+fn sshfs_saves(order: &str) -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    let seat = Seat { node: &node, login: &login };
+    std::fs::create_dir_all(login.on_disk(&node, ""))?;
+    std::fs::write(login.on_disk(&node, "doc"), noise(5, 90_001))?;
+    for size in [70_001, 3, 200_003] {
+        let content = noise(size as u64, size);
+        let local = local_file(&node, "new", &content)?;
+        python::PARAMIKO.call(seat, &[&format!("order:{order}"), text(&local)?, "doc"])?;
+        ensure!(std::fs::read(login.on_disk(&node, "doc"))? == content, "{size}: it differs");
+        let names = std::fs::read_dir(login.on_disk(&node, ""))?.count();
+        ensure!(names == 1, "{size}: {names} files are left");
+    }
+    Ok(())
+}
+
+#[test]
+fn sshfs_renames_over_right_behind_close() -> Result<()> {
+    sshfs_saves("sshfs_editor")
+}
+
+#[test]
+fn sshfs_renames_a_file_that_it_has_not_closed() -> Result<()> {
+    sshfs_saves("sshfs_late_close")
+}
+
+#[test]
+fn sshfs_renames_the_old_file_away() -> Result<()> {
+    sshfs_saves("sshfs_vim")
+}
+
+#[test]
+fn sshfs_writes_in_place_and_cuts() -> Result<()> {
+    sshfs_saves("sshfs_in_place")
 }

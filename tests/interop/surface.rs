@@ -1,10 +1,10 @@
 //! Rows of the matrix beside plain SFTP: SCP (`scp -O`, `pscp -scp`, curl's `scp:`),
-//! digests (`check-file` and hash commands), and the preset `compatible` for curl, whose libssh2
-//! knows neither GCM nor encrypt-then-MAC.
+//! digests (`check-file` and hash commands), and the preset `compatible` for curl's libssh2 and for
+//! JSch, which know neither GCM nor encrypt-then-MAC.
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::matrix::{Client, Did, Seat, Task};
-use entrepot_testkit::clients::{Login, noise, openssh, putty, python, tools};
+use entrepot_testkit::clients::{Login, libraries, noise, openssh, putty, python, tools};
 use entrepot_testkit::server::Node;
 
 use super::matrix;
@@ -40,6 +40,12 @@ fn curl_over_sftp() -> Result<()> {
 fn curl_over_scp() -> Result<()> {
     let (node, login) = compatible("acme")?;
     matrix::check_on(&tools::Curl { scp: true }, Seat { node: &node, login: &login })
+}
+
+#[test]
+fn jsch() -> Result<()> {
+    let (node, login) = compatible("acme")?;
+    matrix::check_on(&libraries::JSCH, Seat { node: &node, login: &login })
 }
 
 /// What a client prints as the digest of a file is one the file has.

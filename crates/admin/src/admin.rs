@@ -17,9 +17,11 @@ use crate::document::{self, Given, Source};
 use crate::error::{AdminError, Result};
 use crate::jobs::{self, JobAction};
 use crate::limits;
+use crate::near;
+use crate::passwords::Passwords;
 use crate::plan::{self, State, Step, Wanted};
 use crate::request::{Action, Actor, Document, PlannedChange, Request, Response, Role};
-use crate::secrets::{self, Absent, ListenerCheck, RuleCheck, Settler};
+use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
 use crate::{diff, query};
 
 /// What an [`Admin`] works with.
@@ -53,11 +55,17 @@ impl Admin {
         let settler = Settler {
             master: parts.master.clone(),
             env: parts.env.clone(),
+            passwords: Passwords::new(parts.env.clone()),
             cost: HashCost::default(),
             rule_check: |_| Ok(()),
             listener_check: |_| Ok(()),
         };
         Admin { parts: Arc::new(parts), settler, program_check: Arc::new(|_| Ok(())) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn passwords(&self) -> &Passwords {
+        &self.settler.passwords
     }
 
     /// Hashes new passwords at this cost.
@@ -95,10 +103,11 @@ impl Admin {
     /// There is no such site for it, or the database is away.
     pub async fn at_site(&self, actor: Actor, name: Option<&Name>) -> Result<Actor> {
         let Some(name) = name else { return Ok(actor) };
-        let mut sites = self.parts.db.sites().await?.into_iter();
-        let reaches = |site: SiteId| actor.site == SiteId::MAIN || actor.site == site;
-        let site = sites.find(|site| site.noun.name == *name && reaches(SiteId(site.id)));
-        let site = site.ok_or_else(|| missing(Kind::Site, name))?;
+        let mut sites = self.parts.db.sites().await?;
+        sites.retain(|site| actor.site == SiteId::MAIN || actor.site == SiteId(site.id));
+        let Some(site) = sites.iter().find(|site| site.noun.name == *name) else {
+            return Err(missing(Kind::Site, name, sites.iter().map(|site| &site.noun.name)));
+        };
         Ok(Actor { site: SiteId(site.id), ..actor })
     }
 
@@ -107,9 +116,8 @@ impl Admin {
     /// # Errors
     /// See [`AdminError`]; nothing was changed then.
     pub async fn handle(&self, actor: &Actor, request: Request) -> Result<Response> {
-        if let (Role::Auditor, Some(action)) = (actor.role, change_asked_for(&request)) {
-            let (actor, action) = (actor.name.clone(), action.to_owned());
-            return Err(AdminError::Denied { actor, action });
+        if let Some(action) = change_asked_for(&request) {
+            actor.may_change(action)?;
         }
         match request {
             Request::List { kind } => self.list(actor, kind).await,
@@ -120,7 +128,11 @@ impl Admin {
             Request::Plan { documents, prune } => {
                 let wanted = documents_wanted(documents, prune)?;
                 let state = self.state(actor.site).await?;
-                let steps = self.compute(&state, &wanted).await?;
+                let settler = match actor.role {
+                    Role::Admin => self.settler.clone(),
+                    Role::Auditor => self.settler.for_readers(),
+                };
+                let steps = compute(&state, &wanted, settler, PasswordWork::Leave).await?;
                 Ok(self.shown(&steps))
             }
             Request::Apply { documents, prune } => {
@@ -189,7 +201,10 @@ impl Admin {
 
     async fn show(&self, actor: &Actor, (kind, name): (Kind, Name)) -> Result<Response> {
         let found = find(&self.parts.db, actor.site, (kind, &name)).await?;
-        let mut found = found.ok_or_else(|| missing(kind, &name))?;
+        let Some(mut found) = found else {
+            let all = load_kind(&mut From::Db(&self.parts.db), actor.site, kind).await?;
+            return Err(missing(kind, &name, all.iter().map(|stored| stored.noun.name())));
+        };
         found.noun = secrets::redacted(found.noun);
         let warnings = self.warnings(&found.noun).collect();
         Ok(Response::Noun { noun: Box::new(found), warnings })
@@ -223,7 +238,7 @@ impl Admin {
 
     async fn change(&self, actor: &Actor, key: (Kind, Name), patch: &Value) -> Result<Response> {
         let wanted = |state: &State| {
-            let stored = state.get(&key).ok_or_else(|| missing(key.0, &key.1))?;
+            let stored = state.get(&key).ok_or_else(|| absent(state, &key))?;
             Ok(Wanted::noun(patched(&stored.noun, patch)?))
         };
         self.commit(actor, wanted).await?;
@@ -239,7 +254,7 @@ impl Admin {
             if state.contains_key(&key) {
                 Ok(Wanted::without(key.0, key.1.clone()))
             } else {
-                Err(missing(key.0, &key.1))
+                Err(absent(state, &key))
             }
         };
         self.commit(actor, wanted).await?;
@@ -274,16 +289,6 @@ impl Admin {
         Ok(Arc::new(load(&mut From::Db(&self.parts.db), site).await?))
     }
 
-    /// Off the reactor: hashing a password takes tens of milliseconds.
-    async fn compute(&self, state: &Arc<State>, wanted: &Wanted) -> Result<Vec<Step>> {
-        let (state, wanted, settler) = (state.clone(), wanted.clone(), self.settler.clone());
-        let task = tokio::task::spawn_blocking(move || plan::compute(&state, wanted, &settler));
-        task.await.map_err(|error| AdminError::Internal {
-            what: "computing the change",
-            problem: error.to_string(),
-        })?
-    }
-
     /// Makes a change: rows and events in one transaction. Checked and hashed before it begins,
     /// so that it is short; if the configuration has changed meanwhile, all is computed anew.
     async fn commit(
@@ -303,7 +308,7 @@ impl Admin {
                 (Arc::new(load(&mut From::Tx(&mut tx), actor.site).await?), Some(tx))
             };
             let wanted = wanted(&before)?;
-            let steps = self.compute(&before, &wanted).await?;
+            let steps = compute(&before, &wanted, self.settler.clone(), wanted.work()).await?;
             if steps.iter().all(|step| step.shown.action == Action::Unchanged) {
                 return Ok(steps);
             }
@@ -341,7 +346,7 @@ impl Admin {
         for step in steps {
             let PlannedChange { action, kind, name, fields } = &step.shown;
             let word = match action {
-                Action::Unchanged => continue,
+                Action::Unchanged | Action::Compare => continue,
                 Action::Create => "created",
                 Action::Change => "changed",
                 Action::Delete => "deleted",
@@ -397,6 +402,22 @@ impl Admin {
     }
 }
 
+/// Off the reactor: hashing a password takes tens of milliseconds.
+async fn compute(
+    state: &Arc<State>,
+    wanted: &Wanted,
+    settler: Settler,
+    work: PasswordWork,
+) -> Result<Vec<Step>> {
+    let (state, wanted) = (state.clone(), wanted.clone());
+    let task = move || plan::compute(&state, wanted, &settler, work);
+    let computed = tokio::task::spawn_blocking(task).await;
+    computed.map_err(|error| AdminError::Internal {
+        what: "computing the change",
+        problem: error.to_string(),
+    })?
+}
+
 /// What an auditor would need an administrator for.
 fn change_asked_for(request: &Request) -> Option<&'static str> {
     match request {
@@ -418,8 +439,14 @@ fn change_asked_for(request: &Request) -> Option<&'static str> {
     }
 }
 
-fn missing(kind: Kind, name: &Name) -> AdminError {
-    AdminError::NotFound { what: kind.as_str(), name: name.to_string() }
+fn missing<'a>(kind: Kind, name: &Name, known: impl Iterator<Item = &'a Name>) -> AdminError {
+    let hint = near::hint(name.as_str(), known.map(Name::as_str));
+    AdminError::NotFound { what: kind.as_str(), name: name.to_string(), hint }
+}
+
+fn absent(state: &State, (kind, name): &(Kind, Name)) -> AdminError {
+    let of_kind = state.keys().filter(|key| key.0 == *kind);
+    missing(*kind, name, of_kind.map(|(_, name)| name))
 }
 
 fn documents_wanted(documents: Vec<Document>, prune: bool) -> Result<Wanted> {
@@ -455,7 +482,7 @@ fn patched(stored: &AnyNoun, patch: &Value) -> Result<AnyNoun> {
         let problem = if secret {
             "it must be one text".to_owned()
         } else {
-            error.inner().to_string().replace('`', "'")
+            near::explained(&error.inner().to_string())
         };
         refused(field, problem)
     })

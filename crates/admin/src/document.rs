@@ -9,6 +9,7 @@ use serde_saphyr::Spanned;
 
 use crate::error::{AdminError, Result};
 use crate::limits;
+use crate::near;
 use crate::request::Document;
 use crate::secrets::SECRET_INPUTS;
 
@@ -96,8 +97,7 @@ const WORDS: [(&str, &str); 7] = [
 
 /// One line, names in our quotes.
 fn tidy(problem: &str) -> String {
-    let line = problem.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
-    WORDS.iter().fold(line, |line, (theirs, ours)| line.replace(theirs, ours))
+    WORDS.iter().fold(near::explained(problem), |line, (theirs, ours)| line.replace(theirs, ours))
 }
 
 /// `file:line:column: ` of a field of a noun, or as near as the document comes to it.

@@ -1,5 +1,6 @@
 //! What can go wrong with a request. Each code has a page in `docs/errors`.
 
+use entrepot_auth::UnusableKey;
 use entrepot_db::DbError;
 use entrepot_model::Kind;
 use serde::{Deserialize, Serialize};
@@ -36,9 +37,19 @@ pub enum AdminError {
         /// A sentence that says what to do.
         problem: String,
     },
+    /// A key with which nobody could ever log in.
+    #[error("{place}key '{name}': public: {problem}")]
+    UnusableKey {
+        /// `file:line:column: ` for documents, else empty.
+        place: String,
+        /// Which.
+        name: String,
+        /// Why it cannot be used, and what to do.
+        problem: UnusableKey,
+    },
     /// A noun refers to one that is not there.
     #[error(
-        "{place}{kind} '{name}': {field}: there is no {target} '{target_name}'; \
+        "{place}{kind} '{name}': {field}: there is no {target} '{target_name}'{hint}; \
              create it, or name another"
     )]
     Dangling {
@@ -54,6 +65,8 @@ pub enum AdminError {
         target: Kind,
         /// Its name.
         target_name: String,
+        /// Which one may be meant, in brackets behind a blank; or nothing.
+        hint: String,
     },
     /// The same noun stands twice in the documents.
     #[error("{place}{kind} '{name}' is defined twice, first at {first}; remove one")]
@@ -68,12 +81,14 @@ pub enum AdminError {
         first: String,
     },
     /// There is no such thing.
-    #[error("there is no {what} '{name}'; 'list' shows what there is")]
+    #[error("there is no {what} '{name}'{hint}; 'list' shows what there is")]
     NotFound {
         /// What kind of thing.
         what: &'static str,
         /// Which.
         name: String,
+        /// Which one may be meant, in brackets behind a blank; or nothing.
+        hint: String,
     },
     /// The name is taken.
     #[error("there is a {kind} '{name}' already; change it, or choose another name")]
@@ -192,6 +207,7 @@ impl AdminError {
             AdminError::Refused { .. } => "EP0111",
             AdminError::Query { .. } => "EP0112",
             AdminError::Internal { .. } => "EP0113",
+            AdminError::UnusableKey { .. } => "EP0114",
             AdminError::Database(error) => error.code(),
         }
     }
@@ -202,6 +218,7 @@ impl AdminError {
             AdminError::NotFound { .. } => ProblemClass::NotFound,
             AdminError::Document { .. }
             | AdminError::Field { .. }
+            | AdminError::UnusableKey { .. }
             | AdminError::Dangling { .. }
             | AdminError::Twice { .. }
             | AdminError::TooMuch { .. }

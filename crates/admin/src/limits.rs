@@ -1,5 +1,7 @@
 //! Named limits of the administration.
 
+use std::time::Duration;
+
 /// Most bytes of all documents of one request.
 pub const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 /// Most nouns in the documents of one request.
@@ -12,3 +14,8 @@ pub const QUERY_ROWS_DEFAULT: u32 = 100;
 pub const CHANGE_ATTEMPTS: usize = 3;
 /// Events sealed at a time.
 pub const SEAL_BATCH: usize = 1_000;
+/// How long a password of an applied document is known, as a keyed hash in memory, to be the stored
+/// one: documents that are applied every hour hash each password once a day.
+pub const KNOWN_PASSWORDS_FOR: Duration = Duration::from_secs(86_400);
+/// Passwords known so; above it the oldest is forgotten.
+pub const KNOWN_PASSWORDS: usize = 100_000;

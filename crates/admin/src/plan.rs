@@ -2,14 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use entrepot_model::{AnyNoun, Kind, Name, Stored};
+use entrepot_auth::UnusableKey;
+use entrepot_model::{AnyNoun, KeyType, Kind, Name, Stored};
+use serde_json::Value;
 
 use crate::diff;
 use crate::document::{self, Given, Source};
 use crate::error::{AdminError, Result};
 use crate::relations::{self, Relations};
-use crate::request::{Action, Document, PlannedChange};
-use crate::secrets::{Absent, Fault, Settler};
+use crate::request::{Action, Document, FieldChange, PlannedChange};
+use crate::secrets::{Absent, Fault, MASK, PasswordWork, Settler};
+
+/// Shown in place of a password that only `apply` compares with the stored one.
+const NOT_COMPARED: &str = "*** (apply compares it)";
 
 /// The configuration of a site, by kind and name.
 pub(crate) type State = BTreeMap<(Kind, Name), Stored<AnyNoun>>;
@@ -30,6 +35,14 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// What is done with passwords when this is carried out.
+    pub(crate) fn work(&self) -> PasswordWork {
+        match self.absent {
+            Absent::Keeps => PasswordWork::HashAndRemember,
+            Absent::Removes => PasswordWork::Hash,
+        }
+    }
+
     /// One noun, whole.
     pub(crate) fn noun(noun: AnyNoun) -> Self {
         Wanted {
@@ -61,8 +74,14 @@ pub(crate) struct Step {
     pub(crate) noun: Option<AnyNoun>,
 }
 
-/// Computes the steps. Slow if there are passwords: argon2.
-pub(crate) fn compute(state: &State, wanted: Wanted, settler: &Settler) -> Result<Vec<Step>> {
+/// Computes the steps. Slow if passwords are hashed: argon2. That comes last, when everything else
+/// is known to be right.
+pub(crate) fn compute(
+    state: &State,
+    wanted: Wanted,
+    settler: &Settler,
+    work: PasswordWork,
+) -> Result<Vec<Step>> {
     let documents = wanted.documents;
     let mut settled: BTreeMap<(Kind, Name), Given> = BTreeMap::new();
     for given in wanted.nouns {
@@ -86,11 +105,58 @@ pub(crate) fn compute(state: &State, wanted: Wanted, settler: &Settler) -> Resul
             _ => Ok(()),
         });
         checked.map_err(|error| at(Fault::new(error.field, error.problem)))?;
+        check_login_key(&noun).map_err(|problem| AdminError::UnusableKey {
+            place: document::place(&documents, &source, "public"),
+            name: key.1.to_string(),
+            problem,
+        })?;
         settled.insert(key, Given { noun, source });
     }
     let gone = gone(state, &settled, (&wanted.gone, wanted.prune));
     check(state, &settled, (&gone, &documents))?;
+    for (key, given) in &mut settled {
+        let AnyNoun::Account(account) = &mut given.noun else { continue };
+        let old = state.get(key).and_then(|stored| stored_hash(&stored.noun));
+        settler
+            .hash_password(account, old, work)
+            .map_err(|fault| field_error(&documents, &given.source, (key, fault)))?;
+    }
     Ok(steps(state, settled, gone))
+}
+
+/// The hash of an account's password.
+fn stored_hash(noun: &AnyNoun) -> Option<&str> {
+    match noun {
+        AnyNoun::Account(account) => account.password_hash.as_deref(),
+        _ => None,
+    }
+}
+
+/// Takes the password out that a plan has left in clear text, and says what becomes of it.
+fn uncompared(noun: &mut AnyNoun, old: Option<&AnyNoun>) -> Option<FieldChange> {
+    let AnyNoun::Account(account) = noun else { return None };
+    account.password.take()?;
+    account.password_hash = old.and_then(stored_hash).map(str::to_owned);
+    let is_set = account.password_hash.is_some();
+    Some(FieldChange {
+        field: "password".to_owned(),
+        old: is_set.then(|| Value::from(MASK)),
+        new: Some(Value::from(if is_set { NOT_COMPARED } else { MASK })),
+    })
+}
+
+/// A key that is to let somebody in must be one that logins accept. One without an account logs us
+/// in elsewhere.
+fn check_login_key(noun: &AnyNoun) -> std::result::Result<(), UnusableKey> {
+    match noun {
+        AnyNoun::Key(key)
+            if key.key_type == KeyType::SshUserCa
+                || key.key_type == KeyType::SshUser && key.account.is_some() =>
+        {
+            entrepot_auth::check_login_key(&key.public)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn field_error(
@@ -154,6 +220,7 @@ fn check(
                     name: name.to_string(),
                     target: reference.kind,
                     target_name: reference.name.to_string(),
+                    hint: relations.hint(reference.kind, &reference.name),
                     field: reference.field,
                 });
             }
@@ -191,14 +258,19 @@ fn steps(
     mut gone: Vec<(Kind, Name)>,
 ) -> Vec<Step> {
     let mut steps = Vec::new();
-    for ((kind, name), given) in settled {
+    for ((kind, name), mut given) in settled {
         let old = state.get(&(kind, name.clone())).map(|stored| &stored.noun);
-        let fields = diff::diff(old, &given.noun);
+        let uncompared = uncompared(&mut given.noun, old);
+        let mut fields = diff::diff(old, &given.noun);
+        let replaces = uncompared.as_ref().is_some_and(|change| change.old.is_some());
         let action = match old {
             None => Action::Create,
-            Some(_) if fields.is_empty() => Action::Unchanged,
-            Some(_) => Action::Change,
+            Some(_) if !fields.is_empty() => Action::Change,
+            Some(_) if replaces => Action::Compare,
+            Some(_) if uncompared.is_some() => Action::Change,
+            Some(_) => Action::Unchanged,
         };
+        fields.extend(uncompared);
         let shown = PlannedChange { action, kind, name, fields };
         steps.push(Step { shown, noun: Some(given.noun) });
     }

@@ -6,6 +6,7 @@ use entrepot_model::{Fact, Job, JobId, SiteId};
 use crate::admin::AdminParts;
 use crate::error::{AdminError, Result};
 use crate::limits;
+use crate::near;
 use crate::request::{EventQuery, JobQuery, NumberedEvent, Request, Response, TransferQuery};
 
 fn rows(limit: Option<u32>) -> u32 {
@@ -21,8 +22,8 @@ pub(crate) async fn answer(parts: &AdminParts, site: SiteId, request: Request) -
         }
         Request::Transfer { id } => {
             let transfer = parts.db.transfer(site, id).await?;
-            let missing = || AdminError::NotFound { what: "transfer", name: id.to_string() };
-            Ok(Response::Transfer { transfer: Box::new(transfer.ok_or_else(missing)?) })
+            let transfer = transfer.ok_or_else(|| missing("transfer", id.to_string()))?;
+            Ok(Response::Transfer { transfer: Box::new(transfer) })
         }
         Request::Events { filter } => events(parts, site, filter).await,
         Request::Jobs { filter } => {
@@ -51,6 +52,11 @@ pub(crate) async fn answer(parts: &AdminParts, site: SiteId, request: Request) -
     }
 }
 
+/// Ids are not like each other.
+fn missing(what: &'static str, id: String) -> AdminError {
+    AdminError::NotFound { what, name: id, hint: String::new() }
+}
+
 fn transfer_filter(query: TransferQuery) -> TransferFilter {
     TransferFilter {
         account: query.account,
@@ -66,7 +72,8 @@ async fn events(parts: &AdminParts, site: SiteId, query: EventQuery) -> Result<R
     for kind in &query.kinds {
         if !Fact::KINDS.contains(&kind.as_str()) {
             let known = Fact::KINDS.join(", ");
-            let problem = format!("there is no event '{kind}'; known: {known}");
+            let hint = near::hint(kind, Fact::KINDS.iter().copied());
+            let problem = format!("there is no event '{kind}'{hint}; known: {known}");
             return Err(AdminError::Query { problem });
         }
     }
@@ -97,5 +104,5 @@ async fn events(parts: &AdminParts, site: SiteId, query: EventQuery) -> Result<R
 
 pub(crate) async fn job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<Job> {
     let job = parts.db.job(site, id).await?;
-    job.ok_or_else(|| AdminError::NotFound { what: "job", name: id.to_string() })
+    job.ok_or_else(|| missing("job", id.to_string()))
 }

@@ -9,6 +9,8 @@ use entrepot_model::{
     Protocol, Site, VPath,
 };
 
+use crate::near;
+
 /// All nouns of a site as they shall be, and who refers to whom.
 pub(crate) struct Relations<'a> {
     nouns: HashMap<(Kind, Name), &'a AnyNoun>,
@@ -134,6 +136,12 @@ impl<'a> Relations<'a> {
     /// True if there is such a noun.
     pub(crate) fn has(&self, kind: Kind, name: &Name) -> bool {
         self.nouns.contains_key(&(kind, name.clone()))
+    }
+
+    /// Which noun of a kind may be meant by a name that is none.
+    pub(crate) fn hint(&self, kind: Kind, name: &Name) -> String {
+        let of_kind = self.nouns.keys().filter(|(other, _)| *other == kind);
+        near::hint(name.as_str(), of_kind.map(|(_, name)| name.as_str()))
     }
 
     /// Who refers to `(kind, name)`.

@@ -8,6 +8,8 @@ use entrepot_model::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::{AdminError, Result};
+
 /// What can be asked. Changing requests need the role `admin`.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
@@ -287,6 +289,9 @@ pub enum Action {
     Change,
     /// It is the same already.
     Unchanged,
+    /// Only of a plan: nothing else differs, but a password is given in clear text, and whether it
+    /// is the stored one is seen when it is applied.
+    Compare,
     /// The documents do not name it, and pruning was asked for.
     Delete,
 }
@@ -313,6 +318,22 @@ pub struct Actor {
     pub role: Role,
     /// The site it works on.
     pub site: SiteId,
+}
+
+impl Actor {
+    /// Checks that it may do more than read; `action` says what for, such as `create it`.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn may_change(&self, action: &str) -> Result<()> {
+        match self.role {
+            Role::Admin => Ok(()),
+            Role::Auditor => {
+                let (actor, action) = (self.name.clone(), action.to_owned());
+                Err(AdminError::Denied { actor, action })
+            }
+        }
+    }
 }
 
 /// What an actor may do.

@@ -7,6 +7,8 @@ use entrepot_model::key::Key;
 use entrepot_model::{AnyNoun, EndpointTarget, Env, Sealed, Secret};
 use serde_json::Value;
 
+use crate::passwords::Passwords;
+
 /// Fields that take a secret in clear text.
 pub(crate) const SECRET_INPUTS: [&str; 4] = ["password", "secret_key", "private", "totp"];
 /// Fields that hold what became of it, in the same order of kinds.
@@ -114,11 +116,23 @@ pub(crate) enum Absent {
     Removes,
 }
 
+/// What becomes of passwords that are given in clear text and not known to be the stored ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PasswordWork {
+    /// They are left as they are: a plan hashes nothing.
+    Leave,
+    /// They are compared and, if they are others, hashed.
+    Hash,
+    /// The same; they are known the next time, for documents come again as they are.
+    HashAndRemember,
+}
+
 /// Hashes and seals.
 #[derive(Clone)]
 pub(crate) struct Settler {
     pub(crate) master: MasterKey,
     pub(crate) env: Env,
+    pub(crate) passwords: Passwords,
     pub(crate) cost: HashCost,
     pub(crate) rule_check: RuleCheck,
     pub(crate) listener_check: ListenerCheck,
@@ -143,8 +157,13 @@ struct Slot<'a> {
 }
 
 impl Settler {
+    /// For those who may only read: they could else try passwords by plans.
+    pub(crate) fn for_readers(&self) -> Settler {
+        Settler { passwords: self.passwords.without_memory(), ..self.clone() }
+    }
+
     /// Brings the secrets of `noun` into the form in which they are stored; a secret that is
-    /// the same as before keeps its form. Slow: argon2 on purpose.
+    /// the same as before keeps its form. A password may be left: see [`Settler::hash_password`].
     pub(crate) fn settle(
         &self,
         mut noun: AnyNoun,
@@ -238,6 +257,8 @@ impl Settler {
         self.seal(slot, absent)
     }
 
+    /// The password of an account, as far as it takes no slow hash: one that is given in clear
+    /// text and is not known to be the stored one stays for [`Settler::hash_password`].
     fn password(
         &self,
         account: &mut Account,
@@ -249,34 +270,50 @@ impl Settler {
         if given.as_deref() == Some(MASK) {
             given = Some(stored.ok_or_else(|| fault(nothing_stored()))?.to_owned());
         }
-        let plain = account.password.take();
-        account.password_hash = match (plain, given) {
-            (Some(_), Some(_)) => {
-                return Err(fault("give 'password' or 'password_hash', not both".to_owned()));
-            }
-            (Some(plain), None) if plain.expose().is_empty() => {
-                return Err(fault("a password cannot be empty".to_owned()));
-            }
-            (Some(plain), None) => match stored {
-                // The same password keeps its hash, so that applying twice changes nothing.
-                Some(hash) if password::verify(&plain, hash).unwrap_or(false) => {
-                    Some(hash.to_owned())
-                }
-                _ => {
-                    let mut salt = [0; 16];
-                    self.env.fill_random(&mut salt);
-                    let hash = password::hash(&plain, self.cost, &salt);
-                    Some(hash.map_err(|error| fault(error.to_string()))?)
-                }
-            },
-            (None, Some(hash)) => {
-                password::check(&hash)
+        let Some(plain) = &account.password else {
+            if let Some(hash) = &given {
+                password::check(hash)
                     .map_err(|error| Fault::new("password_hash", error.to_string()))?;
-                Some(hash)
+            } else if absent == Absent::Keeps {
+                given = stored.map(str::to_owned);
             }
-            (None, None) if absent == Absent::Keeps => stored.map(str::to_owned),
-            (None, None) => None,
+            account.password_hash = given;
+            return Ok(());
         };
+        if given.is_some() {
+            return Err(fault("give 'password' or 'password_hash', not both".to_owned()));
+        }
+        if plain.expose().is_empty() {
+            return Err(fault("a password cannot be empty".to_owned()));
+        }
+        password::check_length(plain).map_err(|error| fault(error.to_string()))?;
+        if let Some(hash) = stored.filter(|hash| self.passwords.knows(plain, hash)) {
+            account.password_hash = Some(hash.to_owned());
+            account.password = None;
+        }
+        Ok(())
+    }
+
+    /// Brings the password that [`Settler::settle`] left in clear text into its stored form; the
+    /// same password keeps its hash, so that applying twice changes nothing. Slow: argon2 once, or
+    /// twice if there was another password.
+    pub(crate) fn hash_password(
+        &self,
+        account: &mut Account,
+        stored: Option<&str>,
+        work: PasswordWork,
+    ) -> Result<(), Fault> {
+        if work == PasswordWork::Leave {
+            return Ok(());
+        }
+        let Some(plain) = account.password.take() else { return Ok(()) };
+        let same = stored.filter(|hash| self.passwords.fits(&plain, hash)).map(str::to_owned);
+        let hash = same.map_or_else(|| self.passwords.hash(&plain, self.cost), Ok);
+        let hash = hash.map_err(|error| Fault::new("password", error.to_string()))?;
+        if work == PasswordWork::HashAndRemember {
+            self.passwords.remember(&plain, &hash);
+        }
+        account.password_hash = Some(hash);
         Ok(())
     }
 

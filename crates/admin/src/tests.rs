@@ -1,5 +1,7 @@
 //! Requests against a real SQLite database and a real journal.
 
+use std::sync::Arc;
+
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
@@ -9,7 +11,8 @@ use serde_json::{Value, json};
 use crate::*;
 
 struct Bench {
-    _dir: tempfile::TempDir,
+    /// Removed with the last of those that use it.
+    dir: Arc<tempfile::TempDir>,
     admin: Admin,
     db: Db,
     journal: Journal,
@@ -33,7 +36,7 @@ async fn bench() -> Bench {
         env,
     })
     .with_hash_cost(HashCost::for_tests());
-    Bench { _dir: dir, admin, db, journal, master }
+    Bench { dir: Arc::new(dir), admin, db, journal, master }
 }
 
 fn actor(role: Role) -> Actor {
@@ -105,6 +108,26 @@ impl Bench {
         match self.ask(Request::Events { filter }).await.unwrap() {
             Response::Events { events } => events.into_iter().map(|row| row.event).collect(),
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// The same database, by a process that has just begun.
+    fn again(&self) -> Bench {
+        let env = Env::simulated(3);
+        let node: Name = "n1".parse().unwrap();
+        let admin = Admin::new(AdminParts {
+            db: self.db.clone(),
+            master: self.master.clone(),
+            recorder: Recorder::new(self.journal.clone(), env.clone(), node),
+            directory: None,
+            env,
+        });
+        Bench {
+            dir: self.dir.clone(),
+            admin: admin.with_hash_cost(HashCost::for_tests()),
+            db: self.db.clone(),
+            journal: self.journal.clone(),
+            master: self.master.clone(),
         }
     }
 
@@ -315,6 +338,93 @@ async fn a_password_changes_stays_and_goes() {
     }
 }
 
+/// Accounts `p0`, `p1` and so on, each with a password of its own.
+fn people(passwords: &[&str]) -> String {
+    let account = |(at, password): (usize, &&str)| {
+        format!("account: {{name: p{at}, password: {password}}}\n")
+    };
+    passwords.iter().enumerate().map(account).collect::<Vec<_>>().join("---\n")
+}
+
+fn actions(changes: &[PlannedChange]) -> Vec<Action> {
+    changes.iter().map(|change| change.action).collect()
+}
+
+#[tokio::test]
+async fn a_plan_hashes_nothing_and_apply_only_what_changed() {
+    let bench = bench().await;
+    let computed = || bench.admin.passwords().computed();
+    let three = people(&["one", "two", "three"]);
+    let planned = bench.plan(document(&three), false).await;
+    assert_eq!(actions(&planned), [Action::Create; 3]);
+    let password = FieldChange { field: "password".into(), old: None, new: Some("***".into()) };
+    assert!(planned.iter().all(|change| change.fields.contains(&password)), "{planned:?}");
+    assert_eq!(computed(), 0, "a plan of new accounts");
+    bench.apply(&three).await.unwrap();
+    assert_eq!(computed(), 3);
+
+    // The same again is known, planned or applied.
+    assert_eq!(actions(&bench.plan(document(&three), false).await), [Action::Unchanged; 3]);
+    assert_eq!(actions(&bench.apply(&three).await.unwrap()), [Action::Unchanged; 3]);
+    assert_eq!(computed(), 3, "nothing has changed");
+
+    // One of them changes: the plan does not know it, and apply compares that one alone.
+    let other = people(&["one", "2", "three"]);
+    let planned = bench.plan(document(&other), false).await;
+    assert_eq!(actions(&planned), [Action::Unchanged, Action::Compare, Action::Unchanged]);
+    assert_eq!(planned[1].fields[0].new, Some("*** (apply compares it)".into()));
+    assert_eq!(computed(), 3, "a plan compares nothing");
+    let applied = bench.apply(&other).await.unwrap();
+    assert_eq!(actions(&applied), [Action::Unchanged, Action::Change, Action::Unchanged]);
+    assert_eq!(computed(), 5, "compared once, hashed once");
+    let more = other.replace("password: 2", "password: 3, note: x");
+    let planned = bench.plan(document(&more), false).await;
+    assert_eq!(planned[1].action, Action::Change, "the note differs whatever the password is");
+    assert_eq!(planned[1].fields.len(), 2, "{planned:?}");
+
+    // A process that has just begun compares each once.
+    let fresh = bench.again();
+    assert_eq!(actions(&fresh.plan(document(&other), false).await), [Action::Compare; 3]);
+    assert_eq!(actions(&fresh.apply(&other).await.unwrap()), [Action::Unchanged; 3]);
+    assert_eq!(fresh.admin.passwords().computed(), 3);
+    assert_eq!(actions(&fresh.plan(document(&other), false).await), [Action::Unchanged; 3]);
+    assert_eq!(fresh.admin.passwords().computed(), 3);
+}
+
+#[tokio::test]
+async fn a_password_that_was_set_otherwise_is_no_longer_known() {
+    let bench = bench().await;
+    let one = people(&["one"]);
+    bench.apply(&one).await.unwrap();
+    bench.change(Kind::Account, "p0", json!({"password": "two"})).await.unwrap();
+    assert_eq!(actions(&bench.plan(document(&one), false).await), [Action::Compare]);
+    assert_eq!(actions(&bench.apply(&one).await.unwrap()), [Action::Change]);
+    let account = bench.stored(Kind::Account, "p0").await;
+    let hash = account["noun"]["password_hash"].as_str().unwrap();
+    assert!(password::verify(&Secret::new("one"), hash).unwrap());
+}
+
+#[tokio::test]
+async fn passwords_are_hashed_when_everything_else_is_right() {
+    let bench = bench().await;
+    let text = people(&["one", "two"]) + "---\naccount: {name: p2, groups: [nobody]}\n";
+    assert_eq!(bench.apply(&text).await.unwrap_err().code(), "EP0103");
+    assert_eq!(bench.admin.passwords().computed(), 0);
+}
+
+#[tokio::test]
+async fn a_plan_of_an_auditor_tells_nothing_of_passwords() {
+    let bench = bench().await;
+    let one = people(&["one"]);
+    bench.apply(&one).await.unwrap();
+    for guess in ["one", "two"] {
+        let request = Request::Plan { documents: document(&people(&[guess])), prune: false };
+        let answer = bench.admin.handle(&actor(Role::Auditor), request).await.unwrap();
+        let Response::Plan { changes, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!(actions(&changes), [Action::Compare], "{guess}");
+    }
+}
+
 #[tokio::test]
 async fn a_patch_merges_and_is_checked_again() {
     let bench = bench().await;
@@ -337,7 +447,8 @@ async fn a_patch_merges_and_is_checked_again() {
         (
             json!({"colour": 1}),
             "mount 'acme-root': colour: unknown field 'colour', expected one of 'name', 'account', \
-             'path', 'endpoint', 'prefix', 'rights', 'quota', 'sha256', 'options'",
+             'path', 'endpoint', 'prefix', 'rights', 'quota', 'sha256', 'options', \
+             'mode_mask'",
         ),
         (
             json!({"endpoint": "gone"}),
@@ -381,6 +492,42 @@ async fn what_is_in_use_stays() {
     assert_eq!(error.code(), "EP0111");
     let error = bench.create(json!({"policy": {"name": "slow"}})).await.unwrap_err();
     assert_eq!(error.code(), "EP0106");
+}
+
+#[tokio::test]
+async fn keys_that_never_log_in_are_refused_with_what_to_do() {
+    let bench = bench().await;
+    bench.create(json!({"account": {"name": "acme"}})).await.unwrap();
+    let short = include_str!("../../auth/fixtures/rsa1024.pub").trim();
+    let dsa = include_str!("../../auth/fixtures/dsa.pub").trim();
+    let least = include_str!("../../auth/fixtures/rsa2048.pub").trim();
+    let key = |public: &str, more: Value| {
+        let mut body = json!({"name": "acme-key", "type": "ssh-user", "public": public});
+        diff::merge(&mut body, &more);
+        json!({ "key": body })
+    };
+    let of_acme = json!({"account": "acme"});
+    for (public, more, words) in [
+        (short, &of_acme, "an RSA key of 1024 bits is too weak to log in with, 2048 are the least"),
+        (dsa, &of_acme, "DSA keys are too weak"),
+        (short, &json!({"type": "ssh-user-ca"}), "an RSA key of 1024 bits"),
+        ("ssh-ed25519 AAAA", &of_acme, "copy the whole line"),
+    ] {
+        let error = bench.create(key(public, more.clone())).await.unwrap_err();
+        assert_eq!((error.code(), error.class()), ("EP0114", ProblemClass::Invalid), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        let text = format!("---\n{}", key(public, more.clone()));
+        let error = bench.apply(&text).await.unwrap_err();
+        assert!(error.to_string().starts_with("a.yaml:2:"), "{error}");
+    }
+    bench.create(key(least, of_acme.clone())).await.unwrap();
+    let error = bench.change(Kind::Key, "acme-key", json!({"public": short})).await.unwrap_err();
+    assert_eq!(error.code(), "EP0114");
+    // A key that logs us in elsewhere is the other server's affair, until it is given an account.
+    let ours = json!({"name": "ours", "private": "pem"});
+    bench.create(key(short, ours)).await.unwrap();
+    let error = bench.change(Kind::Key, "ours", of_acme).await.unwrap_err();
+    assert_eq!(error.code(), "EP0114");
 }
 
 #[tokio::test]

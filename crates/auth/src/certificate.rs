@@ -10,7 +10,7 @@ use entrepot_model::{Key, KeyType, Source, Timestamp};
 use entrepot_net::ssh::Certificate;
 use entrepot_openssh::SftpCommand;
 
-use crate::gate::is_strong;
+use crate::login_key::check_blob;
 use crate::principal::{Principal, UserKey};
 
 /// A key that signs certificates of users.
@@ -71,7 +71,7 @@ pub(crate) fn check(
     if !certificate.is_user {
         return Err("the certificate is one for hosts");
     }
-    if !is_strong(&certificate.key) || !is_strong(&certificate.authority) {
+    if check_blob(&certificate.key).is_err() || check_blob(&certificate.authority).is_err() {
         return Err("the certificate has a key that is too weak");
     }
     if !crate::gate::SIGNATURES.contains(&certificate.signature_algorithm.as_str()) {

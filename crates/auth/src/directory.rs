@@ -68,7 +68,16 @@ struct Cache {
 }
 
 /// Which site is reached by which host name.
-type Hosts = Arc<HashMap<HostName, SiteId>>;
+/// A site that clients reach by a host name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReachedSite {
+    /// Its id.
+    pub id: SiteId,
+    /// Its name, for people.
+    pub name: Name,
+}
+
+type Hosts = Arc<HashMap<HostName, ReachedSite>>;
 
 impl Cache {
     /// Everything is read again.
@@ -287,8 +296,8 @@ impl Directory {
         let read = |_| async move {
             let sites = self.0.db.sites().await?.into_iter();
             let of = |site: Stored<Site>| {
-                let id = SiteId(site.id);
-                site.noun.hosts.into_iter().map(move |host| (host, id))
+                let reached = ReachedSite { id: SiteId(site.id), name: site.noun.name };
+                site.noun.hosts.into_iter().map(move |host| (host, reached.clone()))
             };
             Ok(Arc::new(sites.flat_map(of).collect()))
         };

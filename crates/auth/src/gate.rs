@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -11,7 +10,6 @@ use entrepot_crypto::{HashCost, Sha256, StreamDigest};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_model::login::LoginCheck;
 use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
-use entrepot_net::ssh::wire;
 use entrepot_spawn::Spawner;
 
 use crate::clients;
@@ -20,11 +18,10 @@ use crate::credential::Credential;
 use crate::directory::{Directory, ListenerPolicy};
 use crate::error::{AuthError, Result};
 use crate::hook::Hooks;
-use crate::limits::{
-    KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, RSA_BITS, WRONG_PER_CONNECTION,
-};
+use crate::limits::{KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, WRONG_PER_CONNECTION};
+use crate::login_key::check_blob;
 use crate::passwords::{Compared, Passwords, Stored};
-use crate::penalties::{Allowed, Hearing, Origin, Penalties, Penalty};
+use crate::penalties::{AccountKey, Claimant, Hearing, Origin, Penalties, Penalty};
 use crate::principal::{EffectivePolicy, Principal, key_blob};
 use crate::rates::SharedRates;
 
@@ -32,7 +29,10 @@ mod certified;
 mod hooked;
 mod hosts;
 mod interactive;
+mod limited;
 mod secured;
+
+pub use limited::{LimitState, LoginLimit};
 
 /// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
 pub(crate) const SIGNATURES: [&str; 8] = [
@@ -501,10 +501,10 @@ impl Attempt {
         if let Some(verdict) = self.begin(user) {
             return Err(verdict);
         }
-        let account = self.account(user);
-        let allowed = self.allowed(&account).await;
-        let hearing = self.gate.0.penalties.hear(self.origin(), &account, allowed).await;
-        hearing.map_err(|time| self.unheard(user, time))
+        let claimant = self.claimant(user);
+        let allowed = self.gate.allowed(&claimant.account).await;
+        let hearing = self.gate.0.penalties.hear(&claimant, allowed).await;
+        hearing.map_err(|limit| self.unheard(user, limit))
     }
 
     /// The end of a hearing that did not go well.
@@ -530,27 +530,6 @@ impl Attempt {
         self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
         self.record(user, "too many passwords wait to be compared");
         Verdict::Busy
-    }
-
-    fn unheard(&mut self, user: &str, time: Duration) -> Verdict {
-        self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
-        self.record_limit(user, time);
-        Verdict::Refused { next: self.methods(), end: true }
-    }
-
-    /// The account's key in the tables of penalties; names that cannot exist share one.
-    fn account(&self, user: &str) -> (SiteId, Name) {
-        let name = user.parse::<Name>().unwrap_or_else(|_| self.peer.listener.clone());
-        (self.peer.site, name)
-    }
-
-    async fn allowed(&self, account: &(SiteId, Name)) -> Allowed {
-        // The limit of an address is the site's, for names that exist and for those that do not.
-        let directory = &self.gate.0.directory;
-        let site = directory.site_policy(account.0).await.unwrap_or_default();
-        let known = directory.resolve(account.0, &account.1).await.ok().flatten();
-        let of_account = known.map_or(site.account_failures, |known| known.policy.account_failures);
-        Allowed { address: site.address_failures, account: of_account }
     }
 
     fn origin(&self) -> Origin {
@@ -584,7 +563,7 @@ impl Attempt {
             return false;
         };
         let address = self.peer.address.ip();
-        principal.counting_keys(&blob, address, now).next().is_some() && is_strong(&blob)
+        principal.counting_keys(&blob, address, now).next().is_some() && check_blob(&blob).is_ok()
     }
 
     /// A method succeeded: the end of an alternative grants, else another must follow.
@@ -626,7 +605,8 @@ impl Attempt {
             let fault = Fault::Barred(TOO_MANY_SESSIONS.to_owned());
             return self.refuse(user, &Ok(Some(principal.clone())), fault).await;
         }
-        self.gate.0.penalties.succeeded(self.origin(), &(self.peer.site, name.clone()));
+        let account = AccountKey { site: self.peer.site, name: name.clone() };
+        self.gate.0.penalties.succeeded(&Claimant { origin: self.origin(), account });
         self.gate.0.meters.granted.fetch_add(1, Ordering::Relaxed);
         let peer = self.peer.clone();
         let listener = self.listener.clone();
@@ -643,14 +623,14 @@ impl Attempt {
         fault: Fault,
     ) -> Verdict {
         self.gate.0.meters.refused.fetch_add(1, Ordering::Relaxed);
-        let account = self.account(user);
-        let allowed = self.allowed(&account).await;
+        let claimant = self.claimant(user);
+        let allowed = self.gate.allowed(&claimant.account).await;
         let reason = match fault {
             Fault::Wrong(reason) => reason.to_owned(),
             Fault::Barred(reason) | Fault::Later(reason) => reason,
         };
         self.record(user, &reason);
-        let penalty = self.gate.0.penalties.look(self.origin(), &account, allowed);
+        let penalty = self.gate.0.penalties.look(&claimant, allowed);
         if let Penalty::Delay(time) = penalty {
             tokio::time::sleep(time).await;
         }
@@ -658,7 +638,7 @@ impl Attempt {
         // A client may have many keys, and where certificates count it must sign with each.
         self.refused += 1;
         let too_many = self.wrong >= WRONG_PER_CONNECTION || self.refused >= REFUSED_PER_CONNECTION;
-        let end = too_many || matches!(penalty, Penalty::Limited(_));
+        let end = too_many || penalty == Penalty::Limited;
         Verdict::Refused { next, end }
     }
 
@@ -682,16 +662,6 @@ impl Attempt {
             reason: reason.to_owned(),
         };
         self.write(fact);
-    }
-
-    /// Once an hour and address: a flood must not fill the journal.
-    fn record_limit(&mut self, user: &str, time: Duration) {
-        if !self.gate.0.penalties.may_tell(self.origin()) {
-            return;
-        }
-        tracing::info!(address = %self.peer.address, user, "refused unheard");
-        let address = self.peer.address.ip().to_string();
-        self.write(Fact::LoginLimited { address, seconds: time.as_secs() });
     }
 
     fn write(&self, fact: Fact) {
@@ -754,20 +724,4 @@ pub(crate) fn fingerprint(blob: &[u8]) -> String {
     digest.update(blob);
     let hash = digest.finish().sha256.unwrap_or_default();
     format!("SHA256:{}", STANDARD_NO_PAD.encode(hash))
-}
-
-/// RSA keys (RFC 4253 §6.6: string "ssh-rsa", mpint e, mpint n) need 2,048 bits; DSA never passes.
-pub(crate) fn is_strong(blob: &[u8]) -> bool {
-    let mut rest = blob;
-    match wire::take(&mut rest) {
-        Some(b"ssh-rsa") => {
-            let modulus = wire::take(&mut rest).and_then(|_exponent| wire::take(&mut rest));
-            let bytes =
-                modulus.map_or_else(Default::default, |n: &[u8]| n.strip_prefix(&[0]).unwrap_or(n));
-            let spare = bytes.first().map_or(0, |first| first.leading_zeros() as usize);
-            bytes.len() * 8 >= RSA_BITS + spare
-        }
-        Some(b"ssh-dss") | None => false,
-        Some(_) => true,
-    }
 }

@@ -47,8 +47,19 @@ pub const KEYS_OFFERED: u32 = 20;
 pub const ADDRESS_WINDOW: Duration = Duration::from_secs(3600);
 /// Window of an account's failures.
 pub const ACCOUNT_WINDOW: Duration = Duration::from_secs(86_400);
+/// Delayed and locked addresses and accounts that an operator is shown at a time.
+pub const LISTED: usize = 1_000;
 /// Addresses and accounts whose failures are remembered; above it the oldest go.
 pub const PENALTIES: usize = 100_000;
+/// Wrong passwords of an account from an address that it logged in from lately, within
+/// [`ADDRESS_WINDOW`], before it is refused while that address is locked; fewer where the address
+/// itself may have fewer.
+pub const KNOWN_FAILURES: u32 = 5;
+/// All accounts that are let try from a locked address may be wrong so many times as often as the
+/// address itself, within [`ADDRESS_WINDOW`]: guesses spread over many accounts are guesses.
+pub const SPARED_FACTOR: u32 = 4;
+/// How long an account is known at an address after a login from there.
+pub const KNOWN_FOR: Duration = Duration::from_secs(30 * 86_400);
 /// Addresses that an account is known to log in from.
 pub const KNOWN_ADDRESSES: usize = 32;
 /// First delay of the answer to a wrong password; doubles up to [`LONGEST_DELAY`].

@@ -1,8 +1,14 @@
-//! Who guesses: failures by address and by account, on the monotonic clock, so that a clock that
-//! jumps neither lifts a penalty nor makes it last.
+//! Who guesses: failures by address and by account, and who is let try all the same.
+//!
+//! 1. An address with too many failures is locked: nobody is heard from there.
+//! 2. An account with too many failures from addresses that it never logged in from is heard from
+//!    those alone that it did log in from.
+//! 3. An account that logged in lately from an address that others have locked is heard from there.
+//!    It has a limit of its own then, and all such accounts have one together: guesses that are
+//!    spread over the accounts of a company are guesses.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +17,10 @@ use entrepot_model::{Env, Name, SiteId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::ledger::{Ledger, Room, Span};
 use crate::limits::{
-    ACCOUNT_WINDOW, ADDRESS_WINDOW, FIRST_DELAY, KNOWN_ADDRESSES, LONGEST_DELAY, PENALTIES,
-    RECORDED_REFUSALS, UNDELAYED,
+    ACCOUNT_WINDOW, ADDRESS_WINDOW, FIRST_DELAY, KNOWN_ADDRESSES, KNOWN_FAILURES, KNOWN_FOR,
+    LONGEST_DELAY, PENALTIES, RECORDED_REFUSALS, SPARED_FACTOR, UNDELAYED,
 };
 
 /// Where someone comes from: an IPv4 address, or the /64 of an IPv6 address.
@@ -32,67 +39,27 @@ impl Origin {
     }
 }
 
-/// Failures of one key in a sliding window.
-#[derive(Default)]
-struct Failures {
-    times: VecDeque<Duration>,
-}
-
-impl Failures {
-    fn within(&mut self, now: Duration, window: Duration) -> u32 {
-        while self.times.front().is_some_and(|at| now.saturating_sub(*at) > window) {
-            self.times.pop_front();
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(v4) => write!(f, "{v4}"),
+            IpAddr::V6(v6) => write!(f, "{v6}/64"),
         }
-        u32::try_from(self.times.len()).unwrap_or(u32::MAX)
     }
 }
 
-struct Table<K> {
-    window: Duration,
-    rows: HashMap<K, Failures>,
+/// An account, or a name that somebody says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AccountKey {
+    pub(crate) site: SiteId,
+    pub(crate) name: Name,
 }
 
-impl<K: Hash + Eq + Clone> Table<K> {
-    fn new(window: Duration) -> Self {
-        Table { window, rows: HashMap::new() }
-    }
-
-    fn count(&mut self, key: &K, now: Duration) -> u32 {
-        let Some(row) = self.rows.get_mut(key) else {
-            return 0;
-        };
-        let count = row.within(now, self.window);
-        if count == 0 {
-            self.rows.remove(key);
-        }
-        count
-    }
-
-    /// `most` bounds the memory of one row: more failures than that say nothing new.
-    fn add(&mut self, key: K, now: Duration, most: u32) {
-        if self.rows.len() >= PENALTIES && !self.rows.contains_key(&key) {
-            self.make_room(now);
-        }
-        let row = self.rows.entry(key).or_default();
-        row.times.push_back(now);
-        while row.times.len() > usize::try_from(most).unwrap_or(usize::MAX).max(1) {
-            row.times.pop_front();
-        }
-    }
-
-    /// Drops what has decayed; if that is not enough, the half whose last failure is oldest.
-    fn make_room(&mut self, now: Duration) {
-        let window = self.window;
-        self.rows.retain(|_, row| row.within(now, window) > 0);
-        if self.rows.len() < PENALTIES {
-            return;
-        }
-        let mut last: Vec<Duration> =
-            self.rows.values().filter_map(|row| row.times.back().copied()).collect();
-        last.sort_unstable();
-        let median = last.get(last.len() / 2).copied().unwrap_or(now);
-        self.rows.retain(|_, row| row.times.back().is_some_and(|at| *at > median));
-    }
+/// Who wants to be an account, and from where.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Claimant {
+    pub(crate) origin: Origin,
+    pub(crate) account: AccountKey,
 }
 
 /// What a login must wait for, or that it is refused unheard.
@@ -102,8 +69,45 @@ pub(crate) enum Penalty {
     None,
     /// The answer to a wrong password is given after this time.
     Delay(Duration),
-    /// Refused unheard, for about this time.
-    Limited(Duration),
+    /// Refused unheard.
+    Limited,
+}
+
+/// What has had too many failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locked {
+    /// The address.
+    Address,
+    /// The account, from addresses where it is not known.
+    Account,
+    /// The account at an address that others have locked.
+    AccountHere,
+}
+
+/// Why a login is refused unheard, and until when, on the monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) locked: Locked,
+    pub(crate) until: Duration,
+}
+
+/// What a failure counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tally {
+    /// Address and account: it never logged in from there.
+    Unknown,
+    /// The address, and the account at it.
+    Known,
+    /// The account at the address, which is locked, and all accounts like it together.
+    Spared,
+}
+
+/// What a try meets.
+enum Way {
+    Open(Tally),
+    /// Tries that are being heard now decide.
+    Undecided,
+    Closed(Limit),
 }
 
 /// All penalties of a node. Cheap to clone.
@@ -112,7 +116,7 @@ pub(crate) struct Penalties(Arc<Shared>);
 
 struct Shared {
     env: Env,
-    state: Mutex<State>,
+    books: Mutex<Books>,
     /// A guess that was being heard has ended.
     settled: Notify,
 }
@@ -122,8 +126,8 @@ struct Shared {
 #[must_use]
 pub(crate) struct Hearing {
     penalties: Penalties,
-    origin: Origin,
-    account: (SiteId, Name),
+    claimant: Claimant,
+    tally: Tally,
     allowed: Allowed,
     right: bool,
 }
@@ -141,16 +145,24 @@ impl Drop for Hearing {
     }
 }
 
-struct State {
-    origins: Table<Origin>,
-    accounts: Table<(SiteId, Name)>,
-    known: HashMap<(SiteId, Name), VecDeque<Origin>>,
-    /// Being heard now.
-    origins_heard: HashMap<Origin, u32>,
-    accounts_heard: HashMap<(SiteId, Name), u32>,
+struct Books {
+    origins: Ledger<Origin>,
+    /// From addresses that the account never logged in from.
+    accounts: Ledger<AccountKey>,
+    /// Of accounts at addresses that they are known at.
+    known: Ledger<Claimant>,
+    /// Of all accounts that were heard although the address was locked.
+    spared: Ledger<Origin>,
+    logins: HashMap<AccountKey, VecDeque<LastLogin>>,
     /// Refusals recorded, limits told.
-    recorded: Table<Origin>,
-    told: Table<Origin>,
+    recorded: Ledger<Origin>,
+    told: Ledger<Origin>,
+}
+
+/// When an account last logged in from an address.
+struct LastLogin {
+    origin: Origin,
+    at: Duration,
 }
 
 /// The limits that a policy sets.
@@ -160,42 +172,69 @@ pub(crate) struct Allowed {
     pub(crate) account: u32,
 }
 
+impl Allowed {
+    /// Failures of an account that is heard from an address although it is locked.
+    fn known(self) -> u32 {
+        known_failures(self.address)
+    }
+
+    /// Failures of all accounts together that are heard from an address although it is locked.
+    fn spared(self) -> u32 {
+        self.address.saturating_mul(SPARED_FACTOR)
+    }
+}
+
+/// Where an address may fail seldom, those who are known there may not fail more often.
+fn known_failures(address_failures: u32) -> u32 {
+    KNOWN_FAILURES.min(address_failures)
+}
+
+/// An address, an account or an account at an address that is delayed or locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) origin: Option<Origin>,
+    pub(crate) account: Option<AccountKey>,
+    pub(crate) failures: u32,
+    /// `None`: answers to wrong passwords are delayed, and that is all.
+    pub(crate) locked: Option<Span>,
+    pub(crate) delayed: Option<Span>,
+}
+
 impl Penalties {
     pub(crate) fn new(env: Env) -> Self {
         Penalties(Arc::new(Shared {
             env,
             settled: Notify::new(),
-            state: Mutex::new(State {
-                origins: Table::new(ADDRESS_WINDOW),
-                accounts: Table::new(ACCOUNT_WINDOW),
-                known: HashMap::new(),
-                origins_heard: HashMap::new(),
-                accounts_heard: HashMap::new(),
-                recorded: Table::new(ADDRESS_WINDOW),
-                told: Table::new(ADDRESS_WINDOW),
+            books: Mutex::new(Books {
+                origins: Ledger::new(ADDRESS_WINDOW),
+                accounts: Ledger::new(ACCOUNT_WINDOW),
+                known: Ledger::new(ADDRESS_WINDOW),
+                spared: Ledger::new(ADDRESS_WINDOW),
+                logins: HashMap::new(),
+                recorded: Ledger::new(ADDRESS_WINDOW),
+                told: Ledger::new(ADDRESS_WINDOW),
             }),
         }))
     }
 
-    /// Waits until a password of `account` from `origin` may be heard, and takes one try: guesses
-    /// at the same time share what is left.
+    /// Waits until a password of `claimant` may be heard, and takes one try: guesses at the same
+    /// time share what is left.
     ///
     /// # Errors
-    /// Refused unheard, for about this time.
+    /// Refused unheard.
     pub(crate) async fn hear(
         &self,
-        origin: Origin,
-        account: &(SiteId, Name),
+        claimant: &Claimant,
         allowed: Allowed,
-    ) -> Result<Hearing, Duration> {
+    ) -> Result<Hearing, Limit> {
         // Most need not wait.
-        if let Some(heard) = self.try_hear(origin, account, allowed) {
+        if let Some(heard) = self.try_hear(claimant, allowed) {
             return heard;
         }
         loop {
             let mut settled = std::pin::pin!(self.0.settled.notified());
             settled.as_mut().enable();
-            if let Some(heard) = self.try_hear(origin, account, allowed) {
+            if let Some(heard) = self.try_hear(claimant, allowed) {
                 return heard;
             }
             settled.await;
@@ -203,53 +242,37 @@ impl Penalties {
     }
 
     /// `None`: guesses that are being heard now decide whether there is a try left.
-    fn try_hear(
-        &self,
-        origin: Origin,
-        account: &(SiteId, Name),
-        allowed: Allowed,
-    ) -> Option<Result<Hearing, Duration>> {
+    fn try_hear(&self, claimant: &Claimant, allowed: Allowed) -> Option<Result<Hearing, Limit>> {
         let now = self.0.env.elapsed();
-        let mut state = self.0.state.lock();
-        let at_origin = state.origins_heard.get(&origin).copied().unwrap_or(0);
-        let at_account = state.accounts_heard.get(account).copied().unwrap_or(0);
-        let known = state.known.get(account).is_some_and(|known| known.contains(&origin));
-        let of_origin = state.origins.count(&origin, now);
-        let of_account = if known { 0 } else { state.accounts.count(account, now) };
-        if of_origin >= allowed.address {
-            return Some(Err(ADDRESS_WINDOW));
-        }
-        if !known && of_account >= allowed.account {
-            return Some(Err(ACCOUNT_WINDOW));
-        }
-        let full = of_origin.saturating_add(at_origin) >= allowed.address;
-        if full || (!known && of_account.saturating_add(at_account) >= allowed.account) {
-            return None;
-        }
-        state.origins_heard.insert(origin, at_origin + 1);
-        state.accounts_heard.insert(account.clone(), at_account + 1);
-        let (penalties, account) = (self.clone(), account.clone());
-        Some(Ok(Hearing { penalties, origin, account, allowed, right: false }))
+        let mut books = self.0.books.lock();
+        let tally = match books.way(claimant, allowed, now) {
+            Way::Undecided => return None,
+            Way::Closed(limit) => return Some(Err(limit)),
+            Way::Open(tally) => tally,
+        };
+        books.begin(claimant, tally);
+        let (penalties, claimant) = (self.clone(), claimant.clone());
+        Some(Ok(Hearing { penalties, claimant, tally, allowed, right: false }))
     }
 
     fn settle(&self, hearing: &Hearing) {
+        let now = self.0.env.elapsed();
+        let mut books = self.0.books.lock();
         if !hearing.right {
-            self.failed(hearing.origin, &hearing.account, hearing.allowed);
+            books.add(hearing, now);
         }
-        let mut state = self.0.state.lock();
-        leave(&mut state.origins_heard, &hearing.origin);
-        leave(&mut state.accounts_heard, &hearing.account);
-        drop(state);
+        books.end(&hearing.claimant, hearing.tally);
+        drop(books);
         self.0.settled.notify_waiters();
     }
 
     /// True if a refusal from `origin` should be recorded: a flood must not fill the journal.
     pub(crate) fn may_record(&self, origin: Origin) -> bool {
         let now = self.0.env.elapsed();
-        let mut state = self.0.state.lock();
-        let may = state.recorded.count(&origin, now) < RECORDED_REFUSALS;
+        let mut books = self.0.books.lock();
+        let may = books.recorded.count(&origin, now) < RECORDED_REFUSALS;
         if may {
-            state.recorded.add(origin, now, RECORDED_REFUSALS);
+            books.recorded.add(origin, now, RECORDED_REFUSALS);
         }
         may
     }
@@ -257,32 +280,22 @@ impl Penalties {
     /// True once in the window of an address: that it is limited is news then.
     pub(crate) fn may_tell(&self, origin: Origin) -> bool {
         let now = self.0.env.elapsed();
-        let mut state = self.0.state.lock();
-        let may = state.told.count(&origin, now) == 0;
+        let mut books = self.0.books.lock();
+        let may = books.told.count(&origin, now) == 0;
         if may {
-            state.told.add(origin, now, 1);
+            books.told.add(origin, now, 1);
         }
         may
     }
 
-    /// What a try for `account` from `origin` meets now. An address that the account logged in
-    /// from before is not held for what strangers did.
-    pub(crate) fn look(
-        &self,
-        origin: Origin,
-        account: &(SiteId, Name),
-        allowed: Allowed,
-    ) -> Penalty {
+    /// What a try of `claimant` meets now.
+    pub(crate) fn look(&self, claimant: &Claimant, allowed: Allowed) -> Penalty {
         let now = self.0.env.elapsed();
-        let mut state = self.0.state.lock();
-        let failures = state.origins.count(&origin, now);
-        if failures >= allowed.address {
-            return Penalty::Limited(ADDRESS_WINDOW);
+        let mut books = self.0.books.lock();
+        if matches!(books.way(claimant, allowed, now), Way::Closed(_)) {
+            return Penalty::Limited;
         }
-        let known = state.known.get(account).is_some_and(|known| known.contains(&origin));
-        if !known && state.accounts.count(account, now) >= allowed.account {
-            return Penalty::Limited(ACCOUNT_WINDOW);
-        }
+        let failures = books.origins.count(&claimant.origin, now);
         match failures.saturating_sub(UNDELAYED) {
             0 => Penalty::None,
             over => {
@@ -292,40 +305,193 @@ impl Penalties {
         }
     }
 
-    /// A try failed.
-    pub(crate) fn failed(&self, origin: Origin, account: &(SiteId, Name), allowed: Allowed) {
-        let now = self.0.env.elapsed();
-        let mut state = self.0.state.lock();
-        state.origins.add(origin, now, allowed.address);
-        let known = state.known.get(account).is_some_and(|known| known.contains(&origin));
-        if !known {
-            state.accounts.add(account.clone(), now, allowed.account);
+    /// A login succeeded: the account is known at the address from now on. What was wrong before
+    /// still counts, else whoever guesses would gain tries by the logins of others.
+    pub(crate) fn succeeded(&self, claimant: &Claimant) {
+        let at = self.0.env.elapsed();
+        let mut books = self.0.books.lock();
+        if books.logins.len() >= PENALTIES && !books.logins.contains_key(&claimant.account) {
+            books.logins.clear();
+        }
+        let logins = books.logins.entry(claimant.account.clone()).or_default();
+        logins.retain(|login| login.origin != claimant.origin);
+        logins.push_back(LastLogin { origin: claimant.origin, at });
+        if logins.len() > KNOWN_ADDRESSES {
+            logins.pop_front();
         }
     }
 
-    /// A login succeeded: the address is known from now on.
-    pub(crate) fn succeeded(&self, origin: Origin, account: &(SiteId, Name)) {
-        let mut state = self.0.state.lock();
-        if state.known.len() >= PENALTIES && !state.known.contains_key(account) {
-            state.known.clear();
+    /// Addresses that are delayed or locked, and accounts that are locked at such addresses, at
+    /// most `limit` of each, where an address may fail so many times.
+    pub(crate) fn addresses(&self, may_fail: u32, limit: usize) -> Vec<Listed> {
+        let now = self.0.env.elapsed();
+        let mut books = self.0.books.lock();
+        let mut listed = Vec::new();
+        for (origin, failures) in books.origins.worst(UNDELAYED, limit, now) {
+            let locked = books.origins.span(&origin, may_fail, now);
+            let delayed = books.origins.span(&origin, UNDELAYED + 1, now);
+            let account = None;
+            listed.push(Listed { origin: Some(origin), account, failures, locked, delayed });
         }
-        let known = state.known.entry(account.clone()).or_default();
-        if known.back() == Some(&origin) {
-            return;
+        let known_may_fail = known_failures(may_fail);
+        for (claimant, failures) in books.known.worst(0, limit, now) {
+            let of_address = books.origins.span(&claimant.origin, may_fail, now);
+            let own = books.known.span(&claimant, known_may_fail, now);
+            let (Some(of_address), Some(own)) = (of_address, own) else { continue };
+            let since = of_address.since.max(own.since);
+            let until = of_address.until.min(own.until);
+            listed.push(Listed {
+                origin: Some(claimant.origin),
+                account: Some(claimant.account),
+                failures,
+                locked: Some(Span { since, until }),
+                delayed: None,
+            });
         }
-        known.retain(|other| *other != origin);
-        known.push_back(origin);
-        if known.len() > KNOWN_ADDRESSES {
-            known.pop_front();
-        }
+        listed
+    }
+
+    /// Accounts of a site with failures, at most `limit`, those with most first.
+    pub(crate) fn accounts(&self, site: SiteId, limit: usize) -> Vec<AccountKey> {
+        let now = self.0.env.elapsed();
+        let worst = self.0.books.lock().accounts.worst(0, usize::MAX, now);
+        let accounts = worst.into_iter().map(|(account, _)| account);
+        accounts.filter(|account| account.site == site).take(limit).collect()
+    }
+
+    /// The account if it has failed as often as it may.
+    pub(crate) fn account(&self, account: AccountKey, may_fail: u32) -> Option<Listed> {
+        let now = self.0.env.elapsed();
+        let mut books = self.0.books.lock();
+        let locked = Some(books.accounts.span(&account, may_fail, now)?);
+        let failures = books.accounts.count(&account, now);
+        Some(Listed { origin: None, account: Some(account), failures, locked, delayed: None })
+    }
+
+    /// Failures that count against an address, those that were heard while it was locked included.
+    pub(crate) fn failures_of_address(&self, origin: Origin) -> u32 {
+        let now = self.0.env.elapsed();
+        let mut books = self.0.books.lock();
+        books.origins.count(&origin, now).saturating_add(books.spared.count(&origin, now))
+    }
+
+    /// Failures that count against an account, wherever they came from.
+    pub(crate) fn failures_of_account(&self, account: &AccountKey) -> u32 {
+        let now = self.0.env.elapsed();
+        let mut books = self.0.books.lock();
+        let known = books.known.sum(|claimant| claimant.account == *account, now);
+        books.accounts.count(account, now).saturating_add(known)
+    }
+
+    /// Forgets the failures of an address.
+    pub(crate) fn unlock_address(&self, origin: Origin) {
+        let mut books = self.0.books.lock();
+        books.origins.forget(|other| *other == origin);
+        books.known.forget(|claimant| claimant.origin == origin);
+        books.spared.forget(|other| *other == origin);
+        // If it is locked again, that is news.
+        books.recorded.forget(|other| *other == origin);
+        books.told.forget(|other| *other == origin);
+        drop(books);
+        self.0.settled.notify_waiters();
+    }
+
+    /// Forgets the failures of an account.
+    pub(crate) fn unlock_account(&self, account: &AccountKey) {
+        let mut books = self.0.books.lock();
+        books.accounts.forget(|other| other == account);
+        books.known.forget(|claimant| claimant.account == *account);
+        drop(books);
+        self.0.settled.notify_waiters();
     }
 }
 
-fn leave<K: Hash + Eq>(heard: &mut HashMap<K, u32>, key: &K) {
-    if let Some(count) = heard.get_mut(key) {
-        *count = count.saturating_sub(1);
-        if *count == 0 {
-            heard.remove(key);
+impl Books {
+    /// True if the account logged in from there lately.
+    fn is_known(&self, claimant: &Claimant, now: Duration) -> bool {
+        let lately = |login: &LastLogin| {
+            login.origin == claimant.origin && now.saturating_sub(login.at) <= KNOWN_FOR
+        };
+        self.logins.get(&claimant.account).is_some_and(|logins| logins.iter().any(lately))
+    }
+
+    fn way(&mut self, claimant: &Claimant, allowed: Allowed, now: Duration) -> Way {
+        let Claimant { origin, account } = claimant;
+        let address = self.origins.room(origin, allowed.address, now);
+        let closed = |locked, until| Way::Closed(Limit { locked, until });
+        if !self.is_known(claimant, now) {
+            return match (address, self.accounts.room(account, allowed.account, now)) {
+                (Room::Full { until }, _) => closed(Locked::Address, until),
+                (_, Room::Full { until }) => closed(Locked::Account, until),
+                (Room::Free, Room::Free) => Way::Open(Tally::Unknown),
+                (Room::Undecided, _) | (_, Room::Undecided) => Way::Undecided,
+            };
+        }
+        if address == Room::Free {
+            return Way::Open(Tally::Known);
+        }
+        let own = self.known.room(claimant, allowed.known(), now);
+        match (own, self.spared.room(origin, allowed.spared(), now)) {
+            (Room::Full { until }, _) | (_, Room::Full { until }) => match address {
+                Room::Full { until: address } => closed(Locked::AccountHere, until.min(address)),
+                Room::Free | Room::Undecided => Way::Undecided,
+            },
+            (Room::Free, Room::Free) => Way::Open(Tally::Spared),
+            (Room::Undecided, _) | (_, Room::Undecided) => Way::Undecided,
+        }
+    }
+
+    fn begin(&mut self, claimant: &Claimant, tally: Tally) {
+        match tally {
+            Tally::Unknown => {
+                self.origins.begin(&claimant.origin);
+                self.accounts.begin(&claimant.account);
+            }
+            Tally::Known => {
+                self.origins.begin(&claimant.origin);
+                self.known.begin(claimant);
+            }
+            Tally::Spared => {
+                self.spared.begin(&claimant.origin);
+                self.known.begin(claimant);
+            }
+        }
+    }
+
+    fn end(&mut self, claimant: &Claimant, tally: Tally) {
+        match tally {
+            Tally::Unknown => {
+                self.origins.end(&claimant.origin);
+                self.accounts.end(&claimant.account);
+            }
+            Tally::Known => {
+                self.origins.end(&claimant.origin);
+                self.known.end(claimant);
+            }
+            Tally::Spared => {
+                self.spared.end(&claimant.origin);
+                self.known.end(claimant);
+            }
+        }
+    }
+
+    /// Notes that it failed.
+    fn add(&mut self, hearing: &Hearing, now: Duration) {
+        let (Claimant { origin, account }, allowed) = (&hearing.claimant, hearing.allowed);
+        match hearing.tally {
+            Tally::Unknown => {
+                self.origins.add(*origin, now, allowed.address);
+                self.accounts.add(account.clone(), now, allowed.account);
+            }
+            Tally::Known => {
+                self.origins.add(*origin, now, allowed.address);
+                self.known.add(hearing.claimant.clone(), now, allowed.known());
+            }
+            // The address stays locked for no longer: it is others who locked it.
+            Tally::Spared => {
+                self.spared.add(*origin, now, allowed.spared());
+                self.known.add(hearing.claimant.clone(), now, allowed.known());
+            }
         }
     }
 }
@@ -336,60 +502,56 @@ mod tests {
 
     const ALLOWED: Allowed = Allowed { address: 20, account: 100 };
 
-    fn acme() -> (SiteId, Name) {
-        (SiteId::MAIN, "acme".parse().unwrap())
-    }
-
     fn from(text: &str) -> Origin {
         Origin::of(text.parse().unwrap())
+    }
+
+    fn acme_from(origin: Origin) -> Claimant {
+        let account = AccountKey { site: SiteId::MAIN, name: "acme".parse().unwrap() };
+        Claimant { origin, account }
+    }
+
+    /// A wrong password; false: it was not heard.
+    fn guess(penalties: &Penalties, claimant: &Claimant) -> bool {
+        penalties.try_hear(claimant, ALLOWED).is_some_and(|heard| heard.is_ok())
     }
 
     #[test]
     fn an_address_is_heard_twenty_times_an_hour() {
         let env = Env::simulated(1);
         let penalties = Penalties::new(env.clone());
+        let acme = acme_from(from("192.0.2.1"));
         let mut heard = 0;
         for _ in 0..500 {
-            if !matches!(penalties.look(from("192.0.2.1"), &acme(), ALLOWED), Penalty::Limited(_)) {
-                heard += 1;
-                penalties.failed(from("192.0.2.1"), &acme(), ALLOWED);
-            }
+            heard += u32::from(guess(&penalties, &acme));
             env.advance(Duration::from_secs(7));
         }
         assert!(heard <= 20, "{heard} guesses were heard in {} s", 500 * 7);
         env.advance(Duration::from_secs(3601));
-        let later = penalties.look(from("192.0.2.1"), &acme(), ALLOWED);
-        assert!(!matches!(later, Penalty::Limited(_)), "the penalty never ends");
+        assert_eq!(penalties.look(&acme, ALLOWED), Penalty::None, "the penalty never ends");
     }
 
     #[test]
     fn a_crowd_is_heard_a_hundred_times_a_day_and_the_owner_is_let_in() {
         let env = Env::simulated(1);
         let penalties = Penalties::new(env.clone());
-        penalties.succeeded(from("198.51.100.7"), &acme());
-        let mut heard = 0;
-        for at in 0..1000u32 {
-            let stranger = Origin::of(IpAddr::from(at.to_be_bytes()));
-            if penalties.look(stranger, &acme(), ALLOWED) == Penalty::None {
-                heard += 1;
-                penalties.failed(stranger, &acme(), ALLOWED);
-            }
-        }
+        let owner = acme_from(from("198.51.100.7"));
+        penalties.succeeded(&owner);
+        let strangers = (0..1000u32).map(|at| Origin::of(IpAddr::from(at.to_be_bytes())));
+        let heard = strangers.filter(|origin| guess(&penalties, &acme_from(*origin))).count();
         assert_eq!(heard, 100);
-        assert_eq!(penalties.look(from("198.51.100.7"), &acme(), ALLOWED), Penalty::None);
+        assert_eq!(penalties.look(&owner, ALLOWED), Penalty::None);
     }
 
     #[test]
     fn a_clock_that_jumps_changes_nothing() {
         let env = Env::simulated(1);
         let penalties = Penalties::new(env.clone());
-        for _ in 0..20 {
-            penalties.failed(from("192.0.2.1"), &acme(), ALLOWED);
-        }
+        let acme = acme_from(from("192.0.2.1"));
+        (0..20).for_each(|_| assert!(guess(&penalties, &acme)));
         for years in [-30i64, 30] {
             env.set_now(entrepot_model::Timestamp(env.now().micros() + years * 31_536_000_000_000));
-            let penalty = penalties.look(from("192.0.2.1"), &acme(), ALLOWED);
-            assert!(matches!(penalty, Penalty::Limited(_)));
+            assert_eq!(penalties.look(&acme, ALLOWED), Penalty::Limited);
         }
     }
 
@@ -398,16 +560,39 @@ mod tests {
         assert_eq!(from("2001:db8::1"), from("2001:db8::ffff"));
         assert_ne!(from("2001:db8::1"), from("2001:db8:0:1::1"));
         assert_eq!(from("::ffff:192.0.2.1"), from("192.0.2.1"));
+        assert_eq!(from("2001:db8::1").to_string(), "2001:db8::/64");
+        assert_eq!(from("192.0.2.1").to_string(), "192.0.2.1");
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn a_locked_address_is_locked_no_longer_for_those_who_are_let_try() {
         let env = Env::simulated(1);
         let penalties = Penalties::new(env.clone());
-        for at in 0..(PENALTIES as u32 + 10) {
-            env.advance(Duration::from_micros(1));
-            penalties.failed(Origin::of(IpAddr::from(at.to_be_bytes())), &acme(), ALLOWED);
+        let (acme, mut other) = (acme_from(from("192.0.2.1")), acme_from(from("192.0.2.1")));
+        other.account.name = "other".parse().unwrap();
+        penalties.succeeded(&acme);
+        (0..20).for_each(|_| assert!(guess(&penalties, &other)));
+        let until = penalties.addresses(20, 9)[0].locked.unwrap().until;
+        env.advance(Duration::from_secs(60));
+        (0..5).for_each(|_| assert!(guess(&penalties, &acme)));
+        assert!(!guess(&penalties, &acme));
+        let listed = penalties.addresses(20, 9);
+        assert_eq!(listed.len(), 2, "the address, and the account there: {listed:?}");
+        assert!(listed.iter().all(|row| row.locked.unwrap().until == until));
+        env.advance(until - env.elapsed() + Duration::from_secs(1));
+        assert_eq!((0..50).filter(|_| guess(&penalties, &other)).count(), 20);
+    }
+
+    #[test]
+    fn a_login_that_is_cut_was_wrong_and_one_that_was_not_compared_gives_its_try_back() {
+        let penalties = Penalties::new(Env::simulated(1));
+        let acme = acme_from(from("192.0.2.1"));
+        for _ in 0..50 {
+            penalties.try_hear(&acme, ALLOWED).unwrap().ok().unwrap().give_back();
         }
-        assert!(penalties.0.state.lock().origins.rows.len() <= PENALTIES);
+        let heard: Vec<_> = (0..20).map(|_| penalties.try_hear(&acme, ALLOWED)).collect();
+        assert!(penalties.try_hear(&acme, ALLOWED).is_none(), "those that are heard decide");
+        drop(heard);
+        assert!(!guess(&penalties, &acme));
     }
 }

@@ -96,6 +96,7 @@ impl World {
             quota: None,
             options: std::collections::BTreeSet::new(),
             sha256: false,
+            mode_mask: None,
         };
         self.put(&mount).await;
     }
@@ -133,6 +134,7 @@ mod certificates;
 mod chains;
 mod hooks;
 mod hours;
+mod locked;
 mod secured;
 
 fn secret(account: &str) -> Secret {
@@ -347,6 +349,7 @@ async fn mounts_and_policies_are_inherited_from_groups() {
         quota: None,
         sha256: false,
         options: Default::default(),
+        mode_mask: None,
     };
     for noun in [mount("m1", "outer", "/"), mount("m2", "group", "/in"), mount("m3", "acme", "/in")]
     {

@@ -49,11 +49,17 @@ pub enum PasswordError {
     Unusable(String),
 }
 
-/// Hashes with a fresh random `salt`. Takes tens of milliseconds: call it from a bounded pool.
-pub fn hash(password: &Secret, cost: HashCost, salt: &[u8; 16]) -> Result<String, PasswordError> {
+/// Refuses a password that [`hash`] would refuse, without any work.
+pub fn check_length(password: &Secret) -> Result<(), PasswordError> {
     if password.expose().len() > PASSWORD_BYTES {
         return Err(PasswordError::TooLong);
     }
+    Ok(())
+}
+
+/// Hashes with a fresh random `salt`. Takes tens of milliseconds: call it from a bounded pool.
+pub fn hash(password: &Secret, cost: HashCost, salt: &[u8; 16]) -> Result<String, PasswordError> {
+    check_length(password)?;
     let hashed = cost.hasher()?.hash_password_with_salt(password.expose(), salt);
     hashed
         .map(|hash: PasswordHash| hash.to_string())
@@ -62,9 +68,7 @@ pub fn hash(password: &Secret, cost: HashCost, salt: &[u8; 16]) -> Result<String
 
 /// True if `password` is the one behind `phc`. As expensive as [`hash`], right or wrong.
 pub fn verify(password: &Secret, phc: &str) -> Result<bool, PasswordError> {
-    if password.expose().len() > PASSWORD_BYTES {
-        return Err(PasswordError::TooLong);
-    }
+    check_length(password)?;
     let parsed = parse(phc)?;
     let cost = cost_of(&parsed)?;
     match cost.hasher()?.verify_password(password.expose(), &parsed) {

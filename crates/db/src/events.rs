@@ -155,6 +155,7 @@ fn path(fact: &Fact) -> Option<String> {
         }
         Fact::LinkCreated { path, target } => Some(format!("{path}\n{target}")),
         Fact::FileRemoved { path }
+        | Fact::ModeChanged { path, .. }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => Some(path.clone()),
         other => other.file().map(|file| file.path.clone()),

@@ -134,6 +134,7 @@ pub(crate) fn event_path(event: &Event) -> Option<&str> {
         Fact::FileRenamed { to, .. } | Fact::FileLinked { to, .. } => Some(to),
         Fact::FileRemoved { path }
         | Fact::LinkCreated { path, .. }
+        | Fact::ModeChanged { path, .. }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => Some(path),
         Fact::CommandDone { command } | Fact::CommandRefused { command, .. } => {

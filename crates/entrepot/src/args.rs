@@ -1,33 +1,63 @@
-//! The command line.
+//! The command line: verbs of the program, and `NOUN VERB` for everything that it keeps.
 
-use std::net::SocketAddr;
+mod bench;
+mod examples;
+mod facts;
+mod plural;
+mod units;
+
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use entrepot_model::{JobId, JobState, Name, SessionId, TransferId, TransferState};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use entrepot_model::{Name, SessionId};
 
-/// Managed file transfer: SFTP in front, rules behind, every fact durable.
+pub(crate) use bench::{
+    BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs, FtpTls, FtpWorkload, Workload,
+};
+pub(crate) use facts::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
+use plural::PluralCommand;
+use units::size;
+
+/// Heading of the options that stand on each page.
+const EVERYWHERE: &str = "Options of every command";
+
+/// Managed file transfer: SFTP and FTP in front, rules behind, every fact durable.
+///
+/// Everything that is kept is reached by NOUN VERB; the plural of a noun lists: `entrepot accounts`
+/// is `entrepot account list`.
 #[derive(Debug, Parser)]
 #[command(name = "entrepot", version, disable_help_subcommand = true, max_term_width = 100)]
 pub(crate) struct Cli {
     /// The process file.
-    #[arg(long, short, global = true, env = "ENTREPOT_CONFIG", default_value = "entrepot.toml")]
+    #[arg(long, short, global = true, help_heading = EVERYWHERE)]
+    #[arg(env = "ENTREPOT_CONFIG", default_value = "entrepot.toml")]
     pub(crate) config: PathBuf,
     /// The site whose nouns and facts are meant.
-    #[arg(long, global = true, env = "ENTREPOT_SITE", value_name = "NAME")]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    #[arg(env = "ENTREPOT_SITE", value_name = "NAME")]
     pub(crate) site: Option<Name>,
     /// Print JSON instead of a table.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) given: Given,
+}
+
+/// What was written on the command line.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Given {
+    #[command(flatten)]
+    Command(Command),
+    #[command(flatten)]
+    Plural(PluralCommand),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the server until it is told to stop.
     Serve,
-    /// Make a process file, a data directory, a master key and a first listener.
+    /// Make a process file, a data directory, a master key and the first listeners.
     Init(InitArgs),
     /// Start a server in ./demo, move a file through the whole path and tell the story.
     Demo,
@@ -40,51 +70,56 @@ pub(crate) enum Command {
     /// Take over accounts, folders and keys of another server.
     #[command(subcommand)]
     Import(ImportCommand),
-    /// Tenants.
+    /// Sites: tenants, each with accounts, mounts and rules of its own.
     #[command(subcommand)]
     Site(NounCommand),
-    /// Whoever may act.
+    /// Accounts and groups: who logs in, and how.
     #[command(subcommand)]
     Account(AccountCommand),
-    /// Virtual paths given to accounts.
+    /// Mounts: which folders an account sees, where their files lie, and what it may do there.
     #[command(subcommand)]
     Mount(NounCommand),
-    /// Places we reach.
+    /// Endpoints: where files lie, and where rules deliver them.
     #[command(subcommand)]
     Endpoint(NounCommand),
-    /// When, if, do, else.
+    /// Rules: what happens after an upload, at a time of day, or before a command.
     #[command(subcommand)]
     Rule(NounCommand),
-    /// Named key material.
+    /// Keys of users and hosts, and certificates.
     #[command(subcommand)]
     Key(NounCommand),
-    /// Places they reach us.
+    /// Listeners: addresses and protocols at which clients reach this server.
     #[command(subcommand)]
     Listener(NounCommand),
-    /// Limits and posture.
+    /// Policies: rates, limits, addresses and algorithms.
     #[command(subcommand)]
     Policy(NounCommand),
-    /// Live sessions.
+    /// Sessions: who is connected now.
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Addresses and accounts that wrong passwords have delayed or locked.
+    #[command(subcommand)]
+    Address(AddressCommand),
     /// This node as a whole.
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Transfers, newest first.
-    Transfers(TransferArgs),
-    /// The audit log.
-    Events(EventArgs),
-    /// Durable runs of rules.
+    /// Transfers: files on their way, and what became of the others.
     #[command(subcommand)]
-    Jobs(JobCommand),
+    Transfer(TransferCommand),
+    /// Events: the audit log.
+    #[command(subcommand)]
+    Event(EventCommand),
+    /// Jobs: runs of rules, which go on after a restart.
+    #[command(subcommand)]
+    Job(JobCommand),
     /// The journal of this node.
     #[command(subcommand)]
     Journal(JournalCommand),
     /// Check configuration, permissions, clock, disk and database, and say what to do.
     Doctor,
-    /// Send files to an SFTP server.
+    /// Send files to any SFTP, FTP or FTPS server.
     Put(PutArgs),
-    /// Fetch files from an SFTP server.
+    /// Fetch files from any SFTP, FTP or FTPS server.
     Get(GetArgs),
     /// Measure a server.
     #[command(subcommand)]
@@ -99,6 +134,38 @@ pub(crate) enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
+}
+
+impl Given {
+    /// The command that is meant: the plural of a noun stands for its `list`.
+    pub(crate) fn command(self) -> Command {
+        let plural = match self {
+            Given::Command(command) => return command,
+            Given::Plural(plural) => plural,
+        };
+        match plural {
+            PluralCommand::Sites => Command::Site(NounCommand::List),
+            PluralCommand::Accounts => Command::Account(AccountCommand::Noun(NounCommand::List)),
+            PluralCommand::Mounts => Command::Mount(NounCommand::List),
+            PluralCommand::Endpoints => Command::Endpoint(NounCommand::List),
+            PluralCommand::Rules => Command::Rule(NounCommand::List),
+            PluralCommand::Keys => Command::Key(NounCommand::List),
+            PluralCommand::Listeners => Command::Listener(NounCommand::List),
+            PluralCommand::Policies => Command::Policy(NounCommand::List),
+            PluralCommand::Sessions => Command::Session(SessionCommand::List),
+            PluralCommand::Addresses => Command::Address(AddressCommand::List),
+            PluralCommand::Transfers(args) => Command::Transfer(TransferCommand::List(args)),
+            PluralCommand::Events(args) => Command::Event(EventCommand::List(args)),
+            PluralCommand::Jobs(args) => Command::Job(JobCommand::List(args)),
+        }
+    }
+}
+
+impl Cli {
+    /// The whole command line, with examples on the page of each command.
+    pub(crate) fn page() -> clap::Command {
+        examples::add(Cli::command())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +203,7 @@ pub(crate) struct ApplyArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Only these kinds.
+    #[arg(value_parser = units::kind())]
     pub(crate) kinds: Vec<entrepot_model::Kind>,
     /// Write one file a kind into this folder instead of printing.
     #[arg(long)]
@@ -244,6 +312,21 @@ pub(crate) enum SessionCommand {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum AddressCommand {
+    /// Which are delayed or locked on this node, since when and until when.
+    List,
+    /// Forget the wrong passwords of an address or an account: it may log in again at once.
+    Unlock {
+        /// An address, or a network of IPv6 as `list` shows it.
+        #[arg(value_parser = units::address, required_unless_present = "account")]
+        address: Option<IpAddr>,
+        /// An account, wherever its wrong passwords came from.
+        #[arg(long, conflicts_with = "address")]
+        account: Option<Name>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     /// Set how fast everything together may go, of all sites, until the server ends.
     Limit {
@@ -261,89 +344,6 @@ pub(crate) enum NodeCommand {
     Drain,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct TransferArgs {
-    /// Show one transfer, whole.
-    pub(crate) id: Option<TransferId>,
-    /// Of this account.
-    #[arg(long)]
-    pub(crate) account: Option<Name>,
-    /// In this state.
-    #[arg(long, value_parser = word::<TransferState>)]
-    pub(crate) state: Option<TransferState>,
-    /// Path holds this text.
-    #[arg(long)]
-    pub(crate) path: Option<String>,
-    /// Most rows.
-    #[arg(long, default_value_t = 50)]
-    pub(crate) limit: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct EventArgs {
-    /// Of these kinds, such as `file.uploaded`.
-    #[arg(long = "kind")]
-    pub(crate) kinds: Vec<String>,
-    /// Of this account.
-    #[arg(long)]
-    pub(crate) account: Option<Name>,
-    /// Path holds this text.
-    #[arg(long)]
-    pub(crate) path: Option<String>,
-    /// Of this session.
-    #[arg(long)]
-    pub(crate) session: Option<SessionId>,
-    /// Of this transfer.
-    #[arg(long)]
-    pub(crate) transfer: Option<TransferId>,
-    /// Of this job.
-    #[arg(long)]
-    pub(crate) job: Option<JobId>,
-    /// At or after, RFC 3339.
-    #[arg(long)]
-    pub(crate) since: Option<entrepot_model::Timestamp>,
-    /// Before, RFC 3339.
-    #[arg(long)]
-    pub(crate) until: Option<entrepot_model::Timestamp>,
-    /// Go on printing new events until interrupted.
-    #[arg(long, short)]
-    pub(crate) follow: bool,
-    /// Most rows.
-    #[arg(long, default_value_t = 50)]
-    pub(crate) limit: u32,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum JobCommand {
-    /// Jobs, newest first.
-    List {
-        /// In this state.
-        #[arg(long, value_parser = word::<JobState>)]
-        state: Option<JobState>,
-        /// Of this rule.
-        #[arg(long)]
-        rule: Option<Name>,
-        /// Most rows.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
-    /// One job, whole.
-    Show {
-        /// Which.
-        id: JobId,
-    },
-    /// Make a failed or cancelled job ready again.
-    Retry {
-        /// Which.
-        id: JobId,
-    },
-    /// End a job that is not done.
-    Cancel {
-        /// Which.
-        id: JobId,
-    },
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum JournalCommand {
     /// Check the chain of every segment; exit code 6 if a record was changed, dropped or swapped.
@@ -358,8 +358,9 @@ pub(crate) struct PutArgs {
     /// Files, and folders with `--recursive`.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// `sftp://user@host:port/path`, or the same with `ftp` or `ftps`; `/~/path` lies below the
-    /// home. A path that is a directory, or ends in a slash, keeps the files' names.
+    /// `sftp://user@host:port/path`, or the same with `ftp`, where TLS begins before the login, or
+    /// `ftps`, where it begins with the connection; `/~/path` lies below the home. A path that is a
+    /// directory, or ends in a slash, keeps the files' names.
     #[arg(value_name = "URL")]
     pub(crate) to: String,
     #[command(flatten)]
@@ -368,8 +369,8 @@ pub(crate) struct PutArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// `sftp://user@host:port/path`, or the same with `ftp` or `ftps`; `/~/path` lies below the
-    /// home.
+    /// `sftp://user@host:port/path`, or the same with `ftp`, where TLS begins before the login, or
+    /// `ftps`, where it begins with the connection; `/~/path` lies below the home.
     #[arg(value_name = "URL")]
     pub(crate) from: String,
     /// File or folder to write to.
@@ -414,263 +415,38 @@ pub(crate) struct ServerArgs {
     pub(crate) recursive: bool,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchCommand {
-    /// An SFTP server, this one or any other.
-    Sftp(BenchSftpArgs),
-    /// An FTP server, this one or any other.
-    Ftp(BenchFtpArgs),
-    /// Make one HTML page with tables and plots of reports of several servers.
-    Page(BenchPageArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchPageArgs {
-    /// Reports as `--report` writes them, which the file's name then names, or files with
-    /// `{"server": NAME, "step": WHAT, "report": REPORT}` in each line.
-    #[arg(required = true)]
-    pub(crate) reports: Vec<PathBuf>,
-    /// The page to write.
-    #[arg(long)]
-    pub(crate) out: PathBuf,
-    /// Its title.
-    #[arg(long, default_value = "Side by side")]
-    pub(crate) title: String,
-}
-
-/// What to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Workload {
-    /// One large file up a stream.
-    Upload,
-    /// One large file down a stream.
-    Download,
-    /// Many small files up.
-    SmallFiles,
-    /// Logins, one after another.
-    Handshakes,
-    /// Logged in and silent.
-    IdleSessions,
-    /// Uploads of many sizes at once, downloads beside them.
-    Mixed,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchSftpArgs {
-    /// Host and port of the server.
-    #[arg(long)]
-    pub(crate) target: String,
-    /// Login name.
-    #[arg(long, default_value = "root")]
-    pub(crate) user: String,
-    /// Private key, OpenSSH form.
-    #[arg(long, conflicts_with = "password_stdin")]
-    pub(crate) key: Option<PathBuf>,
-    /// Read the password from standard input.
-    #[arg(long)]
-    pub(crate) password_stdin: bool,
-    /// What to measure; all but `mixed` if unset.
-    #[arg(long = "workload", value_enum)]
-    pub(crate) workloads: Vec<Workload>,
-    /// Remote folder to work in.
-    #[arg(long, default_value = ".")]
-    pub(crate) folder: String,
-    /// Cipher, as OpenSSH names it.
-    #[arg(long, default_value = "aes128-gcm@openssh.com")]
-    pub(crate) cipher: String,
-    /// Bytes of a large file; `K`, `M`, `G` are powers of 1,024.
-    #[arg(long, default_value = "1G", value_parser = size)]
-    pub(crate) size: u64,
-    /// Bytes of a small file.
-    #[arg(long, default_value = "1K", value_parser = size)]
-    pub(crate) small_size: u64,
-    /// Number of small files, logins or idle sessions.
-    #[arg(long, default_value_t = 2000)]
-    pub(crate) count: u64,
-    /// Streams, sessions or logins at a time.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) concurrency: usize,
-    /// Process id of the server, if it is local: its CPU time and memory are reported.
-    #[arg(long)]
-    pub(crate) server_pid: Option<u32>,
-    /// Rounds; the report gives medians.
-    #[arg(long, default_value_t = 3)]
-    pub(crate) rounds: u32,
-    /// Write the report to this file, as JSON.
-    #[arg(long)]
-    pub(crate) report: Option<PathBuf>,
-    /// Uploads at once of `mixed`.
-    #[arg(long, default_value_t = 500)]
-    pub(crate) uploads: u64,
-    /// Downloads beside them.
-    #[arg(long, default_value_t = 100)]
-    pub(crate) downloads: u64,
-    /// What the sizes of `mixed`, 10 to 950 MB, are divided by.
-    #[arg(long, default_value_t = 50)]
-    pub(crate) scale: u64,
-    /// Put a line with this round trip between client and server, such as `50ms`.
-    #[arg(long, value_parser = milliseconds)]
-    pub(crate) delay: Option<std::time::Duration>,
-    /// Bits a second that the line carries each way; `M`, `G` are powers of 1,000.
-    #[arg(long, value_parser = bits, requires = "delay")]
-    pub(crate) rate: Option<u64>,
-}
-
-/// What to measure of an FTP server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FtpWorkload {
-    /// Connections with login and goodbye.
-    Logins,
-    /// A small file down, again and again.
-    Retr,
-    /// Small files up.
-    Stor,
-    /// Both in turn.
-    Mixed,
-    /// The small file `bench-exec` down, for servers that run a command after each transfer of it.
-    Exec,
-    /// One large file down.
-    Download,
-    /// One large file up.
-    Upload,
-}
-
-/// When TLS begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FtpTls {
-    /// By AUTH TLS.
-    Explicit,
-    /// With the connection.
-    Implicit,
-}
-
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("secret").required(true))]
-pub(crate) struct BenchFtpArgs {
-    /// Host and port of the server.
-    #[arg(long)]
-    pub(crate) target: String,
-    /// Login name.
-    #[arg(long)]
-    pub(crate) user: String,
-    /// File with the password in its first line.
-    #[arg(long, group = "secret")]
-    pub(crate) password_file: Option<PathBuf>,
-    /// Environment variable with the password.
-    #[arg(long, group = "secret")]
-    pub(crate) password_env: Option<String>,
-    /// Read the password from standard input.
-    #[arg(long, group = "secret")]
-    pub(crate) password_stdin: bool,
-    /// Use TLS on all connections, whatever the certificate: `explicit` where nothing follows.
-    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "explicit")]
-    pub(crate) tls: Option<FtpTls>,
-    /// What to measure; if unset all but `mixed`, small files passive and active.
-    #[arg(long = "workload", value_enum)]
-    pub(crate) workloads: Vec<FtpWorkload>,
-    /// The server connects for data; without it we do.
-    #[arg(long, requires = "workloads")]
-    pub(crate) active: bool,
-    /// Remote folder to work in; where the login leads if unset.
-    #[arg(long, default_value = "")]
-    pub(crate) folder: String,
-    /// Bytes of the large file; `K`, `M`, `G` are powers of 1,024.
-    #[arg(long, default_value = "1G", value_parser = size)]
-    pub(crate) size: u64,
-    /// Bytes of a small file.
-    #[arg(long, default_value = "1K", value_parser = size)]
-    pub(crate) small_size: u64,
-    /// Logins or small transfers of each user.
-    #[arg(long, default_value_t = 100)]
-    pub(crate) count: u64,
-    /// Users at a time; a large file has one.
-    #[arg(long, default_value_t = 100)]
-    pub(crate) concurrency: usize,
-    /// What a login or a small transfer may take before it counts as hung, such as `30000ms`.
-    #[arg(long, value_parser = milliseconds, default_value = "30000ms")]
-    pub(crate) deadline: std::time::Duration,
-    /// Process id of the server, if it is local: its CPU time, with its children's, is reported.
-    #[arg(long)]
-    pub(crate) server_pid: Option<u32>,
-    /// Folder of the server's own control group: finer than `--server-pid`, in its place.
-    #[arg(long)]
-    pub(crate) server_group: Option<PathBuf>,
-    /// Rounds; the report gives medians.
-    #[arg(long, default_value_t = 3)]
-    pub(crate) rounds: u32,
-    /// Write the report to this file, as JSON.
-    #[arg(long)]
-    pub(crate) report: Option<PathBuf>,
-}
-
-/// Reads `50ms` or `50`.
-fn milliseconds(text: &str) -> Result<std::time::Duration, String> {
-    let number = text.strip_suffix("ms").unwrap_or(text).parse();
-    number
-        .map(std::time::Duration::from_millis)
-        .map_err(|_| format!("'{text}' is no round trip such as 50ms"))
-}
-
-/// Reads `100M`, `1G`.
-fn bits(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.char_indices().next_back() {
-        Some((at, 'K' | 'k')) => (text.get(..at), 1_000),
-        Some((at, 'M' | 'm')) => (text.get(..at), 1_000_000),
-        Some((at, 'G' | 'g')) => (text.get(..at), 1_000_000_000),
-        _ => (Some(text), 1),
-    };
-    let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
-    number
-        .filter(|number| *number > 0)
-        .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| format!("'{text}' is no rate such as 100M or 1G"))
-}
-
-/// Reads a word of an enum through its document form.
-fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|e| e.to_string())
-}
-
-/// Reads `10`, `64K`, `1M`, `2G`.
-fn size(text: &str) -> Result<u64, String> {
-    let (digits, shift) = match text.char_indices().next_back() {
-        Some((at, 'K' | 'k')) => (text.get(..at), 10),
-        Some((at, 'M' | 'm')) => (text.get(..at), 20),
-        Some((at, 'G' | 'g')) => (text.get(..at), 30),
-        _ => (Some(text), 0),
-    };
-    let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
-    number
-        .and_then(|number| number.checked_mul(1 << shift))
-        .ok_or_else(|| format!("'{text}' is no size such as 64K, 1M or 2G"))
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, FromArgMatches};
 
     use super::*;
+
+    fn meant(line: &str) -> String {
+        let matches = Cli::page().try_get_matches_from(line.split(' ')).unwrap();
+        format!("{:?}", Cli::from_arg_matches(&matches).unwrap().given.command())
+    }
+
+    #[test]
+    fn the_plural_of_a_noun_lists() {
+        let nouns = [
+            "site", "account", "mount", "endpoint", "rule", "key", "listener", "policy", "session",
+            "transfer", "event", "job", "address",
+        ];
+        for noun in nouns {
+            let plural = match noun {
+                "policy" => "policies".to_owned(),
+                "address" => "addresses".to_owned(),
+                noun => format!("{noun}s"),
+            };
+            let list = meant(&format!("entrepot {noun} list"));
+            assert_eq!(meant(&format!("entrepot {plural}")), list);
+        }
+        let list = meant("entrepot event list --kind file.uploaded --limit 7");
+        assert_eq!(meant("entrepot events --kind file.uploaded --limit 7"), list);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn lines() {
-        assert_eq!(bits("1G"), Ok(1_000_000_000));
-        assert_eq!(bits("150M"), Ok(150_000_000));
-        assert_eq!(milliseconds("50ms"), Ok(std::time::Duration::from_millis(50)));
-        assert!(bits("0").is_err() && bits("fast").is_err() && milliseconds("5s").is_err());
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(size("10"), Ok(10));
-        assert_eq!(size("64K"), Ok(65_536));
-        assert_eq!(size("2G"), Ok(2 << 30));
-        for bad in ["", "K", "1T", "-1", "99999999999G"] {
-            assert!(size(bad).is_err(), "{bad:?}");
-        }
     }
 }

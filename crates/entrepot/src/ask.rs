@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use entrepot_admin::{Actor, Problem, ProblemClass, Request, Response, Role};
+use entrepot_admin::{Actor, Problem, ProblemClass, Request, Response, Role, explained};
 use entrepot_model::SiteId;
 use http_body_util::{BodyExt, Full};
 use hyper::StatusCode;
@@ -26,7 +26,8 @@ pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Fai
         return decode(answer).await;
     }
     let request: Request = serde_json::from_value(request)
-        .map_err(|error| Failure::usage(format!("the request cannot be taken: {error}")))?;
+        .map_err(|error| explained(&error.to_string()))
+        .map_err(|problem| Failure::usage(format!("the request cannot be taken: {problem}")))?;
     let parts = Parts::open(config).await?;
     let admin = parts.admin(None);
     admin.seal_pending().await.map_err(|error| problem(Problem::from(error)))?;

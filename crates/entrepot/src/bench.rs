@@ -110,6 +110,7 @@ fn read_ftp(args: BenchFtpArgs) -> Result<(FtpBench, Vec<Step>), Failure> {
             Some(args::FtpTls::Explicit) => ftp::Tls::Explicit,
             Some(args::FtpTls::Implicit) => ftp::Tls::Implicit,
         },
+        tls_version: args.tls_version,
         size: args.size,
         small_size: args.small_size,
         count: args.count,

@@ -94,7 +94,7 @@ async fn tell(config: &Config, server: &Server) -> Result<(), Failure> {
     println!("look further:");
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("entrepot"));
     let command = format!("{} -c {}", program.display(), config.file.display());
-    for words in ["events --follow", "transfers", "jobs list", "rule list", "journal verify"] {
+    for words in ["event follow", "transfer list", "job list", "rule list", "journal verify"] {
         println!("  {command} {words}");
     }
     println!();
@@ -195,7 +195,8 @@ async fn wait_for_delivery(config: &Config, env: &Env) -> Result<Vec<NumberedEve
         }
         if env.elapsed().saturating_sub(start) > PATIENCE {
             let seconds = PATIENCE.as_secs();
-            let message = format!("the file was not delivered within {seconds} s; see 'jobs list'");
+            let message =
+                format!("the file was not delivered within {seconds} s; see 'entrepot job list'");
             return Err(Failure::new("EP0202", Exit::Failed, message));
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,4 +1,4 @@
-//! `transfers`, `events`, `jobs`, `session`: what happened and what happens.
+//! `transfer`, `event`, `job`, `session`: what happened and what happens.
 
 use entrepot_admin::{NumberedEvent, Response};
 use entrepot_model::{CommandFact, Event, Fact, Job, Transfer};
@@ -6,7 +6,9 @@ use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::args::{EventArgs, JobCommand, SessionCommand, TransferArgs};
+use crate::args::{
+    EventCommand, JobCommand, JobListArgs, SessionCommand, TransferCommand, TransferListArgs,
+};
 use crate::ask::{ask, ask_server, of_site, post};
 use crate::config::Config;
 use crate::failure::Failure;
@@ -17,6 +19,8 @@ use crate::table;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SessionRow {
     pub(crate) id: entrepot_model::SessionId,
+    /// Name of the account's site; its id while the database cannot be asked.
+    pub(crate) site: String,
     pub(crate) account: entrepot_model::Name,
     pub(crate) protocol: entrepot_model::Protocol,
     pub(crate) address: String,
@@ -44,6 +48,7 @@ pub(crate) async fn sessions(
                 let cells = |row: &SessionRow| {
                     vec![
                         row.id.to_string(),
+                        row.site.clone(),
                         row.account.to_string(),
                         row.protocol.as_str().to_owned(),
                         row.address.clone(),
@@ -59,6 +64,7 @@ pub(crate) async fn sessions(
                 };
                 let headings = [
                     "session",
+                    "site",
                     "account",
                     "protocol",
                     "address",
@@ -108,22 +114,25 @@ fn rate(bytes_per_second: u64) -> String {
     }
 }
 
-/// Runs `transfers`.
+/// Runs `transfer`.
 pub(crate) async fn transfers(
     config: &Config,
     output: Output,
-    args: TransferArgs,
+    command: TransferCommand,
 ) -> Result<(), Failure> {
-    if let Some(id) = args.id {
-        let answer = ask(config, json!({"request": "transfer", "id": id})).await?;
-        let Response::Transfer { transfer } = answer else { return Err(unexpected()) };
-        return output.value(&transfer, || print_transfers(std::slice::from_ref(&transfer)));
-    }
-    let filter = json!({
-        "account": args.account, "state": args.state, "path": args.path, "limit": args.limit,
-    });
-    match ask(config, json!({"request": "transfers", "filter": filter})).await? {
+    let request = match command {
+        TransferCommand::List(args) => {
+            let TransferListArgs { account, state, path, limit } = args;
+            let filter = json!({"account": account, "state": state, "path": path, "limit": limit});
+            json!({"request": "transfers", "filter": filter})
+        }
+        TransferCommand::Show { id } => json!({"request": "transfer", "id": id}),
+    };
+    match ask(config, request).await? {
         Response::Transfers { transfers } => output.rows(&transfers, print_transfers),
+        Response::Transfer { transfer } => {
+            output.value(&transfer, || print_transfers(std::slice::from_ref(&transfer)))
+        }
         _ => Err(unexpected()),
     }
 }
@@ -150,12 +159,13 @@ fn print_transfers(transfers: &[Transfer]) {
     table::print(&headings, &transfers.iter().map(cells).collect::<Vec<_>>());
 }
 
-/// Runs `events`.
+/// Runs `event`.
 pub(crate) async fn events(
     config: &Config,
     output: Output,
-    args: EventArgs,
+    command: EventCommand,
 ) -> Result<(), Failure> {
+    let (EventCommand::List(args) | EventCommand::Follow(args)) = &command;
     let filter = json!({
         "kinds": args.kinds, "account": args.account, "path": args.path, "session": args.session,
         "transfer": args.transfer, "job": args.job, "since": args.since, "until": args.until,
@@ -163,7 +173,7 @@ pub(crate) async fn events(
     });
     let answer = ask(config, json!({"request": "events", "filter": filter})).await?;
     let Response::Events { events } = answer else { return Err(unexpected()) };
-    if !args.follow {
+    if matches!(command, EventCommand::List(_)) {
         return output.rows(&events, |events| events.iter().for_each(print_event));
     }
     events.iter().try_for_each(|event| print_followed(output, event))?;
@@ -264,6 +274,7 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("{from} → {to}{}", if *replaced { ", which was replaced" } else { "" })
         }
         Fact::FileLinked { from, to, .. } => format!("{from} is also {to}"),
+        Fact::ModeChanged { path, from, to } => format!("{path} from {from} to {to}"),
         Fact::LinkCreated { path, target } => format!("{path} leads to {target}"),
         Fact::CommandDone { command } => format!("{} from {}", said(command), command.address),
         Fact::CommandRefused { command, rule, reason } => {
@@ -275,6 +286,12 @@ pub(crate) fn describe(event: &Event) -> String {
         }
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
+        }
+        Fact::AddressUnlocked { address, failures, by } => {
+            format!("{address} by {by}, {failures} wrong passwords")
+        }
+        Fact::AccountUnlocked { name, failures, by } => {
+            format!("{name} by {by}, {failures} wrong passwords")
         }
         fact => match fact.file() {
             Some(file) => {
@@ -307,14 +324,14 @@ fn rest(fact: &Fact) -> String {
     parts.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs `jobs`.
+/// Runs `job`.
 pub(crate) async fn jobs(
     config: &Config,
     output: Output,
     command: JobCommand,
 ) -> Result<(), Failure> {
     let request = match command {
-        JobCommand::List { state, rule, limit } => {
+        JobCommand::List(JobListArgs { state, rule, limit }) => {
             json!({"request": "jobs", "filter": {"state": state, "rule": rule, "limit": limit}})
         }
         JobCommand::Show { id } => json!({"request": "job", "id": id}),

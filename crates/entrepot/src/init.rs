@@ -25,6 +25,9 @@ pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> 
         println!("made {} and {}", config.file.display(), config.data.display());
         println!();
         println!("next, from {}:", args.folder.display());
+        if args.ftp.is_some() {
+            println!("  entrepot listener change ftp ftp.tls=required");
+        }
         println!("  entrepot account create alice --password-stdin");
         println!("  entrepot mount create alice-home account=alice path=/ endpoint=files \\");
         println!("      prefix=alice");

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use entrepot_journal::JournalError;
+
 use crate::args::JournalCommand;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
@@ -18,9 +20,14 @@ pub(crate) fn run(
         Some(folder) => folder,
         None => config()?.journal(),
     };
-    let report = entrepot_journal::verify(&folder)
-        .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
-    output.value(&report, || print!("{report}"))?;
+    let report = entrepot_journal::verify(&folder).map_err(|error| {
+        let exit = match error {
+            JournalError::NoJournal { .. } => Exit::NotFound,
+            _ => Exit::Failed,
+        };
+        Failure::new(error.code(), exit, error.to_string())
+    })?;
+    output.value(&report, || println!("{report}"))?;
     match report.is_intact() {
         true => Ok(()),
         false => Err(Failure::new("EP0206", Exit::Findings, "the journal was tampered with")),

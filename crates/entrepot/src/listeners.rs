@@ -41,6 +41,14 @@ const BIND_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(crate) struct Listeners(Arc<Inner>);
 
+/// What every listener leads to.
+pub(crate) struct Doors {
+    pub(crate) gate: Gate,
+    pub(crate) vfs: Service,
+    /// Connections that have not logged in, over all listeners.
+    pub(crate) strangers: Strangers,
+}
+
 struct Inner {
     config: Config,
     db: Db,
@@ -99,7 +107,7 @@ impl Listeners {
         config: &Config,
         parts: &Parts,
         admin: Arc<Admin>,
-        (gate, vfs): (Gate, Service),
+        doors: Doors,
         ops_address: Option<SocketAddr>,
     ) -> Listeners {
         Listeners(Arc::new(Inner {
@@ -108,10 +116,10 @@ impl Listeners {
             env: parts.env.clone(),
             master: parts.master.clone(),
             admin,
-            gate,
-            vfs,
+            gate: doors.gate,
+            vfs: doors.vfs,
             ops_address,
-            strangers: Strangers::default(),
+            strangers: doors.strangers,
             drain: Duration::from_secs(config.drain_seconds),
             open: Mutex::default(),
         }))

@@ -1,5 +1,7 @@
 //! The log: for whoever runs the program. Audit is never a log line; it is the events table.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -14,6 +16,8 @@ pub(crate) fn start(log: &Log) -> Result<(), Failure> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Colours are for terminals: in a file or in the system's log they hide what one looks for.
+        .with_ansi(std::io::stderr().is_terminal())
         .with_span_events(FmtSpan::NONE);
     match log.format {
         LogFormat::Human => builder.with_target(false).init(),

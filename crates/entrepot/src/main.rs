@@ -2,6 +2,7 @@
 //! match in `serve.rs`; everything else lives in the crates below.
 
 mod account;
+mod addresses;
 mod args;
 mod ask;
 mod bench;
@@ -26,7 +27,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 use entrepot_model::Kind;
 
 use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand};
@@ -35,14 +36,19 @@ use failure::Failure;
 use output::Output;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    if matches!(cli.command, Command::Spawner) {
+    let cli =
+        Cli::from_arg_matches(&Cli::page().get_matches()).unwrap_or_else(|error| error.exit());
+    let Cli { config, site, json, given } = cli;
+    let command = given.command();
+    if matches!(command, Command::Spawner) {
         // One thread, so that starting a program is cheap; see `entrepot_spawn`.
         return entrepot_spawn::serve_as_helper();
     }
+    let output = if json { Output::Json } else { Output::Human };
+    let config = || Config::read(&config).map(|it| Config { site: site.clone(), ..it });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let result = match runtime {
-        Ok(runtime) => runtime.block_on(run(cli)),
+        Ok(runtime) => runtime.block_on(run(command, config, output)),
         Err(error) => Err(Failure::start(format!("cannot start threads: {error}"))),
     };
     match result {
@@ -54,10 +60,12 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(cli: Cli) -> Result<(), Failure> {
-    let output = if cli.json { Output::Json } else { Output::Human };
-    let config = || Config::read(&cli.config).map(|it| Config { site: cli.site.clone(), ..it });
-    match cli.command {
+async fn run(
+    command: Command,
+    config: impl Fn() -> Result<Config, Failure>,
+    output: Output,
+) -> Result<(), Failure> {
+    match command {
         Command::Serve => serve::run(&config()?).await,
         Command::Init(args) => init::run(&args, output).await,
         Command::Demo => demo::run().await,
@@ -79,13 +87,14 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Listener(command) => noun(config()?, output, Kind::Listener, command).await,
         Command::Policy(command) => noun(config()?, output, Kind::Policy, command).await,
         Command::Session(command) => facts::sessions(&config()?, output, command).await,
+        Command::Address(command) => addresses::run(&config()?, output, command).await,
         Command::Node(NodeCommand::Drain) => serve::stop(&config()?, output).await,
         Command::Node(NodeCommand::Limit { upload, download, reset }) => {
             facts::limit_node(&config()?, output, (upload, download, reset)).await
         }
-        Command::Transfers(args) => facts::transfers(&config()?, output, args).await,
-        Command::Events(args) => facts::events(&config()?, output, args).await,
-        Command::Jobs(command) => facts::jobs(&config()?, output, command).await,
+        Command::Transfer(command) => facts::transfers(&config()?, output, command).await,
+        Command::Event(command) => facts::events(&config()?, output, command).await,
+        Command::Job(command) => facts::jobs(&config()?, output, command).await,
         Command::Journal(command) => journal::run(config, output, command),
         Command::Doctor => doctor::run(&config()?, output).await,
         Command::Put(args) => client::put(output, args).await,
@@ -94,7 +103,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Spawner => Err(Failure::start("the helper has no server to serve")),
         Command::Stop => serve::stop(&config()?, output).await,
         Command::Completion { shell } => {
-            let mut command = Cli::command();
+            let mut command = Cli::page();
             clap_complete::generate(shell, &mut command, "entrepot", &mut std::io::stdout());
             Ok(())
         }

@@ -11,6 +11,7 @@ use entrepot_db::{Db, JobCounts};
 use entrepot_engine::Engine;
 use entrepot_journal::{Recorder, SYNC_BUCKETS_US, Usage};
 use entrepot_model::{Direction, Protocol};
+use entrepot_net::guard::Strangers;
 use entrepot_net::ssh::wire;
 use entrepot_vfs::{Service, UploadEnd};
 use prometheus_client::collector::Collector;
@@ -35,6 +36,7 @@ pub(crate) struct MetricsParts {
     pub(crate) gate: Gate,
     pub(crate) engine: Arc<Engine>,
     pub(crate) db: Db,
+    pub(crate) strangers: Strangers,
 }
 
 /// Reads all meters. Cheap to clone.
@@ -96,7 +98,22 @@ impl Scrape {
         let mut family = counter(encoder, "entrepot_logins", "Logins by result.")?;
         sample(&mut family, [("result", "granted")], logins.granted())?;
         sample(&mut family, [("result", "refused")], logins.refused())?;
-        sample(&mut family, [("result", "limited")], logins.limited())
+        sample(&mut family, [("result", "limited")], logins.limited())?;
+        self.without_login(encoder)
+    }
+
+    /// Connections that have not logged in.
+    fn without_login(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let counts = self.parts.strangers.counts();
+        let name = "entrepot_connections_without_login";
+        let mut family = gauges(encoder, name, "Open connections that have not logged in.")?;
+        for (state, count) in [("waiting", counts.waiting), ("checking", counts.checking)] {
+            family.encode_family(&[("state", state)])?.encode_gauge(&(count as f64))?;
+        }
+        let about = "Connections without a login that found no room, or gave way to another one.";
+        let mut family = counter(encoder, "entrepot_connections_turned_away", about)?;
+        sample(&mut family, [("how", "refused")], counts.refused)?;
+        sample(&mut family, [("how", "gave-way")], counts.evicted)
     }
 
     /// Sessions by the algorithms and by the software of the client, without its version.

@@ -46,7 +46,7 @@ pub(crate) async fn run(
 }
 
 /// Turns `quota.files=100` into a nested object.
-fn assignments(args: &FieldArgs) -> Result<Map<String, Value>, Failure> {
+pub(crate) fn assignments(args: &FieldArgs) -> Result<Map<String, Value>, Failure> {
     let mut object = Map::new();
     for text in &args.fields {
         let (path, value) = text
@@ -241,13 +241,14 @@ fn warn(warnings: &[String]) {
 }
 
 fn print_plan(verb: &str, changes: &[PlannedChange]) {
-    let mut counts = [0usize; 4];
+    let mut counts = [0usize; 5];
     for change in changes {
         let (at, sign) = match change.action {
             Action::Create => (0, '+'),
             Action::Change => (1, '~'),
             Action::Delete => (2, '-'),
             Action::Unchanged => (3, '='),
+            Action::Compare => (4, '?'),
         };
         if let Some(count) = counts.get_mut(at) {
             *count += 1;
@@ -262,9 +263,13 @@ fn print_plan(verb: &str, changes: &[PlannedChange]) {
             println!("    {}: {old} → {new}", field.field);
         }
     }
-    let [created, changed, deleted, same] = counts;
+    let [created, changed, deleted, same, unknown] = counts;
     let tense = if verb == "plan" { "would be " } else { "" };
-    println!("{created} {tense}created, {changed} changed, {deleted} deleted, {same} unchanged");
+    print!("{created} {tense}created, {changed} changed, {deleted} deleted, {same} unchanged");
+    if unknown > 0 {
+        print!(", {unknown} with a password that apply compares");
+    }
+    println!();
 }
 
 /// Reads documents; folders give their `*.yaml` and `*.yml`, sorted.

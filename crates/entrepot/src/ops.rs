@@ -14,8 +14,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
-use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request};
-use entrepot_model::{Name, PerDirection, SessionId};
+use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request, explained};
+use entrepot_auth::Gate;
+use entrepot_model::{Kind, Name, PerDirection, SessionId, SiteId};
 use entrepot_vfs::VfsError;
 use futures_util::stream;
 use serde::Deserialize;
@@ -23,6 +24,7 @@ use serde_json::json;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::addresses::{LimitRow, Unlock};
 use crate::ask::actor_of;
 use crate::facts::SessionRow;
 use crate::metrics::Metrics;
@@ -40,6 +42,7 @@ const REQUEST_BYTES: usize = 64 << 20;
 #[derive(Clone)]
 pub(crate) struct Ops {
     pub(crate) admin: Arc<Admin>,
+    pub(crate) gate: Gate,
     pub(crate) vfs: entrepot_vfs::Service,
     pub(crate) metrics: Metrics,
     pub(crate) ready: Arc<AtomicBool>,
@@ -73,6 +76,8 @@ pub(crate) async fn serve_socket(
         .route("/v1/sessions/end", post(end_session))
         .route("/v1/sessions/limit", post(limit_session))
         .route("/v1/node/limit", post(limit_node))
+        .route("/v1/addresses", post(addresses))
+        .route("/v1/addresses/unlock", post(unlock))
         .route("/v1/stop", post(stop_server))
         .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(ops);
@@ -113,7 +118,7 @@ fn refuse(problem: &Problem) -> Response {
 fn unreadable(error: &serde_json::Error) -> Response {
     refuse(&Problem {
         code: "EP0205".to_owned(),
-        message: format!("the request cannot be taken: {error}"),
+        message: format!("the request cannot be taken: {}", explained(&error.to_string())),
         class: ProblemClass::Invalid,
     })
 }
@@ -194,22 +199,32 @@ async fn follow(
 async fn sessions(State(ops): State<Ops>) -> Json<Vec<SessionRow>> {
     let before = ops.vfs.sessions().into_iter().map(|info| (info.id, info.wire));
     let before: HashMap<SessionId, (u64, u64)> = before.collect();
-    tokio::time::sleep(RATE_TIME).await;
+    let ((), names) = tokio::join!(tokio::time::sleep(RATE_TIME), site_names(&ops.admin));
     let rows = ops.vfs.sessions().into_iter().map(|info| {
         let (now, before) = (info.wire, before.get(&info.id).copied().unwrap_or(info.wire));
         let rate = |now: u64, before: u64| {
             now.saturating_sub(before).saturating_mul(1000) / RATE_TIME.as_millis() as u64
         };
         let (in_per_second, out_per_second) = (rate(now.0, before.0), rate(now.1, before.1));
-        SessionRow { in_per_second, out_per_second, ..SessionRow::from(info) }
+        let site = names.get(&info.site).map_or_else(|| info.site.0.to_string(), Name::to_string);
+        SessionRow { site, in_per_second, out_per_second, ..SessionRow::from(info) }
     });
     Json(rows.collect())
+}
+
+/// Names of sites, as far as the database tells them now.
+async fn site_names(admin: &Admin) -> HashMap<SiteId, Name> {
+    let actor = actor_of(rustix::process::getuid().as_raw());
+    let answer = admin.handle(&actor, Request::List { kind: Kind::Site }).await;
+    let Ok(entrepot_admin::Response::Nouns { nouns }) = answer else { return HashMap::new() };
+    nouns.into_iter().map(|site| (SiteId(site.id), site.noun.name().clone())).collect()
 }
 
 impl From<entrepot_vfs::SessionInfo> for SessionRow {
     fn from(info: entrepot_vfs::SessionInfo) -> Self {
         SessionRow {
             id: info.id,
+            site: info.site.0.to_string(),
             account: info.account,
             protocol: info.protocol,
             address: info.address,
@@ -280,6 +295,51 @@ async fn limit_node(
     match ops.vfs.limit_node((!wanted.reset).then_some(rates), &by) {
         Ok(now) => Json(json!({"upload": now.upload, "download": now.download})).into_response(),
         Err(error) => unrecorded(&error),
+    }
+}
+
+async fn addresses(
+    State(ops): State<Ops>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    Query(about): Query<About>,
+) -> Response {
+    match ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await {
+        Ok(actor) => {
+            let limits = ops.gate.login_limits(actor.site).await;
+            Json(limits.into_iter().map(LimitRow::from).collect::<Vec<_>>()).into_response()
+        }
+        Err(error) => refuse(&Problem::from(error)),
+    }
+}
+
+async fn unlock(
+    State(ops): State<Ops>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    Query(about): Query<About>,
+    Json(unlock): Json<Unlock>,
+) -> Response {
+    let actor = ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await;
+    let actor = match actor.and_then(|actor| actor.may_change("unlock it").map(|()| actor)) {
+        Ok(actor) => actor,
+        Err(error) => return refuse(&Problem::from(error)),
+    };
+    let (site, by) = (actor.site, &actor.name);
+    let unlocked = match &unlock {
+        Unlock::Address(address) => ops.gate.unlock_address(site, *address, by),
+        Unlock::Account(name) => ops.gate.unlock_account(site, name, by),
+    };
+    match unlocked {
+        Ok(Some(failures)) => Json(json!({"failures": failures})).into_response(),
+        Ok(None) => refuse(&Problem {
+            code: "EP0215".to_owned(),
+            message: "no wrong password of it counts on this node".to_owned(),
+            class: ProblemClass::NotFound,
+        }),
+        Err(error) => refuse(&Problem {
+            code: error.code().to_owned(),
+            message: error.to_string(),
+            class: ProblemClass::Failed,
+        }),
     }
 }
 

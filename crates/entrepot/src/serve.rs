@@ -10,6 +10,7 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
 use entrepot_journal::Scope;
 use entrepot_model::{Fact, SiteId};
+use entrepot_net::guard::Strangers;
 use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ask::ask_server;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
-use crate::listeners::Listeners;
+use crate::listeners::{Doors, Listeners};
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
 use crate::output::Output;
@@ -82,23 +83,26 @@ impl Server {
         }));
         let (asked, end) = (vfs.draining(), CancellationToken::new());
         let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
+        let strangers = Strangers::default();
         let metrics = Metrics::new(MetricsParts {
             recorder: parts.recorder.clone(),
             vfs: vfs.clone(),
             gate: gate.clone(),
             engine: engine.clone(),
             db: parts.db.clone(),
+            strangers: strangers.clone(),
         });
         let ready = Arc::new(AtomicBool::new(false));
         let ops = Ops {
             admin: admin.clone(),
+            gate: gate.clone(),
             vfs: vfs.clone(),
             metrics,
             ready: ready.clone(),
             stop: asked.clone(),
         };
         let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
-        let doors = (gate, vfs.clone());
+        let doors = Doors { gate, vfs: vfs.clone(), strangers };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
         let listeners = Listeners::new(config, &parts, admin, doors, ops_address);

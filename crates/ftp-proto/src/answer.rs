@@ -172,8 +172,12 @@ pub enum End {
     NoConnection,
     /// The data connection was cut, ended without close_notify, or stalled. 426.
     Cut,
-    /// TLS on the data connection failed or did not resume the session. 522.
-    TlsRefused,
+    /// TLS on the data connection failed. 522.
+    TlsFailed,
+    /// TLS on the data connection does not resume the session of the control connection. 522.
+    NotResumed,
+    /// The data connection shows another certificate than the control connection. 522.
+    OtherCertificate,
     /// By ABOR. 426, then 226.
     Aborted,
     /// A drain's limit was reached: 421, and the session ends.
@@ -204,6 +208,10 @@ pub enum Answer {
     TlsStands,
     /// To `Size`, `Space`, `TreeSize`, `Progress`.
     Number(u64),
+    /// To `Change` with permission bits: it is done, and these are the bits now.
+    Mode(u32),
+    /// To `Change` with permission bits: none are kept there, and nothing was changed.
+    NoModes,
     /// To `Modified`.
     Modified(Time),
     /// To `Entry`.

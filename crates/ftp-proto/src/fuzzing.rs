@@ -197,6 +197,7 @@ fn fitting(request: &Request) -> Answer {
         Request::StartTls => Answer::TlsStands,
         Request::Size { .. } | Request::Space(_) | Request::TreeSize(_) => Answer::Number(5),
         Request::Progress => Answer::Number(1),
+        Request::Change { changes, .. } if changes.mode.is_some() => Answer::Mode(0o644),
         Request::Modified(_) => Answer::Modified(Time::default()),
         Request::Entry(_) => Answer::Entry(stat),
         Request::Hash { .. } => Answer::Digest { digest: vec![1, 2], start: 0, end: 5 },

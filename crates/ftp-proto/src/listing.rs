@@ -175,9 +175,7 @@ const RECENT_SECONDS: i64 = 180 * 86_400;
 pub fn long(name: &str, stat: &Stat, now: Time, out: &mut Vec<u8>) {
     let mut line = String::with_capacity(64);
     line.push(if stat.kind == Kind::Directory { 'd' } else { '-' });
-    for (bit, letter) in (0..9).rev().zip("rwxrwxrwx".chars()) {
-        line.push(if stat.mode >> bit & 1 == 1 { letter } else { '-' });
-    }
+    line.extend(letters(stat.mode));
     let modified = stat.modified.unwrap_or_default();
     let Civil { year, month, day, hour, minute, .. } = modified.civil();
     let name_of_month = MONTHS.get(month as usize - 1).copied().unwrap_or("Jan");
@@ -193,9 +191,42 @@ pub fn long(name: &str, stat: &Stat, now: Time, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
 }
 
+/// Permission bits as `ls` shows them: set-uid, set-gid and sticky in the place of `x`.
+fn letters(mode: u32) -> impl Iterator<Item = char> {
+    (0..9).rev().zip("rwxrwxrwx".chars()).map(move |(bit, letter)| {
+        let is_set = mode >> bit & 1 == 1;
+        let special = match bit {
+            6 => (mode & 0o4000 != 0).then_some('s'),
+            3 => (mode & 0o2000 != 0).then_some('s'),
+            0 => (mode & 0o1000 != 0).then_some('t'),
+            _ => None,
+        };
+        match special {
+            Some(special) if is_set => special,
+            Some(special) => special.to_ascii_uppercase(),
+            None if is_set => letter,
+            None => '-',
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bits_are_shown_as_ls_does() {
+        for (mode, shown) in [
+            (0o644, "rw-r--r--"),
+            (0o751, "rwxr-x--x"),
+            (0o4755, "rwsr-xr-x"),
+            (0o2775, "rwxrwsr-x"),
+            (0o1777, "rwxrwxrwt"),
+            (0o7000, "--S--S--T"),
+        ] {
+            assert_eq!(letters(mode).collect::<String>(), shown);
+        }
+    }
 
     fn stat(kind: Kind) -> Stat {
         Stat {

@@ -211,7 +211,8 @@ pub enum Request {
     Modified(String),
     /// MLST: `Entry`.
     Entry(String),
-    /// MFMT, MFCT, MFF, MDTM with a time, SITE UTIME, SITE CHMOD. `Done`.
+    /// MFMT, MFCT, MFF, MDTM with a time, SITE UTIME, SITE CHMOD. `Done`; of permission bits `Mode`
+    /// or `NoModes`.
     Change {
         /// Of a file or directory.
         path: String,

@@ -148,16 +148,24 @@ impl Server {
     }
 
     /// When [`Server::handle_timeout`] is due: the limit of the login or of idleness. None in a
-    /// transfer and while a request is open.
+    /// transfer and while a request is open; before the login while credentials are looked at.
     pub fn deadline(&self) -> Option<Duration> {
         match self.phase {
             Phase::Closed => None,
+            _ if self.is_checking() => None,
             _ if !self.session.is_logged_in() => {
                 self.started.checked_add(self.settings.login_limit)
             }
             _ if self.transfer.is_some() || self.pending.is_some() => None,
             _ => self.active.checked_add(self.settings.idle_limit),
         }
+    }
+
+    /// Before the login, and what the client gave to log in waits for its answer.
+    fn is_checking(&self) -> bool {
+        let credentials =
+            |pending: &Pending| matches!(pending.then, Then::User(_) | Then::Password(_));
+        !self.session.is_logged_in() && self.pending.as_ref().is_some_and(credentials)
     }
 
     /// Ends the session with 421 if its time is over.

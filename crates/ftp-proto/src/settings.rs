@@ -147,6 +147,9 @@ pub struct Settings {
     pub algorithms: Vec<Algorithm>,
     /// HOST is offered.
     pub host: bool,
+    /// The host whose accounts log in, where the client has chosen others than the listener's own:
+    /// the answers to USER and PASS name it.
+    pub login_host: Option<String>,
     /// ACCT after the login is asked for; else 202.
     pub accounts: bool,
     /// MODE Z is offered, with this level at first (1 to 9).
@@ -188,6 +191,7 @@ impl Settings {
             hooked: false,
             algorithms: Algorithm::ALL.to_vec(),
             host: false,
+            login_host: None,
             accounts: false,
             compression: None,
             passive: true,

@@ -33,6 +33,7 @@ fn setting(settings: &mut Settings, word: &str) {
         "certificates" => settings.ask_user = true,
         "accounts" => settings.accounts = true,
         "hosts" => settings.host = true,
+        "login-host" => settings.login_host = Some("north.example".to_owned()),
         "compression" => settings.compression = Some(6),
         "creation-times" => settings.creation_times = true,
         "administration" => (settings.site.limit, settings.site.shutdown) = (true, true),
@@ -56,7 +57,9 @@ fn ended(word: &str) -> End {
         "complete" => End::Complete,
         "no-connection" => End::NoConnection,
         "cut" => End::Cut,
-        "tls" => End::TlsRefused,
+        "tls" => End::TlsFailed,
+        "not-resumed" => End::NotResumed,
+        "other-certificate" => End::OtherCertificate,
         "drained" => End::Drained,
         "full" => End::Refused(Refusal::new(Why::NoSpace)),
         other => panic!("no end is named '{other}'"),
@@ -140,6 +143,7 @@ impl Replay {
                 model.now += Duration::from_secs(rest.parse().unwrap());
                 model.server.handle_timeout(model.now);
             }
+            "@think" => model.thinking = Duration::from_secs(rest.parse().unwrap()),
             "@drain" => model.server.drain(rest),
             "@show" => {
                 let content =

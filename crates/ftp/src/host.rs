@@ -2,13 +2,19 @@
 
 use std::net::IpAddr;
 
+use entrepot_auth::ReachedSite;
 use entrepot_ftp_proto::{Answer, Refusal, Why};
-use entrepot_model::SiteId;
 
 use crate::session::Conversation;
 
 /// Said while the database is away and was never asked before.
 const UNKNOWN_NOW: &str = "Host names are not known at this moment: try again later.";
+
+/// A site and the host name by which a client has chosen it.
+struct ChosenSite {
+    site: ReachedSite,
+    host: String,
+}
 
 impl Conversation {
     /// The name of the server that the client has asked TLS for.
@@ -33,22 +39,41 @@ impl Conversation {
         }
     }
 
-    /// The site whose accounts log in now: that of HOST; else that of the server name, if any is
-    /// reached by it; else the listener's own. What was said in clear gives way to the server name.
-    pub(crate) async fn wanted_site(&mut self) -> Result<SiteId, Refusal> {
+    /// Chooses the site whose accounts log in now: that of HOST; else that of the server name, if
+    /// any is reached by it; else the listener's own. What was said in clear gives way to the
+    /// server name. Client and log are told of a site that is not the listener's own.
+    pub(crate) async fn choose_site(&mut self) -> Result<(), Refusal> {
+        let own = self.house.context.site;
+        let chosen = self.wanted_site().await?.filter(|chosen| chosen.site.id != own);
+        let before = std::mem::replace(&mut self.site, own);
+        self.machine.settings_mut().login_host = None;
+        if let Some(ChosenSite { site, host }) = chosen {
+            if before != site.id {
+                let (peer, listener) = (self.control.peer(), &self.house.context.listener);
+                let site = &site.name;
+                tracing::info!(%peer, %listener, host, %site, "the host name chose the site");
+            }
+            self.site = site.id;
+            self.machine.settings_mut().login_host = Some(host);
+        }
+        Ok(())
+    }
+
+    /// The site of the host name that counts, if there is one.
+    async fn wanted_site(&mut self) -> Result<Option<ChosenSite>, Refusal> {
         let own = self.house.context.site;
         let asked = self.server_name();
         let said = self.machine.host().filter(|said| asked.is_none_or(|asked| asked == *said));
         let is_said = said.is_some();
-        let Some(name) = said.or(asked).map(str::to_owned) else { return Ok(own) };
-        if name.parse::<IpAddr>().is_ok() {
-            return Ok(own);
+        let Some(host) = said.or(asked).map(str::to_owned) else { return Ok(None) };
+        if host.parse::<IpAddr>().is_ok() {
+            return Ok(None);
         }
-        match self.house.context.gate.site_of_host(own, &name).await {
-            Ok(Some(site)) => Ok(site),
+        match self.house.context.gate.site_of_host(own, &host).await {
+            Ok(Some(site)) => Ok(Some(ChosenSite { site, host })),
             // It was served when it was said.
             Ok(None) if is_said => Err(Refusal::new(Why::Denied)),
-            Ok(None) => Ok(own),
+            Ok(None) => Ok(None),
             Err(_) => Err(Refusal::told(451, UNKNOWN_NOW)),
         }
     }

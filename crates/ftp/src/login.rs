@@ -6,6 +6,7 @@ use std::time::Duration;
 use entrepot_auth::{Attempt, Grant, Peer, Verdict};
 use entrepot_ftp_proto::{Answer, Login, Refusal, Secret as Sent, Why};
 use entrepot_model::{AuthMethod, PerDirection, Protocol, Right, Secret};
+use entrepot_net::guard::{Checking, Stranger};
 use entrepot_net::meter::{EndClass, Stage};
 use entrepot_net::tls::{ClientCertificate, ClientCertificates, TlsSession};
 use entrepot_vfs::{Session, VfsError};
@@ -65,12 +66,12 @@ impl Conversation {
             self.machine.close(ASKS_OTHERWISE);
             return Ok(Answer::Denied);
         }
-        self.site = match self.wanted_site().await {
-            Ok(site) => site,
-            Err(refused) => return Ok(Answer::Refused(refused)),
-        };
+        if let Err(refused) = self.choose_site().await {
+            return Ok(Answer::Refused(refused));
+        }
         let mut attempt = self.begin_attempt();
         self.code_is_next = false;
+        self.meter.advance(Stage::Authenticating);
         let Some(shown) = self.certificate() else {
             self.attempt = Some(attempt);
             return Ok(Answer::NeedPassword);
@@ -80,7 +81,7 @@ impl Conversation {
             let verdict = attempt.tls_certificate(&user, &shown).await;
             (attempt, verdict)
         };
-        let (attempt, verdict) = self.patiently(hearing).await?;
+        let (attempt, verdict) = self.checked(hearing).await?;
         match verdict {
             Verdict::Granted(grant) => return Ok(self.log_in(grant).await),
             Verdict::Partial { next } => self.code_is_next = next == [AuthMethod::Totp],
@@ -130,13 +131,19 @@ impl Conversation {
         self.judge(hearing).await
     }
 
+    /// Waits for the Gate. Meanwhile the connection gives way to no newcomer, and its time to log
+    /// in does not run: how long a password waits to be compared is not the client's doing.
+    async fn checked<T>(&mut self, hearing: impl Future<Output = T>) -> Result<T, Over> {
+        let _checking: Option<Checking> = self.stranger.as_ref().and_then(Stranger::checking);
+        self.patiently(hearing).await
+    }
+
     /// What follows from a secret that was heard.
     async fn judge(
         &mut self,
         hearing: impl Future<Output = (Attempt, Verdict)>,
     ) -> Result<Answer, Over> {
-        self.meter.advance(Stage::Authenticating);
-        let (attempt, verdict) = self.patiently(hearing).await?;
+        let (attempt, verdict) = self.checked(hearing).await?;
         match verdict {
             Verdict::Granted(grant) => Ok(self.log_in(grant).await),
             Verdict::Busy => {
@@ -186,6 +193,10 @@ impl Conversation {
         let is_own = session.principal().site == self.house.context.site;
         login.administrator = is_own && session.is_administrator();
         self.commands.look_again();
+        if let Some(tls) = &self.tls {
+            tls.belongs_to(Some(session.principal().id));
+            self.ticket_is_due = true;
+        }
         self.live = Some(Live { session, watch, generation: u64::MAX });
         self.follow_policy();
         Answer::LoggedIn(login)
@@ -234,6 +245,9 @@ impl Conversation {
         self.told = None;
         self.commands.look_again();
         if let Some(Live { session, mut watch, .. }) = self.live.take() {
+            if let Some(tls) = &self.tls {
+                tls.belongs_to(None);
+            }
             watch.shutdown().await;
             session.close(reason, self.meter.bytes_in(), self.meter.bytes_out()).await;
         }

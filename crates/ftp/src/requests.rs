@@ -41,6 +41,7 @@ pub(crate) async fn answer(vfs: Vfs, view: View, request: Request) -> Answer {
         Request::Hash { path, algorithm, range } => hash(&vfs, &path, algorithm, range).await,
         Request::Space(path) => space(&vfs, &path).await.map(Answer::Number),
         Request::TreeSize(path) => tree_size(&vfs, &path).await.map(Answer::Number),
+        Request::Change { path, changes } => set(&vfs, &path, changes).await,
         other => change(&vfs, other).await.map(|()| Answer::Done),
     };
     done.unwrap_or_else(Answer::Refused)
@@ -64,7 +65,6 @@ async fn change(vfs: &Vfs, request: Request) -> Done<()> {
             }
             Ok(())
         }
-        Request::Change { path, changes } => set(vfs, &path, changes).await,
         _ => Err(Refusal::new(Why::Unsupported)),
     }
 }
@@ -139,18 +139,25 @@ async fn gather(vfs: &Vfs, upload: &mut Upload, parts: &[String]) -> Done<()> {
     Ok(())
 }
 
-/// Times are set; permission bits are those of the rights, whatever CHMOD asks for.
-async fn set(vfs: &Vfs, at: &str, changes: Changes) -> Done<()> {
+/// Sets permission bits and times: all of them or, where no bits are kept, nothing.
+async fn set(vfs: &Vfs, at: &str, changes: Changes) -> Done<Answer> {
     let at = path(at)?;
     if changes.created.is_some() {
         return Err(Refusal::new(Why::Unsupported));
     }
     told(vfs.stat(&at).await)?;
-    let (accessed, modified) = (changes.accessed.map(timestamp), changes.modified.map(timestamp));
-    if accessed.is_none() && modified.is_none() {
-        return Ok(());
+    let mut answer = Answer::Done;
+    if let Some(mode) = changes.mode {
+        match told(vfs.set_mode(&at, mode).await)? {
+            Some(now) => answer = Answer::Mode(now & 0o7777),
+            None => return Ok(Answer::NoModes),
+        }
     }
-    told(vfs.set_times(&at, accessed, modified).await)
+    let (accessed, modified) = (changes.accessed.map(timestamp), changes.modified.map(timestamp));
+    if accessed.is_some() || modified.is_some() {
+        told(vfs.set_times(&at, accessed, modified).await)?;
+    }
+    Ok(answer)
 }
 
 async fn space(vfs: &Vfs, at: &str) -> Done<u64> {

@@ -11,7 +11,7 @@ use entrepot_model::{SiteId, VPath};
 use entrepot_net::control::{Control, ControlGuest, PeerState};
 use entrepot_net::data::{PassiveSeat, SeatOptions};
 use entrepot_net::guard::Stranger;
-use entrepot_net::meter::SessionMeter;
+use entrepot_net::meter::{SessionMeter, Stage};
 use entrepot_net::tls::TlsSession;
 use entrepot_vfs::{Room, Vfs};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -64,6 +64,9 @@ pub(crate) struct Conversation {
     /// connections of a program that is killed, in either order. When this rings, the end of the
     /// control connection has been waited for.
     last_look: Option<Pin<Box<Sleep>>>,
+    /// The client is given a ticket of TLS with the next reply outside a transfer: one that
+    /// names its account behind the login, and another for each that a transfer has used.
+    pub(crate) ticket_is_due: bool,
     /// For rules on commands.
     pub(crate) commands: Commands,
     /// The client sends no more.
@@ -119,6 +122,7 @@ impl Conversation {
             room: None,
             transfer: None,
             last_look: None,
+            ticket_is_due: false,
             commands: Commands::default(),
             deaf: false,
             timer: Box::pin(sleep(rest)),
@@ -165,6 +169,7 @@ impl Conversation {
             let now = self.now();
             match next {
                 Next::Heard(count) => {
+                    self.meter.advance(Stage::Identified);
                     self.machine.receive(buffer.get(..count).unwrap_or_default(), now);
                     self.follow_policy();
                     self.follow_hooks();
@@ -251,6 +256,9 @@ impl Conversation {
         let gone = |why: &str| Over::Gone(why.to_owned());
         if self.machine.output().is_empty() {
             return Ok(());
+        }
+        if self.transfer.is_none() && std::mem::take(&mut self.ticket_is_due) {
+            self.control.send_ticket().map_err(|error| gone(&error.to_string()))?;
         }
         while !self.machine.output().is_empty() {
             let writing = self.control.write(self.machine.output());
@@ -365,6 +373,7 @@ impl Conversation {
         let Some(tls) = &self.tls else {
             return Err(Over::Gone("there is no TLS here".to_owned()));
         };
+        self.meter.advance(Stage::Exchanging);
         match self.control.start_tls(tls).await {
             Ok(()) => Ok(Answer::TlsStands),
             Err(error) => Err(Over::Gone(error.to_string())),

@@ -49,7 +49,7 @@ fn stat(of: &Attributes) -> Stat {
         size: if kind == Kind::Directory { 0 } else { of.size },
         modified: (of.modified != Timestamp::default()).then(|| time(of.modified)),
         created: None,
-        mode: if writes { bits } else { bits & !0o222 },
+        mode: of.mode.unwrap_or(if writes { bits } else { bits & !0o222 }),
         rights: rights(of.rights, kind),
         unique: None,
     }

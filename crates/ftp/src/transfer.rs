@@ -15,7 +15,7 @@ use entrepot_net::data::{
     self, ActiveFrom, DataError, DataPeer, DataStream, DataTls, Lingerer, Metered, PassiveSeat,
 };
 use entrepot_net::meter::SessionMeter;
-use entrepot_net::tls::Carries;
+use entrepot_net::tls::HandshakeError;
 use entrepot_vfs::{Upload, Uploaded, Vfs, VfsError};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -230,7 +230,9 @@ impl Line {
         connected.map_err(|error| {
             tracing::debug!(code = error.code(), %error, "no data connection");
             match error {
-                DataError::Tls(_) => End::TlsRefused,
+                DataError::Tls(HandshakeError::NotResumed) => End::NotResumed,
+                DataError::Tls(HandshakeError::OtherClient) => End::OtherCertificate,
+                DataError::Tls(_) => End::TlsFailed,
                 _ => End::NoConnection,
             }
         })
@@ -260,12 +262,11 @@ impl Line {
 impl Conversation {
     /// Begins a transfer, or refuses it.
     pub(crate) async fn begin(&mut self, request: Request) -> Result<(), Over> {
-        let (channel, carries) = match &request {
-            Request::Store { channel, .. } => (*channel, Carries::Upload),
-            Request::Retrieve { channel, .. } | Request::List { channel, .. } => {
-                (*channel, Carries::Download)
-            }
-            _ => return Ok(()),
+        let (Request::Store { channel, .. }
+        | Request::Retrieve { channel, .. }
+        | Request::List { channel, .. }) = request
+        else {
+            return Ok(());
         };
         // From here on the transfer reserves for itself.
         self.room = None;
@@ -298,7 +299,8 @@ impl Conversation {
         };
         self.answer(job.started());
         self.flush().await?;
-        let line = self.line(channel, carries);
+        self.ticket_is_due = channel.protected;
+        let line = self.line(channel);
         let bytes = Arc::new(AtomicU64::new(0));
         let work = Box::pin(job.run(line, Arc::clone(&bytes)));
         self.transfer = Some(Running {
@@ -311,7 +313,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn line(&mut self, channel: Channel, carries: Carries) -> Line {
+    fn line(&mut self, channel: Channel) -> Line {
         let way = match channel.data {
             Data::Passive => Way::Passive(self.seat.take()),
             Data::Active(target) => Way::Active(target),
@@ -322,7 +324,7 @@ impl Conversation {
         let reuse = self.config.reuse(reuse);
         Line {
             way,
-            tls: tls.map(|session| DataTls { session, carries, reuse }),
+            tls: tls.map(|session| DataTls { session, reuse }),
             local: self.control.local(),
             peer: self.control.peer(),
             data_peer: self.config.data_peer().clone(),

@@ -80,6 +80,16 @@ pub enum JournalError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// There is nothing to verify: not one segment. Of a journal whose segments were all removed
+    /// nothing else is left to see.
+    #[error(
+        "there is no journal in '{dir}'; give the folder 'journal' of a data directory, or a copy \
+         of it"
+    )]
+    NoJournal {
+        /// The folder that was asked about.
+        dir: String,
+    },
     /// The journal was closed.
     #[error("the journal is closed, the node is stopping")]
     Closed,
@@ -98,6 +108,7 @@ impl JournalError {
             JournalError::Gone { .. } => "EP0607",
             JournalError::TooLong { .. } => "EP0608",
             JournalError::Closed => "EP0609",
+            JournalError::NoJournal { .. } => "EP0610",
         }
     }
 

@@ -96,8 +96,8 @@ impl fmt::Display for Report {
 /// Verifies the journal in `dir`. A node may have it open meanwhile.
 ///
 /// # Errors
-/// [`JournalError::Io`] if something cannot be read. What is wrong with the records is in the
-/// report.
+/// [`JournalError::NoJournal`] if the folder holds no segment, [`JournalError::Io`] if something
+/// cannot be read. What is wrong with the records is in the report.
 pub fn verify(dir: &Path) -> Result<Report> {
     verify_on(&FsMedium::existing(dir))
 }
@@ -110,13 +110,21 @@ pub fn verify_on(medium: &dyn Medium) -> Result<Report> {
     let io = |name: &str, error: &io::Error| {
         JournalError::io("read", &format!("{}/{name}", medium.describe()), error)
     };
+    let no_journal = || JournalError::NoJournal { dir: medium.describe() };
     // Live first: a segment that moves to the archive meanwhile is then seen twice, not never.
-    let live = medium.list("").map_err(|error| io("", &error))?;
+    let live = medium.list("").map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => no_journal(),
+        _ => io("", &error),
+    })?;
     let archived = medium.list(ARCHIVE).map_err(|error| io(ARCHIVE, &error))?;
     let mut firsts: Vec<u64> =
         live.iter().chain(&archived).filter_map(|name| format::segment_first(name)).collect();
     firsts.sort_unstable();
     firsts.dedup();
+    if firsts.is_empty() {
+        // Opening a journal makes its first segment, so one without segments is none.
+        return Err(no_journal());
+    }
     let running = matches!(medium.lock(), Ok(None));
     let mut walk = Verification { report: Report::default(), running, next: None, pruned: None };
     for (at, first) in firsts.iter().enumerate() {

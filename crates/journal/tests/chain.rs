@@ -60,6 +60,24 @@ fn with_good_checksum(mut record: Vec<u8>) -> Vec<u8> {
     record
 }
 
+#[tokio::test]
+async fn a_folder_without_segments_is_no_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = |found: Result<Report, JournalError>| {
+        assert!(matches!(found, Err(JournalError::NoJournal { .. })), "{found:?}");
+    };
+    none(verify(dir.path()));
+    none(verify(&dir.path().join("missing")));
+    let journal = open(dir.path(), Options::default()).unwrap();
+    assert!(verify(dir.path()).unwrap().is_intact(), "it is empty and open");
+    journal.close().await.unwrap();
+    assert!(verify(dir.path()).unwrap().is_intact(), "it is empty and closed");
+    for segment in segments(dir.path()) {
+        std::fs::remove_file(segment).unwrap();
+    }
+    none(verify(dir.path()));
+}
+
 async fn two_hundred(dir: &Path) -> Vec<u8> {
     let journal = open(dir, Options::default()).unwrap();
     for number in 1..=200 {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use entrepot_ftp_proto::client::{Fault, NotBegun, OpError};
 use entrepot_model::{Env, Secret};
 use entrepot_net::NetError;
+use entrepot_net::tls::TlsVersion;
 
 use crate::histogram::Histogram;
 use crate::process::{spent, spent_by_group};
@@ -32,6 +33,9 @@ pub struct FtpBench {
     pub folder: String,
     /// When TLS begins. Then data is under TLS too.
     pub tls: Tls,
+    /// The only version of TLS; none: 1.3, but 1.2 for [`Workload::Stor`], because few servers
+    /// give a ticket for each of many uploads, and a ticket of TLS 1.3 is used once.
+    pub tls_version: Option<TlsVersion>,
     /// Bytes of the large file.
     pub size: u64,
     /// Bytes of a small file.
@@ -82,6 +86,17 @@ pub enum Workload {
     Upload,
 }
 
+impl FtpBench {
+    /// The version of TLS that a step runs under.
+    fn version_of(&self, step: Step) -> Option<TlsVersion> {
+        let usual = match step.workload {
+            Workload::Stor => TlsVersion::Tls12,
+            _ => TlsVersion::Tls13,
+        };
+        (self.tls != Tls::Off).then(|| self.tls_version.unwrap_or(usual))
+    }
+}
+
 /// A workload and who connects for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -103,15 +118,17 @@ impl Step {
         Step { workload: Workload::Upload, active: false },
     ];
 
-    /// Its name in reports, such as `retr-active-tls`.
-    pub fn name(self, tls: Tls) -> String {
+    /// Its name in reports, such as `retr-active-tls`; `tls`: the version, if it runs under TLS.
+    pub fn name(self, tls: Option<TlsVersion>) -> String {
         let mut name = self.workload.as_str().to_owned();
         if self.active {
             name.push_str("-active");
         }
-        if tls != Tls::Off {
-            name.push_str(if self.workload.is_tls_1_2() { "-tls12" } else { "-tls" });
-        }
+        name.push_str(match tls {
+            None => "",
+            Some(TlsVersion::Tls12) => "-tls12",
+            Some(TlsVersion::Tls13) => "-tls",
+        });
         name
     }
 }
@@ -145,12 +162,6 @@ impl Workload {
 
     fn is_large(self) -> bool {
         matches!(self, Workload::Download | Workload::Upload)
-    }
-
-    /// Many uploads resume many sessions, and in TLS 1.3 a ticket is used once while careful
-    /// servers give none with uploads.
-    fn is_tls_1_2(self) -> bool {
-        self == Workload::Stor
     }
 }
 
@@ -287,7 +298,7 @@ fn measure(step: Step, bench: &FtpBench, tally: &Tally, time: Duration) -> Measu
     };
     let moves = step.workload != Workload::Logins;
     Measure {
-        workload: step.name(bench.tls),
+        workload: step.name(bench.version_of(step)),
         unit: step.workload.unit().to_owned(),
         units,
         seconds,

@@ -158,6 +158,24 @@ facts! {
         /// Seconds.
         seconds: u64,
     }
+    /// An administrator let an address go that wrong passwords had delayed or locked.
+    "address.unlocked" AddressUnlocked {
+        /// The address, of IPv6 its /64.
+        address: String,
+        /// Wrong passwords that were forgotten.
+        failures: u32,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// The same of an account.
+    "account.unlocked" AccountUnlocked {
+        /// The account.
+        name: Name,
+        /// Wrong passwords that were forgotten.
+        failures: u32,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// A file is whole, durable and visible.
     "file.uploaded" FileUploaded {
         /// The file.
@@ -222,6 +240,15 @@ facts! {
         to: String,
         /// Bytes of the file.
         size: u64,
+    }
+    /// Permission bits of a file or directory were changed by a client.
+    "mode.changed" ModeChanged {
+        /// Virtual path.
+        path: String,
+        /// The bits before, as octal digits.
+        from: String,
+        /// The bits since.
+        to: String,
     }
     /// A symbolic link was made.
     "link.created" LinkCreated {

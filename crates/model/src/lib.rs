@@ -41,7 +41,7 @@ pub use ids::*;
 pub use job::{Job, JobState};
 pub use key::{Key, KeyType};
 pub use listener::{Listener, Protocol};
-pub use mount::{Mount, MountOption, Quota, Right, Rights};
+pub use mount::{ModeMask, Mount, MountOption, Quota, Right, Rights};
 pub use name::Name;
 pub use noun::{AnyNoun, FieldError, Kind, Noun, Stored};
 pub use path::{StorePath, VPath};

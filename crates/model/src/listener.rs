@@ -66,7 +66,7 @@ pub struct Listener {
     /// From there nothing else is taken; from elsewhere no such header is. Empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proxies: Vec<IpNet>,
-    /// Networks from which more connections without a login may come than the usual 64 of one
+    /// Networks from which more connections without a login may come than the usual 256 of one
     /// address: load balancers without the PROXY protocol, large offices, load generators.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<StrangerLimit>,

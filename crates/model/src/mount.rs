@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -167,6 +168,73 @@ pub enum MountOption {
     Symlinks,
 }
 
+/// Permission bits of files and directories that clients may change; the others stay as they are.
+/// Of read, write and execute for owner, group and others at most: set-uid, set-gid and sticky are
+/// never set. In documents octal digits in quotes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ModeMask(u32);
+
+impl ModeMask {
+    /// The bits.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// True if clients may change none: they are shown modes that follow from their rights.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Default for ModeMask {
+    fn default() -> Self {
+        ModeMask(0o777)
+    }
+}
+
+impl fmt::Debug for ModeMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04o}", self.0)
+    }
+}
+
+/// A text is no [`ModeMask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("octal digits from 0000 to 0777 were expected")]
+pub struct NoModeMask;
+
+impl FromStr for ModeMask {
+    type Err = NoModeMask;
+    fn from_str(text: &str) -> Result<Self, NoModeMask> {
+        let is_octal = text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+        let bits = u32::from_str_radix(text, 8).ok().filter(|_| is_octal);
+        bits.filter(|bits| *bits <= 0o777).map(ModeMask).ok_or(NoModeMask)
+    }
+}
+
+impl Serialize for ModeMask {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&format!("{:04o}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for ModeMask {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = ModeMask;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("octal digits in quotes from '0000' to '0777'")
+            }
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<ModeMask, E> {
+                let problem = |_| E::invalid_value(serde::de::Unexpected::Str(word), &self);
+                word.parse().map_err(problem)
+            }
+        }
+        from.deserialize_str(Visitor)
+    }
+}
+
 /// A virtual path → endpoint + prefix + rights + quota, given to an account or group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -196,12 +264,20 @@ pub struct Mount {
     /// What it offers beyond rights.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub options: BTreeSet<MountOption>,
+    /// Which permission bits clients may change, where the store keeps them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_mask: Option<ModeMask>,
 }
 
 impl Mount {
     /// True if it offers `option`.
     pub fn offers(&self, option: MountOption) -> bool {
         self.options.contains(&option)
+    }
+
+    /// Which permission bits clients may change.
+    pub fn mode_mask(&self) -> ModeMask {
+        self.mode_mask.unwrap_or_default()
     }
 
     /// The prefix for this account, checked.
@@ -240,6 +316,18 @@ mod tests {
     }
 
     #[test]
+    fn masks_in_documents_are_octal_and_never_set_uid() {
+        let mask: ModeMask = serde_json::from_str("\"0750\"").unwrap();
+        assert_eq!((mask.bits(), format!("{mask:?}")), (0o750, "0750".to_owned()));
+        assert_eq!(serde_json::to_string(&mask).unwrap(), "\"0750\"");
+        assert!(serde_json::from_str::<ModeMask>("\"0\"").unwrap().is_empty());
+        assert_eq!(serde_json::from_str::<ModeMask>("\"777\"").unwrap(), ModeMask::default());
+        for wrong in ["\"1777\"", "\"4755\"", "\"0888\"", "\"+7\"", "\"\"", "755", "\"rwx\""] {
+            assert!(serde_json::from_str::<ModeMask>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_prefix_cannot_climb() {
         let mount = |prefix: &str| Mount {
             name: "m".parse().unwrap(),
@@ -251,6 +339,7 @@ mod tests {
             quota: None,
             sha256: false,
             options: BTreeSet::new(),
+            mode_mask: None,
         };
         let acme = "acme".parse().unwrap();
         assert_eq!(mount("homes/{account}").prefix_for(&acme).unwrap().as_str(), "homes/acme");

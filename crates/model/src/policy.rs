@@ -144,7 +144,8 @@ pub struct Policy {
     /// first that sets a rate counts for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hours: Vec<Hours>,
-    /// Wrong passwords from one address within an hour before it must wait. Default 20.
+    /// Wrong passwords from one address within an hour before it must wait; accounts that logged in
+    /// from there lately need not. Default 20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_failures: Option<u32>,
     /// Wrong passwords for one account within a day, from addresses it never logged in from,

@@ -20,6 +20,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::acknowledging::Acknowledging;
 use crate::limits::STRANGER_BYTES;
 use crate::meter::{SessionMeter, Stage};
 use crate::socket;
@@ -63,7 +64,8 @@ impl Control {
         let local = stream.local_addr()?;
         stream.set_nodelay(true)?;
         socket::keep_urgent_inline(&stream)?;
-        let counted = Counted { inner: stream, meter: Arc::clone(&meter), within_line: false };
+        let inner = Acknowledging::new(stream);
+        let counted = Counted { inner, meter: Arc::clone(&meter), within_line: false };
         Ok(Control { kind: Kind::Clear(counted), ahead: Bytes::new(), meter, peer, local })
     }
 
@@ -120,6 +122,18 @@ impl Control {
                 Ok(())
             }
             Kind::Clear(_) | Kind::Gone => Err(gone()),
+        }
+    }
+
+    /// Queues a session ticket for one more data connection in front of what is written next, where
+    /// that means something.
+    ///
+    /// # Errors
+    /// TLS on the control connection has failed.
+    pub fn send_ticket(&mut self) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::Tls(stream) => stream.send_ticket(),
+            Kind::Clear(_) | Kind::Gone => Ok(()),
         }
     }
 
@@ -192,7 +206,7 @@ impl AsyncWrite for Control {
 /// Counts both directions, and fails when the session is cut or a stranger sends too much.
 #[derive(Debug)]
 struct Counted {
-    inner: TcpStream,
+    inner: Acknowledging,
     meter: Arc<SessionMeter>,
     /// The last read ended within a line: an urgent byte ends a read, and what lies behind it is
     /// there although the runtime takes a short read for all there was (ftplib sends `ABOR` so).
@@ -209,6 +223,7 @@ impl Counted {
             match socket::read_now(&self.inner, out.initialize_unfilled()) {
                 Ok(Some(count)) => {
                     out.advance(count);
+                    self.inner.note_read(count);
                     return Poll::Ready(Ok(()));
                 }
                 Ok(None) => {}

@@ -14,13 +14,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
+use crate::acknowledging::Acknowledging;
 use crate::limits::{BULK_AGAIN_BYTES, BULK_BYTES, BULK_MOST_BYTES, GATHER_BYTES, GATHER_TIME};
 use crate::socket;
 
 /// A TCP socket for protocols that carry bulk.
 #[derive(Debug)]
 pub struct Gathering {
-    inner: TcpStream,
+    inner: Acknowledging,
     bulk: Bulk,
     /// While the kernel gathers.
     lull: Option<Lull>,
@@ -57,6 +58,7 @@ impl Bulk {
 impl Gathering {
     /// Reads from `inner`.
     pub fn new(inner: TcpStream) -> Self {
+        let inner = Acknowledging::new(inner);
         Gathering { inner, bulk: Bulk { received: 0, wanted: BULK_BYTES }, lull: None }
     }
 

@@ -1,23 +1,55 @@
-//! Connections that have not logged in yet: how many there may be, and who goes when there are
-//! more. A newcomer is never refused: the one that got least far goes, of those the oldest, so a
-//! slow crowd, also behind one address, shuts nobody out. Whoever comes from an address that
-//! somebody has logged in from goes last. A network that an operator has named has a limit of its
-//! own, and takes no place from others.
+//! Connections that have not logged in yet: how many there may be, and who must give way when there
+//! are more.
+//!
+//! 1. A connection whose credentials are being checked does not count, and is never cut for others.
+//! 2. One that makes no progress for [`STALLED_TIME`] gives way to a newcomer: the one that got
+//!    least far, of those the oldest. So a slow crowd, also behind one address, shuts nobody out.
+//! 3. If all of them make progress the newcomer is refused, and told so. Where all addresses
+//!    together are too many, an address with few connections takes the place of one with many, and
+//!    one that somebody has logged in from lately takes the place of one that nobody has.
+//! 4. A network that an operator has named has a limit of its own, and takes no room from others.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
-use crate::limits::{KNOWN_ADDRESSES, STRANGERS, STRANGERS_PER_ADDRESS};
+use crate::limits::{
+    CHECKED, FAREWELLS, KNOWN_ADDRESSES, REFUSAL_LOG_INTERVAL, REFUSALS_TOLD, STALLED_TIME,
+    STRANGERS, STRANGERS_PER_ADDRESS,
+};
 use crate::meter::{EndClass, SessionMeter};
+use crate::refusal::Refused;
 
-/// All strangers of the process. Cheap to clone.
+/// Said to whoever finds no room or must give way.
+pub(crate) const TOO_MANY: &str =
+    "too many connections have not logged in yet, try again in a moment";
+
+/// All connections of the process that have not logged in. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Strangers(Arc<Mutex<Crowd>>);
+pub struct Strangers {
+    crowd: Arc<Mutex<Crowd>>,
+    /// Refused newcomers that are being told why.
+    told: Arc<Semaphore>,
+}
+
+/// Connections without a login since start, and now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StrangerCounts {
+    /// Those that count towards a limit now.
+    pub waiting: usize,
+    /// Those whose credentials are being checked now, which do not count.
+    pub checking: usize,
+    /// Newcomers that were refused, since start.
+    pub refused: u64,
+    /// Connections that were ended to make room for a newcomer, since start.
+    pub evicted: u64,
+}
 
 #[derive(Debug)]
 struct Crowd {
@@ -25,13 +57,20 @@ struct Crowd {
     most_per_address: usize,
     next: u64,
     present: BTreeMap<u64, Present>,
-    /// How many come from each.
+    /// How many come from each, without those that do not count.
     of_origin: HashMap<Origin, usize>,
-    /// Those of named networks among the present.
-    named: usize,
+    /// Those of them that come from no named network.
+    counted: usize,
+    /// Being checked, and therefore not counted.
+    exempt: usize,
+    /// They gave way and are being told so.
+    leaving: HashSet<u64>,
     /// Where logins came from.
     known: HashSet<Origin>,
     evicted: u64,
+    refused: u64,
+    /// When the log last said that newcomers are refused.
+    logged: Option<Duration>,
 }
 
 /// How many connections without a login may come from a network, all its addresses together.
@@ -56,6 +95,17 @@ enum Origin {
 struct Present {
     origin: Origin,
     meter: Arc<SessionMeter>,
+    checks: Checks,
+}
+
+/// Whether credentials of a connection are being checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checks {
+    None,
+    /// Yes, and so it does not count.
+    Exempt,
+    /// Yes, but so many others are exempt already that it counts all the same.
+    Counted,
 }
 
 impl Default for Strangers {
@@ -67,89 +117,187 @@ impl Default for Strangers {
 impl Strangers {
     /// At most `most` in all and `most_per_address` of one address (IPv6: one /64).
     pub fn new(most: usize, most_per_address: usize) -> Self {
-        Strangers(Arc::new(Mutex::new(Crowd {
+        let crowd = Crowd {
             most,
             most_per_address,
             next: 0,
             present: BTreeMap::new(),
             of_origin: HashMap::new(),
-            named: 0,
+            counted: 0,
+            exempt: 0,
+            leaving: HashSet::new(),
             known: HashSet::new(),
             evicted: 0,
-        })))
+            refused: 0,
+            logged: None,
+        };
+        Strangers {
+            crowd: Arc::new(Mutex::new(crowd)),
+            told: Arc::new(Semaphore::new(REFUSALS_TOLD)),
+        }
     }
 
-    /// Takes a newcomer in; another may be cut to make room. Keep the answer until login. The first
-    /// of `named` that fits the address counts in place of the usual limits.
+    /// Takes a newcomer in; another may be ended to make room. Keep the answer until login. The
+    /// first of `named` that fits the address counts in place of the usual limits.
+    ///
+    /// # Errors
+    /// There is no room: [`Refused::tell`] says so to the client.
     pub fn admit(
         &self,
         address: IpAddr,
         named: &[StrangerLimit],
         meter: &Arc<SessionMeter>,
-    ) -> Stranger {
+    ) -> Result<Stranger, Refused> {
         let canonical = address.to_canonical();
         let limit = named.iter().find(|limit| limit.network.contains(&canonical));
         let origin = limit
             .map_or_else(|| Origin::Address(origin(address)), |it| Origin::Network(it.network));
-        let mut crowd = self.0.lock();
-        let same = crowd.of_origin.get(&origin).copied().unwrap_or(0);
-        if same >= limit.map_or(crowd.most_per_address, |limit| limit.connections) {
-            crowd.evict(|present| present.origin == origin);
-        } else if limit.is_none() && crowd.present.len() - crowd.named >= crowd.most {
-            crowd.evict(|present| matches!(present.origin, Origin::Address(_)));
+        let mut crowd = self.crowd.lock();
+        let most = limit.map_or(crowd.most_per_address, |limit| limit.connections);
+        if !crowd.make_room(origin, most) {
+            crowd.refuse(address, meter.now());
+            return Err(Refused::new(&self.told));
         }
         let id = crowd.next;
         crowd.next += 1;
-        crowd.present.insert(id, Present { origin, meter: Arc::clone(meter) });
-        crowd.named += usize::from(limit.is_some());
-        *crowd.of_origin.entry(origin).or_default() += 1;
+        let present = Present { origin, meter: Arc::clone(meter), checks: Checks::None };
+        crowd.present.insert(id, present);
+        crowd.count(origin);
         drop(crowd);
-        Stranger { strangers: self.clone(), id, origin }
+        Ok(Stranger { strangers: self.clone(), id, origin })
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.lock().present.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many were cut for others, since start.
-    pub fn evicted(&self) -> u64 {
-        self.0.lock().evicted
+    /// How many there are, and how many found no room.
+    pub fn counts(&self) -> StrangerCounts {
+        let crowd = self.crowd.lock();
+        StrangerCounts {
+            waiting: crowd.present.len() - crowd.exempt,
+            checking: crowd.exempt,
+            refused: crowd.refused,
+            evicted: crowd.evicted,
+        }
     }
 }
 
 impl Crowd {
-    fn leave(&mut self, id: u64) -> Option<Present> {
-        let gone = self.present.remove(&id)?;
-        self.named -= usize::from(matches!(gone.origin, Origin::Network(_)));
-        if let Entry::Occupied(mut same) = self.of_origin.entry(gone.origin) {
+    fn count(&mut self, origin: Origin) {
+        self.counted += usize::from(matches!(origin, Origin::Address(_)));
+        *self.of_origin.entry(origin).or_default() += 1;
+    }
+
+    fn uncount(&mut self, origin: Origin) {
+        self.counted -= usize::from(matches!(origin, Origin::Address(_)));
+        if let Entry::Occupied(mut same) = self.of_origin.entry(origin) {
             *same.get_mut() -= 1;
             if *same.get() == 0 {
                 same.remove();
             }
         }
+    }
+
+    fn leave(&mut self, id: u64) -> Option<Present> {
+        self.leaving.remove(&id);
+        let gone = self.present.remove(&id)?;
+        match gone.checks {
+            Checks::Exempt => self.exempt -= 1,
+            Checks::None | Checks::Counted => self.uncount(gone.origin),
+        }
         Some(gone)
     }
 
-    fn evict(&mut self, among: impl Fn(&Present) -> bool) {
-        let chosen = self
-            .present
+    /// False if a newcomer of `origin`, which may have `most` connections, finds no room.
+    fn make_room(&mut self, origin: Origin, most: usize) -> bool {
+        let own = self.of_origin.get(&origin).copied().unwrap_or(0);
+        let chosen = if own >= most {
+            self.stalled(|present| present.origin == origin)
+        } else if matches!(origin, Origin::Address(_)) && self.counted >= self.most {
+            self.stalled(|present| matches!(present.origin, Origin::Address(_)))
+                .or_else(|| self.unknown_for_known(origin))
+                .or_else(|| self.of_larger_company(origin, own))
+        } else {
+            return true;
+        };
+        chosen.is_some_and(|id| self.evict(id))
+    }
+
+    /// Who makes no progress: of those the one that got least far and is oldest, known addresses
+    /// last.
+    fn stalled(&self, among: impl Fn(&Present) -> bool) -> Option<u64> {
+        self.present
             .iter()
-            .filter(|(_, present)| among(present))
+            .filter(|(_, present)| among(present) && present.is_stalled())
             .min_by_key(|(id, present)| {
                 (self.known.contains(&present.origin), present.meter.stage(), **id)
             })
-            .map(|(id, _)| *id);
-        if let Some(gone) = chosen.and_then(|id| self.leave(id)) {
-            self.evicted += 1;
-            gone.meter.end(EndClass::TooMany, "too many connections without a login, try again");
+            .map(|(id, _)| *id)
+    }
+
+    /// Who gives way to a newcomer from an address that somebody has logged in from.
+    fn unknown_for_known(&self, newcomer: Origin) -> Option<u64> {
+        if !self.known.contains(&newcomer) {
+            return None;
+        }
+        let may_go = |present: &Present| {
+            matches!(present.origin, Origin::Address(_)) && !self.known.contains(&present.origin)
+        };
+        self.present
+            .iter()
+            .filter(|(_, present)| present.checks == Checks::None && may_go(present))
+            .min_by_key(|(id, present)| (present.meter.stage(), **id))
+            .map(|(id, _)| *id)
+    }
+
+    /// Who gives way to a newcomer whose address has fewer connections than another: the newest of
+    /// those of the other that got least far.
+    fn of_larger_company(&self, newcomer: Origin, own: usize) -> Option<u64> {
+        let may_go = |origin: &Origin| {
+            matches!(origin, Origin::Address(_))
+                && (self.known.contains(&newcomer) || !self.known.contains(origin))
+        };
+        let (largest, _) = self
+            .of_origin
+            .iter()
+            .filter(|(origin, count)| may_go(origin) && **count > own + 1)
+            .max_by_key(|(_, count)| **count)?;
+        self.present
+            .iter()
+            .rev()
+            .filter(|(_, present)| present.checks == Checks::None && present.origin == *largest)
+            .min_by_key(|(_, present)| present.meter.stage())
+            .map(|(id, _)| *id)
+    }
+
+    /// Ends a connection for another one; the client is told if not too many are at this moment.
+    fn evict(&mut self, id: u64) -> bool {
+        let Some(gone) = self.leave(id) else { return false };
+        self.evicted += 1;
+        gone.meter.end(EndClass::TooMany, TOO_MANY);
+        if self.leaving.len() < FAREWELLS {
+            self.leaving.insert(id);
+        } else {
             gone.meter.cut();
         }
+        true
+    }
+
+    /// Counts a refusal, and says now and then in the log that there are some.
+    fn refuse(&mut self, address: IpAddr, now: Duration) {
+        self.refused += 1;
+        let recent = |at: Duration| now.saturating_sub(at) < REFUSAL_LOG_INTERVAL;
+        if self.logged.is_some_and(recent) {
+            return;
+        }
+        self.logged = Some(now);
+        tracing::warn!(
+            code = "EP0214", %address, refused = self.refused, without_login = self.present.len(),
+            "a connection was refused: {TOO_MANY}"
+        );
+    }
+}
+
+impl Present {
+    fn is_stalled(&self) -> bool {
+        self.checks == Checks::None && self.meter.since_progress() >= STALLED_TIME
     }
 }
 
@@ -162,9 +310,26 @@ pub struct Stranger {
 }
 
 impl Stranger {
+    /// Its credentials are being checked until the guard is dropped: meanwhile it does not count,
+    /// it gives way to nobody, and its time to log in does not run. `None`: it gave way before.
+    #[must_use]
+    pub fn checking(&self) -> Option<Checking> {
+        let mut crowd = self.strangers.crowd.lock();
+        let checks = if crowd.exempt < CHECKED { Checks::Exempt } else { Checks::Counted };
+        let present = crowd.present.get_mut(&self.id)?;
+        present.checks = checks;
+        let meter = Arc::clone(&present.meter);
+        if checks == Checks::Exempt {
+            crowd.exempt += 1;
+            crowd.uncount(self.origin);
+        }
+        meter.check_begins();
+        Some(Checking { strangers: self.strangers.clone(), id: self.id, meter })
+    }
+
     /// It has logged in: others from there are known from now on.
     pub fn logged_in(self) {
-        let mut crowd = self.strangers.0.lock();
+        let mut crowd = self.strangers.crowd.lock();
         // Above the limit it begins anew: whoever comes often is soon known again.
         if crowd.known.len() >= KNOWN_ADDRESSES && !crowd.known.contains(&self.origin) {
             crowd.known.clear();
@@ -175,7 +340,30 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        self.strangers.0.lock().leave(self.id);
+        self.strangers.crowd.lock().leave(self.id);
+    }
+}
+
+/// See [`Stranger::checking`]; at most one of a connection at a time.
+#[derive(Debug)]
+pub struct Checking {
+    strangers: Strangers,
+    id: u64,
+    meter: Arc<SessionMeter>,
+}
+
+impl Drop for Checking {
+    fn drop(&mut self) {
+        self.meter.check_ends();
+        let mut crowd = self.strangers.crowd.lock();
+        // Whoever has logged in meanwhile is not there any more.
+        let Some(present) = crowd.present.get_mut(&self.id) else { return };
+        let (checks, origin) = (present.checks, present.origin);
+        present.checks = Checks::None;
+        if checks == Checks::Exempt {
+            crowd.exempt -= 1;
+            crowd.count(origin);
+        }
     }
 }
 
@@ -191,109 +379,4 @@ fn origin(address: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use entrepot_model::Env;
-
-    use super::*;
-    use crate::meter::Stage;
-
-    fn meter(stage: Stage) -> Arc<SessionMeter> {
-        let meter = Arc::new(SessionMeter::new(Env::simulated(1)));
-        meter.advance(stage);
-        meter
-    }
-
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn the_least_far_and_oldest_goes_never_the_newcomer() {
-        let strangers = Strangers::new(3, 3);
-        let meters = [
-            meter(Stage::Encrypted),
-            meter(Stage::Identified),
-            meter(Stage::Identified),
-            meter(Stage::Connected),
-        ];
-        let _kept: Vec<Stranger> = (1..)
-            .zip(&meters)
-            .map(|(host, meter)| strangers.admit(ip(&format!("192.0.2.{host}")), &[], meter))
-            .collect();
-        let cut: Vec<bool> = meters.iter().map(|meter| meter.is_cut()).collect();
-        assert_eq!(cut, [false, true, false, false]);
-        assert_eq!((strangers.len(), strangers.evicted()), (3, 1));
-    }
-
-    #[test]
-    fn an_address_has_its_own_limit_and_hurts_only_itself() {
-        let strangers = Strangers::new(100, 2);
-        let other = meter(Stage::Connected);
-        let _other = strangers.admit(ip("198.51.100.1"), &[], &other);
-        let crowd: Vec<_> = (0..5).map(|_| meter(Stage::Connected)).collect();
-        let _kept: Vec<Stranger> = crowd
-            .iter()
-            .enumerate()
-            .map(|(host, meter)| strangers.admit(ip(&format!("2001:db8::{host}")), &[], meter))
-            .collect();
-        assert!(!other.is_cut());
-        let cut: Vec<bool> = crowd.iter().map(|meter| meter.is_cut()).collect();
-        assert_eq!(cut, [true, true, true, false, false], "one /64 is one address");
-    }
-
-    #[test]
-    fn known_addresses_are_the_last_to_go() {
-        let strangers = Strangers::new(3, 3);
-        strangers.admit(ip("192.0.2.7"), &[], &meter(Stage::LoggedIn)).logged_in();
-        let known = meter(Stage::Connected);
-        let _known = strangers.admit(ip("192.0.2.7"), &[], &known);
-        let crowd: Vec<_> = (0..20).map(|_| meter(Stage::Exchanging)).collect();
-        let _kept: Vec<Stranger> = (1..)
-            .zip(&crowd)
-            .map(|(host, meter)| strangers.admit(ip(&format!("198.51.100.{host}")), &[], meter))
-            .collect();
-        assert!(!known.is_cut(), "it got least far, and is known");
-        assert_eq!(crowd.iter().filter(|meter| meter.is_cut()).count(), 18);
-    }
-
-    #[test]
-    fn a_named_network_has_a_limit_of_its_own_and_takes_no_place_from_others() {
-        let strangers = Strangers::new(3, 2);
-        let network: IpNet = "192.0.2.0/24".parse().unwrap();
-        let named = [StrangerLimit { network, connections: 4 }];
-        let others: Vec<_> = (0..2).map(|_| meter(Stage::Connected)).collect();
-        let crowd: Vec<_> = (0..5).map(|_| meter(Stage::Exchanging)).collect();
-        let other =
-            |host: u8, meter| strangers.admit(ip(&format!("198.51.100.{host}")), &named, meter);
-        let first = other(1, &others[0]);
-        // Of one address, and in the IPv6 form of it.
-        let mut kept: Vec<Stranger> = crowd
-            .iter()
-            .map(|meter| strangers.admit(ip("::ffff:192.0.2.7"), &named, meter))
-            .collect();
-        let second = other(2, &others[1]);
-        let cut: Vec<bool> = crowd.iter().map(|meter| meter.is_cut()).collect();
-        assert_eq!(cut, [true, false, false, false, false]);
-        assert!(others.iter().all(|meter| !meter.is_cut()), "a place was taken from others");
-        let last = meter(Stage::Connected);
-        kept.push(strangers.admit(ip("203.0.113.1"), &named, &last));
-        let more = meter(Stage::Connected);
-        let _more = strangers.admit(ip("203.0.113.2"), &named, &more);
-        assert!(others[0].is_cut(), "those that are not named have their own limit");
-        assert!(crowd[1..].iter().all(|meter| !meter.is_cut()), "and take none from those");
-        drop((first, second, kept));
-        assert_eq!((strangers.len(), strangers.0.lock().named), (1, 0));
-    }
-
-    #[test]
-    fn whoever_logs_in_leaves_room() {
-        let strangers = Strangers::new(1, 1);
-        let first = meter(Stage::LoggedIn);
-        drop(strangers.admit(ip("192.0.2.1"), &[], &first));
-        let second = strangers.admit(ip("::ffff:192.0.2.1"), &[], &meter(Stage::Connected));
-        assert!(!first.is_cut());
-        assert_eq!(strangers.len(), 1);
-        drop(second);
-        assert!(strangers.0.lock().of_origin.is_empty(), "nobody is counted for ever");
-    }
-}
+mod tests;

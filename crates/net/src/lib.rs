@@ -9,6 +9,7 @@
 //!    [`data::DataStream`]: counted, throttled, and cut when the session ends.
 //! 4. [`ssh::server`] runs the handler inline in the session task, never through a queue.
 
+mod acknowledging;
 pub mod control;
 pub mod data;
 pub mod dial;
@@ -20,6 +21,7 @@ pub mod limits;
 pub mod listen;
 pub mod meter;
 pub mod proxy;
+pub mod refusal;
 mod socket;
 pub mod ssh;
 pub mod stream;

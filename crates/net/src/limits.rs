@@ -15,16 +15,34 @@ pub const PROXY_HEADER_BYTES: usize = 4096;
 pub const PROXIES_WAITING: usize = 512;
 /// Connections that have not logged in, in all.
 pub const STRANGERS: usize = 512;
-/// Connections that have not logged in, of one address (IPv6: one /64).
-pub const STRANGERS_PER_ADDRESS: usize = 64;
+/// Connections that have not logged in, of one address (IPv6: one /64): a company behind NAT logs
+/// in at once when it has lost its connections.
+pub const STRANGERS_PER_ADDRESS: usize = 256;
+/// Connections whose credentials are being checked, and which therefore do not count among those
+/// that have not logged in; more of them count all the same.
+pub const CHECKED: usize = 512;
+/// A connection that has got no further for so long before its login gives way to a newcomer.
+pub const STALLED_TIME: Duration = Duration::from_secs(3);
+/// Connections that gave way and are being told so; one more is cut without a word.
+pub const FAREWELLS: usize = 64;
+/// Refused newcomers whose end is waited for, so that they can read why; one more is closed.
+pub const REFUSALS_TOLD: usize = 64;
+/// A refused newcomer must have closed its side by then.
+pub const REFUSAL_TIME: Duration = Duration::from_secs(2);
+/// Bytes that a refused newcomer may send before its connection is closed all the same.
+pub const REFUSAL_BYTES: usize = 64 * 1024;
+/// The log says at most so often that newcomers are refused.
+pub const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// Addresses that are remembered because somebody logged in from there.
 pub const KNOWN_ADDRESSES: usize = 10_000;
 /// A client must have sent its identification line by then.
 pub const IDENTIFICATION_TIME: Duration = Duration::from_secs(10);
 /// A client's KEXINIT is waited for so long behind its identification line before ours is sent.
 pub const KEXINIT_PATIENCE: Duration = Duration::from_millis(200);
-/// A client must have logged in by then.
+/// A client must have logged in by then; the time in which its credentials are checked is ours.
 pub const LOGIN_TIME: Duration = Duration::from_secs(30);
+/// How exactly the time to log in is measured.
+pub const LOGIN_TICK: Duration = Duration::from_secs(1);
 /// Bytes received before login.
 pub const STRANGER_BYTES: u64 = 256 * 1024;
 /// Longest `packet_length` before NEWKEYS (RFC 4253 §6.1 asks for 35,000 to be accepted).
@@ -108,9 +126,6 @@ pub const CLOSE_NOTIFY_TIME: Duration = Duration::from_secs(10);
 /// A ticket key makes tickets for so long, and opens them for as long again: the longest time from
 /// the last handshake of a session to the next one that resumes it is between the two.
 pub const TICKET_KEY_TIME: Duration = Duration::from_secs(24 * 3600);
-/// Data connections of one session that were given tickets without having resumed any; then none
-/// of its data connections is given tickets any more.
-pub const UNPROVED_TICKETS: usize = 256;
 /// Handshakes of one session in TLS 1.2 that its data connections may resume by their ids.
 pub const KNOWN_SESSIONS: usize = 64;
 /// Largest one of these: the chain of the client's certificate is in each.
@@ -159,8 +174,9 @@ pub const LINGERING: usize = 1024;
 /// First and longest pause between two looks whether the peer has acknowledged everything.
 pub const ACKNOWLEDGED_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(100));
-/// When a handshake has failed and no other is going on, the next candidate is awaited so long.
-pub const DATA_CANDIDATE_GRACE: Duration = Duration::from_secs(3);
+/// When a handshake has failed and no other is going on, the next candidate is awaited so long: the
+/// client itself has connected before it sent its command, so only one whose SYN was lost is later.
+pub const DATA_CANDIDATE_GRACE: Duration = Duration::from_millis(200);
 /// An active data connection must be there by then.
 pub const ACTIVE_TIME: Duration = Duration::from_secs(15);
 /// Servers whose TLS sessions a load generator's client remembers (rustls keeps 8 tickets of each).

@@ -23,9 +23,9 @@ pub use crate::throttle::{Lane, Throttle, Throttles};
 pub enum Stage {
     /// Connected.
     Connected = 0,
-    /// Its identification line came.
+    /// Its identification line came, or its first command.
     Identified = 1,
-    /// It began the key exchange.
+    /// It began the key exchange, or said AUTH.
     Exchanging = 2,
     /// Its keys are in use.
     Encrypted = 3,
@@ -64,6 +64,10 @@ pub struct SessionMeter {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     touched_ms: AtomicU64,
+    /// When it last got further on its way to a login.
+    progressed_ms: AtomicU64,
+    /// Its credentials are being checked.
+    checked: AtomicBool,
     running: AtomicUsize,
     waited_for: AtomicUsize,
     stage: AtomicU8,
@@ -93,6 +97,8 @@ impl SessionMeter {
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             touched_ms: AtomicU64::new(0),
+            progressed_ms: AtomicU64::new(0),
+            checked: AtomicBool::new(false),
             running: AtomicUsize::new(0),
             waited_for: AtomicUsize::new(0),
             stage: AtomicU8::new(0),
@@ -111,7 +117,13 @@ impl SessionMeter {
             least_rate: AtomicU64::new(0),
         };
         meter.touch();
+        meter.progress();
         meter
+    }
+
+    /// Time on its clock, which only rises.
+    pub(crate) fn now(&self) -> Duration {
+        self.env.elapsed()
     }
 
     /// Bytes received, as they were on the wire.
@@ -263,7 +275,29 @@ impl SessionMeter {
 
     /// Notes progress; never goes back.
     pub fn advance(&self, stage: Stage) {
-        self.stage.fetch_max(stage as u8, Ordering::Relaxed);
+        if self.stage.fetch_max(stage as u8, Ordering::Relaxed) < stage as u8 {
+            self.progress();
+        }
+    }
+
+    fn progress(&self) {
+        let now = u64::try_from(self.env.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.progressed_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// Time since it last reached a stage, or an answer to its credentials.
+    pub(crate) fn since_progress(&self) -> Duration {
+        let progressed = Duration::from_millis(self.progressed_ms.load(Ordering::Relaxed));
+        self.env.elapsed().saturating_sub(progressed)
+    }
+
+    pub(crate) fn check_begins(&self) {
+        self.checked.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn check_ends(&self) {
+        self.checked.store(false, Ordering::Relaxed);
+        self.progress();
     }
 
     /// Ends the connection: the peer is told the reason and half a second later the stream is
@@ -338,6 +372,22 @@ pub struct WaitedFor(Arc<SessionMeter>);
 impl Drop for WaitedFor {
     fn drop(&mut self) {
         self.0.waited_for.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns when a client has had so long to log in and did not. The time in which its credentials
+/// are checked does not count: how long they wait for their turn is not its doing.
+pub(crate) async fn watch_login(meter: &SessionMeter, limit: Duration) {
+    let mut left = limit;
+    while !left.is_zero() {
+        let tick = left.min(limits::LOGIN_TICK);
+        sleep(tick).await;
+        if meter.stage() == Stage::LoggedIn {
+            std::future::pending::<()>().await;
+        }
+        if !meter.checked.load(Ordering::Relaxed) {
+            left = left.saturating_sub(tick);
+        }
     }
 }
 

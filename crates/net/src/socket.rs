@@ -1,11 +1,12 @@
 //! What sockets are asked for below tokio: one function a system call.
 
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd as _};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, SocketFlags};
 
 /// How the peer of a control connection stands right now, with nothing read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,16 @@ pub(crate) fn peer_state(socket: impl AsFd) -> PeerState {
     }
 }
 
+/// Accepts a connection if one is there, without waiting.
+pub(crate) fn accept_now(listener: impl AsFd) -> io::Result<Option<TcpStream>> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    match rustix::net::accept_with(listener, flags) {
+        Ok(accepted) => Ok(Some(accepted.into())),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Bytes that the peer's kernel has not acknowledged (SIOCOUTQ, tcp(7)).
 pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
     use rustix::ioctl::{Getter, ioctl};
@@ -60,6 +71,12 @@ pub(crate) fn bind_without_port(socket: impl AsFd) -> io::Result<()> {
 /// once if they are there already. Reading takes what is there as ever.
 pub(crate) fn wake_at(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), bytes.try_into().unwrap_or(libc::c_int::MAX))
+}
+
+/// Acknowledges what was read now, and does not wait for an answer to go with it until the next
+/// one (TCP_QUICKACK, tcp(7)).
+pub(crate) fn acknowledge(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_quickack(socket, true)?)
 }
 
 /// An option that is one C int.

@@ -4,6 +4,7 @@
 pub mod algorithms;
 mod certificate;
 pub mod client;
+mod farewell;
 mod handler;
 pub mod kexinit;
 pub mod keys;

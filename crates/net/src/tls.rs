@@ -6,8 +6,7 @@
 //! 1. A connection sees the [`TlsConfig`] of the moment it came; a session keeps its own for its
 //!    data connections, so that a new certificate ends no session.
 //! 2. The *ticket is the session* ([`TlsSession`]): a data connection resumes only what this
-//!    session's control connection, or a data connection that resumed, was given. Whoever shakes
-//!    hands in full on a data port gets nothing to come back with.
+//!    session's control connection was given. Nothing is ever given out on a data connection.
 //! 3. The end of the stream is told apart: `Ok(0)` is the peer's close_notify and nothing else; a
 //!    bare FIN is `UnexpectedEof`, a reset `ConnectionReset` ([`TlsStream`]).
 
@@ -29,7 +28,7 @@ pub use config::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion, TlsWarni
 pub use error::{HandshakeError, TlsConfigError};
 pub use identity::ClientCertificate;
 pub use own::{SelfSigned, self_signed};
-pub use session::{Carries, Reuse, TlsSession};
+pub use session::{Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
 pub use trusting::{ServerTrust, TlsClient};
 

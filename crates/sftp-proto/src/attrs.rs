@@ -159,8 +159,20 @@ fn mode_text(permissions: u32) -> String {
         _ => '-',
     };
     let bits = "rwxrwxrwx".chars().enumerate().map(|(place, letter)| {
-        let set = permissions & (0o400 >> place) != 0;
-        if set { letter } else { '-' }
+        let is_set = permissions & (0o400 >> place) != 0;
+        // As `ls` shows set-uid, set-gid and sticky: in the place of `x`.
+        let special = match place {
+            2 => (permissions & 0o4000 != 0).then_some('s'),
+            5 => (permissions & 0o2000 != 0).then_some('s'),
+            8 => (permissions & 0o1000 != 0).then_some('t'),
+            _ => None,
+        };
+        match special {
+            Some(special) if is_set => special,
+            Some(special) => special.to_ascii_uppercase(),
+            None if is_set => letter,
+            None => '-',
+        }
     });
     std::iter::once(kind).chain(bits).collect()
 }
@@ -224,6 +236,20 @@ mod tests {
         let line = long_name("d", &directory, owner, later);
         assert!(line.starts_with("dr-xr-xr-x   1 "), "{line}");
         assert!(line.ends_with(" Jan  1  1970 d"), "{line}");
+    }
+
+    #[test]
+    fn modes_are_shown_as_ls_does() {
+        for (permissions, shown) in [
+            (0o100_640, "-rw-r-----"),
+            (0o104_755, "-rwsr-xr-x"),
+            (0o042_775, "drwxrwsr-x"),
+            (0o041_777, "drwxrwxrwt"),
+            (0o107_000, "---S--S--T"),
+            (0o120_777, "lrwxrwxrwx"),
+        ] {
+            assert_eq!(mode_text(permissions), shown);
+        }
     }
 
     #[test]

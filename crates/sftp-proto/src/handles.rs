@@ -1,33 +1,53 @@
-//! Handles: eight bytes, four of place and four of generation, so that a closed handle is never
-//! taken for a later one.
+//! Handles: a place and a generation, so that a closed handle is never taken for a later one.
+//! On the wire they are hexadecimal digits, because some clients keep handles as text:
+//! russh-sftp takes none that is not UTF-8.
 
 use crate::limits::HANDLES;
+
+/// Digits of the place, which is below [`HANDLES`].
+const PLACE_DIGITS: usize = 4;
+/// Digits of the generation.
+const GENERATION_DIGITS: usize = 8;
 
 /// A handle as the wire carries it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
-    place: u32,
+    place: u16,
     generation: u32,
 }
 
 impl Handle {
-    /// One that is never open: what a handle of another length than eight bytes is read as.
-    pub const NONE: Handle = Handle { place: u32::MAX, generation: 0 };
+    /// One that is never open: what anything but twelve lowercase hexadecimal digits is read as.
+    pub const NONE: Handle = Handle { place: u16::MAX, generation: 0 };
 
-    /// The eight bytes.
-    pub fn to_wire(self) -> [u8; 8] {
-        (u64::from(self.place) << 32 | u64::from(self.generation)).to_be_bytes()
+    /// The digits: four of the place, then eight of the generation.
+    pub fn to_wire(self) -> [u8; PLACE_DIGITS + GENERATION_DIGITS] {
+        let number = u64::from(self.place) << 32 | u64::from(self.generation);
+        std::array::from_fn(|index| {
+            let shift = 4 * (PLACE_DIGITS + GENERATION_DIGITS - 1 - index);
+            let digit = u32::try_from(number >> shift & 0xf).ok();
+            let digit = digit.and_then(|digit| char::from_digit(digit, 16));
+            digit.and_then(|digit| u8::try_from(digit).ok()).unwrap_or(b'0')
+        })
     }
 
-    /// Reads a handle back.
+    /// Reads a handle back. Only what [`Handle::to_wire`] gives is one: no capitals, no sign.
     pub fn from_wire(bytes: &[u8]) -> Handle {
-        let Ok(bytes) = <[u8; 8]>::try_from(bytes) else {
+        if bytes.len() != PLACE_DIGITS + GENERATION_DIGITS {
             return Handle::NONE;
-        };
-        let [a, b, c, d, e, f, g, h] = bytes;
-        Handle {
-            place: u32::from_be_bytes([a, b, c, d]),
-            generation: u32::from_be_bytes([e, f, g, h]),
+        }
+        let mut number = 0u64;
+        for byte in bytes {
+            let digit = match byte {
+                b'0'..=b'9' => byte - b'0',
+                b'a'..=b'f' => byte - b'a' + 10,
+                _ => return Handle::NONE,
+            };
+            number = number << 4 | u64::from(digit);
+        }
+        match (u16::try_from(number >> 32), u32::try_from(number & u64::from(u32::MAX))) {
+            (Ok(place), Ok(generation)) => Handle { place, generation },
+            _ => Handle::NONE,
         }
     }
 }
@@ -45,7 +65,7 @@ struct Place<T> {
 /// The open files and listings of a channel.
 pub struct Handles<T> {
     places: Vec<Place<T>>,
-    free: Vec<u32>,
+    free: Vec<u16>,
     most: usize,
 }
 
@@ -75,24 +95,24 @@ impl<T> Handles<T> {
             return Err(Full(self.most));
         }
         if let Some(place) = self.free.pop()
-            && let Some(slot) = usize::try_from(place).ok().and_then(|at| self.places.get_mut(at))
+            && let Some(slot) = self.places.get_mut(usize::from(place))
         {
             slot.value = Some(value);
             return Ok(Handle { place, generation: slot.generation });
         }
-        let place = u32::try_from(self.places.len()).map_err(|_| Full(self.most))?;
+        let place = u16::try_from(self.places.len()).map_err(|_| Full(self.most))?;
         self.places.push(Place { generation: 1, value: Some(value) });
         Ok(Handle { place, generation: 1 })
     }
 
     fn slot(&mut self, handle: Handle) -> Option<&mut Place<T>> {
-        let slot = self.places.get_mut(usize::try_from(handle.place).ok()?)?;
+        let slot = self.places.get_mut(usize::from(handle.place))?;
         (slot.generation == handle.generation).then_some(slot)
     }
 
     /// What is open under `handle`.
     pub fn get(&self, handle: Handle) -> Option<&T> {
-        let slot = self.places.get(usize::try_from(handle.place).ok()?)?;
+        let slot = self.places.get(usize::from(handle.place))?;
         if slot.generation == handle.generation { slot.value.as_ref() } else { None }
     }
 
@@ -103,8 +123,8 @@ impl<T> Handles<T> {
 
     /// What is open under two different handles, to change both; `None` unless both are.
     pub fn pair_mut(&mut self, a: Handle, b: Handle) -> Option<(&mut T, &mut T)> {
-        let place = |handle: Handle| usize::try_from(handle.place).ok();
-        let [first, second] = self.places.get_disjoint_mut([place(a)?, place(b)?]).ok()?;
+        let places = [usize::from(a.place), usize::from(b.place)];
+        let [first, second] = self.places.get_disjoint_mut(places).ok()?;
         let is_open = first.generation == a.generation && second.generation == b.generation;
         first.value.as_mut().zip(second.value.as_mut()).filter(|_| is_open)
     }
@@ -130,7 +150,7 @@ impl<T> Handles<T> {
 
     /// All that is open.
     pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
-        self.places.iter().zip(0u32..).filter_map(|(slot, place)| {
+        self.places.iter().zip(0u16..).filter_map(|(slot, place)| {
             let handle = Handle { place, generation: slot.generation };
             slot.value.as_ref().map(|value| (handle, value))
         })
@@ -138,7 +158,7 @@ impl<T> Handles<T> {
 
     /// All that is open, to change it.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
-        self.places.iter_mut().zip(0u32..).filter_map(|(slot, place)| {
+        self.places.iter_mut().zip(0u16..).filter_map(|(slot, place)| {
             let handle = Handle { place, generation: slot.generation };
             slot.value.as_mut().map(|value| (handle, value))
         })
@@ -180,10 +200,24 @@ mod tests {
         let mut handles = Handles::default();
         for value in 0..1000u32 {
             let handle = handles.insert(value).unwrap();
+            assert!(handle.to_wire().is_ascii(), "{handle:?}");
             assert_eq!(Handle::from_wire(&handle.to_wire()), handle);
         }
-        for odd in [&b""[..], b"1234567", b"123456789", b"\xff\xff\xff\xff\0\0\0\0"] {
-            assert_eq!(handles.get(Handle::from_wire(odd)), None);
+        for odd in [
+            &b""[..],
+            b"00000000001",
+            b"0000000000010",
+            b"00000000000A",
+            b"+00000000001",
+            b"0000 0000001",
+            b"ffff00000000",
+            b"\0\0\0\0\0\0\0\x01",
+        ] {
+            assert_eq!(handles.get(Handle::from_wire(odd)), None, "{odd:?}");
         }
+        // Capitals name no handle, even where small letters do.
+        let tenth = handles.iter().nth(10).unwrap().0.to_wire();
+        assert_eq!(&tenth, b"000a00000001");
+        assert_eq!(handles.get(Handle::from_wire(&tenth.to_ascii_uppercase())), None);
     }
 }

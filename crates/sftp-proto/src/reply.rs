@@ -285,13 +285,29 @@ fn put_names<'a>(frame: &mut BytesMut, names: impl Iterator<Item = &'a str>) {
     }
 }
 
-/// The answer to the `check-file` family: the algorithm used and the hashes, one behind another.
-pub fn check_file(id: u32, dialect: CheckDialect, algorithm: &str, hashes: &[u8]) -> Bytes {
-    let mut frame = begin(table::EXTENDED_REPLY, id, 32 + hashes.len());
-    if dialect == CheckDialect::Paramiko {
+/// What `check-file` found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hashes<'a> {
+    /// The algorithm used.
+    pub algorithm: &'a str,
+    /// Bytes of one hash.
+    pub hash_bytes: usize,
+    /// The hashes of all blocks, one behind another.
+    pub bytes: &'a [u8],
+}
+
+/// The answer to the `check-file` family.
+pub fn check_file(id: u32, dialect: CheckDialect, hashes: &Hashes<'_>) -> Bytes {
+    let mut frame = begin(table::EXTENDED_REPLY, id, 32 + hashes.bytes.len());
+    if dialect != CheckDialect::Draft {
         put_string(&mut frame, b"check-file");
     }
-    put_string(&mut frame, algorithm.as_bytes());
-    frame.put_slice(hashes);
+    put_string(&mut frame, hashes.algorithm.as_bytes());
+    if dialect == CheckDialect::ApacheSshd {
+        let each = hashes.bytes.chunks(hashes.hash_bytes.max(1));
+        each.for_each(|hash| put_string(&mut frame, hash));
+    } else {
+        frame.put_slice(hashes.bytes);
+    }
     finish(frame)
 }

@@ -75,7 +75,7 @@ pub enum CheckTarget<'a> {
     Handle(Handle),
 }
 
-/// How the answer to `check-file` begins.
+/// How the answer to `check-file` is made up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckDialect {
     /// With the algorithm (draft-ietf-secsh-filexfer-extensions-00 §3; WinSCP).
@@ -83,30 +83,18 @@ pub enum CheckDialect {
     /// With the word `check-file` before the algorithm (paramiko, which also asks for
     /// `check-file` with a handle).
     Paramiko,
+    /// As [`CheckDialect::Paramiko`], and each hash is a string of its own (Apache SSHD).
+    ApacheSshd,
 }
 
 /// Which path of a SYMLINK comes first. The draft (§6.10) says the link, OpenSSH's server took it
-/// the other way round, and most clients followed.
+/// the other way round, and most clients followed; [`crate::software`] tells which did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymlinkOrder {
-    /// Target, then link: OpenSSH, sshfs, paramiko, libssh2, JSch, pkg/sftp.
+    /// Target, then link.
     TargetFirst,
-    /// Link, then target: libssh, AsyncSSH and WinSCP, to servers that are not named OpenSSH (nor,
-    /// for some, paramiko).
+    /// Link, then target.
     LinkFirst,
-}
-
-impl SymlinkOrder {
-    /// The order of a client, by its SSH identification line.
-    pub fn of_client(id: &str) -> Self {
-        let software = id.splitn(3, '-').nth(2).unwrap_or_default();
-        // With what follows the name: `libssh2_1.10.0` is another library.
-        let by_link = ["libssh_", "libssh-", "AsyncSSH_", "WinSCP_"];
-        match by_link.iter().any(|name| software.starts_with(name)) {
-            true => SymlinkOrder::LinkFirst,
-            false => SymlinkOrder::TargetFirst,
-        }
-    }
 }
 
 /// A list of numeric ids as it lies on the wire.
@@ -434,27 +422,4 @@ fn check_file<'a>(
         return Err(Flaw::Refused(Refusal::SmallBlock));
     }
     Ok(Request::CheckFile { target, algorithms, offset, len, block, dialect })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_symlink_depends_on_the_client() {
-        for (id, order) in [
-            ("SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3", SymlinkOrder::TargetFirst),
-            ("SSH-2.0-paramiko_5.1.0", SymlinkOrder::TargetFirst),
-            ("SSH-2.0-libssh2_1.10.0", SymlinkOrder::TargetFirst),
-            ("SSH-2.0-Go", SymlinkOrder::TargetFirst),
-            ("SSH-2.0-JSCH_0.2.20", SymlinkOrder::TargetFirst),
-            ("", SymlinkOrder::TargetFirst),
-            ("SSH-2.0-libssh_0.10.6", SymlinkOrder::LinkFirst),
-            ("SSH-2.0-libssh-0.5.2", SymlinkOrder::LinkFirst),
-            ("SSH-2.0-AsyncSSH_2.24.0", SymlinkOrder::LinkFirst),
-            ("SSH-2.0-WinSCP_release_6.3.3", SymlinkOrder::LinkFirst),
-        ] {
-            assert_eq!(SymlinkOrder::of_client(id), order, "{id}");
-        }
-    }
 }

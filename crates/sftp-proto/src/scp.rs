@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 
+use crate::attrs::MODE_MASK;
 use crate::limits::SCP_LINE_BYTES;
 use crate::shell::Word;
 
@@ -16,8 +17,9 @@ pub struct Command {
     pub role: Role,
     /// Directories too (`-r`).
     pub recursive: bool,
-    /// With times (`-p`). A sink takes them whenever they come.
-    pub times: bool,
+    /// With times, and with permission bits exactly as at the source (`-p`). A sink takes times
+    /// whenever they come.
+    pub preserve: bool,
     /// The target must be a directory (`-d`).
     pub directory: bool,
     /// One for a sink, at least one for a source.
@@ -37,7 +39,7 @@ impl Command {
     /// The options and paths behind `scp`; `None`: not the far side of a copy.
     pub fn parse(words: &[Word]) -> Option<Command> {
         let (mut role, mut paths, mut options) = (None, Vec::new(), true);
-        let (mut recursive, mut times, mut directory) = (false, false, false);
+        let (mut recursive, mut preserve, mut directory) = (false, false, false);
         for word in words {
             let letters = word.text().strip_prefix('-').filter(|rest| options && !rest.is_empty());
             let Some(letters) = letters else {
@@ -54,7 +56,7 @@ impl Command {
                     't' if role.is_none() => role = Some(Role::Sink),
                     'f' if role.is_none() => role = Some(Role::Source),
                     'r' => recursive = true,
-                    'p' => times = true,
+                    'p' => preserve = true,
                     'd' => directory = true,
                     // Talkative, quiet, batch, compressed: the client's own matter.
                     'v' | 'q' | 'B' | 'C' => {}
@@ -67,7 +69,7 @@ impl Command {
             Role::Sink => paths.len() == 1,
             Role::Source => !paths.is_empty(),
         };
-        fits.then_some(Command { role, recursive, times, directory, paths })
+        fits.then_some(Command { role, recursive, preserve, directory, paths })
     }
 }
 
@@ -88,6 +90,8 @@ pub enum Incoming<'a> {
     /// A file. Call [`Sink::accept`] and answer [`ACK`], or answer [`warning`]: then its bytes do
     /// not come.
     File {
+        /// Permission bits at the source, with set-uid, set-gid and sticky.
+        mode: u32,
         /// Bytes that will come.
         size: u64,
         /// One plain component.
@@ -101,6 +105,8 @@ pub enum Incoming<'a> {
     FileBroken(&'a str),
     /// A directory, entered. [`Sink::accept`] and [`ACK`], or [`warning`]: it is left out then.
     Directory {
+        /// Permission bits at the source.
+        mode: u32,
         /// One plain component.
         name: &'a str,
     },
@@ -272,7 +278,7 @@ impl Sink {
                 .map(Kind::Times)
                 .ok_or(Fatal::Protocol("times that cannot be read")),
             b'C' | b'D' => {
-                let (size, start) = parse_head(&self.line)
+                let Head { mode, size, start } = parse_head(&self.line)
                     .ok_or(Fatal::Protocol("a record that cannot be read"))?;
                 let name = self.line.get(start..).unwrap_or_default();
                 if kind == b'D' && !self.recursive {
@@ -285,7 +291,7 @@ impl Sink {
                     b'C' => State::AskedFile(size),
                     _ => State::AskedDirectory,
                 };
-                Ok(Kind::Named { size, start, directory: kind == b'D' })
+                Ok(Kind::Named { head: Head { mode, size, start }, directory: kind == b'D' })
             }
             _ => Err(Fatal::Protocol("a record of an unknown kind")),
         }
@@ -298,11 +304,11 @@ impl Sink {
             Kind::DirectoryEnd => Incoming::DirectoryEnd,
             Kind::Times(times) => Incoming::Times(times),
             Kind::Refused(refusal) => Incoming::Refused(refusal),
-            Kind::Named { size, start, directory } => {
+            Kind::Named { head: Head { mode, size, start }, directory } => {
                 let name = text_of(self.line.get(start..).unwrap_or_default());
                 match directory {
-                    true => Incoming::Directory { name },
-                    false => Incoming::File { size, name },
+                    true => Incoming::Directory { mode, name },
+                    false => Incoming::File { mode, size, name },
                 }
             }
         }
@@ -321,7 +327,15 @@ enum Kind {
     DirectoryEnd,
     Times(Times),
     Refused(&'static str),
-    Named { size: u64, start: usize, directory: bool },
+    Named { head: Head, directory: bool },
+}
+
+/// What a record of a file or directory says.
+struct Head {
+    mode: u32,
+    size: u64,
+    /// Where the name begins.
+    start: usize,
 }
 
 /// Moves input to `line` up to a line feed, which is dropped; true if it came.
@@ -347,16 +361,18 @@ fn text_of(bytes: &[u8]) -> &str {
     }
 }
 
-/// `C0644 12 name`: the size, and where the name begins.
-fn parse_head(line: &[u8]) -> Option<(u64, usize)> {
+/// `C0644 12 name`.
+fn parse_head(line: &[u8]) -> Option<Head> {
     let mut fields = line.splitn(3, |byte| *byte == b' ');
-    let mode = fields.next()?.get(1..)?;
-    let is_mode = (1..=7).contains(&mode.len()) && mode.iter().all(|b| (b'0'..=b'7').contains(b));
+    let digits = fields.next()?.get(1..)?;
+    let is_mode =
+        (1..=7).contains(&digits.len()) && digits.iter().all(|b| (b'0'..=b'7').contains(b));
     let size = number(fields.next()?).filter(|_| is_mode)?;
+    let mode = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()? & MODE_MASK;
     let name = fields.next()?;
     // No file is longer than system calls can speak of.
     let fits = i64::try_from(size).is_ok();
-    fits.then_some((size, line.len() - name.len()))
+    fits.then_some(Head { mode, size, start: line.len() - name.len() })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -437,13 +453,13 @@ pub const ACK: Bytes = Bytes::from_static(b"\0");
 pub const END: Bytes = Bytes::from_static(b"E\n");
 
 /// The record of a file.
-pub fn file(size: u64, name: &str) -> Bytes {
-    Bytes::from(format!("C0644 {size} {name}\n"))
+pub fn file(mode: u32, size: u64, name: &str) -> Bytes {
+    Bytes::from(format!("C{:04o} {size} {name}\n", mode & MODE_MASK))
 }
 
 /// The record of a directory.
-pub fn directory(name: &str) -> Bytes {
-    Bytes::from(format!("D0755 0 {name}\n"))
+pub fn directory(mode: u32, name: &str) -> Bytes {
+    Bytes::from(format!("D{:04o} 0 {name}\n", mode & MODE_MASK))
 }
 
 /// The record of times; what lies before 1970 is shown as its first second.
@@ -503,7 +519,9 @@ fn run_sink(stream: &[u8], piece: usize, taken: u8) -> Vec<String> {
                     continue;
                 }
                 Ok(Some(incoming)) => {
-                    if let Incoming::File { name, .. } | Incoming::Directory { name } = &incoming {
+                    if let Incoming::File { name, .. } | Incoming::Directory { name, .. } =
+                        &incoming
+                    {
                         assert!(flaw_of(name.as_bytes()).is_none());
                     }
                     let asks =
@@ -565,7 +583,7 @@ mod tests {
             ("-v -t -- -x", Role::Sink, false, false, false),
         ] {
             let found = command(line).unwrap();
-            let told = (found.role, found.recursive, found.times, found.directory);
+            let told = (found.role, found.recursive, found.preserve, found.directory);
             assert_eq!(told, (role, recursive, times, directory), "{line}");
         }
         assert_eq!(command("-v -t -- -x").unwrap().paths[0].text(), "-x");
@@ -599,9 +617,9 @@ mod tests {
         let told = feed(&mut sink, stream).join(" ");
         assert_eq!(
             told,
-            "Times(Times { modified: 10, accessed: 20 }) Directory { name: \"d\" } \
-             File { size: 3, name: \"a b\" } Data([97, 98, 99]) FileEnd \
-             File { size: 0, name: \"empty\" } FileEnd DirectoryEnd"
+            "Times(Times { modified: 10, accessed: 20 }) Directory { mode: 493, name: \"d\" } \
+             File { mode: 420, size: 3, name: \"a b\" } Data([97, 98, 99]) FileEnd \
+             File { mode: 384, size: 0, name: \"empty\" } FileEnd DirectoryEnd"
         );
         assert!(sink.is_between());
         assert_eq!(feed(&mut sink, b"E\n"), ["protocol error: an end without a directory"]);
@@ -660,8 +678,8 @@ mod tests {
     fn what_a_source_sends_a_sink_understands() {
         let stream = [
             times(Times { modified: 5, accessed: -1 }),
-            directory("d"),
-            file(2, "ä b"),
+            directory(0o755, "d"),
+            file(0o644, 2, "ä b"),
             Bytes::from_static(b"xy\0"),
             END,
             warning("a\nb"),

@@ -113,10 +113,10 @@ pub const PACKETS: &[Packet] = &[
 
 /// A row of [`EXTENSIONS`].
 pub struct Extension {
-    /// Name in the EXTENDED packet.
+    /// Name in VERSION and in the EXTENDED packet.
     pub name: &'static str,
-    /// What VERSION announces: name and data. `None`: served, but announced under another name.
-    pub announced: Option<(&'static str, &'static str)>,
+    /// Its data in VERSION.
+    pub data: &'static str,
     /// Whether it changes anything.
     pub effect: Effect,
     /// Where it is described.
@@ -131,7 +131,7 @@ const fn extension(
     source: &'static str,
     parse: Parse,
 ) -> Extension {
-    Extension { name, announced: Some((name, data)), effect, source, parse }
+    Extension { name, data, effect, source, parse }
 }
 
 const CHECK_FILE: &str = "draft-ietf-secsh-filexfer-extensions-00 §3";
@@ -161,21 +161,10 @@ pub const EXTENSIONS: &[Extension] = &[
         "OpenSSH PROTOCOL §4.12",
         request::users_groups_by_id,
     ),
-    Extension {
-        name: "check-file-name",
-        announced: None,
-        effect: Reads,
-        source: CHECK_FILE,
-        parse: request::check_file_name,
-    },
-    Extension {
-        name: "check-file-handle",
-        announced: None,
-        effect: Reads,
-        source: CHECK_FILE,
-        parse: request::check_file_handle,
-    },
-    // Announced by this name for WinSCP; asked by this name by paramiko only.
+    // Apache SSHD asks by these names only if they are announced, WinSCP if the third is.
+    extension("check-file-name", "1", Reads, CHECK_FILE, request::check_file_name),
+    extension("check-file-handle", "1", Reads, CHECK_FILE, request::check_file_handle),
+    // Asked by this name by paramiko only.
     extension("check-file", "1", Reads, CHECK_FILE, request::check_file_paramiko),
 ];
 
@@ -189,7 +178,7 @@ pub(crate) fn extension_named(name: &[u8]) -> Option<&'static Extension> {
 
 /// What VERSION announces, in table order.
 pub fn announced() -> impl Iterator<Item = (&'static str, &'static str)> {
-    EXTENSIONS.iter().filter_map(|extension| extension.announced)
+    EXTENSIONS.iter().map(|extension| (extension.name, extension.data))
 }
 
 #[cfg(test)]

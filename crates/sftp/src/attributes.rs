@@ -37,7 +37,8 @@ impl Ownership {
         if number == self.number { &self.group } else { "" }
     }
 
-    /// The attributes on the wire. The mode comes from the rights; it carries the file type.
+    /// The attributes on the wire. The mode carries the file type; where no permission bits are
+    /// kept they follow from the rights.
     pub(crate) fn attrs(&self, of: &Attributes) -> Attrs {
         let (kind, bits) = match of.kind {
             EntryKind::Directory => (attrs::TYPE_DIRECTORY, 0o755),
@@ -49,7 +50,7 @@ impl Ownership {
         Attrs {
             size: Some(of.size),
             owner: Some(Owner { uid: self.number, gid: self.number }),
-            permissions: Some(kind | bits),
+            permissions: Some(kind | of.mode.unwrap_or(bits)),
             times: Some(Times { accessed: seconds(of.accessed), modified: seconds(of.modified) }),
         }
     }

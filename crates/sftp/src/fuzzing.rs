@@ -21,7 +21,7 @@ use crate::machine::{Account, Machine};
 use crate::out::{Out, Outbox};
 use crate::service::SftpService;
 use crate::{SftpContext, SshConfig};
-use entrepot_sftp_proto::SymlinkOrder;
+use entrepot_sftp_proto::ClientSoftware;
 
 /// Feeds one channel of a client that has logged in. The first byte chooses SFTP (even) or a
 /// command (odd), and how full the client's window is; the second the size of the pieces. Of a
@@ -37,7 +37,7 @@ pub async fn channel(session: Session, env: &Env, bytes: &[u8]) {
         env: env.clone(),
         owner: Ownership::new("anna", None, env.new_id::<AccountId>()),
         is_openssh: how & 2 != 0,
-        symlinks: if how & 4 == 0 { SymlinkOrder::TargetFirst } else { SymlinkOrder::LinkFirst },
+        software: ClientSoftware::of(if how & 4 == 0 { "" } else { "SSH-2.0-libssh_0.10.6" }),
         open: Arc::default(),
         hashing: tokio::sync::Mutex::default(),
     });
@@ -138,7 +138,7 @@ pub async fn connection(context: Arc<SftpContext>, config: SshConfig, bytes: &[u
     let (ours, mut theirs) = tokio::io::duplex(1 << 20);
     let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 2222));
     let meter = Arc::new(SessionMeter::new(context.env.clone()));
-    let stranger = Strangers::default().admit(peer.ip(), &[], &meter);
+    let Ok(stranger) = Strangers::default().admit(peer.ip(), &[], &meter) else { return };
     let service = SftpService::new(Arc::clone(&context), peer, Arc::clone(&meter));
     let guest = Guest { peer, meter, stranger };
     let drain = Drain { stop: CancellationToken::new(), limit: Duration::ZERO };

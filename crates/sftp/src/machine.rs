@@ -4,6 +4,7 @@ mod files;
 mod hooked;
 mod long;
 mod names;
+mod shared;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +15,7 @@ use entrepot_model::{Env, VPath};
 use entrepot_net::meter::SessionMeter;
 use entrepot_sftp_proto::limits::HANDLES;
 use entrepot_sftp_proto::reply::{self, DataBuffer};
-use entrepot_sftp_proto::{Handle, Handles, Incoming, Request, Server, Status, SymlinkOrder};
+use entrepot_sftp_proto::{ClientSoftware, Handle, Handles, Incoming, Request, Server, Status};
 use entrepot_vfs::{Existing, HashRange, Refused, Session, VfsError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,8 @@ const EXTENSIONS: &[&str] = &[
     "users-groups-by-id@openssh.com",
     "copy-data",
     "hardlink@openssh.com",
+    "check-file-name",
+    "check-file-handle",
     "check-file",
 ];
 
@@ -52,8 +55,8 @@ pub(crate) struct Account {
     pub(crate) owner: Ownership,
     /// The client is OpenSSH's: it prints what comes on standard error.
     pub(crate) is_openssh: bool,
-    /// Which of the paths of a SYMLINK its client sends first.
-    pub(crate) symlinks: SymlinkOrder,
+    /// What the client does in its own way.
+    pub(crate) software: ClientSoftware,
     /// Handles open on all channels.
     pub(crate) open: Arc<AtomicUsize>,
     /// Held while something is hashed: one at a time a connection.
@@ -104,8 +107,8 @@ enum Problem {
     TooManyHandles,
     #[error("this server does not serve that request")]
     NotServed,
-    #[error("a symbolic link keeps no times of its own; set those of its target")]
-    LinkTimes,
+    #[error("a symbolic link has neither times nor mode of its own; set those of its target")]
+    LinkAttributes,
     #[error("there is no such user; ask for your own")]
     User,
     #[error("the list has ended")]
@@ -133,7 +136,7 @@ impl Problem {
         match self {
             Problem::Vfs(error) => status::status(error),
             Problem::Name(_) => Status::BadMessage,
-            Problem::NotServed | Problem::LinkTimes => Status::OpUnsupported,
+            Problem::NotServed | Problem::LinkAttributes => Status::OpUnsupported,
             Problem::EndOfList => Status::Eof,
             Problem::Ruled(refused) => hooks::code_of(refused),
             Problem::Handle
@@ -170,6 +173,8 @@ struct Core {
     handles: Handles<Open>,
     parked: Parked,
     buffer: DataBuffer,
+    /// Uploads begun so far.
+    uploads: u64,
     /// Bytes of answers that may still be made in this call.
     budget: u64,
     /// Bytes answered while the client took nothing.
@@ -200,6 +205,7 @@ impl Machine {
                 handles: Handles::default(),
                 parked: Parked::default(),
                 buffer: DataBuffer::default(),
+                uploads: 0,
                 budget: 0,
                 owed: 0,
                 progress: 0,
@@ -458,7 +464,7 @@ impl Core {
             Request::Setstat { path, attrs } => self.set(path, &attrs).await.map(done),
             Request::Lsetstat { path, attrs } => self.set_itself(path, &attrs).await.map(done),
             Request::Remove { path } => self.remove(path).await.map(done),
-            Request::Mkdir { path, .. } => self.make_directory(path).await.map(done),
+            Request::Mkdir { path, attrs } => self.make_directory(path, &attrs).await.map(done),
             Request::Rmdir { path } => self.remove_directory(path).await.map(done),
             Request::Rename { from, to } => self.rename(from, to, Existing::Refuse).await.map(done),
             Request::PosixRename { from, to } => {

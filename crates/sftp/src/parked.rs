@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn handle(place: u8) -> Handle {
-        Handle::from_wire(&[0, 0, 0, place, 0, 0, 0, 1])
+        Handle::from_wire(format!("{place:04x}00000001").as_bytes())
     }
 
     fn read(id: u32, offset: u64) -> Read {

@@ -8,7 +8,7 @@ use entrepot_model::{AuthMethod, Protocol, Secret};
 use entrepot_net::meter::{EndClass, SessionMeter};
 use entrepot_net::ssh::server::{Link, Program, Replies, Service, Started, Summary, Verdict};
 use entrepot_net::ssh::{Certificate, ChannelId, PublicKey};
-use entrepot_sftp_proto::SymlinkOrder;
+use entrepot_sftp_proto::ClientSoftware;
 use entrepot_vfs::Session;
 use tokio::task::JoinSet;
 
@@ -177,7 +177,7 @@ impl Service for SftpService {
             meter: Arc::clone(&self.meter),
             env: self.context.env.clone(),
             is_openssh: self.meter.client().contains("OpenSSH_"),
-            symlinks: SymlinkOrder::of_client(self.meter.client()),
+            software: ClientSoftware::of(self.meter.client()),
             open: Arc::default(),
             hashing: tokio::sync::Mutex::default(),
             session,

@@ -33,7 +33,14 @@ async fn main() -> Result<(), StoreError> {
             }
             file.sync().await?;
             let existing = Existing::Replace;
-            file.publish(&Publish { existing, accessed: None, modified: None, size: 1024 }).await?;
+            file.publish(&Publish {
+                existing,
+                accessed: None,
+                modified: None,
+                mode: None,
+                size: 1024,
+            })
+            .await?;
         }
         let cpu = cpu_us() - cpu;
         let wall = env.elapsed().saturating_sub(wall).as_micros();

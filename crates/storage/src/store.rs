@@ -39,6 +39,47 @@ pub struct Meta {
     pub accessed: Timestamp,
     /// Which file it is; `None` where the store cannot tell.
     pub identity: Option<Identity>,
+    /// Permission bits with set-uid, set-gid and sticky (`07777`); `None` where there are none.
+    pub mode: Option<u32>,
+}
+
+/// Where permission bits come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeOrigin {
+    /// They were named when the file or directory was made: what the umask of the process takes
+    /// from all that is new is taken from them too, as by `open(2)` and `mkdir(2)`.
+    Creation,
+    /// They are to be so, as by `chmod(2)`.
+    Request,
+}
+
+/// Permission bits that a file or directory is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeChange {
+    /// The wanted bits.
+    pub bits: u32,
+    /// Those of them that count: the others stay as they are.
+    pub mask: u32,
+    /// Where they come from.
+    pub origin: ModeOrigin,
+}
+
+impl ModeChange {
+    /// What comes of the bits that are there. The owner of a file may always read it, and of a
+    /// directory do everything: it is this process, which no client may shut out.
+    pub fn of(self, now: u32, kind: EntryKind) -> u32 {
+        let mask = match self.origin {
+            ModeOrigin::Request => self.mask,
+            // A new file has the read and write bits that the umask leaves it, and none to
+            // execute: whoever may read may execute as well.
+            ModeOrigin::Creation => self.mask & (now | (now & 0o444) >> 2),
+        };
+        let least = match kind {
+            EntryKind::Directory => 0o700,
+            EntryKind::File | EntryKind::Link => 0o400,
+        };
+        now & !mask | self.bits & mask | least
+    }
 }
 
 /// One line of a listing.
@@ -61,6 +102,8 @@ pub struct Caps {
     pub directories: bool,
     /// Times can be set.
     pub set_times: bool,
+    /// Files have permission bits, which can be set.
+    pub modes: bool,
     /// [`Existing::Refuse`] is decided in one step with the publish, also against others.
     pub conditional: bool,
     /// `resume` can continue a kept file.
@@ -110,6 +153,8 @@ pub struct Publish {
     pub accessed: Option<Timestamp>,
     /// Time of last change to set; `None`: as it is.
     pub modified: Option<Timestamp>,
+    /// Permission bits to set before the name is given; stores without them ignore it.
+    pub mode: Option<ModeChange>,
     /// Bytes the file must have; anything else fails and publishes nothing.
     pub size: u64,
 }
@@ -191,6 +236,11 @@ pub trait Store: Send + Sync {
     /// Makes a directory; its parent must exist.
     async fn make_directory(&self, path: &StorePath) -> Result<()>;
 
+    /// As [`Store::make_directory`], with permission bits where the store has them.
+    async fn make_directory_with(&self, path: &StorePath, _mode: ModeChange) -> Result<()> {
+        self.make_directory(path).await
+    }
+
     /// Removes an empty directory.
     async fn remove_directory(&self, path: &StorePath) -> Result<()>;
 
@@ -228,6 +278,12 @@ pub trait Store: Send + Sync {
         accessed: Option<Timestamp>,
         modified: Option<Timestamp>,
     ) -> Result<()>;
+
+    /// Sets permission bits of a file or directory, durably; says what they are now. Of a file
+    /// with several names it is [`crate::StoreError::Denied`].
+    async fn set_mode(&self, _path: &StorePath, _change: ModeChange) -> Result<u32> {
+        Err(crate::StoreError::Unsupported("permission bits"))
+    }
 
     /// Room at the endpoint.
     async fn space(&self) -> Result<Space>;

@@ -11,6 +11,9 @@ use entrepot_storage::*;
 
 const SECRET: &[u8] = b"outside";
 
+/// Permission bits that nothing else here has.
+const ODD_MODE: ModeChange = ModeChange { bits: 0o741, mask: 0o777, origin: ModeOrigin::Request };
+
 fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
@@ -20,7 +23,8 @@ async fn put(store: &dyn Store, name: &str, data: &[u8]) -> Result<Published> {
     file.write_at(0, data.to_vec().into()).await?;
     file.sync().await?;
     let size = data.len() as u64;
-    let how = Publish { existing: Existing::Replace, accessed: None, modified: None, size };
+    let how =
+        Publish { existing: Existing::Replace, accessed: None, modified: None, mode: None, size };
     let published = file.publish(&how).await;
     if published.is_err() {
         file.discard().await?;
@@ -111,6 +115,7 @@ async fn planted_links_and_devices_do_not_exist() {
         gone(store.remove(&path(name)).await.err());
         gone(store.remove_directory(&path(name)).await.err());
         gone(store.set_times(&path(name), None, Some(Timestamp(0))).await.err());
+        gone(store.set_mode(&path(name), ODD_MODE).await.err());
         gone(store.rename(&path(name), &path("x"), Existing::Replace).await.err());
         gone(store.rename(&path("real"), &path(name), Existing::Replace).await.err());
         gone(put(store, name, b"over").await.err());
@@ -129,7 +134,13 @@ async fn a_link_in_the_way_of_a_publish_stays() {
     let file = store.stage(Env::real().new_id(), &path("f")).await.unwrap();
     file.sync().await.unwrap();
     symlink(yard.outside().join("file"), yard.root().join("f")).unwrap();
-    let how = Publish { existing: Existing::Replace, accessed: None, modified: None, size: 0 };
+    let how = Publish {
+        existing: Existing::Replace,
+        accessed: None,
+        modified: None,
+        mode: None,
+        size: 0,
+    };
     let denied = file.publish(&how).await;
     assert!(matches!(denied, Err(StoreError::Denied(_))), "{denied:?}");
     assert!(yard.root().join("f").is_symlink());
@@ -144,16 +155,19 @@ async fn what_has_a_second_name_outside_is_never_changed() {
     for name in ["a", "b", "c"] {
         disk::hard_link(&outside, yard.root().join(name)).unwrap();
     }
-    let before = disk::metadata(&outside).unwrap().mtime();
+    let before = disk::metadata(&outside).unwrap();
     put(store, "a", b"new").await.unwrap();
     store.remove(&path("b")).await.unwrap();
     let times = store.set_times(&path("c"), None, Some(Timestamp(0))).await;
     assert!(matches!(times, Err(StoreError::Denied(_))), "{times:?}");
+    let mode = store.set_mode(&path("c"), ODD_MODE).await;
+    assert!(matches!(mode, Err(StoreError::Denied(_))), "{mode:?}");
     put(store, "d", b"other").await.unwrap();
     store.rename(&path("d"), &path("c"), Existing::Replace).await.unwrap();
     assert_eq!(read(store, "a").await.unwrap(), b"new");
     assert_eq!(read(store, "c").await.unwrap(), b"other");
-    assert_eq!(disk::metadata(&outside).unwrap().mtime(), before);
+    let after = disk::metadata(&outside).unwrap();
+    assert_eq!((after.mtime(), after.mode()), (before.mtime(), before.mode()));
     yard.check_outside();
 }
 
@@ -197,6 +211,8 @@ async fn a_rename_race_of_two_seconds_never_escapes() {
         count(store.rename(&path("d/new"), &path("d/newer"), Existing::Replace).await.is_ok());
         let _ = store.remove(&path("d/newer")).await;
         let _ = store.set_times(&path("d/file"), None, Some(Timestamp(0))).await;
+        count(store.set_mode(&path("d/file"), ODD_MODE).await.is_ok());
+        let _ = store.set_mode(&path("d"), ODD_MODE).await;
         if let Ok(mut listing) = store.list(&path("d")).await {
             let _ = listing.next_page(10).await;
         }
@@ -206,6 +222,10 @@ async fn a_rename_race_of_two_seconds_never_escapes() {
     assert!(swaps > 100 && inside > 10 && refused > 10, "{swaps} {inside} {refused}: no race");
     yard.check_outside();
     assert!(disk::metadata(yard.outside().join("file")).unwrap().mtime() != 0, "times outside");
+    for name in ["file", ""] {
+        let mode = disk::metadata(yard.outside().join(name)).unwrap().mode();
+        assert_ne!(mode & 0o777, ODD_MODE.bits, "the mode outside of '{name}'");
+    }
 }
 
 #[tokio::test]

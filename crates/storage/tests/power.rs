@@ -60,6 +60,7 @@ impl Uploader {
             existing: Existing::Replace,
             accessed: None,
             modified: None,
+            mode: None,
             size: data.len() as u64,
         };
         file.publish(&how).await?;
@@ -190,6 +191,7 @@ async fn one_failing_call(nth: u64, error: SimError, plain: bool) -> bool {
             failures += 1;
             let want = match error {
                 SimError::Io => matches!(found, StoreError::Io(_)),
+                SimError::NotPermitted => matches!(found, StoreError::Denied(_)),
                 SimError::NoSpace => found == StoreError::NoSpace,
             };
             assert!(want, "call {nth} {error:?}: {found:?}");
@@ -260,7 +262,8 @@ async fn publish(store: &dyn Store, env: &Env, data: &[u8]) -> Result<Published>
     file.try_write_at(0, data)?;
     file.sync().await?;
     let size = data.len() as u64;
-    let how = Publish { existing: Existing::Replace, accessed: None, modified: None, size };
+    let how =
+        Publish { existing: Existing::Replace, accessed: None, modified: None, mode: None, size };
     file.publish(&how).await
 }
 
@@ -276,7 +279,13 @@ async fn a_failed_sync_is_never_repeated_into_a_success() {
     let syncs = disk.calls_of(DiskCall::SyncFile);
     assert!(file.sync().await.is_err());
     assert_eq!(disk.calls_of(DiskCall::SyncFile), syncs, "the sync was tried again");
-    let how = Publish { existing: Existing::Replace, accessed: None, modified: None, size: 3 };
+    let how = Publish {
+        existing: Existing::Replace,
+        accessed: None,
+        modified: None,
+        mode: None,
+        size: 3,
+    };
     assert!(file.publish(&how).await.is_err());
     assert_eq!(store.stat(&path("f")).await, Err(StoreError::NotFound));
 }

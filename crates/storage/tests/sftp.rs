@@ -50,7 +50,7 @@ fn pattern(seed: u64, len: usize) -> Vec<u8> {
 }
 
 fn how(existing: Existing, size: usize) -> Publish {
-    Publish { existing, accessed: None, modified: None, size: size as u64 }
+    Publish { existing, accessed: None, modified: None, mode: None, size: size as u64 }
 }
 
 async fn put(store: &AnyStore, name: &str, data: &[u8], existing: Existing) -> Result<Published> {

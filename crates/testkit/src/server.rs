@@ -41,6 +41,12 @@ impl Node {
         Ok(node)
     }
 
+    /// A node whose [`Node::home`] is made by the test.
+    pub fn without_home(program: &Path) -> Result<Node> {
+        let folder = tempfile::Builder::new().prefix("entrepot-").tempdir()?;
+        Ok(Node { program: program.to_owned(), folder, child: None, environment: Vec::new() })
+    }
+
     /// Sets an environment variable of the next start.
     pub fn set(&mut self, name: &str, value: &str) {
         self.environment.push((name.to_owned(), value.to_owned()));
@@ -263,7 +269,7 @@ impl Node {
 
     /// Events of a kind, oldest first.
     pub fn events(&self, kind: &str) -> Result<Vec<Value>> {
-        let events = self.json(&["events", "--kind", kind, "--limit", "100000"])?;
+        let events = self.json(&["event", "list", "--kind", kind, "--limit", "100000"])?;
         Ok(events.as_array().cloned().unwrap_or_default())
     }
 }

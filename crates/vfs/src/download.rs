@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::BytesMut;
-use entrepot_auth::TransferPlace;
+use entrepot_auth::{EffectiveMount, TransferPlace};
 use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{Digests, Direction, Protocol, Rights, TransferId, VPath};
+use entrepot_model::{Digests, Direction, Protocol, TransferId, VPath};
 use entrepot_storage::ReadFile;
 
 use crate::book::Moving;
@@ -34,7 +34,7 @@ impl Download {
         state: Arc<State>,
         path: VPath,
         file: Box<dyn ReadFile>,
-        rights: Rights,
+        mount: &EffectiveMount,
         turn: TransferPlace,
     ) -> Download {
         let core = &state.service.0;
@@ -55,7 +55,7 @@ impl Download {
         core.book.begin(moving.clone());
         state.service.begun(Direction::Out);
         state.transfers.fetch_add(1, Ordering::Relaxed);
-        let attributes = attributes(file.meta(), rights);
+        let attributes = attributes(file.meta(), mount);
         Download { state, path, attributes, file, moving }
     }
 

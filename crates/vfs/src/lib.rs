@@ -13,6 +13,7 @@ mod hooks;
 pub mod limits;
 mod links;
 mod meters;
+mod modes;
 mod names;
 mod node;
 mod notes;
@@ -28,7 +29,7 @@ mod upload;
 mod vfs;
 
 pub use download::Download;
-pub use entrepot_storage::{EntryKind, Existing, Space};
+pub use entrepot_storage::{EntryKind, Existing, ModeOrigin, Space};
 pub use error::{Result, StartError, VfsError};
 pub use hash::{HashAlgorithm, HashRange};
 

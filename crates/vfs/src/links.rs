@@ -40,6 +40,14 @@ impl Vfs {
         Ok(self.place(path, Last::Followed).await?.1.into_owned())
     }
 
+    /// As [`Vfs::resolve`], but a link in the last place is meant itself.
+    ///
+    /// # Errors
+    /// As [`Vfs::resolve`].
+    pub async fn resolve_itself(&self, path: &VPath) -> Result<VPath> {
+        Ok(self.place(path, Last::Itself).await?.1.into_owned())
+    }
+
     /// As [`Vfs::stat`], but tells a link itself.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use entrepot_storage::{AnyStore, EntryKind, StoreError};
 
 use crate::error::StartError;
 use crate::limits;
+use crate::modes;
 use crate::notes::Partial;
 use crate::notes::{Change, Note};
 
@@ -98,7 +99,8 @@ fn read_after(journal: &Journal, after: u64) -> Result<(Found, bool), StartError
 /// Cheap look before an event is parsed: most are not about files.
 fn is_of_files(payload: &[u8]) -> bool {
     let text = std::str::from_utf8(payload).unwrap_or_default();
-    let kinds = [r#""kind":"file."#, r#""kind":"directory."#, r#""kind":"link."#];
+    let kinds =
+        [r#""kind":"file."#, r#""kind":"directory."#, r#""kind":"link."#, r#""kind":"mode."#];
     kinds.iter().any(|kind| text.contains(kind))
 }
 
@@ -164,6 +166,10 @@ pub(crate) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
         }
         Fact::LinkCreated { .. } => {
             happened_if(exists(store, &change.target).await? == Some(EntryKind::Link), change)
+        }
+        Fact::ModeChanged { to, .. } => {
+            let found = store.stat(&change.target).await;
+            happened_if(modes::has_happened(found, to)?, change)
         }
         Fact::FileLinked { .. } => match store.stat(&change.target).await {
             Ok(meta) => {

@@ -66,6 +66,8 @@ pub struct ServiceOptions {
 pub struct SessionInfo {
     /// Its id.
     pub id: SessionId,
+    /// The site of the account.
+    pub site: SiteId,
     /// Whose.
     pub account: Name,
     /// Spoken.

@@ -230,6 +230,7 @@ impl State {
         let throttles = self.live.throttles();
         SessionInfo {
             id: self.id,
+            site: self.peer.site,
             account: self.live.principal().account.name.clone(),
             protocol: self.peer.protocol,
             address: self.peer.address.to_string(),

@@ -17,7 +17,9 @@ use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::event::{Fact, FileFact};
 use entrepot_model::transfer::hex;
 use entrepot_model::{Digests, Direction, Right, Timestamp, TransferId, VPath, step};
-use entrepot_storage::{EntryKind, Existing, Identity, ReadFile, StagedFile, StoreError};
+use entrepot_storage::{
+    EntryKind, Existing, Identity, ModeChange, ReadFile, StagedFile, StoreError,
+};
 
 use crate::book::{Kept, Moving};
 use crate::error::{Result, VfsError};
@@ -56,9 +58,9 @@ struct Base {
 
 /// A file being written. Dropping it keeps what came for its owner to resume.
 pub struct Upload {
-    vfs: Vfs,
-    path: VPath,
-    place: Place,
+    pub(crate) vfs: Vfs,
+    pub(crate) path: VPath,
+    pub(crate) place: Place,
     staged: Box<dyn StagedFile>,
     moving: Arc<Moving>,
     existing: Existing,
@@ -81,6 +83,8 @@ pub struct Upload {
     marked: u64,
     reservation: Reservation,
     times: (Option<Timestamp>, Option<Timestamp>),
+    /// Permission bits that its client named.
+    pub(crate) mode: Option<ModeChange>,
     touched: bool,
     refused: Option<VfsError>,
     is_over: bool,
@@ -127,6 +131,7 @@ impl Upload {
             ranges: start.ranges,
             reservation: start.reservation,
             times: (None, None),
+            mode: None,
             touched: false,
             refused: None,
             is_over: false,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use entrepot_auth::EffectiveMount;
 use entrepot_model::event::{Fact, FileFact};
 use entrepot_model::{
     EndpointTarget, MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath,
@@ -69,6 +70,8 @@ pub struct Attributes {
     pub accessed: Timestamp,
     /// What this session may do with it.
     pub rights: Rights,
+    /// Permission bits with set-uid, set-gid and sticky; `None` where none are kept.
+    pub mode: Option<u32>,
     /// One's own unfinished upload; nobody else sees it.
     pub partial: bool,
     /// What tells it from every other file, where the store says so cheaply. Not to be shown as it
@@ -91,8 +94,13 @@ pub struct Listing {
     /// Directories that exist because of mounts; they hide what has their name.
     mounted: Vec<String>,
     first: VecDeque<Entry>,
-    stored: Option<Box<dyn entrepot_storage::Listing>>,
-    rights: Rights,
+    stored: Option<Stored>,
+}
+
+/// What is published in a directory, and the mount that it is seen through.
+struct Stored {
+    entries: Box<dyn entrepot_storage::Listing>,
+    mount: Arc<EffectiveMount>,
 }
 
 /// How a rename ended.
@@ -120,7 +128,7 @@ impl Listing {
             return Ok(self.first.drain(..count).collect());
         }
         while let Some(stored) = &mut self.stored {
-            let page = stored.next_page(max.min(limits::PAGE)).await?;
+            let page = stored.entries.next_page(max.min(limits::PAGE)).await?;
             if page.is_empty() {
                 self.stored = None;
                 break;
@@ -128,7 +136,7 @@ impl Listing {
             let shown = page.into_iter().filter(|entry| !self.mounted.contains(&entry.name));
             let entries: Vec<Entry> = shown
                 .map(|entry| Entry {
-                    attributes: attributes(&entry.meta, self.rights),
+                    attributes: attributes(&entry.meta, &stored.mount),
                     name: entry.name,
                 })
                 .collect();
@@ -140,13 +148,14 @@ impl Listing {
     }
 }
 
-pub(crate) fn attributes(meta: &Meta, rights: Rights) -> Attributes {
+pub(crate) fn attributes(meta: &Meta, mount: &EffectiveMount) -> Attributes {
     Attributes {
         kind: meta.kind,
         size: meta.size,
         modified: meta.modified,
         accessed: meta.accessed,
-        rights,
+        rights: mount.rights,
+        mode: meta.mode.filter(|_| !mount.mount.mode_mask().is_empty()),
         partial: false,
         identity: meta.identity.clone(),
     }
@@ -240,12 +249,13 @@ impl Vfs {
                 modified: self.0.service.0.env.now(),
                 accessed: self.0.service.0.env.now(),
                 rights,
+                mode: None,
                 partial: true,
                 identity: None,
             });
         }
         match place.store.stat(&place.path).await {
-            Ok(meta) => Ok(attributes(&meta, rights)),
+            Ok(meta) => Ok(attributes(&meta, &place.mount)),
             Err(StoreError::NotFound | StoreError::NotDirectory) => self.partial(&path, rights),
             Err(error) => Err(error.into()),
         }
@@ -259,6 +269,7 @@ impl Vfs {
             modified: note.at,
             accessed: note.at,
             rights,
+            mode: None,
             partial: true,
             identity: None,
         })
@@ -283,6 +294,7 @@ impl Vfs {
             modified: Timestamp::default(),
             accessed: Timestamp::default(),
             rights: Rights::read_only(),
+            mode: None,
             partial: false,
             identity: None,
         }
@@ -299,18 +311,17 @@ impl Vfs {
             mounted.iter().map(|name| Entry { name: name.clone(), attributes: self.synthetic() });
         let first: VecDeque<Entry> = first.collect();
         let Some(mut place) = place else {
-            let (path, rights) = (path.into_owned(), Rights::none());
-            return Ok(Listing { path, mounted, first, stored: None, rights });
+            return Ok(Listing { path: path.into_owned(), mounted, first, stored: None });
         };
         place.need(Right::List)?;
         place.tell_links();
-        let stored = Some(place.store.list(&place.path).await?);
+        let entries = place.store.list(&place.path).await?;
         let mut first = first;
         if place.mount.mount.offers(MountOption::ListPartials) {
             self.add_partials(&path, &place, &mut first).await?;
         }
-        let path = path.into_owned();
-        Ok(Listing { path, mounted, first, stored, rights: place.mount.rights })
+        let stored = Some(Stored { entries, mount: place.mount });
+        Ok(Listing { path: path.into_owned(), mounted, first, stored })
     }
 
     /// One's own unfinished uploads of names that nothing published has.
@@ -345,7 +356,7 @@ impl Vfs {
         place.need(Right::Read)?;
         let turn = self.0.turn()?;
         let file = place.store.open(&place.path).await?;
-        Ok(Download::new(self.0.clone(), path.into_owned(), file, place.mount.rights, turn))
+        Ok(Download::new(self.0.clone(), path.into_owned(), file, &place.mount, turn))
     }
 
     /// Where a file lies on a disk of this machine, for programs that rules start; `None` where
@@ -417,20 +428,28 @@ impl Vfs {
     /// # Errors
     /// The name is taken, its parent is missing, or the right is.
     pub async fn make_directory(&self, path: &VPath) -> Result<()> {
+        let (place, path) = self.directory_to_make(path).await?;
+        let fact = Fact::DirectoryCreated { path: path.to_string() };
+        let change = self.change(&place, fact, None);
+        self.carry_out(change, (), async move { place.store.make_directory(&place.path).await })
+            .await
+    }
+
+    /// The place of a directory that may be made there.
+    pub(crate) async fn directory_to_make<'a>(
+        &self,
+        path: &'a VPath,
+    ) -> Result<(Place, Cow<'a, VPath>)> {
         let (place, path) = match self.place(path, Last::Itself).await? {
             (Some(place), path) if !place.is_root => (place, path),
             _ => return Err(VfsError::Exists),
         };
         place.need(Right::Directories)?;
         match place.store.stat(&place.path).await {
-            Ok(_) => return Err(VfsError::Exists),
-            Err(StoreError::NotFound) => {}
-            Err(error) => return Err(error.into()),
+            Ok(_) => Err(VfsError::Exists),
+            Err(StoreError::NotFound) => Ok((place, path)),
+            Err(error) => Err(error.into()),
         }
-        let fact = Fact::DirectoryCreated { path: path.to_string() };
-        let change = self.change(&place, fact, None);
-        self.carry_out(change, (), async move { place.store.make_directory(&place.path).await })
-            .await
     }
 
     /// Removes an empty directory.
@@ -448,6 +467,32 @@ impl Vfs {
         let change = self.change(&place, fact, None);
         self.carry_out(change, (), async move { place.store.remove_directory(&place.path).await })
             .await
+    }
+
+    /// Fails unless the account has the right at a path.
+    ///
+    /// # Errors
+    /// It has not, or there is no such place.
+    pub async fn need(&self, path: &VPath, right: Right) -> Result<()> {
+        let (place, _) = self.place(path, Last::Followed).await?;
+        place.ok_or(VfsError::IsDirectory)?.need(right)
+    }
+
+    /// Fails if [`Vfs::rename`] would, once there is something of the old name.
+    ///
+    /// # Errors
+    /// As [`Vfs::rename`].
+    pub async fn check_rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<()> {
+        let (old, _) = self.changeable(from, Last::Itself).await?;
+        let (new, _) = self.changeable(to, Last::Itself).await?;
+        check_same_mount(&old, &new)?;
+        old.need(Right::Rename)?;
+        match new.store.stat(&new.path).await {
+            Ok(_) if existing == Existing::Refuse => Err(VfsError::Exists),
+            Ok(_) => new.need(Right::Overwrite),
+            Err(StoreError::NotFound) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Gives a file, directory or link another name within its mount.

@@ -3,6 +3,7 @@
 use entrepot_model::{HostName, SiteId};
 
 use super::Gate;
+use crate::directory::ReachedSite;
 use crate::error::Result;
 
 impl Gate {
@@ -10,10 +11,10 @@ impl Gate {
     ///
     /// # Errors
     /// The database is away, and was never asked before.
-    pub async fn site_of_host(&self, home: SiteId, host: &str) -> Result<Option<SiteId>> {
+    pub async fn site_of_host(&self, home: SiteId, host: &str) -> Result<Option<ReachedSite>> {
         let Ok(host) = host.parse::<HostName>() else { return Ok(None) };
         let hosts = self.0.directory.hosts().await?;
-        Ok(hosts.get(&host).copied().filter(|site| serves(home, *site)))
+        Ok(hosts.get(&host).filter(|site| serves(home, site.id)).cloned())
     }
 
     /// Whether a client of a listener of `home` reaches any site by a host name.
@@ -22,7 +23,7 @@ impl Gate {
     /// The database is away, and was never asked before.
     pub async fn knows_hosts(&self, home: SiteId) -> Result<bool> {
         let hosts = self.0.directory.hosts().await?;
-        Ok(hosts.values().any(|site| serves(home, *site)))
+        Ok(hosts.values().any(|site| serves(home, site.id)))
     }
 }
 

@@ -203,7 +203,7 @@ impl Delivery {
             Existing::Replace => entrepot_storage::Existing::Replace,
             Existing::Refuse => entrepot_storage::Existing::Refuse,
         };
-        let how = Publish { existing, accessed: None, modified: None, size };
+        let how = Publish { existing, accessed: None, modified: None, mode: None, size };
         let published = match (staged.publish(&how).await, self.existing) {
             (Err(StoreError::Exists), Existing::Refuse) => return Err(self.refused()),
             (published, _) => published.map_err(|error| self.failed(&error))?,

@@ -78,6 +78,7 @@ impl Rooms {
             quota: None,
             sha256: false,
             options: Default::default(),
+            mode_mask: None,
         };
         self.world.put(&mount).await;
     }

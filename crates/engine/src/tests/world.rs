@@ -288,6 +288,7 @@ impl World {
             existing: Takes::Replace,
             accessed: None,
             modified: None,
+            mode: None,
             size: content.len() as u64,
         };
         staged.publish(&how).await.unwrap();

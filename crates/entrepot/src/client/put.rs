@@ -87,6 +87,7 @@ impl Session {
                     existing: Existing::Replace,
                     accessed: Some(Timestamp::from_seconds(meta.atime())),
                     modified: Some(Timestamp::from_seconds(meta.mtime())),
+                    mode: None,
                     size,
                 };
                 staged.publish(&how).await

@@ -1,14 +1,11 @@
 //! Lines of `authorized_keys` as keys of ours.
 
+use entrepot_auth::check_login_key;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::{Key, KeyType, Name, Source, Timestamp};
-use entrepot_net::ssh::keys;
 use entrepot_openssh::{AuthorizedKey, Expiry, KeyOption, SftpCommand};
 
 use super::revoked::Revoked;
-
-/// Least length of RSA keys.
-const RSA_BITS: u32 = 2048;
 
 /// A key, and what of its options is not as it was.
 #[derive(Clone, Debug)]
@@ -45,7 +42,7 @@ pub(crate) fn take(
     line: &AuthorizedKey,
     revoked: &Revoked,
 ) -> Result<Taken, String> {
-    check(&line.public)?;
+    check_login_key(&line.public).map_err(|problem| problem.to_string())?;
     let signs = line.options.iter().any(|option| option.name == "cert-authority");
     let (kind, key_type) = match signs {
         true => ("ca-", KeyType::SshUserCa),
@@ -68,7 +65,7 @@ pub(crate) fn take(
 /// # Errors
 /// As [`take`].
 pub(crate) fn signer(account: &str, public: &str, principals: Vec<String>) -> Result<Key, String> {
-    check(public)?;
+    check_login_key(public).map_err(|problem| problem.to_string())?;
     let name = named(account, &format!("ca-{}", digits(public)))?;
     let mut key = Key::new(name, KeyType::SshUserCa, public.to_owned());
     key.account = Some(account.parse().map_err(|error| format!("{error}"))?);
@@ -88,17 +85,6 @@ pub(crate) fn digits(public: &str) -> String {
     digest.update(blob.as_bytes());
     let hash = digest.finish().sha256.unwrap_or_default();
     hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn check(public: &str) -> Result<(), String> {
-    let key = keys::public(public).map_err(|error| error.to_string())?;
-    if key.algorithm().as_str() == "ssh-dss" {
-        return Err("DSA keys are too weak".to_owned());
-    }
-    match key.key_data().rsa() {
-        Some(rsa) if rsa.key_size() < RSA_BITS => Err(format!("an RSA key needs {RSA_BITS} bits")),
-        _ => Ok(()),
-    }
 }
 
 impl Taken {
@@ -162,6 +148,8 @@ fn moment(expiry: Expiry) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use entrepot_net::ssh::keys;
+
     use super::*;
     use entrepot_model::{Env, Noun};
 
@@ -214,9 +202,16 @@ mod tests {
 
     #[test]
     fn weak_and_broken_keys_are_not_taken() {
-        for public in ["ssh-ed25519 AAAA", "ssh-dss AAAAB3NzaC1kc3MAAAAA x"] {
+        for (public, words) in [
+            ("ssh-ed25519 AAAA", "cannot be read"),
+            (include_str!("../../../auth/fixtures/dsa.pub"), "DSA keys are too weak"),
+            (include_str!("../../../auth/fixtures/rsa1024.pub"), "an RSA key of 1024 bits"),
+        ] {
             let line = AuthorizedKey { line: 1, options: Vec::new(), public: public.to_owned() };
-            assert!(take("anna", &line, &Revoked::default()).is_err(), "{public}");
+            let taken = take("anna", &line, &Revoked::default());
+            assert!(taken.as_ref().is_err_and(|why| why.contains(words)), "{taken:?}");
+            let signer = signer("anna", public, Vec::new());
+            assert!(signer.as_ref().is_err_and(|why| why.contains(words)), "{signer:?}");
         }
     }
 }

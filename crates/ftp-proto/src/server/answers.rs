@@ -17,6 +17,10 @@ use crate::settings::Algorithm;
 use crate::table::Verb;
 use crate::time::Time;
 
+/// What is said of permission bits where none are kept: 202 to SITE CHMOD ("superfluous at this
+/// site", RFC 959 §4.2.2), for clients send it behind uploads that went well; 504 to MFF.
+const NO_MODES: &str = "Permissions are not kept here: nothing was changed.";
+
 /// An open request.
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -43,6 +47,14 @@ pub(super) enum Then {
     Allocated(u64),
     /// `Done` is said with these words.
     Done(u16, String),
+    /// SITE CHMOD.
+    Chmod,
+    /// MFF with permission bits: the facts before and behind them, which are as they turn out.
+    Facts {
+        before: String,
+        name: String,
+        behind: String,
+    },
     Number,
     Progress,
     Modified {
@@ -65,6 +77,10 @@ pub(super) enum Then {
 impl Server {
     /// Takes the answer to the open request, or to the transfer.
     pub fn answer(&mut self, answer: Answer, now: Duration) {
+        if self.is_checking() {
+            // How long that took is not the client's doing: its time to log in begins later.
+            self.started = self.started.saturating_add(now.saturating_sub(self.active));
+        }
         self.active = now;
         if self.phase == Phase::Closed {
             return;
@@ -178,6 +194,14 @@ impl Server {
     fn named(&mut self, then: Then, answer: Answer) {
         match (then, answer) {
             (Then::Done(code, text), Answer::Done) => self.reply(code, &text),
+            (Then::Chmod, Answer::Mode(mode)) => {
+                self.reply(200, &format!("The permissions are {mode:04o}."));
+            }
+            (Then::Chmod, Answer::NoModes) => self.reply(202, NO_MODES),
+            (Then::Facts { before, name, behind }, Answer::Mode(mode)) => {
+                self.reply(213, &format!("{before}{name}={mode:04o};{behind}"));
+            }
+            (Then::Facts { .. }, Answer::NoModes) => self.reply(504, NO_MODES),
             (Then::Directory(path), Answer::Done) => {
                 self.session.directory = path;
                 self.reply(250, "The directory is changed.");

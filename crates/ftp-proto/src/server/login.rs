@@ -27,7 +27,11 @@ pub(crate) fn user(server: &mut Server, argument: &str) {
 /// The same words for every name.
 pub(super) fn need_password(server: &mut Server, user: String) {
     server.session.who = Who::Named(user);
-    server.reply(331, "Send the password.");
+    let text = match &server.settings.login_host {
+        Some(host) => format!("Send the password of your account at {host}."),
+        None => "Send the password.".to_owned(),
+    };
+    server.reply(331, &text);
 }
 
 fn log_out(server: &mut Server) {
@@ -79,7 +83,10 @@ pub(crate) fn acct(server: &mut Server, argument: &str) {
 /// 230, or 232 when a certificate was enough.
 pub(super) fn logged_in(server: &mut Server, user: String, login: Login, code: u16) {
     server.session.directory.clone_from(&login.directory);
-    let text = login.message.clone().unwrap_or_else(|| "You are logged in.".to_owned());
+    let text = login.message.clone().unwrap_or_else(|| match &server.settings.login_host {
+        Some(host) => format!("You are logged in at {host}."),
+        None => "You are logged in.".to_owned(),
+    });
     server.session.who = Who::In(user, login);
     server.wrong_passwords = 0;
     server.reply(code, &text);
@@ -89,7 +96,13 @@ pub(super) fn logged_in(server: &mut Server, user: String, login: Login, code: u
 pub(super) fn denied(server: &mut Server, told: Option<(u16, &str)>) {
     server.session.who = Who::Nobody;
     server.wrong_passwords += 1;
-    let (code, text) = told.unwrap_or((530, "The login is not right."));
+    let text = match &server.settings.login_host {
+        Some(host) => format!(
+            "The login is not right: it was tried at {host}, the host name that you connected to."
+        ),
+        None => "The login is not right.".to_owned(),
+    };
+    let (code, text) = told.unwrap_or((530, &text));
     server.reply(code, text);
     if server.wrong_passwords >= server.settings.login_attempts {
         server.close("Too many wrong logins: the session is closed.");

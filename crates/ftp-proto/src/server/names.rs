@@ -137,7 +137,7 @@ pub(crate) fn mff(server: &mut Server, argument: &str) {
         return server.reply(501, "Syntax: MFF <fact>=<value>;<fact>=<value>; <path>");
     }
     let mut changes = Changes::default();
-    let mut text = String::new();
+    let mut told = Told::default();
     for fact in facts.split(';').filter(|fact| !fact.is_empty()) {
         let Some((fact, value)) = fact.split_once('=') else {
             return server.reply(501, "Each fact has a value: <fact>=<value>;");
@@ -154,14 +154,45 @@ pub(crate) fn mff(server: &mut Server, argument: &str) {
         if !known {
             return server.reply(501, &format!("That is no value of '{fact}'."));
         }
-        match changes.mode.filter(|_| fact.eq_ignore_ascii_case("unix.mode")) {
-            Some(mode) => text += &format!("{fact}={mode:04o};"),
-            None => text += &format!("{fact}={value};"),
+        if fact.eq_ignore_ascii_case("unix.mode") {
+            told.mode(fact);
+        } else {
+            told.fact(fact, value);
         }
     }
     if let Some(path) = server.path(name) {
-        let text = format!("{text} {name}");
-        server.ask(Request::Change { path, changes }, Then::Done(213, text));
+        server.ask(Request::Change { path, changes }, told.then(name));
+    }
+}
+
+/// The facts of an MFF as its reply tells them. What permission bits come to is known at the end.
+#[derive(Default)]
+struct Told {
+    before: String,
+    /// The name of the fact that sets permission bits, as sent, and the facts behind it.
+    mode: Option<(String, String)>,
+}
+
+impl Told {
+    fn fact(&mut self, fact: &str, value: &str) {
+        let text = self.mode.as_mut().map_or(&mut self.before, |(_, behind)| behind);
+        *text += &format!("{fact}={value};");
+    }
+
+    /// Of several the last counts.
+    fn mode(&mut self, fact: &str) {
+        let (_, between) = self.mode.take().unwrap_or_default();
+        self.before += &between;
+        self.mode = Some((fact.to_owned(), String::new()));
+    }
+
+    fn then(self, path: &str) -> Then {
+        match self.mode {
+            None => Then::Done(213, format!("{} {path}", self.before)),
+            Some((name, behind)) => {
+                Then::Facts { before: self.before, name, behind: format!("{behind} {path}") }
+            }
+        }
     }
 }
 

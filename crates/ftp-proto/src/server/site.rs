@@ -50,8 +50,7 @@ pub(crate) fn chmod(server: &mut Server, argument: &str) {
     };
     if let Some(path) = server.path(name) {
         let changes = Changes { mode: Some(mode), ..Changes::default() };
-        let text = "The permissions are set.".to_owned();
-        server.ask(Request::Change { path, changes }, Then::Done(200, text));
+        server.ask(Request::Change { path, changes }, Then::Chmod);
     }
 }
 

@@ -204,6 +204,10 @@ pub(super) fn started(server: &mut Server, start: (bool, Option<u64>, Option<Str
     server.say(code, &text);
 }
 
+/// To a client that makes a new TLS session for its data connection.
+const NOT_RESUMED: &str = "The data connection must resume the TLS session of the control \
+    connection: switch on TLS session reuse in the client, or ask for tls_reuse 'preferred'.";
+
 /// Says how it ended, answers the ABORs, and lets the kept commands run.
 pub(super) fn ended(server: &mut Server, end: End) {
     if end == End::Complete && server.transfer.as_ref().is_some_and(|transfer| !transfer.started) {
@@ -222,8 +226,11 @@ pub(super) fn ended(server: &mut Server, end: End) {
             server.reply(426, "The data connection was cut: nothing is published.");
         }
         End::Cut => server.reply(426, "The data connection was cut."),
-        End::TlsRefused => {
-            server.reply(522, "TLS on the data connection failed or is not of this session.");
+        End::TlsFailed => server.reply(522, "TLS on the data connection failed: try again."),
+        End::NotResumed => server.reply(522, NOT_RESUMED),
+        End::OtherCertificate => {
+            let same = "The data connection must show the certificate of the control connection.";
+            server.reply(522, same);
         }
         End::Aborted => server.reply(426, "The transfer is aborted."),
         End::Drained => return server.reply(421, "The server is closing: come back later."),

@@ -20,6 +20,8 @@ pub(crate) struct Model {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     pub(crate) directories: BTreeSet<String>,
     pub(crate) times: BTreeMap<String, Time>,
+    /// Permission bits that were set. What is named `bare…` has none.
+    pub(crate) modes: BTreeMap<String, u32>,
     /// Bytes the client sends on the next data connection.
     pub(crate) upload: Vec<u8>,
     /// Bytes that went to the client on data connections.
@@ -35,6 +37,8 @@ pub(crate) struct Model {
     pub(crate) log: Option<String>,
     pub(crate) wire: Vec<u8>,
     pub(crate) now: Duration,
+    /// How long credentials wait for their answer.
+    pub(crate) thinking: Duration,
 }
 
 pub(crate) fn now() -> Time {
@@ -48,6 +52,7 @@ impl Model {
             files: BTreeMap::new(),
             directories: BTreeSet::from(["/".to_owned()]),
             times: BTreeMap::new(),
+            modes: BTreeMap::new(),
             upload: Vec::new(),
             download: Vec::new(),
             hold: false,
@@ -57,6 +62,7 @@ impl Model {
             log: None,
             wire: Vec::new(),
             now: Duration::ZERO,
+            thinking: Duration::ZERO,
         }
     }
 
@@ -120,6 +126,8 @@ impl Model {
                 _ => Answer::Proceed,
             },
             Request::Password { .. } | Request::User(_) | Request::Account(_) => {
+                self.now += self.thinking;
+                self.server.handle_timeout(self.now);
                 self.login(&request)
             }
             Request::StartTls => Answer::TlsStands,
@@ -173,7 +181,7 @@ impl Model {
             size,
             modified: Some(self.times.get(path).copied().unwrap_or_else(now)),
             created: None,
-            mode: if directory { 0o755 } else { 0o644 },
+            mode: self.modes.get(path).copied().unwrap_or(if directory { 0o755 } else { 0o644 }),
             rights: Rights(u16::MAX),
             unique: None,
         })
@@ -239,17 +247,26 @@ impl Model {
                 }
                 self.files.insert(target, whole);
             }
-            Request::Change { path, changes } => {
-                self.stat(&path).ok_or(Why::NotFound)?;
-                if let Changes { modified: Some(time), .. } = changes {
-                    self.times.insert(path, time);
-                }
-            }
+            Request::Change { path, changes } => return self.change(path, &changes),
             Request::Host(name) if name != "other.example" => return Err(Why::NotFound),
             Request::Allocate(bytes) if bytes > 1_000_000 => return Err(Why::NoSpace),
             other => return self.ask(other),
         }
         Ok(Answer::Done)
+    }
+
+    fn change(&mut self, path: String, changes: &Changes) -> Result<Answer, Why> {
+        self.stat(&path).ok_or(Why::NotFound)?;
+        if changes.mode.is_some() && path.starts_with("/bare") {
+            return Ok(Answer::NoModes);
+        }
+        if let Some(time) = changes.modified {
+            self.times.insert(path.clone(), time);
+        }
+        let Some(mode) = changes.mode else { return Ok(Answer::Done) };
+        // Whoever owns it may always read it.
+        self.modes.insert(path, mode | 0o400);
+        Ok(Answer::Mode(mode | 0o400))
     }
 
     fn ask(&self, request: Request) -> Result<Answer, Why> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use entrepot_model::Env;
 use entrepot_net::data::Pattern;
-use entrepot_net::tls::{LoadClient, TlsVersion};
+use entrepot_net::tls::LoadClient;
 use futures_util::StreamExt as _;
 use tokio::task::JoinSet;
 
 use super::link::Link;
-use super::{BenchError, FtpBench, Step, Tally, Tls, Workload};
+use super::{BenchError, FtpBench, Step, Tally, Workload};
 use crate::limits::{CONCURRENCY, CONNECTING, FAILURES_IN_A_ROW, LEAST_RATE, PATTERN_BYTES};
 
 /// A workload with its users logged in and its files in place.
@@ -169,9 +169,8 @@ impl Prepared {
 impl User {
     fn new(shared: &Arc<Shared>, number: usize) -> Result<User, BenchError> {
         let bench = &shared.bench;
-        let old = shared.step.workload.is_tls_1_2();
-        let version = if old { TlsVersion::Tls12 } else { TlsVersion::Tls13 };
-        let tls = (bench.tls != Tls::Off).then(|| LoadClient::unverified(&bench.host, version));
+        let version = bench.version_of(shared.step);
+        let tls = version.map(|version| LoadClient::unverified(&bench.host, version));
         let (shared, tls) = (Arc::clone(shared), tls.transpose()?);
         Ok(User { shared, number, tls, link: None, uploaded: Vec::new() })
     }

@@ -78,6 +78,7 @@ pub(super) async fn connect(bench: &SftpBench, env: &Env) -> Result<SshClient, B
         pins: HostKeyPins::Any,
         preset: Preset::Modern,
         cipher: Some(bench.cipher.clone()),
+        software: None,
         env: env.clone(),
     };
     Ok(SshClient::connect(stream, &options).await?)

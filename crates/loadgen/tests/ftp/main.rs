@@ -7,6 +7,7 @@ use std::time::Duration;
 use entrepot_loadgen::ftp::{self, FtpBench, Step, Tls, Workload};
 use entrepot_loadgen::{Counts, Report};
 use entrepot_model::{Env, Secret};
+use entrepot_net::tls::TlsVersion;
 
 use server::{Fake, Script};
 
@@ -18,6 +19,7 @@ fn bench(server: &Fake, tls: Tls) -> FtpBench {
         password: Secret::new("secret"),
         folder: String::new(),
         tls,
+        tls_version: None,
         size: 5_000_003,
         small_size: 1024,
         count: 3,
@@ -70,9 +72,9 @@ async fn every_workload_ends_without_error_in_clear_and_under_tls() {
 #[tokio::test]
 async fn names_tell_the_mode_and_tls() {
     let name = |workload, active, tls| Step { workload, active }.name(tls);
-    assert_eq!(name(Workload::Retr, true, Tls::Off), "retr-active");
-    assert_eq!(name(Workload::Download, false, Tls::Implicit), "download-tls");
-    assert_eq!(name(Workload::Stor, false, Tls::Explicit), "stor-tls12");
+    assert_eq!(name(Workload::Retr, true, None), "retr-active");
+    assert_eq!(name(Workload::Download, false, Some(TlsVersion::Tls13)), "download-tls");
+    assert_eq!(name(Workload::Stor, false, Some(TlsVersion::Tls12)), "stor-tls12");
 }
 
 /// All 4 users × 3 operations of each round.

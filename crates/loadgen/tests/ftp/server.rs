@@ -11,7 +11,7 @@ use entrepot_ftp_proto::{
 use entrepot_model::{Env, Secret};
 use entrepot_net::listen::{self, TcpAcceptor};
 use entrepot_net::tls::{
-    Carries, ClientCertificates, Reuse, TlsConfig, TlsOptions, TlsSession, TlsVersion,
+    ClientCertificates, Reuse, TlsConfig, TlsOptions, TlsSession, TlsStream, TlsVersion,
 };
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -103,10 +103,17 @@ fn tls_config() -> TlsConfig {
 
 enum Wire {
     Clear(TcpStream),
-    Tls(Box<dyn Stream>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Wire {
+    /// For the next data connection.
+    fn send_ticket(&mut self) {
+        if let Wire::Tls(stream) = self {
+            stream.send_ticket().unwrap();
+        }
+    }
+
     fn stream(&mut self) -> &mut dyn Stream {
         match self {
             Wire::Clear(stream) => stream,
@@ -144,6 +151,9 @@ impl Session {
                     return;
                 }
                 if let Some(answer) = self.answer(request).await {
+                    if matches!(answer, Answer::TransferEnded(_)) {
+                        self.wire.as_mut().unwrap().send_ticket();
+                    }
                     self.machine.answer(answer, Duration::ZERO);
                 }
             }
@@ -222,12 +232,11 @@ impl Session {
         if self.script == Script::HangsInTransfers {
             return std::future::pending().await;
         }
-        let carries = if down.is_some() { Carries::Download } else { Carries::Upload };
         let mut stream: Box<dyn Stream> = match &self.tls {
             Some(tls) if channel.protected => {
-                match tls.accept_data(stream, carries, Reuse::Required).await {
+                match tls.accept_data(stream, Reuse::Required).await {
                     Ok(stream) => Box::new(stream),
-                    Err(_) => return Answer::TransferEnded(End::TlsRefused),
+                    Err(_) => return Answer::TransferEnded(End::NotResumed),
                 }
             }
             _ => Box::new(stream),

@@ -17,12 +17,15 @@ use super::Control;
 use crate::guard::{Stranger, StrangerLimit, Strangers};
 use crate::limits::{DRAIN_INTERVAL, FAREWELL_TIME, PROXIES_WAITING};
 use crate::listen::TcpAcceptor;
-use crate::meter::{self, EndClass, SessionMeter, Stage};
+use crate::meter::{self, EndClass, SessionMeter};
 use crate::proxy;
 use crate::tls::{TlsConfig, TlsSession};
 
 /// What a newcomer hears while the node stops.
 const STOPPING: &[u8] = b"421 The server is stopping: try again later.\r\n";
+/// What a newcomer hears for whom there is no room; see [`crate::guard`].
+const NO_ROOM: &[u8] =
+    b"421 Too many connections have not logged in yet: try again in a moment.\r\n";
 
 /// How a listener speaks TLS.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +48,8 @@ pub struct ControlOptions {
     pub strangers: Vec<StrangerLimit>,
     /// TLS.
     pub tls: ControlTls,
-    /// A client must have logged in by then.
+    /// A client must have logged in by then; the time in which its credentials are checked is not
+    /// counted.
     pub login_time: Duration,
 }
 
@@ -176,7 +180,13 @@ impl<S: ControlSessions> House<S> {
         let stranger =
             admitted.then(|| self.strangers.admit(peer.ip(), &options.strangers, &meter));
         async move {
-            let Some(stranger) = stranger else { return };
+            let stranger = match stranger {
+                None => return,
+                // Under implicit TLS nothing can be said without a handshake.
+                Some(Err(_)) if matches!(options.tls, ControlTls::Implicit(_)) => return,
+                Some(Err(refused)) => return refused.tell(stream, NO_ROOM).await,
+                Some(Ok(stranger)) => stranger,
+            };
             let Ok(control) = Control::new(stream, peer, Arc::clone(&meter)) else { return };
             tokio::select! {
                 () = self.converse(&options.tls, control, stranger) => {}
@@ -205,14 +215,9 @@ impl<S: ControlSessions> House<S> {
     /// server stops, and cuts it when it does not end after it was told to. Returns long after, if
     /// it lives on without its stream.
     pub(super) async fn watch(&self, meter: &SessionMeter, login_time: Duration) {
-        let login = async {
-            sleep(login_time).await;
-            if meter.stage() == Stage::LoggedIn {
-                std::future::pending::<()>().await;
-            }
-        };
+        let late = "the login took too long";
         tokio::select! {
-            () = login => meter.end(EndClass::Login, "the login took too long"),
+            () = meter::watch_login(meter, login_time) => meter.end(EndClass::Login, late),
             () = self.drained(meter) => meter.end(EndClass::Decision, "the server is stopping"),
             () = meter::watch_pace(meter) => {}
             _ = meter.ending() => {}

@@ -212,6 +212,10 @@ struct Server {
 }
 
 fn serve(options: ControlOptions) -> Server {
+    serve_in(options, Strangers::default(), Env::real())
+}
+
+fn serve_in(options: ControlOptions, strangers: Strangers, env: Env) -> Server {
     let acceptor = acceptor();
     let (address, stop, sessions) =
         (acceptor.local_address(), CancellationToken::new(), Greeter::default());
@@ -219,8 +223,8 @@ fn serve(options: ControlOptions) -> Server {
     let server = ControlServer {
         acceptor,
         options: watch::channel(options).1,
-        strangers: Strangers::default(),
-        env: Env::real(),
+        strangers,
+        env,
         sessions,
         drain: SOON,
         draining: CancellationToken::new(),
@@ -347,4 +351,77 @@ async fn the_client_behind_a_balancer_is_the_client() {
     let header = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &addresses].concat();
     unwanted.write_all(&header).await.unwrap();
     assert_eq!(rest(&mut unwanted).await, "");
+}
+
+/// Virtual time: a password waits to be compared for longer than a login may take.
+#[tokio::test(start_paused = true)]
+async fn the_time_to_log_in_does_not_run_while_credentials_are_checked() {
+    let (env, login_time) = (Env::simulated(1), Duration::from_secs(60));
+    let house = House {
+        strangers: Strangers::default(),
+        env: env.clone(),
+        sessions: Greeter::default(),
+        drain: SOON,
+        stop: CancellationToken::new(),
+    };
+    let meter = Arc::new(SessionMeter::new(env));
+    let address = std::net::IpAddr::from([192, 0, 2, 1]);
+    let stranger = house.strangers.admit(address, &[], &meter).unwrap();
+    let checking = stranger.checking();
+    let checks = async {
+        let _ = timeout(login_time * 3, std::future::pending::<()>()).await;
+        assert!(meter.ended().is_none(), "it was ended while its password was compared");
+        drop(checking);
+        let began = tokio::time::Instant::now();
+        let reason = meter.ending().await.reason.clone();
+        (reason, began.elapsed())
+    };
+    let (reason, took) = tokio::select! {
+        () = house.watch(&meter, login_time) => panic!("it is over"),
+        ended = checks => ended,
+    };
+    assert_eq!(reason, "the login took too long");
+    assert!(took > login_time - Duration::from_secs(2) && took <= login_time, "{took:?}");
+}
+
+/// Until so many connections without a login are there.
+async fn waiting(room: &Strangers, count: usize) {
+    let counted = async {
+        while room.counts().waiting != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, counted).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_newest_without_room_is_told_421_and_under_implicit_tls_nothing() {
+    let (env, room) = (Env::simulated(1), Strangers::new(8, 1));
+    let implicit = ControlTls::Implicit(TlsConfig::new(&options(), &Env::real()).unwrap());
+    for (tls, told) in [(ControlTls::Off, NO_ROOM), (implicit, "")] {
+        let server = serve_in(ControlOptions { tls, ..plain() }, room.clone(), env.clone());
+        let before = room.counts();
+        let first = TcpStream::connect(server.address).await.unwrap();
+        waiting(&room, 1).await;
+        let mut refused = TcpStream::connect(server.address).await.unwrap();
+        assert_eq!(rest(&mut refused).await, told);
+        assert_eq!(room.counts().refused, before.refused + 1);
+        drop(first);
+        waiting(&room, 0).await;
+    }
+}
+
+const NO_ROOM: &str = "421 Too many connections have not logged in yet: try again in a moment.\r\n";
+
+#[tokio::test]
+async fn who_makes_no_progress_is_told_421_when_another_comes() {
+    let (env, room) = (Env::simulated(1), Strangers::new(8, 1));
+    let server = serve_in(plain(), room, env.clone());
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    assert_eq!(read(&mut silent, 15).await, b"220 127.0.0.1\r\n");
+    env.advance(crate::limits::STALLED_TIME);
+    let mut newcomer = TcpStream::connect(server.address).await.unwrap();
+    assert_eq!(read(&mut newcomer, 15).await, b"220 127.0.0.1\r\n");
+    let told = format!("421 {}\r\n", crate::guard::TOO_MANY);
+    assert_eq!(rest(&mut silent).await, told);
 }

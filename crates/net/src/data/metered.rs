@@ -6,34 +6,37 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use crate::acknowledging::Acknowledging;
 use crate::meter::{Lane, SessionMeter};
 use crate::stream::{cut, poll_pause};
 
 /// A stream that counts to a session's meter and waits for its throttles. Without a buffer: the
 /// caller's own is large.
 #[derive(Debug)]
-pub struct Metered<S> {
-    inner: S,
+pub struct Metered {
+    inner: Acknowledging,
     meter: Arc<SessionMeter>,
     read_pause: Option<Pin<Box<Sleep>>>,
     write_pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Metered<S> {
+impl Metered {
     /// Counts to `meter`.
-    pub fn new(inner: S, meter: Arc<SessionMeter>) -> Self {
+    pub fn new(inner: TcpStream, meter: Arc<SessionMeter>) -> Self {
+        let inner = Acknowledging::new(inner);
         Metered { inner, meter, read_pause: None, write_pause: None }
     }
 
     /// What it runs over.
-    pub fn get_ref(&self) -> &S {
-        &self.inner
+    pub fn get_ref(&self) -> &TcpStream {
+        self.inner.get_ref()
     }
 
-    pub(super) fn into_inner(self) -> S {
-        self.inner
+    pub(super) fn into_inner(self) -> TcpStream {
+        self.inner.into_inner()
     }
 
     pub(super) fn meter(&self) -> &SessionMeter {
@@ -79,7 +82,7 @@ fn poll_may_pass(
     Poll::Ready(Ok(lane.map_or(usize::MAX, Lane::turn)))
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl AsyncRead for Metered {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -99,7 +102,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Metered<S> {
+impl Metered {
     fn poll_written(
         &mut self,
         cx: &mut Context<'_>,
@@ -119,7 +122,7 @@ impl<S: AsyncWrite + Unpin> Metered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl AsyncWrite for Metered {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -145,8 +145,8 @@ impl DataPorts {
     pub fn new(options: DataPortsOptions) -> (Self, mpsc::Receiver<Refused>) {
         let (tell, refusals) = mpsc::channel(DATA_REFUSALS);
         let house = House {
-            env: options.env,
-            door: Arc::new(Door::new(options.proxies, tell)),
+            env: options.env.clone(),
+            door: Arc::new(Door::new(options.env, options.proxies, tell)),
             book: Mutex::new(Book { range: options.range, places: HashMap::new(), uses: 0 }),
             stop: CancellationToken::new(),
         };
@@ -235,6 +235,12 @@ impl DataPorts {
         Ok(Held { key, port, slot })
     }
 
+    /// Expects a connection from now on, and none that came before. `false`: the lease is over.
+    fn begin_expecting(&self, held: &Held) -> bool {
+        self.0.door.deliver_earlier(&held.port);
+        held.slot.open(self.0.env.elapsed())
+    }
+
     /// Binds one more.
     fn bind(&self, place: &mut Place, key: SocketAddr, range: PortRange) -> Result<u16, DataError> {
         let local = key.ip();
@@ -269,7 +275,8 @@ impl DataPorts {
 
     fn open(&self, place: &mut Place, acceptor: TcpAcceptor) {
         let address = acceptor.local_address();
-        let port = Arc::new(Port::new(address));
+        let acceptor = Arc::new(acceptor);
+        let port = Arc::new(Port::new(&acceptor));
         let stop = self.0.stop.child_token();
         let door = Arc::clone(&self.0.door);
         let keeping = Arc::clone(&door).keep(Arc::clone(&port), acceptor, stop.clone());
@@ -391,14 +398,13 @@ impl PassiveSeat {
     /// # Errors
     /// No port is free, or the local address cannot be listened on.
     pub fn listen(&mut self) -> Result<SocketAddr, DataError> {
-        let now = self.ports.0.env.elapsed();
         if let Some(held) = &self.held
-            && held.slot.open(now)
+            && self.ports.begin_expecting(held)
         {
             return Ok(held.port.address);
         }
         let held = self.ports.lease(&self.options)?;
-        held.slot.open(now);
+        self.ports.begin_expecting(&held);
         Ok(self.held.insert(held).port.address)
     }
 

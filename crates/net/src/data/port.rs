@@ -1,12 +1,12 @@
 //! One kept port: its leases, and the task that accepts for all of them.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use entrepot_model::Env;
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::peer::DataPeer;
-use super::slot::{Arrived, Slot, reset};
-use crate::limits::{DATA_PROXY_TIME, PROXIES_WAITING};
+use super::slot::{Arrived, Slot};
+use crate::limits::{DATA_PROXY_TIME, LISTEN_BACKLOG, PROXIES_WAITING};
 use crate::listen::TcpAcceptor;
 use crate::proxy;
 
@@ -34,6 +34,8 @@ pub struct Refused {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) address: SocketAddr,
+    /// The task that accepts keeps it: when that ends, the port is given back.
+    acceptor: Weak<TcpAcceptor>,
     leases: Mutex<Leases>,
 }
 
@@ -45,8 +47,9 @@ struct Leases {
 }
 
 impl Port {
-    pub(super) fn new(address: SocketAddr) -> Self {
-        Port { address, leases: Mutex::default() }
+    pub(super) fn new(acceptor: &Arc<TcpAcceptor>) -> Self {
+        let address = acceptor.local_address();
+        Port { address, acceptor: Arc::downgrade(acceptor), leases: Mutex::default() }
     }
 
     /// Leases the port if its other leases allow it.
@@ -101,6 +104,7 @@ impl Port {
 /// What all ports share.
 #[derive(Debug)]
 pub(super) struct Door {
+    env: Env,
     /// Balancers that say in a PROXY header for whom they connect.
     pub(super) proxies: ArcSwap<Vec<IpNet>>,
     pub(super) tasks: TaskTracker,
@@ -110,8 +114,9 @@ pub(super) struct Door {
 }
 
 impl Door {
-    pub(super) fn new(proxies: Vec<IpNet>, tell: mpsc::Sender<Refused>) -> Self {
+    pub(super) fn new(env: Env, proxies: Vec<IpNet>, tell: mpsc::Sender<Refused>) -> Self {
         Door {
+            env,
             proxies: ArcSwap::from_pointee(proxies),
             tasks: TaskTracker::new(),
             waiting: Arc::new(Semaphore::new(PROXIES_WAITING)),
@@ -129,7 +134,7 @@ impl Door {
     pub(super) async fn keep(
         self: Arc<Self>,
         port: Arc<Port>,
-        acceptor: TcpAcceptor,
+        acceptor: Arc<TcpAcceptor>,
         stop: CancellationToken,
     ) {
         loop {
@@ -140,31 +145,45 @@ impl Door {
         }
     }
 
+    /// Delivers what has connected by now. To be called before a new expectation: the kernel may
+    /// hold a connection that was made for an older one, and who is expected next has not heard of
+    /// it yet.
+    pub(super) fn deliver_earlier(self: &Arc<Self>, port: &Arc<Port>) {
+        let Some(acceptor) = port.acceptor.upgrade() else { return };
+        for _ in 0..LISTEN_BACKLOG {
+            let Some((stream, peer)) = acceptor.accept_now() else { return };
+            self.welcome(port, stream, peer);
+        }
+    }
+
     fn welcome(self: &Arc<Self>, port: &Arc<Port>, stream: TcpStream, peer: SocketAddr) {
+        let arrived = Arrived { stream, peer, accepted: self.env.elapsed() };
         let from = peer.ip().to_canonical();
         let proxies = self.proxies.load();
         if !proxies.iter().any(|network| network.contains(&from)) {
-            return self.deliver(port, Arrived { stream, peer });
+            return self.deliver(port, arrived);
         }
         let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
-            return self.refuse(port, Arrived { stream, peer });
+            return self.refuse(port, arrived);
         };
         let (door, port) = (Arc::clone(self), Arc::clone(port));
         self.tasks.spawn(async move {
-            door.welcome_behind_proxy(&port, stream, peer).await;
+            door.welcome_behind_proxy(&port, arrived).await;
             drop(place);
         });
     }
 
-    async fn welcome_behind_proxy(&self, port: &Port, mut stream: TcpStream, proxy: SocketAddr) {
-        let header = timeout(DATA_PROXY_TIME, proxy::client_behind(&mut stream, proxy)).await;
-        match header.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
-            Ok(peer) => self.deliver(port, Arrived { stream, peer }),
-            Err(error) => {
+    async fn welcome_behind_proxy(&self, port: &Port, mut arrived: Arrived) {
+        let proxy = arrived.peer;
+        let header = proxy::client_behind(&mut arrived.stream, proxy);
+        match timeout(DATA_PROXY_TIME, header).await {
+            Ok(Ok(peer)) => return self.deliver(port, Arrived { peer, ..arrived }),
+            Ok(Err(error)) => {
                 tracing::info!(%proxy, %error, "a proxy was not understood at a data port");
-                reset(&stream);
             }
+            Err(_) => tracing::info!(%proxy, "a proxy sent no header to a data port in time"),
         }
+        arrived.reset();
     }
 
     fn deliver(&self, port: &Port, arrived: Arrived) {

@@ -14,15 +14,13 @@ use super::slot::{Arrived, Slot};
 use super::stream::DataStream;
 use crate::limits::{DATA_CANDIDATE_GRACE, DATA_CANDIDATE_TIME};
 use crate::meter::SessionMeter;
-use crate::tls::{Carries, HandshakeError, Reuse, TlsSession};
+use crate::tls::{HandshakeError, Reuse, TlsSession};
 
 /// How a data connection is protected.
 #[derive(Clone, Debug)]
 pub struct DataTls {
     /// The session whose tickets it resumes.
     pub session: TlsSession,
-    /// Its direction.
-    pub carries: Carries,
     /// Whether it must resume.
     pub reuse: Reuse,
 }
@@ -39,7 +37,7 @@ impl DataTls {
         meter: &Arc<SessionMeter>,
     ) -> Result<DataStream, HandshakeError> {
         let metered = Metered::new(stream, Arc::clone(meter));
-        let stream = self.session.accept_data(metered, self.carries, self.reuse).await?;
+        let stream = self.session.accept_data(metered, self.reuse).await?;
         Ok(DataStream::tls(stream, peer))
     }
 }
@@ -68,7 +66,7 @@ async fn choose(
     meter: &Arc<SessionMeter>,
     failed: &mut Option<HandshakeError>,
 ) -> Option<Result<DataStream, DataError>> {
-    let accept = async |Arrived { stream, peer }: Arrived| {
+    let accept = async |Arrived { stream, peer, .. }: Arrived| {
         let mut tls = tls.clone();
         if !slot.policy.takes(peer.ip(), slot.control) {
             // Anybody's, if it resumes: whatever the account says of the client's own address.

@@ -7,7 +7,6 @@ use std::task::{Context, Poll, ready};
 
 use rustix::io::{Errno, ReadWriteFlags};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::buffer::UploadBuffer;
 use super::metered::Metered;
@@ -111,7 +110,7 @@ fn read_through(file: &OwnedFd, from: u64, length: usize) -> io::Result<()> {
     Ok(())
 }
 
-impl Metered<TcpStream> {
+impl Metered {
     /// Sends a step of a file, at most 1 MiB and what the throttles let pass; answers how much,
     /// 0 at the end of the range. May be dropped while it waits: nothing is lost.
     pub(super) async fn send_step(&mut self, range: &mut FileRange) -> io::Result<usize> {

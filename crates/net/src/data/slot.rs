@@ -18,6 +18,8 @@ pub(super) struct Arrived {
     pub(super) stream: TcpStream,
     /// Where the client is, also behind a balancer.
     pub(super) peer: SocketAddr,
+    /// When it was accepted, on the clock of [`entrepot_model::Env::elapsed`].
+    pub(super) accepted: Duration,
 }
 
 impl Arrived {
@@ -114,7 +116,10 @@ impl Slot {
     pub(super) fn offer(&self, arrived: Arrived) -> Result<(), Arrived> {
         let mut state = self.state.lock();
         match &mut state.expected {
-            Some(expected) if expected.came < DATA_CANDIDATES => {
+            // One that came before was made for an older expectation: PROXY headers take time.
+            Some(expected)
+                if expected.came < DATA_CANDIDATES && expected.since <= arrived.accepted =>
+            {
                 expected.came += 1;
                 expected.waiting.push_back(arrived);
             }

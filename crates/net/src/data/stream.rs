@@ -31,18 +31,18 @@ pub struct DataStream {
 
 #[derive(Debug)]
 enum Kind {
-    Clear(Metered<TcpStream>),
-    Tls(Box<TlsStream<Metered<TcpStream>>>),
+    Clear(Metered),
+    Tls(Box<TlsStream<Metered>>),
 }
 
 impl DataStream {
     /// In clear text.
-    pub fn clear(stream: Metered<TcpStream>, peer: SocketAddr) -> Self {
+    pub fn clear(stream: Metered, peer: SocketAddr) -> Self {
         DataStream { kind: Kind::Clear(stream), peer, failed: None }
     }
 
     /// Under TLS.
-    pub fn tls(stream: TlsStream<Metered<TcpStream>>, peer: SocketAddr) -> Self {
+    pub fn tls(stream: TlsStream<Metered>, peer: SocketAddr) -> Self {
         DataStream { kind: Kind::Tls(Box::new(stream)), peer, failed: None }
     }
 

@@ -62,6 +62,9 @@ pub struct ClientOptions {
     pub preset: Preset,
     /// One cipher by name instead of the preset's order, such as `aes128-gcm@openssh.com`.
     pub cipher: Option<String>,
+    /// The software of its identification line (RFC 4253 §4.2) instead of `Entrepot`: servers treat
+    /// clients by it, and tests speak as others do.
+    pub software: Option<String>,
     /// Clock of the meter.
     pub env: Env,
 }
@@ -257,8 +260,9 @@ fn config(options: &ClientOptions) -> Result<russh::client::Config, NetError> {
         let cipher = *known.ok_or_else(|| NetError::Ssh(format!("no cipher is named '{name}'")))?;
         preferred.cipher = Cow::Owned(vec![cipher]);
     }
+    let software = options.software.as_deref().unwrap_or("Entrepot");
     Ok(russh::client::Config {
-        client_id: SshId::Standard(Cow::Borrowed("SSH-2.0-Entrepot")),
+        client_id: SshId::Standard(Cow::Owned(format!("SSH-2.0-{software}"))),
         window_size: limits::WINDOW_BYTES,
         maximum_packet_size: 65_535,
         preferred,

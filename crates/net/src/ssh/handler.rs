@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::NetError;
-use crate::guard::Stranger;
+use crate::guard::{Checking, Stranger};
 use crate::limits;
 use crate::meter::{EndClass, SessionMeter, Stage};
 use crate::ssh::certificate::Certificate;
@@ -204,6 +204,11 @@ impl<S: Service> Connection<S> {
         self.config = Some(config);
     }
 
+    /// Until the answer is dropped, credentials of this client are being checked.
+    fn checking(&self) -> Option<Checking> {
+        self.stranger.as_ref().and_then(Stranger::checking)
+    }
+
     fn first_methods(&mut self) -> Result<Auth, Stop> {
         let next = self.service()?.methods();
         Ok(reject(&next, false))
@@ -231,6 +236,7 @@ impl<S: Service> Connection<S> {
             return self.first_methods();
         }
         let secret = Secret::new(password);
+        let _checking = self.checking();
         let verdict = self.service()?.password(user, &secret).await;
         Ok(self.judge(verdict, true))
     }
@@ -244,6 +250,7 @@ impl<S: Service> Connection<S> {
         if self.meter().ended().is_some() {
             return self.first_methods();
         }
+        let _checking = self.checking();
         self.asked = self.service()?.asked(user).await;
         let prompts = self.asked.iter().map(|method| (Cow::Borrowed(prompt(*method)), false));
         let prompts = prompts.collect::<Vec<_>>().into();
@@ -262,6 +269,7 @@ impl<S: Service> Connection<S> {
             let next = self.service()?.methods();
             return Ok(self.judge(Verdict::Refused { next, end: false }, true));
         }
+        let _checking = self.checking();
         let given: Vec<(AuthMethod, Secret)> = asked.into_iter().zip(answers).collect();
         let verdict = self.service()?.answers(user, &given).await;
         Ok(self.judge(verdict, true))
@@ -478,6 +486,7 @@ impl<S: Service> Handler for Connection<S> {
         if ended || !long_enough || !self.manner.offered.accepts(offer.algorithm) {
             return self.first_methods();
         }
+        let _checking = self.checking();
         if !self.service()?.offered(user, offer.public_key).await {
             return self.first_methods();
         }
@@ -497,6 +506,7 @@ impl<S: Service> Handler for Connection<S> {
         if self.meter().ended().is_some() {
             return self.first_methods();
         }
+        let _checking = self.checking();
         let algorithm = key.algorithm.as_str().to_owned();
         let verdict = self.service()?.public_key(user, key.public_key, &algorithm).await;
         Ok(self.judge(verdict, false))
@@ -513,6 +523,7 @@ impl<S: Service> Handler for Connection<S> {
         let Ok(certificate) = Certificate::verified(certificate) else {
             return self.first_methods();
         };
+        let _checking = self.checking();
         let verdict = self.service()?.certificate(user, &certificate).await;
         Ok(self.judge(verdict, false))
     }

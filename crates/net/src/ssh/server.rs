@@ -10,9 +10,8 @@ use std::time::Duration;
 use entrepot_model::{AuthMethod, Env, Secret};
 use ipnet::IpNet;
 use russh::keys::{PrivateKey, PublicKey};
-use russh::server::RunningSession;
 use russh::{ChannelId, Disconnect, MethodKind, MethodSet, Preferred, SshId};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -20,13 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::NetError;
 use crate::gather::Gathering;
-use crate::guard::{Stranger, StrangerLimit, Strangers};
+use crate::guard::{Stranger, StrangerLimit, Strangers, TOO_MANY};
 use crate::limits;
 use crate::listen::TcpAcceptor;
-use crate::meter::{self, EndClass, SessionMeter, Stage};
+use crate::meter::{self, EndClass, SessionMeter};
 use crate::proxy;
 use crate::ssh::algorithms::{self, Offered, Preset};
 use crate::ssh::certificate::Certificate;
+use crate::ssh::farewell;
 use crate::ssh::handler::{Connection, Shared, Stop};
 use crate::ssh::kexinit::Offer;
 use crate::ssh::keys;
@@ -390,11 +390,19 @@ impl<F: Services> House<F> {
         let drain = self.drain.clone();
         let admitted = self.services.connect(peer, &meter).map(|service| {
             let stranger = self.strangers.admit(peer.ip(), &config.manner.strangers, &meter);
-            (Guest { peer, meter, stranger }, service)
+            (stranger, service)
         });
         async move {
-            if let Some((guest, service)) = admitted {
-                converse(config, Gathering::new(stream), guest, service, drain).await;
+            match admitted {
+                None => {}
+                Some((Err(refused), _)) => {
+                    let packet = farewell::in_clear(Disconnect::TooManyConnections, TOO_MANY);
+                    refused.tell(stream, &[IDENTIFICATION_LINE, &packet].concat()).await;
+                }
+                Some((Ok(stranger), service)) => {
+                    let guest = Guest { peer, meter, stranger };
+                    converse(config, Gathering::new(stream), guest, service, drain).await;
+                }
             }
         }
     }
@@ -475,8 +483,8 @@ where
 
 async fn session<T, S>(
     config: SshConfig,
-    stream: Guarded<T>,
-    connection: Connection<S>,
+    mut stream: Guarded<T>,
+    mut connection: Connection<S>,
     meter: &Arc<SessionMeter>,
     drain: &Drain,
 ) -> Result<(), String>
@@ -484,17 +492,22 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
+    let came = tokio::select! {
+        seen = stream.preview(IDENTIFICATION_LINE, limits::KEXINIT_PATIENCE) => seen,
+        () = supervise_start(meter, drain) => {
+            return say_in_clear(&mut stream, meter).await.map_err(|error| error.to_string());
+        }
+    };
+    let came = came.map_err(|error| Stop::from(russh::Error::from(error)).sentence())?;
+    let has_gcm = |offer: &Offer| offer.has_cipher(algorithms::GCM_NAMES);
+    let gcm = came && meter.has_offer(has_gcm);
+    let transport = if gcm { config.gcm } else { config.any_cipher };
+    connection.is_offered(Arc::clone(&transport));
     let mut running = tokio::select! {
-        started = start(config, stream, connection) => started.map_err(|stop| stop.sentence())?,
-        () = tokio::time::sleep(limits::IDENTIFICATION_TIME) => {
-            meter.end(EndClass::Login, "no identification line came in time");
-            return Ok(());
+        started = russh::server::run_stream(transport, stream, connection) => {
+            started.map_err(|stop| stop.sentence())?
         }
-        _ = meter.ending() => return Ok(()),
-        () = drain.stop.cancelled() => {
-            meter.end(EndClass::Decision, "the server is stopping");
-            return Ok(());
-        }
+        () = supervise_start(meter, drain) => return Ok(()),
     };
     tokio::select! {
         ended = &mut running => return ended.map_err(|stop| stop.sentence()),
@@ -516,23 +529,31 @@ where
     running.await.map_err(|stop| stop.sentence())
 }
 
-/// Waits for the client's identification line.
-async fn start<T, S>(
-    config: SshConfig,
-    mut stream: Guarded<T>,
-    mut connection: Connection<S>,
-) -> Result<RunningSession<Connection<S>>, Stop>
+/// Returns when the connection must end before its key exchange; [`SessionMeter::ended`] says why.
+async fn supervise_start(meter: &SessionMeter, drain: &Drain) {
+    tokio::select! {
+        _ = meter.ending() => {}
+        () = tokio::time::sleep(limits::IDENTIFICATION_TIME) => {
+            meter.end(EndClass::Login, "no identification line came in time");
+        }
+        () = drain.stop.cancelled() => meter.end(EndClass::Decision, "the server is stopping"),
+    }
+}
+
+/// Tells the client in clear text why its connection ends.
+async fn say_in_clear<T>(stream: &mut Guarded<T>, meter: &SessionMeter) -> std::io::Result<()>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service,
 {
-    let seen = stream.preview(IDENTIFICATION_LINE, limits::KEXINIT_PATIENCE).await;
-    let came = seen.map_err(russh::Error::from)?;
-    let has_gcm = |offer: &Offer| offer.has_cipher(algorithms::GCM_NAMES);
-    let gcm = came && connection.meter().has_offer(has_gcm);
-    let config = if gcm { config.gcm } else { config.any_cipher };
-    connection.is_offered(Arc::clone(&config));
-    russh::server::run_stream(config, stream, connection).await
+    let Some(end) = meter.ended() else { return Ok(()) };
+    let packet = farewell::in_clear(disconnect(end.class), &end.reason);
+    // The stream drops the line, for it was sent ahead of whoever writes it.
+    let words = [IDENTIFICATION_LINE, &packet].concat();
+    let saying = async {
+        stream.write_all(&words).await?;
+        stream.shutdown().await
+    };
+    tokio::time::timeout(limits::FAREWELL_TIME, saying).await.unwrap_or(Ok(()))
 }
 
 fn disconnect(class: EndClass) -> Disconnect {
@@ -548,19 +569,22 @@ fn disconnect(class: EndClass) -> Disconnect {
 async fn supervise(meter: &SessionMeter, drain: &Drain) {
     tokio::select! {
         _ = meter.ending() => {}
-        () = watch_login_and_idle(meter) => {}
+        () = watch_login(meter) => {}
+        () = watch_idle(meter) => {}
         () = meter::watch_pace(meter) => {}
         () = watch_drain(meter, drain) => {}
     }
 }
 
-async fn watch_login_and_idle(meter: &SessionMeter) {
-    tokio::time::sleep(limits::LOGIN_TIME).await;
-    if meter.stage() < Stage::LoggedIn {
-        return meter.end(EndClass::Login, "nobody logged in in time");
-    }
+async fn watch_login(meter: &SessionMeter) {
+    meter::watch_login(meter, limits::LOGIN_TIME).await;
+    meter.end(EndClass::Login, "nobody logged in in time");
+}
+
+/// Ends a session that is idle for too long; before login there is no such limit.
+async fn watch_idle(meter: &SessionMeter) {
     loop {
-        // Looks again at least as often as the login deadline, for the limit changes live.
+        // Looks again now and then, for the limit changes live.
         let rest = meter.idle_limit().saturating_sub(meter.idle());
         // A client that waits for a rule is not idle.
         if meter.is_waited_for() {

@@ -1,46 +1,38 @@
 //! One session under TLS: its control connection and its data connections, bound together by the
-//! tickets it gives out.
+//! tickets that control connections give out.
+//!
+//! A ticket names a client program and the account that had logged in. A program is told by the
+//! tickets that it resumes: its first control connection names it, and one that resumes a ticket
+//! is of the program that was given it. A data connection is taken if its ticket is of the same
+//! program or of the same account: clients with several sessions (rclone, `curl --parallel`) keep
+//! one memory of tickets for all of them, and mix them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use entrepot_model::AccountId;
 use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{HandshakeKind, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-use super::config::{ClientCertificates, TlsConfig};
+use super::config::{ClientCertificates, TlsConfig, TlsVersion};
 use super::error::HandshakeError;
 use super::identity::ClientCertificate;
 use super::records::Records;
 use super::stream::{TlsInfo, TlsStream};
 use crate::limits::{
     HANDSHAKE_TIME, KNOWN_SESSION_BYTES, KNOWN_SESSIONS, TICKET_KEY_TIME, TLS_SEND_BYTES,
-    UNPROVED_TICKETS,
 };
 
-/// The session's name inside a ticket, in front of what rustls keeps there.
-const ID_BYTES: usize = 16;
-/// The number of the connection that was given the ticket, behind it.
-const SERIAL_BYTES: usize = 8;
-/// The number of the control connection.
-const CONTROL: u64 = 0;
-/// Tickets of a control connection in TLS 1.3.
-const CONTROL_TICKETS: usize = 2;
-/// Tickets of a download in TLS 1.3: curl uses one for each.
-const DOWNLOAD_TICKETS: usize = 2;
-
-/// What a data connection carries, as the server sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carries {
-    /// A file or a list to the client, who is given new tickets.
-    Download,
-    /// A file from the client. No tickets in TLS 1.3: a client that closes over unread ones makes
-    /// its kernel reset the connection, and the tail of the file is lost.
-    Upload,
-}
+/// The program's name inside a ticket, in front of the account's and of what rustls keeps there.
+const PROGRAM_BYTES: usize = 16;
+/// The account's identifier inside a ticket.
+const ACCOUNT_BYTES: usize = 16;
+/// In place of an account's identifier where nobody has logged in.
+const NOBODY: [u8; ACCOUNT_BYTES] = [0; ACCOUNT_BYTES];
 
 /// Whether data connections must resume the session of the control connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,34 +56,31 @@ pub struct TlsSession {
 /// What makes it this session.
 #[derive(Debug)]
 struct Own {
-    id: [u8; ID_BYTES],
-    serials: Mutex<Serials>,
     /// Of TLS 1.2, by their ids: curl asks for no tickets there.
-    known: Mutex<HashMap<Vec<u8>, Known>>,
+    known: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     /// The certificate that was shown on the control connection.
     client: Mutex<Option<CertificateDer<'static>>>,
+    owner: Mutex<TicketOwner>,
 }
 
-/// A session of TLS 1.2 as rustls keeps it, with the serial of the connection that began it.
-type Known = (u64, Vec<u8>);
-
-/// Which data connections may be resumed. One is given its tickets while it shakes hands, before
-/// anyone knows whether it resumed; until that is known, and for ever if it did not, its tickets
-/// are worth nothing. Otherwise a stranger could shake hands in full, be refused, and come back
-/// with the tickets of the first time.
+/// Whom tickets of a session name.
 #[derive(Debug)]
-struct Serials {
-    next: u64,
-    unproved: HashSet<u64>,
+struct TicketOwner {
+    program: [u8; PROGRAM_BYTES],
+    /// Who has logged in.
+    account: Option<[u8; ACCOUNT_BYTES]>,
+    /// The program of the ticket that was offered last. It proves nothing before the handshake has
+    /// resumed it, for tickets are offered in clear text.
+    offered: Option<[u8; PROGRAM_BYTES]>,
 }
 
 impl TlsSession {
     pub(super) fn new(config: TlsConfig) -> Self {
-        let mut id = [0; ID_BYTES];
-        config.0.env.fill_random(&mut id);
-        let serials = Serials { next: CONTROL + 1, unproved: HashSet::new() };
-        let (serials, known, client) = (Mutex::new(serials), Mutex::default(), Mutex::default());
-        TlsSession { config, own: Arc::new(Own { id, serials, known, client }) }
+        let mut program = [0; PROGRAM_BYTES];
+        config.0.env.fill_random(&mut program);
+        let owner = Mutex::new(TicketOwner { program, account: None, offered: None });
+        let own = Own { known: Mutex::default(), client: Mutex::default(), owner };
+        TlsSession { config, own: Arc::new(own) }
     }
 
     /// Shakes hands on the control connection; any ticket of ours resumes, so that logins are
@@ -103,14 +92,28 @@ impl TlsSession {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let issuer = Issuer { session: self.clone(), serial: CONTROL, takes: Takes::Any };
-        let config = self.server_config(issuer, CONTROL_TICKETS);
-        let stream = shake_hands(config, Records::one_by_one(stream)).await?;
+        let records = Records::one_by_one(stream);
+        let mut stream = shake_hands(self.server_config(Role::Control), records).await?;
         *self.own.client.lock() = stream.info().client_certificates.first().cloned();
+        if stream.info().version == TlsVersion::Tls13 {
+            self.own.owner.lock().shook_hands(stream.info());
+            // GnuTLS's clients wait for it behind their handshake, 50 ms at most.
+            stream.send_ticket()?;
+            stream.flush().await?;
+        }
         Ok(stream)
     }
 
-    /// Shakes hands on a data connection, also where we have dialled: the server is the server.
+    /// Somebody has logged in, or out: tickets that are given from now on speak of that account.
+    pub fn belongs_to(&self, account: Option<AccountId>) {
+        self.own.owner.lock().account = account.map(|account| account.0.into_bytes());
+    }
+
+    /// Shakes hands on a data connection, also where we have dialled: the server is the server. It
+    /// gives no tickets out. In TLS 1.3 a client that uploads and closes over an unread ticket
+    /// makes its kernel reset the connection, and the tail of the file is lost; and a stranger who
+    /// shakes hands in full must have nothing to come back with. The control connection gives them:
+    /// [`TlsStream::send_ticket`].
     ///
     /// # Errors
     /// It failed, took more than 10 s, did not resume this session though it must, or is of another
@@ -118,32 +121,19 @@ impl TlsSession {
     pub async fn accept_data<S>(
         &self,
         stream: S,
-        carries: Carries,
         reuse: Reuse,
     ) -> Result<TlsStream<S>, HandshakeError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let serial = self.own.serials.lock().begin();
-        let takes = if reuse == Reuse::Off { Takes::None } else { Takes::Own };
-        let tickets = match carries {
-            _ if serial.is_none() || reuse == Reuse::Off => 0,
-            Carries::Upload => 0,
-            Carries::Download => DOWNLOAD_TICKETS,
-        };
-        let issuer = Issuer { session: self.clone(), serial: serial.unwrap_or(u64::MAX), takes };
-        let config = self.server_config(issuer, tickets);
-        // If this future is dropped or fails, the serial stays unproved.
-        let stream = shake_hands(config, Records::as_they_come(stream)).await?;
+        let role = if reuse == Reuse::Off { Role::Unbound } else { Role::Data };
+        let stream = shake_hands(self.server_config(role), Records::as_they_come(stream)).await?;
         if !stream.info().resumed && reuse == Reuse::Required {
             return Err(HandshakeError::NotResumed);
         }
         let client = self.own.client.lock().clone();
         if client.is_some() && stream.info().client_certificates.first() != client.as_ref() {
             return Err(HandshakeError::OtherClient);
-        }
-        if let Some(serial) = serial {
-            self.own.serials.lock().unproved.remove(&serial);
         }
         Ok(stream)
     }
@@ -160,40 +150,28 @@ impl TlsSession {
         ClientCertificate::read(own, self.config.certifies())
     }
 
-    #[cfg(test)]
-    pub(super) fn own_serial_for_tests(&self) -> Option<u64> {
-        self.own.serials.lock().begin()
-    }
-
-    fn server_config(&self, issuer: Issuer, tickets: usize) -> Arc<ServerConfig> {
+    fn server_config(&self, role: Role) -> Arc<ServerConfig> {
+        let issuer = Issuer { session: self.clone(), role };
         let mut config = self.config.0.server.clone();
         config.session_storage = Arc::new(issuer.clone());
         config.ticketer = Arc::new(issuer);
-        config.send_tls13_tickets = tickets;
+        config.send_tls13_tickets = 0;
         Arc::new(config)
+    }
+}
+
+impl TicketOwner {
+    /// A control connection that resumed a ticket is of the program that was given it.
+    fn shook_hands(&mut self, info: &TlsInfo) {
+        if let Some(program) = self.offered.take().filter(|_| info.resumed) {
+            self.program = program;
+        }
     }
 }
 
 impl fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsSession").finish_non_exhaustive()
-    }
-}
-
-impl Serials {
-    /// For a new data connection; `None`: too many were unproved, this one gets no tickets.
-    fn begin(&mut self) -> Option<u64> {
-        if self.unproved.len() >= UNPROVED_TICKETS {
-            return None;
-        }
-        let serial = self.next;
-        self.next += 1;
-        self.unproved.insert(serial);
-        Some(serial)
-    }
-
-    fn is_proved(&self, serial: u64) -> bool {
-        serial < self.next && !self.unproved.contains(&serial)
     }
 }
 
@@ -219,20 +197,22 @@ pub(super) fn resumed(kind: Option<HandshakeKind>) -> bool {
     kind == Some(HandshakeKind::Resumed)
 }
 
-/// Whose tickets a connection resumes.
+/// What a connection is to its session, and so which tickets it gives and takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
-    Any,
-    Own,
-    None,
+enum Role {
+    /// Gives tickets of this session; takes those of any, so that logins are cheap.
+    Control,
+    /// Gives none, and takes those of this session only.
+    Data,
+    /// Gives and takes none.
+    Unbound,
 }
 
 /// Gives tickets to one connection and takes them from it.
 #[derive(Clone, Debug)]
 struct Issuer {
     session: TlsSession,
-    serial: u64,
-    takes: Takes,
+    role: Role,
 }
 
 impl ProducesTickets for Issuer {
@@ -245,23 +225,30 @@ impl ProducesTickets for Issuer {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        if self.serial == u64::MAX || self.takes == Takes::None {
+        if self.role != Role::Control {
             return None;
         }
-        let marked = [self.session.own.id.as_slice(), &self.serial.to_be_bytes(), plain].concat();
+        let marked = {
+            let owner = self.session.own.owner.lock();
+            [&owner.program, &owner.account.unwrap_or(NOBODY), plain].concat()
+        };
         self.session.config.0.tickets.seal(&marked)
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        if self.takes == Takes::None {
+        if self.role == Role::Unbound {
             return None;
         }
         let marked = self.session.config.0.tickets.open(cipher)?;
-        let (id, rest) = marked.split_first_chunk::<ID_BYTES>()?;
-        let (serial, plain) = rest.split_first_chunk::<SERIAL_BYTES>()?;
-        let own = &self.session.own;
-        let is_own = || *id == own.id && own.serials.lock().is_proved(u64::from_be_bytes(*serial));
-        (self.takes == Takes::Any || is_own()).then(|| plain.to_vec())
+        let (program, rest) = marked.split_first_chunk::<PROGRAM_BYTES>()?;
+        let (account, plain) = rest.split_first_chunk::<ACCOUNT_BYTES>()?;
+        let mut owner = self.session.own.owner.lock();
+        if self.role == Role::Control {
+            owner.offered = Some(*program);
+            return Some(plain.to_vec());
+        }
+        let is_same_account = owner.account.is_some_and(|own| own == *account);
+        (*program == owner.program || is_same_account).then(|| plain.to_vec())
     }
 }
 
@@ -273,15 +260,14 @@ impl StoresServerSessions for Issuer {
         let fits =
             self.can_cache() && known.len() < KNOWN_SESSIONS && value.len() <= KNOWN_SESSION_BYTES;
         if fits {
-            known.insert(key, (self.serial, value));
+            known.insert(key, value);
         }
         fits
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        let own = &self.session.own;
-        let (serial, value) = own.known.lock().get(key).cloned().filter(|_| self.can_cache())?;
-        own.serials.lock().is_proved(serial).then_some(value)
+        let known = self.session.own.known.lock();
+        known.get(key).filter(|_| self.role != Role::Unbound).cloned()
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
@@ -289,7 +275,7 @@ impl StoresServerSessions for Issuer {
     }
 
     fn can_cache(&self) -> bool {
-        self.serial != u64::MAX && self.takes != Takes::None
+        self.role == Role::Control
     }
 }
 
@@ -298,12 +284,32 @@ mod tests {
     use entrepot_model::Env;
 
     use super::*;
-    use crate::tls::tests::options;
+    use crate::tls::tests::{Client, account, control, download, options};
+
+    #[tokio::test]
+    async fn a_ticket_that_was_only_overheard_speaks_of_nobody() {
+        let options = options();
+        let config = TlsConfig::new(&options, &Env::simulated(1)).unwrap();
+        let owner = config.session();
+        owner.belongs_to(Some(account(1)));
+        let theirs = Issuer { session: owner.clone(), role: Role::Control };
+        let ticket = theirs.encrypt(b"secrets of another connection").unwrap();
+
+        // Tickets are offered in clear text, so anybody can offer them again; then the handshake
+        // goes on in full.
+        let thief = config.session();
+        let ours = Issuer { session: thief.clone(), role: Role::Control };
+        assert!(ours.decrypt(&ticket).is_some());
+        let client = Client::new(&options, TlsVersion::Tls13);
+        let (server, _far) = control(&thief, &client).await;
+        assert!(!server.info().resumed);
+        assert!(download(&owner, &client).await.is_err(), "a ticket of the account was given away");
+    }
 
     #[test]
     fn a_session_with_a_long_chain_is_not_kept() {
         let config = TlsConfig::new(&options(), &Env::simulated(1)).unwrap();
-        let issuer = Issuer { session: config.session(), serial: CONTROL, takes: Takes::Any };
+        let issuer = Issuer { session: config.session(), role: Role::Control };
         let longest = vec![7; KNOWN_SESSION_BYTES];
         assert!(!issuer.put(vec![1], [&longest[..], &[7]].concat()));
         assert_eq!(issuer.get(&[1]), None);

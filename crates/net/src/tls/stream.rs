@@ -59,6 +59,21 @@ impl<S> TlsStream<S> {
         &self.info
     }
 
+    /// Queues one more session ticket in front of what is written next. In TLS 1.3 many clients
+    /// use a ticket once (RFC 8446 §C.4), so each connection that is to resume this session costs
+    /// them one; in TLS 1.2 a session is resumed any number of times, and this does nothing.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn send_ticket(&mut self) -> io::Result<()> {
+        match self.info.version {
+            TlsVersion::Tls12 => Ok(()),
+            TlsVersion::Tls13 => {
+                self.inner.get_mut().1.send_tls13_ticket().map_err(io::Error::other)
+            }
+        }
+    }
+
     /// What it runs over.
     pub fn transport(&self) -> &S {
         self.inner.get_ref().0.io()

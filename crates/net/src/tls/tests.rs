@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use entrepot_model::{Env, Secret, Timestamp};
+use entrepot_model::{AccountId, Env, Secret, Timestamp};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption};
 use rustls::client::{Tls12ClientSessionValue, Tls13ClientSessionValue};
@@ -35,6 +35,11 @@ pub(crate) fn options() -> TlsOptions {
         clients: ClientCertificates::Off,
         least: TlsVersion::Tls12,
     }
+}
+
+/// An account's identifier.
+pub(crate) fn account(number: u8) -> AccountId {
+    format!("0192f1c4-7d7a-7abc-8def-0000000000{number:02x}").parse().unwrap()
 }
 
 fn env() -> Env {
@@ -128,26 +133,26 @@ impl Client {
 type Pair = (TlsStream<DuplexStream>, ClientStream<DuplexStream>);
 
 /// A control connection; its client has read its tickets.
-async fn control(session: &TlsSession, client: &Client) -> Pair {
+pub(crate) async fn control(session: &TlsSession, client: &Client) -> Pair {
     let (near, far) = duplex(64 * 1024);
     let (server, client) = tokio::join!(session.accept_control(near), client.connect(far));
     let (mut server, mut client) = (server.unwrap(), client.unwrap());
-    server.write_all(b"220").await.unwrap();
-    server.flush().await.unwrap();
-    client.read_exact(&mut [0; 3]).await.unwrap();
+    reply(&mut server, &mut client).await;
     (server, client)
 }
 
+/// Something is said on the control connection, and read.
+async fn reply(server: &mut TlsStream<DuplexStream>, client: &mut ClientStream<DuplexStream>) {
+    server.write_all(b"220").await.unwrap();
+    server.flush().await.unwrap();
+    client.read_exact(&mut [0; 3]).await.unwrap();
+}
+
 /// A data connection from handshake to end; answers whether it was taken, and resumed.
-async fn data(
-    session: &TlsSession,
-    client: &Client,
-    carries: Carries,
-    reuse: Reuse,
-) -> Result<bool, HandshakeError> {
+async fn data(session: &TlsSession, client: &Client, reuse: Reuse) -> Result<bool, HandshakeError> {
     let (near, far) = duplex(64 * 1024);
     let server = async {
-        let mut stream = session.accept_data(near, carries, reuse).await?;
+        let mut stream = session.accept_data(near, reuse).await?;
         stream.shutdown().await?;
         Ok::<bool, HandshakeError>(stream.info().resumed)
     };
@@ -158,8 +163,11 @@ async fn data(
     server
 }
 
-async fn download(session: &TlsSession, client: &Client) -> Result<bool, HandshakeError> {
-    data(session, client, Carries::Download, Reuse::Required).await
+pub(crate) async fn download(
+    session: &TlsSession,
+    client: &Client,
+) -> Result<bool, HandshakeError> {
+    data(session, client, Reuse::Required).await
 }
 
 const VERSIONS: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
@@ -171,13 +179,15 @@ async fn data_connections_resume_their_own_session_again_and_again() {
     for version in VERSIONS {
         let client = Client::new(&options, version);
         let session = config.session();
-        let (server, _client) = control(&session, &client).await;
-        let info = server.info();
+        let (mut server, mut far) = control(&session, &client).await;
+        let info = server.info().clone();
         assert_eq!((info.version, info.resumed), (version, false));
         assert_eq!(info.server_name.as_deref(), Some(NAME));
         assert!(info.suite.contains("GCM") || info.suite.contains("CHACHA20"), "{info:?}");
         for round in 0..5 {
             assert!(download(&session, &client).await.unwrap(), "{version} {round}");
+            server.send_ticket().unwrap();
+            reply(&mut server, &mut far).await;
         }
     }
 }
@@ -208,25 +218,9 @@ async fn whoever_shakes_hands_in_full_has_nothing_to_come_back_with() {
             let refused = download(&session, &thief).await.unwrap_err();
             assert_eq!(refused.code(), "EP0248", "{version}");
         }
-        if version == TlsVersion::Tls13 {
-            assert!(thief.tickets() > 0, "the thief was given tickets, they are worthless");
-        }
+        assert_eq!(thief.tickets(), 0, "{version}");
         assert!(download(&session, &owner).await.unwrap());
     }
-}
-
-#[tokio::test]
-async fn unproved_connections_are_bounded_and_the_owner_goes_on() {
-    let options = options();
-    let config = TlsConfig::new(&options, &env()).unwrap();
-    let session = config.session();
-    for _ in 0..crate::limits::UNPROVED_TICKETS {
-        assert!(session.own_serial_for_tests().is_some());
-    }
-    assert_eq!(session.own_serial_for_tests(), None);
-    let owner = Client::new(&options, TlsVersion::Tls12);
-    let _control = control(&session, &owner).await;
-    assert!(download(&session, &owner).await.unwrap(), "the ticket of the control connection");
 }
 
 #[tokio::test]
@@ -235,25 +229,63 @@ async fn where_reuse_is_preferred_a_full_handshake_counts_and_where_off_nothing_
     let config = TlsConfig::new(&options, &env()).unwrap();
     for version in VERSIONS {
         let (session, client) = (config.session(), Client::new(&options, version));
-        let preferred = || data(&session, &client, Carries::Download, Reuse::Preferred);
+        let preferred = || data(&session, &client, Reuse::Preferred);
         assert!(!preferred().await.unwrap());
+        assert!(!preferred().await.unwrap(), "a data connection gives nothing to resume");
+        let _control = control(&session, &client).await;
         assert!(preferred().await.unwrap());
-        let off = || data(&session, &client, Carries::Download, Reuse::Off);
-        assert!(!off().await.unwrap());
+        assert!(!data(&session, &client, Reuse::Off).await.unwrap());
     }
 }
 
 #[tokio::test]
-async fn uploads_are_given_no_tickets_and_downloads_are() {
+async fn only_the_control_connection_gives_tickets() {
     let options = options();
     let config = TlsConfig::new(&options, &env()).unwrap();
     let (session, client) = (config.session(), Client::new(&options, TlsVersion::Tls13));
-    let _control = control(&session, &client).await;
-    let before = client.tickets();
-    assert!(data(&session, &client, Carries::Upload, Reuse::Required).await.unwrap());
-    assert_eq!(client.tickets(), before);
-    assert!(data(&session, &client, Carries::Download, Reuse::Required).await.unwrap());
-    assert!(client.tickets() > before);
+    let (mut server, mut far) = control(&session, &client).await;
+    assert_eq!(client.tickets(), 1);
+    assert!(download(&session, &client).await.unwrap());
+    assert_eq!(client.tickets(), 1);
+    assert!(!data(&session, &client, Reuse::Preferred).await.unwrap(), "it was used up");
+    server.send_ticket().unwrap();
+    reply(&mut server, &mut far).await;
+    assert_eq!(client.tickets(), 2);
+    assert!(download(&session, &client).await.unwrap());
+}
+
+#[tokio::test]
+async fn sessions_of_one_account_share_their_tickets_and_others_do_not() {
+    let options = options();
+    let config = TlsConfig::new(&options, &env()).unwrap();
+    let [own, stranger] = [1, 2].map(account);
+    let pool = Client::new(&options, TlsVersion::Tls13);
+    let first = config.session();
+    let (mut server, mut far) = control(&first, &pool).await;
+    first.belongs_to(Some(own));
+    server.send_ticket().unwrap();
+    reply(&mut server, &mut far).await;
+
+    // The second session of the pool resumes that ticket, and is given one before it logs in.
+    let second = config.session();
+    let (server, _far) = control(&second, &pool).await;
+    assert!(server.info().resumed);
+    assert!(download(&first, &pool).await.unwrap(), "a ticket of the second session");
+
+    // So it is for one that has resumed the ticket of a session where nobody had logged in yet.
+    let (early, pool) = (config.session(), Client::new(&options, TlsVersion::Tls13));
+    let _control = control(&early, &pool).await;
+    let (_server, _far) = control(&config.session(), &pool).await;
+    assert!(download(&early, &pool).await.unwrap(), "a ticket of the same program");
+
+    for (owner, taken) in [(Some(stranger), false), (None, false), (Some(own), true)] {
+        let (other, pool) = (config.session(), Client::new(&options, TlsVersion::Tls13));
+        other.belongs_to(owner);
+        let (mut server, mut far) = control(&first, &pool).await;
+        server.send_ticket().unwrap();
+        reply(&mut server, &mut far).await;
+        assert_eq!(download(&other, &pool).await.is_ok(), taken, "{owner:?}");
+    }
 }
 
 #[tokio::test]
@@ -377,7 +409,7 @@ async fn the_clients_certificate_is_shown_and_carried_by_the_ticket() {
         let (server, _far) = control(&session, &client).await;
         assert_eq!(server.info().client_certificates, std::slice::from_ref(&der));
         let (near, far) = duplex(64 * 1024);
-        let accepting = session.accept_data(near, Carries::Download, Reuse::Required);
+        let accepting = session.accept_data(near, Reuse::Required);
         let (server, _far) = tokio::join!(accepting, client.connect(far));
         assert_eq!(server.unwrap().info().client_certificates, std::slice::from_ref(&der));
     }
@@ -402,7 +434,7 @@ async fn a_data_connection_that_does_not_resume_shows_the_same_certificate() {
         ] {
             let other = Client::with(&options, version, with);
             let (near, far) = duplex(64 * 1024);
-            let accepting = session.accept_data(near, Carries::Upload, Reuse::Preferred);
+            let accepting = session.accept_data(near, Reuse::Preferred);
             let (server, _far) = tokio::join!(accepting, other.connect(far));
             assert_eq!(server.err().map(|error| error.code()), code, "{version:?}");
         }

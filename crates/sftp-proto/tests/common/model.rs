@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use entrepot_sftp_proto::attrs::{OwnerNames, long_name};
-use entrepot_sftp_proto::reply::{self, DataBuffer, Names, Statvfs, data_len, data_space};
+use entrepot_sftp_proto::reply::{self, DataBuffer, Hashes, Names, Statvfs, data_len, data_space};
 use entrepot_sftp_proto::request::{CheckTarget, Request};
 use entrepot_sftp_proto::{
     Attrs, Fatal, Handle, Handles, Incoming, OpenFlags, Owner, Server, Status, Times,
@@ -207,7 +207,11 @@ impl Model {
                     return Err((Status::Failure, "none of these algorithms is known"));
                 }
                 let sum = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
-                Ok(reply::check_file(id, dialect, "sum8", &[sum]))
+                Ok(reply::check_file(
+                    id,
+                    dialect,
+                    &Hashes { algorithm: "sum8", hash_bytes: 1, bytes: &[sum] },
+                ))
             }
             _ => Err((Status::OpUnsupported, "links are off here")),
         }

@@ -84,9 +84,9 @@ fn field(token: &str) -> Vec<u8> {
     }
     if let Some(handle) = token.strip_prefix('h') {
         let (place, generation) = handle.split_once('.').unwrap_or((handle, "1"));
-        let place: u64 = place.parse().unwrap();
-        let generation: u64 = generation.parse().unwrap();
-        return string(&((place - 1) << 32 | generation).to_be_bytes());
+        let place: u16 = place.parse().unwrap();
+        let generation: u32 = generation.parse().unwrap();
+        return string(format!("{:04x}{generation:08x}", place - 1).as_bytes());
     }
     if token.starts_with('"') {
         return string(&unquote(token));
@@ -182,10 +182,10 @@ pub(crate) fn decode(frame: &[u8]) -> String {
             text
         }
         102 => {
-            let handle = reader.string();
-            assert_eq!(handle.len(), 8);
+            let handle = std::str::from_utf8(reader.string()).unwrap();
+            assert_eq!(handle.len(), 12);
             let (place, generation) = handle.split_at(4);
-            let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+            let number = |digits: &str| u32::from_str_radix(digits, 16).unwrap();
             format!(" h{}.{}", number(place) + 1, number(generation))
         }
         103 => format!(" {}", reader.text()),

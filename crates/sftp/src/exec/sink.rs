@@ -5,7 +5,7 @@ use bytes::Bytes;
 use entrepot_model::{Timestamp, VPath};
 use entrepot_net::meter::Running;
 use entrepot_sftp_proto::scp::{self, ACK, Command, Fatal, Incoming, Sink, Times};
-use entrepot_vfs::{Create, CreateIntent, EntryKind, Upload, VfsError};
+use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, VfsError};
 use tokio_util::sync::CancellationToken;
 
 use super::{Ended, Ends, Next, resolve};
@@ -21,8 +21,10 @@ struct Run<'a> {
     target: VPath,
     /// It is a directory: names go into it. Else it is the name.
     into: bool,
-    /// The directories entered, with the times they get at their end.
-    entered: Vec<(VPath, Option<Times>)>,
+    /// `-p`: permission bits are as at the source.
+    preserve: bool,
+    /// The directories entered, outermost first.
+    entered: Vec<Entered>,
     /// Of the next record.
     times: Option<Times>,
     file: Option<File>,
@@ -30,6 +32,13 @@ struct Run<'a> {
     gone: CancellationToken,
     /// Something did not work.
     failed: bool,
+}
+
+/// A directory into which names go, with what it gets at its end.
+struct Entered {
+    path: VPath,
+    mode: Option<u32>,
+    times: Option<Times>,
 }
 
 /// The file that is coming.
@@ -55,6 +64,7 @@ pub(super) async fn run(command: &Command, account: &Account, mut ends: Ends) ->
         account,
         target,
         into,
+        preserve: command.preserve,
         entered: Vec::new(),
         times: None,
         file: None,
@@ -129,14 +139,14 @@ impl Run<'_> {
                     Ok(())
                 }
                 Ok(Some(Incoming::Refused(sentence))) => Err(sentence.to_owned()),
-                Ok(Some(Incoming::File { size, name })) => {
+                Ok(Some(Incoming::File { mode, size, name })) => {
                     let name = name.to_owned();
-                    let begun = self.begin(size, &name).await;
+                    let begun = self.begin(mode, size, &name).await;
                     begun.map(|()| sink.accept()).map_err(|error| format!("{name}: {error}"))
                 }
-                Ok(Some(Incoming::Directory { name })) => {
+                Ok(Some(Incoming::Directory { mode, name })) => {
                     let name = name.to_owned();
-                    let entered = Box::pin(self.enter(&name)).await;
+                    let entered = Box::pin(self.enter(mode, &name)).await;
                     entered.map(|()| sink.accept()).map_err(|error| format!("{name}: {error}"))
                 }
                 Ok(Some(Incoming::FileEnd)) => Box::pin(self.publish()).await,
@@ -165,13 +175,13 @@ impl Run<'_> {
     /// Where a name goes.
     fn place(&self, name: &str) -> Result<VPath, VfsError> {
         Ok(match self.entered.last() {
-            Some((directory, _)) => directory.join(name)?,
+            Some(entered) => entered.path.join(name)?,
             None if self.into => self.target.join(name)?,
             None => self.target.clone(),
         })
     }
 
-    async fn begin(&mut self, size: u64, name: &str) -> Result<(), String> {
+    async fn begin(&mut self, mode: u32, size: u64, name: &str) -> Result<(), String> {
         let path = self.place(name).map_err(|error| error.to_string())?;
         let running = self.account.meter.running();
         let how = Create { intent: CreateIntent::New, expected_size: Some(size), append: false };
@@ -183,6 +193,8 @@ impl Run<'_> {
             let (accessed, modified) = stamps(times);
             upload.set_times(Some(accessed), Some(modified));
         }
+        let origin = if self.preserve { ModeOrigin::Request } else { ModeOrigin::Creation };
+        upload.set_mode(mode, origin);
         let name = name.to_owned();
         self.file = Some(File { upload, name, offset: 0, refused: None, _running: running });
         Ok(())
@@ -242,14 +254,14 @@ impl Run<'_> {
         }
     }
 
-    async fn enter(&mut self, name: &str) -> Result<(), String> {
+    async fn enter(&mut self, mode: u32, name: &str) -> Result<(), String> {
         let path = self.place(name).map_err(|error| error.to_string())?;
         if self.entered.len() >= SCP_DEPTH {
             return Err(entrepot_model::path::PathError::TooLong.to_string());
         }
         let vfs = self.account.session.vfs();
         let shown = || Shown::writes("mkdir", name, Some(&path));
-        let making = vfs.make_directory(&path);
+        let making = vfs.make_directory_with_mode(&path, mode);
         if let Err(error) = self.account.around(shown, &self.gone, making).await {
             match vfs.stat(&path).await {
                 Ok(found) if found.kind == EntryKind::Directory => {}
@@ -257,16 +269,27 @@ impl Run<'_> {
                 Err(_) => return Err(error.to_string()),
             }
         }
-        self.entered.push((path, self.times.take()));
+        let mode = Some(mode).filter(|_| self.preserve);
+        self.entered.push(Entered { path, mode, times: self.times.take() });
         Ok(())
     }
 
     async fn leave(&mut self) -> Result<(), String> {
-        let Some((path, Some(times))) = self.entered.pop() else { return Ok(()) };
-        let (accessed, modified) = stamps(times);
+        let Some(Entered { path, mode, times }) = self.entered.pop() else { return Ok(()) };
+        if mode.is_none() && times.is_none() {
+            return Ok(());
+        }
         let vfs = self.account.session.vfs();
         let shown = || Shown::writes("setstat", "", Some(&path));
-        let setting = vfs.set_times(&path, Some(accessed), Some(modified));
+        let setting = async {
+            if let Some(mode) = mode {
+                vfs.set_mode(&path, mode).await?;
+            }
+            if let Some((accessed, modified)) = times.map(stamps) {
+                vfs.set_times(&path, Some(accessed), Some(modified)).await?;
+            }
+            Ok(())
+        };
         let set = self.account.around(shown, &self.gone, setting).await;
         set.map_err(|error| format!("{}: {error}", path.as_str()))
     }

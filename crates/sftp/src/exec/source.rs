@@ -148,7 +148,8 @@ impl Run<'_> {
         let Some(file) = self.asked("open", (path, told), opening).await? else { return Ok(()) };
         let size = file.attributes().size;
         let attributes = file.attributes().clone();
-        if !self.times(&attributes).await? || !self.record(scp::file(size, name)).await? {
+        let record = scp::file(attributes.mode.unwrap_or(0o644), size, name);
+        if !self.times(&attributes).await? || !self.record(record).await? {
             return Ok(());
         }
         match self.bytes(&file, size).await? {
@@ -296,7 +297,8 @@ impl Run<'_> {
         let Some(listing) = self.asked("opendir", (path, told), listing).await? else {
             return Ok(None);
         };
-        if !self.times(attributes).await? || !self.record(scp::directory(name)).await? {
+        let record = scp::directory(attributes.mode.unwrap_or(0o755), name);
+        if !self.times(attributes).await? || !self.record(record).await? {
             return Ok(None);
         }
         Ok(Some(Level {
@@ -309,7 +311,7 @@ impl Run<'_> {
 
     /// Sends times if they were asked for; false: the sink does not want what follows.
     async fn times(&mut self, attributes: &Attributes) -> Result<bool, Ended> {
-        if !self.command.times {
+        if !self.command.preserve {
             return Ok(true);
         }
         let (modified, accessed) = (attributes.modified.seconds(), attributes.accessed.seconds());

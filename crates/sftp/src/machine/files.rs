@@ -1,15 +1,16 @@
 //! Open files: OPEN, READ, WRITE, CLOSE and what else has a handle.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use entrepot_model::{Rights, Timestamp, VPath};
 use entrepot_net::meter::Running;
 use entrepot_sftp_proto::reply::{self, Names};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags};
 use entrepot_vfs::{
-    Attributes, Create, CreateIntent, Download, Entry, EntryKind, Listing, Upload, Uploaded,
-    VfsError,
+    Attributes, Create, CreateIntent, Download, Entry, EntryKind, Listing, ModeOrigin, Upload,
+    Uploaded, VfsError,
 };
 
+use super::shared::OpenShared;
 use super::{Core, Counted, Problem};
 use crate::attributes::timestamps;
 use crate::limits::LISTING_PAGE;
@@ -21,6 +22,16 @@ pub(super) enum Open {
     Download(Box<OpenDownload>),
     Upload(Box<OpenUpload>),
     Listing(Box<OpenListing>),
+    /// A file by its name: another handle writes it, or did.
+    Shared(Box<OpenShared>),
+    /// A file that the channel removed while it wrote it.
+    Removed(VPath),
+}
+
+/// What an open file counts for while it is open.
+pub(super) struct Held {
+    pub(super) _running: Running,
+    pub(super) _counted: Counted,
 }
 
 pub(super) struct OpenDownload {
@@ -33,17 +44,23 @@ pub(super) struct OpenDownload {
 pub(super) struct OpenUpload {
     pub(super) file: Upload,
     pub(super) path: VPath,
+    /// Grows with every upload of the channel.
+    pub(super) number: u64,
     /// Every WRITE goes to the end.
-    append: bool,
+    pub(super) append: bool,
+    /// It replaces whatever has the name when it is closed.
+    pub(super) replaces: bool,
     /// There was a file or a partial before, and it is continued.
     continued: bool,
     /// Something was written, or the size set.
     touched: bool,
     times: Option<(Timestamp, Timestamp)>,
+    /// Permission bits that FSETSTAT or SETSTAT asked for.
+    mode: Option<u32>,
     /// Why a WRITE was refused: then nothing is published.
-    refused: Option<VfsError>,
-    _running: Running,
-    _counted: Counted,
+    pub(super) refused: Option<VfsError>,
+    /// `None`: a handle that goes on after it took it over.
+    pub(super) held: Option<Held>,
 }
 
 pub(super) struct OpenListing {
@@ -62,7 +79,14 @@ impl Open {
             Open::Download(open) => &open.path,
             Open::Upload(open) => &open.path,
             Open::Listing(open) => &open.path,
+            Open::Shared(open) => &open.path,
+            Open::Removed(path) => path,
         }
+    }
+
+    /// True for what a change of its name concerns.
+    pub(super) fn is_by_name(&self) -> bool {
+        matches!(self, Open::Upload(_) | Open::Shared(_))
     }
 
     /// A rule refused its end: nothing of an upload is kept.
@@ -70,7 +94,8 @@ impl Open {
         match self {
             Open::Upload(open) => open.file.abort().await,
             Open::Download(open) => open.file.finish().await,
-            Open::Listing(_) => {}
+            Open::Shared(open) => open.finish().await,
+            Open::Listing(_) | Open::Removed(_) => {}
         }
     }
 
@@ -97,10 +122,17 @@ impl Core {
         let counted = self.account.count()?;
         self.notice(&path);
         let running = self.account.meter.running();
-        let open = if flags.has(OpenFlags::WRITE) {
-            let mut open = self.open_upload(path, flags, (running, counted)).await?;
+        let open = if let Some(path) = self.written_here(&path, flags).await? {
+            let held = Held { _running: running, _counted: counted };
+            Open::Shared(Box::new(OpenShared::new(path, flags, held)))
+        } else if flags.has(OpenFlags::WRITE) {
+            let held = Held { _running: running, _counted: counted };
+            let mut open = self.open_upload(path, flags, held).await?;
             if let Some(times) = attrs.times {
                 open.set_times(timestamps(times));
+            }
+            if let Some(mode) = attrs.mode() {
+                open.file.set_mode(mode, ModeOrigin::Creation);
             }
             Open::Upload(Box::new(open))
         } else {
@@ -114,10 +146,10 @@ impl Core {
 
     /// The table "OPEN over staging".
     async fn open_upload(
-        &self,
+        &mut self,
         path: VPath,
         flags: OpenFlags,
-        (_running, _counted): (Running, Counted),
+        held: Held,
     ) -> Result<OpenUpload, Problem> {
         let vfs = self.account.session.vfs();
         let creates = flags.has(OpenFlags::CREATE);
@@ -146,17 +178,28 @@ impl Core {
         if flags.has(OpenFlags::READ) {
             file.expect_any_order().await?;
         }
-        Ok(OpenUpload {
+        let mut open = self.begun(file, append, Some(held));
+        open.continued = continued;
+        open.replaces = intent == CreateIntent::New;
+        Ok(open)
+    }
+
+    /// An upload that begins.
+    pub(super) fn begun(&mut self, file: Upload, append: bool, held: Option<Held>) -> OpenUpload {
+        self.uploads = self.uploads.wrapping_add(1);
+        OpenUpload {
             path: file.path().clone(),
             file,
+            number: self.uploads,
             append,
-            continued,
+            replaces: false,
+            continued: false,
             touched: false,
             times: None,
+            mode: None,
             refused: None,
-            _running,
-            _counted,
-        })
+            held,
+        }
     }
 
     /// The answer to a READ: DATA, EOF or an error.
@@ -193,16 +236,13 @@ impl Core {
             Open::Upload(open) => {
                 open.file.read_at(read.offset, reply::data_frame(len), len).await?
             }
+            Open::Shared(_) | Open::Removed(_) => return Box::pin(self.read_shared(read)).await,
             Open::Listing(_) => return Err(Problem::Handle),
         };
-        let filled = frame.len().saturating_sub(reply::DATA_HEADER_BYTES);
-        if filled == 0 && len > 0 {
-            return Ok(reply::eof(read.id));
-        }
-        Ok(reply::seal_data(read.id, frame, filled))
+        Ok(data_or_eof(read.id, frame, len))
     }
 
-    fn upload(&mut self, handle: Handle) -> Result<&mut OpenUpload, Problem> {
+    pub(super) fn upload(&mut self, handle: Handle) -> Result<&mut OpenUpload, Problem> {
         match self.handles.get_mut(handle) {
             Some(Open::Upload(open)) => Ok(open),
             _ => Err(Problem::Handle),
@@ -215,15 +255,12 @@ impl Core {
         offset: u64,
         data: &[u8],
     ) -> Result<(), Problem> {
-        let open = self.upload(handle)?;
-        if let Some(refused) = &open.refused {
-            return Err(refused.clone().into());
-        }
-        let written = open.write(offset, data).await;
-        if let Err(error) = &written {
-            open.refused = Some(error.clone());
-        }
-        Ok(written?)
+        let open = match self.handles.get_mut(handle) {
+            Some(Open::Upload(open)) => open,
+            _ => return Box::pin(self.write_shared(handle, offset, data)).await,
+        };
+        let offset = if open.append { open.file.size() } else { offset };
+        open.write_or_refuse(offset, data).await
     }
 
     /// CLOSE, whose answer waits until the publish is durable.
@@ -252,18 +289,31 @@ impl Core {
         if self.handles.is_empty() {
             self.buffer.shrink();
         }
-        match self.hooked {
-            true => Box::pin(self.close_hooked(open)).await,
-            false => self.close_open(open).await.map(drop),
+        match open {
+            Open::Shared(open) => Box::pin(self.close_shared(*open)).await,
+            Open::Upload(open) if self.is_writing() => Box::pin(self.close_writer(open)).await,
+            open => self.close_whole(open).await,
         }
+    }
+
+    /// Ends what a handle stood for, and asks rules that look at it.
+    pub(super) async fn close_whole(&mut self, open: Open) -> Result<(), Problem> {
+        if self.hooked {
+            return Box::pin(self.close_hooked(open)).await;
+        }
+        self.close_open(open).await.map(drop)
     }
 
     /// What an upload published.
     pub(super) async fn close_open(&self, open: Open) -> Result<Option<Uploaded>, Problem> {
         match open {
-            Open::Listing(_) => Ok(None),
+            Open::Listing(_) | Open::Removed(_) => Ok(None),
             Open::Download(open) => {
                 open.file.finish().await;
+                Ok(None)
+            }
+            Open::Shared(open) => {
+                open.finish().await;
                 Ok(None)
             }
             Open::Upload(open) => self.close_upload(*open).await,
@@ -275,11 +325,14 @@ impl Core {
             open.file.abort().await;
             return Err(refused.into());
         }
-        if open.continued && !open.touched {
+        if !open.publishes() {
             // `touch` of sshfs: there is nothing to publish.
             open.file.interrupt("nothing was written").await;
+            let vfs = self.account.session.vfs();
+            if let Some(mode) = open.mode {
+                vfs.set_mode(&open.path, mode).await?;
+            }
             if let Some((accessed, modified)) = open.times {
-                let vfs = self.account.session.vfs();
                 vfs.set_times(&open.path, Some(accessed), Some(modified)).await?;
             }
             return Ok(None);
@@ -288,9 +341,9 @@ impl Core {
     }
 
     pub(super) async fn sync(&mut self, handle: Handle) -> Result<(), Problem> {
-        match self.handles.get_mut(handle) {
+        match self.handles.get_mut(self.standing_for(handle)) {
             Some(Open::Upload(open)) => Ok(open.file.sync().await?),
-            Some(Open::Download(_)) => Ok(()),
+            Some(Open::Download(_) | Open::Shared(_) | Open::Removed(_)) => Ok(()),
             _ => Err(Problem::Handle),
         }
     }
@@ -299,22 +352,18 @@ impl Core {
     pub(super) async fn set_open(&mut self, handle: Handle, attrs: &Attrs) -> Result<(), Problem> {
         let open = match self.handles.get_mut(handle) {
             Some(Open::Upload(open)) => open,
+            Some(Open::Shared(_)) => return Box::pin(self.set_shared(handle, attrs)).await,
             Some(other) => {
                 let path = other.path().clone();
                 return self.set_published(&path, attrs).await;
             }
             None => return Err(Problem::Handle),
         };
-        if let Some(size) = attrs.size {
-            open.set_len(size).await?;
-        }
-        if let Some(times) = attrs.times {
-            open.set_times(timestamps(times));
-        }
-        Ok(())
+        Ok(open.set(attrs).await?)
     }
 
     pub(super) async fn stat_open(&mut self, id: u32, handle: Handle) -> Result<Bytes, Problem> {
+        let handle = self.standing_for(handle);
         let attributes = match self.handles.get(handle).ok_or(Problem::Handle)? {
             Open::Download(open) => open.file.attributes().clone(),
             Open::Upload(open) => open.attributes(self.account.env.now()),
@@ -322,16 +371,22 @@ impl Core {
                 let path = open.path.clone();
                 self.account.session.vfs().stat(&path).await?
             }
+            Open::Shared(open) => {
+                let path = open.path.clone();
+                self.account.session.vfs().stat(&path).await?
+            }
+            Open::Removed(_) => return Err(VfsError::NotFound.into()),
         };
         Ok(reply::attrs(id, &self.account.owner.attrs(&attributes)))
     }
 
     /// This channel's own open upload of a name, as clients ask for its size.
     pub(super) fn own_upload(&mut self, path: &VPath) -> Option<&mut OpenUpload> {
-        self.handles.iter_mut().find_map(|(_, open)| match open {
+        let uploads = self.handles.iter_mut().filter_map(|(_, open)| match open {
             Open::Upload(open) if open.path == *path => Some(&mut **open),
             _ => None,
-        })
+        });
+        uploads.max_by_key(|open| open.number)
     }
 
     pub(super) async fn open_listing(&mut self, id: u32, sent: &str) -> Result<Bytes, Problem> {
@@ -382,9 +437,35 @@ fn check_end(end: u64) -> Result<(), VfsError> {
     }
 }
 
+/// DATA as far as there is something, else EOF.
+pub(super) fn data_or_eof(id: u32, frame: BytesMut, len: usize) -> Bytes {
+    let filled = frame.len().saturating_sub(reply::DATA_HEADER_BYTES);
+    if filled == 0 && len > 0 { reply::eof(id) } else { reply::seal_data(id, frame, filled) }
+}
+
 impl OpenUpload {
+    /// False if there is nothing new to publish.
+    pub(super) fn publishes(&self) -> bool {
+        self.touched || !self.continued
+    }
+
+    /// Writes; once that failed nothing is taken, and nothing will be published.
+    pub(super) async fn write_or_refuse(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), Problem> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone().into());
+        }
+        let written = self.write(offset, data).await;
+        if let Err(error) = &written {
+            self.refused = Some(error.clone());
+        }
+        Ok(written?)
+    }
+
     async fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), VfsError> {
-        let offset = if self.append { self.file.size() } else { offset };
         check_end(offset.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX)))?;
         self.touched = true;
         if self.file.try_write_at(offset, data)? {
@@ -413,7 +494,22 @@ impl OpenUpload {
         copied.map(drop)
     }
 
-    pub(super) async fn set_len(&mut self, size: u64) -> Result<(), VfsError> {
+    /// SETSTAT and FSETSTAT: kept for the publish.
+    pub(super) async fn set(&mut self, attrs: &Attrs) -> Result<(), VfsError> {
+        if let Some(size) = attrs.size {
+            self.set_len(size).await?;
+        }
+        if let Some(mode) = attrs.mode() {
+            self.mode = Some(mode);
+            self.file.set_mode(mode, ModeOrigin::Request);
+        }
+        if let Some(times) = attrs.times {
+            self.set_times(timestamps(times));
+        }
+        Ok(())
+    }
+
+    async fn set_len(&mut self, size: u64) -> Result<(), VfsError> {
         if size == self.file.size() {
             return Ok(());
         }
@@ -422,7 +518,7 @@ impl OpenUpload {
         self.file.set_len(size).await
     }
 
-    pub(super) fn set_times(&mut self, (accessed, modified): (Timestamp, Timestamp)) {
+    fn set_times(&mut self, (accessed, modified): (Timestamp, Timestamp)) {
         self.times = Some((accessed, modified));
         self.file.set_times(Some(accessed), Some(modified));
     }
@@ -436,6 +532,7 @@ impl OpenUpload {
             modified,
             accessed,
             rights: Rights::all(),
+            mode: self.file.named_mode(),
             partial: true,
             identity: None,
         }

@@ -62,7 +62,9 @@ impl Core {
     pub(super) async fn close_hooked(&mut self, open: Open) -> Result<(), Problem> {
         let shown = match &open {
             Open::Upload(_) => Shown::writes("close", "", Some(open.path())),
-            Open::Download(_) | Open::Listing(_) => Shown::reads("close", "", Some(open.path())),
+            Open::Download(_) | Open::Listing(_) | Open::Shared(_) | Open::Removed(_) => {
+                Shown::reads("close", "", Some(open.path()))
+            }
         };
         let mut begun = match self.account.ask(shown, &self.gone).await {
             Ok(begun) => begun,
@@ -141,7 +143,7 @@ impl Core {
 
     /// The link, and what it leads to.
     fn shown_link(&self, first: &str, second: &str) -> Shown {
-        let (target, link) = match self.account.symlinks {
+        let (target, link) = match self.account.software.symlinks {
             SymlinkOrder::TargetFirst => (first, second),
             SymlinkOrder::LinkFirst => (second, first),
         };

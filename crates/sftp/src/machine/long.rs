@@ -1,10 +1,13 @@
 //! Requests that may take long, whatever the store: `check-file` and `copy-data`. They are carried
 //! out in the channel's own task, and given up when the channel is gone.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use entrepot_model::VPath;
+use entrepot_sftp_proto::reply::{self, Hashes};
 use entrepot_sftp_proto::request::{CheckDialect, CheckTarget};
-use entrepot_sftp_proto::{Handle, Request, reply};
+use entrepot_sftp_proto::{Handle, Request};
 use entrepot_vfs::{Begun, EntryKind, HashAlgorithm, HashRange, VfsError};
 
 use super::files::Open;
@@ -108,7 +111,13 @@ impl Core {
             }
             Target::Handle(handle) => self.hash_open(*handle, &range).await?,
         };
-        Ok(reply::check_file(id, check.dialect, range.algorithm.name(), &hashes))
+        let dialect = self.account.software.check_file.unwrap_or(check.dialect);
+        let hashes = Hashes {
+            algorithm: range.algorithm.name(),
+            hash_bytes: range.algorithm.bytes(),
+            bytes: &hashes,
+        };
+        Ok(reply::check_file(id, dialect, &hashes))
     }
 
     async fn hash_path(&mut self, path: &VPath, range: &HashRange) -> Result<Vec<u8>, Problem> {
@@ -122,7 +131,9 @@ impl Core {
     }
 
     async fn hash_open(&mut self, handle: Handle, range: &HashRange) -> Result<Vec<u8>, Problem> {
-        let _one = self.account.hashing.lock().await;
+        let account = Arc::clone(&self.account);
+        let _one = account.hashing.lock().await;
+        let handle = self.standing_for(handle);
         match self.handles.get_mut(handle) {
             Some(Open::Download(open)) => {
                 check_answer(range, open.file.attributes().size)?;
@@ -132,13 +143,22 @@ impl Core {
                 check_answer(range, open.file.size())?;
                 Ok(open.file.hash(range).await?)
             }
-            Some(Open::Listing(_)) | None => Err(Problem::Handle),
+            Some(Open::Shared(_)) => {
+                let file = self.published(handle).await?;
+                check_answer(range, file.attributes().size)?;
+                Ok(file.hash(range).await?)
+            }
+            Some(Open::Listing(_) | Open::Removed(_)) | None => Err(Problem::Handle),
         }
     }
 
     /// `copy-data` (OpenSSH `PROTOCOL` §4.10): the source's bytes as they were when it was opened.
     async fn copy_data(&mut self, copy: &Copy) -> Result<(), Problem> {
-        let (from, to) = self.handles.pair_mut(copy.from, copy.to).ok_or(Problem::Handle)?;
+        let to = match self.handles.get(copy.to) {
+            Some(Open::Shared(_)) => self.upload_behind(copy.to).await?,
+            _ => copy.to,
+        };
+        let (from, to) = self.handles.pair_mut(copy.from, to).ok_or(Problem::Handle)?;
         let (Open::Download(from), Open::Upload(to)) = (from, to) else {
             return Err(Problem::Handle);
         };

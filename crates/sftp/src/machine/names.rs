@@ -60,13 +60,7 @@ impl Core {
             path = self.account.session.vfs().resolve(&path).await?;
         }
         if !published && let Some(open) = self.own_upload(&path) {
-            if let Some(size) = attrs.size {
-                open.set_len(size).await?;
-            }
-            if let Some(times) = attrs.times {
-                open.set_times(timestamps(times));
-            }
-            return Ok(());
+            return Ok(open.set(attrs).await?);
         }
         found?;
         self.set_published(&path, attrs).await
@@ -76,13 +70,17 @@ impl Core {
     pub(super) async fn set_itself(&mut self, sent: &str, attrs: &Attrs) -> Result<(), Problem> {
         let path = self.used(sent)?;
         match self.account.session.vfs().lstat(&path).await?.kind {
-            EntryKind::Link if attrs.times.is_some() => Err(Problem::LinkTimes),
+            EntryKind::Link if attrs.times.is_some() || attrs.permissions.is_some() => {
+                Err(Problem::LinkAttributes)
+            }
             EntryKind::Link => Ok(()),
             EntryKind::File | EntryKind::Directory => self.set(sent, attrs).await,
         }
     }
 
-    /// Sets size and times of a published file; mode and owner are ours and pass unchanged.
+    /// Sets size, permission bits and times of a published file. Where no bits are kept it is
+    /// answered as if they were: clients set them behind an upload, and tell their user that it
+    /// went wrong otherwise. The owner is ours and passes unchanged.
     pub(super) async fn set_published(&self, path: &VPath, attrs: &Attrs) -> Result<(), Problem> {
         let vfs = self.account.session.vfs();
         if let Some(size) = attrs.size {
@@ -98,6 +96,9 @@ impl Core {
                 file.finish().await?;
             }
         }
+        if let Some(mode) = attrs.mode() {
+            vfs.set_mode(path, mode).await?;
+        }
         if let Some(times) = attrs.times {
             let (accessed, modified) = timestamps(times);
             vfs.set_times(path, Some(accessed), Some(modified)).await?;
@@ -107,12 +108,20 @@ impl Core {
 
     pub(super) async fn remove(&mut self, sent: &str) -> Result<(), Problem> {
         let path = self.used(sent)?;
-        Ok(self.account.session.vfs().remove(&path).await?)
+        self.remove_file(&path).await
     }
 
-    pub(super) async fn make_directory(&mut self, sent: &str) -> Result<(), Problem> {
+    pub(super) async fn make_directory(
+        &mut self,
+        sent: &str,
+        attrs: &Attrs,
+    ) -> Result<(), Problem> {
         let path = self.used(sent)?;
-        Ok(self.account.session.vfs().make_directory(&path).await?)
+        let vfs = self.account.session.vfs();
+        match attrs.mode() {
+            Some(mode) => Ok(vfs.make_directory_with_mode(&path, mode).await?),
+            None => Ok(vfs.make_directory(&path).await?),
+        }
     }
 
     pub(super) async fn remove_directory(&mut self, sent: &str) -> Result<(), Problem> {
@@ -128,7 +137,7 @@ impl Core {
         existing: Existing,
     ) -> Result<(), Problem> {
         let (from, to) = (self.used(from)?, self.used(to)?);
-        Ok(self.account.session.vfs().rename(&from, &to, existing).await.map(drop)?)
+        self.rename_file((&from, &to), existing).await
     }
 
     /// `hardlink@openssh.com`.
@@ -146,7 +155,7 @@ impl Core {
 
     /// SYMLINK, its paths in the order of the client.
     pub(super) async fn make_link(&mut self, first: &str, second: &str) -> Result<(), Problem> {
-        let (target, link) = match self.account.symlinks {
+        let (target, link) = match self.account.software.symlinks {
             SymlinkOrder::TargetFirst => (first, second),
             SymlinkOrder::LinkFirst => (second, first),
         };

@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> Vec<u8> {
 
 /// Handles are numbered from the first place on, each in its first generation.
 fn handle(place: u8) -> Vec<u8> {
-    text(&[0, 0, 0, place, 0, 0, 0, 1])
+    text(format!("{place:04x}00000001").as_bytes())
 }
 
 fn sessions() -> BTreeMap<String, Vec<u8>> {

@@ -263,6 +263,18 @@ impl Fixture {
         self.put(&Mount { options, ..mount("all", "/", "", None) }).await;
     }
 
+    /// From now on clients may change only these permission bits below `/`.
+    pub(crate) async fn mask_modes(&self, mask: &str) {
+        let mode_mask = Some(mask.parse().unwrap());
+        self.put(&Mount { mode_mask, ..mount("all", "/", "", None) }).await;
+    }
+
+    /// Permission bits of a name, as the disk has them.
+    pub(crate) fn mode(&self, path: &str) -> u32 {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::metadata(self.file(path)).unwrap().permissions().mode() & 0o7777
+    }
+
     /// Disables the account of `anna`.
     pub(crate) async fn disable(&self) {
         self.put(&Account { enabled: false, ..self.account.clone() }).await;
@@ -301,5 +313,6 @@ fn mount(mount: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount {
         quota,
         sha256: false,
         options: Default::default(),
+        mode_mask: None,
     }
 }

@@ -100,6 +100,47 @@ async fn scp_carries_trees_with_times_both_ways() {
     fixture.stop().await;
 }
 
+fn set_mode(file: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(file: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).unwrap().permissions().mode() & 0o7777
+}
+
+#[tokio::test]
+async fn scp_carries_modes_both_ways() {
+    let fixture = Fixture::start().await;
+    fixture.local_file("tree/tool", b"#!");
+    fixture.local_file("tree/open", b"open");
+    let local = fixture.local();
+    for (name, bits) in [("tree/tool", 0o751), ("tree/open", 0o666), ("tree", 0o750)] {
+        set_mode(&local.join(name), bits);
+    }
+    fixture.write("/umask", b"");
+    let most = fixture.mode("/umask");
+    // Without -p the umask of the server counts, with it nothing does.
+    good(&fixture.scp(&["-r", "tree", "anna@127.0.0.1:plain"]).await);
+    assert_eq!(fixture.mode("/plain/open"), most);
+    assert_eq!(fixture.mode("/plain/tool"), 0o751 & (most | 0o111));
+    good(&fixture.scp(&["-r", "-p", "tree", "anna@127.0.0.1:kept"]).await);
+    for (name, bits) in [("/kept/tool", 0o751), ("/kept/open", 0o666), ("/kept", 0o750)] {
+        assert_eq!(fixture.mode(name), bits, "{name}");
+    }
+    good(&fixture.scp(&["-r", "-p", "anna@127.0.0.1:kept", "back"]).await);
+    for (name, bits) in [("back/tool", 0o751), ("back/open", 0o666), ("back", 0o750)] {
+        assert_eq!(mode(&local.join(name)), bits, "{name}");
+    }
+    // Over another one: its mode stays, unless -p brings one.
+    good(&fixture.scp(&["tree/open", "anna@127.0.0.1:kept/tool"]).await);
+    assert_eq!(fixture.mode("/kept/tool"), 0o751);
+    good(&fixture.scp(&["-p", "tree/open", "anna@127.0.0.1:kept/tool"]).await);
+    assert_eq!(fixture.mode("/kept/tool"), 0o666);
+    fixture.stop().await;
+}
+
 #[tokio::test]
 async fn scp_expands_patterns_and_says_what_is_missing() {
     let fixture = Fixture::start().await;

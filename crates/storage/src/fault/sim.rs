@@ -20,6 +20,8 @@ pub enum SimError {
     Io,
     /// `ENOSPC`.
     NoSpace,
+    /// `EPERM`.
+    NotPermitted,
 }
 
 impl SimError {
@@ -27,6 +29,7 @@ impl SimError {
         match self {
             SimError::Io => Errno::IO,
             SimError::NoSpace => Errno::NOSPC,
+            SimError::NotPermitted => Errno::PERM,
         }
     }
 }

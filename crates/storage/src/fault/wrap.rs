@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Result, StoreError};
 use crate::store::{
-    AnyStore, Caps, CopyRange, Entry, Existing, Identity, Listing, Meta, Publish, Published,
-    ReadFile, Renamed, Space, Staged, StagedFile, Store,
+    AnyStore, Caps, CopyRange, Entry, Existing, Identity, Listing, Meta, ModeChange, Publish,
+    Published, ReadFile, Renamed, Space, Staged, StagedFile, Store,
 };
 use crate::thread::Threads;
 
@@ -53,6 +53,7 @@ pub enum StoreCall {
     ReadLink,
     MakeLink,
     SetTimes,
+    SetMode,
     Space,
     Write,
     SetLen,
@@ -348,6 +349,10 @@ impl Store for FaultStore {
         self.call(StoreCall::MakeDirectory, self.inner.make_directory(path)).await
     }
 
+    async fn make_directory_with(&self, path: &StorePath, mode: ModeChange) -> Result<()> {
+        self.call(StoreCall::MakeDirectory, self.inner.make_directory_with(path, mode)).await
+    }
+
     async fn remove_directory(&self, path: &StorePath) -> Result<()> {
         self.call(StoreCall::RemoveDirectory, self.inner.remove_directory(path)).await
     }
@@ -385,6 +390,10 @@ impl Store for FaultStore {
         modified: Option<Timestamp>,
     ) -> Result<()> {
         self.call(StoreCall::SetTimes, self.inner.set_times(path, accessed, modified)).await
+    }
+
+    async fn set_mode(&self, path: &StorePath, change: ModeChange) -> Result<u32> {
+        self.call(StoreCall::SetMode, self.inner.set_mode(path, change)).await
     }
 
     async fn space(&self) -> Result<Space> {

@@ -21,6 +21,8 @@ pub(crate) struct Stat {
     pub(crate) modified: Timestamp,
     /// Last access.
     pub(crate) accessed: Timestamp,
+    /// Permission bits, with set-uid, set-gid and sticky.
+    pub(crate) mode: u32,
     /// Names it has.
     pub(crate) links: u64,
     /// Inode number, unique within a file system.
@@ -129,7 +131,7 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn make_link(&self, target: &str, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
     /// Removes a name of a file.
     fn unlink(&self, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
-    /// Makes a directory; `private`: for this user only.
+    /// Makes a directory.
     fn make_dir(&self, dir: &Self::Dir, name: &str, access: Access) -> Result<(), Errno>;
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
@@ -165,6 +167,12 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn set_file_times(&self, file: &Self::File, times: Times) -> Result<(), Errno>;
     /// Sets times of an open directory.
     fn set_dir_times(&self, dir: &Self::Dir, times: Times) -> Result<(), Errno>;
+    /// Sets permission bits of an open file.
+    fn set_file_mode(&self, file: &Self::File, mode: u32) -> Result<(), Errno>;
+    /// Sets permission bits of an open directory.
+    fn set_dir_mode(&self, dir: &Self::Dir, mode: u32) -> Result<(), Errno>;
+    /// Makes all that is known of an open file durable, its permission bits too.
+    fn sync_file_whole(&self, file: &Self::File) -> Result<(), Errno>;
     /// Room.
     fn space(&self) -> Result<Space, Errno>;
 }
@@ -181,8 +189,8 @@ pub(crate) enum Mounts {
 /// Who may use a new directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// As the umask of the process says.
-    Shared,
+    /// Those of these permission bits that the umask of the process leaves.
+    Shared(u32),
     /// Only the user of the process (mode 0700).
     Private,
 }

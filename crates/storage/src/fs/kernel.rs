@@ -100,6 +100,7 @@ fn stat_of(found: &Statx) -> Stat {
         size: found.stx_size,
         modified: Timestamp(micros(found.stx_mtime)),
         accessed: Timestamp(micros(found.stx_atime)),
+        mode: u32::from(found.stx_mode) & 0o7777,
         links: u64::from(found.stx_nlink),
         inode: found.stx_ino,
         born: if has_birth { micros(found.stx_btime) } else { 0 },
@@ -231,7 +232,7 @@ impl Disk for KernelDisk {
 
     fn make_dir(&self, dir: &OwnedFd, name: &str, access: Access) -> Result<(), Errno> {
         let mode = match access {
-            Access::Shared => 0o777,
+            Access::Shared(mode) => mode,
             Access::Private => 0o700,
         };
         rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))
@@ -343,6 +344,18 @@ impl Disk for KernelDisk {
 
     fn set_dir_times(&self, dir: &OwnedFd, times: Times) -> Result<(), Errno> {
         rustix::fs::futimens(dir.as_fd(), &timestamps(times))
+    }
+
+    fn set_file_mode(&self, file: &OwnedFd, mode: u32) -> Result<(), Errno> {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(mode))
+    }
+
+    fn set_dir_mode(&self, dir: &OwnedFd, mode: u32) -> Result<(), Errno> {
+        rustix::fs::fchmod(dir, Mode::from_raw_mode(mode))
+    }
+
+    fn sync_file_whole(&self, file: &OwnedFd) -> Result<(), Errno> {
+        rustix::fs::fsync(file)
     }
 
     fn space(&self) -> Result<Space, Errno> {

@@ -48,8 +48,8 @@ use crate::error::{Result, StoreError};
 use crate::limits::POOL_TASKS;
 use crate::reserved::{check_makeable, check_visible};
 use crate::store::{
-    AnyStore, Caps, EntryKind, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged,
-    StagedFile, Store,
+    AnyStore, Caps, EntryKind, Existing, Listing, Meta, ModeChange, ModeOrigin, ReadFile, Renamed,
+    Space, Staged, StagedFile, Store,
 };
 use crate::thread::Threads;
 
@@ -82,6 +82,9 @@ impl Links {
         self == Links::Shown || stat.kind != StatKind::Link
     }
 }
+
+/// Permission bits of a directory whose maker names none, before the umask.
+const ALL_BITS: u32 = 0o777;
 
 /// What all handles of a store share.
 pub(crate) struct Core<D: Disk> {
@@ -140,6 +143,7 @@ fn meta_of(stat: &Stat) -> Option<Meta> {
         modified: stat.modified,
         accessed: stat.accessed,
         identity: Some(stat.identity()),
+        mode: Some(stat.mode),
     })
 }
 
@@ -287,6 +291,7 @@ impl<D: Disk> Store for Fs<D> {
             atomic_rename: true,
             directories: true,
             set_times: true,
+            modes: true,
             conditional: true,
             resume: true,
             staged_apart: true,
@@ -354,7 +359,16 @@ impl<D: Disk> Store for Fs<D> {
     async fn make_directory(&self, path: &StorePath) -> Result<()> {
         check_makeable(path)?;
         let path = path.clone();
-        self.0.at_sync(move |core| core.make_directory(&path)).await
+        self.0.at_sync(move |core| core.make_directory(&path, ALL_BITS)).await
+    }
+
+    async fn make_directory_with(&self, path: &StorePath, mode: ModeChange) -> Result<()> {
+        check_makeable(path)?;
+        // The kernel takes the umask from it.
+        let wanted = ModeChange { origin: ModeOrigin::Request, ..mode };
+        let mode = wanted.of(ALL_BITS, EntryKind::Directory);
+        let path = path.clone();
+        self.0.at_sync(move |core| core.make_directory(&path, mode)).await
     }
 
     async fn remove_directory(&self, path: &StorePath) -> Result<()> {
@@ -407,6 +421,12 @@ impl<D: Disk> Store for Fs<D> {
         check_visible(path)?;
         let path = path.clone();
         self.0.at_names(move |core| core.set_times(&path, Times { accessed, modified })).await
+    }
+
+    async fn set_mode(&self, path: &StorePath, change: ModeChange) -> Result<u32> {
+        check_visible(path)?;
+        let path = path.clone();
+        self.0.at_sync(move |core| core.set_mode(&path, change)).await
     }
 
     async fn space(&self) -> Result<Space> {

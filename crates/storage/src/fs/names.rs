@@ -9,13 +9,21 @@ use rustix::io::Errno;
 use super::disk::{Access, Disk, Mounts, OpenHow, RenameHow, Stat, StatKind, Times};
 use super::{Core, Links, walk_error};
 use crate::error::{Result, StoreError};
-use crate::store::{Existing, Renamed};
+use crate::store::{EntryKind, Existing, ModeChange, Renamed};
 
 /// Prefix of second names that keep a replaced file until its replacement is durable.
 pub(super) const KEPT: &str = "kept-";
 
 /// Where a replaced file is kept: the staging directory and the name there.
 type Kept<D> = (Arc<<D as Disk>::Dir>, String);
+
+/// What a refused `fchmod` means: some file systems have no permission bits.
+fn mode_error(errno: Errno) -> StoreError {
+    match errno {
+        Errno::OPNOTSUPP | Errno::NOSYS => StoreError::Unsupported("permission bits"),
+        other => other.into(),
+    }
+}
 
 impl<D: Disk> Core<D> {
     pub(super) fn remove(&self, path: &StorePath, links: Links) -> Result<()> {
@@ -28,13 +36,13 @@ impl<D: Disk> Core<D> {
         Ok(self.sync_dir(&dir)?)
     }
 
-    pub(super) fn make_directory(&self, path: &StorePath) -> Result<()> {
+    pub(super) fn make_directory(&self, path: &StorePath, mode: u32) -> Result<()> {
         self.check_well()?;
         if path.is_root() {
             return Err(StoreError::Exists);
         }
         let (dir, name) = self.parent(path)?;
-        self.disk.make_dir(&dir, name, Access::Shared)?;
+        self.disk.make_dir(&dir, name, Access::Shared(mode))?;
         if let Err(errno) = self.sync_dir(&dir) {
             self.undone(self.disk.remove_dir(&dir, name))?;
             return Err(errno.into());
@@ -61,17 +69,46 @@ impl<D: Disk> Core<D> {
             Err(Errno::NOTDIR) => {}
             Err(errno) => return Err(walk_error(errno)),
         }
-        let how = OpenHow::Read;
+        let (file, _) = self.only_name(path)?;
+        Ok(self.disk.set_file_times(&file, times)?)
+    }
+
+    /// Opens a file that has one name: of two, one may lie outside of the root.
+    fn only_name(&self, path: &StorePath) -> Result<(D::File, Stat)> {
+        let (root, how) = (self.disk.root(), OpenHow::Read);
         let file = self.disk.open_file(root, path.as_str(), how).map_err(walk_error)?;
         match self.disk.stat_file(&file)? {
-            Stat { kind: StatKind::File, links: 0..=1, .. } => {}
-            // A second name may lie outside of the root.
+            stat @ Stat { kind: StatKind::File, links: 0..=1, .. } => Ok((file, stat)),
             Stat { kind: StatKind::File, .. } => {
-                return Err(StoreError::Denied("the file has more than one name".to_owned()));
+                Err(StoreError::Denied("the file has more than one name".to_owned()))
             }
-            _ => return Err(StoreError::NotFound),
+            _ => Err(StoreError::NotFound),
         }
-        Ok(self.disk.set_file_times(&file, times)?)
+    }
+
+    /// Sets permission bits on what was opened, so that nobody can swap the name meanwhile.
+    pub(super) fn set_mode(&self, path: &StorePath, change: ModeChange) -> Result<u32> {
+        self.check_well()?;
+        match self.disk.open_dir(self.disk.root(), path.as_str(), Mounts::Enter) {
+            Ok(dir) => {
+                let now = self.disk.stat(&dir, "")?.mode;
+                let mode = change.of(now, EntryKind::Directory);
+                if mode != now {
+                    self.disk.set_dir_mode(&dir, mode).map_err(mode_error)?;
+                    self.disk.sync_dir(&dir)?;
+                }
+                return Ok(mode);
+            }
+            Err(Errno::NOTDIR) => {}
+            Err(errno) => return Err(walk_error(errno)),
+        }
+        let (file, Stat { mode: now, .. }) = self.only_name(path)?;
+        let mode = change.of(now, EntryKind::File);
+        if mode != now {
+            self.disk.set_file_mode(&file, mode).map_err(mode_error)?;
+            self.disk.sync_file_whole(&file)?;
+        }
+        Ok(mode)
     }
 
     pub(super) fn link(&self, from: &StorePath, to: &StorePath) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Publishing a staged file: times, rename, directory sync; undone on any error.
+//! Publishing a staged file: times, permission bits, rename, directory sync; undone on any error.
 //!
 //! A name that is free is taken by `RENAME_NOREPLACE`. A name that is taken is exchanged
 //! (`RENAME_EXCHANGE`): the old version waits under the staging name until the directory is
@@ -17,7 +17,7 @@ use super::staged::Work;
 use super::{Core, Links, meta_of};
 use crate::error::{Result, StoreError};
 use crate::limits::NAME_RACE_TRIES;
-use crate::store::{Existing, Publish, Published};
+use crate::store::{EntryKind, Existing, ModeChange, Publish, Published};
 
 /// What a rename into place did, and so how to undo it.
 enum Placed {
@@ -47,6 +47,9 @@ impl<D: Disk> Core<D> {
             stat.accessed = how.accessed.unwrap_or(stat.accessed);
             stat.modified = how.modified.unwrap_or(stat.modified);
         }
+        if let Some(change) = how.mode {
+            self.set_staged_mode(work, &mut stat, change)?;
+        }
         let (dir, name) = self.parent(&work.target)?;
         let target = (&*dir, name);
         let placed = self.place(work, target, how.existing)?;
@@ -63,6 +66,23 @@ impl<D: Disk> Core<D> {
         let replaced = !matches!(placed, Placed::Fresh);
         let meta = meta_of(&stat).ok_or(StoreError::NotFound)?;
         Ok(Published { replaced, identity: meta.identity.clone(), meta })
+    }
+
+    /// Permission bits are set before the file is seen. A file system that has none, or lets nobody
+    /// set them, keeps the file without.
+    fn set_staged_mode(&self, work: &Work<D>, stat: &mut Stat, change: ModeChange) -> Result<()> {
+        let mode = change.of(stat.mode, EntryKind::File);
+        if mode == stat.mode {
+            return Ok(());
+        }
+        match self.disk.set_file_mode(&work.file, mode) {
+            Ok(()) => stat.mode = mode,
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                tracing::debug!(path = %work.target, "the file system sets no permission bits");
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(())
     }
 
     /// Renames the staged file to its target, whatever others do to that name meanwhile.

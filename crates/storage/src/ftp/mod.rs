@@ -114,7 +114,7 @@ fn timestamp(time: Option<Time>) -> Timestamp {
 
 fn file_meta(size: u64, modified: Option<Time>) -> Meta {
     let modified = timestamp(modified);
-    Meta { kind: EntryKind::File, size, modified, accessed: modified, identity: None }
+    Meta { kind: EntryKind::File, size, modified, accessed: modified, identity: None, mode: None }
 }
 
 fn directory_meta(modified: Option<Time>) -> Meta {
@@ -360,6 +360,7 @@ impl Store for FtpStore {
             directories: true,
             // Of access there are none.
             set_times: false,
+            modes: false,
             conditional: false,
             // A file written under its own name has no part to go on with.
             resume: self.publish != PublishBy::Direct,

@@ -122,7 +122,14 @@ fn identity_of(meta: &ObjectMeta, attributes: &Attributes) -> Option<Identity> {
 
 fn file_meta(meta: &ObjectMeta, identity: Option<Identity>) -> Meta {
     let modified = timestamp(meta);
-    Meta { kind: EntryKind::File, size: meta.size, modified, accessed: modified, identity }
+    Meta {
+        kind: EntryKind::File,
+        size: meta.size,
+        modified,
+        accessed: modified,
+        identity,
+        mode: None,
+    }
 }
 
 fn directory_meta() -> Meta {
@@ -132,6 +139,7 @@ fn directory_meta() -> Meta {
         modified: Timestamp(0),
         accessed: Timestamp(0),
         identity: None,
+        mode: None,
     }
 }
 
@@ -295,6 +303,7 @@ impl Store for Objects {
             atomic_rename: false,
             directories: false,
             set_times: false,
+            modes: false,
             conditional: self.0.backend.provider != ObjectProvider::Azure,
             resume: true,
             staged_apart: true,

@@ -323,6 +323,7 @@ impl StagedFile for ObjectStaged {
             modified,
             accessed: modified,
             identity: identity.clone(),
+            mode: None,
         };
         Ok(Published { replaced, identity, meta })
     }

@@ -6,7 +6,7 @@ mod power;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use bytes::BytesMut;
 use entrepot_model::{Env, Timestamp};
@@ -23,6 +23,9 @@ pub use power::{Call, Cut};
 
 /// Pages in which unsynced bytes are kept or lost.
 const PAGE: usize = 4096;
+
+/// What this disk takes from the permission bits of new files, in place of the process's umask.
+const UMASK: u32 = 0o022;
 
 /// A disk in memory. Clones share it.
 #[derive(Clone)]
@@ -48,6 +51,10 @@ pub(crate) struct Inode {
     born: i64,
     links: AtomicU64,
     times: Mutex<(Timestamp, Timestamp)>,
+    mode: AtomicU32,
+    /// The permission bits that survive a power cut: those at the last sync of the inode, or of the
+    /// directory that it lies in, as on journalling file systems.
+    durable_mode: AtomicU32,
     node: Node,
     used: Arc<AtomicU64>,
 }
@@ -102,6 +109,10 @@ impl Inode {
             Node::Directory(_) => Err(Errno::ISDIR),
             Node::Link(_) => Err(Errno::LOOP),
         }
+    }
+
+    fn harden_mode(&self) {
+        self.durable_mode.store(self.mode.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     fn is_directory(&self) -> bool {
@@ -190,11 +201,18 @@ impl RamDisk {
 impl Shared {
     fn inode(&self, node: Node) -> Arc<Inode> {
         let now = self.env.now();
+        let mode = match &node {
+            Node::File(_) => 0o666 & !UMASK,
+            Node::Directory(_) => 0o777 & !UMASK,
+            Node::Link(_) => 0o777,
+        };
         Arc::new(Inode {
             number: self.next.fetch_add(1, Ordering::Relaxed),
             born: now.micros(),
             links: AtomicU64::new(1),
             times: Mutex::new((now, now)),
+            mode: AtomicU32::new(mode),
+            durable_mode: AtomicU32::new(mode),
             node,
             used: Arc::clone(&self.used),
         })
@@ -310,9 +328,13 @@ impl Disk for RamDisk {
         self.unlink_name(dir, name)
     }
 
-    fn make_dir(&self, dir: &Arc<Inode>, name: &str, _: Access) -> Result<(), Errno> {
+    fn make_dir(&self, dir: &Arc<Inode>, name: &str, access: Access) -> Result<(), Errno> {
         self.enter(Call::MakeDir)?;
-        self.make_dir_name(dir, name)
+        let mode = match access {
+            Access::Shared(mode) => mode & !UMASK,
+            Access::Private => 0o700,
+        };
+        self.make_dir_name(dir, name, mode)
     }
 
     fn remove_dir(&self, dir: &Arc<Inode>, name: &str) -> Result<(), Errno> {
@@ -389,7 +411,9 @@ impl Disk for RamDisk {
 
     fn sync_dir(&self, dir: &Arc<Inode>) -> Result<(), Errno> {
         if self.enter(Call::SyncDir)? && self.tracks() {
-            dir.folder()?.lock().harden();
+            let mut folder = dir.folder()?.lock();
+            folder.harden();
+            folder.live.values().chain([dir]).for_each(|inode| inode.harden_mode());
         }
         Ok(())
     }
@@ -404,6 +428,24 @@ impl Disk for RamDisk {
 
     fn set_dir_times(&self, dir: &Arc<Inode>, times: Times) -> Result<(), Errno> {
         self.set_file_times(dir, times)
+    }
+
+    fn set_file_mode(&self, file: &Arc<Inode>, mode: u32) -> Result<(), Errno> {
+        self.enter(Call::SetMode)?;
+        file.mode.store(mode, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn set_dir_mode(&self, dir: &Arc<Inode>, mode: u32) -> Result<(), Errno> {
+        self.set_file_mode(dir, mode)
+    }
+
+    fn sync_file_whole(&self, file: &Arc<Inode>) -> Result<(), Errno> {
+        if self.enter(Call::SyncFile)? && self.tracks() {
+            file.content()?.lock().harden();
+            file.harden_mode();
+        }
+        Ok(())
     }
 
     fn space(&self) -> Result<Space, Errno> {
@@ -430,6 +472,7 @@ impl RamDisk {
             size,
             modified,
             accessed,
+            mode: inode.mode.load(Ordering::Relaxed),
             links: inode.links.load(Ordering::Relaxed),
             inode: inode.number,
             born: inode.born,

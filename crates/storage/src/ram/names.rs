@@ -49,8 +49,11 @@ impl RamDisk {
         self.add(dir, name, Node::File(Mutex::default()))
     }
 
-    pub(super) fn make_dir_name(&self, dir: &Inode, name: &str) -> Result<(), Errno> {
-        self.add(dir, name, Node::Directory(Mutex::default())).map(|_| ())
+    pub(super) fn make_dir_name(&self, dir: &Inode, name: &str, mode: u32) -> Result<(), Errno> {
+        let made = self.add(dir, name, Node::Directory(Mutex::default()))?;
+        made.mode.store(mode, Ordering::Relaxed);
+        made.harden_mode();
+        Ok(())
     }
 
     pub(super) fn make_link_name(

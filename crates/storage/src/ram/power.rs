@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use entrepot_model::Env;
 use parking_lot::Mutex;
@@ -33,6 +33,8 @@ pub enum Call {
     MakeDir,
     /// Setting times.
     SetTimes,
+    /// Setting permission bits.
+    SetMode,
 }
 
 /// What a power cut leaves.
@@ -230,6 +232,8 @@ impl Restart<'_> {
             born: old.born,
             links: AtomicU64::new(1),
             times: Mutex::new(*old.times.lock()),
+            mode: AtomicU32::new(old.durable_mode.load(Ordering::Relaxed)),
+            durable_mode: AtomicU32::new(old.durable_mode.load(Ordering::Relaxed)),
             node,
             used: Arc::clone(&self.shared.used),
         });

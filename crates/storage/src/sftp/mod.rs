@@ -45,8 +45,8 @@ use crate::limits::{LIST_PAGE, SFTP_WALK_DIRECTORIES};
 use crate::parts::names::{self, check_makeable, check_visible, part_of};
 use crate::parts::registry::Registry;
 use crate::store::{
-    AnyStore, Caps, Entry, EntryKind, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged,
-    StagedFile, Store,
+    AnyStore, Caps, Entry, EntryKind, Existing, Listing, Meta, ModeChange, ReadFile, Renamed,
+    Space, Staged, StagedFile, Store,
 };
 
 /// The store of a server. Nothing is dialled yet.
@@ -73,6 +73,7 @@ pub fn open(target: &SftpTarget, secrets: &ResolvedSecrets, env: &Env) -> Result
             pins: HostKeyPins::Pinned(target.host_keys.clone()),
             preset: Preset::Compatible,
             cipher: None,
+            software: None,
             env: env.clone(),
         },
     };
@@ -85,6 +86,9 @@ struct SftpStore {
     registry: Arc<Registry>,
     publish: PublishBy,
 }
+
+/// A server that tells no permission bits.
+const NO_MODES: StoreError = StoreError::Unsupported("permission bits");
 
 /// Attributes as the store tells them; `None` for what is neither file nor directory.
 fn meta_of(attrs: &Attrs) -> Option<Meta> {
@@ -101,6 +105,7 @@ fn meta_of(attrs: &Attrs) -> Option<Meta> {
         modified: Timestamp::from_seconds(i64::from(times.modified)),
         accessed: Timestamp::from_seconds(i64::from(times.accessed)),
         identity: None,
+        mode: attrs.mode(),
     })
 }
 
@@ -314,6 +319,7 @@ impl Store for SftpStore {
             atomic_rename: true,
             directories: true,
             set_times: true,
+            modes: true,
             conditional: true,
             resume: true,
             staged_apart: self.publish != PublishBy::Direct,
@@ -515,6 +521,18 @@ impl Store for SftpStore {
         let (name, attrs) = (remote.path(path), Attrs { times: Some(times), ..Attrs::default() });
         remote.ask(|client| client.setstat(&name, &attrs)).await?;
         Ok(())
+    }
+
+    async fn set_mode(&self, path: &StorePath, change: ModeChange) -> Result<u32> {
+        check_visible(path)?;
+        let remote = self.pool.common().await?;
+        let now = look(&remote, path).await?;
+        let bits = now.mode.ok_or(NO_MODES)?;
+        let (name, permissions) = (remote.path(path), Some(change.of(bits, now.kind)));
+        let attrs = Attrs { permissions, ..Attrs::default() };
+        remote.ask(|client| client.setstat(&name, &attrs)).await?;
+        // Servers answer OK that set nothing.
+        look(&remote, path).await?.mode.ok_or(NO_MODES)
     }
 
     async fn space(&self) -> Result<Space> {

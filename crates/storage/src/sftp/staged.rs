@@ -19,7 +19,7 @@ use super::{place_file, seconds_of};
 use crate::error::{Result, StoreError};
 use crate::limits::{SFTP_FULL_BYTES, SFTP_WRITE_WINDOW_KIB};
 use crate::parts::registry::Claim;
-use crate::store::{Identity, Publish, Published, StagedFile, is_past_all};
+use crate::store::{EntryKind, Identity, ModeChange, Publish, Published, StagedFile, is_past_all};
 
 /// Under which names a file is written and published.
 pub(super) struct Naming {
@@ -134,6 +134,21 @@ impl SftpStaged {
         self.fsetstat(handle, Attrs { times: Some(times), ..Attrs::default() }).await
     }
 
+    /// Sets permission bits, if the server lets us: the file is the file without them too.
+    async fn set_mode(&self, handle: &RemoteHandle, change: ModeChange) -> Result<()> {
+        let now = self.remote().fstat(handle).await.map_err(|failed| self.fail(failed))?;
+        let Some(bits) = now.mode() else { return Ok(()) };
+        let wanted = change.of(bits, EntryKind::File);
+        if wanted == bits {
+            return Ok(());
+        }
+        let attrs = Attrs { permissions: Some(wanted), ..Attrs::default() };
+        match self.remote().ask(|client| client.fsetstat(handle, &attrs)).await {
+            Err(failed @ Failed::Lost(_)) => Err(self.fail(failed)),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Closes the file and sees that the server has all of it.
     async fn close(&self, size: u64) -> Result<Attrs> {
         let handle = self.handle.lock().take();
@@ -238,6 +253,9 @@ impl StagedFile for SftpStaged {
         }
         let handle = self.handle.lock().clone();
         if let Some(handle) = handle {
+            if let Some(change) = how.mode {
+                self.set_mode(&handle, change).await?;
+            }
             self.set_times(&handle, how).await?;
         }
         let attrs = self.close(how.size).await?;

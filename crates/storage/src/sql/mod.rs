@@ -111,6 +111,7 @@ impl Row {
             modified: self.modified,
             accessed: self.modified,
             identity: None,
+            mode: None,
         }
     }
 }
@@ -261,7 +262,7 @@ fn name_of(path: &StorePath) -> Result<&str> {
 fn root_meta() -> Meta {
     let never = Timestamp(0);
     let kind = EntryKind::Directory;
-    Meta { kind, size: 0, modified: never, accessed: never, identity: None }
+    Meta { kind, size: 0, modified: never, accessed: never, identity: None, mode: None }
 }
 
 impl SqlStore {
@@ -284,6 +285,7 @@ impl Store for SqlStore {
             atomic_rename: true,
             directories: false,
             set_times: false,
+            modes: false,
             conditional: true,
             resume: true,
             staged_apart: true,

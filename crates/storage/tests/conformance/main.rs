@@ -1,6 +1,7 @@
 //! One suite for every kind of store. A new kind is one line in `kinds`.
 
 mod kinds;
+mod modes;
 mod names;
 mod objects;
 mod publish;
@@ -29,7 +30,7 @@ pub(crate) fn env() -> Env {
 }
 
 pub(crate) fn how(existing: Existing, size: usize) -> Publish {
-    Publish { existing, accessed: None, modified: None, size: size as u64 }
+    Publish { existing, accessed: None, modified: None, mode: None, size: size as u64 }
 }
 
 /// Bytes that differ everywhere and by seed.

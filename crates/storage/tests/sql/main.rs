@@ -56,6 +56,7 @@ async fn put(store: &AnyStore, name: &str, data: &[u8]) -> Result<Published> {
         existing: Existing::Replace,
         accessed: None,
         modified: None,
+        mode: None,
         size: data.len() as u64,
     };
     let published = file.publish(&how).await;

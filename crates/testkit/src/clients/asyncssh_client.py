@@ -39,6 +39,10 @@ async def run(sftp):
             print(name)
     elif verb == "symlink":
         await sftp.symlink(*words)
+    elif verb == "chmod":
+        await sftp.chmod(words[0], int(words[1], 8))
+    elif verb == "mode":
+        print(oct((await sftp.stat(words[0])).permissions))
     elif verb == "readlink":
         print(await sftp.readlink(words[0]))
     else:

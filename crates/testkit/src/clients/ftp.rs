@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 use anyhow::Result;
 
+pub use libraries::call_commons_net;
 pub(super) use matrix::{Form, Order};
 pub use matrix::{Ftp, Program, Way};
 

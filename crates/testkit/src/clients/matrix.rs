@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::Login;
+use super::{Login, text};
 use crate::server::Node;
 
 /// How a file or a folder is moved.
@@ -26,6 +26,22 @@ pub enum How {
     PutTimes,
     /// Down, with its times.
     GetTimes,
+}
+
+impl How {
+    /// As the programs beside this file name it.
+    fn verb(self) -> &'static str {
+        match self {
+            How::Put => "put",
+            How::Get => "get",
+            How::ResumeUp => "resume_up",
+            How::ResumeDown => "resume_down",
+            How::PutTree => "put_tree",
+            How::GetTree => "get_tree",
+            How::PutTimes => "put_times",
+            How::GetTimes => "get_times",
+        }
+    }
 }
 
 /// One thing for a client to do. Remote paths are relative to the home.
@@ -57,6 +73,21 @@ pub enum Task<'a> {
         /// Which.
         remote: &'a str,
     },
+}
+
+impl Task<'_> {
+    /// The verb and its arguments, as the programs beside this file take them.
+    ///
+    /// # Errors
+    /// A local path that is no text.
+    pub fn words(&self) -> Result<Vec<&str>> {
+        Ok(match *self {
+            Task::Move { how, local, remote } => vec![how.verb(), text(local)?, remote],
+            Task::RenameOver { from, to } => vec!["rename", from, to],
+            Task::List { remote } => vec!["list", remote],
+            Task::Hash { remote } => vec!["hash", remote],
+        })
+    }
 }
 
 /// What came of a task.

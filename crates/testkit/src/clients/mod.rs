@@ -1,17 +1,20 @@
 //! Real clients, logged in to a [`Node`].
 
 pub mod ftp;
+pub mod java;
+pub mod libraries;
 pub mod matrix;
 pub mod openssh;
 pub mod ours;
 pub mod putty;
 pub mod python;
+pub mod sshfs;
 pub mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::server::{Node, feed, run};
 
@@ -121,6 +124,19 @@ impl Login {
     pub fn on_disk(&self, node: &Node, path: &str) -> PathBuf {
         node.files().join(&self.account).join(path)
     }
+}
+
+/// A file below `target`, where `scripts/need test` installs and builds clients.
+fn installed(path: &str) -> Result<PathBuf> {
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")),
+        PathBuf::from,
+    );
+    let path = folder.join(path);
+    if !path.exists() {
+        bail!("'{}' is missing: run scripts/need test", path.display());
+    }
+    Ok(path)
 }
 
 /// Bytes that do not repeat and differ by seed.

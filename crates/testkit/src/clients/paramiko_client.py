@@ -27,7 +27,7 @@ def get_tree(sftp, remote, local):
         get_tree(sftp, there, here) if entry.st_mode & 0o40000 else sftp.get(there, here)
 
 
-READ, WRITE, CREAT, TRUNC = 1, 2, 8, 16
+READ, WRITE, CREAT, TRUNC, EXCL = 1, 2, 8, 16, 32
 
 
 class Order:
@@ -134,6 +134,88 @@ def filezilla_resume(order, data, target):
     print(have)
 
 
+def sshfs_create(order, data, path, flags=0):
+    """OPEN and LSTAT together; then WRITEs, whose answers it awaits at the flush, CLOSE's never."""
+    mode = paramiko.SFTPAttributes()
+    mode.st_mode = 0o100644
+    opened = order.send(psftp.CMD_OPEN, path, WRITE | CREAT | flags, mode)
+    seen = order.send(psftp.CMD_LSTAT, path)
+    handle = order.answer(opened)[1].get_binary()
+    order.answer(seen)
+    for number in order.write(handle, 0, data):
+        order.answer(number)
+    return handle
+
+
+def sshfs_rename(order, old, new):
+    order.ask(psftp.CMD_EXTENDED, "posix-rename@openssh.com", old, new)
+
+
+def permissions(mode):
+    attributes = paramiko.SFTPAttributes()
+    attributes.st_mode = mode
+    return attributes
+
+
+def missing(order, path):
+    """The kernel looks for what it does not know yet."""
+    try:
+        order.ask(psftp.CMD_LSTAT, path)
+    except FileNotFoundError:
+        return
+    sys.exit(f"{path} is there")
+
+
+def sshfs_editor(order, data, target):
+    """Written beside, synchronized, renamed over: the CLOSE is not awaited."""
+    missing(order, ".new")
+    handle = sshfs_create(order, data, ".new", EXCL)
+    order.ask(psftp.CMD_EXTENDED, "fsync@openssh.com", handle)
+    order.send(psftp.CMD_CLOSE, handle)
+    order.ask(psftp.CMD_SETSTAT, ".new", permissions(0o100600))
+    sshfs_rename(order, ".new", target)
+    if order.size(target) != len(data):
+        sys.exit("another size")
+    missing(order, ".new")
+
+
+def sshfs_late_close(order, data, target):
+    """Its threads race: the RENAME of a file may overtake the CLOSE of it."""
+    handle = sshfs_create(order, data, ".new", EXCL)
+    sshfs_rename(order, ".new", target)
+    if order.size(target) != len(data):
+        sys.exit("another size")
+    order.ask(psftp.CMD_CLOSE, handle)
+
+
+def sshfs_vim(order, data, target):
+    """The old file is renamed away and removed in the end."""
+    sshfs_rename(order, target, target + "~")
+    missing(order, target)
+    handle = sshfs_create(order, data, target)
+    order.send(psftp.CMD_CLOSE, handle)
+    handle = order.open(target, WRITE)
+    order.size(target)
+    order.ask(psftp.CMD_EXTENDED, "fsync@openssh.com", handle)
+    order.send(psftp.CMD_CLOSE, handle)
+    order.ask(psftp.CMD_SETSTAT, target, permissions(0o100644))
+    order.ask(psftp.CMD_REMOVE, target + "~")
+
+
+def sshfs_in_place(order, data, target):
+    """Written over what is there, then cut to its size by the next who opens it."""
+    handle = order.open(target, WRITE)
+    for number in order.write(handle, 0, data):
+        order.answer(number)
+    order.send(psftp.CMD_CLOSE, handle)
+    handle = order.open(target, WRITE)
+    size = paramiko.SFTPAttributes()
+    size.st_size = len(data)
+    order.ask(psftp.CMD_FSETSTAT, handle, size)
+    order.ask(psftp.CMD_FSTAT, handle)
+    order.ask(psftp.CMD_CLOSE, handle)
+
+
 def jsch(order, data, target):
     """16 READs ahead; an answer out of order would make JSch cancel and ask again."""
     handle = order.open(target, WRITE | CREAT | TRUNC)
@@ -195,6 +277,10 @@ def run(sftp):
             print(file.check("sha256").hex())
     elif verb == "symlink":
         sftp.symlink(*words)
+    elif verb == "chmod":
+        sftp.chmod(words[0], int(words[1], 8))
+    elif verb == "mode":
+        print(oct(sftp.stat(words[0]).st_mode))
     elif verb == "readlink":
         print(sftp.readlink(words[0]))
     elif verb == "rekey":

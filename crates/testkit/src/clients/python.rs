@@ -5,84 +5,36 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::matrix::{Client, Did, How, Seat, Task};
-use super::text;
-use crate::server::run;
+use super::installed;
+use super::libraries::{Driver, Library, NO_DIGEST};
 
 /// A program of the environment, `python3` or `ssh-audit`.
 ///
 /// # Errors
 /// It was not made.
 pub fn tool(program: &str) -> Result<PathBuf> {
-    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")),
-        PathBuf::from,
-    );
-    let path = folder.join("clients-venv/bin").join(program);
-    if !path.exists() {
-        bail!("'{}' is missing: run scripts/need test, which needs PyPI", path.display());
-    }
-    Ok(path)
-}
-
-/// One of the libraries, driven by a script of ours beside this file.
-pub struct Library {
-    name: &'static str,
-    script: &'static str,
+    installed(&format!("clients-venv/bin/{program}"))
 }
 
 /// paramiko.
-pub const PARAMIKO: Library =
-    Library { name: "paramiko", script: include_str!("paramiko_client.py") };
+pub const PARAMIKO: Library = Library {
+    name: "paramiko",
+    driver: Driver::Process(|| script(include_str!("paramiko_client.py"))),
+    lacks: &[],
+};
 /// asyncssh.
-pub const ASYNCSSH: Library =
-    Library { name: "asyncssh", script: include_str!("asyncssh_client.py") };
+pub const ASYNCSSH: Library = Library {
+    name: "asyncssh",
+    driver: Driver::Process(|| script(include_str!("asyncssh_client.py"))),
+    lacks: &[NO_DIGEST],
+};
 
-impl Library {
-    /// Runs the script; `words` are the operation and its arguments.
-    ///
-    /// # Errors
-    /// What it said.
-    pub fn call(&self, seat: Seat<'_>, words: &[&str]) -> Result<String> {
-        let mut command = Command::new(tool("python3")?);
-        command.args(["-c", self.script, &seat.node.sftp_port()?.to_string()]);
-        command.args([&seat.login.account, &seat.login.password]);
-        command.arg(seat.node.known_hosts()?).args(words);
-        Ok(String::from_utf8(run(&mut command)?.stdout)?)
-    }
-}
-
-impl Client for Library {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn run(&self, seat: Seat<'_>, task: &Task<'_>) -> Result<Did> {
-        let said = match *task {
-            Task::Move { how, local, remote } => {
-                let verb = match how {
-                    How::Put => "put",
-                    How::Get => "get",
-                    How::ResumeUp => "resume_up",
-                    How::ResumeDown => "resume_down",
-                    How::PutTree => "put_tree",
-                    How::GetTree => "get_tree",
-                    How::PutTimes => "put_times",
-                    How::GetTimes => "get_times",
-                };
-                self.call(seat, &[verb, text(local)?, remote])?
-            }
-            Task::RenameOver { from, to } => self.call(seat, &["rename", from, to])?,
-            Task::List { remote } => self.call(seat, &["list", remote])?,
-            Task::Hash { .. } if self.name == "asyncssh" => {
-                return Ok(Did::Cannot("it asks for no digest"));
-            }
-            Task::Hash { remote } => self.call(seat, &["hash", remote])?,
-        };
-        Ok(Did::Done(said))
-    }
+fn script(text: &str) -> Result<Command> {
+    let mut command = Command::new(tool("python3")?);
+    command.args(["-c", text]);
+    Ok(command)
 }
 
 /// asyncssh as a server, on a free port of loopback. Stops when dropped.

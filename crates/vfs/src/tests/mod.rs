@@ -8,6 +8,7 @@ mod ftp;
 mod in_order;
 mod links;
 mod medium;
+mod modes;
 mod objects;
 mod options;
 mod quota;
@@ -117,6 +118,7 @@ impl World {
             quota: None,
             sha256: false,
             options: Default::default(),
+            mode_mask: None,
         };
         change(&mut mount);
         self.put(&mount).await;

@@ -4,7 +4,7 @@
 fn surface() -> Vec<String> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut items = Vec::new();
-    for file in ["service.rs", "session.rs", "vfs.rs", "links.rs"] {
+    for file in ["service.rs", "session.rs", "vfs.rs", "links.rs", "modes.rs"] {
         scan(&folder.join(file), &mut items);
     }
     for file in ["upload.rs", "upload/publish.rs", "upload/copy.rs", "upload/spool.rs"] {

@@ -156,6 +156,7 @@ impl Upload {
             existing: self.existing,
             accessed: self.times.0,
             modified: self.times.1,
+            mode: self.published_mode(there.as_ref()),
             size: self.size,
         };
         let published = match self.staged.publish(&how).await {
@@ -218,6 +219,7 @@ impl Upload {
                 Err(error) => return Err(error.into()),
             }
         }
+        self.set_mode_of_untouched().await?;
         Ok(Uploaded {
             transfer: self.moving.id,
             size: self.size,

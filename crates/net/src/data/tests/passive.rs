@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::*;
 use crate::limits::{DATA_CANDIDATES, DATA_LEASE_TIME, DATA_PORT_IDLE_TIME, DATA_SWEEP_INTERVAL};
 use crate::tls::tests::{Client, options};
-use crate::tls::{Carries, Reuse, TlsConfig, TlsSession, TlsVersion};
+use crate::tls::{Reuse, TlsConfig, TlsSession, TlsVersion};
 
 /// Takes the connection and sends a word through it.
 async fn serve(seat: &mut PassiveSeat, client: &mut TcpStream) {
@@ -87,6 +87,28 @@ async fn a_new_pasv_drops_who_waited_for_the_old_one() {
     assert!(is_reset(&mut old).await);
     let mut new = connect_from("127.0.0.1", port).await;
     serve(&mut seat, &mut new).await;
+}
+
+/// A client that gives up and asks for the next connection at once is faster than the task that
+/// accepts; what came for the transfer that was aborted must not be taken for the next one.
+#[tokio::test]
+async fn who_came_for_an_older_expectation_is_not_taken_for_a_newer_one() {
+    let fixture = Fixture::new(range(1), &[]);
+    let mut seat = fixture.seat("127.0.0.1");
+    for seat_is_new in [false, true] {
+        let port = seat.listen().unwrap();
+        // Nothing is accepted meanwhile, for this thread does not wait.
+        let early = std::net::TcpStream::connect(port).unwrap();
+        if seat_is_new {
+            drop(seat);
+            seat = fixture.seat("127.0.0.1");
+        }
+        assert_eq!(seat.listen().unwrap(), port);
+        assert!(!seat.has_waiting());
+        let mut client = connect_from("127.0.0.1", port).await;
+        serve(&mut seat, &mut client).await;
+        drop(early);
+    }
 }
 
 #[tokio::test]
@@ -252,7 +274,7 @@ async fn secured(version: TlsVersion) -> (TlsSession, Client, Client) {
 }
 
 fn protected(session: &TlsSession) -> DataTls {
-    DataTls { session: session.clone(), carries: Carries::Download, reuse: Reuse::Required }
+    DataTls { session: session.clone(), reuse: Reuse::Required }
 }
 
 #[tokio::test]

@@ -120,6 +120,30 @@ async fn a_refused_close_publishes_nothing_and_a_done_one_is_told_with_its_diges
 }
 
 #[tokio::test]
+async fn a_rename_of_what_is_being_written_asks_about_its_close_first() {
+    let fixture = Fixture::start().await;
+    let asked = rule(&fixture.hooks, |ask| {
+        let no = ask.event.fact.command().is_some_and(|it| it.path.as_deref() == Some("/no"));
+        (no && is(ask, Moment::Before, "close")).then_some(550)
+    });
+    let client = login(&fixture).await;
+    let mut wire = Wire::open(&client).await;
+    for (path, code) in [("/no", 3), ("/yes", 0)] {
+        let handle = wire.open_file(path, W | CREAT | TRUNC).await.handle();
+        assert_eq!(wire.write(&handle, 0, b"words").await, 0);
+        asked.lock().clear();
+        let renamed = wire.ask(RENAME, fields().text(path).text("/renamed")).await;
+        assert_eq!(renamed.code(), code, "{path}");
+        assert!(asked.lock().contains(&format!("?close {path}")), "{:?}", asked.lock());
+        assert_eq!(fixture.read("/renamed").is_some(), code == 0, "{path}");
+        // There is nothing left to publish, but the rule is asked about every CLOSE.
+        assert_eq!(wire.close(&handle).await, code, "{path}");
+        assert_eq!(fixture.read(path), None);
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn nothing_passes_while_nobody_can_be_asked() {
     let fixture = Fixture::start().await;
     let client = login(&fixture).await;

@@ -111,7 +111,17 @@ async fn uploads_and_attributes_go_through_links_to_their_file() {
         |fields: Fields| Fields([&frame_text("lsetstat@openssh.com"), &fields.0[..]].concat());
     assert_eq!(wire.ask(EXTENDED, itself(times("/l"))).await.code(), 8, "a link has no times");
     let mode = fields().text("/l").u32(4).u32(0o600);
-    assert_eq!(wire.ask(EXTENDED, itself(mode)).await.code(), 0, "modes pass, as ever");
+    assert_eq!(wire.ask(EXTENDED, itself(mode)).await.code(), 8, "a link has no mode");
+    let mode = fields().text("/l").u32(4).u32(0o640);
+    assert_eq!(wire.ask(SETSTAT, mode).await.code(), 0, "that of its target");
+    use std::os::unix::fs::PermissionsExt as _;
+    let target = std::fs::metadata(fixture.path("/f")).unwrap();
+    assert_eq!(target.permissions().mode() & 0o7777, 0o640);
+    let planted = fields().text("/planted").u32(4).u32(0o641);
+    std::os::unix::fs::symlink(fixture.home.path(), fixture.path("/planted")).unwrap();
+    assert_eq!(wire.ask(SETSTAT, planted).await.code(), 3);
+    let outside = std::fs::metadata(fixture.home.path()).unwrap();
+    assert_ne!(outside.permissions().mode() & 0o777, 0o641, "a mode outside of the mount");
     assert_eq!(wire.ask(EXTENDED, itself(times("/f"))).await.code(), 0);
     use std::os::unix::fs::MetadataExt as _;
     assert_eq!(std::fs::metadata(fixture.path("/f")).unwrap().mtime(), 9);

@@ -27,6 +27,8 @@ pub enum Program {
     Ftplib,
     /// Perl's `Net::FTP`, by a script of ours.
     NetFtp,
+    /// Apache Commons Net, by a program of ours.
+    CommonsNet,
     /// `entrepot put` and `entrepot get`.
     Ours,
 }
@@ -101,6 +103,7 @@ impl Ftp {
             Program::Tnftp => classic::tnftp(order, task),
             Program::Ftplib => libraries::ftplib(order, task),
             Program::NetFtp => libraries::net_ftp(order, task),
+            Program::CommonsNet => libraries::commons_net(order, task),
             Program::Ours => ours::ftp(order, task),
         }
     }
@@ -117,6 +120,7 @@ impl Client for Ftp {
             Program::Rclone => "rclone",
             Program::Ftplib => "ftplib",
             Program::NetFtp => "Net::FTP",
+            Program::CommonsNet => "Commons Net",
             Program::Ours => "entrepot",
         }
     }

@@ -1,0 +1,106 @@
+//! Arguments of `transfer`, `event` and `job`: what happened, and what happens.
+
+use clap::{Args, Subcommand};
+use entrepot_model::{JobId, JobState, Name, SessionId, TransferId, TransferState};
+
+use super::units::word;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TransferCommand {
+    /// Transfers, newest first.
+    List(TransferListArgs),
+    /// One transfer.
+    Show {
+        /// Which.
+        id: TransferId,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TransferListArgs {
+    /// Of this account.
+    #[arg(long)]
+    pub(crate) account: Option<Name>,
+    /// In this state.
+    #[arg(long, value_parser = word::<TransferState>)]
+    pub(crate) state: Option<TransferState>,
+    /// Path holds this text.
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Most rows.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EventCommand {
+    /// The newest events, in the order in which they happened.
+    List(EventListArgs),
+    /// The newest events, then each new one as it happens, until interrupted.
+    Follow(EventListArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventListArgs {
+    /// Of these kinds, such as `file.uploaded`.
+    #[arg(long = "kind")]
+    pub(crate) kinds: Vec<String>,
+    /// Of this account.
+    #[arg(long)]
+    pub(crate) account: Option<Name>,
+    /// Path holds this text.
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Of this session.
+    #[arg(long)]
+    pub(crate) session: Option<SessionId>,
+    /// Of this transfer.
+    #[arg(long)]
+    pub(crate) transfer: Option<TransferId>,
+    /// Of this job.
+    #[arg(long)]
+    pub(crate) job: Option<JobId>,
+    /// At or after, RFC 3339.
+    #[arg(long)]
+    pub(crate) since: Option<entrepot_model::Timestamp>,
+    /// Before, RFC 3339.
+    #[arg(long)]
+    pub(crate) until: Option<entrepot_model::Timestamp>,
+    /// Most rows.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobListArgs {
+    /// In this state.
+    #[arg(long, value_parser = word::<JobState>)]
+    pub(crate) state: Option<JobState>,
+    /// Of this rule.
+    #[arg(long)]
+    pub(crate) rule: Option<Name>,
+    /// Most rows.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobCommand {
+    /// Jobs, newest first.
+    List(JobListArgs),
+    /// One job, whole.
+    Show {
+        /// Which.
+        id: JobId,
+    },
+    /// Make a failed or cancelled job ready again.
+    Retry {
+        /// Which.
+        id: JobId,
+    },
+    /// End a job that is not done.
+    Cancel {
+        /// Which.
+        id: JobId,
+    },
+}

@@ -1,0 +1,178 @@
+//! A socket that acknowledges at once what it has read, where there is nothing to answer yet.
+//!
+//! A kernel delays an acknowledgement by 40 ms and more in the hope of sending it with an answer. A
+//! client with Nagle's algorithm (RFC 9293 §3.7.4) that sends one message in two segments, as
+//! GnuTLS does at the end of each handshake, holds back the second until the first is acknowledged,
+//! and both sides wait for nothing. So whenever the reader is about to wait and has written nothing
+//! since it read, what it read is acknowledged (TCP_QUICKACK, tcp(7)). Where it has answered, the
+//! answer carried the acknowledgement and this costs nothing.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::socket;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Acknowledging {
+    inner: TcpStream,
+    /// Bytes were read, and nothing was written since.
+    is_owed: bool,
+}
+
+impl Acknowledging {
+    pub(crate) fn new(inner: TcpStream) -> Self {
+        Acknowledging { inner, is_owed: false }
+    }
+
+    pub(crate) fn get_ref(&self) -> &TcpStream {
+        &self.inner
+    }
+
+    pub(crate) fn into_inner(self) -> TcpStream {
+        self.inner
+    }
+
+    /// The caller has read so many bytes from the socket itself.
+    pub(crate) fn note_read(&mut self, count: usize) {
+        self.is_owed |= count > 0;
+    }
+
+    /// The reader is about to wait.
+    fn acknowledge(&mut self) {
+        if std::mem::take(&mut self.is_owed)
+            && let Err(error) = socket::acknowledge(&self.inner)
+        {
+            tracing::debug!(%error, "an acknowledgement is left to the kernel");
+        }
+    }
+}
+
+impl AsFd for Acknowledging {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl AsyncRead for Acknowledging {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = out.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, out);
+        if read.is_pending() {
+            self.acknowledge();
+        } else {
+            self.note_read(out.filled().len() - before);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Acknowledging {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.is_owed = false;
+        Pin::new(&mut self.inner).poll_write(cx, data)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.is_owed = false;
+        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A client, and our end of its connection.
+    async fn pair() -> (TcpStream, Acknowledging) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap());
+        let (peer, ours) = tokio::join!(peer, listener.accept());
+        (peer.unwrap(), Acknowledging::new(ours.unwrap().0))
+    }
+
+    fn delays(ours: &Acknowledging) -> bool {
+        !rustix::net::sockopt::tcp_quickack(ours.get_ref()).unwrap()
+    }
+
+    /// Questions and answers, until the kernel waits for answers before it acknowledges.
+    async fn converse(peer: &mut TcpStream, ours: &mut Acknowledging) {
+        for _ in 0..100 {
+            peer.write_all(b"question").await.unwrap();
+            ours.read_exact(&mut [0; 8]).await.unwrap();
+            ours.write_all(b"answer").await.unwrap();
+            peer.read_exact(&mut [0; 6]).await.unwrap();
+            if delays(ours) {
+                return;
+            }
+        }
+        panic!("this kernel never delays an acknowledgement");
+    }
+
+    /// Reads until nothing is there.
+    fn read_all(ours: &mut Acknowledging) -> usize {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let (mut bytes, mut count) = ([0; 64], 0);
+        loop {
+            let mut out = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut *ours).poll_read(&mut cx, &mut out) {
+                Poll::Pending => return count,
+                Poll::Ready(read) => read.unwrap(),
+            }
+            count += out.filled().len();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_answered_is_acknowledged_before_the_reader_waits() {
+        let (mut peer, mut ours) = pair().await;
+        converse(&mut peer, &mut ours).await;
+        peer.write_all(b"half of a").await.unwrap();
+        ours.get_ref().readable().await.unwrap();
+        assert_eq!(read_all(&mut ours), 9);
+        assert!(!delays(&ours), "the peer waits for the acknowledgement of the first half");
+    }
+
+    #[tokio::test]
+    async fn what_is_answered_is_acknowledged_by_the_answer() {
+        let (mut peer, mut ours) = pair().await;
+        converse(&mut peer, &mut ours).await;
+        peer.write_all(b"question").await.unwrap();
+        ours.read_exact(&mut [0; 8]).await.unwrap();
+        ours.write_all(b"answer").await.unwrap();
+        assert_eq!(read_all(&mut ours), 0);
+        assert!(delays(&ours), "a system call and a segment too many");
+    }
+}
