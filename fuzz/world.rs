@@ -12,10 +12,9 @@ use entrepot_model::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Mount, MountOption, Name, Noun, Quota,
     Rights, Secret, SiteId,
 };
-use entrepot_net::guard::Strangers;
 use entrepot_net::ssh::keys;
-use entrepot_sftp::{SftpContext, SshConfig, SshOptions};
-use entrepot_vfs::{Service, ServiceOptions, ServiceParts, Session};
+use entrepot_sftp::{SshConfig, SshOptions};
+use entrepot_vfs::{ListenerContext, Service, ServiceOptions, ServiceParts, Session};
 
 /// Without its node a fuzz target has nothing to do.
 pub(crate) trait OrStop<T> {
@@ -90,14 +89,13 @@ impl World {
     }
 
     /// What a listener needs.
-    pub(crate) fn context(&self) -> Arc<SftpContext> {
-        Arc::new(SftpContext {
+    pub(crate) fn context(&self) -> Arc<ListenerContext> {
+        Arc::new(ListenerContext {
             site: SiteId::MAIN,
             listener: name("sftp"),
             gate: self.gate.clone(),
             vfs: self.vfs.clone(),
             env: self.env.clone(),
-            strangers: Strangers::default(),
         })
     }
 

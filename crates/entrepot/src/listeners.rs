@@ -14,11 +14,12 @@ use entrepot_model::{
     Stored,
 };
 use entrepot_net::NetError;
-use entrepot_net::guard::{StrangerLimit, Strangers};
+use entrepot_net::guard::Strangers;
+use entrepot_net::server::{Admission, Door, Listening};
 use entrepot_net::ssh::algorithms::Offered;
 use entrepot_net::ssh::keys::{self, KeyKind};
 use entrepot_sftp::SshConfig;
-use entrepot_vfs::Service;
+use entrepot_vfs::{ListenerContext, Service};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
@@ -288,8 +289,7 @@ impl Listeners {
             certificates: wanted.keys.iter().filter_map(|key| key.certificate.clone()).collect(),
             offered: Offered::new(wanted.algorithms, &wanted.legacy_algorithms),
             banner: noun.banner.clone(),
-            proxies: noun.proxies.clone(),
-            strangers: strangers(noun),
+            admission: Admission::of(noun),
         };
         let checked = entrepot_sftp::config(&noun.name, &options);
         checked.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
@@ -299,37 +299,34 @@ impl Listeners {
     async fn start(&self, site: SiteId, wanted: Wanted) -> Result<Open, Failure> {
         let (inner, noun) = (&self.0, &wanted.noun);
         let stop = CancellationToken::new();
+        let door = Door {
+            strangers: inner.strangers.clone(),
+            env: inner.env.clone(),
+            drain: inner.drain,
+            stopping: inner.vfs.draining(),
+        };
+        let context = ListenerContext {
+            site,
+            listener: noun.name.clone(),
+            gate: inner.gate.clone(),
+            vfs: inner.vfs.clone(),
+            env: inner.env.clone(),
+        };
         let (address, manner, task) = match noun.protocol {
             Protocol::Sftp => {
-                let (config, shown) = watch::channel(self.ssh(&wanted)?);
+                let (sender, config) = watch::channel(self.ssh(&wanted)?);
                 let acceptor = bind(noun.address).await?;
-                let context = entrepot_sftp::SftpContext {
-                    site,
-                    listener: noun.name.clone(),
-                    gate: inner.gate.clone(),
-                    vfs: inner.vfs.clone(),
-                    env: inner.env.clone(),
-                    strangers: inner.strangers.clone(),
-                };
                 let address = acceptor.local_address();
-                let how = (shown, inner.drain);
-                let served = entrepot_sftp::serve(acceptor, context, how, stop.clone());
-                (address, Manner::Sftp(config), tokio::spawn(served))
+                let listening = Listening { acceptor, config, door };
+                let served = entrepot_sftp::serve(listening, context, stop.clone());
+                (address, Manner::Sftp(sender), tokio::spawn(served))
             }
             Protocol::Ftp => {
-                let (manner, shown) = self.ftp(&wanted)?;
+                let (manner, config) = self.ftp(&wanted)?;
                 let acceptor = bind(noun.address).await?;
-                let context = entrepot_ftp::FtpContext {
-                    site,
-                    listener: noun.name.clone(),
-                    gate: inner.gate.clone(),
-                    vfs: inner.vfs.clone(),
-                    env: inner.env.clone(),
-                    strangers: inner.strangers.clone(),
-                };
                 let address = acceptor.local_address();
-                let how = (shown, inner.drain);
-                let served = entrepot_ftp::serve(acceptor, context, how, stop.clone());
+                let listening = Listening { acceptor, config, door };
+                let served = entrepot_ftp::serve(listening, context, stop.clone());
                 (address, Manner::Ftp(manner), tokio::spawn(served))
             }
             Protocol::Internal => {
@@ -378,15 +375,6 @@ impl Listeners {
             }
         }
     }
-}
-
-/// Networks with limits of their own.
-fn strangers(listener: &Listener) -> Vec<StrangerLimit> {
-    let limit = |it: &entrepot_model::listener::StrangerLimit| StrangerLimit {
-        network: it.network,
-        connections: it.connections as usize,
-    };
-    listener.strangers.iter().map(limit).collect()
 }
 
 /// Binds; a listener that was changed a moment ago may still be closing its socket.

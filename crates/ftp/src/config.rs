@@ -11,7 +11,7 @@ use entrepot_model::ftp::{
 use entrepot_model::listener::StrangerLimit;
 use entrepot_net::control::{ControlOptions, ControlTls};
 use entrepot_net::data::{DataPeer, PortRange};
-use entrepot_net::guard;
+use entrepot_net::server::Admission;
 use entrepot_net::tls::{ClientCertificates as Clients, Reuse, TlsConfig};
 
 use crate::limits::LOGIN_TIME;
@@ -42,17 +42,8 @@ impl FtpConfig {
             DataPeers::Networks => DataPeer::Networks(options.data_networks.clone()),
             DataPeers::AnyResumed => DataPeer::AnyResumed,
         };
-        let limit = |it: &StrangerLimit| guard::StrangerLimit {
-            network: it.network,
-            connections: it.connections as usize,
-        };
-        let strangers = listener.strangers.iter().map(limit).collect();
-        let control = ControlOptions {
-            proxies: listener.proxies.clone(),
-            strangers,
-            tls,
-            login_time: LOGIN_TIME,
-        };
+        let admission = Arc::new(Admission::of(listener));
+        let control = ControlOptions { admission, tls, login_time: LOGIN_TIME };
         let banner = listener.banner.trim_end().to_owned();
         FtpConfig(Arc::new(Manner { control, options, banner, data_peer }))
     }

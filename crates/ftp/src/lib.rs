@@ -24,15 +24,11 @@ mod tree;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use entrepot_auth::Gate;
-use entrepot_model::{Env, Name, SiteId};
-use entrepot_net::control::{ControlGuest, ControlServer, ControlSessions};
+use entrepot_net::control::{ControlGuest, ControlProtocol, ControlSessions};
 use entrepot_net::data::{DataPorts, DataPortsOptions, Lingerer};
-use entrepot_net::guard::Strangers;
-use entrepot_net::listen::TcpAcceptor;
-use entrepot_vfs::Service as Vfs;
+use entrepot_net::server::{Listening, Server};
+use entrepot_vfs::ListenerContext;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -40,47 +36,21 @@ use stats::View;
 
 pub use config::FtpConfig;
 
-/// What a listener needs.
-#[derive(Clone)]
-pub struct FtpContext {
-    /// The site it belongs to.
-    pub site: SiteId,
-    /// Its name.
-    pub listener: Name,
-    /// Lets accounts in.
-    pub gate: Gate,
-    /// Their files.
-    pub vfs: Vfs,
-    /// Clock and randomness.
-    pub env: Env,
-    /// Who has not logged in, shared by all listeners.
-    pub strangers: Strangers,
-}
-
-impl std::fmt::Debug for FtpContext {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FtpContext").field("listener", &self.listener).finish_non_exhaustive()
-    }
-}
-
 /// Serves FTP until `stop`; then accepts no more, ends idle sessions at once, lets running
-/// transfers end within `drain`, and returns when every session is over. Connections that come
-/// after a change of `config` see the new one.
+/// transfers end within the drain limit, and returns when every session is over.
 pub async fn serve(
-    acceptor: TcpAcceptor,
-    context: FtpContext,
-    (mut config, drain): (watch::Receiver<FtpConfig>, Duration),
+    listening: Listening<FtpConfig>,
+    context: ListenerContext,
     stop: CancellationToken,
 ) {
+    let mut config = listening.config.clone();
     let first = config.borrow_and_update().clone();
     let (ports, mut refusals) = DataPorts::new(DataPortsOptions {
         env: context.env.clone(),
         range: first.ports(),
-        proxies: first.control().proxies.clone(),
+        proxies: first.control().admission.proxies.clone(),
     });
     let (control, options) = watch::channel(first.control().clone());
-    let (env, strangers) = (context.env.clone(), context.strangers.clone());
-    let draining = context.vfs.draining();
     let house = House {
         view: View::new(context.env.clone()),
         context,
@@ -89,8 +59,11 @@ pub async fn serve(
         lingerer: Lingerer::default(),
         stop: stop.clone(),
     };
-    let sessions = Sessions(Arc::new(house));
-    let server = ControlServer { acceptor, options, strangers, env, sessions, drain, draining };
+    let Listening { acceptor, door, .. } = listening;
+    let server = Server {
+        listening: Listening { acceptor, config: options, door },
+        protocol: ControlProtocol(Sessions(Arc::new(house))),
+    };
     let over = CancellationToken::new();
     let serving = async {
         server.run(stop).await;
@@ -100,7 +73,7 @@ pub async fn serve(
         while let Some(Ok(())) = over.run_until_cancelled(config.changed()).await {
             let now = config.borrow_and_update().clone();
             ports.set_range(now.ports());
-            ports.set_proxies(now.control().proxies.clone());
+            ports.set_proxies(now.control().admission.proxies.clone());
             control.send_replace(now.control().clone());
         }
     };
@@ -114,7 +87,7 @@ pub async fn serve(
 
 /// What all sessions of a listener share.
 pub(crate) struct House {
-    pub(crate) context: FtpContext,
+    pub(crate) context: ListenerContext,
     pub(crate) config: watch::Receiver<FtpConfig>,
     pub(crate) view: View,
     pub(crate) ports: DataPorts,
@@ -125,7 +98,7 @@ pub(crate) struct House {
 struct Sessions(Arc<House>);
 
 impl ControlSessions for Sessions {
-    fn admit(&self, peer: SocketAddr) -> bool {
+    fn admits(&self, peer: SocketAddr) -> bool {
         let context = &self.0.context;
         context.gate.may_admit(context.site, &context.listener, peer.ip())
     }

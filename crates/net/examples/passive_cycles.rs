@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use entrepot_model::Env;
 use entrepot_net::control::{
-    ControlGuest, ControlOptions, ControlServer, ControlSessions, ControlTls,
+    ControlGuest, ControlOptions, ControlProtocol, ControlSessions, ControlTls,
 };
 use entrepot_net::data::{DataPeer, DataPorts, DataPortsOptions, Lingerer, PortRange, SeatOptions};
 use entrepot_net::guard::Strangers;
 use entrepot_net::listen;
 use entrepot_net::meter::Stage;
+use entrepot_net::server::{Door, Listening, Server};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
@@ -33,7 +34,7 @@ struct Transfers {
 }
 
 impl ControlSessions for Transfers {
-    fn admit(&self, _peer: SocketAddr) -> bool {
+    fn admits(&self, _peer: SocketAddr) -> bool {
         true
     }
 
@@ -124,22 +125,17 @@ async fn main() -> Result<()> {
     let (ports, _refusals) = DataPorts::new(options);
     let acceptor = listen::bind((LOCAL, 0).into()).map_err(Error::other)?;
     let address = acceptor.local_address();
-    let options = ControlOptions {
-        proxies: Vec::new(),
-        strangers: Vec::new(),
-        tls: ControlTls::Off,
-        login_time: SOON,
-    };
+    let options =
+        ControlOptions { admission: Arc::default(), tls: ControlTls::Off, login_time: SOON };
     let sessions = Transfers { ports: ports.clone(), lingerer: Lingerer::default() };
-    let server = ControlServer {
-        acceptor,
-        options: watch::channel(options).1,
+    let door = Door {
         strangers: Strangers::default(),
         env: env.clone(),
-        sessions,
         drain: Duration::ZERO,
-        draining: CancellationToken::new(),
+        stopping: CancellationToken::new(),
     };
+    let listening = Listening { acceptor, config: watch::channel(options).1, door };
+    let server = Server { listening, protocol: ControlProtocol(sessions) };
     let stop = CancellationToken::new();
     let serving = tokio::spawn(server.run(stop.clone()));
     let keeping = tokio::spawn({

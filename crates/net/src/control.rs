@@ -6,7 +6,7 @@
 //!    (CVE-2011-1575).
 //! 2. A control connection waits for no throttle: ABOR is heard in the slowest transfer.
 //! 3. Whoever does not log in in time, or must go, is told by [`SessionMeter::end`] and cut half a
-//!    second later ([`ControlServer`]).
+//!    second later ([`ControlProtocol`]).
 
 mod server;
 
@@ -22,13 +22,12 @@ use tokio::net::TcpStream;
 
 use crate::acknowledging::Acknowledging;
 use crate::limits::STRANGER_BYTES;
-use crate::meter::{SessionMeter, Stage};
+use crate::meter::{SessionMeter, Stage, StreamWakers, cut};
 use crate::socket;
-use crate::stream::cut;
 use crate::tls::{HandshakeError, TlsInfo, TlsSession, TlsStream};
 
 pub use crate::socket::PeerState;
-pub use server::{ControlGuest, ControlOptions, ControlServer, ControlSessions, ControlTls};
+pub use server::{ControlGuest, ControlOptions, ControlProtocol, ControlSessions, ControlTls};
 
 /// A control connection. Between reading a command and answering it, nothing is read by itself;
 /// so whoever answers AUTH must not read between the command and [`Control::start_tls`].
@@ -65,7 +64,8 @@ impl Control {
         stream.set_nodelay(true)?;
         socket::keep_urgent_inline(&stream)?;
         let inner = Acknowledging::new(stream);
-        let counted = Counted { inner, meter: Arc::clone(&meter), within_line: false };
+        let wakers = meter.stream();
+        let counted = Counted { inner, meter: Arc::clone(&meter), wakers, within_line: false };
         Ok(Control { kind: Kind::Clear(counted), ahead: Bytes::new(), meter, peer, local })
     }
 
@@ -208,6 +208,7 @@ impl AsyncWrite for Control {
 struct Counted {
     inner: Acknowledging,
     meter: Arc<SessionMeter>,
+    wakers: Arc<StreamWakers>,
     /// The last read ended within a line: an urgent byte ends a read, and what lies behind it is
     /// there although the runtime takes a short read for all there was (ftplib sends `ABOR` so).
     within_line: bool,
@@ -246,7 +247,7 @@ impl AsyncRead for Counted {
         let before = out.filled().len();
         let read = self.poll_socket(cx, out);
         if read.is_pending() {
-            self.meter.wake_reader_with(cx.waker());
+            self.wakers.reader.register(cx.waker());
             return self.or_cut(read);
         }
         ready!(read)?;
@@ -272,7 +273,7 @@ impl AsyncWrite for Counted {
         }
         let written = Pin::new(&mut self.inner).poll_write(cx, data);
         if written.is_pending() {
-            self.meter.wake_writer_with(cx.waker());
+            self.wakers.writer.register(cx.waker());
             return self.or_cut(written);
         }
         let count = ready!(written)?;

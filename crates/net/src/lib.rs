@@ -5,7 +5,7 @@
 //! 1. Nothing is dialled that resolves to a private address, unless the endpoint allows it; the
 //!    address that was checked is the address that is dialled ([`dial`]).
 //! 2. A stranger costs at most the limits of [`guard`]; a crowd of them shuts nobody out.
-//! 3. Every byte passes [`stream::Guarded`] or, with FTP, [`control::Control`] and
+//! 3. Every byte passes [`ssh::Guarded`] or, with FTP, [`control::Control`] and
 //!    [`data::DataStream`]: counted, throttled, and cut when the session ends.
 //! 4. [`ssh::server`] runs the handler inline in the session task, never through a queue.
 
@@ -22,9 +22,9 @@ pub mod listen;
 pub mod meter;
 pub mod proxy;
 pub mod refusal;
+pub mod server;
 mod socket;
 pub mod ssh;
-pub mod stream;
 mod throttle;
 pub mod tls;
 

@@ -1,8 +1,8 @@
 //! What one connection used, how fast it may go, and the switch that ends it.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::Waker;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use entrepot_model::Env;
@@ -12,9 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::limits;
-use crate::ssh::kexinit::Offer;
 
-pub use crate::ssh::kexinit::Algorithms;
 pub use crate::throttle::{Lane, Throttle, Throttles};
 
 /// How far a connection that has not logged in has got.
@@ -74,16 +72,11 @@ pub struct SessionMeter {
     end: OnceLock<End>,
     ending: Notify,
     cut: AtomicBool,
-    reader: AtomicWaker,
-    writer: AtomicWaker,
-    /// Of a data connection (FTP).
-    data_reader: AtomicWaker,
-    data_writer: AtomicWaker,
+    /// The streams that are cut with the session: its own and those that it opened beside.
+    streams: Mutex<Vec<Weak<StreamWakers>>>,
     throttles: OnceLock<Throttles>,
     client: OnceLock<Box<str>>,
-    /// Until it is agreed on.
-    offer: Mutex<Option<Box<Offer>>>,
-    algorithms: OnceLock<Box<Algorithms>>,
+    algorithms: OnceLock<Box<str>>,
     idle_limit_ms: AtomicU64,
     /// Bytes a second that a running transfer must move; 0: no limit.
     least_rate: AtomicU64,
@@ -105,13 +98,9 @@ impl SessionMeter {
             end: OnceLock::new(),
             ending: Notify::new(),
             cut: AtomicBool::new(false),
-            reader: AtomicWaker::new(),
-            writer: AtomicWaker::new(),
-            data_reader: AtomicWaker::new(),
-            data_writer: AtomicWaker::new(),
+            streams: Mutex::default(),
             throttles: OnceLock::new(),
             client: OnceLock::new(),
-            offer: Mutex::default(),
             algorithms: OnceLock::new(),
             idle_limit_ms: AtomicU64::new(u64::MAX),
             least_rate: AtomicU64::new(0),
@@ -212,25 +201,14 @@ impl SessionMeter {
         let _ = self.client.set(shown.into_boxed_str());
     }
 
-    pub(crate) fn heard_offer(&self, offer: Option<Offer>) {
-        *self.offer.lock() = offer.map(Box::new);
+    /// Notes the algorithms that protect the connection; only the first call counts.
+    pub(crate) fn agreed(&self, algorithms: &impl std::fmt::Display) {
+        let _ = self.algorithms.set(algorithms.to_string().into_boxed_str());
     }
 
-    /// True if the client's offer came and is as asked.
-    pub(crate) fn has_offer(&self, is: impl FnOnce(&Offer) -> bool) -> bool {
-        self.offer.lock().as_deref().is_some_and(is)
-    }
-
-    /// Notes what follows from the client's offer; only the first call counts.
-    pub(crate) fn agree(&self, on: impl FnOnce(&Offer) -> Algorithms) {
-        if let Some(offer) = self.offer.lock().take() {
-            let _ = self.algorithms.set(Box::new(on(&offer)));
-        }
-    }
-
-    /// The algorithms in use, once login has begun.
-    pub fn algorithms(&self) -> Option<&Algorithms> {
-        self.algorithms.get().map(|algorithms| &**algorithms)
+    /// The names of the algorithms in use, once login has begun; empty before, and in clear text.
+    pub fn algorithms(&self) -> &str {
+        self.algorithms.get().map_or("", |algorithms| algorithms)
     }
 
     /// Counts a running transfer until the guard is dropped; a draining server waits for it.
@@ -329,8 +307,9 @@ impl SessionMeter {
     /// Cuts the stream now: every read and write fails, also those that wait.
     pub fn cut(&self) {
         self.cut.store(true, Ordering::SeqCst);
-        for waiting in [&self.reader, &self.writer, &self.data_reader, &self.data_writer] {
-            waiting.wake();
+        for stream in self.streams.lock().iter().filter_map(Weak::upgrade) {
+            stream.reader.wake();
+            stream.writer.wake();
         }
     }
 
@@ -338,21 +317,27 @@ impl SessionMeter {
         self.cut.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn wake_reader_with(&self, waker: &Waker) {
-        self.reader.register(waker);
+    /// For a stream that is to be cut with the session. What polls it registers itself whenever it
+    /// has to wait, and then looks at [`SessionMeter::is_cut`], so that no cut is missed.
+    pub(crate) fn stream(&self) -> Arc<StreamWakers> {
+        let wakers = Arc::new(StreamWakers::default());
+        let mut streams = self.streams.lock();
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(Arc::downgrade(&wakers));
+        wakers
     }
+}
 
-    pub(crate) fn wake_writer_with(&self, waker: &Waker) {
-        self.writer.register(waker);
-    }
+/// Who waits to read from and to write to one stream of a session.
+#[derive(Debug, Default)]
+pub(crate) struct StreamWakers {
+    pub(crate) reader: AtomicWaker,
+    pub(crate) writer: AtomicWaker,
+}
 
-    pub(crate) fn wake_data_reader_with(&self, waker: &Waker) {
-        self.data_reader.register(waker);
-    }
-
-    pub(crate) fn wake_data_writer_with(&self, waker: &Waker) {
-        self.data_writer.register(waker);
-    }
+/// The error of reads and writes after [`SessionMeter::cut`].
+pub(crate) fn cut() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was ended")
 }
 
 /// A running transfer; see [`SessionMeter::running`].

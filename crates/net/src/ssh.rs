@@ -3,6 +3,7 @@
 
 pub mod algorithms;
 mod certificate;
+mod clear_text;
 pub mod client;
 mod farewell;
 mod handler;
@@ -10,8 +11,10 @@ pub mod kexinit;
 pub mod keys;
 mod rotation;
 pub mod server;
+mod stream;
 pub mod wire;
 
 pub use certificate::Certificate;
 pub use russh::ChannelId;
 pub use russh::keys::ssh_key::PublicKey;
+pub use stream::Guarded;

@@ -1,23 +1,27 @@
 //! Bandwidth limits: token buckets that several sessions share, and the lane of one session through
 //! all buckets that hold for it.
 //!
-//! Whoever has moved bytes waits until those very bytes are paid for, behind what others moved
-//! before. So sessions take turns of [`TURN_BYTES`] at most, whoever is idle pays nothing, and
-//! whoever comes is served after one round.
+//! A session that has moved bytes waits until they fit the rate, queued behind what others moved
+//! before. So sessions alternate in pieces of [`TURN_BYTES`] at most, an idle session uses nothing
+//! up, and a new one is served after one piece of each of the others.
 
+use std::future::Future as _;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use entrepot_model::Env;
+use tokio::time::Sleep;
 
-use crate::limits::{LEAST_RATE, TURN_BYTES};
+use crate::limits::{LEAST_RATE, THROTTLE_SLICE, TURN_BYTES};
 
 /// Waits shorter than this are not worth a timer.
 const BURST: Duration = Duration::from_millis(10);
 
-/// So much of the time in which nothing was taken is made up for.
+/// Burst credit after idle time.
 const CREDIT_NS: u64 = 50_000_000;
 
 /// A token bucket of one direction, shared and changed live. Cheap to clone.
@@ -195,6 +199,25 @@ pub struct Throttles {
     pub upload: Lane,
     /// From us to the peer.
     pub download: Lane,
+}
+
+/// Waits until a stream may move bytes again, in slices, so that a changed rate is felt soon.
+/// `pause` is the timer of one direction of the stream.
+pub(crate) fn poll_pause(
+    pause: &mut Option<Pin<Box<Sleep>>>,
+    throttle: Option<&Lane>,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    loop {
+        if let Some(sleep) = pause {
+            ready!(sleep.as_mut().poll(cx));
+            *pause = None;
+        }
+        match throttle.and_then(Lane::wait) {
+            None => return Poll::Ready(()),
+            Some(wait) => *pause = Some(Box::pin(tokio::time::sleep(wait.min(THROTTLE_SLICE)))),
+        }
+    }
 }
 
 #[cfg(test)]

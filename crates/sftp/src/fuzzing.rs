@@ -7,12 +7,14 @@ use bytes::Bytes;
 use entrepot_model::{AccountId, Env};
 use entrepot_net::guard::Strangers;
 use entrepot_net::meter::SessionMeter;
-use entrepot_net::ssh::server::{Drain, Guest, converse};
-use entrepot_vfs::Session;
+use entrepot_net::server::Drain;
+use entrepot_net::ssh::server::{Guest, converse};
+use entrepot_vfs::{ListenerContext, Session};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::SshConfig;
 use crate::attributes::Ownership;
 use crate::channel::Piece;
 use crate::exec::{self, Command, Ends};
@@ -20,7 +22,6 @@ use crate::limits::{QUEUE_BYTES, QUEUE_PIECES};
 use crate::machine::{Account, Machine};
 use crate::out::{Out, Outbox};
 use crate::service::SftpService;
-use crate::{SftpContext, SshConfig};
 use entrepot_sftp_proto::ClientSoftware;
 
 /// Feeds one channel of a client that has logged in. The first byte chooses SFTP (even) or a
@@ -134,7 +135,7 @@ async fn command(account: &Arc<Account>, piece: usize, stream: &[u8]) {
 ///
 /// # Panics
 /// As the fuzzer looks for.
-pub async fn connection(context: Arc<SftpContext>, config: SshConfig, bytes: &[u8]) {
+pub async fn connection(context: Arc<ListenerContext>, config: SshConfig, bytes: &[u8]) {
     let (ours, mut theirs) = tokio::io::duplex(1 << 20);
     let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 2222));
     let meter = Arc::new(SessionMeter::new(context.env.clone()));

@@ -26,45 +26,19 @@ mod status;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use entrepot_auth::Gate;
-use entrepot_model::{Env, Name, SiteId};
+use entrepot_model::Name;
 use entrepot_net::NetError;
-use entrepot_net::guard::Strangers;
-use entrepot_net::listen::TcpAcceptor;
 use entrepot_net::meter::SessionMeter;
-use entrepot_net::ssh::server::{Services, SshServer};
-use entrepot_vfs::Service as Vfs;
+use entrepot_net::server::{Listening, Server};
+use entrepot_net::ssh::server::{Services, Ssh};
+use entrepot_vfs::ListenerContext;
 use thiserror::Error;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::service::SftpService;
 
 pub use entrepot_net::ssh::server::{SshConfig, SshOptions};
-
-/// What a listener needs.
-pub struct SftpContext {
-    /// The site it belongs to.
-    pub site: SiteId,
-    /// Its name.
-    pub listener: Name,
-    /// Lets accounts in.
-    pub gate: Gate,
-    /// Their files.
-    pub vfs: Vfs,
-    /// Clock and randomness.
-    pub env: Env,
-    /// Who has not logged in, shared by all listeners.
-    pub strangers: Strangers,
-}
-
-impl std::fmt::Debug for SftpContext {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SftpContext").field("listener", &self.listener).finish_non_exhaustive()
-    }
-}
 
 /// Why a listener cannot serve.
 #[derive(Debug, Error)]
@@ -98,29 +72,28 @@ pub fn config(listener: &Name, options: &SshOptions) -> Result<SshConfig, SftpEr
 }
 
 /// Serves SFTP until `stop`; then accepts no more, ends idle sessions at once, lets running
-/// transfers end within `drain`, and returns when every session is over. Connections that come
-/// after a change of `config` see the new one.
+/// transfers end within the drain limit, and returns when every session is over.
 pub async fn serve(
-    acceptor: TcpAcceptor,
-    context: SftpContext,
-    (config, drain): (watch::Receiver<SshConfig>, Duration),
+    listening: Listening<SshConfig>,
+    context: ListenerContext,
     stop: CancellationToken,
 ) {
-    let env = context.env.clone();
-    let strangers = context.strangers.clone();
-    let services = Sessions(Arc::new(context));
-    SshServer { acceptor, config, strangers, env, services, drain }.run(stop).await;
+    let protocol = Ssh(Sessions(Arc::new(context)));
+    Server { listening, protocol }.run(stop).await;
 }
 
-struct Sessions(Arc<SftpContext>);
+struct Sessions(Arc<ListenerContext>);
 
 impl Services for Sessions {
     type Service = SftpService;
 
-    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Option<SftpService> {
+    fn admits(&self, peer: SocketAddr) -> bool {
         let context = &self.0;
-        let admitted = context.gate.may_admit(context.site, &context.listener, peer.ip());
-        admitted.then(|| SftpService::new(Arc::clone(context), peer, Arc::clone(meter)))
+        context.gate.may_admit(context.site, &context.listener, peer.ip())
+    }
+
+    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> SftpService {
+        SftpService::new(Arc::clone(&self.0), peer, Arc::clone(meter))
     }
 }
 

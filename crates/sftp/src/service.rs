@@ -9,10 +9,9 @@ use entrepot_net::meter::{EndClass, SessionMeter};
 use entrepot_net::ssh::server::{Link, Program, Replies, Service, Started, Summary, Verdict};
 use entrepot_net::ssh::{Certificate, ChannelId, PublicKey};
 use entrepot_sftp_proto::ClientSoftware;
-use entrepot_vfs::Session;
+use entrepot_vfs::{ListenerContext, Session};
 use tokio::task::JoinSet;
 
-use crate::SftpContext;
 use crate::attributes::Ownership;
 use crate::channel::{Channel, Goes};
 use crate::exec::{self, Command};
@@ -24,7 +23,7 @@ const OFFERED: &str = "Entrepot offers SFTP and SCP only";
 
 /// One connection.
 pub(crate) struct SftpService {
-    context: Arc<SftpContext>,
+    context: Arc<ListenerContext>,
     address: std::net::SocketAddr,
     meter: Arc<SessionMeter>,
     /// Begun with the first attempt, when the client has said what it is.
@@ -48,7 +47,7 @@ struct Live {
 
 impl SftpService {
     pub(crate) fn new(
-        context: Arc<SftpContext>,
+        context: Arc<ListenerContext>,
         address: std::net::SocketAddr,
         meter: Arc<SessionMeter>,
     ) -> Self {
@@ -70,7 +69,7 @@ impl SftpService {
             listener: context.listener.clone(),
             address: self.address,
             client: meter.client().to_owned(),
-            algorithms: meter.algorithms().map(ToString::to_string).unwrap_or_default(),
+            algorithms: meter.algorithms().to_owned(),
         }
     }
 

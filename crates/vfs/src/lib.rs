@@ -6,6 +6,7 @@
 //! upload". [`Service::start`] looks at what a crash left.
 
 mod book;
+mod context;
 mod download;
 mod error;
 mod hash;
@@ -28,6 +29,7 @@ mod unbroken;
 mod upload;
 mod vfs;
 
+pub use context::ListenerContext;
 pub use download::Download;
 pub use entrepot_storage::{EntryKind, Existing, ModeOrigin, Space};
 pub use error::{Result, StartError, VfsError};

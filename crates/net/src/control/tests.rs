@@ -9,10 +9,11 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::server::House;
+use super::server::cut_when_over;
 use super::*;
 use crate::guard::Strangers;
 use crate::listen::{self, TcpAcceptor};
+use crate::server::{self, Admission, Door, Drain, Listening};
 use crate::tls::tests::{Client, options};
 use crate::tls::{TlsConfig, TlsVersion};
 
@@ -162,7 +163,7 @@ struct Greeter {
 }
 
 impl ControlSessions for Greeter {
-    fn admit(&self, peer: SocketAddr) -> bool {
+    fn admits(&self, peer: SocketAddr) -> bool {
         peer.ip() != std::net::IpAddr::from([127, 0, 0, 66])
     }
 
@@ -220,26 +221,15 @@ fn serve_in(options: ControlOptions, strangers: Strangers, env: Env) -> Server {
     let (address, stop, sessions) =
         (acceptor.local_address(), CancellationToken::new(), Greeter::default());
     let (finish, served) = (sessions.finish.clone(), Arc::clone(&sessions.served));
-    let server = ControlServer {
-        acceptor,
-        options: watch::channel(options).1,
-        strangers,
-        env,
-        sessions,
-        drain: SOON,
-        draining: CancellationToken::new(),
-    };
+    let door = Door { strangers, env, drain: SOON, stopping: CancellationToken::new() };
+    let listening = Listening { acceptor, config: watch::channel(options).1, door };
+    let server = server::Server { listening, protocol: ControlProtocol(sessions) };
     let task = tokio::spawn(server.run(stop.clone()));
     Server { address, stop, finish, served, task }
 }
 
 fn plain() -> ControlOptions {
-    ControlOptions {
-        proxies: Vec::new(),
-        strangers: Vec::new(),
-        tls: ControlTls::Off,
-        login_time: SOON,
-    }
+    ControlOptions { admission: Arc::default(), tls: ControlTls::Off, login_time: SOON }
 }
 
 async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
@@ -257,7 +247,7 @@ async fn who_does_not_log_in_is_told_and_who_does_not_listen_is_cut() {
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     let mut deaf = TcpStream::connect(server.address).await.unwrap();
     deaf.write_all(b"D").await.unwrap();
-    let told = "220 127.0.0.1\r\n421 the login took too long\r\n";
+    let told = "220 127.0.0.1\r\n421 nobody logged in in time\r\n";
     assert_eq!(rest(&mut slow).await, told);
     assert_eq!(rest(&mut deaf).await, "220 127.0.0.1\r\n");
     server.stop.cancel();
@@ -287,13 +277,7 @@ async fn a_stopping_server_waits_for_transfers() {
 #[tokio::test(start_paused = true)]
 async fn a_transfer_slower_than_the_least_rate_ends_its_session() {
     let env = Env::simulated(1);
-    let house = House {
-        strangers: Strangers::default(),
-        env: env.clone(),
-        sessions: Greeter::default(),
-        drain: SOON,
-        stop: CancellationToken::new(),
-    };
+    let drain = Drain { stop: CancellationToken::new(), limit: SOON };
     let watched = |least| {
         let meter = Arc::new(SessionMeter::new(env.clone()));
         meter.advance(Stage::LoggedIn);
@@ -305,7 +289,8 @@ async fn a_transfer_slower_than_the_least_rate_ends_its_session() {
     let _waited_for = idle.waited_for();
     assert!(idle.is_busy());
     let watching = async {
-        tokio::join!(house.watch(&slow, SOON), house.watch(&free, SOON), house.watch(&idle, SOON))
+        let watch = |meter| cut_when_over(meter, SOON, &drain);
+        tokio::join!(watch(&slow), watch(&free), watch(&idle))
     };
     let told = async {
         tokio::select! {
@@ -340,7 +325,8 @@ async fn implicit_tls_shakes_hands_before_the_first_word() {
 #[tokio::test]
 async fn the_client_behind_a_balancer_is_the_client() {
     let proxies = vec!["127.0.0.0/8".parse().unwrap()];
-    let server = serve(ControlOptions { proxies, ..plain() });
+    let admission = Arc::new(Admission { proxies, ..Admission::default() });
+    let server = serve(ControlOptions { admission, ..plain() });
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let addresses = [198, 51, 100, 7, 10, 0, 0, 1, 0x30, 0x39, 0, 21];
     let header = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &addresses].concat();
@@ -357,16 +343,10 @@ async fn the_client_behind_a_balancer_is_the_client() {
 #[tokio::test(start_paused = true)]
 async fn the_time_to_log_in_does_not_run_while_credentials_are_checked() {
     let (env, login_time) = (Env::simulated(1), Duration::from_secs(60));
-    let house = House {
-        strangers: Strangers::default(),
-        env: env.clone(),
-        sessions: Greeter::default(),
-        drain: SOON,
-        stop: CancellationToken::new(),
-    };
+    let drain = Drain { stop: CancellationToken::new(), limit: SOON };
     let meter = Arc::new(SessionMeter::new(env));
     let address = std::net::IpAddr::from([192, 0, 2, 1]);
-    let stranger = house.strangers.admit(address, &[], &meter).unwrap();
+    let stranger = Strangers::default().admit(address, &[], &meter).unwrap();
     let checking = stranger.checking();
     let checks = async {
         let _ = timeout(login_time * 3, std::future::pending::<()>()).await;
@@ -377,10 +357,10 @@ async fn the_time_to_log_in_does_not_run_while_credentials_are_checked() {
         (reason, began.elapsed())
     };
     let (reason, took) = tokio::select! {
-        () = house.watch(&meter, login_time) => panic!("it is over"),
+        () = cut_when_over(&meter, login_time, &drain) => panic!("it is over"),
         ended = checks => ended,
     };
-    assert_eq!(reason, "the login took too long");
+    assert_eq!(reason, "nobody logged in in time");
     assert!(took > login_time - Duration::from_secs(2) && took <= login_time, "{took:?}");
 }
 

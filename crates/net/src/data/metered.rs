@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use crate::acknowledging::Acknowledging;
-use crate::meter::{Lane, SessionMeter};
-use crate::stream::{cut, poll_pause};
+use crate::meter::{Lane, SessionMeter, StreamWakers, cut};
+use crate::throttle::poll_pause;
 
 /// A stream that counts to a session's meter and waits for its throttles. Without a buffer: the
 /// caller's own is large.
@@ -19,6 +19,7 @@ use crate::stream::{cut, poll_pause};
 pub struct Metered {
     inner: Acknowledging,
     meter: Arc<SessionMeter>,
+    wakers: Arc<StreamWakers>,
     read_pause: Option<Pin<Box<Sleep>>>,
     write_pause: Option<Pin<Box<Sleep>>>,
 }
@@ -27,7 +28,8 @@ impl Metered {
     /// Counts to `meter`.
     pub fn new(inner: TcpStream, meter: Arc<SessionMeter>) -> Self {
         let inner = Acknowledging::new(inner);
-        Metered { inner, meter, read_pause: None, write_pause: None }
+        let wakers = meter.stream();
+        Metered { inner, meter, wakers, read_pause: None, write_pause: None }
     }
 
     /// What it runs over.
@@ -43,12 +45,17 @@ impl Metered {
         &self.meter
     }
 
+    /// Whoever waits to write is woken when the session is cut.
+    pub(super) fn wait_to_write(&self, cx: &Context<'_>) {
+        self.wakers.writer.register(cx.waker());
+    }
+
     /// Waits until something may be read.
     fn poll_may_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let lane = self.meter.throttles().map(|throttles| &throttles.upload);
         let may = poll_may_pass(&mut self.read_pause, lane, &self.meter, cx);
         if may.is_pending() {
-            self.meter.wake_data_reader_with(cx.waker());
+            self.wakers.reader.register(cx.waker());
         }
         self.unless_cut(may)
     }
@@ -58,7 +65,7 @@ impl Metered {
         let lane = self.meter.throttles().map(|throttles| &throttles.download);
         let may = poll_may_pass(&mut self.write_pause, lane, &self.meter, cx);
         if may.is_pending() {
-            self.meter.wake_data_writer_with(cx.waker());
+            self.wakers.writer.register(cx.waker());
         }
         self.unless_cut(may)
     }
@@ -95,7 +102,7 @@ impl AsyncRead for Metered {
         let count = piece.filled().len();
         out.advance(count);
         if read.is_pending() {
-            this.meter.wake_data_reader_with(cx.waker());
+            this.wakers.reader.register(cx.waker());
         }
         this.meter.received(count);
         this.unless_cut(read)
@@ -110,7 +117,7 @@ impl Metered {
     ) -> Poll<io::Result<usize>> {
         match written {
             Poll::Pending => {
-                self.meter.wake_data_writer_with(cx.waker());
+                self.wakers.writer.register(cx.waker());
                 self.unless_cut(Poll::Pending)
             }
             Poll::Ready(Ok(count)) => {

@@ -139,7 +139,7 @@ impl Metered {
         loop {
             let ready = self.get_ref().poll_write_ready(cx);
             if ready.is_pending() {
-                self.meter().wake_data_writer_with(cx.waker());
+                self.wait_to_write(cx);
             }
             ready!(self.unless_cut(ready))?;
             let socket = self.get_ref();

@@ -19,7 +19,7 @@ use crate::limits;
 use crate::meter::SessionMeter;
 use crate::ssh::algorithms::{Offered, Preset};
 use crate::ssh::keys;
-use crate::stream::Guarded;
+use crate::ssh::stream::Guarded;
 
 /// Most rounds of keyboard-interactive.
 const INTERACTIVE_ROUNDS: usize = 3;

@@ -21,6 +21,7 @@ use crate::guard::{Checking, Stranger};
 use crate::limits;
 use crate::meter::{EndClass, SessionMeter, Stage};
 use crate::ssh::certificate::Certificate;
+use crate::ssh::clear_text::ClientOffer;
 use crate::ssh::rotation;
 use crate::ssh::server::{Manner, Program, Service, Started, Verdict, methods};
 
@@ -157,8 +158,8 @@ pub(crate) struct Connection<S: Service> {
     shared: Arc<Shared>,
     stranger: Option<Stranger>,
     manner: Arc<Manner>,
-    /// What is offered to this client, once that is decided.
-    config: Option<Arc<Config>>,
+    /// What is offered to this client, once that is decided, and what it offers.
+    offered: Option<(Arc<Config>, ClientOffer)>,
     probes: u32,
     wrong: u32,
     /// The host keys were proved: once is enough, for signatures cost.
@@ -182,7 +183,7 @@ impl<S: Service> Connection<S> {
             shared,
             stranger: Some(stranger),
             manner,
-            config: None,
+            offered: None,
             probes: 0,
             wrong: 0,
             proved: false,
@@ -199,9 +200,9 @@ impl<S: Service> Connection<S> {
         &self.shared.meter
     }
 
-    /// Notes what the client is offered.
-    pub(crate) fn is_offered(&mut self, config: Arc<Config>) {
-        self.config = Some(config);
+    /// Notes what the client is offered, and what it offers.
+    pub(crate) fn is_offered(&mut self, config: Arc<Config>, offer: ClientOffer) {
+        self.offered = Some((config, offer));
     }
 
     /// Until the answer is dropped, credentials of this client are being checked.
@@ -445,9 +446,12 @@ impl<S: Service> Handler for Connection<S> {
 
     async fn authentication_banner(&mut self) -> Result<Option<String>, Stop> {
         self.meter().advance(Stage::Authenticating);
-        if let Some(config) = self.config.take() {
+        if let Some((config, offer)) = self.offered.take() {
             let (keys, certificates) = (&config.keys, &config.certificates);
-            self.meter().agree(|offer| offer.agree(&config.preferred, keys, certificates));
+            let agreed = offer.agree(|offer| offer.agree(&config.preferred, keys, certificates));
+            if let Some(algorithms) = agreed {
+                self.meter().agreed(&algorithms);
+            }
         }
         if let Err(sentence) = self.service()?.greeted().await {
             self.meter().end(EndClass::Decision, sentence);

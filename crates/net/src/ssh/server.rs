@@ -1,36 +1,31 @@
-//! SSH servers: accept, guard, converse, end. What a protocol does with a connection is a
-//! [`Service`]; it runs inline in the session task.
+//! SSH as a server speaks it. What is done with a connection is a [`Service`]; it runs inline in
+//! the session task.
 
 use std::borrow::Cow;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{AuthMethod, Env, Secret};
-use ipnet::IpNet;
+use entrepot_model::{AuthMethod, Secret};
 use russh::keys::{PrivateKey, PublicKey};
 use russh::{ChannelId, Disconnect, MethodKind, MethodSet, Preferred, SshId};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::oneshot;
 
 use crate::NetError;
 use crate::gather::Gathering;
-use crate::guard::{Stranger, StrangerLimit, Strangers, TOO_MANY};
+use crate::guard::{Stranger, TOO_MANY};
 use crate::limits;
-use crate::listen::TcpAcceptor;
-use crate::meter::{self, EndClass, SessionMeter};
-use crate::proxy;
+use crate::meter::{EndClass, SessionMeter};
+use crate::server::{Admission, Drain, Incoming, Protocol, Refusal};
 use crate::ssh::algorithms::{self, Offered, Preset};
 use crate::ssh::certificate::Certificate;
 use crate::ssh::farewell;
 use crate::ssh::handler::{Connection, Shared, Stop};
 use crate::ssh::kexinit::Offer;
 use crate::ssh::keys;
-use crate::stream::Guarded;
+use crate::ssh::stream::Guarded;
 
 pub use crate::ssh::handler::{Link, Replies};
 
@@ -45,10 +40,8 @@ pub struct SshOptions {
     pub offered: Offered,
     /// Shown before login; empty: nothing.
     pub banner: String,
-    /// Networks of proxies that must say for whom they connect.
-    pub proxies: Vec<IpNet>,
-    /// Networks with a limit of their own of connections without a login.
-    pub strangers: Vec<StrangerLimit>,
+    /// Which addresses are treated in ways of their own.
+    pub admission: Admission,
 }
 
 impl SshOptions {
@@ -59,8 +52,7 @@ impl SshOptions {
             certificates: Vec::new(),
             offered: Offered::new(Preset::Modern, &[]),
             banner: String::new(),
-            proxies: Vec::new(),
-            strangers: Vec::new(),
+            admission: Admission::default(),
         }
     }
 }
@@ -80,8 +72,7 @@ pub struct SshConfig {
 pub(crate) struct Manner {
     pub(crate) banner: Option<String>,
     pub(crate) offered: Offered,
-    proxies: Vec<IpNet>,
-    strangers: Vec<StrangerLimit>,
+    admission: Admission,
 }
 
 /// Our identification, without a version that would tell what to attack.
@@ -90,12 +81,6 @@ const IDENTIFICATION: &str = "SSH-2.0-Entrepot";
 const IDENTIFICATION_LINE: &[u8] = b"SSH-2.0-Entrepot\r\n";
 
 impl SshConfig {
-    /// True if `address` must say for whom it connects.
-    fn is_proxy(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.manner.proxies.iter().any(|net| net.contains(&address))
-    }
-
     /// Reads the keys.
     ///
     /// # Errors
@@ -115,8 +100,7 @@ impl SshConfig {
             manner: Arc::new(Manner {
                 banner: banner.map(crlf),
                 offered: offered.clone(),
-                proxies: options.proxies.clone(),
-                strangers: options.strangers.clone(),
+                admission: options.admission.clone(),
             }),
         })
     }
@@ -314,123 +298,47 @@ pub trait Services: Send + Sync + 'static {
     /// What it makes.
     type Service: Service;
 
-    /// For a new connection; `None` refuses the address: it is closed without a word.
-    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Option<Self::Service>;
+    /// Whether an address may connect; if not, it is closed without a word.
+    fn admits(&self, peer: SocketAddr) -> bool;
+
+    /// For a new connection.
+    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Self::Service;
 }
 
-/// A listening SSH server.
+/// SSH as a server speaks it, for [`Server`](crate::server::Server).
 #[derive(Debug)]
-pub struct SshServer<F> {
-    /// Where it accepts.
-    pub acceptor: TcpAcceptor,
-    /// How it presents itself, to connections from now on.
-    pub config: watch::Receiver<SshConfig>,
-    /// Who has not logged in, shared by all servers of the process.
-    pub strangers: Strangers,
-    /// Clock of meters.
-    pub env: Env,
-    /// Makes the services.
-    pub services: F,
-    /// When stopping: running transfers get so long.
-    pub drain: Duration,
-}
+pub struct Ssh<F>(pub F);
 
-impl<F: Services> SshServer<F> {
-    /// Serves until `stop`, then accepts no more, ends idle connections at once, lets running
-    /// transfers end within the drain limit, and returns when every connection is over.
-    pub async fn run(self, stop: CancellationToken) {
-        let mut connections = JoinSet::new();
-        let waiting = Arc::new(Semaphore::new(limits::PROXIES_WAITING));
-        let house = Arc::new(House {
-            strangers: self.strangers,
-            env: self.env,
-            services: self.services,
-            drain: Drain { stop: stop.clone(), limit: self.drain },
-        });
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                (stream, peer) = self.acceptor.accept() => {
-                    let config = self.config.borrow().clone();
-                    if !config.is_proxy(peer.ip()) {
-                        connections.spawn(house.welcome(config, stream, peer));
-                    } else if let Ok(place) = Arc::clone(&waiting).try_acquire_owned() {
-                        let house = Arc::clone(&house);
-                        connections.spawn(house.welcome_behind_proxy(config, stream, peer, place));
-                    }
-                }
-                Some(ended) = connections.join_next() => report(ended),
-            }
-        }
-        drop(self.acceptor);
-        while let Some(ended) = connections.join_next().await {
-            report(ended);
-        }
+impl<F: Services> Protocol for Ssh<F> {
+    type Config = SshConfig;
+
+    fn admission(config: &SshConfig) -> &Admission {
+        &config.manner.admission
     }
-}
 
-/// What all connections of a server share.
-struct House<F> {
-    strangers: Strangers,
-    env: Env,
-    services: F,
-    drain: Drain,
-}
-
-impl<F: Services> House<F> {
-    /// Takes a connection in at once, so that strangers are counted as they come; what is left is
-    /// the conversation. An address that is not admitted is left without a word.
-    fn welcome(
-        &self,
-        config: SshConfig,
-        stream: TcpStream,
-        peer: SocketAddr,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let meter = Arc::new(SessionMeter::new(self.env.clone()));
-        let drain = self.drain.clone();
-        let admitted = self.services.connect(peer, &meter).map(|service| {
-            let stranger = self.strangers.admit(peer.ip(), &config.manner.strangers, &meter);
-            (stranger, service)
-        });
-        async move {
-            match admitted {
-                None => {}
-                Some((Err(refused), _)) => {
-                    let packet = farewell::in_clear(Disconnect::TooManyConnections, TOO_MANY);
-                    refused.tell(stream, &[IDENTIFICATION_LINE, &packet].concat()).await;
-                }
-                Some((Ok(stranger), service)) => {
-                    let guest = Guest { peer, meter, stranger };
-                    converse(config, Gathering::new(stream), guest, service, drain).await;
-                }
+    fn refusal(_: &SshConfig, why: Refusal) -> Option<Cow<'static, [u8]>> {
+        match why {
+            Refusal::NoRoom => {
+                let packet = farewell::in_clear(Disconnect::TooManyConnections, TOO_MANY);
+                Some(Cow::Owned([IDENTIFICATION_LINE, &packet].concat()))
             }
+            // Clients try the next address of a name only where nobody accepts.
+            Refusal::Stopping => None,
         }
     }
 
-    async fn welcome_behind_proxy(
+    fn admits(&self, peer: SocketAddr) -> bool {
+        self.0.admits(peer)
+    }
+
+    fn serve(
         self: Arc<Self>,
-        config: SshConfig,
-        mut stream: TcpStream,
-        proxy: SocketAddr,
-        place: OwnedSemaphorePermit,
-    ) {
-        let client = tokio::select! {
-            client = proxy::client_behind(&mut stream, proxy) => client,
-            () = self.drain.stop.cancelled() => return,
-        };
-        drop(place);
-        match client {
-            Ok(peer) => self.welcome(config, stream, peer).await,
-            Err(error) => tracing::info!(%proxy, %error, "a proxy was not understood"),
-        }
-    }
-}
-
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended
-        && error.is_panic()
-    {
-        tracing::error!(%error, "a connection failed by a bug; others go on");
+        connection: Incoming<SshConfig>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let Incoming { stream, peer, meter, stranger, config, drain } = connection;
+        let service = self.0.connect(peer, &meter);
+        let guest = Guest { peer, meter, stranger };
+        converse(config, Gathering::new(stream), guest, service, drain)
     }
 }
 
@@ -443,15 +351,6 @@ pub struct Guest {
     pub meter: Arc<SessionMeter>,
     /// Its place among those who have not logged in.
     pub stranger: Stranger,
-}
-
-/// When and how fast to stop.
-#[derive(Clone, Debug)]
-pub struct Drain {
-    /// Stops.
-    pub stop: CancellationToken,
-    /// Running transfers get so long.
-    pub limit: Duration,
 }
 
 /// Carries one connection from its first byte to [`Service::ended`]. The stream may be anything;
@@ -500,9 +399,9 @@ where
     };
     let came = came.map_err(|error| Stop::from(russh::Error::from(error)).sentence())?;
     let has_gcm = |offer: &Offer| offer.has_cipher(algorithms::GCM_NAMES);
-    let gcm = came && meter.has_offer(has_gcm);
+    let gcm = came && stream.offer().is(has_gcm);
     let transport = if gcm { config.gcm } else { config.any_cipher };
-    connection.is_offered(Arc::clone(&transport));
+    connection.is_offered(Arc::clone(&transport), stream.offer());
     let mut running = tokio::select! {
         started = russh::server::run_stream(transport, stream, connection) => {
             started.map_err(|stop| stop.sentence())?
@@ -568,17 +467,9 @@ fn disconnect(class: EndClass) -> Disconnect {
 /// Returns when the connection must end; [`SessionMeter::ended`] says why.
 async fn supervise(meter: &SessionMeter, drain: &Drain) {
     tokio::select! {
-        _ = meter.ending() => {}
-        () = watch_login(meter) => {}
+        () = drain.supervise(meter, limits::LOGIN_TIME) => {}
         () = watch_idle(meter) => {}
-        () = meter::watch_pace(meter) => {}
-        () = watch_drain(meter, drain) => {}
     }
-}
-
-async fn watch_login(meter: &SessionMeter) {
-    meter::watch_login(meter, limits::LOGIN_TIME).await;
-    meter.end(EndClass::Login, "nobody logged in in time");
 }
 
 /// Ends a session that is idle for too long; before login there is no such limit.
@@ -594,19 +485,6 @@ async fn watch_idle(meter: &SessionMeter) {
         }
         tokio::time::sleep(rest.clamp(limits::DRAIN_INTERVAL, limits::LOGIN_TIME)).await;
     }
-}
-
-async fn watch_drain(meter: &SessionMeter, drain: &Drain) {
-    drain.stop.cancelled().await;
-    let idle = async {
-        while meter.is_busy() {
-            tokio::time::sleep(limits::DRAIN_INTERVAL).await;
-        }
-    };
-    if tokio::time::timeout(drain.limit, idle).await.is_err() {
-        tracing::warn!("a transfer was still running at the end of the drain limit");
-    }
-    meter.end(EndClass::Decision, "the server is stopping");
 }
 
 #[cfg(test)]

@@ -16,15 +16,16 @@ use entrepot_model::{
     Noun, Policy, Quota, Rights, Secret, SiteId,
 };
 use entrepot_net::guard::Strangers;
+use entrepot_net::server::{Door, Listening};
 use entrepot_net::ssh::keys;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
-use entrepot_vfs::{Hooks, Service, ServiceOptions, ServiceParts};
+use entrepot_vfs::{Hooks, ListenerContext, Service, ServiceOptions, ServiceParts};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::write_key;
-use crate::{SftpContext, SshOptions, serve};
+use crate::{SshOptions, serve};
 
 /// The password of `anna`.
 pub(crate) const PASSWORD: &str = "correct horse battery";
@@ -109,13 +110,12 @@ impl Fixture {
 
         let hooks = vfs.hooks().clone();
         let host = keys::generate(&env, "host").unwrap();
-        let context = SftpContext {
+        let context = ListenerContext {
             site: SiteId::MAIN,
             listener: name("sftp"),
             gate,
             vfs,
             env: env.clone(),
-            strangers: Strangers::default(),
         };
         let options = SshOptions::new(vec![host.private]);
         let mut config = crate::config(&name("sftp"), &options).unwrap();
@@ -126,8 +126,8 @@ impl Fixture {
         let address = acceptor.local_address();
         let stop = CancellationToken::new();
         let (_unchanged, config) = watch::channel(config);
-        let manner = (config, Duration::from_millis(200));
-        let server = tokio::spawn(serve(acceptor, context, manner, stop.clone()));
+        let listening = Listening { acceptor, config, door: door(env.clone()) };
+        let server = tokio::spawn(serve(listening, context, stop.clone()));
         let account = account();
         let fixture = Fixture {
             address,
@@ -314,5 +314,14 @@ fn mount(mount: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount {
         sha256: false,
         options: Default::default(),
         mode_mask: None,
+    }
+}
+
+fn door(env: Env) -> Door {
+    Door {
+        strangers: Strangers::default(),
+        env,
+        drain: Duration::from_millis(200),
+        stopping: CancellationToken::new(),
     }
 }

@@ -5,14 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use entrepot_model::Env;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::process::Command;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::guard::Strangers;
 use crate::listen;
+use crate::server::{Door, Listening, Server};
 use crate::ssh::Certificate;
 use crate::ssh::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
 
@@ -63,8 +67,7 @@ impl Service for Toy {
     }
 
     async fn greeted(&mut self) -> Result<(), String> {
-        let algorithms = self.meter.algorithms().map(ToString::to_string);
-        self.script.came.lock().push(algorithms.unwrap_or_default());
+        self.script.came.lock().push(self.meter.algorithms().to_owned());
         self.script.unwelcome.map_or(Ok(()), |sentence| Err(sentence.to_owned()))
     }
 
@@ -159,10 +162,14 @@ struct Toys(Arc<Script>);
 impl Services for Toys {
     type Service = Toy;
 
-    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Option<Toy> {
+    fn admits(&self, _: SocketAddr) -> bool {
+        true
+    }
+
+    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Toy {
         self.0.came.lock().push(peer.ip().to_string());
         self.0.meters.lock().push(Arc::clone(meter));
-        Some(Toy { script: Arc::clone(&self.0), meter: Arc::clone(meter), key_done: false })
+        Toy { script: Arc::clone(&self.0), meter: Arc::clone(meter), key_done: false }
     }
 }
 
@@ -170,7 +177,10 @@ fn config() -> (SshConfig, String) {
     let pair = keys::generate(&Env::real(), "host").unwrap();
     let options = SshOptions {
         banner: "Private.\nGo away.\n".to_owned(),
-        proxies: vec!["127.0.0.2/32".parse().unwrap()],
+        admission: Admission {
+            proxies: vec!["127.0.0.2/32".parse().unwrap()],
+            ..Admission::default()
+        },
         ..SshOptions::new(vec![pair.private])
     };
     (SshConfig::new(&options).unwrap(), pair.public)
@@ -192,7 +202,7 @@ impl Pair {
         let script = Arc::new(script);
         let meter = Arc::new(SessionMeter::new(Env::real()));
         let peer = SocketAddr::from(([192, 0, 2, 1], 1));
-        let toy = Toys(Arc::clone(&script)).connect(peer, &meter).unwrap();
+        let toy = Toys(Arc::clone(&script)).connect(peer, &meter);
         let stranger = Strangers::default().admit(peer.ip(), &[], &meter).unwrap();
         let guest = Guest { peer, meter: Arc::clone(&meter), stranger };
         let stop = CancellationToken::new();
@@ -573,14 +583,10 @@ impl Toyshop {
         let address = acceptor.local_address();
         let script = Arc::new(script);
         let stop = CancellationToken::new();
-        let server = SshServer {
-            acceptor,
-            config: shown,
-            strangers,
-            env,
-            services: Toys(Arc::clone(&script)),
-            drain: Duration::from_secs(1),
-        };
+        let drain = Duration::from_secs(1);
+        let door = Door { strangers, env, drain, stopping: CancellationToken::new() };
+        let listening = Listening { acceptor, config: shown, door };
+        let server = Server { listening, protocol: Ssh(Toys(Arc::clone(&script))) };
         let server = tokio::spawn(server.run(stop.clone()));
         Toyshop { script, address, host_key, config, stop, server }
     }

@@ -68,7 +68,7 @@ async fn questions_are_asked_three_times_answered_or_not() {
 
     let meter = Arc::new(SessionMeter::new(Env::real()));
     let peer = SocketAddr::from(([192, 0, 2, 1], 1));
-    let toy = Toys(Arc::new(Script::default())).connect(peer, &meter).unwrap();
+    let toy = Toys(Arc::new(Script::default())).connect(peer, &meter);
     let stranger = Strangers::default().admit(peer.ip(), &[], &meter).unwrap();
     let shared = Arc::new(Shared::new(Arc::clone(&meter)));
     let (back, _returned) = tokio::sync::oneshot::channel();

@@ -4,28 +4,15 @@ use entrepot_model::Env;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
+use crate::limits::CLEAR_PACKET_BYTES;
 use crate::meter::{EndClass, Throttle, Throttles};
+use crate::ssh::clear_text::tests::{opening, packet};
 
 fn pair() -> (DuplexStream, Guarded<DuplexStream>, Arc<SessionMeter>) {
     let (peer, ours) = duplex(1 << 20);
     let meter = Arc::new(SessionMeter::new(Env::real()));
     let guarded = Guarded::server(ours, Arc::clone(&meter));
     (peer, guarded, meter)
-}
-
-fn packet(kind: u8, length: usize) -> Vec<u8> {
-    let mut bytes = u32::try_from(length).unwrap().to_be_bytes().to_vec();
-    bytes.extend([4, kind]);
-    bytes.resize(4 + length, 0);
-    bytes
-}
-
-fn opening() -> Vec<u8> {
-    let mut bytes = b"SSH-2.0-test\r\n".to_vec();
-    bytes.extend(packet(KEXINIT, 700));
-    bytes.extend(packet(30, 44));
-    bytes.extend(packet(NEWKEYS, 12));
-    bytes
 }
 
 #[tokio::test]
@@ -39,27 +26,6 @@ async fn bytes_pass_unchanged_and_are_counted() {
     guarded.write_all(b"answer").await.unwrap();
     assert_eq!((meter.bytes_in(), meter.bytes_out()), (sent.len() as u64, 6));
     assert_eq!(meter.stage(), Stage::Encrypted);
-}
-
-#[test]
-fn the_stage_is_the_same_however_the_bytes_are_split() {
-    let bytes = opening();
-    for split in 0..bytes.len() {
-        let meter = SessionMeter::new(Env::simulated(1));
-        let mut clear = ClearText::default();
-        clear.receive(&bytes[..split], &meter).unwrap();
-        clear.receive(&bytes[split..], &meter).unwrap();
-        assert!(clear.is_done(), "split at {split}");
-        assert_eq!(meter.client(), "SSH-2.0-test");
-    }
-    let meter = SessionMeter::new(Env::simulated(1));
-    let mut clear = ClearText::default();
-    for byte in &bytes {
-        clear.receive(&[*byte], &meter).unwrap();
-    }
-    assert!(clear.is_done());
-    // Behind NEWKEYS everything is encrypted and may look like anything.
-    clear.receive(&[0xff; 8], &meter).unwrap();
 }
 
 #[tokio::test]
@@ -150,25 +116,4 @@ async fn a_throttled_stream_takes_its_time_and_a_new_rate_frees_it() {
     throttle.set(None);
     let rest = tokio::time::timeout(Duration::from_secs(5), guarded.read(&mut piece)).await;
     assert!(rest.unwrap().unwrap() > 8192);
-}
-
-#[tokio::test]
-async fn the_offer_of_a_client_is_heard_however_it_is_cut() {
-    let mut body = vec![4, KEXINIT];
-    body.extend([7; 16]);
-    for list in ["curve25519-sha256", "ssh-ed25519", "a,aes128-gcm@openssh.com", "b", "c", "d"] {
-        body.extend(u32::try_from(list.len()).unwrap().to_be_bytes());
-        body.extend(list.as_bytes());
-    }
-    let packet = [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat();
-    for cut in 1..packet.len() {
-        let meter = SessionMeter::new(Env::simulated(1));
-        let mut clear = ClearText::default();
-        clear.receive(b"SSH-2.0-x\r\n", &meter).unwrap();
-        clear.receive(&packet[..cut], &meter).unwrap();
-        assert!(!meter.has_offer(|_| true), "cut at {cut}");
-        clear.receive(&packet[cut..], &meter).unwrap();
-        assert!(meter.has_offer(|offer| offer.has_cipher(&["aes128-gcm@openssh.com", "b"])));
-        assert!(clear.kexinit.capacity() == 0, "it is kept no longer than needed");
-    }
 }

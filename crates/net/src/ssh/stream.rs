@@ -1,8 +1,7 @@
-//! The stream every connection runs on: buffers reads, counts and throttles both directions, looks
-//! at the clear text before the key exchange is done, and fails at once when the connection is cut.
+//! The stream an SSH connection runs on: buffers reads, counts and throttles both directions, reads
+//! the clear text before the key exchange is done, and fails at once when the connection is cut.
 
 use std::cell::RefCell;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,15 +11,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::limits::{
-    CLEAR_PACKET_BYTES, IDENTIFICATION_BYTES, POOLED_BUFFERS, READ_BUFFER_BYTES, STRANGER_BYTES,
-    THROTTLE_SLICE,
-};
-use crate::meter::{Lane, SessionMeter, Stage};
-use crate::ssh::kexinit::{KEXINIT, Offer};
-
-/// SSH_MSG_NEWKEYS (RFC 4253 §12).
-const NEWKEYS: u8 = 21;
+use crate::limits::{POOLED_BUFFERS, READ_BUFFER_BYTES, STRANGER_BYTES};
+use crate::meter::{Lane, SessionMeter, Stage, StreamWakers, cut};
+use crate::ssh::clear_text::{ClearText, ClientOffer};
+use crate::throttle::poll_pause;
 
 /// A stream with a meter. It reads in pieces of up to 64 KiB, as russh itself reads without a
 /// buffer; the buffer is taken from a pool when bytes arrive and given back when they are used up,
@@ -29,6 +23,7 @@ const NEWKEYS: u8 = 21;
 pub struct Guarded<S> {
     inner: S,
     meter: Arc<SessionMeter>,
+    wakers: Arc<StreamWakers>,
     buffer: Option<ReadBuffer>,
     clear: Option<ClearText>,
     read_pause: Option<Pin<Box<Sleep>>>,
@@ -45,15 +40,22 @@ impl<S> Guarded<S> {
 
     /// A client's side.
     pub fn client(inner: S, meter: Arc<SessionMeter>) -> Self {
+        let wakers = meter.stream();
         Guarded {
             inner,
             meter,
+            wakers,
             buffer: None,
             clear: None,
             read_pause: None,
             write_pause: None,
             sent_ahead: 0,
         }
+    }
+
+    /// What the client offers, once its KEXINIT has come. A stream of a client hears none.
+    pub(crate) fn offer(&self) -> ClientOffer {
+        self.clear.as_ref().map(ClearText::offer).unwrap_or_default()
     }
 }
 
@@ -107,7 +109,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
 
     /// Registers for the cut, then looks again, so that none is missed.
     fn pending_read<T>(&self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
-        self.meter.wake_reader_with(cx.waker());
+        self.wakers.reader.register(cx.waker());
         if self.meter.is_cut() { Poll::Ready(Err(cut())) } else { Poll::Pending }
     }
 }
@@ -115,7 +117,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
     /// Sends our identification line ahead of whoever will write it, and waits for the client's
     /// KEXINIT, at most `patience` behind its identification line (some wait for ours first). All
-    /// of it stays to be read. Answers whether the KEXINIT came: [`SessionMeter::offer`].
+    /// of it stays to be read. Answers whether the KEXINIT came: [`Guarded::offer`].
     pub(crate) async fn preview(&mut self, line: &[u8], patience: Duration) -> io::Result<bool> {
         self.write_all(line).await?;
         self.sent_ahead = line.len();
@@ -187,7 +189,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         };
         match written {
             Poll::Pending => {
-                this.meter.wake_writer_with(cx.waker());
+                this.wakers.writer.register(cx.waker());
                 if this.meter.is_cut() { Poll::Ready(Err(cut())) } else { Poll::Pending }
             }
             Poll::Ready(Ok(count)) => {
@@ -205,28 +207,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(cx)
     }
-}
-
-/// Waits as long as the throttle says, in slices, so that a new rate is felt soon.
-pub(crate) fn poll_pause(
-    pause: &mut Option<Pin<Box<Sleep>>>,
-    throttle: Option<&Lane>,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    loop {
-        if let Some(sleep) = pause {
-            ready!(sleep.as_mut().poll(cx));
-            *pause = None;
-        }
-        match throttle.and_then(Lane::wait) {
-            None => return Poll::Ready(()),
-            Some(wait) => *pause = Some(Box::pin(tokio::time::sleep(wait.min(THROTTLE_SLICE)))),
-        }
-    }
-}
-
-pub(crate) fn cut() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was ended")
 }
 
 fn broken(reason: &'static str) -> io::Error {
@@ -302,99 +282,6 @@ impl Drop for ReadBuffer {
                 pool.push(bytes);
             }
         });
-    }
-}
-
-/// Follows the clear text of a peer up to its NEWKEYS: identification line, then packets of
-/// `uint32 packet_length, byte padding_length, byte type, …` (RFC 4253 §6).
-#[derive(Debug, Default)]
-struct ClearText {
-    state: Clear,
-    /// The packet that is coming, as long as it may be a KEXINIT.
-    kexinit: Vec<u8>,
-}
-
-#[derive(Debug)]
-enum Clear {
-    Line(Vec<u8>),
-    Length { seen: u8, value: u32 },
-    Body { length: u32, seen: u32, kind: u8 },
-    Done,
-}
-
-impl Default for Clear {
-    fn default() -> Self {
-        Clear::Line(Vec::new())
-    }
-}
-
-impl ClearText {
-    fn is_done(&self) -> bool {
-        matches!(self.state, Clear::Done)
-    }
-
-    fn receive(&mut self, bytes: &[u8], meter: &SessionMeter) -> Result<(), &'static str> {
-        let mut rest = bytes;
-        while let [first, tail @ ..] = rest {
-            match &mut self.state {
-                Clear::Done => return Ok(()),
-                Clear::Line(line) => {
-                    line.push(*first);
-                    if *first == b'\n' {
-                        meter.identified(line);
-                        meter.advance(Stage::Identified);
-                        self.state = Clear::Length { seen: 0, value: 0 };
-                    } else if line.len() >= IDENTIFICATION_BYTES {
-                        return Err("the identification line is too long");
-                    }
-                    rest = tail;
-                }
-                Clear::Length { seen, value } => {
-                    *value = (*value << 8) | u32::from(*first);
-                    *seen += 1;
-                    let (whole, length) = (*seen == 4, *value);
-                    if whole && (length == 0 || length > CLEAR_PACKET_BYTES) {
-                        return Err("a packet before the key exchange is too long");
-                    }
-                    if whole {
-                        self.state = Clear::Body { length, seen: 0, kind: 0 };
-                    }
-                    rest = tail;
-                }
-                Clear::Body { .. } => rest = self.body(rest, meter),
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes on in the body of a packet; answers what is behind it.
-    fn body<'a>(&mut self, bytes: &'a [u8], meter: &SessionMeter) -> &'a [u8] {
-        let Clear::Body { length, seen, kind } = &mut self.state else { return bytes };
-        let missing = usize::try_from(*length - *seen).unwrap_or(usize::MAX);
-        let (here, behind) = bytes.split_at_checked(missing).unwrap_or((bytes, &[]));
-        if *seen <= 1
-            && let Some(byte) = here.get(usize::from(*seen == 0))
-        {
-            *kind = *byte;
-        }
-        *seen += u32::try_from(here.len()).unwrap_or(u32::MAX);
-        if *seen <= 1 || *kind == KEXINIT {
-            self.kexinit.extend_from_slice(here);
-        }
-        if *seen >= *length {
-            let packet = std::mem::take(&mut self.kexinit);
-            if *kind == KEXINIT {
-                meter.heard_offer(Offer::parse(&packet));
-                meter.advance(Stage::Exchanging);
-            }
-            self.state = if *kind == NEWKEYS {
-                meter.advance(Stage::Encrypted);
-                Clear::Done
-            } else {
-                Clear::Length { seen: 0, value: 0 }
-            };
-        }
-        behind
     }
 }
 
