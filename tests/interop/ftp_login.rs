@@ -288,7 +288,7 @@ fn upload(
 
 /// Waits until connections see the options.
 fn set_listener(node: &Node, options: &str, seen: impl Fn() -> Result<bool>) -> Result<()> {
-    node.cli(&["listener", "change", "ftp", &format!("ftp={options}")])?;
+    node.cli(&["listener", "change", "ftp", &format!("tls={options}")])?;
     node.until("the change of the listener", || Ok(seen()?.then_some(())))
 }
 
@@ -457,9 +457,9 @@ except (ftplib.Error, EOFError) as error:
     // One that cannot be read changes nothing.
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let other = serde_json::json!({"client_certificates": "ask", "client_authorities": broken});
-    let refused = node.command(&["listener", "change", "ftp", &format!("ftp={other}")]).output()?;
+    let refused = node.command(&["listener", "change", "ftp", &format!("tls={other}")]).output()?;
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    ensure!(!refused.status.success() && told.contains("ftp.client_authorities"), "{told}");
+    ensure!(!refused.status.success() && told.contains("tls.client_authorities"), "{told}");
     Ok(())
 }
 
@@ -470,7 +470,7 @@ fn without_authorities_a_certificate_counts_by_its_fingerprint_only() -> Result<
     set_account(&node, "acme", r#"certificates=["cn:Acme Ltd"]"#)?;
     let with =
         |client: &str, name: &str| upload((&node, &login), Some((&made, client)), ("wrong", name));
-    node.cli(&["listener", "change", "ftp", r#"ftp={"client_certificates":"ask"}"#])?;
+    node.cli(&["listener", "change", "ftp", "tls.client_certificates=ask"])?;
     let entry = format!(r#"certificates=["cn:Acme Ltd","SHA256:{}"]"#, made.fingerprint("rogue")?);
     set_account(&node, "acme", &entry)?;
     node.until("the fingerprint to count", || Ok(with("rogue", "pinned")?.0.then_some(())))?;

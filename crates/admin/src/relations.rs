@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use entrepot_model::rule::StepSpec;
 use entrepot_model::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
-    Protocol, Site, VPath,
+    Site, VPath,
 };
 
 use crate::near;
@@ -72,9 +72,7 @@ pub(crate) fn references(noun: &AnyNoun) -> Vec<Reference> {
             for (at, name) in listener.host_keys.iter().enumerate() {
                 add(format!("host_keys[{at}]"), Kind::Key, name);
             }
-            let ftp = listener.ftp.iter();
-            ftp.filter_map(|ftp| ftp.tls_key.as_ref())
-                .for_each(|name| add("ftp.tls_key".to_owned(), Kind::Key, name));
+            listener.tls.key.iter().for_each(|name| add("tls.key".to_owned(), Kind::Key, name));
             listener.policy.iter().for_each(|name| add("policy".to_owned(), Kind::Policy, name));
         }
         AnyNoun::Policy(_) => {}
@@ -84,10 +82,9 @@ pub(crate) fn references(noun: &AnyNoun) -> Vec<Reference> {
 
 /// The key that a listener without any makes for itself at its first start.
 pub(crate) fn own_key(listener: &Listener) -> Option<Name> {
-    let ftp = listener.ftp.as_ref();
-    let (has_key, ending) = match listener.protocol {
-        Protocol::Ftp => (ftp.is_some_and(|ftp| ftp.tls_key.is_some()), "tls"),
-        Protocol::Sftp | Protocol::Internal => (!listener.host_keys.is_empty(), "ed25519"),
+    let (has_key, ending) = match listener.protocol.server_key()? {
+        KeyType::Tls => (listener.tls.key.is_some(), "tls"),
+        _ => (!listener.host_keys.is_empty(), "ed25519"),
     };
     if has_key { None } else { format!("{}-{ending}", listener.name).parse().ok() }
 }
@@ -237,11 +234,10 @@ impl<'a> Relations<'a> {
                 return Some((format!("host_keys[{at}]"), problem));
             }
         }
-        let tls_key = listener.ftp.as_ref().and_then(|ftp| ftp.tls_key.as_ref());
-        if let Some(name) = tls_key
+        if let Some(name) = &listener.tls.key
             && self.key(name).is_some_and(|key| key.key_type != KeyType::Tls)
         {
-            return Some(("ftp.tls_key".to_owned(), format!("key '{name}' is not of type tls")));
+            return Some(("tls.key".to_owned(), format!("key '{name}' is not of type tls")));
         }
         let at_address = self.addresses.get(&listener.address).filter(|_| listener.enabled)?;
         let other = at_address.iter().find(|name| **name != listener.name)?;

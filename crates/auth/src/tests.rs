@@ -636,6 +636,7 @@ fn listener(policy: &str) -> Listener {
         login: None,
         policy: Some(name(policy)),
         banner: String::new(),
+        tls: entrepot_model::tls::ListenerTls::default(),
         ftp: None,
     }
 }

@@ -200,11 +200,10 @@ impl Listeners {
         let policy = self.0.gate.listener_policy(site, &noun.name).await;
         let policy = policy
             .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
-        let keys = match noun.protocol {
-            Protocol::Ftp => self.tls_key(site, &noun).await?,
-            Protocol::Sftp | Protocol::Internal => {
-                self.host_keys(site, &noun, policy.algorithms).await?
-            }
+        let keys = match noun.protocol.server_key() {
+            Some(KeyType::Tls) => self.tls_key(site, &noun).await?,
+            Some(_) => self.host_keys(site, &noun, policy.algorithms).await?,
+            None => Vec::new(),
         };
         let legacy = policy.legacy_at(self.0.env.now()).map(str::to_owned).collect();
         Ok(Wanted { noun, keys, algorithms: policy.algorithms, legacy_algorithms: legacy })
@@ -399,11 +398,9 @@ fn database(error: entrepot_db::DbError) -> Failure {
 fn describe(open: &BTreeMap<(SiteId, Name), Open>) -> Value {
     let entry = |((_, name), open): (&(SiteId, Name), &Open)| {
         let keys: Vec<&str> = open.wanted.keys.iter().map(|key| key.public.as_str()).collect();
-        let shown = match open.wanted.noun.protocol {
-            Protocol::Ftp => json!({"address": open.address, "certificates": keys}),
-            Protocol::Sftp | Protocol::Internal => {
-                json!({"address": open.address, "host_keys": keys})
-            }
+        let shown = match open.wanted.noun.protocol.server_key() {
+            Some(KeyType::Tls) => json!({"address": open.address, "certificates": keys}),
+            _ => json!({"address": open.address, "host_keys": keys}),
         };
         (name.to_string(), shown)
     };

@@ -147,7 +147,7 @@ impl Scrape {
         let meters = self.parts.vfs.meters();
         let mut family = counter(encoder, "entrepot_bytes", "Bytes of files moved.")?;
         for direction in [Direction::In, Direction::Out] {
-            for protocol in [Protocol::Sftp, Protocol::Ftp, Protocol::Internal] {
+            for protocol in Protocol::ALL {
                 let labels = [("direction", direction.as_str()), ("protocol", protocol.as_str())];
                 sample(&mut family, labels, meters.bytes(direction, protocol))?;
             }

@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use entrepot_ftp_proto::{ActivePolicy, Settings, TlsMode};
 use entrepot_model::Listener;
-use entrepot_model::ftp::{
-    ClientCertificates, DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse,
-};
-use entrepot_model::listener::StrangerLimit;
+use entrepot_model::ftp::{DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse};
 use entrepot_net::control::{ControlOptions, ControlTls};
 use entrepot_net::data::{DataPeer, PortRange};
 use entrepot_net::server::Admission;
@@ -99,7 +96,7 @@ impl FtpConfig {
             ControlTls::Implicit(_) => TlsMode::Implicit,
         };
         let required = options.tls == FtpTls::Required;
-        let certified = options.client_certificates == ClientCertificates::Require;
+        let certified = matches!(self.clients(), Clients::Required(_));
         (settings.require_tls, settings.protect_data) = (required || certified, required);
         // The site of a login is looked for when its name is said.
         settings.ask_user = true;

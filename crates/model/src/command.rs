@@ -117,9 +117,10 @@ impl FromStr for CommandPattern {
         };
         let protocol = match protocol {
             "*" => None,
-            "ftp" => Some(Protocol::Ftp),
-            "sftp" => Some(Protocol::Sftp),
-            _ => return Err(no()),
+            name => {
+                let spoken = |protocol: &Protocol| protocol.server_key().is_some();
+                Some(Protocol::of_name(name).filter(spoken).ok_or_else(no)?)
+            }
         };
         let plain = |word: &str| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';

@@ -6,7 +6,6 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::account::{is_yes, yes};
-use crate::name::Name;
 
 /// What only a listener of FTP has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,23 +27,12 @@ pub struct FtpOptions {
     /// Networks besides the client's own address, with `data_peer: networks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data_networks: Vec<IpNet>,
-    /// TLS on the control connection.
+    /// When TLS begins on the control connection; the rest of it is in the listener's `tls`.
     #[serde(default)]
     pub tls: FtpTls,
-    /// The key of type `tls`. Unset: one is made at first start and named `<listener>-tls`, signed
-    /// by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls_key: Option<Name>,
     /// Whether encrypted data connections must resume the session of their control connection.
     #[serde(default)]
     pub tls_reuse: TlsReuse,
-    /// Whether clients are asked for a certificate under TLS.
-    #[serde(default, skip_serializing_if = "ClientCertificates::is_off")]
-    pub client_certificates: ClientCertificates,
-    /// Who must have signed it (PEM). Unset: any is taken of whoever has its key, and counts for
-    /// accounts that name its fingerprint.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_authorities: Option<String>,
     /// Whether a client may end TLS on its control connection (CCC).
     #[serde(default, skip_serializing_if = "is_no")]
     pub clear_control: bool,
@@ -65,10 +53,7 @@ impl Default for FtpOptions {
             data_peer: DataPeers::default(),
             data_networks: Vec::new(),
             tls: FtpTls::default(),
-            tls_key: None,
             tls_reuse: TlsReuse::default(),
-            client_certificates: ClientCertificates::default(),
-            client_authorities: None,
             clear_control: false,
             site_commands: Vec::new(),
             compression: None,
@@ -132,7 +117,7 @@ pub struct PassiveAddress {
     pub clients: Vec<IpNet>,
 }
 
-/// TLS on the control connection.
+/// When TLS begins on the control connection.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FtpTls {
@@ -145,27 +130,6 @@ pub enum FtpTls {
     Required,
     /// From the first byte (port 990); data is encrypted from the start.
     Implicit,
-}
-
-/// Whether clients are asked for a certificate.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClientCertificates {
-    /// They are not.
-    #[default]
-    Off,
-    /// They may show one.
-    Ask,
-    /// Without one nobody gets into TLS, and without TLS nobody logs in.
-    Require,
-}
-
-impl ClientCertificates {
-    // The signature is what serde's `skip_serializing_if` asks for.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
-    fn is_off(&self) -> bool {
-        *self == ClientCertificates::Off
-    }
 }
 
 /// A word of SITE for accounts of type `admin`.

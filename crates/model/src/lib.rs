@@ -1,7 +1,7 @@
 //! The nouns of Entrepot as plain data: what is stored, shown, named in an API path, a table, a
 //! CLI verb and a configuration document. No async, no IO.
 //!
-//! `DESIGN` section 1 (copied into `ARCHITECTURE.md`) lists the nouns; each has one file here.
+//! ARCHITECTURE.md lists the nouns; each has one file here.
 
 pub mod account;
 pub mod certificate;
@@ -28,6 +28,7 @@ pub mod site;
 pub mod source;
 pub mod step;
 pub mod time;
+pub mod tls;
 pub mod transfer;
 
 pub use account::{Account, AccountType, AuthMethod};

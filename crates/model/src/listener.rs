@@ -6,11 +6,13 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::account::{is_yes, yes};
-use crate::ftp::{ClientCertificates, DataPeers, FtpOptions, FtpTls};
+use crate::ftp::{DataPeers, FtpOptions, FtpTls};
+use crate::key::KeyType;
 use crate::limits::{STRANGER_NETWORKS, STRANGERS};
 use crate::login::LoginCheck;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun};
+use crate::tls::{ClientCertificates, ListenerTls};
 
 /// A protocol we serve or speak.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -24,14 +26,38 @@ pub enum Protocol {
     Internal,
 }
 
+/// What is known of a protocol without speaking it.
+struct ProtocolRow {
+    name: &'static str,
+    server_key: Option<KeyType>,
+}
+
 impl Protocol {
-    /// The word, lower case.
-    pub fn as_str(self) -> &'static str {
+    /// All of them, in the order of metrics and lists.
+    pub const ALL: [Protocol; 3] = [Protocol::Sftp, Protocol::Ftp, Protocol::Internal];
+
+    /// The table of protocols.
+    fn row(self) -> ProtocolRow {
         match self {
-            Protocol::Sftp => "sftp",
-            Protocol::Ftp => "ftp",
-            Protocol::Internal => "internal",
+            Protocol::Sftp => ProtocolRow { name: "sftp", server_key: Some(KeyType::SshHost) },
+            Protocol::Ftp => ProtocolRow { name: "ftp", server_key: Some(KeyType::Tls) },
+            Protocol::Internal => ProtocolRow { name: "internal", server_key: None },
         }
+    }
+
+    /// The name in documents, metrics and on the command line, lower case.
+    pub fn as_str(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The protocol of a name.
+    pub fn of_name(name: &str) -> Option<Protocol> {
+        Protocol::ALL.into_iter().find(|protocol| protocol.as_str() == name)
+    }
+
+    /// The type of key by which a listener proves what it is. `None`: it has no listener.
+    pub fn server_key(self) -> Option<KeyType> {
+        self.row().server_key
     }
 }
 
@@ -79,6 +105,9 @@ pub struct Listener {
     /// Text shown before login.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub banner: String,
+    /// Its certificate, and what it asks of clients under TLS.
+    #[serde(default, skip_serializing_if = "ListenerTls::is_default")]
+    pub tls: ListenerTls,
     /// What only a listener of FTP has; unset: its defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ftp: Option<FtpOptions>,
@@ -91,8 +120,7 @@ impl Noun for Listener {
     }
     fn references(&self) -> Vec<(Kind, Name)> {
         let keys = self.host_keys.iter().map(|name| (Kind::Key, name.clone()));
-        let tls_key = self.ftp.iter().filter_map(|ftp| ftp.tls_key.clone());
-        let keys = keys.chain(tls_key.map(|name| (Kind::Key, name)));
+        let keys = keys.chain(self.tls.key.iter().map(|name| (Kind::Key, name.clone())));
         keys.chain(self.policy.iter().map(|name| (Kind::Policy, name.clone()))).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
@@ -102,9 +130,14 @@ impl Noun for Listener {
         if self.protocol != Protocol::Ftp && self.ftp.is_some() {
             return Err(FieldError::new("ftp", "only a listener of protocol ftp has it"));
         }
-        if self.protocol == Protocol::Ftp && !self.host_keys.is_empty() {
-            return Err(FieldError::new("host_keys", "FTP has none: name the key in ftp.tls_key"));
+        let server_key = self.protocol.server_key();
+        if server_key != Some(KeyType::SshHost) && !self.host_keys.is_empty() {
+            return Err(FieldError::new("host_keys", "only SSH has host keys: use tls.key"));
         }
+        if server_key != Some(KeyType::Tls) && !self.tls.is_default() {
+            return Err(FieldError::new("tls", "a listener of this protocol has no TLS"));
+        }
+        self.check_tls()?;
         if self.strangers.len() > STRANGER_NETWORKS {
             let problem = format!("there are more than {STRANGER_NETWORKS} networks");
             return Err(FieldError::new("strangers", problem));
@@ -122,20 +155,26 @@ impl Noun for Listener {
     }
 }
 
+impl Listener {
+    fn check_tls(&self) -> Result<(), FieldError> {
+        let asks = self.tls.client_certificates != ClientCertificates::Off;
+        if asks && self.ftp.as_ref().is_some_and(|ftp| ftp.tls == FtpTls::Off) {
+            let problem = "there are no certificates without TLS: set ftp.tls to another value";
+            return Err(FieldError::new("tls.client_certificates", problem));
+        }
+        let pem = self.tls.client_authorities.as_deref();
+        if pem.is_some_and(|pem| !asks || !pem.contains("-----BEGIN CERTIFICATE-----")) {
+            let problem =
+                "they are certificates as PEM, and go with client_certificates: ask or require";
+            return Err(FieldError::new("tls.client_authorities", problem));
+        }
+        Ok(())
+    }
+}
+
 fn check_ftp(ftp: &FtpOptions) -> Result<(), FieldError> {
     if ftp.compression.is_some_and(|level| !(1..=9).contains(&level)) {
         return Err(FieldError::new("ftp.compression", "use a level of 1 to 9, or leave it out"));
-    }
-    let asks = ftp.client_certificates != ClientCertificates::Off;
-    if asks && ftp.tls == FtpTls::Off {
-        let problem = "there are no certificates without TLS: set ftp.tls to another value";
-        return Err(FieldError::new("ftp.client_certificates", problem));
-    }
-    let pem = ftp.client_authorities.as_deref();
-    if pem.is_some_and(|pem| !asks || !pem.contains("-----BEGIN CERTIFICATE-----")) {
-        let problem =
-            "they are certificates as PEM, and go with client_certificates: ask or require";
-        return Err(FieldError::new("ftp.client_authorities", problem));
     }
     let wants = ftp.data_peer == DataPeers::Networks;
     if wants != ftp.data_networks.is_empty() {

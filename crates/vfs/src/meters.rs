@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use entrepot_model::{Direction, Protocol};
 
 /// Protocols that are counted apart.
-const PROTOCOLS: [Protocol; 3] = [Protocol::Sftp, Protocol::Ftp, Protocol::Internal];
+const PROTOCOLS: [Protocol; 3] = Protocol::ALL;
 
 /// Counters since the start, and what is active now.
 #[derive(Debug, Default)]

@@ -154,7 +154,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "listener change",
         &[
             "entrepot listener change sftp address=0.0.0.0:22",
-            "entrepot listener change ftp ftp.tls=required ftp.tls_key=files-example",
+            "entrepot listener change ftp ftp.tls=required tls.key=files-example",
         ],
     ),
 ];

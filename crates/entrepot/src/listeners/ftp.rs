@@ -1,7 +1,8 @@
 //! Listeners of FTP: their certificate, and how they present themselves.
 
 use entrepot_ftp::FtpConfig;
-use entrepot_model::ftp::{ClientCertificates as Asked, FtpTls};
+use entrepot_model::ftp::FtpTls;
+use entrepot_model::tls::{ClientCertificates as Asked, LeastVersion};
 use entrepot_model::{FieldError, Key, KeyType, Listener, Name, SiteId};
 use entrepot_net::tls::{
     self, ClientCertificates, TlsConfig, TlsConfigError, TlsOptions, TlsVersion, Trust,
@@ -24,13 +25,12 @@ impl Listeners {
         site: SiteId,
         listener: &Listener,
     ) -> Result<Vec<Key>, Failure> {
-        let options = listener.ftp.clone().unwrap_or_default();
-        if options.tls == FtpTls::Off {
+        if listener.ftp.as_ref().is_some_and(|ftp| ftp.tls == FtpTls::Off) {
             return Ok(Vec::new());
         }
-        let own: Name = match options.tls_key {
+        let own: Name = match &listener.tls.key {
             Some(name) => {
-                let found = self.0.db.find::<Key>(site, &name).await.map_err(database)?;
+                let found = self.0.db.find::<Key>(site, name).await.map_err(database)?;
                 return Ok(found.into_iter().map(|stored| stored.noun).collect());
             }
             None => format!("{}-tls", listener.name)
@@ -99,18 +99,20 @@ impl Listeners {
             chain: key.public.clone().into_bytes(),
             key: self.open_key(key)?,
             clients: clients(&wanted.noun),
-            least: TlsVersion::Tls12,
+            least: match wanted.noun.tls.least_version {
+                LeastVersion::Tls12 => TlsVersion::Tls12,
+                LeastVersion::Tls13 => TlsVersion::Tls13,
+            },
         }))
     }
 }
 
 /// Whose certificates are taken from clients.
 fn clients(listener: &Listener) -> ClientCertificates {
-    let Some(options) = &listener.ftp else { return ClientCertificates::Off };
-    let authorities = options.client_authorities.as_ref();
+    let authorities = listener.tls.client_authorities.as_ref();
     let trust =
         authorities.map_or(Trust::AnyHolder, |pem| Trust::Authorities(pem.clone().into_bytes()));
-    match options.client_certificates {
+    match listener.tls.client_certificates {
         Asked::Off => ClientCertificates::Off,
         Asked::Ask => ClientCertificates::Optional(trust),
         Asked::Require => ClientCertificates::Required(trust),
@@ -120,7 +122,7 @@ fn clients(listener: &Listener) -> ClientCertificates {
 /// Whether the authorities of a listener can be read: with others than those it must not be served.
 pub(crate) fn check(listener: &Listener) -> Result<(), FieldError> {
     let checked = clients(listener).check();
-    checked.map_err(|error| FieldError::new("ftp.client_authorities", error.to_string()))
+    checked.map_err(|error| FieldError::new("tls.client_authorities", error.to_string()))
 }
 
 fn unusable(error: &TlsConfigError) -> Failure {
