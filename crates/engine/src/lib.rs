@@ -1,6 +1,6 @@
 //! The engine: projects the journal into the database, matches rules, works jobs.
 //!
-//! | step of `DESIGN` section 4 | code |
+//! | step of "One upload" in ARCHITECTURE.md | code |
 //! | --- | --- |
 //! | 8 journal → database, exactly once | `projector.rs` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |

@@ -1,5 +1,5 @@
 //! The node's append-only, hash-chained, group-committed record of facts: written before anyone
-//! is told (`DESIGN` sections 4 and 5, promise 1).
+//! is told (ARCHITECTURE.md, "One upload").
 //!
 //! What it guarantees:
 //! 1. A record that [`Journal::append_durable`] or [`Journal::sync`] answered for is found, whole

@@ -3,6 +3,7 @@
 
 mod allowed_circles;
 mod circles;
+mod dependencies;
 mod edges;
 mod finding;
 mod habits;
@@ -18,6 +19,7 @@ pub(crate) fn run() -> Result<()> {
     let root = workspace::root()?;
     let files = workspace::source_files(&root)?;
     let mut findings = edges::check(&root)?;
+    findings.extend(dependencies::check(&root, &files)?);
     findings.extend(files.iter().flat_map(source::check));
     findings.extend(circles::check(&files));
     findings.extend(habits::check(&root, &files)?);

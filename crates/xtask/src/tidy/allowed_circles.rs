@@ -314,11 +314,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
         reason: "not broken yet",
     },
     Allowed {
-        files: &["sftp/src/lib.rs", "sftp/src/service.rs"],
-        pairs: &["sftp/src/lib.rs ↔ sftp/src/service.rs"],
-        reason: "not broken yet",
-    },
-    Allowed {
         files: &[
             "sftp-proto/src/client.rs",
             "sftp-proto/src/client/answer.rs",

@@ -1,6 +1,7 @@
-//! Rules on texts: every error code has a page, and every page a code.
+//! Rules on texts: every error code has a page, and every page a code; a large crate has a README;
+//! nothing cites a document that is not in the repository.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Result;
@@ -23,6 +24,8 @@ pub(super) fn check(root: &Path, files: &[SourceFile]) -> Result<Vec<Finding>> {
             codes(&name, &mut pages);
         }
     }
+    let mut findings = readmes(root, files);
+    findings.extend(files.iter().flat_map(citations));
     let missing = used.difference(&pages).map(|code| Finding {
         file: format!("docs/errors/{code}.md"),
         line: 1,
@@ -35,7 +38,52 @@ pub(super) fn check(root: &Path, files: &[SourceFile]) -> Result<Vec<Finding>> {
         rule: "error-pages",
         what: "no source uses this code".to_owned(),
     });
-    Ok(missing.chain(stale).collect())
+    findings.extend(missing.chain(stale));
+    Ok(findings)
+}
+
+/// Crates above this size say in a README what they guarantee and what they must not know.
+const README_LINES: usize = 3000;
+
+fn readmes(root: &Path, files: &[SourceFile]) -> Vec<Finding> {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in files {
+        if let Some((name, _)) =
+            file.name.strip_prefix("crates/").and_then(|it| it.split_once("/src/"))
+        {
+            *lines.entry(name).or_default() += file.text.lines().count();
+        }
+    }
+    let large = lines.into_iter().filter(|(_, lines)| *lines > README_LINES);
+    let without =
+        large.filter(|(name, _)| !root.join(format!("crates/{name}/README.md")).is_file());
+    let found = without.map(|(name, lines)| Finding {
+        file: format!("crates/{name}/README.md"),
+        line: 1,
+        rule: "readme",
+        what: format!("a crate of {lines} lines has no README"),
+    });
+    found.collect()
+}
+
+/// Names of documents that are not in the repository.
+const FOREIGN: &[&str] = &["`DESIGN`", "DESIGN.md", "STYLE.md", "facts/"];
+
+fn citations(file: &SourceFile) -> Vec<Finding> {
+    if file.name.starts_with("crates/xtask/") {
+        return Vec::new();
+    }
+    let lines = file.text.lines().enumerate();
+    let found = lines.filter_map(|(at, line)| {
+        let name = FOREIGN.iter().find(|name| line.contains(**name))?;
+        Some(Finding {
+            file: file.name.clone(),
+            line: at + 1,
+            rule: "citations",
+            what: format!("{name} is not in the repository"),
+        })
+    });
+    found.collect()
 }
 
 /// Collects every `EP` followed by exactly four digits.
