@@ -14,12 +14,10 @@ demo: ## build, start a server in ./demo, move a file through it, tell the story
 
 test: ## everything, from a fresh clone, in under 25 minutes on 2 cores
 	@scripts/need test
-	$(CARGO) fmt --all --check
-	$(CARGO) test --locked --workspace --no-run
-	$(CARGO) test --locked --workspace
+	@scripts/test
 
-lint: ## clippy; a second build, so not part of test
-	$(CARGO) clippy --locked --workspace --all-targets
+lint: ## format and clippy alone
+	@ONLY=format,clippy scripts/test
 
 bench: ## the tables of docs/performance.md, beside OpenSSH
 	@scripts/need test
