@@ -3,14 +3,17 @@
 
 pub mod algorithms;
 mod certificate;
+mod channels;
 mod clear_text;
 pub mod client;
+mod config;
 mod farewell;
 mod handler;
 pub mod kexinit;
 pub mod keys;
 mod rotation;
 pub mod server;
+mod service;
 mod stream;
 pub mod wire;
 

@@ -22,15 +22,19 @@ mod signatures;
 mod stream;
 mod tickets;
 mod trusting;
+mod validity;
+mod version;
 
 pub use client::{ClientTlsStream, LoadClient};
-pub use config::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion, TlsWarning, Trust};
+pub use clients::{ClientCertificates, Trust};
+pub use config::{TlsConfig, TlsOptions, TlsWarning};
 pub use error::{HandshakeError, TlsConfigError};
 pub use identity::ClientCertificate;
 pub use own::{SelfSigned, self_signed};
 pub use session::{Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
 pub use trusting::{ServerTrust, TlsClient};
+pub use version::TlsVersion;
 
 /// For fuzzing: what is read from a control connection is cut into records.
 pub fn fuzz(data: &[u8]) {

@@ -4,9 +4,8 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::task::Poll;
 
-use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
-use super::stream::DataStream;
 use crate::limits::{POOLED_UPLOAD_BUFFERS, UPLOAD_BUFFER_BYTES};
 
 thread_local! {
@@ -42,7 +41,10 @@ impl UploadBuffer {
     /// Waits for bytes, then takes all that are there already, as far as they fit; what the buffer
     /// held before is gone. Answers how many; 0: the end. An error behind some bytes comes with
     /// the next call: the stream tells it again.
-    pub(super) async fn fill(&mut self, stream: &mut DataStream) -> std::io::Result<usize> {
+    pub(super) async fn fill(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> std::io::Result<usize> {
         self.filled = 0;
         std::future::poll_fn(|cx| {
             loop {

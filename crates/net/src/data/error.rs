@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
-use super::passive::PortRange;
+use super::range::PortRange;
 use crate::tls::HandshakeError;
 
 /// Why there is no data connection. FTP answers 425 to all but [`DataError::Forbidden`] (its own

@@ -2,10 +2,8 @@
 //! ports in TIME_WAIT and ends when they are used up.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,72 +18,14 @@ use super::error::DataError;
 use super::metered::Metered;
 use super::peer::DataPeer;
 use super::port::{Door, Port, Refused};
+use super::range::PortRange;
 use super::secure::{self, DataTls};
 use super::slot::{Arrived, Slot};
 use super::stream::DataStream;
-use crate::limits::{
-    DATA_PORT_IDLE_TIME, DATA_PORT_TRIES, DATA_PORTS, DATA_REFUSALS, DATA_SWEEP_INTERVAL,
-};
+use crate::limits::{DATA_PORT_IDLE_TIME, DATA_PORT_TRIES, DATA_REFUSALS, DATA_SWEEP_INTERVAL};
 use crate::listen;
 use crate::meter::SessionMeter;
 use crate::{NetError, listen::TcpAcceptor};
-
-/// Ports from the first to the last, both included; as text `50000-50999`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortRange {
-    first: u16,
-    last: u16,
-}
-
-impl PortRange {
-    /// `None` if it is empty or holds port 0.
-    pub fn new(first: u16, last: u16) -> Option<Self> {
-        (first > 0 && first <= last).then_some(PortRange { first, last })
-    }
-
-    fn contains(self, port: u16) -> bool {
-        (self.first..=self.last).contains(&port)
-    }
-
-    /// All its ports, in an order that nobody can foretell.
-    pub(super) fn shuffled(self, env: &Env) -> Vec<u16> {
-        let mut ports: Vec<u16> = (self.first..=self.last).collect();
-        let mut random = vec![0; ports.len() * 4];
-        env.fill_random(&mut random);
-        let (words, _) = random.as_chunks::<4>();
-        for (place, word) in words.iter().enumerate().rev() {
-            let choice = u32::from_le_bytes(*word);
-            let choices = u64::try_from(place).unwrap_or(0) + 1;
-            // Scaled, not divided: the product of 32 bits and at most 17 never overflows.
-            let other = usize::try_from((u64::from(choice) * choices) >> 32).unwrap_or(0);
-            ports.swap(place, other);
-        }
-        ports
-    }
-}
-
-impl Default for PortRange {
-    fn default() -> Self {
-        PortRange { first: DATA_PORTS.0, last: DATA_PORTS.1 }
-    }
-}
-
-impl fmt::Display for PortRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.first, self.last)
-    }
-}
-
-impl FromStr for PortRange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| text.trim().parse::<u16>().ok();
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let range = number(first).zip(number(last)).and_then(|(a, b)| PortRange::new(a, b));
-        range.ok_or_else(|| format!("'{text}' is not a range of ports such as 50000-50999"))
-    }
-}
 
 /// What [`DataPorts`] are given.
 #[derive(Clone, Debug)]

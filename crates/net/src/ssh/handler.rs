@@ -3,161 +3,37 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use entrepot_model::{AuthMethod, Secret};
-use parking_lot::Mutex;
 use russh::server::{
-    Auth, ChannelOpenHandle, Config, Handle, Handler, Msg, PublicKeyOffer, Response, Session,
+    Auth, ChannelOpenHandle, Config, Handler, Msg, PublicKeyOffer, Response, Session,
     VerifiedPublicKey,
 };
 use russh::{Channel, ChannelId, ChannelOpenFailure, Pty, Sig};
-use thiserror::Error;
 use tokio::sync::oneshot;
 
-use crate::NetError;
 use crate::guard::{Checking, Stranger};
 use crate::limits;
 use crate::meter::{EndClass, SessionMeter, Stage};
 use crate::ssh::certificate::Certificate;
+use crate::ssh::channels::{ConnectionChannels, Link, Replies, Stop};
 use crate::ssh::clear_text::ClientOffer;
+use crate::ssh::config::{Presentation, methods};
 use crate::ssh::rotation;
-use crate::ssh::server::{Manner, Program, Service, Started, Verdict, methods};
+use crate::ssh::service::{Program, Service, Started, Verdict};
 
 /// Least length of RSA user keys.
 const RSA_BITS: u32 = 2048;
-/// Standard error (RFC 4254 §5.2).
-const STDERR: u32 = 1;
-/// Closes of ours with bytes still unread before the connection ends: russh keeps them.
-const UNREAD_CLOSES: u32 = 4;
-
-/// Why the session task stops.
-#[derive(Debug, Error)]
-pub(crate) enum Stop {
-    #[error("{0}")]
-    Transport(#[from] russh::Error),
-    #[error("the service is gone")]
-    Gone,
-}
-
-impl Stop {
-    /// For the log and the audit.
-    pub(crate) fn sentence(&self) -> String {
-        use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-        match self {
-            Stop::Transport(russh::Error::IO(error))
-                if matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe) =>
-            {
-                "the connection was cut".to_owned()
-            }
-            Stop::Transport(russh::Error::KeepaliveTimeout) => "the client is silent".to_owned(),
-            Stop::Transport(russh::Error::InactivityTimeout) => {
-                "the client took nothing for too long".to_owned()
-            }
-            other => other.to_string(),
-        }
-    }
-}
-
-/// What handler and links share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    meter: Arc<SessionMeter>,
-    channels: Mutex<Channels>,
-    /// A task has sent something.
-    linked: AtomicBool,
-    /// What tasks send does not get out any more.
-    stuck: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Channels {
-    open: Vec<(ChannelId, bool)>,
-    ever: u32,
-    unread_closes: u32,
-}
-
-impl Shared {
-    pub(crate) fn new(meter: Arc<SessionMeter>) -> Self {
-        let (linked, stuck) = (AtomicBool::new(false), AtomicBool::new(false));
-        Shared { meter, channels: Mutex::default(), linked, stuck }
-    }
-
-    /// Books a new channel.
-    fn open(&self, channel: ChannelId) -> bool {
-        let mut channels = self.channels.lock();
-        channels.ever += 1;
-        if channels.ever > limits::CHANNELS_EVER {
-            self.meter.end(EndClass::TooMany, "too many channels on one connection, reconnect");
-            return false;
-        }
-        let room = channels.open.len() < limits::CHANNELS;
-        if room {
-            channels.open.push((channel, false));
-        }
-        room
-    }
-
-    /// True once for each open channel: it may run one program.
-    fn begin(&self, channel: ChannelId) -> bool {
-        let mut channels = self.channels.lock();
-        let found = channels.open.iter_mut().find(|(id, started)| *id == channel && !*started);
-        found.map(|(_, started)| *started = true).is_some()
-    }
-
-    /// Strikes a channel off; false if it was already.
-    fn close(&self, channel: ChannelId) -> bool {
-        let mut channels = self.channels.lock();
-        let before = channels.open.len();
-        channels.open.retain(|(id, _)| *id != channel);
-        channels.open.len() < before
-    }
-
-    /// The client has closed a channel and will never take what still waits on it. russh serves
-    /// no task of the connection any more then; who works inside the session task goes on.
-    fn left_unread(&self) {
-        self.stuck.store(true, Ordering::SeqCst);
-        if self.linked.load(Ordering::SeqCst) {
-            self.end_stuck();
-        }
-        self.closed_unread();
-    }
-
-    fn end_stuck(&self) {
-        let reason = "a channel was closed with answers left unread, reconnect";
-        self.meter.end(EndClass::Protocol, reason);
-    }
-
-    /// Before a task sends; an error: it would wait for ever.
-    fn link(&self) -> Result<(), NetError> {
-        self.linked.store(true, Ordering::SeqCst);
-        match self.stuck.load(Ordering::SeqCst) {
-            true => {
-                self.end_stuck();
-                Err(NetError::Closed)
-            }
-            false => Ok(()),
-        }
-    }
-
-    fn closed_unread(&self) {
-        let mut channels = self.channels.lock();
-        channels.unread_closes += 1;
-        if channels.unread_closes >= UNREAD_CLOSES {
-            self.meter.end(EndClass::Protocol, "channels were closed with answers left unread");
-        }
-    }
-}
 
 /// One connection.
 pub(crate) struct Connection<S: Service> {
     /// Until it is handed back on drop.
     service: Option<S>,
     back: Option<oneshot::Sender<S>>,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionChannels>,
     stranger: Option<Stranger>,
-    manner: Arc<Manner>,
+    presentation: Arc<Presentation>,
     /// What is offered to this client, once that is decided, and what it offers.
     offered: Option<(Arc<Config>, ClientOffer)>,
     probes: u32,
@@ -174,15 +50,16 @@ impl<S: Service> Connection<S> {
     pub(crate) fn new(
         service: S,
         back: oneshot::Sender<S>,
-        shared: Arc<Shared>,
-        (stranger, manner): (Stranger, Arc<Manner>),
+        shared: Arc<ConnectionChannels>,
+        stranger: Stranger,
+        presentation: Arc<Presentation>,
     ) -> Self {
         Connection {
             service: Some(service),
             back: Some(back),
             shared,
             stranger: Some(stranger),
-            manner,
+            presentation,
             offered: None,
             probes: 0,
             wrong: 0,
@@ -330,117 +207,6 @@ fn prompt(method: AuthMethod) -> &'static str {
     }
 }
 
-/// Answers of one channel, from inside the session task.
-pub struct Replies<'a> {
-    session: &'a mut Session,
-    channel: ChannelId,
-    shared: &'a Shared,
-    failed: Option<russh::Error>,
-}
-
-impl<'a> Replies<'a> {
-    fn new(session: &'a mut Session, channel: ChannelId, shared: &'a Shared) -> Self {
-        Replies { session, channel, shared, failed: None }
-    }
-
-    /// The channel.
-    pub fn channel(&self) -> ChannelId {
-        self.channel
-    }
-
-    /// True if an answer waits for the client's window (or for the end of a key exchange); then
-    /// large answers should be held back until [`Service::writable`] or the next request.
-    pub fn has_pending(&self) -> bool {
-        self.session.has_pending_data(self.channel)
-    }
-
-    /// Sends bytes; what the client's window does not take is kept.
-    pub fn send(&mut self, bytes: Bytes) {
-        let sent = self.session.data(self.channel, bytes);
-        self.note(sent);
-    }
-
-    /// Sends a text to the client's standard error.
-    pub fn send_error_text(&mut self, text: Bytes) {
-        let sent = self.session.extended_data(self.channel, STDERR, text);
-        self.note(sent);
-    }
-
-    /// Exit status, EOF and close: the channel is over, [`Service::closed`] is not called.
-    pub fn finish(&mut self, status: u32) {
-        if !self.shared.close(self.channel) {
-            return;
-        }
-        if self.has_pending() {
-            self.shared.closed_unread();
-        }
-        let status = self.session.exit_status_request(self.channel, status);
-        self.note(status);
-        let eof = self.session.eof(self.channel);
-        self.note(eof);
-        let close = self.session.close(self.channel);
-        self.note(close);
-    }
-
-    fn note(&mut self, result: Result<(), russh::Error>) {
-        if let Err(error) = result {
-            self.failed.get_or_insert(error);
-        }
-    }
-
-    fn result(self) -> Result<(), Stop> {
-        self.failed.map_or(Ok(()), |error| Err(Stop::Transport(error)))
-    }
-}
-
-/// Answers from a task beside the session task. Bounded: each call waits for room. Never wait for
-/// it inside the session task. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Link {
-    handle: Handle,
-    shared: Arc<Shared>,
-}
-
-impl Link {
-    /// The meter of the connection.
-    pub fn meter(&self) -> &Arc<SessionMeter> {
-        &self.shared.meter
-    }
-
-    /// Sends bytes.
-    ///
-    /// # Errors
-    /// The connection is over.
-    pub async fn send(&self, channel: ChannelId, bytes: Bytes) -> Result<(), NetError> {
-        self.shared.link()?;
-        self.handle.data(channel, bytes).await.map_err(|_| NetError::Closed)
-    }
-
-    /// Sends a text to the client's standard error.
-    ///
-    /// # Errors
-    /// The connection is over.
-    pub async fn send_error_text(&self, channel: ChannelId, text: Bytes) -> Result<(), NetError> {
-        self.shared.link()?;
-        self.handle.extended_data(channel, STDERR, text).await.map_err(|_| NetError::Closed)
-    }
-
-    /// Exit status, EOF and close.
-    ///
-    /// # Errors
-    /// The connection is over.
-    pub async fn finish(&self, channel: ChannelId, status: u32) -> Result<(), NetError> {
-        if !self.shared.close(channel) {
-            return Ok(());
-        }
-        self.shared.link()?;
-        let gone = |()| NetError::Closed;
-        self.handle.exit_status_request(channel, status).await.map_err(gone)?;
-        self.handle.eof(channel).await.map_err(gone)?;
-        self.handle.close(channel).await.map_err(gone)
-    }
-}
-
 impl<S: Service> Handler for Connection<S> {
     type Error = Stop;
 
@@ -456,7 +222,7 @@ impl<S: Service> Handler for Connection<S> {
         if let Err(sentence) = self.service()?.greeted().await {
             self.meter().end(EndClass::Decision, sentence);
         }
-        Ok(self.manner.banner.clone())
+        Ok(self.presentation.banner.clone())
     }
 
     async fn auth_none(&mut self, _user: &str) -> Result<Auth, Stop> {
@@ -487,7 +253,7 @@ impl<S: Service> Handler for Connection<S> {
         let rsa = offer.public_key.key_data().rsa();
         let long_enough = rsa.is_none_or(|rsa| rsa.key_size() >= RSA_BITS);
         let ended = self.meter().ended().is_some();
-        if ended || !long_enough || !self.manner.offered.accepts(offer.algorithm) {
+        if ended || !long_enough || !self.presentation.offered.accepts(offer.algorithm) {
             return self.first_methods();
         }
         let _checking = self.checking();

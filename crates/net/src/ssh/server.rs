@@ -5,305 +5,27 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use entrepot_model::{AuthMethod, Secret};
-use russh::keys::{PrivateKey, PublicKey};
-use russh::{ChannelId, Disconnect, MethodKind, MethodSet, Preferred, SshId};
+use russh::Disconnect;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 
-use crate::NetError;
 use crate::gather::Gathering;
 use crate::guard::{Stranger, TOO_MANY};
 use crate::limits;
 use crate::meter::{EndClass, SessionMeter};
 use crate::server::{Admission, Drain, Incoming, Protocol, Refusal};
-use crate::ssh::algorithms::{self, Offered, Preset};
-use crate::ssh::certificate::Certificate;
+use crate::ssh::algorithms::{self};
+use crate::ssh::channels::{ConnectionChannels, Stop};
+use crate::ssh::config::IDENTIFICATION_LINE;
 use crate::ssh::farewell;
-use crate::ssh::handler::{Connection, Shared, Stop};
+use crate::ssh::handler::Connection;
 use crate::ssh::kexinit::Offer;
-use crate::ssh::keys;
 use crate::ssh::stream::Guarded;
 
-pub use crate::ssh::handler::{Link, Replies};
-
-/// How a server presents itself.
-#[derive(Debug)]
-pub struct SshOptions {
-    /// Host keys in OpenSSH form, at least one.
-    pub host_keys: Vec<Secret>,
-    /// Certificates of those keys, OpenSSH form.
-    pub certificates: Vec<String>,
-    /// Which algorithms.
-    pub offered: Offered,
-    /// Shown before login; empty: nothing.
-    pub banner: String,
-    /// Which addresses are treated in ways of their own.
-    pub admission: Admission,
-}
-
-impl SshOptions {
-    /// These keys and the preset `modern`.
-    pub fn new(host_keys: Vec<Secret>) -> Self {
-        SshOptions {
-            host_keys,
-            certificates: Vec::new(),
-            offered: Offered::new(Preset::Modern, &[]),
-            banner: String::new(),
-            admission: Admission::default(),
-        }
-    }
-}
-
-/// [`SshOptions`], checked. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct SshConfig {
-    /// For clients without AES-GCM.
-    any_cipher: Arc<russh::server::Config>,
-    /// For the others.
-    gcm: Arc<russh::server::Config>,
-    manner: Arc<Manner>,
-}
-
-/// What a handler needs of it.
-#[derive(Debug)]
-pub(crate) struct Manner {
-    pub(crate) banner: Option<String>,
-    pub(crate) offered: Offered,
-    admission: Admission,
-}
-
-/// Our identification, without a version that would tell what to attack.
-const IDENTIFICATION: &str = "SSH-2.0-Entrepot";
-/// As it is sent.
-const IDENTIFICATION_LINE: &[u8] = b"SSH-2.0-Entrepot\r\n";
-
-impl SshConfig {
-    /// Reads the keys.
-    ///
-    /// # Errors
-    /// No key, or one that cannot be read.
-    pub fn new(options: &SshOptions) -> Result<Self, NetError> {
-        let keys = options.host_keys.iter().map(keys::private).collect::<Result<Vec<_>, _>>()?;
-        let offered = &options.offered;
-        if !keys.iter().any(|key| offered.accepts(&key.algorithm()) || key.algorithm().is_rsa()) {
-            return Err(NetError::Key("a server needs a host key of its algorithms".to_owned()));
-        }
-        let certificates = options.certificates.iter().map(|line| keys::certificate(line, &keys));
-        let keys = (keys.clone(), certificates.collect::<Result<Vec<_>, _>>()?);
-        let banner = Some(options.banner.trim_end()).filter(|banner| !banner.is_empty());
-        Ok(SshConfig {
-            any_cipher: Arc::new(transport(keys.clone(), offered.server())),
-            gcm: Arc::new(transport(keys, offered.server_of_gcm())),
-            manner: Arc::new(Manner {
-                banner: banner.map(crlf),
-                offered: offered.clone(),
-                admission: options.admission.clone(),
-            }),
-        })
-    }
-
-    /// With new keys after so many bytes in either direction, at most
-    /// [`limits::REKEY_BYTES`]. Tests ask for few.
-    #[must_use]
-    pub fn with_rekey_bytes(mut self, bytes: usize) -> Self {
-        let bytes = bytes.min(limits::REKEY_BYTES);
-        // A new configuration is shared with nobody yet.
-        let both = [Arc::get_mut(&mut self.any_cipher), Arc::get_mut(&mut self.gcm)];
-        for config in both.into_iter().flatten() {
-            config.limits = russh::Limits::new(bytes, bytes, limits::REKEY_TIME);
-        }
-        self
-    }
-}
-
-fn transport(
-    (keys, certificates): (Vec<PrivateKey>, Vec<russh::keys::Certificate>),
-    preferred: Preferred,
-) -> russh::server::Config {
-    russh::server::Config {
-        server_id: SshId::Standard(Cow::Borrowed(IDENTIFICATION)),
-        methods: methods(&[AuthMethod::PublicKey, AuthMethod::Password]),
-        // A refusal sleeps inside the session; slowing strangers down is the Gate's task.
-        auth_rejection_time: Duration::ZERO,
-        auth_rejection_time_initial: Some(Duration::ZERO),
-        keys,
-        certificates,
-        limits: russh::Limits::new(limits::REKEY_BYTES, limits::REKEY_BYTES, limits::REKEY_TIME),
-        window_size: limits::WINDOW_BYTES,
-        maximum_packet_size: limits::PACKET_BYTES,
-        // Its queue is of channel streams, which we drop at once.
-        channel_buffer_size: 1,
-        event_buffer_size: limits::EVENT_QUEUE,
-        preferred,
-        max_auth_attempts: limits::LOGIN_ATTEMPTS,
-        inactivity_timeout: Some(limits::INACTIVITY_TIME),
-        keepalive_interval: Some(limits::KEEPALIVE_TIME),
-        keepalive_max: limits::KEEPALIVE_COUNT,
-        nodelay: true,
-    }
-}
-
-/// RFC 4252 §5.4 wants CR LF.
-fn crlf(text: &str) -> String {
-    text.lines().flat_map(|line| [line, "\r\n"]).collect()
-}
-
-/// Keyboard-interactive is offered beside password: some clients only do that. Codes are asked by
-/// it alone.
-pub(crate) fn methods(next: &[AuthMethod]) -> MethodSet {
-    let mut set = MethodSet::empty();
-    for method in next {
-        let kinds: &[MethodKind] = match method {
-            AuthMethod::PublicKey => &[MethodKind::PublicKey],
-            AuthMethod::Password => &[MethodKind::Password, MethodKind::KeyboardInteractive],
-            AuthMethod::Totp => &[MethodKind::KeyboardInteractive],
-            // SSH has none.
-            AuthMethod::Certificate => &[],
-        };
-        kinds.iter().for_each(|kind| set.push(*kind));
-    }
-    set
-}
-
-/// The answer to an attempt to log in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Logged in.
-    Granted,
-    /// Right, but one of these must follow (RFC 4252 §5.1, partial success).
-    Partial {
-        /// What must follow.
-        next: Vec<AuthMethod>,
-    },
-    /// Wrong.
-    Refused {
-        /// What may be tried.
-        next: Vec<AuthMethod>,
-        /// Nothing more may be tried: the connection ends.
-        end: bool,
-    },
-}
-
-/// What a client wants to run on a channel (RFC 4254 §6.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program<'a> {
-    /// A subsystem, by name.
-    Subsystem(&'a str),
-    /// A command line.
-    Exec(&'a [u8]),
-    /// A shell.
-    Shell,
-}
-
-/// Whether it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Started {
-    /// It runs: bytes of the channel go to [`Service::data`].
-    Running,
-    /// It "ran": the sentence goes to standard error, then exit status 1, EOF and close.
-    Declined(&'static str),
-    /// The request is answered with a failure.
-    Failed,
-}
-
-/// What a protocol does with one connection. The calls come one after the other from the session
-/// task; while one waits, nothing of this connection is read.
-pub trait Service: Send + Sized + 'static {
-    /// What an unknown client may try.
-    fn methods(&mut self) -> Vec<AuthMethod>;
-
-    /// A stranger has shaken hands and is about to try: what it calls itself and its algorithms are
-    /// known. An error is a sentence for it; the connection ends then.
-    fn greeted(&mut self) -> impl Future<Output = Result<(), String>> + Send;
-
-    /// True if `user` might log in with this key; nothing has been signed yet.
-    fn offered(&mut self, user: &str, key: &PublicKey) -> impl Future<Output = bool> + Send;
-
-    /// `user` has signed with this key; `algorithm` is the signature's, such as `rsa-sha2-512`.
-    fn public_key(
-        &mut self,
-        user: &str,
-        key: &PublicKey,
-        algorithm: &str,
-    ) -> impl Future<Output = Verdict> + Send;
-
-    /// `user` has signed with the key of this certificate.
-    fn certificate(
-        &mut self,
-        user: &str,
-        certificate: &Certificate,
-    ) -> impl Future<Output = Verdict> + Send;
-
-    /// What `user` is asked for in one round of keyboard-interactive: one prompt each.
-    fn asked(&mut self, user: &str) -> impl Future<Output = Vec<AuthMethod>> + Send;
-
-    /// `user` answers all that he was asked for.
-    fn answers(
-        &mut self,
-        user: &str,
-        given: &[(AuthMethod, Secret)],
-    ) -> impl Future<Output = Verdict> + Send;
-
-    /// `user` claims this password.
-    fn password(&mut self, user: &str, password: &Secret) -> impl Future<Output = Verdict> + Send;
-
-    /// Login is done. An error is a sentence for the client; the connection ends then.
-    fn logged_in(&mut self, link: Link) -> impl Future<Output = Result<(), String>> + Send;
-
-    /// A channel wants to run something; at most one per channel.
-    fn start(
-        &mut self,
-        channel: ChannelId,
-        program: Program<'_>,
-    ) -> impl Future<Output = Started> + Send;
-
-    /// Bytes for a running program.
-    fn data(&mut self, data: &[u8], out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
-
-    /// The client's window has grown: what was held back may go on.
-    fn writable(&mut self, out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
-
-    /// The client sends no more on this channel. To be answered by [`Replies::finish`], now or
-    /// later by [`Link::finish`].
-    fn eof(&mut self, out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
-
-    /// The channel is gone without having been finished by us.
-    fn closed(&mut self, channel: ChannelId) -> impl Future<Output = ()> + Send;
-
-    /// A forwarding (`direct-tcpip`, `tcpip-forward`, …) was refused.
-    fn forwarding_refused(&mut self, what: &'static str);
-
-    /// The connection is over, whatever the cause; always the last call.
-    fn ended(self, summary: &Summary) -> impl Future<Output = ()> + Send;
-}
-
-/// How a connection ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// Where the client came from.
-    pub peer: SocketAddr,
-    /// A sentence: our decision, the peer's farewell, or what failed.
-    pub reason: String,
-    /// Bytes received.
-    pub bytes_in: u64,
-    /// Bytes sent.
-    pub bytes_out: u64,
-}
-
-/// Makes the [`Service`] of each connection.
-pub trait Services: Send + Sync + 'static {
-    /// What it makes.
-    type Service: Service;
-
-    /// Whether an address may connect; if not, it is closed without a word.
-    fn admits(&self, peer: SocketAddr) -> bool;
-
-    /// For a new connection.
-    fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Self::Service;
-}
+pub use crate::ssh::channels::{Link, Replies};
+pub use crate::ssh::config::{SshConfig, SshOptions};
+pub use crate::ssh::service::{Program, Service, Services, Started, Summary, Verdict};
 
 /// SSH as a server speaks it, for [`Server`](crate::server::Server).
 #[derive(Debug)]
@@ -313,7 +35,7 @@ impl<F: Services> Protocol for Ssh<F> {
     type Config = SshConfig;
 
     fn admission(config: &SshConfig) -> &Admission {
-        &config.manner.admission
+        &config.presentation.admission
     }
 
     fn refusal(_: &SshConfig, why: Refusal) -> Option<Cow<'static, [u8]>> {
@@ -362,9 +84,9 @@ where
 {
     let Guest { peer, meter, stranger } = guest;
     let (back, returned) = oneshot::channel();
-    let shared = Arc::new(Shared::new(Arc::clone(&meter)));
-    let manner = Arc::clone(&config.manner);
-    let connection = Connection::new(service, back, shared, (stranger, manner));
+    let shared = Arc::new(ConnectionChannels::new(Arc::clone(&meter)));
+    let presentation = Arc::clone(&config.presentation);
+    let connection = Connection::new(service, back, shared, stranger, presentation);
     let guarded = Guarded::server(stream, Arc::clone(&meter));
     let outcome = session(config, guarded, connection, &meter, &drain).await;
     let reason = match (meter.ended(), outcome) {

@@ -11,9 +11,9 @@ use rustls::{crypto, version};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::config::TlsVersion;
-use super::session::resumed;
 use super::signatures::Signatures;
+use super::stream::resumed;
+use super::version::TlsVersion;
 use crate::limits::{CLIENT_TLS_SESSIONS, TLS_SEND_BYTES};
 
 /// A connection under TLS that we began.

@@ -10,9 +10,43 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
-use super::config::{ClientCertificates, Trust};
 use super::error::TlsConfigError;
 use super::signatures::Signatures;
+
+/// Whose certificates are taken from clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Anybody's who has its key: the account names the certificate it expects.
+    AnyHolder,
+    /// Those that these authorities (PEM) have signed and that are valid now.
+    Authorities(Vec<u8>),
+}
+
+/// Whether clients are asked for a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// They are not.
+    #[default]
+    Off,
+    /// They may show one.
+    Optional(Trust),
+    /// Without one there is no handshake.
+    Required(Trust),
+}
+
+impl ClientCertificates {
+    /// Whether a listener can be given it.
+    ///
+    /// # Errors
+    /// Its authorities cannot be read.
+    pub fn check(&self) -> Result<(), TlsConfigError> {
+        verifier(self, &provider()).map(drop)
+    }
+}
+
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
 
 pub(super) fn verifier(
     wanted: &ClientCertificates,

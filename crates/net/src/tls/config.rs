@@ -13,61 +13,12 @@ use rustls::{ServerConfig, SupportedProtocolVersion, version};
 use thiserror::Error;
 use x509_cert::der::Decode as _;
 
-use super::clients;
+use super::clients::{self, ClientCertificates, Trust, provider};
 use super::error::TlsConfigError;
-use super::session::TlsSession;
 use super::tickets::TicketKeys;
+use super::validity::{Validity, validity};
+use super::version::TlsVersion;
 use crate::limits::CERTIFICATE_WARNING_TIME;
-
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TlsVersion {
-    /// RFC 5246, with AEAD and forward secrecy.
-    #[default]
-    Tls12,
-    /// RFC 8446.
-    Tls13,
-}
-
-impl fmt::Display for TlsVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TlsVersion::Tls12 => "TLS 1.2",
-            TlsVersion::Tls13 => "TLS 1.3",
-        })
-    }
-}
-
-/// Whose certificates are taken from clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// Anybody's who has its key: the account names the certificate it expects.
-    AnyHolder,
-    /// Those that these authorities (PEM) have signed and that are valid now.
-    Authorities(Vec<u8>),
-}
-
-/// Whether clients are asked for a certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ClientCertificates {
-    /// They are not.
-    #[default]
-    Off,
-    /// They may show one.
-    Optional(Trust),
-    /// Without one there is no handshake.
-    Required(Trust),
-}
-
-impl ClientCertificates {
-    /// Whether a listener can be given it.
-    ///
-    /// # Errors
-    /// Its authorities cannot be read.
-    pub fn check(&self) -> Result<(), TlsConfigError> {
-        clients::verifier(self, &provider()).map(drop)
-    }
-}
 
 /// What a listener is given.
 #[derive(Clone, Debug)]
@@ -109,12 +60,6 @@ pub(super) struct Inner {
     chain: Vec<CertificateDer<'static>>,
     clients: ClientCertificates,
     validity: Validity,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Validity {
-    pub(super) from: Timestamp,
-    pub(super) to: Timestamp,
 }
 
 impl TlsConfig {
@@ -191,11 +136,6 @@ impl TlsConfig {
         use ClientCertificates::{Optional, Required};
         matches!(&self.0.clients, Optional(Trust::Authorities(_)) | Required(Trust::Authorities(_)))
     }
-
-    /// For a new control connection.
-    pub fn session(&self) -> TlsSession {
-        TlsSession::new(self.clone())
-    }
 }
 
 impl fmt::Debug for TlsConfig {
@@ -204,10 +144,6 @@ impl fmt::Debug for TlsConfig {
         let mut debug = f.debug_struct("TlsConfig");
         debug.field("clients", clients).field("validity", validity).finish_non_exhaustive()
     }
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
 fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
@@ -248,14 +184,4 @@ fn own_validity(chain: &[CertificateDer<'static>]) -> Result<Validity, TlsConfig
     let certificate = x509_cert::Certificate::from_der(own)
         .map_err(|error| TlsConfigError::Certificate { place: 1, reason: error.to_string() })?;
     Ok(validity(&certificate))
-}
-
-/// When a certificate counts.
-pub(super) fn validity(certificate: &x509_cert::Certificate) -> Validity {
-    let stated = certificate.tbs_certificate.validity;
-    let at = |time: x509_cert::time::Time| {
-        let seconds = time.to_unix_duration().as_secs();
-        Timestamp::from_seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
-    };
-    Validity { from: at(stated.not_before), to: at(stated.not_after) }
 }

@@ -10,7 +10,7 @@ use x509_cert::der::asn1::{
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-use super::config::{Validity, validity};
+use super::validity::{Validity, validity};
 
 /// The attribute common name (RFC 4519 §2.3).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");

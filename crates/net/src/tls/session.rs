@@ -13,16 +13,18 @@ use std::sync::Arc;
 
 use entrepot_model::AccountId;
 use parking_lot::Mutex;
+use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ProducesTickets, StoresServerSessions};
-use rustls::{HandshakeKind, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-use super::config::{ClientCertificates, TlsConfig, TlsVersion};
+use super::clients::ClientCertificates;
+use super::config::TlsConfig;
 use super::error::HandshakeError;
 use super::identity::ClientCertificate;
 use super::records::Records;
 use super::stream::{TlsInfo, TlsStream};
+use super::version::TlsVersion;
 use crate::limits::{
     HANDSHAKE_TIME, KNOWN_SESSION_BYTES, KNOWN_SESSIONS, TICKET_KEY_TIME, TLS_SEND_BYTES,
 };
@@ -72,6 +74,13 @@ struct TicketOwner {
     /// The program of the ticket that was offered last. It proves nothing before the handshake has
     /// resumed it, for tickets are offered in clear text.
     offered: Option<[u8; PROGRAM_BYTES]>,
+}
+
+impl TlsConfig {
+    /// For a new control connection.
+    pub fn session(&self) -> TlsSession {
+        TlsSession::new(self.clone())
+    }
 }
 
 impl TlsSession {
@@ -190,11 +199,6 @@ where
         Ok(accepted) => Ok(TlsStream::new(accepted?)),
         Err(_) => Err(HandshakeError::Timeout),
     }
-}
-
-/// True if it resumed.
-pub(super) fn resumed(kind: Option<HandshakeKind>) -> bool {
-    kind == Some(HandshakeKind::Resumed)
 }
 
 /// What a connection is to its session, and so which tickets it gives and takes.

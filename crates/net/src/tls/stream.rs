@@ -5,14 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
+use rustls::{HandshakeKind, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio_rustls::server::TlsStream as Inner;
 
-use super::config::TlsVersion;
 use super::records::Records;
-use super::session::resumed;
+use super::version::TlsVersion;
 use crate::limits::CLOSE_NOTIFY_TIME;
 
 /// What was agreed on.
@@ -28,6 +27,11 @@ pub struct TlsInfo {
     pub server_name: Option<String>,
     /// The certificates of the client, its own first; also those of the session it resumed.
     pub client_certificates: Vec<CertificateDer<'static>>,
+}
+
+/// True if a handshake resumed an earlier session.
+pub(super) fn resumed(kind: Option<HandshakeKind>) -> bool {
+    kind == Some(HandshakeKind::Resumed)
 }
 
 /// A connection under TLS. `Ok(0)` of a read is the peer's close_notify and nothing else; a bare

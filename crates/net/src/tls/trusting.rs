@@ -22,8 +22,8 @@ use tokio_rustls::TlsConnector;
 
 use super::client::ClientTlsStream;
 use super::error::{HandshakeError, TlsConfigError};
-use super::session::resumed;
 use super::signatures::Signatures;
+use super::stream::resumed;
 use crate::limits::{CLIENT_TLS_TICKETS, HANDSHAKE_TIME, TLS_SEND_BYTES};
 
 /// Bytes of a fingerprint.

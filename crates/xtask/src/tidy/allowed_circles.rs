@@ -247,44 +247,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         files: &[
-            "net/src/data/buffer.rs",
-            "net/src/data/error.rs",
-            "net/src/data/passive.rs",
-            "net/src/data/peer.rs",
-            "net/src/data/port.rs",
-            "net/src/data/secure.rs",
-            "net/src/data/send_file.rs",
-            "net/src/data/slot.rs",
-            "net/src/data/stream.rs",
-        ],
-        pairs: &[
-            "net/src/data/buffer.rs ↔ net/src/data/stream.rs",
-            "net/src/data/error.rs ↔ net/src/data/passive.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &["net/src/ssh/handler.rs", "net/src/ssh/server.rs"],
-        pairs: &["net/src/ssh/handler.rs ↔ net/src/ssh/server.rs"],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
-            "net/src/tls/clients.rs",
-            "net/src/tls/config.rs",
-            "net/src/tls/identity.rs",
-            "net/src/tls/session.rs",
-            "net/src/tls/stream.rs",
-        ],
-        pairs: &[
-            "net/src/tls/clients.rs ↔ net/src/tls/config.rs",
-            "net/src/tls/config.rs ↔ net/src/tls/session.rs",
-            "net/src/tls/session.rs ↔ net/src/tls/stream.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
             "sftp/src/channel.rs",
             "sftp/src/exec.rs",
             "sftp/src/exec/sink.rs",

@@ -3,10 +3,13 @@ use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_model::Env;
+use entrepot_model::{AuthMethod, Env, Secret};
 use parking_lot::Mutex;
+use russh::ChannelId;
+use russh::keys::PublicKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
@@ -18,7 +21,9 @@ use crate::guard::Strangers;
 use crate::listen;
 use crate::server::{Door, Listening, Server};
 use crate::ssh::Certificate;
+use crate::ssh::algorithms::Preset;
 use crate::ssh::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
+use crate::ssh::keys;
 
 mod crowds;
 mod hostile;

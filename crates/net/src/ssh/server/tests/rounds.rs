@@ -4,7 +4,8 @@ use russh::client::{Handle, Handler, KeyboardInteractiveAuthResponse as Answer, 
 use russh::keys::PublicKeyOrCertificate;
 
 use super::*;
-use crate::ssh::handler::{Connection, Shared};
+use crate::ssh::channels::ConnectionChannels;
+use crate::ssh::handler::Connection;
 
 pub(super) struct Trusting;
 
@@ -70,9 +71,9 @@ async fn questions_are_asked_three_times_answered_or_not() {
     let peer = SocketAddr::from(([192, 0, 2, 1], 1));
     let toy = Toys(Arc::new(Script::default())).connect(peer, &meter);
     let stranger = Strangers::default().admit(peer.ip(), &[], &meter).unwrap();
-    let shared = Arc::new(Shared::new(Arc::clone(&meter)));
+    let shared = Arc::new(ConnectionChannels::new(Arc::clone(&meter)));
     let (back, _returned) = tokio::sync::oneshot::channel();
-    let mut connection = Connection::new(toy, back, shared, (stranger, config().0.manner));
+    let mut connection = Connection::new(toy, back, shared, stranger, config().0.presentation);
     for round in 1..=4 {
         let asked = connection.auth_keyboard_interactive("anna", "", None).await.unwrap();
         assert_eq!(matches!(asked, Auth::Partial { .. }), round <= 3, "round {round}");
