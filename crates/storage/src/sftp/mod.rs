@@ -4,9 +4,9 @@
 //! exclusively, synced where the server offers `fsync@openssh.com`, closed, its size compared,
 //! and renamed into place: over an old file with `posix-rename@openssh.com`, else with RENAME,
 //! which does not replace. A server that lacks the first cannot replace in one step, and then
-//! nothing is replaced, unless the endpoint allows several steps ([`replace`]). An endpoint may also ask for files
-//! under their own names from the start, for servers that rename nothing ([`PublishBy`]). What
-//! directories' entries survive on the far side is the server's promise.
+//! nothing is replaced, unless the endpoint allows several steps ([`replace`]). An endpoint may
+//! also ask for files under their own names from the start, for servers that rename nothing
+//! ([`PublishBy`]). What directories' entries survive on the far side is the server's promise.
 //!
 //! Names that are neither file nor directory there do not exist here; a link in the middle of a
 //! path is the server's business, as is what lies behind it. Times have whole seconds from 1970
@@ -206,9 +206,7 @@ impl Store for SftpStore {
             random_write: true,
             atomic_rename: true,
             directories: true,
-            set_times: true,
             modes: true,
-            conditional: true,
             resume: true,
             staged_apart: self.publish != PublishBy::Direct,
             local: false,
