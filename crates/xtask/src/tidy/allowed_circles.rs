@@ -195,11 +195,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
         reason: "not broken yet",
     },
     Allowed {
-        files: &["journal/src/journal.rs", "journal/src/reader.rs"],
-        pairs: &["journal/src/journal.rs ↔ journal/src/reader.rs"],
-        reason: "not broken yet",
-    },
-    Allowed {
         files: &["loadgen/src/ftp.rs", "loadgen/src/ftp/link.rs", "loadgen/src/ftp/users.rs"],
         pairs: &["loadgen/src/ftp.rs ↔ loadgen/src/ftp/users.rs"],
         reason: "not broken yet",
