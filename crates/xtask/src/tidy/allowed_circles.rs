@@ -342,11 +342,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
         reason: "not broken yet",
     },
     Allowed {
-        files: &["spawn/src/allow.rs", "spawn/src/spawner.rs"],
-        pairs: &["spawn/src/allow.rs ↔ spawn/src/spawner.rs"],
-        reason: "not broken yet",
-    },
-    Allowed {
         files: &[
             "testkit/src/clients/ftp/classic.rs",
             "testkit/src/clients/ftp/libraries.rs",
