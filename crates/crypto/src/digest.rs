@@ -12,9 +12,9 @@ const SEGMENT: u64 = 1024 * 1024;
 /// Whether SHA-256 is computed beside BLAKE3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sha256 {
-    /// Yes: about 0.5 s of CPU more a GiB.
+    /// It is computed, which costs about 0.5 s of CPU a GiB.
     Wanted,
-    /// No.
+    /// Only BLAKE3 is computed.
     Unwanted,
 }
 
@@ -68,7 +68,7 @@ impl Segments {
 }
 
 impl StreamDigest {
-    /// Of nothing yet.
+    /// The digest of an empty stream.
     pub fn new(sha256: Sha256) -> Self {
         let sha256 = match sha256 {
             Sha256::Wanted => Some(Context::new(&SHA256)),
@@ -77,7 +77,8 @@ impl StreamDigest {
         StreamDigest { blake3: Box::default(), segments: None, sha256, length: 0 }
     }
 
-    /// Of nothing yet; can be noted at every whole MiB where SHA-256 is not wanted.
+    /// The digest of an empty stream, which can be noted at every whole MiB where SHA-256 is not
+    /// wanted.
     pub fn notable(sha256: Sha256) -> Self {
         StreamDigest { segments: Some(Segments::default()), ..StreamDigest::new(sha256) }
     }
@@ -131,9 +132,10 @@ impl StreamDigest {
 
     /// Feeds the next bytes. Larger pieces are faster: BLAKE3 works on several KiB at once.
     pub fn update(&mut self, bytes: &[u8]) {
-        match self.segments.is_some() {
-            true => self.update_segments(bytes),
-            false => drop(self.blake3.update(bytes)),
+        if self.segments.is_some() {
+            self.update_segments(bytes);
+        } else {
+            self.blake3.update(bytes);
         }
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);
@@ -141,7 +143,7 @@ impl StreamDigest {
         self.length += bytes.len() as u64;
     }
 
-    /// Bytes fed.
+    /// How many bytes were fed.
     pub fn length(&self) -> u64 {
         self.length
     }

@@ -7,15 +7,15 @@ use md5::{Digest as _, Md5};
 /// A hash by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashAlgorithm {
-    /// RFC 1321.
+    /// 16 bytes, RFC 1321.
     Md5,
-    /// FIPS 180-4.
+    /// 20 bytes, FIPS 180-4.
     Sha1,
-    /// FIPS 180-4.
+    /// 32 bytes, FIPS 180-4.
     Sha256,
-    /// FIPS 180-4.
+    /// 48 bytes, FIPS 180-4.
     Sha384,
-    /// FIPS 180-4.
+    /// 64 bytes, FIPS 180-4.
     Sha512,
     /// ISO 3309, as of zip; high byte first.
     Crc32,
@@ -40,7 +40,7 @@ impl HashAlgorithm {
         Self::NAMED.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 
-    /// Its name.
+    /// The name in [`HashAlgorithm::named`].
     pub fn name(self) -> &'static str {
         self.row().map_or("", |row| row.0)
     }
@@ -52,7 +52,7 @@ impl HashAlgorithm {
         hasher.finish()
     }
 
-    /// Bytes of a hash.
+    /// How many bytes a hash has.
     pub fn bytes(self) -> usize {
         self.row().map_or(0, |row| row.2)
     }
@@ -70,7 +70,7 @@ enum Inner {
 }
 
 impl Hasher {
-    /// Of nothing yet.
+    /// A hash of no bytes so far.
     pub fn new(algorithm: HashAlgorithm) -> Self {
         Hasher(match algorithm {
             HashAlgorithm::Md5 => Inner::Md5(Md5::new()),
@@ -91,7 +91,7 @@ impl Hasher {
         }
     }
 
-    /// The hash.
+    /// The hash of all bytes that were fed.
     pub fn finish(self) -> Vec<u8> {
         match self.0 {
             Inner::Md5(hasher) => hasher.finalize().to_vec(),

@@ -14,7 +14,7 @@ pub struct HashCost {
     pub memory_kib: u32,
     /// Passes over it.
     pub passes: u32,
-    /// Lanes.
+    /// Degree of parallelism of Argon2 (its `p`).
     pub lanes: u32,
 }
 

@@ -35,15 +35,15 @@ pub enum SealError {
     /// The file cannot be read.
     #[error("cannot read '{path}': {error}")]
     File {
-        /// The file.
+        /// Path of the key file.
         path: String,
-        /// Why.
+        /// What the system says.
         error: std::io::Error,
     },
     /// Others than its owner may read the file.
     #[error("'{path}' may be read by others, run: chmod 600 '{path}'")]
     OpenToOthers {
-        /// The file.
+        /// Path of the key file.
         path: String,
     },
     /// The environment variable is not set.

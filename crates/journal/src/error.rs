@@ -38,7 +38,7 @@ pub enum JournalError {
     /// Another process has this journal open.
     #[error("the journal in '{dir}' is in use by another process; stop that one first")]
     Locked {
-        /// Its directory.
+        /// The directory of the journal.
         dir: String,
     },
     /// Reading or writing failed. A failed write is tried again.
@@ -46,7 +46,7 @@ pub enum JournalError {
     Io {
         /// What was tried, such as `write`.
         action: &'static str,
-        /// The file.
+        /// Path of the file, or what else could not be used.
         file: String,
         /// What the system said.
         problem: String,

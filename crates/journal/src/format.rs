@@ -220,7 +220,7 @@ pub(crate) enum Look {
     Short(usize),
     /// Zeros: nothing was written here.
     Blank,
-    /// No record.
+    /// The bytes are not a record, for this reason.
     Bad(&'static str),
 }
 

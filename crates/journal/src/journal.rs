@@ -1,9 +1,9 @@
 //! The journal itself: append, group sync, release, close.
 //!
 //! Who syncs: if syncs are fast (memory file systems, drives with a protected cache), the caller
-//! writes and syncs what waits itself, without a change of thread; whoever comes meanwhile, and
-//! everyone on a slower disk, is served by one flusher thread that takes all who wait at once.
-//! Nobody but the one who syncs ever waits for the disk on a thread of the reactor.
+//! writes and syncs all pending records itself, without a change of thread. Callers that come
+//! meanwhile, and all callers on a slower disk, are served by one flusher thread, which syncs for
+//! all of them at once. No other caller ever waits for the disk on a thread of the reactor.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::meters::Meters;
 use crate::reader::Reader;
 use crate::recover::{Opening, Recovered};
 use crate::state::{Start, State, Waiter};
+use crate::written::{Progress, Written};
 
 /// How the journal keeps its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,19 +70,10 @@ pub struct Usage {
     pub suspect: bool,
 }
 
-/// How far records are durable, for those who wait.
-#[derive(Clone, Debug)]
-pub(crate) struct Progress {
-    pub(crate) durable: u64,
-    /// Nothing more will become durable, and why.
-    pub(crate) ended: Option<JournalError>,
-}
-
-/// What all handles, readers and the flusher share.
-pub(crate) struct Shared {
-    pub(crate) medium: Arc<dyn Medium>,
-    pub(crate) segments: Segments,
-    pub(crate) progress: watch::Sender<Progress>,
+/// What all handles and the flusher share.
+struct Shared {
+    /// What readers see.
+    written: Arc<Written>,
     state: Mutex<State>,
     disk: Mutex<Disk>,
     wake: Condvar,
@@ -174,9 +166,7 @@ impl Journal {
         });
         let progress = watch::Sender::new(Progress { durable: opened.last, ended: None });
         let shared = Arc::new(Shared {
-            medium,
-            segments,
-            progress,
+            written: Arc::new(Written { medium, segments, progress }),
             state: Mutex::new(state),
             disk: Mutex::new(disk),
             wake: Condvar::new(),
@@ -244,7 +234,7 @@ impl Journal {
 
     /// Reads durable records behind `after`, in order.
     pub fn reader(&self, after: u64) -> Reader {
-        Reader::new(self.shared.clone(), after)
+        Reader::new(self.shared.written.clone(), after)
     }
 
     /// Says that everything up to `up_to` is projected durably. It counts no longer towards the
@@ -258,7 +248,7 @@ impl Journal {
             return Err(JournalError::Closed);
         }
         state.release(up_to);
-        let may_archive = self.shared.segments.lock().iter().any(|segment| {
+        let may_archive = self.shared.written.segments.lock().iter().any(|segment| {
             !segment.archived && segment.end.is_some_and(|end| end.visible <= state.released)
         });
         state.archive_wanted = may_archive;
@@ -297,7 +287,7 @@ impl Journal {
         }
     }
 
-    /// Counters.
+    /// Counters of appends, syncs and failures since the journal was opened.
     pub fn meters(&self) -> &Meters {
         &self.shared.meters
     }
@@ -338,7 +328,7 @@ impl Shared {
         self.meters.count_record((payload.len() + crate::format::OVERHEAD) as u64);
     }
 
-    /// Notes the start, so that the end of the run before is proven by a later record.
+    /// Records the start, so that a later record proves the end of the previous run.
     fn begin(&self, recovered: &Recovered) -> Result<()> {
         if recovered.last_sequence == 0 || recovered.clean {
             return Ok(());
@@ -385,7 +375,7 @@ impl Shared {
         Ok(Some(waiting))
     }
 
-    /// Syncs here, unless whoever had the disk until now has done it. Blocks.
+    /// Syncs on this thread, unless the previous holder of the disk has done it. Blocks.
     fn sync_here(&self, sequence: u64) -> Result<()> {
         let mut disk = self.disk.lock();
         if self.state.lock().durable >= sequence {
@@ -399,7 +389,7 @@ impl Shared {
         Err(failed.or_else(|| state.suspect()).unwrap_or(JournalError::Closed))
     }
 
-    /// Writes and syncs all that waits, and tells everyone it concerns.
+    /// Writes and syncs all pending records, and wakes everyone who waits for one of them.
     fn flush(&self, disk: &mut Disk) -> Result<()> {
         loop {
             let batch = {
@@ -419,7 +409,7 @@ impl Shared {
                     state.give_back(batch);
                     let due = state.take_waiters(last);
                     drop(state);
-                    self.progress.send_modify(|progress| progress.durable = last);
+                    self.written.progress.send_modify(|progress| progress.durable = last);
                     due.into_iter().for_each(|waiter| drop(waiter.done.send(Ok(()))));
                 }
                 Err(Failure::Write(error)) => {
@@ -437,7 +427,7 @@ impl Shared {
         }
     }
 
-    /// A sync failed: nobody is told that anything is durable, now or later.
+    /// A sync failed: no pending or later record is reported as durable.
     fn suspect(&self, mut state: MutexGuard<'_, State>, problem: String) -> JournalError {
         self.meters.count_sync_failure();
         let error = JournalError::Suspect { problem: problem.clone() };
@@ -445,7 +435,7 @@ impl Shared {
         let due = state.take_waiters(u64::MAX);
         drop(state);
         tracing::error!(%error, "nothing more is acknowledged by this node");
-        self.progress.send_modify(|progress| progress.ended = Some(error.clone()));
+        self.written.progress.send_modify(|progress| progress.ended = Some(error.clone()));
         fail(due, &error);
         error
     }
@@ -515,7 +505,7 @@ impl Shared {
         drop(disk);
         let due = self.state.lock().take_waiters(u64::MAX);
         fail(due, &JournalError::Closed);
-        self.progress.send_modify(|progress| {
+        self.written.progress.send_modify(|progress| {
             progress.ended.get_or_insert(JournalError::Closed);
         });
         self.stopped.send_replace(true);
@@ -524,7 +514,7 @@ impl Shared {
 
 fn fail(due: Vec<Waiter>, error: &JournalError) {
     for waiter in due {
-        // Who gave up waiting needs no answer.
+        // A waiter that has given up needs no answer.
         let _ = waiter.done.send(Err(error.clone()));
     }
 }

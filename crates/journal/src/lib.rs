@@ -1,5 +1,5 @@
 //! The node's append-only, hash-chained, group-committed record of facts: written before anyone
-//! is told (ARCHITECTURE.md, "One upload").
+//! is told.
 //!
 //! What it guarantees:
 //! 1. A record that [`Journal::append_durable`] or [`Journal::sync`] answered for is found, whole
@@ -28,6 +28,7 @@ mod recover;
 mod scan;
 mod state;
 mod verify;
+mod written;
 
 pub use error::{JournalError, Result};
 pub use format::RecordKind;

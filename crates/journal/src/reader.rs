@@ -6,11 +6,11 @@ use tokio::sync::watch;
 
 use crate::error::{JournalError, Result};
 use crate::format::{self, RecordKind};
-use crate::journal::{Progress, Shared};
 use crate::limits;
 use crate::scan::{Scanner, Segment, Step};
+use crate::written::{Progress, Written};
 
-/// One record.
+/// A durable record as its writer appended it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Its place in the journal; numbers between records belong to the journal itself.
@@ -23,7 +23,7 @@ pub struct Record {
 
 /// Reads durable records behind a place, in order, each once. The chain is checked on the way.
 pub struct Reader {
-    shared: Arc<Shared>,
+    written: Arc<Written>,
     progress: watch::Receiver<Progress>,
     /// The last record that was read, or was to be skipped.
     position: u64,
@@ -31,9 +31,9 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(shared: Arc<Shared>, after: u64) -> Self {
-        let progress = shared.progress.subscribe();
-        Reader { shared, progress, position: after, open: None }
+    pub(crate) fn new(written: Arc<Written>, after: u64) -> Self {
+        let progress = written.progress.subscribe();
+        Reader { written, progress, position: after, open: None }
     }
 
     /// The last record that was read.
@@ -83,10 +83,10 @@ impl Reader {
     fn read_one(&mut self) -> Result<Option<Record>> {
         let (segment, scanner) = match &mut self.open {
             Some(open) => open,
-            none => none.insert(find(&self.shared, self.position + 1)?),
+            none => none.insert(find(&self.written, self.position + 1)?),
         };
         let sequence = scanner.next_sequence();
-        if ends_before(&self.shared, segment, sequence) {
+        if ends_before(&self.written, segment, sequence) {
             self.open = None;
             return Ok(None);
         }
@@ -123,9 +123,9 @@ impl Reader {
 }
 
 /// True if `sequence` lies behind the end of the segment.
-fn ends_before(shared: &Shared, segment: &mut Segment, sequence: u64) -> bool {
+fn ends_before(written: &Written, segment: &mut Segment, sequence: u64) -> bool {
     if segment.end.is_none() {
-        let segments = shared.segments.lock();
+        let segments = written.segments.lock();
         segment.end =
             segments.iter().find(|known| known.first == segment.first).and_then(|known| known.end);
     }
@@ -133,8 +133,8 @@ fn ends_before(shared: &Shared, segment: &mut Segment, sequence: u64) -> bool {
 }
 
 /// Opens the segment that holds `wanted`, at its beginning.
-fn find(shared: &Shared, wanted: u64) -> Result<(Segment, Scanner)> {
-    let segments = shared.segments.lock();
+fn find(written: &Written, wanted: u64) -> Result<(Segment, Scanner)> {
+    let segments = written.segments.lock();
     let first = segments.first().map_or(1, |segment| segment.first);
     let segment = segments
         .iter()
@@ -145,7 +145,7 @@ fn find(shared: &Shared, wanted: u64) -> Result<(Segment, Scanner)> {
     let path = segment.path();
     // Under the lock, so that the segment cannot move to the archive in between.
     let file =
-        shared.medium.open(&path).map_err(|error| JournalError::io("open", &path, &error))?;
+        written.medium.open(&path).map_err(|error| JournalError::io("open", &path, &error))?;
     drop(segments);
     match Scanner::open(file) {
         Ok((scanner, header)) if header.first == segment.first => Ok((segment, scanner)),

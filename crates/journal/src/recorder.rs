@@ -1,4 +1,4 @@
-//! The facts that everybody writes, in the one form of [`Event`].
+//! Writes facts into the journal as [`Event`]s, with the node, time and id filled in.
 
 use entrepot_model::event::{Event, Fact};
 use entrepot_model::{Env, EventId, JobId, Name, SessionId, SiteId};
@@ -7,20 +7,20 @@ use crate::error::{JournalError, Result};
 use crate::format::RecordKind;
 use crate::journal::Journal;
 
-/// Whose fact it is.
+/// What a fact belongs to: the fields of an [`Event`] that do not depend on the fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// The site.
+    /// The site that owns what happened.
     pub site: SiteId,
-    /// Who acted.
+    /// The account that acted; `None` for the server itself.
     pub account: Option<Name>,
-    /// In which session.
+    /// The session in which it happened.
     pub session: Option<SessionId>,
-    /// In which job.
+    /// The job in which it happened.
     pub job: Option<JobId>,
     /// The event that a rule reacted to.
     pub cause: Option<EventId>,
-    /// How many causes lie behind it.
+    /// Length of the chain of causes, which limits loops of rules.
     pub depth: u8,
 }
 
@@ -50,12 +50,12 @@ impl Recorder {
         &self.env
     }
 
-    /// The journal.
+    /// The journal that the events go to.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// This node.
+    /// The node that the events are recorded for.
     pub fn node(&self) -> &Name {
         &self.node
     }

@@ -239,7 +239,7 @@ impl Opening<'_> {
         let (mut scanner, header) = match Scanner::open(file.clone()) {
             Ok(opened) => opened,
             Err(Err(error)) => return Err(self.io("read", &name, &error)),
-            Err(Ok(why)) => return self.unborn_segment(walk, first, (&*file, why)),
+            Err(Ok(why)) => return self.unborn_segment(walk, first, &*file, why),
         };
         self.admit(&walk, &name, &header)?;
         // Records that no later record calls synced, and where they begin.
@@ -295,7 +295,8 @@ impl Opening<'_> {
         &self,
         mut walk: Walk,
         first: u64,
-        (file, why): (&dyn MediumFile, &'static str),
+        file: &dyn MediumFile,
+        why: &'static str,
     ) -> Result<Opened> {
         let name = format::segment_name(first);
         let survey = scan::survey(file, 0).map_err(|error| self.io("read", &name, &error))?;

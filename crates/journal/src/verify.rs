@@ -7,14 +7,15 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{JournalError, Result};
 use crate::format::{self, Chain, MARK};
 use crate::limits;
-use crate::medium::{ARCHIVE, FsMedium, Medium};
+use crate::medium::{ARCHIVE, FsMedium, Medium, MediumFile};
 use crate::scan::{self, Scanner, Step};
 
-/// The end of the chain: whoever keeps a copy elsewhere can prove what came before.
+/// The end of the chain. A copy of it kept elsewhere proves all records before it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Head {
     /// The last record.
@@ -36,10 +37,10 @@ pub struct Finding {
     pub problem: String,
 }
 
-/// What a verification saw.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Report {
-    /// Segments read.
+    /// Segment files read, archived ones included.
     pub segments: u64,
     /// Records read, the journal's own included.
     pub records: u64,
@@ -47,8 +48,9 @@ pub struct Report {
     pub first_sequence: u64,
     /// The end of the chain.
     pub head: Option<Head>,
-    /// Bytes behind the last record that are none. While a node runs it is writing there; else
-    /// they are a finding too: a torn tail, which the next start sets aside, or a change.
+    /// Bytes after the last record that are not a record. While a node runs they are a write in
+    /// progress; otherwise they are a finding too: a torn tail, which the next start sets aside, or
+    /// a change.
     pub torn_bytes: u64,
     /// What is wrong, at most [`limits::FINDINGS`].
     pub findings: Vec<Finding>,
@@ -62,7 +64,7 @@ impl Report {
         self.findings_total == 0
     }
 
-    fn find(&mut self, segment: &str, offset: u64, (sequence, problem): (u64, String)) {
+    fn find(&mut self, segment: &str, offset: u64, sequence: u64, problem: String) {
         self.findings_total += 1;
         if self.findings.len() < limits::FINDINGS {
             self.findings.push(Finding { segment: segment.to_owned(), offset, sequence, problem });
@@ -136,14 +138,20 @@ pub fn verify_on(medium: &dyn Medium) -> Result<Report> {
             .open(&place)
             .or_else(|_| medium.open(&format!("{ARCHIVE}/{name}")))
             .map_err(|error| io(&place, &error))?;
-        let last = at + 1 == firsts.len();
-        walk.segment(&place, *first, (file, last)).map_err(|error| io(&place, &error))?;
+        let segment = SegmentFile { name: &place, file, is_last: at + 1 == firsts.len() };
+        walk.segment(&segment, *first).map_err(|error| io(&place, &error))?;
     }
     walk.check_start();
     Ok(walk.report)
 }
 
-type File = std::sync::Arc<dyn crate::medium::MediumFile>;
+/// A segment that is being verified.
+struct SegmentFile<'a> {
+    /// Its name within the journal's directory.
+    name: &'a str,
+    file: Arc<dyn MediumFile>,
+    is_last: bool,
+}
 
 struct Verification {
     report: Report,
@@ -156,30 +164,31 @@ struct Verification {
 }
 
 impl Verification {
-    fn segment(&mut self, place: &str, first: u64, (file, last): (File, bool)) -> io::Result<()> {
+    fn segment(&mut self, segment: &SegmentFile<'_>, first: u64) -> io::Result<()> {
+        let name = segment.name;
         self.report.segments += 1;
-        let (mut scanner, header) = match Scanner::open(file.clone()) {
+        let (mut scanner, header) = match Scanner::open(segment.file.clone()) {
             Ok(opened) => opened,
             Err(Err(error)) => return Err(error),
-            Err(Ok(why)) => return self.headless(place, first, (&file, last, why)),
+            Err(Ok(why)) => return self.headless(segment, first, why),
         };
         if header.first != first {
             let problem = "its name and its header do not agree".to_owned();
-            self.report.find(place, 0, (first, problem));
+            self.report.find(name, 0, first, problem);
         }
         match self.next {
             None => self.report.first_sequence = header.first,
             Some((next, _)) if next != header.first => {
                 let problem = format!("records {next} to {} are missing", header.first - 1);
-                self.report.find(place, 0, (next, problem));
+                self.report.find(name, 0, next, problem);
             }
             Some((next, chain)) if chain != header.chain => {
                 let problem = "it does not follow the chain of the segment before".to_owned();
-                self.report.find(place, 0, (next, problem));
+                self.report.find(name, 0, next, problem);
             }
             Some(_) => {}
         }
-        self.records(place, &mut scanner, (&file, last))?;
+        self.records(segment, &mut scanner)?;
         self.next = Some((scanner.next_sequence(), scanner.chain()));
         self.report.head = Some(Head {
             sequence: scanner.next_sequence() - 1,
@@ -188,28 +197,19 @@ impl Verification {
         Ok(())
     }
 
-    /// A segment whose header is gone: its records are not looked at, the next one will not fit.
-    fn headless(
-        &mut self,
-        place: &str,
-        first: u64,
-        (file, last, why): (&File, bool, &str),
-    ) -> io::Result<()> {
-        let survey = scan::survey(&**file, 0)?;
-        if last && survey.bytes.is_empty() {
+    /// A segment without a good header: its records are not checked, and the next segment will not
+    /// follow from it.
+    fn headless(&mut self, segment: &SegmentFile<'_>, first: u64, why: &str) -> io::Result<()> {
+        let survey = scan::survey(&*segment.file, 0)?;
+        if segment.is_last && survey.bytes.is_empty() {
             // The power went while it was made, or it is being made.
             return Ok(());
         }
-        self.report.find(place, 0, (first, why.to_owned()));
+        self.report.find(segment.name, 0, first, why.to_owned());
         Ok(())
     }
 
-    fn records(
-        &mut self,
-        place: &str,
-        scanner: &mut Scanner,
-        (file, last): (&File, bool),
-    ) -> io::Result<()> {
+    fn records(&mut self, segment: &SegmentFile<'_>, scanner: &mut Scanner) -> io::Result<()> {
         loop {
             let (offset, wanted) = (scanner.offset(), scanner.next_sequence());
             let problem = match scanner.step()? {
@@ -225,23 +225,23 @@ impl Verification {
                 Step::Broken(why) => Some(why),
             };
             // Behind damage, or an end: is there any more?
-            let survey = scan::survey(&**file, offset)?;
+            let survey = scan::survey(&*segment.file, offset)?;
             if survey.bytes.is_empty() {
                 return Ok(());
             }
             let stray = survey.strays.first();
             let written_now = self.running
-                && last
+                && segment.is_last
                 && stray.is_none_or(|first| first.offset > offset)
                 && survey.strays.iter().all(|stray| stray.head.synced < wanted);
-            if written_now || stray.is_none() && last {
+            if written_now || stray.is_none() && segment.is_last {
                 self.report.torn_bytes = survey.bytes.len() as u64;
             }
             if written_now {
                 return Ok(());
             }
             let problem = problem.unwrap_or_else(|| format!("record {wanted} is missing"));
-            self.report.find(place, offset, (wanted, problem));
+            self.report.find(segment.name, offset, wanted, problem);
             let Some(stray) = stray else { return Ok(()) };
             // A record that does not fit, or the first good one behind the damage: go on with it.
             self.report.records += 1;
@@ -254,12 +254,12 @@ impl Verification {
         let first = self.report.first_sequence;
         if first > 1 && self.pruned.is_none_or(|pruned| pruned + 1 < first) {
             let problem = format!("records before {first} are missing, and nothing removed them");
-            self.report.find(&format::segment_name(1), 0, (1, problem));
+            self.report.find(&format::segment_name(1), 0, 1, problem);
         }
     }
 }
 
-/// What a mark says that retention removes.
+/// The last record that retention removed, if a mark of the journal says so.
 fn pruned_by(payload: &[u8]) -> Option<u64> {
     let mark: serde_json::Value = serde_json::from_slice(payload).ok()?;
     (mark.get("mark")? == "pruned").then(|| mark.get("up_to")?.as_u64()).flatten()

@@ -141,8 +141,9 @@ pub enum PublishBy {
     /// name; on FTP servers by RNTO. On a server that cannot replace so nothing is replaced.
     #[default]
     Rename,
-    /// The same; but where the server cannot replace in one step, the old file is removed first.
-    /// Between the two there is none of that name.
+    /// The same; but where the server cannot replace in one step, the old file is moved aside,
+    /// the new one renamed, and the old one removed. For a moment there is none of that name. If
+    /// the rename fails, the old file gets its name back.
     RemoveAndRename,
     /// Written under its own name, over what has it, for servers that rename nothing. Whoever
     /// looks sees it unfinished.

@@ -18,7 +18,7 @@ pub struct AuthorizedKey {
 /// One option of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyOption {
-    /// Lower case.
+    /// Its name in lower case, such as `from`.
     pub name: String,
     /// Without its quotes; none if there is no `=`.
     pub value: Option<String>,

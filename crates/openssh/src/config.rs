@@ -13,16 +13,16 @@ use crate::words;
 /// A line that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// From 1.
+    /// Its number in the file; the first line is 1.
     pub line: usize,
-    /// Why.
+    /// What is wrong with it, in words.
     pub problem: String,
 }
 
 /// A file that `Include` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Included {
-    /// Its name.
+    /// Path of the file.
     pub file: String,
     /// What it holds.
     pub text: String,
@@ -31,7 +31,7 @@ pub struct Included {
 /// One condition of a `Match`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Criterion {
-    /// Always.
+    /// It applies to every connection.
     All,
     /// The name of the user fits one of the patterns.
     User(Vec<String>),
@@ -41,14 +41,14 @@ pub enum Criterion {
     Other(String),
 }
 
-/// One setting.
+/// A setting, and the connections that it applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The file it stands in.
     pub file: String,
     /// Its line, from 1.
     pub line: usize,
-    /// Lower case.
+    /// The keyword in lower case.
     pub keyword: String,
     /// Words behind it.
     pub arguments: Vec<String>,
@@ -67,7 +67,7 @@ impl fmt::Display for Setting {
 /// Who logs in.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
-    /// The user.
+    /// The login name.
     pub name: &'a str,
     /// Names of all its groups.
     pub groups: &'a [String],
@@ -85,17 +85,23 @@ pub struct Config {
 /// Gives the files that a pattern of `Include` names.
 type Includes<'a> = &'a mut dyn FnMut(&str) -> Vec<Included>;
 
+/// One file of a configuration.
+struct FileText<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
 impl Config {
     /// Reads a configuration; `include` gives the files that a pattern names.
     pub fn read(file: &str, text: &str, include: Includes<'_>) -> Config {
         let mut config = Config::default();
-        config.file((file, text), &Rc::from([]), 0, include);
+        config.file(FileText { file, text }, &Rc::from([]), 0, include);
         config
     }
 
     fn file(
         &mut self,
-        (file, text): (&str, &str),
+        FileText { file, text }: FileText<'_>,
         outer: &Rc<[Criterion]>,
         depth: usize,
         include: Includes<'_>,
@@ -141,8 +147,8 @@ impl Config {
             }
             let included: Vec<Included> = patterns.iter().flat_map(|it| include(it)).collect();
             for included in included {
-                let content = (included.file.as_str(), included.text.as_str());
-                self.file(content, &when, depth + 1, include);
+                let next = FileText { file: &included.file, text: &included.text };
+                self.file(next, &when, depth + 1, include);
             }
         }
     }

@@ -5,24 +5,24 @@ use crate::limits::{LINE_BYTES, LINES};
 /// A line of `passwd`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Login name.
+    /// Login name, unique in the file.
     pub name: String,
-    /// Number.
+    /// Number of the user.
     pub uid: u32,
     /// Number of its first group.
     pub gid: u32,
-    /// Home folder.
+    /// Absolute path of the home directory.
     pub home: String,
-    /// Login shell.
+    /// Program that a login starts; empty: `/bin/sh`.
     pub shell: String,
 }
 
 /// A line of `group`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Number.
+    /// Number of the group.
     pub gid: u32,
     /// Names of users for whom it is not the first one.
     pub members: Vec<String>,

@@ -3,15 +3,22 @@
 
 /// The words of a line; `None` if a quote is not closed.
 pub(crate) fn split(line: &str) -> Option<Vec<String>> {
-    words(line, false)
+    words(line, Comments::AreWords)
 }
 
 /// The same up to a word that begins with `#`.
 pub(crate) fn split_commented(line: &str) -> Option<Vec<String>> {
-    words(line, true)
+    words(line, Comments::EndTheLine)
 }
 
-fn words(line: &str, commented: bool) -> Option<Vec<String>> {
+/// What a word that begins with `#` means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comments {
+    AreWords,
+    EndTheLine,
+}
+
+fn words(line: &str, comments: Comments) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -27,7 +34,9 @@ fn words(line: &str, commented: bool) -> Option<Vec<String>> {
             }
             (letter, Some(open)) if letter == open => quote = None,
             (' ' | '\t', None) => words.extend(word.take()),
-            ('#', None) if commented && word.is_none() => return Some(words),
+            ('#', None) if comments == Comments::EndTheLine && word.is_none() => {
+                return Some(words);
+            }
             (letter, _) => word.get_or_insert_default().push(letter),
         }
     }

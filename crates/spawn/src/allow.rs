@@ -1,9 +1,9 @@
-//! Which programs may be started at all: what the operator of the machine wrote into the process
-//! file, whatever a rule asks for.
+//! Which programs may be started at all: those that the operator of the machine lists in the
+//! process file. Rules cannot add to them.
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::spawner::SpawnError;
+use crate::error::SpawnError;
 
 /// The list of the process file; empty: nothing may be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +20,8 @@ impl Allowed {
     /// # Errors
     /// An entry is not an absolute path.
     pub fn new(entries: impl IntoIterator<Item = PathBuf>) -> Result<Allowed, NotAbsolute> {
-        let entries = entries.into_iter().map(|entry| match is_plain(&entry) {
-            true => Ok(entry),
-            false => Err(NotAbsolute(entry.display().to_string())),
+        let entries = entries.into_iter().map(|entry| {
+            if is_plain(&entry) { Ok(entry) } else { Err(NotAbsolute(entry.display().to_string())) }
         });
         Ok(Allowed(entries.collect::<Result<_, _>>()?))
     }
@@ -37,10 +36,10 @@ impl Allowed {
     /// # Errors
     /// [`SpawnError::NotAllowed`].
     pub fn check(&self, program: &str) -> Result<(), SpawnError> {
-        match self.permits(program) {
-            true => Ok(()),
-            false => Err(SpawnError::NotAllowed(program.to_owned())),
+        if self.permits(program) {
+            return Ok(());
         }
+        Err(SpawnError::NotAllowed(program.to_owned()))
     }
 
     /// Whether `program` is one of them or lies in one of them.
@@ -50,7 +49,7 @@ impl Allowed {
     }
 }
 
-/// From the root, and what it says: no `..`.
+/// True for an absolute path without `..`.
 fn is_plain(path: &Path) -> bool {
     path.is_absolute()
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))

@@ -23,7 +23,7 @@ pub(crate) struct Start {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// One frame.
+/// A message between the server and a helper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// To the helper.

@@ -71,7 +71,8 @@ pub(crate) async fn serve(
     let (answers, waiting) = mpsc::channel(FRAMES);
     let mut tasks = JoinSet::new();
     tasks.spawn(answer(write, waiting));
-    let mut room = Room { memory, env: Env::real(), answers, running: HashMap::new(), tasks };
+    let mut programs =
+        Running { memory, env: Env::real(), answers, running: HashMap::new(), tasks };
     let mut input = Vec::new();
     let mut descriptors = VecDeque::new();
     let mut buffer = vec![0; READ_BYTES];
@@ -87,20 +88,20 @@ pub(crate) async fn serve(
             Frame::read(input.get(at..).unwrap_or_default()).map_err(broken)?
         {
             at += length;
-            room.take(frame, &mut descriptors)?;
+            programs.take(frame, &mut descriptors)?;
         }
         input.drain(..at);
     }
     // The server is gone: nobody waits, so all are killed, and seen to be dead.
-    room.running.values().for_each(CancellationToken::cancel);
-    drop(room.answers);
-    let ended = async { while room.tasks.join_next().await.is_some() {} };
+    programs.running.values().for_each(CancellationToken::cancel);
+    drop(programs.answers);
+    let ended = async { while programs.tasks.join_next().await.is_some() {} };
     let _ = timeout(KILL_TIME + DRAIN_TIME, ended).await;
     Ok(())
 }
 
-/// What runs.
-struct Room {
+/// The programs of one server that run now.
+struct Running {
     memory: Memory,
     env: Env,
     answers: mpsc::Sender<Frame>,
@@ -108,7 +109,7 @@ struct Room {
     tasks: JoinSet<()>,
 }
 
-impl Room {
+impl Running {
     fn take(&mut self, frame: Frame, descriptors: &mut VecDeque<OwnedFd>) -> io::Result<()> {
         while self.tasks.try_join_next().is_some() {}
         match frame {
@@ -123,7 +124,7 @@ impl Room {
                 let (answers, env, memory) = (self.answers.clone(), self.env.clone(), self.memory);
                 self.tasks.spawn(async move {
                     let id = start.id;
-                    let ended = run(start, stdin, (&env, memory), &cancel).await;
+                    let ended = run(start, stdin, memory, &env, &cancel).await;
                     cancel.cancel();
                     let frame = match ended {
                         Ok(ended) => Frame::Ended(id, ended),
@@ -200,7 +201,8 @@ enum Why {
 async fn run(
     start: Start,
     stdin: Option<OwnedFd>,
-    (env, memory): (&Env, Memory),
+    memory: Memory,
+    env: &Env,
     cancel: &CancellationToken,
 ) -> io::Result<Ended> {
     let began = env.elapsed();

@@ -1,7 +1,7 @@
 //! Programs that the server starts: by a small helper process, never by itself.
 //!
 //! What it guarantees:
-//! 1. No shell, and no argument is ever split or looked at: a program gets the very list.
+//! 1. No shell, and no argument is ever split or interpreted: a program gets the list as given.
 //! 2. Nothing runs that the operator of the machine did not allow ([`Allowed`]).
 //! 3. A program has a process group of its own and is killed whole: when its time is over, when
 //!    it writes without end, when nobody waits for it any more, when the server ends; what it
@@ -16,6 +16,7 @@
 //! starting a program costs as little as it can, whatever the size of the server.
 
 mod allow;
+mod error;
 mod frame;
 mod helper;
 pub mod limits;
@@ -24,7 +25,8 @@ mod program;
 mod spawner;
 
 pub use allow::{Allowed, NotAbsolute};
+pub use error::SpawnError;
 pub use frame::{NotFrame, fuzz};
 pub use helper::serve_as_helper;
 pub use program::{Ended, How, Output, Program, Stdin, pipe};
-pub use spawner::{Helper, SpawnError, Spawner, SpawnerOptions};
+pub use spawner::{Helper, Spawner, SpawnerOptions};

@@ -31,7 +31,7 @@ struct Outgoing {
     stdin: Option<OwnedFd>,
 }
 
-/// One helper.
+/// The server's end of the connection to one helper.
 pub(crate) struct Link {
     outgoing: mpsc::Sender<Outgoing>,
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,

@@ -18,7 +18,7 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// What it reads.
     pub stdin: Stdin,
-    /// It is killed with all it started when this is over.
+    /// After this time it is killed, with everything it started.
     pub limit: Duration,
     /// Its address space (`RLIMIT_AS`).
     pub memory_bytes: u64,
@@ -39,7 +39,7 @@ impl Program {
 
 /// What a program reads.
 pub enum Stdin {
-    /// `/dev/null`.
+    /// Nothing: its standard input is `/dev/null`.
     Nothing,
     /// These bytes, then the end. Wiped afterwards; they reach no other process.
     Bytes(Zeroizing<Vec<u8>>),
@@ -61,7 +61,7 @@ impl fmt::Debug for Stdin {
 /// the kind `BrokenPipe` says that it does not read to the end.
 ///
 /// # Errors
-/// No more descriptors.
+/// The process has no descriptors left.
 pub fn pipe() -> std::io::Result<(tokio::net::unix::pipe::Sender, Stdin)> {
     let (sender, receiver) = tokio::net::unix::pipe::pipe()?;
     Ok((sender, Stdin::Pipe(receiver.into_blocking_fd()?)))
@@ -70,13 +70,13 @@ pub fn pipe() -> std::io::Result<(tokio::net::unix::pipe::Sender, Stdin)> {
 /// How a program ended, and what it said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// How.
+    /// By itself, by a signal, or killed at a limit.
     pub how: How,
     /// From its start to its end.
     pub duration: Duration,
-    /// What it wrote.
+    /// What it wrote to standard output.
     pub stdout: Output,
-    /// What it wrote about errors.
+    /// What it wrote to standard error.
     pub stderr: Output,
 }
 

@@ -1,5 +1,5 @@
-//! Starts programs through helpers: turns, limits, helpers started when needed and again when
-//! they died.
+//! Starts programs through helpers: limits how many run and wait, starts helpers when they are
+//! needed, and again when one died.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use zeroize::Zeroizing;
 
 use crate::allow::Allowed;
+use crate::error::SpawnError;
 use crate::frame::Start;
 use crate::helper::{self, Memory};
 use crate::limits::{
@@ -30,43 +31,6 @@ use crate::limits::{
 };
 use crate::link::{Carrier, Link};
 use crate::program::{Ended, Program, Stdin, pipe};
-
-/// Why a program did not run to its end, or perhaps not at all.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SpawnError {
-    /// The operator of the machine did not allow it.
-    #[error("the program '{0}' is not allowed: list it in the process file under [exec] allow")]
-    NotAllowed(String),
-    /// All turns are taken and too many wait, or it waited too long.
-    #[error("too many programs run or wait, it was not started")]
-    Busy,
-    /// The system does not start it: not there, not executable, arguments too long.
-    #[error("'{program}' cannot be started: {why}")]
-    NotStarted {
-        /// Its path.
-        program: String,
-        /// In the system's words.
-        why: String,
-    },
-    /// No helper can be had.
-    #[error("the helper that starts programs cannot be had: {0}")]
-    Unavailable(String),
-    /// The helper died meanwhile: the program may have run or not.
-    #[error("the helper that starts programs died, it is not known how the program ended")]
-    Lost,
-}
-
-impl SpawnError {
-    /// Of the error catalogue.
-    pub fn code(&self) -> &'static str {
-        match self {
-            SpawnError::NotAllowed(_) => "EP0820",
-            SpawnError::Busy => "EP0821",
-            SpawnError::Unavailable(_) | SpawnError::Lost => "EP0822",
-            SpawnError::NotStarted { .. } => "EP0823",
-        }
-    }
-}
 
 /// What is run as the helper.
 #[derive(Clone, Debug)]
@@ -199,7 +163,7 @@ impl Spawner {
         turn.ok().and_then(Result::ok).ok_or(SpawnError::Busy)
     }
 
-    /// A helper that lives, as far as anybody knows.
+    /// The connection to a helper that is alive as far as is known; a new helper if need be.
     fn link(&self) -> Result<Arc<Link>, SpawnError> {
         let inner = &*self.0;
         if inner.stop.is_cancelled() {
@@ -234,7 +198,7 @@ impl Spawner {
         Ok(link)
     }
 
-    /// Starts a helper and what carries its frames.
+    /// Starts a helper, and the task that carries its frames.
     fn start(&self, carrier: Carrier) -> std::io::Result<()> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;

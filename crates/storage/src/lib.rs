@@ -13,24 +13,17 @@ pub mod object;
 mod parts;
 mod ram;
 mod reserved;
+mod secrets;
 pub mod sftp;
 pub mod sql;
 pub mod store;
 pub mod thread;
 
 pub use error::{Result, StoreError};
+pub use secrets::ResolvedSecrets;
 pub use store::*;
 
-use entrepot_model::{EndpointTarget, Env, Secret};
-
-/// The secrets of an endpoint, opened with the master key by whoever may.
-#[derive(Clone, Default)]
-pub struct ResolvedSecrets {
-    /// Secret key of an object store, or password of a server.
-    pub secret: Option<Secret>,
-    /// Private key to log in to a server, OpenSSH form.
-    pub private_key: Option<Secret>,
-}
+use entrepot_model::{EndpointTarget, Env};
 
 /// Opens the store of an endpoint. For a directory it is made if its parent exists; for memory
 /// it is new and empty; for an object store and a server nothing is dialled yet.

@@ -33,7 +33,7 @@ pub const SYNC_FAST: Duration = Duration::from_micros(20);
 /// blocking pool. One alone may be a thread that lost its CPU.
 pub const SYNC_SLOW: Duration = Duration::from_millis(1);
 
-/// See [`SYNC_SLOW`].
+/// How many syncs slower than [`SYNC_SLOW`] in a row send them there.
 pub const SYNC_SLOW_RUN: u32 = 4;
 
 /// One inline sync slower than this is enough to send the store's syncs to the blocking pool.

@@ -15,7 +15,7 @@ use crate::thread::Threads;
 pub enum EntryKind {
     /// A file: bytes under a name.
     File,
-    /// A directory.
+    /// A directory, also one that exists only as a prefix of names.
     Directory,
     /// A symbolic link, told only by what [`Store::with_links`] gives.
     Link,
@@ -100,12 +100,8 @@ pub struct Caps {
     pub atomic_rename: bool,
     /// Directories exist by themselves (else they are prefixes of names).
     pub directories: bool,
-    /// Times can be set.
-    pub set_times: bool,
     /// Files have permission bits, which can be set.
     pub modes: bool,
-    /// [`Existing::Refuse`] is decided in one step with the publish, also against others.
-    pub conditional: bool,
     /// `resume` can continue a kept file.
     pub resume: bool,
     /// What is staged lies apart from what has the name; else the first byte written overwrites
@@ -177,7 +173,7 @@ pub struct Staged {
     pub id: TransferId,
     /// Bytes so far.
     pub size: u64,
-    /// Last write.
+    /// When it was written last.
     pub modified: Timestamp,
     /// Which file it is.
     pub identity: Option<Identity>,
@@ -323,7 +319,7 @@ pub struct CopyRange {
     pub from: u64,
     /// Where they go.
     pub at: u64,
-    /// How many.
+    /// How many bytes are copied at most.
     pub len: u64,
 }
 

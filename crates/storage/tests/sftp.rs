@@ -116,17 +116,100 @@ async fn a_server_that_offers_little_is_served_without_tricks() {
     assert_eq!(store.space().await.unwrap().total_bytes, u64::MAX);
 }
 
-/// The endpoint may allow two steps where the server cannot do it in one.
+/// The endpoint may allow several steps where the server cannot do it in one.
 #[tokio::test]
-async fn an_old_file_is_removed_first_where_the_endpoint_says_so() {
+async fn an_old_file_is_replaced_in_steps_where_the_endpoint_says_so() {
     let sshd = Sshd::start_with("internal-sftp -P posix-rename", &[]).unwrap();
-    let two_steps = SftpTarget { publish: PublishBy::RemoveAndRename, ..target(&sshd) };
-    let store = open_target(two_steps, &secrets(&sshd)).await;
+    let in_steps = SftpTarget { publish: PublishBy::RemoveAndRename, ..target(&sshd) };
+    let store = open_target(in_steps, &secrets(&sshd)).await;
     put(&store, "f", b"old", Existing::Replace).await.unwrap();
     assert!(put(&store, "f", b"newer", Existing::Replace).await.unwrap().replaced);
     assert_eq!(put(&store, "f", b"x", Existing::Refuse).await, Err(StoreError::Exists));
     assert_eq!(std::fs::read(sshd.folder().join("f")).unwrap(), b"newer");
-    assert_eq!(std::fs::read_dir(sshd.folder()).unwrap().count(), 1, "no part is left");
+    assert_eq!(files(&sshd), ["f"], "neither a part nor the old file is left");
+    // What an earlier process could not remove is in nobody's way.
+    std::fs::write(sshd.folder().join(".f.replaced"), b"old").unwrap();
+    assert!(put(&store, "f", b"newest", Existing::Replace).await.unwrap().replaced);
+    assert_eq!(std::fs::read(sshd.folder().join("f")).unwrap(), b"newest");
+    assert_eq!(files(&sshd), ["f"]);
+}
+
+/// A server that does not replace by RENAME, and a plan of which RENAME goes wrong and how: see
+/// `sftp_fault.py`.
+struct FaultyServer {
+    sshd: Sshd,
+    store: AnyStore,
+    plan: std::path::PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl FaultyServer {
+    async fn start() -> FaultyServer {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = folder.path().join("plan");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sftp_fault.py");
+        let server = "/usr/lib/openssh/sftp-server -P posix-rename";
+        let command = format!("python3 {script} {} {server}", plan.display());
+        let sshd = Sshd::start_with(&command, &[]).unwrap();
+        let in_steps = SftpTarget { publish: PublishBy::RemoveAndRename, ..target(&sshd) };
+        let store = open_target(in_steps, &secrets(&sshd)).await;
+        put(&store, "f", b"old", Existing::Replace).await.unwrap();
+        FaultyServer { sshd, store, plan, _folder: folder }
+    }
+
+    /// Replaces the file while a RENAME behind `passing` others suffers `fault`; gives back what
+    /// came of it.
+    async fn replace(&self, passing: u32, fault: &str) -> Result<Published> {
+        std::fs::write(&self.plan, format!("{passing} {fault}")).unwrap();
+        let file = self.store.stage(id(1), &path("f")).await?;
+        file.write_at(0, Bytes::from_static(b"newer")).await?;
+        file.sync().await?;
+        let published = file.publish(&how(Existing::Replace, 5)).await;
+        assert!(!self.plan.exists(), "the fault never came");
+        drop(file);
+        self.store.staged().await.unwrap();
+        self.store.discard_staged(id(1)).await.unwrap();
+        published
+    }
+
+    fn content(&self) -> Vec<u8> {
+        std::fs::read(self.sshd.folder().join("f")).unwrap()
+    }
+}
+
+fn files(sshd: &Sshd) -> Vec<String> {
+    let entries = std::fs::read_dir(sshd.folder()).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The first RENAME moves the old file aside, the second gives its name to the new one.
+#[tokio::test]
+async fn a_replacement_that_fails_between_its_steps_leaves_the_old_file() {
+    let server = FaultyServer::start().await;
+    for passing in [0, 1] {
+        for fault in ["refuse", "before"] {
+            let failed = server.replace(passing, fault).await;
+            assert!(failed.is_err(), "{fault} {passing}: {failed:?}");
+            assert_eq!(server.content(), b"old", "{fault} {passing}");
+            assert_eq!(files(&server.sshd), ["f"], "{fault} {passing}");
+        }
+    }
+    // The server moved the old file aside, and its answer was lost.
+    let failed = server.replace(0, "after").await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    assert_eq!(server.content(), b"old");
+    assert_eq!(files(&server.sshd), ["f"]);
+}
+
+#[tokio::test]
+async fn a_replacement_whose_answer_is_lost_counts_when_the_new_file_has_the_name() {
+    let server = FaultyServer::start().await;
+    assert!(server.replace(1, "after").await.unwrap().replaced);
+    assert_eq!(server.content(), b"newer");
+    assert_eq!(files(&server.sshd), ["f"]);
 }
 
 /// A server that renames nothing gets files under their own names; what is refused in the middle

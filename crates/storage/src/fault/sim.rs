@@ -9,18 +9,18 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 use crate::fs::Fs;
-use crate::fs::disk::{Access, Disk, Mounts, OpenHow, RenameHow};
+use crate::fs::disk::{Access, DirEntry, Disk, Mounts, OpenHow, RenameHow};
 use crate::ram::{Call, Cut, Inode, RamDisk};
 use crate::store::AnyStore;
 
 /// An error of a simulated system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimError {
-    /// `EIO`.
+    /// The device fails (`EIO`).
     Io,
-    /// `ENOSPC`.
+    /// The disk is full (`ENOSPC`).
     NoSpace,
-    /// `EPERM`.
+    /// The file system does not do it (`EPERM`).
     NotPermitted,
 }
 
@@ -227,7 +227,8 @@ impl SimFolder {
     /// What the disk says.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (self.parent(from)?, self.parent(to)?);
-        self.ram.rename((&from.0, from.1), (&to.0, to.1), RenameHow::Replace).map_err(as_io)
+        let (from, to) = (DirEntry::new(&from.0, from.1), DirEntry::new(&to.0, to.1));
+        self.ram.rename(from, to, RenameHow::Replace).map_err(as_io)
     }
 
     /// Removes a file.

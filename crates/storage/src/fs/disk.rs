@@ -8,22 +8,18 @@ use bytes::BytesMut;
 use entrepot_model::Timestamp;
 use rustix::io::Errno;
 
-use crate::store::{Identity, Space};
+use crate::store::{CopyRange, EntryKind, Identity, Meta, Space};
 
 /// What a name or an open file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// File, directory, or neither.
     pub(crate) kind: StatKind,
-    /// Bytes.
     pub(crate) size: u64,
-    /// Last change.
     pub(crate) modified: Timestamp,
-    /// Last access.
     pub(crate) accessed: Timestamp,
     /// Permission bits, with set-uid, set-gid and sticky.
     pub(crate) mode: u32,
-    /// Names it has.
+    /// How many names the file has (its hard links).
     pub(crate) links: u64,
     /// Inode number, unique within a file system.
     pub(crate) inode: u64,
@@ -37,22 +33,59 @@ pub(crate) struct Stat {
 /// Kinds of names on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatKind {
-    /// A regular file.
     File,
-    /// A directory.
     Directory,
-    /// A symbolic link: never followed.
+    /// A symbolic link, which is never followed.
     Link,
-    /// A device, pipe or socket: does not exist for us.
+    /// A device, pipe or socket, which the store treats as absent.
     Other,
 }
 
 impl Stat {
-    /// Which file this is.
+    /// The same in the terms of the store; `None` for a device, pipe or socket.
+    pub(crate) fn meta(&self) -> Option<Meta> {
+        let (kind, size) = match self.kind {
+            StatKind::File => (EntryKind::File, self.size),
+            StatKind::Directory => (EntryKind::Directory, 0),
+            StatKind::Link => (EntryKind::Link, self.size),
+            StatKind::Other => return None,
+        };
+        Some(Meta {
+            kind,
+            size,
+            modified: self.modified,
+            accessed: self.accessed,
+            identity: Some(self.identity()),
+            mode: Some(self.mode),
+        })
+    }
+
+    /// What tells this file from every other on its file system, also from one that had the same
+    /// inode number before.
     pub(crate) fn identity(&self) -> Identity {
         Identity(format!("{}:{}", self.inode, self.born))
     }
 }
+
+/// A name in an open directory: one plain component.
+pub(crate) struct DirEntry<'a, Dir> {
+    pub(crate) dir: &'a Dir,
+    pub(crate) name: &'a str,
+}
+
+impl<'a, Dir> DirEntry<'a, Dir> {
+    pub(crate) fn new(dir: &'a Dir, name: &'a str) -> Self {
+        DirEntry { dir, name }
+    }
+}
+
+impl<Dir> Clone for DirEntry<'_, Dir> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Dir> Copy for DirEntry<'_, Dir> {}
 
 /// How to open a file by one plain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +101,11 @@ pub(crate) enum OpenHow {
 /// How a rename treats a taken name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenameHow {
-    /// Replaces it.
+    /// The file that has the name is removed.
     Replace,
-    /// `EEXIST`.
+    /// The rename fails with `EEXIST`.
     NoReplace,
-    /// Swaps the two.
+    /// The two files swap their names.
     Exchange,
 }
 
@@ -119,19 +152,20 @@ pub(crate) trait Disk: Send + Sync + 'static {
     /// `renameat2` of one plain name to another.
     fn rename(
         &self,
-        from: (&Self::Dir, &str),
-        to: (&Self::Dir, &str),
+        from: DirEntry<'_, Self::Dir>,
+        to: DirEntry<'_, Self::Dir>,
         how: RenameHow,
     ) -> Result<(), Errno>;
     /// A second name for a file; `EEXIST` if it is taken.
-    fn link(&self, from: (&Self::Dir, &str), to: (&Self::Dir, &str)) -> Result<(), Errno>;
+    fn link(&self, from: DirEntry<'_, Self::Dir>, to: DirEntry<'_, Self::Dir>)
+    -> Result<(), Errno>;
     /// What a symbolic link says; `EINVAL` if it is none.
     fn read_link(&self, dir: &Self::Dir, name: &str) -> Result<Vec<u8>, Errno>;
     /// Makes a symbolic link; `EEXIST` if the name is taken.
     fn make_link(&self, target: &str, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
     /// Removes a name of a file.
     fn unlink(&self, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
-    /// Makes a directory.
+    /// `mkdirat`; `EEXIST` if the name is taken.
     fn make_dir(&self, dir: &Self::Dir, name: &str, access: Access) -> Result<(), Errno>;
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Self::Dir, name: &str) -> Result<(), Errno>;
@@ -142,22 +176,23 @@ pub(crate) trait Disk: Send + Sync + 'static {
     -> Result<(), Errno>;
     /// Writes without waiting: `false`: would wait. `EOPNOTSUPP`: this file system cannot tell.
     fn try_write(&self, file: &Self::File, at: u64, data: &[u8]) -> Result<bool, Errno>;
-    /// Writes all.
+    /// Writes all of `data`, waiting if that is needed.
     fn write(&self, file: &Self::File, at: u64, data: &[u8]) -> Result<(), Errno>;
     /// The descriptor of a file, if the kernel knows it.
     fn descriptor(_file: &Self::File) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Copies at most `len` bytes inside the kernel; `EOPNOTSUPP` or `EXDEV`: cannot.
+    /// Copies a range inside the kernel and returns how many bytes were copied, which may be fewer.
+    /// `EOPNOTSUPP` or `EXDEV`: it cannot be done so.
     fn copy(
         &self,
-        _from: (BorrowedFd<'_>, u64),
-        _to: (&Self::File, u64),
-        _len: usize,
+        _source: BorrowedFd<'_>,
+        _target: &Self::File,
+        _range: CopyRange,
     ) -> Result<usize, Errno> {
         Err(Errno::OPNOTSUPP)
     }
-    /// Cuts or extends.
+    /// Cuts the file, or extends it with zeros.
     fn set_len(&self, file: &Self::File, size: u64) -> Result<(), Errno>;
     /// Makes bytes and size durable, on the descriptor that wrote.
     fn sync_file(&self, file: &Self::File) -> Result<(), Errno>;
@@ -173,16 +208,15 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn set_dir_mode(&self, dir: &Self::Dir, mode: u32) -> Result<(), Errno>;
     /// Makes all that is known of an open file durable, its permission bits too.
     fn sync_file_whole(&self, file: &Self::File) -> Result<(), Errno>;
-    /// Room.
+    /// Size and free space of the file system.
     fn space(&self) -> Result<Space, Errno>;
 }
 
 /// Whether a walk may enter another file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mounts {
-    /// It may.
     Enter,
-    /// `EXDEV`.
+    /// The walk fails with `EXDEV`.
     Refuse,
 }
 
@@ -198,8 +232,8 @@ pub(crate) enum Access {
 /// Times to set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
-    /// Last access; `None`: as it is.
+    /// `None` leaves it as it is.
     pub(crate) accessed: Option<Timestamp>,
-    /// Last change; `None`: as it is.
+    /// `None` leaves it as it is.
     pub(crate) modified: Option<Timestamp>,
 }

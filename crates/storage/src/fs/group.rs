@@ -6,10 +6,17 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
-/// Directories being synced, by device and inode.
+/// A directory, whatever its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct DirectoryId {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+/// Directories being synced.
 #[derive(Default)]
 pub(crate) struct SyncGroups {
-    groups: Mutex<HashMap<(u64, u64), Arc<Group>>>,
+    groups: Mutex<HashMap<DirectoryId, Arc<Group>>>,
 }
 
 #[derive(Default)]
@@ -32,7 +39,7 @@ impl SyncGroups {
     /// by another one that waits for the same directory. Blocks.
     pub(crate) fn sync(
         &self,
-        directory: (u64, u64),
+        directory: DirectoryId,
         sync: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let group = Arc::clone(self.groups.lock().entry(directory).or_default());
@@ -81,10 +88,12 @@ mod tests {
 
     use super::*;
 
+    const DIRECTORY: DirectoryId = DirectoryId { device: 1, inode: 1 };
+
     /// Waits until `count` threads besides the leader hold the group.
     fn wait_for_followers(groups: &SyncGroups, count: usize) {
         loop {
-            let waiting = groups.groups.lock().get(&(1, 1)).map_or(0, Arc::strong_count);
+            let waiting = groups.groups.lock().get(&DIRECTORY).map_or(0, Arc::strong_count);
             if waiting == count + 2 {
                 return;
             }
@@ -98,7 +107,7 @@ mod tests {
         let (calls, inside) = (AtomicU32::new(0), Barrier::new(2));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                groups.sync((1, 1), || {
+                groups.sync(DIRECTORY, || {
                     calls.fetch_add(1, Ordering::SeqCst);
                     inside.wait();
                     wait_for_followers(&groups, 8);
@@ -112,7 +121,7 @@ mod tests {
                         calls.fetch_add(1, Ordering::SeqCst);
                         Ok(())
                     };
-                    groups.sync((1, 1), sync).unwrap();
+                    groups.sync(DIRECTORY, sync).unwrap();
                 });
             }
         });
@@ -127,7 +136,7 @@ mod tests {
         let inside = Barrier::new(2);
         std::thread::scope(|scope| {
             let first = scope.spawn(|| {
-                groups.sync((1, 1), || {
+                groups.sync(DIRECTORY, || {
                     inside.wait();
                     wait_for_followers(&groups, 4);
                     Ok(())
@@ -135,12 +144,12 @@ mod tests {
             });
             inside.wait();
             let others: Vec<_> =
-                (0..4).map(|_| scope.spawn(|| groups.sync((1, 1), || Err(Errno::IO)))).collect();
+                (0..4).map(|_| scope.spawn(|| groups.sync(DIRECTORY, || Err(Errno::IO)))).collect();
             assert_eq!(first.join().unwrap(), Ok(()));
             for other in others {
                 assert_eq!(other.join().unwrap(), Err(Errno::IO));
             }
         });
-        assert_eq!(groups.sync((1, 1), || Ok(())), Ok(()));
+        assert_eq!(groups.sync(DIRECTORY, || Ok(())), Ok(()));
     }
 }

@@ -12,8 +12,10 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::disk::{Access, Disk, Mounts, Names, Nature, OpenHow, RenameHow, Stat, StatKind, Times};
-use crate::store::Space;
+use super::disk::{
+    Access, DirEntry, Disk, Mounts, Names, Nature, OpenHow, RenameHow, Stat, StatKind, Times,
+};
+use crate::store::{CopyRange, Space};
 
 /// File system types whose files are in memory (`statfs(2)`): tmpfs, ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
@@ -70,12 +72,12 @@ fn confined() -> ResolveFlags {
 fn open_below(
     dir: &OwnedFd,
     path: &str,
-    (flags, mode): (OFlags, Mode),
+    flags: OFlags,
     resolve: ResolveFlags,
 ) -> Result<OwnedFd, Errno> {
     let path = if path.is_empty() { "." } else { path };
     for _ in 0..crate::limits::NAME_RACE_TRIES {
-        match rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, mode, resolve) {
+        match rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }
@@ -161,7 +163,7 @@ impl Disk for KernelDisk {
 
     fn open_dir(&self, dir: &OwnedFd, path: &str, mounts: Mounts) -> Result<OwnedFd, Errno> {
         // Not O_PATH: such a handle cannot be synced (EBADF).
-        let how = (OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        let how = OFlags::RDONLY | OFlags::DIRECTORY;
         let extra = match mounts {
             Mounts::Enter => ResolveFlags::empty(),
             Mounts::Refuse => ResolveFlags::NO_XDEV,
@@ -172,9 +174,9 @@ impl Disk for KernelDisk {
     fn open_file(&self, dir: &OwnedFd, path: &str, how: OpenHow) -> Result<OwnedFd, Errno> {
         // NONBLOCK: opening a pipe must not wait for its other end.
         let common = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let (flags, mode) = match how {
-            OpenHow::Read => (OFlags::RDONLY, Mode::empty()),
-            OpenHow::ReadWrite => (OFlags::RDWR, Mode::empty()),
+        let flags = match how {
+            OpenHow::Read => OFlags::RDONLY,
+            OpenHow::ReadWrite => OFlags::RDWR,
             OpenHow::CreateNew => {
                 // O_EXCL follows no link, and a plain name has nothing to walk.
                 debug_assert!(!path.contains('/'), "a new file is made by a plain name");
@@ -182,7 +184,7 @@ impl Disk for KernelDisk {
                 return rustix::fs::openat(dir, path, common | flags, Mode::from_raw_mode(0o666));
             }
         };
-        open_below(dir, path, (common | flags, mode), confined())
+        open_below(dir, path, common | flags, confined())
     }
 
     fn stat(&self, dir: &OwnedFd, name: &str) -> Result<Stat, Errno> {
@@ -202,8 +204,8 @@ impl Disk for KernelDisk {
 
     fn rename(
         &self,
-        from: (&OwnedFd, &str),
-        to: (&OwnedFd, &str),
+        from: DirEntry<'_, OwnedFd>,
+        to: DirEntry<'_, OwnedFd>,
         how: RenameHow,
     ) -> Result<(), Errno> {
         let flags = match how {
@@ -211,11 +213,11 @@ impl Disk for KernelDisk {
             RenameHow::NoReplace => RenameFlags::NOREPLACE,
             RenameHow::Exchange => RenameFlags::EXCHANGE,
         };
-        rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags)
+        rustix::fs::renameat_with(from.dir, from.name, to.dir, to.name, flags)
     }
 
-    fn link(&self, from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> Result<(), Errno> {
-        rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())
+    fn link(&self, from: DirEntry<'_, OwnedFd>, to: DirEntry<'_, OwnedFd>) -> Result<(), Errno> {
+        rustix::fs::linkat(from.dir, from.name, to.dir, to.name, AtFlags::empty())
     }
 
     fn read_link(&self, dir: &OwnedFd, name: &str) -> Result<Vec<u8>, Errno> {
@@ -313,13 +315,14 @@ impl Disk for KernelDisk {
 
     fn copy(
         &self,
-        (from, from_at): (BorrowedFd<'_>, u64),
-        (to, at): (&OwnedFd, u64),
-        len: usize,
+        source: BorrowedFd<'_>,
+        target: &OwnedFd,
+        range: CopyRange,
     ) -> Result<usize, Errno> {
-        let (mut from_at, mut at) = (from_at, at);
+        let (mut from, mut at) = (range.from, range.at);
+        let len = usize::try_from(range.len).unwrap_or(usize::MAX);
         loop {
-            match rustix::fs::copy_file_range(from, Some(&mut from_at), to, Some(&mut at), len) {
+            match rustix::fs::copy_file_range(source, Some(&mut from), target, Some(&mut at), len) {
                 Err(Errno::INTR) => {}
                 other => return other,
             }

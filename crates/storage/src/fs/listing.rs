@@ -7,15 +7,16 @@ use entrepot_model::StorePath;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::disk::{Disk, Mounts, Names};
-use super::{Core, Links, meta_of, walk_error};
+use super::disk::{DirEntry, Disk, Mounts, Names, Stat};
+use super::errors::walk_error;
+use super::tree::{Links, Tree};
 use crate::error::{Result, StoreError};
 use crate::limits::LIST_PAGE;
 use crate::reserved::is_reserved;
 use crate::store::{Entry, Listing};
 
 struct FsListing<D: Disk> {
-    core: Arc<Core<D>>,
+    tree: Arc<Tree<D>>,
     cursor: Arc<Mutex<Cursor<D>>>,
 }
 
@@ -27,24 +28,24 @@ struct Cursor<D: Disk> {
 
 /// Begins to list `path`. Blocks.
 pub(super) fn open<D: Disk>(
-    core: &Arc<Core<D>>,
+    tree: &Arc<Tree<D>>,
     path: &StorePath,
     links: Links,
 ) -> Result<Box<dyn Listing>> {
-    let root = core.disk.root();
-    let opened = core.disk.open_dir(root, path.as_str(), Mounts::Enter);
+    let root = tree.disk.root();
+    let opened = tree.disk.open_dir(root, path.as_str(), Mounts::Enter);
     let dir = opened.map_err(|errno| match errno {
-        Errno::NOTDIR => not_a_directory(core, path, links),
+        Errno::NOTDIR => not_a_directory(tree, path, links),
         other => walk_error(other),
     })?;
-    let names = core.disk.names(&dir)?;
+    let names = tree.disk.names(&dir)?;
     let cursor = Arc::new(Mutex::new(Cursor { dir, names, links }));
-    Ok(Box::new(FsListing { core: Arc::clone(core), cursor }))
+    Ok(Box::new(FsListing { tree: Arc::clone(tree), cursor }))
 }
 
 /// Tells a file from a name below a file and from a link, which do not exist.
-fn not_a_directory<D: Disk>(core: &Core<D>, path: &StorePath, links: Links) -> StoreError {
-    match core.parent(path).and_then(|(dir, name)| core.look(&dir, name, links)) {
+fn not_a_directory<D: Disk>(tree: &Tree<D>, path: &StorePath, links: Links) -> StoreError {
+    match tree.parent(path).and_then(|(dir, name)| tree.stat(DirEntry::new(&*dir, name), links)) {
         Ok(_) => StoreError::NotDirectory,
         Err(error) => error,
     }
@@ -64,7 +65,7 @@ impl<D: Disk> Cursor<D> {
             }
             // Gone meanwhile, not ours to see, or no file and no directory: not there.
             let stat = disk.stat(&self.dir, &name).ok().filter(|stat| self.links.show(stat));
-            if let Some(meta) = stat.as_ref().and_then(meta_of) {
+            if let Some(meta) = stat.as_ref().and_then(Stat::meta) {
                 page.push(Entry { name, meta });
             }
         }
@@ -77,6 +78,6 @@ impl<D: Disk> Listing for FsListing<D> {
     async fn next_page(&mut self, max: usize) -> Result<Vec<Entry>> {
         let cursor = Arc::clone(&self.cursor);
         let max = max.clamp(1, LIST_PAGE);
-        self.core.at_names(move |core| cursor.lock().page(&core.disk, max)).await
+        self.tree.at_names(move |tree| cursor.lock().page(&tree.disk, max)).await
     }
 }

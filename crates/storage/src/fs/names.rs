@@ -6,30 +6,21 @@ use std::sync::atomic::Ordering;
 use entrepot_model::{StorePath, TransferId};
 use rustix::io::Errno;
 
-use super::disk::{Access, Disk, Mounts, OpenHow, RenameHow, Stat, StatKind, Times};
-use super::{Core, Links, walk_error};
+use super::disk::{Access, DirEntry, Disk, Mounts, OpenHow, RenameHow, Stat, StatKind, Times};
+use super::errors::{mode_error, walk_error};
+use super::staging::KEPT;
+use super::tree::{Links, Tree};
 use crate::error::{Result, StoreError};
 use crate::store::{EntryKind, Existing, ModeChange, Renamed};
-
-/// Prefix of second names that keep a replaced file until its replacement is durable.
-pub(super) const KEPT: &str = "kept-";
 
 /// Where a replaced file is kept: the staging directory and the name there.
 type Kept<D> = (Arc<<D as Disk>::Dir>, String);
 
-/// What a refused `fchmod` means: some file systems have no permission bits.
-fn mode_error(errno: Errno) -> StoreError {
-    match errno {
-        Errno::OPNOTSUPP | Errno::NOSYS => StoreError::Unsupported("permission bits"),
-        other => other.into(),
-    }
-}
-
-impl<D: Disk> Core<D> {
+impl<D: Disk> Tree<D> {
     pub(super) fn remove(&self, path: &StorePath, links: Links) -> Result<()> {
         self.check_well()?;
         let (dir, name) = self.parent(path)?;
-        if self.look(&dir, name, links)?.kind == StatKind::Directory {
+        if self.stat(DirEntry::new(&*dir, name), links)?.kind == StatKind::Directory {
             return Err(StoreError::IsDirectory);
         }
         self.disk.unlink(&dir, name)?;
@@ -53,7 +44,7 @@ impl<D: Disk> Core<D> {
     pub(super) fn remove_directory(&self, path: &StorePath, links: Links) -> Result<()> {
         self.check_well()?;
         let (dir, name) = self.parent(path)?;
-        if self.look(&dir, name, links)?.kind != StatKind::Directory {
+        if self.stat(DirEntry::new(&*dir, name), links)?.kind != StatKind::Directory {
             return Err(StoreError::NotDirectory);
         }
         self.forget_parent();
@@ -115,10 +106,11 @@ impl<D: Disk> Core<D> {
         self.check_well()?;
         let (from_dir, from_name) = self.parent(from)?;
         let (to_dir, to_name) = self.parent(to)?;
-        if self.look(&from_dir, from_name, Links::Hidden)?.kind == StatKind::Directory {
+        let source = DirEntry::new(&*from_dir, from_name);
+        if self.stat(source, Links::Hidden)?.kind == StatKind::Directory {
             return Err(StoreError::IsDirectory);
         }
-        self.disk.link((&from_dir, from_name), (&to_dir, to_name))?;
+        self.disk.link(source, DirEntry::new(&*to_dir, to_name))?;
         // The name may have become that of a link or device meanwhile: such a one is not kept.
         let linked = self.disk.stat(&to_dir, to_name).map(|stat| stat.kind);
         if linked != Ok(StatKind::File) {
@@ -160,15 +152,17 @@ impl<D: Disk> Core<D> {
 
     pub(super) fn rename(
         &self,
-        (from, to): (&StorePath, &StorePath),
+        from: &StorePath,
+        to: &StorePath,
         existing: Existing,
         links: Links,
     ) -> Result<Renamed> {
         self.check_well()?;
         let (from_dir, from_name) = self.parent(from)?;
         let (to_dir, to_name) = self.parent(to)?;
-        let moved = self.look(&from_dir, from_name, links)?;
-        let (source, target) = ((&*from_dir, from_name), (&*to_dir, to_name));
+        let source = DirEntry::new(&*from_dir, from_name);
+        let target = DirEntry::new(&*to_dir, to_name);
+        let moved = self.stat(source, links)?;
         if from == to {
             return match existing {
                 Existing::Replace => Ok(Renamed { replaced: false }),
@@ -179,7 +173,7 @@ impl<D: Disk> Core<D> {
             self.forget_parent();
         }
         let (mut kept, mut replaced) = (None, false);
-        if let Some(taken) = self.look_for_target((&to_dir, to_name), links)? {
+        if let Some(taken) = self.stat_target(target, links)? {
             match (existing, moved.kind, taken.kind) {
                 (Existing::Refuse, ..) => return Err(StoreError::Exists),
                 (_, _, StatKind::Directory) => return Err(StoreError::IsDirectory),
@@ -187,7 +181,8 @@ impl<D: Disk> Core<D> {
                 _ => (kept, replaced) = self.keep(target, to)?,
             }
         }
-        let result = self.move_name(source, target, replaced);
+        let how = if replaced { RenameHow::Replace } else { RenameHow::NoReplace };
+        let result = self.move_name(source, target, how);
         let result = result.and_then(|()| {
             self.sync_dir(&to_dir)
                 .and_then(|()| self.sync_dir(&from_dir))
@@ -199,10 +194,15 @@ impl<D: Disk> Core<D> {
         result.map(|()| Renamed { replaced })
     }
 
-    fn move_name(&self, from: (&D::Dir, &str), to: (&D::Dir, &str), replace: bool) -> Result<()> {
-        let result = match replace {
-            true => self.disk.rename(from, to, RenameHow::Replace),
-            false => self.rename_to_free(from, to),
+    fn move_name(
+        &self,
+        from: DirEntry<'_, D::Dir>,
+        to: DirEntry<'_, D::Dir>,
+        how: RenameHow,
+    ) -> Result<()> {
+        let result = match how {
+            RenameHow::NoReplace => self.rename_to_free(from, to),
+            RenameHow::Replace | RenameHow::Exchange => self.disk.rename(from, to, how),
         };
         result.map_err(|errno| match errno {
             Errno::INVAL => {
@@ -213,11 +213,15 @@ impl<D: Disk> Core<D> {
     }
 
     /// Renames to a name that must be free.
-    fn rename_to_free(&self, from: (&D::Dir, &str), to: (&D::Dir, &str)) -> Result<(), Errno> {
+    fn rename_to_free(
+        &self,
+        from: DirEntry<'_, D::Dir>,
+        to: DirEntry<'_, D::Dir>,
+    ) -> Result<(), Errno> {
         match self.disk.rename(from, to, RenameHow::NoReplace) {
             // The file system knows no flags (NFS): look, then rename.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                match self.disk.stat(to.0, to.1) {
+                match self.disk.stat(to.dir, to.name) {
                     Err(Errno::NOENT) => self.disk.rename(from, to, RenameHow::Replace),
                     Err(errno) => Err(errno),
                     Ok(_) => Err(Errno::EXIST),
@@ -229,10 +233,14 @@ impl<D: Disk> Core<D> {
 
     /// Gives the file at `target` a second, hidden name, so that its replacement can be undone
     /// (where the file system has second names), and says whether there is a file to replace.
-    fn keep(&self, target: (&D::Dir, &str), path: &StorePath) -> Result<(Option<Kept<D>>, bool)> {
+    fn keep(
+        &self,
+        target: DirEntry<'_, D::Dir>,
+        path: &StorePath,
+    ) -> Result<(Option<Kept<D>>, bool)> {
         let (_, _, staging) = self.parent_and_staging(path)?;
         let name = format!("{KEPT}{}", self.env.new_id::<TransferId>());
-        match self.disk.link(target, (&staging, &name)) {
+        match self.disk.link(target, DirEntry::new(&*staging, &name)) {
             Ok(()) => Ok((Some((staging, name)), true)),
             Err(Errno::NOENT) => Ok((None, false)),
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => Ok((None, true)),
@@ -243,14 +251,14 @@ impl<D: Disk> Core<D> {
     /// Puts both names back after a failed sync.
     fn undo_rename(
         &self,
-        from: (&D::Dir, &str),
-        to: (&D::Dir, &str),
+        from: DirEntry<'_, D::Dir>,
+        to: DirEntry<'_, D::Dir>,
         kept: Option<&Kept<D>>,
         errno: Errno,
     ) -> Result<()> {
         let mut undone = self.rename_to_free(to, from);
         if let (Ok(()), Some((staging, name))) = (undone, kept) {
-            undone = self.disk.link((staging, name), to);
+            undone = self.disk.link(DirEntry::new(&**staging, name), to);
         }
         self.undone(undone)?;
         Err(errno.into())

@@ -12,11 +12,11 @@ use crate::limits::{
 /// How a write may be tried inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Try {
-    /// `RWF_NOWAIT`.
+    /// By `RWF_NOWAIT`, which fails where it would wait.
     NoWait,
     /// A plain write: it goes to memory, or to the page cache of a local disk.
     Plain,
-    /// Not now.
+    /// It may wait too long: send it to the pool.
     No,
 }
 

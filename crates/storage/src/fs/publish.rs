@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use entrepot_model::TransferId;
 use rustix::io::Errno;
 
-use super::disk::{Disk, RenameHow, Stat, StatKind, Times};
-use super::names::KEPT;
-use super::staged::Work;
-use super::{Core, Links, meta_of};
+use super::disk::{DirEntry, Disk, RenameHow, Stat, StatKind, Times};
+use super::staging::KEPT;
+use super::tree::{Links, Tree};
+use super::work::Work;
 use crate::error::{Result, StoreError};
 use crate::limits::NAME_RACE_TRIES;
 use crate::store::{EntryKind, Existing, ModeChange, Publish, Published};
@@ -31,7 +31,7 @@ enum Placed {
     Over,
 }
 
-impl<D: Disk> Core<D> {
+impl<D: Disk> Tree<D> {
     /// Publishes `work`. Blocks.
     pub(super) fn publish(&self, work: &Arc<Work<D>>, how: &Publish) -> Result<Published> {
         self.check_well()?;
@@ -51,10 +51,10 @@ impl<D: Disk> Core<D> {
             self.set_staged_mode(work, &mut stat, change)?;
         }
         let (dir, name) = self.parent(&work.target)?;
-        let target = (&*dir, name);
+        let target = DirEntry::new(&*dir, name);
         let placed = self.place(work, target, how.existing)?;
         if let Err(errno) = self.sync_dir(&dir) {
-            self.undone(self.take_back(work, target, (&placed, &stat)))?;
+            self.undone(self.take_back(work, target, &placed, &stat))?;
             return Err(errno.into());
         }
         work.ended.store(true, Ordering::Release);
@@ -64,7 +64,7 @@ impl<D: Disk> Core<D> {
             Placed::Kept(kept) => self.drop_staged_name(&work.staging, kept),
         }
         let replaced = !matches!(placed, Placed::Fresh);
-        let meta = meta_of(&stat).ok_or(StoreError::NotFound)?;
+        let meta = stat.meta().ok_or(StoreError::NotFound)?;
         Ok(Published { replaced, identity: meta.identity.clone(), meta })
     }
 
@@ -86,8 +86,13 @@ impl<D: Disk> Core<D> {
     }
 
     /// Renames the staged file to its target, whatever others do to that name meanwhile.
-    fn place(&self, work: &Work<D>, target: (&D::Dir, &str), existing: Existing) -> Result<Placed> {
-        let staged = (&*work.staging, work.name.as_str());
+    fn place(
+        &self,
+        work: &Work<D>,
+        target: DirEntry<'_, D::Dir>,
+        existing: Existing,
+    ) -> Result<Placed> {
+        let staged = DirEntry::new(&*work.staging, &work.name);
         for _ in 0..NAME_RACE_TRIES {
             if self.no_exchange.load(Ordering::Relaxed) {
                 return self.place_plainly(work, target, existing);
@@ -105,7 +110,7 @@ impl<D: Disk> Core<D> {
                 Err(errno) => return Err(errno.into()),
             }
             if let Some(Stat { kind: StatKind::Directory, .. }) =
-                self.look_for_target(target, Links::Hidden)?
+                self.stat_target(target, Links::Hidden)?
             {
                 return Err(StoreError::IsDirectory);
             }
@@ -126,8 +131,12 @@ impl<D: Disk> Core<D> {
     }
 
     /// What came out of the exchange must have been a file: nothing else is replaced.
-    fn check_exchanged(&self, staged: (&D::Dir, &str), target: (&D::Dir, &str)) -> Result<()> {
-        let what = match self.disk.stat(staged.0, staged.1) {
+    fn check_exchanged(
+        &self,
+        staged: DirEntry<'_, D::Dir>,
+        target: DirEntry<'_, D::Dir>,
+    ) -> Result<()> {
+        let what = match self.disk.stat(staged.dir, staged.name) {
             Ok(stat) if stat.kind == StatKind::File => return Ok(()),
             Ok(stat) if stat.kind == StatKind::Directory => StoreError::IsDirectory,
             Ok(_) => StoreError::Denied("the name belongs to a link or device".to_owned()),
@@ -141,14 +150,14 @@ impl<D: Disk> Core<D> {
     fn place_plainly(
         &self,
         work: &Work<D>,
-        target: (&D::Dir, &str),
+        target: DirEntry<'_, D::Dir>,
         existing: Existing,
     ) -> Result<Placed> {
-        let staged = (&*work.staging, work.name.as_str());
+        let staged = DirEntry::new(&*work.staging, &work.name);
         // A link fails if the name is taken: the one atomic test that all have.
         match self.disk.link(staged, target) {
             Ok(()) => {
-                self.drop_staged_name(staged.0, staged.1);
+                self.drop_staged_name(staged.dir, staged.name);
                 return Ok(Placed::Fresh);
             }
             Err(Errno::EXIST) if existing == Existing::Refuse => return Err(StoreError::Exists),
@@ -156,7 +165,7 @@ impl<D: Disk> Core<D> {
             Err(errno) if existing == Existing::Refuse => return Err(errno.into()),
             Err(_) => {}
         }
-        match self.look_for_target(target, Links::Hidden)? {
+        match self.stat_target(target, Links::Hidden)? {
             Some(Stat { kind: StatKind::Directory, .. }) => return Err(StoreError::IsDirectory),
             Some(_) => {}
             None => {
@@ -165,7 +174,7 @@ impl<D: Disk> Core<D> {
             }
         }
         let kept = format!("{KEPT}{}", self.env.new_id::<TransferId>());
-        let linked = self.disk.link(target, (&work.staging, &kept));
+        let linked = self.disk.link(target, DirEntry::new(&*work.staging, &kept));
         if let Err(errno) = self.disk.rename(staged, target, RenameHow::Replace) {
             self.drop_staged_name(&work.staging, &kept);
             return Err(errno.into());
@@ -173,14 +182,15 @@ impl<D: Disk> Core<D> {
         Ok(if linked.is_ok() { Placed::Kept(kept) } else { Placed::Over })
     }
 
-    /// Puts the names back as they were before [`Core::place`].
+    /// Puts the names back as they were before [`Tree::place`].
     fn take_back(
         &self,
         work: &Work<D>,
-        target: (&D::Dir, &str),
-        (placed, ours): (&Placed, &Stat),
+        target: DirEntry<'_, D::Dir>,
+        placed: &Placed,
+        ours: &Stat,
     ) -> Result<(), Errno> {
-        match self.disk.stat(target.0, target.1) {
+        match self.disk.stat(target.dir, target.name) {
             Ok(found) if (found.inode, found.device) == (ours.inode, ours.device) => {}
             // Another one has the name by now: nothing of ours is visible.
             Ok(_) | Err(Errno::NOENT) => {
@@ -191,14 +201,14 @@ impl<D: Disk> Core<D> {
             }
             Err(errno) => return Err(errno),
         }
-        let staged = (&*work.staging, work.name.as_str());
+        let staged = DirEntry::new(&*work.staging, &work.name);
         match placed {
             Placed::Exchanged => self.disk.rename(target, staged, RenameHow::Exchange),
             Placed::Fresh => self.disk.rename(target, staged, RenameHow::Replace),
             Placed::Kept(kept) => {
                 // Not exchanged: for a moment the name shows nothing rather than a wrong file.
                 self.disk.rename(target, staged, RenameHow::Replace)?;
-                self.disk.rename((staged.0, kept), target, RenameHow::Replace)
+                self.disk.rename(DirEntry::new(staged.dir, kept), target, RenameHow::Replace)
             }
             Placed::Over => Err(Errno::IO),
         }

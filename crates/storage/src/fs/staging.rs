@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use entrepot_model::TransferId;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::disk::{Access, Disk, Mounts, OpenHow, StatKind};
-use super::names::KEPT;
-use super::{Core, walk_error};
+use super::disk::{Access, Disk, Mounts, OpenHow};
+use super::errors::walk_error;
 use crate::error::Result;
-use crate::limits::{KEPT_FOR, MOUNT_MARKERS, STAGING_NAME};
-use crate::store::Staged;
+use crate::limits::{MOUNT_MARKERS, STAGING_NAME};
 
 /// Prefix of the markers; the rest is the hash of the path, the content is the path.
 const MARKER: &str = "mount-";
+
+/// Prefix of second names that keep a replaced file until its replacement is durable.
+pub(super) const KEPT: &str = "kept-";
 
 /// The staging directories of a store.
 pub(super) struct Stagings<D: Disk> {
@@ -143,7 +143,8 @@ impl<D: Disk> Stagings<D> {
         Ok(disk.sync_dir(&self.root)?)
     }
 
-    fn each(&self) -> Vec<Arc<D::Dir>> {
+    /// All staging directories that are known.
+    pub(super) fn each(&self) -> Vec<Arc<D::Dir>> {
         let others = self.others.lock();
         std::iter::once(&self.root).chain(others.values().take(MOUNT_MARKERS)).cloned().collect()
     }
@@ -156,51 +157,4 @@ fn read_marker<D: Disk>(disk: &D, staging: &D::Dir, name: &str) -> Option<String
     disk.read(&file, 0, &mut content, entrepot_model::limits::PATH_BYTES).ok()?;
     let path: entrepot_model::StorePath = std::str::from_utf8(&content).ok()?.parse().ok()?;
     if path.is_root() { None } else { Some(path.as_str().to_owned()) }
-}
-
-/// All staged files; drops what a crash left of replaced ones. Blocks.
-pub(super) fn all<D: Disk>(core: &Core<D>) -> Result<Vec<Staged>> {
-    let mut found = Vec::new();
-    for dir in core.stagings.each() {
-        let mut names = core.disk.names(&dir)?;
-        while let Some(name) = names.next() {
-            let name = name?;
-            if let Some(id) = name.strip_prefix(KEPT) {
-                if is_old(core, id) {
-                    core.drop_staged_name(&dir, &name);
-                }
-                continue;
-            }
-            let Ok(id) = name.parse::<TransferId>() else { continue };
-            let Ok(stat) = core.disk.stat(&dir, &name) else { continue };
-            if stat.kind == StatKind::File {
-                let (size, modified) = (stat.size, stat.modified);
-                found.push(Staged { id, size, modified, identity: Some(stat.identity()) });
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// True if a name made with this id is too old to belong to a rename at work.
-fn is_old<D: Disk>(core: &Core<D>, id: &str) -> bool {
-    let Some(made) = id.parse::<TransferId>().ok().and_then(|id| id.0.get_timestamp()) else {
-        return false;
-    };
-    let made = entrepot_model::Timestamp::from_seconds(
-        i64::try_from(made.to_unix().0).unwrap_or(i64::MAX),
-    );
-    core.env.now().since(made) > KEPT_FOR
-}
-
-/// Drops a staged file wherever it lies. Blocks.
-pub(super) fn discard<D: Disk>(core: &Core<D>, id: TransferId) -> Result<()> {
-    let name = id.to_string();
-    for dir in core.stagings.each() {
-        match core.disk.unlink(&dir, &name) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use entrepot_ftp_proto::Time;
 use entrepot_ftp_proto::client::{Form, Moves, Op, Parser};
 use entrepot_model::StorePath;
 
-use super::meta_of;
+use super::lookup::meta_of;
 use super::pool::Lease;
 use crate::error::{Result, StoreError};
 use crate::limits::{FTP_LIST_BYTES, LIST_PAGE};

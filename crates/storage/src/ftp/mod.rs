@@ -23,9 +23,11 @@
 
 mod errors;
 mod listing;
+mod lookup;
 mod pool;
 mod read;
 mod remote;
+mod replace;
 mod staged;
 
 use std::collections::VecDeque;
@@ -33,19 +35,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entrepot_ftp_proto::Time;
-use entrepot_ftp_proto::client::{
-    Account, Mode, Op, OpError, Outcome, RemoteEntry, RemoteKind, Tls,
-};
+use entrepot_ftp_proto::client::{Account, Mode, Op, Tls};
 use entrepot_model::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy};
 use entrepot_model::{Env, StorePath, Timestamp, TransferId};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::tls::{ServerTrust, TlsClient};
 
-use self::errors::Failed;
 use self::listing::FtpListing;
+use self::lookup::{find, name_state, stat};
 use self::pool::Pool;
 use self::read::FtpRead;
 use self::remote::{Place, Remote};
+use self::replace::FileRename;
 use self::staged::{FtpStaged, Naming};
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
@@ -105,176 +106,6 @@ struct FtpStore {
     publish: PublishBy,
 }
 
-fn timestamp(time: Option<Time>) -> Timestamp {
-    time.map_or(Timestamp(0), |time| {
-        let micros = i64::from(time.nanos / 1000);
-        Timestamp(time.seconds.saturating_mul(1_000_000).saturating_add(micros))
-    })
-}
-
-fn file_meta(size: u64, modified: Option<Time>) -> Meta {
-    let modified = timestamp(modified);
-    Meta { kind: EntryKind::File, size, modified, accessed: modified, identity: None, mode: None }
-}
-
-fn directory_meta(modified: Option<Time>) -> Meta {
-    Meta { kind: EntryKind::Directory, ..file_meta(0, modified) }
-}
-
-/// An entry as the store tells it; `None` for what is neither file nor directory.
-fn meta_of(entry: &RemoteEntry) -> Option<Meta> {
-    match entry.kind {
-        RemoteKind::File => Some(file_meta(entry.size.unwrap_or(0), entry.modified)),
-        RemoteKind::Directory => Some(directory_meta(entry.modified)),
-        RemoteKind::Other => None,
-    }
-}
-
-/// What is under a name.
-enum There {
-    Nothing,
-    /// Neither file nor directory, such as a link that leads nowhere.
-    Other,
-    Known(Meta),
-}
-
-impl There {
-    fn is_taken(&self) -> bool {
-        !matches!(self, There::Nothing)
-    }
-
-    fn is_directory(&self) -> bool {
-        matches!(self, There::Known(meta) if meta.kind == EntryKind::Directory)
-    }
-}
-
-/// Looks at a name. What a link leads to is asked for by the link's own name.
-async fn find(remote: &mut Remote, path: &StorePath) -> Result<There> {
-    let mut taken = false;
-    if remote.features().mlst {
-        match remote.ask(Op::Entry(remote.path(path))).await {
-            Ok(Outcome::Entry(entry)) => match meta_of(&entry) {
-                Some(meta) if meta.kind == EntryKind::Directory || entry.size.is_some() => {
-                    return Ok(There::Known(meta));
-                }
-                _ => taken = true,
-            },
-            Ok(other) => return Err(remote.unexpected(&other).into()),
-            Err(failed) if failed.is_absent() => return Ok(There::Nothing),
-            Err(failed) if failed.is_unknown() => {}
-            Err(Failed::Op(OpError::NotUnderstood(_))) => taken = true,
-            Err(failed) => return Err(failed.into()),
-        }
-    }
-    let known = match remote.ask(Op::Size(remote.path(path))).await {
-        Ok(Outcome::Size(size)) => Some(file_meta(size, time_of(remote, path).await?)),
-        Ok(other) => return Err(remote.unexpected(&other).into()),
-        Err(failed) if failed.is_unknown() && !taken => {
-            return Err(StoreError::Unsupported(
-                "the server tells no sizes (neither MLST nor SIZE)",
-            ));
-        }
-        Err(failed) if failed.is_unknown() || failed.is_about_name() => {
-            look_for_directory(remote, path).await?
-        }
-        Err(failed) => return Err(failed.into()),
-    };
-    Ok(match known {
-        Some(meta) => There::Known(meta),
-        None if taken => There::Other,
-        None => There::Nothing,
-    })
-}
-
-/// The file or directory under a name, if there is one.
-async fn look_for(remote: &mut Remote, path: &StorePath) -> Result<Option<Meta>> {
-    Ok(match find(remote, path).await? {
-        There::Known(meta) => Some(meta),
-        There::Nothing | There::Other => None,
-    })
-}
-
-async fn time_of(remote: &mut Remote, path: &StorePath) -> Result<Option<Time>> {
-    match remote.ask(Op::Modified(remote.path(path))).await {
-        Ok(Outcome::Modified(time)) => Ok(Some(time)),
-        Err(failed @ (Failed::Lost(_) | Failed::Never(_))) => Err(failed.into()),
-        _ => Ok(None),
-    }
-}
-
-/// Every other path is absolute: where the session stands does not count.
-async fn look_for_directory(remote: &mut Remote, path: &StorePath) -> Result<Option<Meta>> {
-    match remote.ask(Op::ChangeDir(remote.path(path))).await {
-        Ok(_) => Ok(Some(directory_meta(None))),
-        Err(failed) if failed.is_about_name() => Ok(None),
-        Err(failed) => Err(failed.into()),
-    }
-}
-
-/// The same; an error if nothing is there.
-async fn look(remote: &mut Remote, path: &StorePath) -> Result<Meta> {
-    look_for(remote, path).await?.ok_or(StoreError::NotFound)
-}
-
-/// Asks what changes something and moves nothing.
-async fn change(remote: &mut Remote, op: Op) -> Result<(), Failed> {
-    remote.ask(op).await.map(drop)
-}
-
-/// Gives a file the name `to`. `true`: a file of that name was there.
-async fn place_file(
-    remote: &mut Remote,
-    (from, to): (&StorePath, &StorePath),
-    existing: Existing,
-    publish: PublishBy,
-) -> Result<bool> {
-    let there = find(remote, to).await?;
-    if there.is_directory() {
-        return Err(StoreError::IsDirectory);
-    }
-    let is_taken = there.is_taken();
-    if is_taken && existing == Existing::Refuse {
-        return Err(StoreError::Exists);
-    }
-    let rename = Op::Rename { from: remote.path(from), to: remote.path(to) };
-    match change(remote, rename.clone()).await {
-        Ok(()) => Ok(is_taken),
-        Err(failed) if is_taken && failed.code() >= 500 => {
-            if publish != PublishBy::RemoveAndRename {
-                return Err(StoreError::Unsupported(
-                    "the server does not replace a file by renaming another; see 'publish' of the \
-                     endpoint",
-                ));
-            }
-            replace_by_steps(remote, (from, to)).await?;
-            Ok(true)
-        }
-        Err(failed) => Err(failed.into()),
-    }
-}
-
-/// Moves the old file out of the way, the new one to its place, and removes the old one. Whatever
-/// fails, one of the two has the name, or the old one is still beside it.
-async fn replace_by_steps(
-    remote: &mut Remote,
-    (from, to): (&StorePath, &StorePath),
-) -> Result<(), Failed> {
-    tracing::info!(path = remote.path(to), "replaced by steps");
-    let (from, to) = (remote.path(from), remote.path(to));
-    let (folder, name) = to.rsplit_once('/').unwrap_or(("", &to));
-    let aside = format!("{folder}/.{name}.replaced");
-    change(remote, Op::Rename { from: to.clone(), to: aside.clone() }).await?;
-    if let Err(failed) = change(remote, Op::Rename { from, to: to.clone() }).await {
-        change(remote, Op::Rename { from: aside, to }).await?;
-        return Err(failed);
-    }
-    if let Err(failed) = change(remote, Op::Delete(aside)).await {
-        let error = StoreError::from(failed);
-        tracing::warn!(%error, "a file that was replaced cannot be removed");
-    }
-    Ok(())
-}
-
 /// Fails for a name that would be made and cannot be: FTP has no way to say it, or it is ours.
 fn check_makeable(path: &StorePath) -> Result<()> {
     if path.as_str().chars().any(char::is_control) {
@@ -290,26 +121,22 @@ impl FtpStore {
         let Some(parent) = target.parent().filter(|parent| !parent.is_root()) else {
             return Ok(());
         };
-        match look_for(remote, &parent).await? {
+        match find(remote, &parent).await? {
             Some(meta) if meta.kind == EntryKind::File => Err(StoreError::NotDirectory),
             Some(_) => Ok(()),
             None => Err(StoreError::NotFound),
         }
     }
 
-    fn staged_file(
-        &self,
-        id: TransferId,
-        target: &StorePath,
-        (size, replaces): (u64, bool),
-    ) -> Result<FtpStaged> {
+    fn staged_file(&self, id: TransferId, target: &StorePath) -> Result<FtpStaged> {
         let part = match self.publish {
             PublishBy::Direct => target.clone(),
             _ => part_of(target, id)?,
         };
         let claim = self.registry.claim(id, &part)?;
-        let naming = Naming { part, target: target.clone(), publish: self.publish, replaces };
-        Ok(FtpStaged::new(Arc::clone(&self.pool), claim, naming, size))
+        let naming =
+            Naming { part, target: target.clone(), publish: self.publish, replaces: false };
+        Ok(FtpStaged::new(Arc::clone(&self.pool), claim, naming))
     }
 
     /// Looks for parts that earlier processes left, once.
@@ -358,10 +185,7 @@ impl Store for FtpStore {
             // A server that cannot replace in one step is refused, see `place_file`.
             atomic_rename: true,
             directories: true,
-            // Of access there are none.
-            set_times: false,
             modes: false,
-            conditional: false,
             // A file written under its own name has no part to go on with.
             resume: self.publish != PublishBy::Direct,
             staged_apart: self.publish != PublishBy::Direct,
@@ -371,13 +195,13 @@ impl Store for FtpStore {
 
     async fn stat(&self, path: &StorePath) -> Result<Meta> {
         check_visible(path)?;
-        look(&mut *self.pool.lease().await?, path).await
+        stat(&mut *self.pool.lease().await?, path).await
     }
 
     async fn list(&self, path: &StorePath) -> Result<Box<dyn Listing>> {
         check_visible(path)?;
         let mut lease = self.pool.lease().await?;
-        if look(&mut lease, path).await?.kind == EntryKind::File {
+        if stat(&mut lease, path).await?.kind == EntryKind::File {
             return Err(StoreError::NotDirectory);
         }
         Ok(Box::new(FtpListing::begin(lease, path).await?))
@@ -385,7 +209,7 @@ impl Store for FtpStore {
 
     async fn open(&self, path: &StorePath) -> Result<Box<dyn ReadFile>> {
         check_visible(path)?;
-        let meta = look(&mut *self.pool.lease().await?, path).await?;
+        let meta = stat(&mut *self.pool.lease().await?, path).await?;
         if meta.kind == EntryKind::Directory {
             return Err(StoreError::IsDirectory);
         }
@@ -395,7 +219,7 @@ impl Store for FtpStore {
     async fn stage(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
         check_makeable(target)?;
         let mut lease = self.pool.lease().await?;
-        let there = find(&mut lease, target).await?;
+        let there = name_state(&mut lease, target).await?;
         if there.is_directory() {
             return Err(StoreError::IsDirectory);
         }
@@ -403,16 +227,20 @@ impl Store for FtpStore {
             self.check_parent(&mut lease, target).await?;
         }
         self.registry.settle().await;
-        Ok(Box::new(self.staged_file(id, target, (0, there.is_taken()))?))
+        let mut staged = self.staged_file(id, target)?;
+        if there.is_taken() {
+            staged.set_replaces();
+        }
+        Ok(Box::new(staged))
     }
 
     async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
         check_makeable(target)?;
         self.registry.settle().await;
         // Claimed before it is looked at: nobody else writes it then.
-        let mut staged = self.staged_file(id, target, (0, false))?;
+        let mut staged = self.staged_file(id, target)?;
         let mut lease = self.pool.lease().await?;
-        let there = look_for(&mut lease, staged.part()).await?;
+        let there = find(&mut lease, staged.part()).await?;
         drop(lease);
         match there {
             Some(meta) if meta.kind == EntryKind::File => staged.goes_on(meta.size),
@@ -439,7 +267,7 @@ impl Store for FtpStore {
         let mut lease = self.pool.lease().await?;
         let mut staged = Vec::new();
         for (id, part) in self.registry.all() {
-            match look_for(&mut lease, &part).await? {
+            match find(&mut lease, &part).await? {
                 Some(Meta { size, modified, .. }) => {
                     staged.push(Staged { id, size, modified, identity: None });
                 }
@@ -458,10 +286,10 @@ impl Store for FtpStore {
         let claim = self.registry.claim(id, &part)?;
         let mut lease = self.pool.lease().await?;
         let name = lease.path(&part);
-        match change(&mut lease, Op::Delete(name)).await {
+        match lease.change(Op::Delete(name)).await {
             Ok(()) => {}
             Err(failed) if failed.is_absent() => {
-                if look_for(&mut lease, &part).await?.is_some() {
+                if find(&mut lease, &part).await?.is_some() {
                     return Err(failed.into());
                 }
             }
@@ -474,11 +302,11 @@ impl Store for FtpStore {
     async fn remove(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
         let mut lease = self.pool.lease().await?;
-        if look(&mut lease, path).await?.kind == EntryKind::Directory {
+        if stat(&mut lease, path).await?.kind == EntryKind::Directory {
             return Err(StoreError::IsDirectory);
         }
         let name = lease.path(path);
-        Ok(change(&mut lease, Op::Delete(name)).await?)
+        Ok(lease.change(Op::Delete(name)).await?)
     }
 
     async fn make_directory(&self, path: &StorePath) -> Result<()> {
@@ -488,10 +316,10 @@ impl Store for FtpStore {
         }
         let mut lease = self.pool.lease().await?;
         let name = lease.path(path);
-        match change(&mut lease, Op::MakeDir(name)).await {
+        match lease.change(Op::MakeDir(name)).await {
             Ok(()) => Ok(()),
             Err(failed) if failed.code() >= 500 => {
-                if find(&mut lease, path).await?.is_taken() {
+                if name_state(&mut lease, path).await?.is_taken() {
                     return Err(StoreError::Exists);
                 }
                 self.check_parent(&mut lease, path).await?;
@@ -505,11 +333,11 @@ impl Store for FtpStore {
         check_visible(path)?;
         names::check_below_root(path)?;
         let mut lease = self.pool.lease().await?;
-        if look(&mut lease, path).await?.kind == EntryKind::File {
+        if stat(&mut lease, path).await?.kind == EntryKind::File {
             return Err(StoreError::NotDirectory);
         }
         let name = lease.path(path);
-        match change(&mut lease, Op::RemoveDir(name)).await {
+        match lease.change(Op::RemoveDir(name)).await {
             Ok(()) => Ok(()),
             Err(failed) if failed.code() >= 500 => {
                 let mut listing = FtpListing::begin(lease, path).await?;
@@ -533,15 +361,16 @@ impl Store for FtpStore {
         names::check_below_root(from)?;
         names::check_below_root(to)?;
         let mut lease = self.pool.lease().await?;
-        if look(&mut lease, from).await?.kind == EntryKind::File {
-            let replaced = place_file(&mut lease, (from, to), existing, self.publish).await?;
+        if stat(&mut lease, from).await?.kind == EntryKind::File {
+            let rename = FileRename { from, to, existing, publish: self.publish };
+            let replaced = rename.run(&mut lease).await?;
             return Ok(Renamed { replaced });
         }
-        if find(&mut lease, to).await?.is_taken() {
+        if name_state(&mut lease, to).await?.is_taken() {
             return Err(StoreError::Exists);
         }
         let rename = Op::Rename { from: lease.path(from), to: lease.path(to) };
-        change(&mut lease, rename).await?;
+        lease.change(rename).await?;
         Ok(Renamed { replaced: false })
     }
 
@@ -556,13 +385,13 @@ impl Store for FtpStore {
             return Err(StoreError::Unsupported("times of access on an FTP server"));
         };
         let mut lease = self.pool.lease().await?;
-        look(&mut lease, path).await?;
+        stat(&mut lease, path).await?;
         if !lease.features().mfmt {
             return Err(StoreError::Unsupported("the server sets no times (MFMT)"));
         }
         let time = Time::from_seconds(modified.seconds());
         let name = lease.path(path);
-        Ok(change(&mut lease, Op::SetModified(name, time)).await?)
+        Ok(lease.change(Op::SetModified(name, time)).await?)
     }
 
     async fn space(&self) -> Result<Space> {

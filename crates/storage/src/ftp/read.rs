@@ -8,7 +8,7 @@ use entrepot_ftp_proto::client::{Moves, Op};
 use entrepot_model::{StorePath, Timestamp};
 
 use super::errors::Failed;
-use super::look_for;
+use super::lookup::find;
 use super::pool::{Lease, Pool};
 use crate::error::{Result, StoreError};
 use crate::limits::FTP_RESTARTS;
@@ -58,7 +58,7 @@ impl FtpRead {
 
     /// The file must be what it was when it was opened.
     async fn check_unchanged(&self, lease: &mut Lease) -> Result<()> {
-        let now = look_for(lease, &self.path).await?;
+        let now = find(lease, &self.path).await?;
         let same_time = |now: &Meta| self.unchanged_since.is_none_or(|time| time == now.modified);
         let same = |now: Meta| now.size == self.meta.size && same_time(&now);
         if now.is_some_and(same) { Ok(()) } else { Err(changed()) }

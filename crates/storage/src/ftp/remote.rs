@@ -134,7 +134,6 @@ impl Remote {
         !self.lost && !spent && open && self.client.is_idle()
     }
 
-    /// The time.
     pub(super) fn now(&self) -> Timestamp {
         self.env.now()
     }
@@ -161,6 +160,11 @@ impl Remote {
             Step::Done(outcome) => Ok(outcome),
             Step::Moving(_) => Err(self.lose(silent())),
         }
+    }
+
+    /// Asks for a change; the outcome says no more than that it was made.
+    pub(super) async fn change(&mut self, op: Op) -> Result<(), Failed> {
+        self.ask(op).await.map(drop)
     }
 
     /// Begins a transfer; returns when its data connection stands.

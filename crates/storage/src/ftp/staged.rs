@@ -12,10 +12,11 @@ use entrepot_model::endpoint::PublishBy;
 use parking_lot::Mutex;
 
 use super::errors::Failed;
+use super::lookup::{file_meta, find, stat};
 use super::pool::{Lease, Pool};
 use super::read::FtpRead;
 use super::remote::Remote;
-use super::{change, file_meta, look, look_for, place_file};
+use super::replace::FileRename;
 use crate::error::{Result, StoreError};
 use crate::parts::registry::Claim;
 use crate::store::{EntryKind, Identity, Publish, Published, ReadFile as _, StagedFile};
@@ -67,14 +68,19 @@ impl State {
 }
 
 impl FtpStaged {
-    pub(super) fn new(pool: Arc<Pool>, claim: Claim, naming: Naming, size: u64) -> Self {
+    pub(super) fn new(pool: Arc<Pool>, claim: Claim, naming: Naming) -> Self {
         let claim = Mutex::new(Some(claim));
-        let (size, state) = (AtomicU64::new(size), tokio::sync::Mutex::default());
+        let (size, state) = (AtomicU64::new(0), tokio::sync::Mutex::default());
         FtpStaged { pool, claim, naming, size, state }
     }
 
     pub(super) fn part(&self) -> &StorePath {
         &self.naming.part
+    }
+
+    /// Another file has the target's name.
+    pub(super) fn set_replaces(&mut self) {
+        self.naming.replaces = true;
     }
 
     /// The server has so many bytes of it.
@@ -97,7 +103,7 @@ impl FtpStaged {
         self.naming.publish == PublishBy::Direct
     }
 
-    /// There is no such part: nothing is left to know.
+    /// NameState is no such part: nothing is left to know.
     pub(super) fn forget(&self) {
         if let Some(claim) = self.claim.lock().take() {
             claim.set_gone();
@@ -154,7 +160,7 @@ impl FtpStaged {
             None => self.pool.lease().await?,
         };
         let part = &self.naming.part;
-        let (meta, wanted) = (look(&mut lease, part).await?, self.size());
+        let (meta, wanted) = (stat(&mut lease, part).await?, self.size());
         if meta.size != wanted {
             let has = meta.size;
             return Err(StoreError::Io(format!("the server has {has} bytes of {wanted}")));
@@ -168,18 +174,19 @@ impl FtpStaged {
     /// came of it.
     async fn rename(&self, lease: &mut Lease, how: &Publish) -> Result<bool> {
         let Naming { part, target, publish, .. } = &self.naming;
-        let names = (part, target);
-        match place_file(lease, names, how.existing, *publish).await {
+        let existing = how.existing;
+        let rename = FileRename { from: part, to: target, existing, publish: *publish };
+        match rename.run(lease).await {
             Err(StoreError::Unavailable(why)) if !lease.is_usable() => {
                 *lease = self.pool.lease().await?;
-                let left = look_for(lease, part).await?;
-                let there = look_for(lease, target).await?;
+                let left = find(lease, part).await?;
+                let there = find(lease, target).await?;
                 let is_ours = |size| left.is_none() && size == how.size;
                 match there {
                     Some(meta) if meta.kind == EntryKind::File && is_ours(meta.size) => {
                         Ok(self.naming.replaces)
                     }
-                    _ if left.is_some() => place_file(lease, names, how.existing, *publish).await,
+                    _ if left.is_some() => rename.run(lease).await,
                     _ => Err(StoreError::Unavailable(why)),
                 }
             }
@@ -193,7 +200,7 @@ impl FtpStaged {
         };
         let time = Time::from_seconds(modified.seconds());
         let name = remote.path(&self.naming.part);
-        match change(remote, Op::SetModified(name, time)).await {
+        match remote.change(Op::SetModified(name, time)).await {
             // The file counts, not its time.
             Err(Failed::Op(error)) => {
                 tracing::info!(%error, "the server did not set the time of a file");
@@ -206,12 +213,13 @@ impl FtpStaged {
     async fn make_visible(&self, how: &Publish) -> Result<Published> {
         let mut lease = self.pool.lease().await?;
         self.set_time(&mut lease, how).await?;
-        let replaced = match self.is_direct() {
-            true => self.naming.replaces,
-            false => self.rename(&mut lease, how).await?,
+        let replaced = if self.is_direct() {
+            self.naming.replaces
+        } else {
+            self.rename(&mut lease, how).await?
         };
         // It is there: a server that does not say how it looks now changes nothing.
-        let meta = look(&mut lease, &self.naming.target).await.unwrap_or_else(|error| {
+        let meta = stat(&mut lease, &self.naming.target).await.unwrap_or_else(|error| {
             tracing::info!(%error, "the server does not show a file that it has just taken");
             file_meta(how.size, None)
         });
@@ -320,8 +328,8 @@ impl StagedFile for FtpStaged {
         let mut lease = self.pool.lease().await?;
         let part = &self.naming.part;
         let name = lease.path(part);
-        match change(&mut lease, Op::Delete(name)).await {
-            Err(failed) if failed.is_absent() && look_for(&mut lease, part).await?.is_some() => {
+        match lease.change(Op::Delete(name)).await {
+            Err(failed) if failed.is_absent() && find(&mut lease, part).await?.is_some() => {
                 return Err(failed.into());
             }
             Err(failed) if !failed.is_absent() => return Err(failed.into()),

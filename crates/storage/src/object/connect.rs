@@ -156,17 +156,17 @@ fn check_url(target: &ObjectTarget) -> Result<()> {
         _ => return denied("must begin with https://"),
     }
     let Some(host) = url.host_str() else { return denied("names no host") };
-    if !may_dial_literal(host, target.allow_private) {
+    if !(target.allow_private || is_name_or_public(host)) {
         return denied("is a private address: set 'allow_private' if it is meant");
     }
     Ok(())
 }
 
-/// False if `host` is an IP address that may not be dialled.
-fn may_dial_literal(host: &str, allow_private: bool) -> bool {
+/// True for a host name, which is checked when it is resolved, and for a public IP address.
+fn is_name_or_public(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     match bare.parse::<IpAddr>() {
-        Ok(address) => allow_private || entrepot_net::dial::is_public(address),
+        Ok(address) => entrepot_net::dial::is_public(address),
         Err(_) => true,
     }
 }
@@ -259,7 +259,8 @@ struct Guarded {
 #[async_trait]
 impl HttpService for Guarded {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        if !may_dial_literal(request.uri().host().unwrap_or_default(), self.allow_private) {
+        let host = request.uri().host().unwrap_or_default();
+        if !(self.allow_private || is_name_or_public(host)) {
             let why = StoreError::Denied("a private address".to_owned());
             return Err(HttpError::new(HttpErrorKind::Unknown, why));
         }

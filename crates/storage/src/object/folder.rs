@@ -13,16 +13,17 @@ use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStoreExt as _, PutPayload};
 
-use super::{Core, store_error};
+use super::bucket::Bucket;
+use super::errors::store_error;
 use crate::error::{Result, StoreError};
 use crate::limits::{
     LIST_PAGE, OBJECT_COPY_BYTES, OBJECT_RENAME_AT_ONCE, OBJECT_RENAME_OBJECTS, OBJECT_RENAME_PAGE,
     OBJECT_RENAME_TRIES,
 };
 
-/// One rename.
+/// The rename of one directory, while it runs.
 struct Moving<'a> {
-    core: &'a Core,
+    bucket: &'a Bucket,
     /// Prefixes with a slash at the end.
     from: String,
     to: String,
@@ -32,19 +33,28 @@ struct Moving<'a> {
     unsure: HashSet<Path>,
 }
 
+/// Whether an object below the new name is a copy of ours.
+#[derive(Clone, Copy)]
+enum CopyState {
+    /// The server said that it made the copy.
+    Made,
+    /// The server's answer was an error, or lost.
+    Unknown,
+}
+
 /// Fails for what the server cannot copy by one request.
-pub(super) fn check_copy(core: &Core, object: &ObjectMeta) -> Result<()> {
-    match core.backend.provider == ObjectProvider::S3 && object.size > OBJECT_COPY_BYTES {
-        true => Err(StoreError::Unsupported("renaming an object of more than 5 GiB")),
-        false => Ok(()),
+pub(super) fn check_copy(bucket: &Bucket, object: &ObjectMeta) -> Result<()> {
+    if bucket.backend.provider == ObjectProvider::S3 && object.size > OBJECT_COPY_BYTES {
+        return Err(StoreError::Unsupported("renaming an object of more than 5 GiB"));
     }
+    Ok(())
 }
 
 /// Gives the directory `from` the free name `to`, which nobody else may change below.
-pub(super) async fn rename(core: &Core, from: &StorePath, to: &StorePath) -> Result<()> {
-    let (source, target) = (core.folder(from)?, core.folder(to)?);
+pub(super) async fn rename(bucket: &Bucket, from: &StorePath, to: &StorePath) -> Result<()> {
+    let (source, target) = (bucket.folder(from)?, bucket.folder(to)?);
     let (copied, unsure) = (HashMap::new(), HashSet::new());
-    let mut moving = Moving { core, from: source, to: target, copied, unsure };
+    let mut moving = Moving { bucket, from: source, to: target, copied, unsure };
     let objects = moving.all().await?;
     if objects.is_empty() {
         return Err(StoreError::NotFound);
@@ -93,7 +103,7 @@ impl Moving<'_> {
     ) -> Result<(Vec<ObjectMeta>, Option<String>)> {
         let options =
             PaginatedListOptions { max_keys: Some(most), page_token: after, ..Default::default() };
-        let page = self.core.backend.pages.list_paginated(Some(&self.from), options).await;
+        let page = self.bucket.backend.pages.list_paginated(Some(&self.from), options).await;
         let page = page.map_err(store_error)?;
         // A key with a slash at its end, by which other tools mark a directory, has no name here.
         let mut objects = page.result.objects;
@@ -106,7 +116,7 @@ impl Moving<'_> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let (objects, next) = self.page(after, LIST_PAGE).await?;
-            objects.iter().try_for_each(|object| check_copy(self.core, object))?;
+            objects.iter().try_for_each(|object| check_copy(self.bucket, object))?;
             all.extend(objects);
             if all.len() > OBJECT_RENAME_OBJECTS {
                 tracing::info!(prefix = self.from, "too many objects to be renamed");
@@ -154,7 +164,7 @@ impl Moving<'_> {
     async fn copy_one(&self, object: &ObjectMeta) -> Result<Option<ObjectMeta>> {
         let key = self.new_key(&object.location)?;
         let options = CopyOptions { mode: CopyMode::Overwrite, ..CopyOptions::default() };
-        let objects = &self.core.backend.objects;
+        let objects = &self.bucket.backend.objects;
         match objects.copy_opts(&object.location, &key, options).await {
             Ok(()) => Ok(Some(object.clone())),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
@@ -164,9 +174,9 @@ impl Moving<'_> {
 
     /// The copies go again, where the old name still has it, and nothing else.
     async fn undo(&self) {
-        let copies = self.copied.keys().map(|key| (key, true));
-        let copies = copies.chain(self.unsure.iter().map(|key| (key, false)));
-        let undone = copies.map(|(key, sure)| async move { Ok(self.undo_one(key, sure).await) });
+        let copies = self.copied.keys().map(|key| (key, CopyState::Made));
+        let copies = copies.chain(self.unsure.iter().map(|key| (key, CopyState::Unknown)));
+        let undone = copies.map(|(key, state)| async move { Ok(self.undo_one(key, state).await) });
         let (undone, _) = side_by_side(undone.collect()).await;
         let failed: Vec<_> = undone.into_iter().filter_map(Result::err).collect();
         if let Some(error) = failed.first() {
@@ -176,34 +186,33 @@ impl Moving<'_> {
     }
 
     /// A copy whose answer was lost is known by its identity, which it has from the old one.
-    async fn undo_one(&self, old: &Path, sure: bool) -> Result<()> {
-        let Some((_, identity)) = self.core.head(old).await? else { return Ok(()) };
+    async fn undo_one(&self, old: &Path, state: CopyState) -> Result<()> {
+        let Some((_, identity)) = self.bucket.head(old).await? else { return Ok(()) };
         let new = self.new_key(old)?;
-        let is_copy = sure
-            || match self.core.head(&new).await? {
+        let is_copy = match state {
+            CopyState::Made => true,
+            CopyState::Unknown => match self.bucket.head(&new).await? {
                 Some((_, found)) => found.is_some() && found == identity,
                 None => false,
-            };
-        match is_copy {
-            true => self.core.delete(&new).await,
-            false => Ok(()),
-        }
+            },
+        };
+        if is_copy { self.bucket.delete(&new).await } else { Ok(()) }
     }
 
     /// The directory that it lay in stays one, also if nothing else is in it.
     async fn hold_parent(&self, from: &StorePath) -> Result<()> {
         let Some(parent) = from.parent().filter(|parent| !parent.is_root()) else { return Ok(()) };
-        let folder = self.core.folder(&parent)?;
+        let folder = self.bucket.folder(&parent)?;
         let options = PaginatedListOptions {
             delimiter: Some("/".into()),
             max_keys: Some(2),
             ..Default::default()
         };
-        let page = self.core.backend.pages.list_paginated(Some(&folder), options).await;
+        let page = self.bucket.backend.pages.list_paginated(Some(&folder), options).await;
         let found = page.map_err(store_error)?.result;
         if found.objects.len() + found.common_prefixes.len() < 2 {
-            let marker = self.core.marker(&parent)?;
-            let put = self.core.backend.objects.put(&marker, PutPayload::default()).await;
+            let marker = self.bucket.marker(&parent)?;
+            let put = self.bucket.backend.objects.put(&marker, PutPayload::default()).await;
             put.map_err(store_error)?;
         }
         Ok(())
@@ -226,12 +235,12 @@ impl Moving<'_> {
     /// since it was copied goes along; in this process nothing is published between the look at
     /// the page and its end.
     async fn finish_page(&mut self, after: Option<String>) -> Result<Option<String>> {
-        let core = self.core;
-        let _alone = core.moves.write().await;
+        let bucket = self.bucket;
+        let _alone = bucket.moves.write().await;
         let (objects, next) = self.page(after, OBJECT_RENAME_PAGE).await?;
         self.copy(&objects).await?;
         let deletes = objects.iter().map(|object| async move {
-            core.delete(&object.location).await.map(|()| &object.location)
+            bucket.delete(&object.location).await.map(|()| &object.location)
         });
         let (gone, all) = side_by_side(deletes.collect()).await;
         for key in gone {

@@ -7,9 +7,8 @@ use object_store::multipart::PartId;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use super::staged::part_bytes;
 use crate::error::{Result, StoreError};
-use crate::limits::PARTS_MOST;
+use crate::limits::{PART_BYTES, PART_BYTES_MAX, PARTS_A_SIZE, PARTS_MOST};
 
 /// What a store knows of an upload that is neither published nor dropped.
 pub(super) enum Held {
@@ -36,7 +35,7 @@ pub(super) struct Upload {
     /// It carries the transfer's id (Azure takes no metadata with parts).
     pub(super) labelled: bool,
     /// Bytes of the whole parts.
-    whole: u64,
+    pub(super) whole: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -49,8 +48,8 @@ struct Ticket {
 
 impl Upload {
     /// Without a part yet.
-    pub(super) fn new(id: MultipartId, labelled: bool) -> Self {
-        Upload { id, parts: Vec::new(), labelled, whole: 0 }
+    pub(super) fn new(id: MultipartId) -> Self {
+        Upload { id, parts: Vec::new(), labelled: true, whole: 0 }
     }
 
     /// Bytes of the whole parts: what can be gone on with.
@@ -107,7 +106,7 @@ impl Kept {
         if ticket.key != key.as_ref() || ticket.parts.len() > PARTS_MOST {
             return Err(StoreError::NotFound);
         }
-        let mut upload = Upload::new(ticket.upload, ticket.labelled);
+        let mut upload = Upload { labelled: ticket.labelled, ..Upload::new(ticket.upload) };
         for content_id in ticket.parts {
             let bytes = part_bytes(upload.parts.len());
             upload.push(PartId { content_id }, bytes);
@@ -116,15 +115,20 @@ impl Kept {
     }
 }
 
+/// Bytes of the part after `parts` others: doubles every [`PARTS_A_SIZE`] parts.
+pub(super) fn part_bytes(parts: usize) -> usize {
+    let doublings = u32::try_from(parts / PARTS_A_SIZE).unwrap_or(u32::MAX);
+    PART_BYTES.checked_shl(doublings.min(8)).unwrap_or(PART_BYTES_MAX).min(PART_BYTES_MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::PART_BYTES;
 
     #[test]
     fn a_ticket_tells_of_the_whole_parts() {
         let key = Path::from("a/b");
-        let mut upload = Upload::new("id".to_owned(), true);
+        let mut upload = Upload::new("id".to_owned());
         for (name, bytes) in [("one", PART_BYTES), ("two", PART_BYTES), ("short", 7)] {
             upload.push(PartId { content_id: name.to_owned() }, bytes);
         }
@@ -137,5 +141,13 @@ mod tests {
         assert!(!upload.cut(1) && !upload.cut(3 * PART_BYTES as u64));
         assert!(upload.cut(PART_BYTES as u64) && upload.parts.len() == 1);
         assert!(upload.cut(0) && upload.parts.is_empty() && upload.whole() == 0);
+    }
+
+    #[test]
+    fn the_parts_of_one_object_hold_four_hundred_gibibytes() {
+        assert_eq!(part_bytes(0), PART_BYTES);
+        let most: u64 = (0..PARTS_MOST).map(|part| part_bytes(part) as u64).sum();
+        assert!(most > 400 << 30, "only {most} bytes");
+        assert!(part_bytes(usize::MAX) <= PART_BYTES_MAX);
     }
 }

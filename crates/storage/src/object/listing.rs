@@ -7,14 +7,16 @@ use async_trait::async_trait;
 use entrepot_model::StorePath;
 use object_store::list::PaginatedListOptions;
 
-use super::{Core, MARKER, directory_meta, file_meta, store_error};
+use super::bucket::{Bucket, MARKER};
+use super::describe::{directory_meta, file_meta};
+use super::errors::store_error;
 use crate::error::{Result, StoreError};
 use crate::limits::LIST_PAGE;
 use crate::reserved::is_reserved;
 use crate::store::{Entry, Listing};
 
 struct ObjectListing {
-    core: Arc<Core>,
+    bucket: Arc<Bucket>,
     folder: String,
     ready: VecDeque<Entry>,
     /// Where the next page begins; `None` inside: at the start. `None`: there is none.
@@ -24,17 +26,17 @@ struct ObjectListing {
 }
 
 /// Begins to list `path`.
-pub(super) async fn open(core: &Arc<Core>, path: &StorePath) -> Result<Box<dyn Listing>> {
+pub(super) async fn open(bucket: &Arc<Bucket>, path: &StorePath) -> Result<Box<dyn Listing>> {
     let mut listing = ObjectListing {
-        core: Arc::clone(core),
-        folder: core.folder(path)?,
+        bucket: Arc::clone(bucket),
+        folder: bucket.folder(path)?,
         ready: VecDeque::new(),
         next: Some(None),
         exists: path.is_root(),
     };
     listing.fetch().await?;
     if !listing.exists {
-        return Err(match core.head(&core.key(path)?).await? {
+        return Err(match bucket.head(&bucket.key(path)?).await? {
             Some(_) => StoreError::NotDirectory,
             None => StoreError::NotFound,
         });
@@ -53,7 +55,7 @@ impl ObjectListing {
             ..Default::default()
         };
         let prefix = (!self.folder.is_empty()).then_some(self.folder.as_str());
-        let page = self.core.backend.pages.list_paginated(prefix, options).await;
+        let page = self.bucket.backend.pages.list_paginated(prefix, options).await;
         let page = page.map_err(store_error)?;
         self.next = page.page_token.map(Some);
         let directories = page.result.common_prefixes.iter().map(|at| (at, directory_meta()));

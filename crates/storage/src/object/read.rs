@@ -9,13 +9,15 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta};
 use parking_lot::Mutex;
 
-use super::{Core, file_meta, store_error};
+use super::bucket::Bucket;
+use super::describe::file_meta;
+use super::errors::store_error;
 use crate::error::{Result, StoreError};
 use crate::limits::OBJECT_READ_AHEAD;
 use crate::store::{Identity, Meta, ReadFile};
 
 struct ObjectRead {
-    core: Arc<Core>,
+    bucket: Arc<Bucket>,
     key: Path,
     tag: Option<String>,
     meta: Meta,
@@ -24,12 +26,12 @@ struct ObjectRead {
 
 /// A reader of the object just asked about.
 pub(super) fn open(
-    core: &Arc<Core>,
+    bucket: &Arc<Bucket>,
     object: ObjectMeta,
     identity: Option<Identity>,
 ) -> Box<dyn ReadFile> {
     Box::new(ObjectRead {
-        core: Arc::clone(core),
+        bucket: Arc::clone(bucket),
         meta: file_meta(&object, identity),
         key: object.location,
         tag: object.e_tag,
@@ -57,7 +59,7 @@ impl ObjectRead {
             ..GetOptions::default()
         };
         let changed = || StoreError::Io("the object changed while it was read".to_owned());
-        let got = self.core.backend.objects.get_opts(&self.key, options).await;
+        let got = self.bucket.backend.objects.get_opts(&self.key, options).await;
         let got = got.map_err(|error| match store_error(error) {
             StoreError::Exists | StoreError::NotFound => changed(),
             other => other,

@@ -43,10 +43,7 @@ impl Running {
             Some(rest) => rest.is_empty() || rest.starts_with('/'),
             None => false,
         };
-        match self.0.lock().iter().any(|(_, to)| below(to)) {
-            true => Err(busy()),
-            false => Ok(()),
-        }
+        if self.0.lock().iter().any(|(_, to)| below(to)) { Err(busy()) } else { Ok(()) }
     }
 }
 

@@ -10,14 +10,16 @@ use object_store::path::Path;
 use object_store::{Attribute, Attributes, PutMode, PutMultipartOptions, PutOptions, PutPayload};
 use tokio::sync::Mutex;
 
-use super::kept::{Held, Kept, Upload};
-use super::{Core, TRANSFER, store_error, transfer_identity};
+use super::bucket::Bucket;
+use super::describe::{TRANSFER, transfer_identity};
+use super::errors::store_error;
+use super::kept::{Held, Kept, Upload, part_bytes};
 use crate::error::{Result, StoreError};
-use crate::limits::{PART_BYTES, PART_BYTES_MAX, PARTS_A_SIZE, PARTS_MOST};
+use crate::limits::PARTS_MOST;
 use crate::store::{EntryKind, Existing, Identity, Meta, Publish, Published, StagedFile};
 
 struct ObjectStaged {
-    core: Arc<Core>,
+    bucket: Arc<Bucket>,
     id: TransferId,
     key: Path,
     state: Mutex<State>,
@@ -36,14 +38,18 @@ struct State {
 }
 
 /// A new upload; nothing is sent yet.
-pub(super) fn stage(core: &Arc<Core>, id: TransferId, key: Path) -> Box<dyn StagedFile> {
-    core.held.lock().insert(id, Held::Working { doomed: false });
-    Box::new(ObjectStaged::new(core, (id, key), None))
+pub(super) fn stage(bucket: &Arc<Bucket>, id: TransferId, key: Path) -> Box<dyn StagedFile> {
+    bucket.held.lock().insert(id, Held::Working { doomed: false });
+    Box::new(ObjectStaged::new(bucket, id, key, None))
 }
 
 /// Goes on behind the last whole part.
-pub(super) fn resume(core: &Arc<Core>, id: TransferId, key: Path) -> Result<Box<dyn StagedFile>> {
-    let mut held = core.held.lock();
+pub(super) fn resume(
+    bucket: &Arc<Bucket>,
+    id: TransferId,
+    key: Path,
+) -> Result<Box<dyn StagedFile>> {
+    let mut held = bucket.held.lock();
     match held.get(&id) {
         Some(Held::Kept(kept)) if kept.key == key => {}
         Some(Held::Working { .. }) => {
@@ -54,13 +60,7 @@ pub(super) fn resume(core: &Arc<Core>, id: TransferId, key: Path) -> Result<Box<
     let Some(Held::Kept(kept)) = held.insert(id, Held::Working { doomed: false }) else {
         return Err(StoreError::NotFound);
     };
-    Ok(Box::new(ObjectStaged::new(core, (id, key), Some(kept.upload))))
-}
-
-/// Bytes of the part after `parts` others: doubles every [`PARTS_A_SIZE`] parts.
-pub(super) fn part_bytes(parts: usize) -> usize {
-    let doublings = u32::try_from(parts / PARTS_A_SIZE).unwrap_or(u32::MAX);
-    PART_BYTES.checked_shl(doublings.min(8)).unwrap_or(PART_BYTES_MAX).min(PART_BYTES_MAX)
+    Ok(Box::new(ObjectStaged::new(bucket, id, key, Some(kept.upload))))
 }
 
 impl State {
@@ -95,7 +95,7 @@ impl State {
 }
 
 impl ObjectStaged {
-    fn new(core: &Arc<Core>, (id, key): (TransferId, Path), upload: Option<Upload>) -> Self {
+    fn new(bucket: &Arc<Bucket>, id: TransferId, key: Path, upload: Option<Upload>) -> Self {
         let state = Mutex::new(State {
             size: upload.as_ref().map_or(0, Upload::whole),
             synced: None,
@@ -104,7 +104,7 @@ impl ObjectStaged {
             broken: false,
             ended: false,
         });
-        ObjectStaged { core: Arc::clone(core), id, key, state }
+        ObjectStaged { bucket: Arc::clone(bucket), id, key, state }
     }
 
     fn attributes(&self) -> Attributes {
@@ -115,7 +115,7 @@ impl ObjectStaged {
 
     async fn begin(&self) -> Result<Upload> {
         let options = PutMultipartOptions { attributes: self.attributes(), ..Default::default() };
-        let parts = &self.core.backend.parts;
+        let parts = &self.bucket.backend.parts;
         let (id, labelled) = match parts.create_multipart_opts(&self.key, options).await {
             Ok(id) => (id, true),
             Err(object_store::Error::NotSupported { .. }) => {
@@ -123,7 +123,7 @@ impl ObjectStaged {
             }
             Err(error) => return Err(store_error(error)),
         };
-        Ok(Upload::new(id, labelled))
+        Ok(Upload { labelled, ..Upload::new(id) })
     }
 
     /// Sends the buffer as a part.
@@ -141,7 +141,7 @@ impl ObjectStaged {
         // Set first: if this future is dropped half way the part is lost with it.
         state.broken = true;
         let (number, bytes) = (upload.parts.len(), data.content_length());
-        let sent = self.core.backend.parts.put_part(&self.key, &upload.id, number, data).await;
+        let sent = self.bucket.backend.parts.put_part(&self.key, &upload.id, number, data).await;
         upload.push(sent.map_err(store_error)?, bytes);
         state.broken = false;
         Ok(())
@@ -156,7 +156,7 @@ impl ObjectStaged {
             };
             let options = PutOptions { mode, attributes: self.attributes(), ..Default::default() };
             let data = PutPayload::from_bytes(state.buffer.clone().freeze());
-            let put = self.core.backend.objects.put_opts(&self.key, data, options).await;
+            let put = self.bucket.backend.objects.put_opts(&self.key, data, options).await;
             return put.map(|_| ()).map_err(store_error);
         }
         if !state.buffer.is_empty() {
@@ -164,15 +164,15 @@ impl ObjectStaged {
         }
         let Some(upload) = &state.upload else { return Ok(()) };
         let _condition =
-            (existing == Existing::Refuse).then(|| self.core.backend.fresh_only.mark(&upload.id));
-        let (parts, store) = (upload.parts.clone(), &self.core.backend.parts);
+            (existing == Existing::Refuse).then(|| self.bucket.backend.fresh_only.mark(&upload.id));
+        let (parts, store) = (upload.parts.clone(), &self.bucket.backend.parts);
         let done = store.complete_multipart(&self.key, &upload.id, parts).await;
         done.map(|_| ()).map_err(store_error)
     }
 
     /// True if the object under the name is the one of this transfer: an answer was lost.
     async fn is_ours(&self) -> bool {
-        let found = self.core.head(&self.key).await;
+        let found = self.bucket.head(&self.key).await;
         matches!(found, Ok(Some((_, Some(identity)))) if identity == transfer_identity(self.id))
     }
 }
@@ -180,15 +180,15 @@ impl ObjectStaged {
 impl Drop for ObjectStaged {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        let mut held = self.core.held.lock();
+        let mut held = self.bucket.held.lock();
         let doomed = matches!(held.remove(&self.id), Some(Held::Working { doomed: true }));
         let Some(mut upload) = state.upload.take().filter(|_| !state.ended) else { return };
-        let (key, at) = (self.key.clone(), self.core.env.now());
+        let (key, at) = (self.key.clone(), self.bucket.env.now());
         if doomed && let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let core = Arc::clone(&self.core);
+            let bucket = Arc::clone(&self.bucket);
             // Nobody waits for it; one request, which has its own time limit.
             runtime.spawn(async move {
-                if let Err(error) = core.abort(&key, &upload.id).await {
+                if let Err(error) = bucket.abort(&key, &upload.id).await {
                     tracing::warn!(%error, %key, "the parts of an upload cannot be dropped");
                 }
             });
@@ -300,9 +300,9 @@ impl StagedFile for ObjectStaged {
             let (has, want) = (state.size, how.size);
             return Err(StoreError::Io(format!("the upload has {has} bytes instead of {want}")));
         }
-        let _beside = self.core.moves.read().await;
-        self.core.running.check(&self.key)?;
-        let replaced = self.core.head(&self.key).await?.is_some();
+        let _beside = self.bucket.moves.read().await;
+        self.bucket.running.check(&self.key)?;
+        let replaced = self.bucket.head(&self.key).await?.is_some();
         if replaced && how.existing == Existing::Refuse {
             return Err(StoreError::Exists);
         }
@@ -316,7 +316,7 @@ impl StagedFile for ObjectStaged {
         state.buffer = BytesMut::new();
         let labelled = state.upload.as_ref().is_none_or(|upload| upload.labelled);
         let identity = labelled.then(|| transfer_identity(self.id));
-        let modified = self.core.env.now();
+        let modified = self.bucket.env.now();
         let meta = Meta {
             kind: EntryKind::File,
             size: state.size,
@@ -335,22 +335,9 @@ impl StagedFile for ObjectStaged {
         }
         state.buffer = BytesMut::new();
         if let Some(upload) = &state.upload {
-            self.core.abort(&self.key, &upload.id).await?;
+            self.bucket.abort(&self.key, &upload.id).await?;
         }
         state.ended = true;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_parts_of_one_object_hold_four_hundred_gibibytes() {
-        assert_eq!(part_bytes(0), PART_BYTES);
-        let most: u64 = (0..PARTS_MOST).map(|part| part_bytes(part) as u64).sum();
-        assert!(most > 400 << 30, "only {most} bytes");
-        assert!(part_bytes(usize::MAX) <= PART_BYTES_MAX);
     }
 }

@@ -13,13 +13,24 @@ const COMPONENT_BYTES: usize = 255;
 
 /// `.<name>.<transfer id>.part` beside the target; a long name is cut so that it fits.
 pub(crate) fn part_of(target: &StorePath, id: TransferId) -> Result<StorePath> {
+    beside(target, &format!(".{id}{SUFFIX}"))
+}
+
+/// `.<name>.replaced` beside the target: where its old file is kept while it is replaced in several
+/// steps. A long name is cut so that it fits.
+pub(crate) fn replaced_name_of(target: &StorePath) -> Result<StorePath> {
+    beside(target, ".replaced")
+}
+
+/// `.<name><suffix>` in the directory of `target`.
+fn beside(target: &StorePath, suffix: &str) -> Result<StorePath> {
     let (Some(name), Some(parent)) = (target.file_name(), target.parent()) else {
         return Err(StoreError::IsDirectory);
     };
-    let room = COMPONENT_BYTES - ID_BYTES - SUFFIX.len() - 2;
-    let stem = name.get(..name.floor_char_boundary(room)).unwrap_or(name);
-    let part = format!(".{stem}.{id}{SUFFIX}");
-    parent.join(&part).map_err(|error| StoreError::Denied(error.to_string()))
+    let most = COMPONENT_BYTES - suffix.len() - 1;
+    let stem = name.get(..name.floor_char_boundary(most)).unwrap_or(name);
+    let beside = format!(".{stem}{suffix}");
+    parent.join(&beside).map_err(|error| StoreError::Denied(error.to_string()))
 }
 
 /// The transfer a staged file belongs to; `None` for any other name.
@@ -48,10 +59,10 @@ pub(crate) fn check_visible(path: &StorePath) -> Result<()> {
 
 /// Fails for the root, which is neither removed nor renamed.
 pub(crate) fn check_below_root(path: &StorePath) -> Result<()> {
-    match path.is_root() {
-        true => Err(StoreError::Denied("the root of the endpoint stays".to_owned())),
-        false => Ok(()),
+    if path.is_root() {
+        return Err(StoreError::Denied("the root of the endpoint stays".to_owned()));
     }
+    Ok(())
 }
 
 /// As [`check_visible`], for a name that would be made.
@@ -84,6 +95,13 @@ mod tests {
             assert_eq!(transfer_of(part.as_str()), Some(id));
         }
         assert!(part_of(&StorePath::root(), id).is_err());
+    }
+
+    #[test]
+    fn the_name_of_a_replaced_file_fits_beside_its_target() {
+        assert_eq!(replaced_name_of(&path("a/b.txt")).unwrap().as_str(), "a/.b.txt.replaced");
+        let long = replaced_name_of(&path(&"n".repeat(255))).unwrap();
+        assert_eq!(long.as_str().len(), 255);
     }
 
     #[test]

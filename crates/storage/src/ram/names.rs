@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::{Change, Inode, Node, RamDisk};
-use crate::fs::disk::RenameHow;
+use super::disk::RamDisk;
+use super::inode::{Change, Inode, Node};
+use crate::fs::disk::{DirEntry, RenameHow};
 
 impl RamDisk {
     /// Applies a change to a directory and notes it as not yet durable.
@@ -23,7 +24,7 @@ impl RamDisk {
             folder.pending.push(change);
         }
         drop(folder);
-        dir.times.lock().1 = self.now();
+        dir.times.lock().modified = self.now();
         Ok(())
     }
 
@@ -89,23 +90,23 @@ impl RamDisk {
 
     pub(super) fn link_names(
         &self,
-        from: (&Arc<Inode>, &str),
-        to: (&Arc<Inode>, &str),
+        from: DirEntry<'_, Arc<Inode>>,
+        to: DirEntry<'_, Arc<Inode>>,
     ) -> Result<(), Errno> {
         let _names = self.shared.names.lock();
-        let inode = from.0.lookup(from.1)?;
+        let inode = from.dir.lookup(from.name)?;
         if inode.is_directory() {
             return Err(Errno::PERM);
         }
-        Self::check_free(to.0, to.1)?;
+        Self::check_free(to.dir, to.name)?;
         inode.links.fetch_add(1, Ordering::Relaxed);
-        self.change(to.0, vec![(to.1.to_owned(), Some(inode))])
+        self.change(to.dir, vec![(to.name.to_owned(), Some(inode))])
     }
 
     pub(super) fn rename_names(
         &self,
-        from: (&Arc<Inode>, &str),
-        to: (&Arc<Inode>, &str),
+        from: DirEntry<'_, Arc<Inode>>,
+        to: DirEntry<'_, Arc<Inode>>,
         how: RenameHow,
     ) -> Result<(), Errno> {
         let _names = self.shared.names.lock();
@@ -114,13 +115,13 @@ impl RamDisk {
         {
             return Err(Errno::INVAL);
         }
-        let moved = from.0.lookup(from.1)?;
-        if contains(&moved, to.0) {
+        let moved = from.dir.lookup(from.name)?;
+        if contains(&moved, to.dir) {
             return Err(Errno::INVAL);
         }
-        let taken = match Self::check_free(to.0, to.1) {
+        let taken = match Self::check_free(to.dir, to.name) {
             Ok(()) => None,
-            Err(Errno::EXIST) => Some(to.0.lookup(to.1)?),
+            Err(Errno::EXIST) => Some(to.dir.lookup(to.name)?),
             Err(errno) => return Err(errno),
         };
         let left = match (how, taken) {
@@ -137,13 +138,13 @@ impl RamDisk {
             }
             _ => None,
         };
-        let here = (from.1.to_owned(), left);
-        let there = (to.1.to_owned(), Some(moved));
-        if Arc::ptr_eq(from.0, to.0) {
-            return self.change(from.0, vec![here, there]);
+        let here = (from.name.to_owned(), left);
+        let there = (to.name.to_owned(), Some(moved));
+        if Arc::ptr_eq(from.dir, to.dir) {
+            return self.change(from.dir, vec![here, there]);
         }
-        self.change(to.0, vec![there])?;
-        self.change(from.0, vec![here])
+        self.change(to.dir, vec![there])?;
+        self.change(from.dir, vec![here])
     }
 }
 

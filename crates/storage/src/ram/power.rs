@@ -1,41 +1,15 @@
 //! Power cuts and failing calls on a disk in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use entrepot_model::Env;
 use parking_lot::Mutex;
-use rustix::io::Errno;
 
-use super::{Content, Entries, Folder, Inode, Node, PAGE, RamDisk, Shared};
-
-/// Kinds of calls a simulated disk counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Call {
-    /// Opening a file or directory, also making a file.
-    Open,
-    /// Asking what a name is.
-    Stat,
-    /// Reading bytes.
-    Read,
-    /// Writing bytes or setting a length.
-    Write,
-    /// `fdatasync` of a file.
-    SyncFile,
-    /// `fsync` of a directory.
-    SyncDir,
-    /// Renaming or linking.
-    Rename,
-    /// Removing a name.
-    Unlink,
-    /// Making a directory.
-    MakeDir,
-    /// Setting times.
-    SetTimes,
-    /// Setting permission bits.
-    SetMode,
-}
+use super::disk::{RamDisk, Shared};
+use super::inode::{Content, Entries, Folder, Inode, Node, copy_page};
+use super::plan::Plan;
 
 /// What a power cut leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,56 +21,7 @@ pub enum Cut {
     Mixed,
 }
 
-/// Which calls fail or lie.
-#[derive(Default)]
-pub(crate) struct Plan {
-    pub(crate) calls: u64,
-    pub(crate) by_kind: BTreeMap<Call, u64>,
-    pub(crate) log: Option<Vec<Call>>,
-    /// From this call on nothing works any more.
-    pub(crate) off_at: Option<u64>,
-    /// This call (of this kind, or of any) fails once.
-    pub(crate) fail: Vec<(Option<Call>, u64, Errno)>,
-    /// These calls succeed without effect.
-    pub(crate) lies: Vec<Call>,
-    /// The file system knows no flags of `renameat2`.
-    pub(crate) lacks_flags: bool,
-}
-
-impl Plan {
-    /// Counts a call. `Ok(false)`: it must have no effect.
-    pub(crate) fn enter(&mut self, call: Call) -> Result<bool, Errno> {
-        self.calls += 1;
-        let of_kind = self.by_kind.entry(call).or_default();
-        *of_kind += 1;
-        let (all, of_kind) = (self.calls, *of_kind);
-        if let Some(log) = &mut self.log {
-            log.push(call);
-        }
-        if self.off_at.is_some_and(|at| all >= at) {
-            return Err(Errno::IO);
-        }
-        let due = self.fail.iter().position(|(kind, at, _)| match kind {
-            None => *at == all,
-            Some(kind) => *kind == call && *at == of_kind,
-        });
-        if let Some(due) = due {
-            return Err(self.fail.swap_remove(due).2);
-        }
-        Ok(!self.lies.contains(&call))
-    }
-}
-
 impl Content {
-    /// Makes bytes and size durable.
-    pub(super) fn harden(&mut self) {
-        let len = self.live.len();
-        self.durable.resize(len, 0);
-        for page in std::mem::take(&mut self.dirty) {
-            copy_page(&self.live, &mut self.durable, page);
-        }
-    }
-
     /// What a cut leaves of the bytes.
     fn after(&self, cut: Cut, coin: &mut Coin) -> Vec<u8> {
         let mut bytes = self.durable.clone();
@@ -111,35 +36,6 @@ impl Content {
             }
         }
         bytes
-    }
-}
-
-fn copy_page(from: &[u8], to: &mut [u8], page: usize) {
-    let start = page * PAGE;
-    let end = (start + PAGE).min(from.len()).min(to.len());
-    if let (Some(from), Some(to)) = (from.get(start..end), to.get_mut(start..end)) {
-        to.copy_from_slice(from);
-    }
-}
-
-impl Folder {
-    /// Makes the names durable.
-    pub(super) fn harden(&mut self) {
-        let count = self.pending.len();
-        self.durable = self.after(count);
-        self.pending.clear();
-    }
-
-    /// The names after the first `count` of the changes that are not durable.
-    fn after(&self, count: usize) -> Entries {
-        let mut names = self.durable.clone();
-        for (name, inode) in self.pending.iter().take(count).flatten() {
-            match inode {
-                Some(inode) => names.insert(name.clone(), Arc::clone(inode)),
-                None => names.remove(name),
-            };
-        }
-        names
     }
 }
 
@@ -184,10 +80,6 @@ impl RamDisk {
         };
         let root = restart.inode(&self.root);
         RamDisk { shared, root }
-    }
-
-    pub(crate) fn with_plan<T>(&self, read: impl FnOnce(&mut Plan) -> T) -> Option<T> {
-        self.shared.plan.as_ref().map(|plan| read(&mut plan.lock()))
     }
 }
 

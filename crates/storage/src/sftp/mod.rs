@@ -4,9 +4,9 @@
 //! exclusively, synced where the server offers `fsync@openssh.com`, closed, its size compared,
 //! and renamed into place: over an old file with `posix-rename@openssh.com`, else with RENAME,
 //! which does not replace. A server that lacks the first cannot replace in one step, and then
-//! nothing is replaced, unless the endpoint allows two steps. An endpoint may also ask for files
-//! under their own names from the start, for servers that rename nothing ([`PublishBy`]). What
-//! directories' entries survive on the far side is the server's promise.
+//! nothing is replaced, unless the endpoint allows several steps ([`replace`]). An endpoint may
+//! also ask for files under their own names from the start, for servers that rename nothing
+//! ([`PublishBy`]). What directories' entries survive on the far side is the server's promise.
 //!
 //! Names that are neither file nor directory there do not exist here; a link in the middle of a
 //! path is the server's business, as is what lies behind it. Times have whole seconds from 1970
@@ -17,9 +17,11 @@
 //! ([`remote`]).
 
 mod errors;
+mod lookup;
 mod pool;
 mod read;
 mod remote;
+mod replace;
 mod staged;
 
 use std::collections::VecDeque;
@@ -31,13 +33,15 @@ use entrepot_model::{Env, StorePath, Timestamp, TransferId};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::ssh::algorithms::Preset;
 use entrepot_net::ssh::client::{ClientOptions, Credential, HostKeyPins};
-use entrepot_sftp_proto::client::{Answer, NamedEntry, RemoteHandle};
-use entrepot_sftp_proto::{Attrs, OpenFlags, Status, Times, attrs};
+use entrepot_sftp_proto::client::NamedEntry;
+use entrepot_sftp_proto::{Attrs, OpenFlags, Status, Times};
 
 use self::errors::Failed;
+use self::lookup::{NO_MODES, find, handle_of, meta_of, seconds_of, space_of, stat};
 use self::pool::Pool;
 use self::read::SftpRead;
-use self::remote::{Pages, Place, Remote, unexpected};
+use self::remote::{Pages, Place, Remote};
+use self::replace::FileRename;
 use self::staged::{Naming, SftpStaged};
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
@@ -85,115 +89,6 @@ struct SftpStore {
     pool: Arc<Pool>,
     registry: Arc<Registry>,
     publish: PublishBy,
-}
-
-/// A server that tells no permission bits.
-const NO_MODES: StoreError = StoreError::Unsupported("permission bits");
-
-/// Attributes as the store tells them; `None` for what is neither file nor directory.
-fn meta_of(attrs: &Attrs) -> Option<Meta> {
-    let kind = match attrs.permissions.unwrap_or(0) & attrs::TYPE_MASK {
-        attrs::TYPE_DIRECTORY => EntryKind::Directory,
-        // A server that sends no type means a file.
-        attrs::TYPE_FILE | 0 => EntryKind::File,
-        _ => return None,
-    };
-    let times = attrs.times.unwrap_or(Times { accessed: 0, modified: 0 });
-    Some(Meta {
-        kind,
-        size: if kind == EntryKind::File { attrs.size.unwrap_or(0) } else { 0 },
-        modified: Timestamp::from_seconds(i64::from(times.modified)),
-        accessed: Timestamp::from_seconds(i64::from(times.accessed)),
-        identity: None,
-        mode: attrs.mode(),
-    })
-}
-
-/// The nearest second that version 3 can say.
-fn seconds_of(at: Timestamp) -> u32 {
-    u32::try_from(at.seconds().max(0)).unwrap_or(u32::MAX)
-}
-
-/// What is under a name; `NotFound` for what is neither file nor directory.
-async fn look(remote: &Remote, path: &StorePath) -> Result<Meta> {
-    let attrs = remote.lstat(&remote.path(path)).await?;
-    meta_of(&attrs).ok_or(StoreError::NotFound)
-}
-
-/// The same where nothing may be there.
-async fn look_for(remote: &Remote, path: &StorePath) -> Result<Option<Meta>> {
-    match look(remote, path).await {
-        Ok(meta) => Ok(Some(meta)),
-        Err(StoreError::NotFound) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-async fn space_of(remote: &Remote, path: &str) -> Result<Space> {
-    match remote.ask(|client| client.statvfs(path)).await {
-        Ok(Answer::Space(space)) => Ok(Space {
-            total_bytes: space.total_bytes,
-            free_bytes: space.free_bytes,
-            total_files: space.total_files,
-            free_files: space.free_files,
-        }),
-        Ok(other) => Err(unexpected(&other).into()),
-        Err(failed @ Failed::Lost(_)) => Err(failed.into()),
-        // Not offered, or refused: no limit is known.
-        Err(_) => Ok(Space {
-            total_bytes: u64::MAX,
-            free_bytes: u64::MAX,
-            total_files: u64::MAX,
-            free_files: u64::MAX,
-        }),
-    }
-}
-
-/// Gives a file the name `to`. `true`: a file of that name was there.
-async fn place_file(
-    remote: &Remote,
-    from: &StorePath,
-    to: &StorePath,
-    existing: Existing,
-    publish: PublishBy,
-) -> Result<bool> {
-    let there = look_for(remote, to).await?;
-    match (&there, existing) {
-        (Some(meta), _) if meta.kind == EntryKind::Directory => {
-            return Err(StoreError::IsDirectory);
-        }
-        (Some(_), Existing::Refuse) => return Err(StoreError::Exists),
-        _ => {}
-    }
-    let (old, new) = (remote.path(from), remote.path(to));
-    let renamed = match existing {
-        Existing::Refuse => remote.ask(|client| client.rename(&old, &new)).await,
-        Existing::Replace => match remote.ask(|client| client.posix_rename(&old, &new)).await {
-            Err(Failed::NotBegun(_))
-                if there.is_some() && publish == PublishBy::RemoveAndRename =>
-            {
-                tracing::info!(path = new, "replaced in two steps");
-                remote.ask(|client| client.remove(&new)).await?;
-                remote.ask(|client| client.rename(&old, &new)).await
-            }
-            Err(Failed::NotBegun(_)) if there.is_some() => {
-                return Err(StoreError::Unsupported(
-                    "the server cannot replace a file in one step (posix-rename@openssh.com)",
-                ));
-            }
-            Err(Failed::NotBegun(_)) => remote.ask(|client| client.rename(&old, &new)).await,
-            asked => asked,
-        },
-    };
-    match renamed {
-        Ok(_) => Ok(there.is_some()),
-        Err(failed) if failed.is(Status::Failure) => match look_for(remote, to).await? {
-            Some(meta) if meta.kind == EntryKind::Directory => Err(StoreError::IsDirectory),
-            Some(_) if existing == Existing::Refuse => Err(StoreError::Exists),
-            _ => Err(failed.into()),
-        },
-        Err(failed) => Err(failed.into()),
-    }
 }
 
 impl SftpStore {
@@ -285,20 +180,13 @@ impl SftpStore {
     async fn not_found_or_not_directory(&self, remote: &Remote, path: &StorePath) -> StoreError {
         let mut above = path.parent();
         while let Some(parent) = above.filter(|parent| !parent.is_root()) {
-            match look_for(remote, &parent).await {
+            match find(remote, &parent).await {
                 Ok(Some(meta)) if meta.kind == EntryKind::File => return StoreError::NotDirectory,
                 Ok(None) => above = parent.parent(),
                 _ => break,
             }
         }
         StoreError::NotFound
-    }
-}
-
-fn handle_of(answer: Answer) -> Result<RemoteHandle> {
-    match answer {
-        Answer::Handle(handle) => Ok(handle),
-        other => Err(unexpected(&other).into()),
     }
 }
 
@@ -318,9 +206,7 @@ impl Store for SftpStore {
             random_write: true,
             atomic_rename: true,
             directories: true,
-            set_times: true,
             modes: true,
-            conditional: true,
             resume: true,
             staged_apart: self.publish != PublishBy::Direct,
             local: false,
@@ -329,13 +215,13 @@ impl Store for SftpStore {
 
     async fn stat(&self, path: &StorePath) -> Result<Meta> {
         check_visible(path)?;
-        look(&*self.pool.common().await?, path).await
+        stat(&*self.pool.common().await?, path).await
     }
 
     async fn list(&self, path: &StorePath) -> Result<Box<dyn Listing>> {
         check_visible(path)?;
         let remote = self.pool.common().await?;
-        if look(&remote, path).await?.kind == EntryKind::File {
+        if stat(&remote, path).await?.kind == EntryKind::File {
             return Err(StoreError::NotDirectory);
         }
         let pages = remote.list(&remote.path(path))?;
@@ -347,7 +233,7 @@ impl Store for SftpStore {
         let lease = self.pool.lease().await?;
         let remote = &lease.remote;
         // A link or a device must not be opened: the first could lead anywhere.
-        if look(remote, path).await?.kind == EntryKind::Directory {
+        if stat(remote, path).await?.kind == EntryKind::Directory {
             return Err(StoreError::IsDirectory);
         }
         let name = remote.path(path);
@@ -368,7 +254,7 @@ impl Store for SftpStore {
     async fn stage(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
         check_makeable(target)?;
         let remote = self.pool.common().await?;
-        let there = look_for(&remote, target).await?;
+        let there = find(&remote, target).await?;
         if there.as_ref().is_some_and(|meta| meta.kind == EntryKind::Directory) {
             return Err(StoreError::IsDirectory);
         }
@@ -398,7 +284,7 @@ impl Store for SftpStore {
         self.walk(&remote).await?;
         let mut staged = Vec::new();
         for (id, part) in self.registry.all() {
-            match look_for(&remote, &part).await? {
+            match find(&remote, &part).await? {
                 Some(meta) => staged.push(Staged {
                     id,
                     size: meta.size,
@@ -432,7 +318,7 @@ impl Store for SftpStore {
     async fn remove(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
         let remote = self.pool.common().await?;
-        if look(&remote, path).await?.kind == EntryKind::Directory {
+        if stat(&remote, path).await?.kind == EntryKind::Directory {
             return Err(StoreError::IsDirectory);
         }
         let name = remote.path(path);
@@ -449,7 +335,7 @@ impl Store for SftpStore {
         let name = remote.path(path);
         match remote.ask(|client| client.mkdir(&name)).await {
             Ok(_) => Ok(()),
-            Err(failed) if failed.is(Status::Failure) => match look_for(&remote, path).await? {
+            Err(failed) if failed.is(Status::Failure) => match find(&remote, path).await? {
                 Some(_) => Err(StoreError::Exists),
                 None => Err(failed.into()),
             },
@@ -464,7 +350,7 @@ impl Store for SftpStore {
         check_visible(path)?;
         names::check_below_root(path)?;
         let remote = self.pool.common().await?;
-        if look(&remote, path).await?.kind == EntryKind::File {
+        if stat(&remote, path).await?.kind == EntryKind::File {
             return Err(StoreError::NotDirectory);
         }
         let name = remote.path(path);
@@ -493,11 +379,12 @@ impl Store for SftpStore {
         names::check_below_root(from)?;
         names::check_below_root(to)?;
         let remote = self.pool.common().await?;
-        if look(&remote, from).await?.kind == EntryKind::File {
-            let replaced = place_file(&remote, from, to, existing, self.publish).await?;
+        if stat(&remote, from).await?.kind == EntryKind::File {
+            let rename = FileRename { from, to, existing, publish: self.publish };
+            let replaced = rename.run(&self.pool, &remote).await?;
             return Ok(Renamed { replaced });
         }
-        if look_for(&remote, to).await?.is_some() {
+        if find(&remote, to).await?.is_some() {
             return Err(StoreError::Exists);
         }
         let (old, new) = (remote.path(from), remote.path(to));
@@ -513,7 +400,7 @@ impl Store for SftpStore {
     ) -> Result<()> {
         check_visible(path)?;
         let remote = self.pool.common().await?;
-        let now = look(&remote, path).await?;
+        let now = stat(&remote, path).await?;
         let times = Times {
             accessed: seconds_of(accessed.unwrap_or(now.accessed)),
             modified: seconds_of(modified.unwrap_or(now.modified)),
@@ -526,13 +413,13 @@ impl Store for SftpStore {
     async fn set_mode(&self, path: &StorePath, change: ModeChange) -> Result<u32> {
         check_visible(path)?;
         let remote = self.pool.common().await?;
-        let now = look(&remote, path).await?;
+        let now = stat(&remote, path).await?;
         let bits = now.mode.ok_or(NO_MODES)?;
         let (name, permissions) = (remote.path(path), Some(change.of(bits, now.kind)));
         let attrs = Attrs { permissions, ..Attrs::default() };
         remote.ask(|client| client.setstat(&name, &attrs)).await?;
         // Servers answer OK that set nothing.
-        look(&remote, path).await?.mode.ok_or(NO_MODES)
+        stat(&remote, path).await?.mode.ok_or(NO_MODES)
     }
 
     async fn space(&self) -> Result<Space> {

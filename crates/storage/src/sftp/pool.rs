@@ -66,6 +66,12 @@ impl Pool {
     }
 }
 
+impl Lease {
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut idle = self.pool.idle.lock();

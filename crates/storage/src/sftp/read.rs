@@ -8,7 +8,7 @@ use entrepot_sftp_proto::client::RemoteHandle;
 use tokio::sync::oneshot;
 
 use super::errors::Failed;
-use super::meta_of;
+use super::lookup::meta_of;
 use super::pool::Lease;
 use crate::error::{Result, StoreError};
 use crate::limits::SFTP_READ_AHEAD;

@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::errors::Failed;
+use super::lookup::{meta_of, seconds_of, space_of};
 use super::pool::Lease;
 use super::remote::{Outcome, Remote};
-use super::{place_file, seconds_of};
+use super::replace::FileRename;
 use crate::error::{Result, StoreError};
 use crate::limits::{SFTP_FULL_BYTES, SFTP_WRITE_WINDOW_KIB};
 use crate::parts::registry::Claim;
@@ -105,7 +106,7 @@ impl SftpStaged {
     /// SFTP has no word for a full disk: asks how much room is left.
     async fn full_or(&self, error: StoreError) -> StoreError {
         let path = self.remote().path(&self.naming.part.parent().unwrap_or_default());
-        match super::space_of(self.remote(), &path).await {
+        match space_of(self.remote(), &path).await {
             Ok(space) if space.free_bytes < SFTP_FULL_BYTES => {
                 self.outcome.lock().take();
                 StoreError::NoSpace
@@ -262,13 +263,17 @@ impl StagedFile for SftpStaged {
         let Naming { part, target, publish, replaces } = &self.naming;
         let replaced = match publish {
             PublishBy::Direct => *replaces,
-            _ => place_file(self.remote(), part, target, how.existing, *publish).await?,
+            PublishBy::Rename | PublishBy::RemoveAndRename => {
+                let existing = how.existing;
+                let rename = FileRename { from: part, to: target, existing, publish: *publish };
+                rename.run(self.lease.pool(), &self.lease.remote).await?
+            }
         };
         if let Some(claim) = self.claim.lock().take() {
             claim.set_gone();
         }
         self.fail(StoreError::Io("the staged file is published".to_owned()));
-        let meta = super::meta_of(&attrs).ok_or(StoreError::NotFound)?;
+        let meta = meta_of(&attrs).ok_or(StoreError::NotFound)?;
         Ok(Published { replaced, identity: None, meta })
     }
 

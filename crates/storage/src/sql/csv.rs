@@ -1,5 +1,6 @@
 //! CSV (RFC 4180): a line of names, then the rows; lines end in CRLF.
 
+use super::row::check_size;
 use crate::error::Result;
 
 /// A report as it grows; bounded as any file of a database is.
@@ -25,7 +26,7 @@ impl Csv {
             }
         }
         self.text.extend_from_slice(b"\r\n");
-        super::check_size(self.text.len() as u64)
+        check_size(self.text.len() as u64)
     }
 
     pub(super) fn finish(self) -> bytes::Bytes {

@@ -21,10 +21,8 @@ use tokio_postgres::{Client, Config, IsolationLevel, NoTls, SimpleQueryMessage, 
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::csv::Csv;
-use super::{
-    Change, Changed, NO_DELETE, NO_WRITE, Row, Statements, bare, cannot, check_put, check_read,
-    check_renamed, check_size,
-};
+use super::row::{Change, Changed, Row, check_put, check_read, check_renamed, check_size};
+use super::statements::{NO_DELETE, NO_WRITE, Statements, bare};
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
 use crate::limits::{
@@ -262,9 +260,9 @@ impl Postgres {
     async fn connect(&self) -> Result<Link> {
         let away = |why: String| StoreError::Unavailable(format!("the database is away: {why}"));
         let stream = dial::tcp(&self.host, self.port, &self.policy, SQL_CONNECT).await;
-        let stream = stream.map_err(|error| match error.is_temporary() {
-            true => away(error.to_string()),
-            false => StoreError::Denied(error.to_string()),
+        let stream = stream.map_err(|error| {
+            let why = error.to_string();
+            if error.is_temporary() { away(why) } else { StoreError::Denied(why) }
         })?;
         let connecting = async {
             let (client, task) = match &self.tls {
@@ -405,9 +403,11 @@ impl Postgres {
     async fn put(
         &self,
         transaction: &Transaction<'_>,
-        (name, content, at): (&str, &Bytes, Timestamp),
+        name: &str,
+        content: &Bytes,
+        at: Timestamp,
     ) -> Result<Row> {
-        let statement = self.statements.write.as_ref().ok_or(cannot(NO_WRITE))?;
+        let statement = self.statements.write.as_ref().ok_or(StoreError::Unsupported(NO_WRITE))?;
         let prepared = transaction.prepare(statement).await.map_err(said)?;
         let values = parameters(prepared.params(), name, content, at);
         transaction.execute(&prepared, &refs(&values)).await.map_err(said)?;
@@ -415,7 +415,8 @@ impl Postgres {
     }
 
     async fn remove(&self, transaction: &Transaction<'_>, name: &str) -> Result<()> {
-        let statement = self.statements.delete.as_ref().ok_or(cannot(NO_DELETE))?;
+        let statement =
+            self.statements.delete.as_ref().ok_or(StoreError::Unsupported(NO_DELETE))?;
         let prepared = transaction.prepare(statement).await.map_err(said)?;
         let values = parameters(prepared.params(), name, &Bytes::new(), Timestamp(0));
         transaction.execute(&prepared, &refs(&values)).await.map_err(said)?;
@@ -466,7 +467,7 @@ impl Postgres {
         }
         let row = match change {
             Change::Put { name, content, modified, .. } => {
-                Some(self.put(&transaction, (name, content, *modified)).await?)
+                Some(self.put(&transaction, name, content, *modified).await?)
             }
             Change::Rename { from, to, .. } => {
                 let source = self.find(&transaction, from).await?;
@@ -474,7 +475,7 @@ impl Postgres {
                 let content = self.content(&transaction, &source).await?;
                 let content = content.ok_or(StoreError::NotFound)?;
                 if from != to {
-                    self.put(&transaction, (to, &content, source.modified)).await?;
+                    self.put(&transaction, to, &content, source.modified).await?;
                     if self.find(&transaction, from).await?.is_some() {
                         self.remove(&transaction, from).await?;
                     }

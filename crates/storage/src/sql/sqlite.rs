@@ -11,10 +11,8 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, TransactionBehavior};
 
 use super::csv::Csv;
-use super::{
-    Change, Changed, NO_DELETE, NO_WRITE, Row, Statements, bare, cannot, check_put, check_read,
-    check_renamed, check_size,
-};
+use super::row::{Change, Changed, Row, check_put, check_read, check_renamed, check_size};
+use super::statements::{NO_DELETE, NO_WRITE, Statements, bare};
 use crate::error::{Result, StoreError};
 use crate::limits::{SQL_CONNECT, SQL_CONNECTIONS};
 use crate::store::Existing;
@@ -97,9 +95,11 @@ fn execute(connection: &Connection, statement: &str, values: &[Value]) -> Result
 
 impl Core {
     fn connect(&self) -> Result<Connection> {
-        let mode = match self.statements.write.is_some() || self.statements.delete.is_some() {
-            true => OpenFlags::SQLITE_OPEN_READ_WRITE,
-            false => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        let writes = self.statements.write.is_some() || self.statements.delete.is_some();
+        let mode = if writes {
+            OpenFlags::SQLITE_OPEN_READ_WRITE
+        } else {
+            OpenFlags::SQLITE_OPEN_READ_ONLY
         };
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.file, flags).map_err(|error| {
@@ -166,7 +166,7 @@ impl Core {
         content: &Bytes,
         at: Timestamp,
     ) -> Result<Row> {
-        let statement = self.statements.write.as_ref().ok_or(cannot(NO_WRITE))?;
+        let statement = self.statements.write.as_ref().ok_or(StoreError::Unsupported(NO_WRITE))?;
         let value = match self.content {
             SqlContent::Bytes => Value::Blob(content.to_vec()),
             SqlContent::Text => match std::str::from_utf8(content) {
@@ -179,7 +179,8 @@ impl Core {
     }
 
     fn remove(&self, connection: &Connection, name: &str) -> Result<()> {
-        let statement = self.statements.delete.as_ref().ok_or(cannot(NO_DELETE))?;
+        let statement =
+            self.statements.delete.as_ref().ok_or(StoreError::Unsupported(NO_DELETE))?;
         execute(connection, statement, &[text(name)])?;
         match self.one(connection, name)? {
             None => Ok(()),

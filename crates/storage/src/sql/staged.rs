@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 
-use super::{Change, Core, check_size};
+use super::database::Files;
+use super::row::{Change, check_size};
 use crate::error::{Result, StoreError};
 use crate::store::{CopyRange, Identity, Publish, Published, ReadFile, StagedFile};
 
 pub(super) struct SqlStaged {
-    core: Arc<Core>,
+    files: Arc<Files>,
     inner: Box<dyn StagedFile>,
     name: String,
     synced: AtomicBool,
@@ -19,9 +20,9 @@ pub(super) struct SqlStaged {
 }
 
 impl SqlStaged {
-    pub(super) fn new(core: Arc<Core>, inner: Box<dyn StagedFile>, name: String) -> Self {
+    pub(super) fn new(files: Arc<Files>, inner: Box<dyn StagedFile>, name: String) -> Self {
         let (synced, ended) = (AtomicBool::new(false), AtomicBool::new(false));
-        SqlStaged { core, inner, name, synced, ended }
+        SqlStaged { files, inner, name, synced, ended }
     }
 
     /// Before a change of what is staged.
@@ -92,10 +93,10 @@ impl StagedFile for SqlStaged {
         let change = Change::Put {
             name: self.name.clone(),
             content,
-            modified: how.modified.unwrap_or_else(|| self.core.env.now()),
+            modified: how.modified.unwrap_or_else(|| self.files.env.now()),
             existing: how.existing,
         };
-        let changed = self.core.database.change(change).await?;
+        let changed = self.files.database.change(change).await?;
         self.ended.store(true, Ordering::SeqCst);
         // It is only memory that would be given back later.
         if let Err(error) = self.inner.discard().await {

@@ -25,13 +25,25 @@ pub(crate) struct Kind {
     pub(crate) printable: bool,
     /// There are no directories, not even as prefixes of names.
     pub(crate) flat: bool,
+    /// Times can be set, of access too.
+    pub(crate) sets_times: bool,
+    /// `Existing::Refuse` is decided in one step with the publish, also against others.
+    pub(crate) refuses_in_one_step: bool,
     _keep: Box<dyn Send>,
 }
 
 impl Kind {
     fn new(name: &'static str, store: AnyStore, keep: impl Send + 'static) -> Self {
-        let (seconds, printable, flat) = (false, false, false);
-        Kind { name, store, seconds, printable, flat, _keep: Box::new(keep) }
+        Kind {
+            name,
+            store,
+            seconds: false,
+            printable: false,
+            flat: false,
+            sets_times: true,
+            refuses_in_one_step: true,
+            _keep: Box::new(keep),
+        }
     }
 }
 
@@ -70,7 +82,13 @@ pub(crate) fn on_server(server: &S3Server) -> AnyStore {
 
 fn objects() -> Kind {
     let server = S3Server::start().unwrap();
-    Kind { printable: true, ..Kind::new("object", on_server(&server), server) }
+    Kind {
+        printable: true,
+        sets_times: false,
+        // The S3 server of the tests looks and writes in two steps.
+        refuses_in_one_step: false,
+        ..Kind::new("object", on_server(&server), server)
+    }
 }
 
 /// A store over OpenSSH's server.
@@ -100,7 +118,12 @@ fn ftp_server(name: &'static str, server: Ftpd) -> Kind {
     let secret = Some(server.password().to_owned().into());
     let secrets = ResolvedSecrets { secret, private_key: None };
     let store = ftp::open(&target, &secrets, &env()).unwrap();
-    Kind { printable: true, ..Kind::new(name, store, server) }
+    Kind {
+        printable: true,
+        sets_times: false,
+        refuses_in_one_step: false,
+        ..Kind::new(name, store, server)
+    }
 }
 
 /// A table of files.
@@ -122,7 +145,7 @@ fn database(name: &'static str, (url, time): (String, &str), keep: impl Send + '
         reports: std::collections::BTreeMap::new(),
     };
     let store = sql::open(&target, &ResolvedSecrets::default(), &env()).unwrap();
-    Kind { flat: true, ..Kind::new(name, store, keep) }
+    Kind { flat: true, sets_times: false, ..Kind::new(name, store, keep) }
 }
 
 fn sqlite() -> Kind {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use entrepot_model::Timestamp;
 use entrepot_storage::*;
 
-use crate::kinds::Kind;
 use crate::*;
 
 #[tokio::test]
@@ -22,9 +21,7 @@ async fn a_taken_name_is_refused_when_asked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_who_refuse_to_replace_one_wins() {
-    // The S3 server of the tests looks and writes in two steps.
-    let atomic = |kind: &Kind| kind.store.caps().conditional && kind.name != "object";
-    for kind in each().await.into_iter().filter(atomic) {
+    for kind in each().await.into_iter().filter(|kind| kind.refuses_in_one_step) {
         for round in 0..20 {
             let name = format!("f{round}");
             let tasks: Vec<_> = (0..4u8)
@@ -91,7 +88,7 @@ async fn a_wrong_size_and_unsynced_bytes_publish_nothing() {
 
 #[tokio::test]
 async fn times_are_set_with_the_publish_and_after() {
-    for kind in each().await.into_iter().filter(|kind| kind.store.caps().set_times) {
+    for kind in each().await.into_iter().filter(|kind| kind.sets_times) {
         let store = &*kind.store;
         let older = if kind.seconds { Timestamp::from_seconds(2) } else { Timestamp(-1_500_000) };
         let old = Timestamp::from_seconds(1_500_000_000);
