@@ -25,9 +25,9 @@ pub struct Download {
 }
 
 impl Download {
-    /// See [`State::digest`].
-    pub(crate) fn digests(&self, bytes: u64) -> Result<()> {
-        self.state.digest(bytes)
+    /// Fails if the account has had as many bytes hashed as it may.
+    pub(crate) fn may_hash(&self, bytes: u64) -> Result<()> {
+        self.state.may_hash(bytes)
     }
 
     pub(crate) fn new(

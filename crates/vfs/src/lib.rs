@@ -38,5 +38,5 @@ pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
 pub use service::{Service, ServiceOptions, ServiceParts, SessionInfo};
 pub use session::Session;
-pub use upload::{Upload, Uploaded};
-pub use vfs::{Attributes, Create, CreateIntent, Entry, Listing, Renamed, Room, Vfs};
+pub use upload::{Create, CreateIntent, Upload, Uploaded};
+pub use vfs::{Attributes, Entry, Listing, Renamed, Room, Vfs};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// Bytes of the longest file that system calls can address (`off_t`).
+pub const FILE_BYTES: u64 = i64::MAX.unsigned_abs();
 /// Most separate ranges of one upload that are written and not yet connected.
 pub const RANGES: usize = 16_384;
 /// Most bytes that a store which takes bytes only in order keeps in memory for one upload while

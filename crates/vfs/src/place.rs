@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use entrepot_auth::{EffectiveMount, Principal};
+use entrepot_crypto::Sha256;
 use entrepot_model::{MountOption, Right, StorePath, VPath};
 use entrepot_storage::AnyStore;
 use uuid::Uuid;
@@ -41,12 +42,14 @@ impl Place {
         (self.endpoint(), self.mount.prefix.clone())
     }
 
+    /// Whether the mount asks for SHA-256 besides BLAKE3.
+    pub(crate) fn sha256(&self) -> Sha256 {
+        if self.mount.mount.sha256 { Sha256::Wanted } else { Sha256::Unwanted }
+    }
+
     /// Fails unless the account has the right here.
     pub(crate) fn need(&self, right: Right) -> Result<()> {
-        match self.mount.rights.has(right) {
-            true => Ok(()),
-            false => Err(VfsError::denied(verb(right))),
-        }
+        if self.mount.rights.has(right) { Ok(()) } else { Err(VfsError::denied(verb(right))) }
     }
 }
 

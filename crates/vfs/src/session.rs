@@ -212,8 +212,11 @@ impl State {
         place.ok_or_else(|| VfsError::busy("the account has too many transfers open at a time"))
     }
 
-    /// Bytes are about to be digested because the client asks for it.
-    pub(crate) fn digest(&self, bytes: u64) -> Result<()> {
+    /// Counts bytes that are about to be hashed because the client asks for it.
+    ///
+    /// # Errors
+    /// The account has had as many hashed as it may within the hour.
+    pub(crate) fn may_hash(&self, bytes: u64) -> Result<()> {
         let why = "the account has had as much digested as it may within the hour";
         if self.live.may_digest(bytes) { Ok(()) } else { Err(VfsError::busy(why)) }
     }

@@ -23,36 +23,10 @@ use crate::place::{self, Found, Place};
 use crate::quota::Reservation;
 use crate::session::State;
 use crate::unbroken::unbroken;
-use crate::upload::Upload;
 
 /// The files of one session. Cheap to clone.
 #[derive(Clone)]
 pub struct Vfs(pub(crate) Arc<State>);
-
-/// How a file is opened to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CreateIntent {
-    /// From nothing; what has the name is replaced when the new one is whole.
-    New,
-    /// From nothing; the name must be free, now and at the publish.
-    Exclusive,
-    /// On top of one's own unfinished upload of that name, else of what has the name.
-    Continue,
-    /// On top of one's own unfinished upload, also if something has the name: see
-    /// [`Vfs::unfinished`].
-    Resume,
-}
-
-/// What is going to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Create {
-    /// On top of what.
-    pub intent: CreateIntent,
-    /// Bytes announced; fewer or more publish nothing.
-    pub expected_size: Option<u64>,
-    /// Offsets are the caller's matter; only told for the record.
-    pub append: bool,
-}
 
 /// Room that is promised; given back when it is dropped.
 pub struct Room(#[expect(dead_code, reason = "it is held")] Reservation);
@@ -374,25 +348,6 @@ impl Vfs {
         place.store.stat(&place.path).await?;
         let local = std::path::Path::new(&target.path).join(place.path.as_str());
         Ok((!injected).then_some(local))
-    }
-
-    /// Opens a file to write. Nothing is visible before [`Upload::finish`].
-    ///
-    /// # Errors
-    /// A right is missing, the name is that of a directory, there is no room, the node stops or
-    /// cannot record.
-    pub async fn create(&self, path: &VPath, how: Create) -> Result<Upload> {
-        let last = match how.intent {
-            // Any name that is taken refuses, also that of a link to nothing.
-            CreateIntent::Exclusive => Last::Itself,
-            CreateIntent::New | CreateIntent::Continue | CreateIntent::Resume => Last::Followed,
-        };
-        let (place, path) = self.place(path, last).await?;
-        let place = place.ok_or(VfsError::IsDirectory)?;
-        if place.is_root {
-            return Err(VfsError::IsDirectory);
-        }
-        Upload::begin(self, &path, place, how).await
     }
 
     /// Removes a file or link, or drops one's own unfinished upload of that name.

@@ -1,13 +1,13 @@
 //! Open files: OPEN, READ, WRITE, CLOSE and what else has a handle.
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::{Rights, Timestamp, VPath};
+use entrepot_model::VPath;
 use entrepot_net::meter::Running;
 use entrepot_sftp_proto::reply::{self, Names};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags};
 use entrepot_vfs::{
-    Attributes, Create, CreateIntent, Download, Entry, EntryKind, Listing, ModeOrigin, Upload,
-    Uploaded, VfsError,
+    Create, CreateIntent, Download, Entry, EntryKind, Listing, ModeOrigin, Upload, Uploaded,
+    VfsError,
 };
 
 use super::shared::OpenShared;
@@ -50,15 +50,9 @@ pub(super) struct OpenUpload {
     pub(super) append: bool,
     /// It replaces whatever has the name when it is closed.
     pub(super) replaces: bool,
-    /// There was a file or a partial before, and it is continued.
+    /// OPEN found a file or a partial and continues it: where nothing is written, the CLOSE has
+    /// nothing to publish.
     continued: bool,
-    /// Something was written, or the size set.
-    touched: bool,
-    times: Option<(Timestamp, Timestamp)>,
-    /// Permission bits that FSETSTAT or SETSTAT asked for.
-    mode: Option<u32>,
-    /// Why a WRITE was refused: then nothing is published.
-    pub(super) refused: Option<VfsError>,
     /// `None`: a handle that goes on after it took it over.
     pub(super) held: Option<Held>,
 }
@@ -102,10 +96,7 @@ impl Open {
     /// The channel is over: an upload is kept to be resumed.
     pub(super) async fn interrupt(self, reason: &str) {
         if let Open::Upload(open) = self {
-            match open.refused {
-                Some(_) => open.file.abort().await,
-                None => open.file.interrupt(reason).await,
-            }
+            open.file.interrupt(reason).await;
         }
     }
 }
@@ -129,7 +120,8 @@ impl Core {
             let held = Held { _running: running, _counted: counted };
             let mut open = self.open_upload(path, flags, held).await?;
             if let Some(times) = attrs.times {
-                open.set_times(timestamps(times));
+                let (accessed, modified) = timestamps(times);
+                open.file.set_times(Some(accessed), Some(modified));
             }
             if let Some(mode) = attrs.mode() {
                 open.file.set_mode(mode, ModeOrigin::Creation);
@@ -194,10 +186,6 @@ impl Core {
             append,
             replaces: false,
             continued: false,
-            touched: false,
-            times: None,
-            mode: None,
-            refused: None,
             held,
         }
     }
@@ -213,10 +201,6 @@ impl Core {
     async fn read_file(&mut self, read: Read) -> Result<Bytes, Problem> {
         let len = reply::data_len(read.len);
         let open = self.handles.get_mut(read.handle).ok_or(Problem::Handle)?;
-        if read.offset > FILE_BYTES {
-            // No file reaches there, and the system calls take the largest for "here".
-            return Ok(reply::eof(read.id));
-        }
         let frame = match open {
             Open::Download(open) => {
                 let mut frame = self.buffer.begin(len);
@@ -260,7 +244,7 @@ impl Core {
             _ => return Box::pin(self.write_shared(handle, offset, data)).await,
         };
         let offset = if open.append { open.file.size() } else { offset };
-        open.write_or_refuse(offset, data).await
+        Ok(open.write(offset, data).await?)
     }
 
     /// CLOSE, whose answer waits until the publish is durable.
@@ -321,20 +305,9 @@ impl Core {
     }
 
     async fn close_upload(&self, open: OpenUpload) -> Result<Option<Uploaded>, Problem> {
-        if let Some(refused) = open.refused {
-            open.file.abort().await;
-            return Err(refused.into());
-        }
         if !open.publishes() {
             // `touch` of sshfs: there is nothing to publish.
-            open.file.interrupt("nothing was written").await;
-            let vfs = self.account.session.vfs();
-            if let Some(mode) = open.mode {
-                vfs.set_mode(&open.path, mode).await?;
-            }
-            if let Some((accessed, modified)) = open.times {
-                vfs.set_times(&open.path, Some(accessed), Some(modified)).await?;
-            }
+            open.file.leave().await?;
             return Ok(None);
         }
         Ok(Some(open.file.finish().await?))
@@ -366,7 +339,7 @@ impl Core {
         let handle = self.standing_for(handle);
         let attributes = match self.handles.get(handle).ok_or(Problem::Handle)? {
             Open::Download(open) => open.file.attributes().clone(),
-            Open::Upload(open) => open.attributes(self.account.env.now()),
+            Open::Upload(open) => open.file.attributes(self.account.env.now()),
             Open::Listing(open) => {
                 let path = open.path.clone();
                 self.account.session.vfs().stat(&path).await?
@@ -427,16 +400,6 @@ impl Core {
     }
 }
 
-/// Bytes of the longest file that system calls can speak of (`off_t`).
-const FILE_BYTES: u64 = i64::MAX.unsigned_abs();
-
-fn check_end(end: u64) -> Result<(), VfsError> {
-    match end > FILE_BYTES {
-        true => Err(VfsError::Quota { what: "bytes a file", limit: FILE_BYTES }),
-        false => Ok(()),
-    }
-}
-
 /// DATA as far as there is something, else EOF.
 pub(super) fn data_or_eof(id: u32, frame: BytesMut, len: usize) -> Bytes {
     let filled = frame.len().saturating_sub(reply::DATA_HEADER_BYTES);
@@ -446,95 +409,29 @@ pub(super) fn data_or_eof(id: u32, frame: BytesMut, len: usize) -> Bytes {
 impl OpenUpload {
     /// False if there is nothing new to publish.
     pub(super) fn publishes(&self) -> bool {
-        self.touched || !self.continued
+        self.file.is_touched() || !self.continued
     }
 
     /// Writes; once that failed nothing is taken, and nothing will be published.
-    pub(super) async fn write_or_refuse(
-        &mut self,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<(), Problem> {
-        if let Some(refused) = &self.refused {
-            return Err(refused.clone().into());
-        }
-        let written = self.write(offset, data).await;
-        if let Err(error) = &written {
-            self.refused = Some(error.clone());
-        }
-        Ok(written?)
-    }
-
-    async fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), VfsError> {
-        check_end(offset.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX)))?;
-        self.touched = true;
+    pub(super) async fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), VfsError> {
         if self.file.try_write_at(offset, data)? {
             return Ok(());
         }
         self.file.write_at(offset, Bytes::copy_from_slice(data)).await
     }
 
-    /// Copies bytes of another file here.
-    pub(super) async fn copy(
-        &mut self,
-        source: &Download,
-        range: (u64, Option<u64>),
-        offset: u64,
-    ) -> Result<(), VfsError> {
-        if let Some(refused) = &self.refused {
-            return Err(refused.clone());
-        }
-        let offset = if self.append { self.file.size() } else { offset };
-        check_end(offset.saturating_add(range.1.unwrap_or(0)))?;
-        self.touched = true;
-        let copied = self.file.copy_from(source, range, offset).await;
-        if let Err(error) = &copied {
-            self.refused = Some(error.clone());
-        }
-        copied.map(drop)
-    }
-
     /// SETSTAT and FSETSTAT: kept for the publish.
     pub(super) async fn set(&mut self, attrs: &Attrs) -> Result<(), VfsError> {
         if let Some(size) = attrs.size {
-            self.set_len(size).await?;
+            self.file.set_len(size).await?;
         }
         if let Some(mode) = attrs.mode() {
-            self.mode = Some(mode);
             self.file.set_mode(mode, ModeOrigin::Request);
         }
         if let Some(times) = attrs.times {
-            self.set_times(timestamps(times));
+            let (accessed, modified) = timestamps(times);
+            self.file.set_times(Some(accessed), Some(modified));
         }
         Ok(())
-    }
-
-    async fn set_len(&mut self, size: u64) -> Result<(), VfsError> {
-        if size == self.file.size() {
-            return Ok(());
-        }
-        check_end(size)?;
-        self.touched = true;
-        self.file.set_len(size).await
-    }
-
-    fn set_times(&mut self, (accessed, modified): (Timestamp, Timestamp)) {
-        self.times = Some((accessed, modified));
-        self.file.set_times(Some(accessed), Some(modified));
-    }
-
-    /// As its own channel sees it.
-    pub(super) fn attributes(&self, now: Timestamp) -> Attributes {
-        let (accessed, modified) = self.times.unwrap_or((now, now));
-        Attributes {
-            kind: EntryKind::File,
-            size: self.file.size(),
-            modified,
-            accessed,
-            rights: Rights::all(),
-            mode: self.file.named_mode(),
-            partial: true,
-            identity: None,
-        }
     }
 }

@@ -166,7 +166,9 @@ impl Core {
             return Err(Problem::SameFile);
         }
         let len = (copy.len > 0).then_some(copy.len);
-        Ok(to.copy(&from.file, (copy.offset, len), copy.to_offset).await?)
+        let at = if to.append { to.file.size() } else { copy.to_offset };
+        to.file.copy_from(&from.file, copy.offset, len, at).await?;
+        Ok(())
     }
 }
 

@@ -48,7 +48,7 @@ impl Core {
 
     fn own_attributes(&mut self, path: &VPath) -> Option<Attributes> {
         let now = self.account.env.now();
-        self.own_upload(path).map(|open| open.attributes(now))
+        self.own_upload(path).map(|open| open.file.attributes(now))
     }
 
     /// SETSTAT: the published file, else the channel's own open upload.

@@ -113,7 +113,7 @@ impl Core {
         let vfs = self.account.session.vfs();
         let path = vfs.resolve(path).await?;
         let writer = self.writer(&path).and_then(|handle| self.handles.get(handle));
-        if !matches!(writer, Some(Open::Upload(open)) if open.refused.is_none()) {
+        if !matches!(writer, Some(Open::Upload(open)) if open.file.refusal().is_none()) {
             return Ok(None);
         }
         if !flags.has(OpenFlags::WRITE) {
@@ -165,7 +165,7 @@ impl Core {
         let writer = self.upload_behind(handle).await?;
         let open = self.upload(writer)?;
         let offset = if append { open.file.size() } else { offset };
-        open.write_or_refuse(offset, data).await
+        Ok(open.write(offset, data).await?)
     }
 
     pub(super) async fn read_shared(&mut self, read: Read) -> Result<Bytes, Problem> {
