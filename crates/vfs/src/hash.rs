@@ -8,7 +8,7 @@ use entrepot_model::{Right, VPath};
 use crate::download::Download;
 use crate::error::{Result, VfsError};
 use crate::limits::HASH_BLOCK_BYTES;
-use crate::links::Last;
+use crate::place::Last;
 use crate::upload::Upload;
 use crate::vfs::Vfs;
 

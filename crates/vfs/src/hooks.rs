@@ -15,8 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::limits::HOOK_QUEUE;
-use crate::session::Session;
-use crate::upload::Uploaded;
+use crate::uploaded::Uploaded;
 
 /// When a rule looks at a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,21 +44,12 @@ pub struct Hook {
 /// Who gives a command.
 #[derive(Clone, Debug)]
 pub struct Who {
-    site: SiteId,
-    account: Option<Name>,
-    session: Option<SessionId>,
+    pub(crate) site: SiteId,
+    pub(crate) account: Option<Name>,
+    pub(crate) session: Option<SessionId>,
 }
 
 impl Who {
-    /// Of a site, and whoever is logged in.
-    pub fn new(site: SiteId, session: Option<&Session>) -> Who {
-        Who {
-            site,
-            account: session.map(|session| session.principal().account.name.clone()),
-            session: session.map(Session::id),
-        }
-    }
-
     fn scope(&self) -> Scope {
         let account = self.account.clone();
         Scope { account, session: self.session, ..Scope::site(self.site) }

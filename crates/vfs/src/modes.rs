@@ -3,11 +3,11 @@
 
 use entrepot_model::event::Fact;
 use entrepot_model::{Right, VPath};
-use entrepot_storage::{Meta, ModeChange, ModeOrigin, StoreError};
+use entrepot_storage::{ModeChange, ModeOrigin};
 
 use crate::error::{Result, VfsError};
-use crate::links::Last;
-use crate::place::Place;
+use crate::notes::octal;
+use crate::place::{Last, Place};
 use crate::vfs::Vfs;
 
 impl Place {
@@ -17,11 +17,6 @@ impl Place {
         let are_kept = self.store.caps().modes && !mask.is_empty();
         are_kept.then(|| ModeChange { bits, mask: mask.bits(), origin })
     }
-}
-
-/// Permission bits as events tell them.
-pub(crate) fn octal(mode: u32) -> String {
-    format!("{mode:04o}")
 }
 
 impl Vfs {
@@ -70,17 +65,5 @@ impl Vfs {
             }
         };
         self.carry_out(change, (), work).await
-    }
-}
-
-/// True if a change of permission bits had happened when the node stopped.
-pub(crate) fn has_happened(
-    found: std::result::Result<Meta, StoreError>,
-    to: &str,
-) -> std::result::Result<bool, StoreError> {
-    match found {
-        Ok(meta) => Ok(meta.mode.is_some_and(|mode| octal(mode) == to)),
-        Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(false),
-        Err(error) => Err(error),
     }
 }

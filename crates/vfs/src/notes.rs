@@ -115,3 +115,8 @@ impl Partial {
         StreamDigest::resume(self.contiguous, &note?)
     }
 }
+
+/// Permission bits as events tell them.
+pub(crate) fn octal(mode: u32) -> String {
+    format!("{mode:04o}")
+}

@@ -11,6 +11,15 @@ use uuid::Uuid;
 use crate::error::{Result, VfsError};
 use crate::quota;
 
+/// Whether a link that is the last name of a path is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Last {
+    /// It is: the path means what the link leads to.
+    Followed,
+    /// It is not: the path means the link.
+    Itself,
+}
+
 /// A virtual path below a mount, with its store open.
 #[derive(Clone)]
 pub(crate) struct Place {

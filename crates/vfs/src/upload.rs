@@ -16,14 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::{Digests, Rights, Timestamp, TransferId, VPath, step};
+use entrepot_model::{Rights, Timestamp, TransferId, VPath, step};
 use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
 use crate::limits;
-use crate::links::Last;
-use crate::place::Place;
+use crate::place::{Last, Place};
 use crate::quota::Reservation;
 use crate::vfs::{Attributes, Vfs};
 use create::ExpectedSize;
@@ -32,21 +31,6 @@ use ranges::Ranges;
 use start::{Base, Start};
 
 pub use create::{Create, CreateIntent};
-
-/// The result of a finished upload.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Uploaded {
-    /// The transfer that events of this upload name.
-    pub transfer: TransferId,
-    /// Size of the whole file in bytes.
-    pub size: u64,
-    /// Digests of the whole file.
-    pub digests: Digests,
-    /// An older file of that name is gone.
-    pub replaced: bool,
-    /// False if nothing was written to a file that is there: it stays as it was.
-    pub published: bool,
-}
 
 /// A file being written. Dropping it keeps what came for its owner to resume.
 pub struct Upload {
@@ -122,7 +106,7 @@ impl Vfs {
 impl Upload {
     async fn begin(vfs: &Vfs, path: &VPath, place: Place, how: Create) -> Result<Upload> {
         start::may_begin(vfs)?;
-        let slot = vfs.0.turn()?;
+        let slot = vfs.0.transfer_slot()?;
         let (mut start, staged) = Start::at(vfs, path, &place, how).await?;
         step::reached("upload.staged");
         Ok(Upload {

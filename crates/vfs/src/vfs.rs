@@ -14,14 +14,12 @@ use entrepot_model::{
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
 use crate::book::Owner;
-use crate::download::Download;
 use crate::error::{Result, VfsError};
 use crate::limits;
-use crate::links::Last;
 use crate::notes::Change;
-use crate::place::{self, Found, Place};
+use crate::place::{self, Found, Last, Place};
 use crate::quota::Reservation;
-use crate::session::State;
+use crate::state::State;
 use crate::unbroken::unbroken;
 
 /// The files of one session. Cheap to clone.
@@ -151,12 +149,12 @@ fn check_same_mount(old: &Place, new: &Place) -> Result<()> {
 impl Vfs {
     /// Where the session starts.
     pub fn home(&self) -> VPath {
-        self.0.live.principal().account.home.clone()
+        self.0.session.live.principal().account.home.clone()
     }
 
     /// True if operations on `path` never wait for a network.
     pub fn is_local(&self, path: &VPath) -> bool {
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         match place::find(&principal, path) {
             Ok(Found::Mounted(mount, _)) => mount.endpoint.noun.target.is_local(),
             _ => true,
@@ -170,7 +168,7 @@ impl Vfs {
         last: Last,
     ) -> Result<(Option<Place>, Cow<'a, VPath>)> {
         self.0.check()?;
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         let (mount, at) = match place::find(&principal, path)? {
             Found::Mounted(mount, at) => (Arc::new(mount.clone()), at),
             Found::Above => return Ok((None, Cow::Borrowed(path))),
@@ -196,7 +194,7 @@ impl Vfs {
     }
 
     pub(crate) fn owner(&self, path: &VPath) -> Owner {
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         (principal.site, principal.account.name.clone(), path.clone())
     }
 
@@ -280,7 +278,7 @@ impl Vfs {
     /// It is no directory, or may not be listed.
     pub async fn list(&self, path: &VPath) -> Result<Listing> {
         let (place, path) = self.place(path, Last::Followed).await?;
-        let mounted = place::mounted_names(&self.0.live.principal(), &path);
+        let mounted = place::mounted_names(&self.0.session.live.principal(), &path);
         let first =
             mounted.iter().map(|name| Entry { name: name.clone(), attributes: self.synthetic() });
         let first: VecDeque<Entry> = first.collect();
@@ -318,19 +316,6 @@ impl Vfs {
             }
         }
         Ok(())
-    }
-
-    /// Opens a file to read. What is published meanwhile does not touch it.
-    ///
-    /// # Errors
-    /// There is no such file, or it may not be read.
-    pub async fn open(&self, path: &VPath) -> Result<Download> {
-        let (place, path) = self.place(path, Last::Followed).await?;
-        let place = place.ok_or(VfsError::IsDirectory)?;
-        place.need(Right::Read)?;
-        let turn = self.0.turn()?;
-        let file = place.store.open(&place.path).await?;
-        Ok(Download::new(self.0.clone(), path.into_owned(), file, &place.mount, turn))
     }
 
     /// Where a file lies on a disk of this machine, for programs that rules start; `None` where
@@ -674,7 +659,7 @@ impl Vfs {
 
     /// True if clients that rename when done write under such a name.
     pub(crate) fn is_temporary(&self, path: &VPath) -> bool {
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         let name = path.file_name().unwrap_or_default();
         let endings = &principal.policy.temporary_names;
         endings.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending.as_str()))

@@ -138,7 +138,7 @@ impl Upload {
         core.meters.active_changed(Direction::In, -1);
         core.meters.upload_ended(end);
         core.meters.moved(Direction::In, self.vfs.0.protocol(), self.size);
-        self.vfs.0.moved_in.fetch_add(self.size, Ordering::Relaxed);
+        self.vfs.0.session.moved_in.fetch_add(self.size, Ordering::Relaxed);
     }
 
     /// The file as events describe it, when it replaces nothing.
@@ -205,7 +205,7 @@ impl Upload {
     fn note(&self) -> Partial {
         let core = &self.vfs.0.service.0;
         let now = core.env.now();
-        let days = self.vfs.0.live.principal().policy.partial_days;
+        let days = self.vfs.0.session.live.principal().policy.partial_days;
         let owner = self.vfs.owner(&self.path);
         let contiguous = self.keepable();
         let (synced, ticket) = match self.staged.kept() {

@@ -13,11 +13,12 @@ use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
 
 use super::layout::Layout;
 use super::reorder::check_zeros;
-use super::{Phase, Upload, Uploaded};
+use super::{Phase, Upload};
 use crate::error::{Result, VfsError};
 use crate::limits::BLOCK_BYTES;
 use crate::meters::UploadEnd;
 use crate::unbroken::unbroken;
+use crate::uploaded::Uploaded;
 
 /// Whether the file is wanted still.
 type Wanted = Pin<Box<dyn Future<Output = bool> + Send>>;
@@ -310,7 +311,7 @@ impl Upload {
 
     /// The account may have changed since the upload began, and so may the file under it.
     fn may_publish(&self, there: Option<&Meta>) -> Result<()> {
-        let principal = self.vfs.0.live.principal();
+        let principal = self.vfs.0.session.live.principal();
         let name = &self.place.mount.mount.name;
         let same = |mount: &&EffectiveMount| {
             mount.mount.name == *name

@@ -179,20 +179,15 @@ impl Start {
     pub(super) fn moving(&self, vfs: &Vfs, path: &VPath, slot: TransferPlace) -> Arc<Moving> {
         let moving = Arc::new(Moving {
             id: self.id,
-            site: vfs.0.scope.site,
             direction: Direction::In,
-            protocol: vfs.0.protocol(),
-            account: vfs.0.live.principal().account.name.clone(),
-            path: path.clone(),
             session: vfs.0.scope.session,
-            job: vfs.0.scope.job,
             started_at: self.started_at,
             bytes: AtomicU64::new(self.size()),
             _place: slot,
         });
         vfs.0.service.0.book.begin(moving.clone());
         vfs.0.service.begun(Direction::In);
-        vfs.0.transfers.fetch_add(1, Ordering::Relaxed);
+        vfs.0.session.transfers.fetch_add(1, Ordering::Relaxed);
         vfs.0.uploads.lock().insert(path.clone(), moving.clone());
         moving
     }
