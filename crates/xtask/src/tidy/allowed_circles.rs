@@ -284,36 +284,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
         reason: "not broken yet",
     },
     Allowed {
-        files: &[
-            "sftp/src/channel.rs",
-            "sftp/src/exec.rs",
-            "sftp/src/exec/sink.rs",
-            "sftp/src/exec/source.rs",
-        ],
-        pairs: &[
-            "sftp/src/channel.rs ↔ sftp/src/exec.rs",
-            "sftp/src/exec.rs ↔ sftp/src/exec/sink.rs",
-            "sftp/src/exec.rs ↔ sftp/src/exec/source.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
-            "sftp/src/hooks.rs",
-            "sftp/src/machine.rs",
-            "sftp/src/machine/files.rs",
-            "sftp/src/machine/long.rs",
-            "sftp/src/machine/shared.rs",
-        ],
-        pairs: &[
-            "sftp/src/hooks.rs ↔ sftp/src/machine.rs",
-            "sftp/src/machine.rs ↔ sftp/src/machine/files.rs",
-            "sftp/src/machine.rs ↔ sftp/src/machine/long.rs",
-            "sftp/src/machine/files.rs ↔ sftp/src/machine/shared.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
         files: &["sftp/src/lib.rs", "sftp/src/service.rs"],
         pairs: &["sftp/src/lib.rs ↔ sftp/src/service.rs"],
         reason: "not broken yet",
