@@ -63,7 +63,7 @@ struct State {
     temporary_order: VecDeque<TemporaryKey>,
 }
 
-/// The book.
+/// The record in memory of what moves, what is kept and what is about to change.
 pub(crate) struct Book {
     journal: Journal,
     state: Mutex<State>,

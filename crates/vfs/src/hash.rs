@@ -17,9 +17,9 @@ pub use entrepot_crypto::HashAlgorithm;
 /// What of a file is hashed, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashRange {
-    /// By what.
+    /// The hash to compute.
     pub algorithm: HashAlgorithm,
-    /// From here.
+    /// The first byte to hash.
     pub offset: u64,
     /// So many bytes, or fewer at the end of the file; `None`: all.
     pub len: Option<u64>,

@@ -81,7 +81,7 @@ pub(crate) enum Found<'a> {
     Mounted(&'a EffectiveMount, StorePath),
     /// A directory that exists because mounts lie below it.
     Above,
-    /// Nothing.
+    /// No mount lies at the path, above it or below it.
     Nothing,
 }
 

@@ -35,7 +35,7 @@ use crate::unbroken::later;
 pub struct ServiceParts {
     /// The journal, the clock and the name of the node.
     pub recorder: Recorder,
-    /// Accounts.
+    /// The accounts as they are now.
     pub directory: Directory,
     /// Endpoints and keys; asked when a store is opened, never for a file.
     pub db: Db,
@@ -43,7 +43,7 @@ pub struct ServiceParts {
     pub env: Env,
     /// Opens the secrets of endpoints.
     pub master: MasterKey,
-    /// How.
+    /// Stores for tests, the spool, and the start of the machine.
     pub options: ServiceOptions,
 }
 
@@ -293,7 +293,7 @@ impl Service {
         self.0.sessions.limit(id, rates)
     }
 
-    /// Counters.
+    /// Counters of transfers and bytes, for metrics and tests.
     pub fn meters(&self) -> &Meters {
         &self.0.meters
     }

@@ -89,7 +89,7 @@ impl Session {
         Ok(Session { vfs: Vfs(state) })
     }
 
-    /// Its id.
+    /// The id that events of this session carry.
     pub fn id(&self) -> SessionId {
         self.vfs.0.session.id
     }

@@ -34,11 +34,11 @@ pub struct Room(#[expect(dead_code, reason = "it is held")] Reservation);
 pub struct Attributes {
     /// File or directory; a link only where one was asked for, and in listings.
     pub kind: EntryKind,
-    /// Bytes.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// Last change.
+    /// When the content last changed.
     pub modified: Timestamp,
-    /// Last access.
+    /// When it was last read.
     pub accessed: Timestamp,
     /// What this session may do with it.
     pub rights: Rights,
@@ -54,9 +54,9 @@ pub struct Attributes {
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The plain name.
+    /// The name in its directory, without a path.
     pub name: String,
-    /// What it is.
+    /// What is known of it.
     pub attributes: Attributes,
 }
 
