@@ -134,7 +134,7 @@ async fn gather(vfs: &Vfs, upload: &mut Upload, parts: &[String]) -> Done<()> {
     for part in parts {
         let source = told(vfs.open(&path(part)?).await)?;
         let at = upload.size();
-        told(upload.copy_from(&source, (0, None), at).await)?;
+        told(upload.copy_from(&source, 0, None, at).await)?;
     }
     Ok(())
 }

@@ -6,36 +6,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::ssh::ChannelId;
 use entrepot_net::ssh::server::{Link, Replies};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
+use crate::connection::ConnectionShared;
 use crate::exec::{self, Command};
-use crate::limits::{OWED_BYTES, QUEUE_BYTES, QUEUE_PIECES, RESCUE_INTERVAL};
-use crate::machine::{Account, Machine};
+use crate::limits::{OWED_BYTES, RESCUE_INTERVAL};
+use crate::machine::Machine;
 use crate::out::Outbox;
-
-/// What a channel's own task is given.
-pub(crate) enum Piece {
-    Data(Bytes, OwnedSemaphorePermit),
-    Eof,
-}
-
-/// The pieces of a channel, for its own task; `None`: the channel is gone.
-pub(crate) type Pieces = mpsc::Receiver<Piece>;
-
-/// The way to a channel's own task.
-struct Queue {
-    pieces: mpsc::Sender<Piece>,
-    room: Arc<Semaphore>,
-    meter: Arc<SessionMeter>,
-    /// Tells the task that the channel is gone while it does something long.
-    _gone: DropGuard,
-}
+use crate::queue::{Goes, Piece, Pieces, Queue};
 
 /// A channel that runs SFTP or a command.
 pub(crate) struct Channel {
@@ -60,19 +43,12 @@ struct Inline {
     meter: Arc<SessionMeter>,
 }
 
-/// Whether a channel goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goes {
-    On,
-    Over,
-}
-
 impl Channel {
     /// A channel that speaks SFTP.
-    pub(crate) fn sftp(id: ChannelId, link: Link, account: Arc<Account>) -> Self {
+    pub(crate) fn sftp(id: ChannelId, link: Link, shared: Arc<ConnectionShared>) -> Self {
         let gone = CancellationToken::new();
-        let meter = Arc::clone(&account.meter);
-        let machine = Arc::new(Mutex::new(Machine::new(account, gone.clone())));
+        let meter = Arc::clone(&shared.meter);
+        let machine = Arc::new(Mutex::new(Machine::new(shared, gone.clone())));
         let inline = Inline { link, machine, watched: Arc::default(), gone, meter };
         Channel { id, side: Side::Inline(inline) }
     }
@@ -81,15 +57,15 @@ impl Channel {
     pub(crate) fn exec(
         id: ChannelId,
         link: Link,
-        account: Arc<Account>,
+        shared: Arc<ConnectionShared>,
         command: Command,
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let gone = CancellationToken::new();
-        let (queue, pieces) = Queue::new(gone.clone(), Arc::clone(&account.meter));
+        let (queue, pieces) = Queue::new(gone.clone(), Arc::clone(&shared.meter));
         let outbox = Outbox::default();
         tasks.spawn(outbox.clone().deliver(link, id));
-        tasks.spawn(exec::run(command, account, exec::Ends { pieces, outbox, gone }));
+        tasks.spawn(exec::run(command, shared, exec::Ends { pieces, outbox, gone }));
         Channel { id, side: Side::OwnTask(queue) }
     }
 
@@ -101,7 +77,7 @@ impl Channel {
     pub(crate) fn is_over(&self) -> bool {
         match &self.side {
             Side::Inline(_) => false,
-            Side::OwnTask(queue) => queue.pieces.is_closed(),
+            Side::OwnTask(queue) => queue.is_closed(),
         }
     }
 
@@ -186,44 +162,6 @@ impl Inline {
         tasks.spawn(outbox.clone().deliver(self.link.clone(), id));
         tasks.spawn(work(Arc::clone(&self.machine), pieces, outbox));
         queue
-    }
-}
-
-impl Queue {
-    fn new(gone: CancellationToken, meter: Arc<SessionMeter>) -> (Queue, Pieces) {
-        let (pieces, taken) = mpsc::channel(QUEUE_PIECES);
-        let room = Arc::new(Semaphore::new(QUEUE_BYTES));
-        (Queue { pieces, room, meter, _gone: gone.drop_guard() }, taken)
-    }
-
-    /// Waits for room. The task makes room without ever waiting for the session task, but it may
-    /// wait long, for a rule: a session that is ended waits no longer.
-    async fn put(&self, data: &[u8]) -> Goes {
-        let putting = async {
-            for piece in data.chunks(QUEUE_BYTES) {
-                let bytes = u32::try_from(piece.len()).unwrap_or(u32::MAX);
-                let Ok(permit) = Arc::clone(&self.room).acquire_many_owned(bytes).await else {
-                    return Goes::Over;
-                };
-                let piece = Piece::Data(Bytes::copy_from_slice(piece), permit);
-                if self.pieces.send(piece).await.is_err() {
-                    return Goes::Over;
-                }
-            }
-            Goes::On
-        };
-        tokio::select! {
-            biased;
-            put = putting => put,
-            _ = self.meter.ending() => Goes::Over,
-        }
-    }
-
-    async fn end(&self) -> Goes {
-        match self.pieces.send(Piece::Eof).await {
-            Ok(()) => Goes::On,
-            Err(_) => Goes::Over,
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! what the client sends and puts its answers into an [`Outbox`]; it never waits for the session
 //! task, which may be waiting for room in its queue.
 
+mod ends;
 mod glob;
 mod sink;
 mod source;
@@ -9,7 +10,6 @@ mod source;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_model::VPath;
 pub(crate) use entrepot_sftp_proto::exec::{Command, parse};
 use entrepot_sftp_proto::exec::{HashCommand, hash_line};
 use entrepot_sftp_proto::scp::Role;
@@ -17,58 +17,16 @@ use entrepot_sftp_proto::shell::Word;
 use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};
 use tokio_util::sync::CancellationToken;
 
-use crate::channel::{Piece, Pieces};
+use crate::connection::ConnectionShared;
 use crate::hooks::Shown;
-use crate::limits::{HASH_PATHS, OWED_BYTES};
-use crate::machine::Account;
+use crate::limits::HASH_PATHS;
 use crate::out::{Out as _, Outbox};
+use ends::resolve;
 
-/// Both ends of a channel.
-pub(crate) struct Ends {
-    /// From the client.
-    pub(crate) pieces: Pieces,
-    /// To the client.
-    pub(crate) outbox: Outbox,
-    /// The channel is gone.
-    pub(crate) gone: CancellationToken,
-}
-
-/// Why a command ends early.
-#[derive(Debug, PartialEq, Eq)]
-enum Ended {
-    /// The channel is gone, or the client sends no more while an answer is needed.
-    Gone,
-    /// A sentence for the log.
-    Broken(String),
-}
-
-impl Ends {
-    /// The next bytes of the client; their place in the queue is free when they are dropped.
-    async fn next(&mut self) -> Next {
-        match self.pieces.recv().await {
-            Some(Piece::Data(data, room)) => Next::Data(data, room),
-            Some(Piece::Eof) => Next::Eof,
-            None => Next::Gone,
-        }
-    }
-
-    /// Fails if the client asks and takes no answers.
-    fn check_owed(&self) -> Result<(), Ended> {
-        match self.outbox.bytes() > OWED_BYTES {
-            true => Err(Ended::Broken("the client asks and takes no answers".to_owned())),
-            false => Ok(()),
-        }
-    }
-}
-
-enum Next {
-    Data(Bytes, tokio::sync::OwnedSemaphorePermit),
-    Eof,
-    Gone,
-}
+pub(crate) use ends::Ends;
 
 /// Runs a command to its end and ends the channel with its exit status.
-pub(crate) async fn run(command: Command, account: Arc<Account>, ends: Ends) {
+pub(crate) async fn run(command: Command, account: Arc<ConnectionShared>, ends: Ends) {
     let outbox = ends.outbox.clone();
     let status = match command {
         Command::Scp(command) => match command.role {
@@ -94,11 +52,6 @@ pub(crate) async fn run(command: Command, account: Arc<Account>, ends: Ends) {
     outbox.finish(status);
 }
 
-/// The virtual path of a word.
-fn resolve(account: &Account, word: &Word) -> Result<VPath, VfsError> {
-    Ok(account.session.vfs().home().resolve(word.path().as_bytes())?)
-}
-
 fn tell(outbox: &Outbox, sentence: &str) {
     outbox.clone().tell(Bytes::from(format!("{sentence}\r\n")));
 }
@@ -106,7 +59,7 @@ fn tell(outbox: &Outbox, sentence: &str) {
 /// `md5sum` and the like: a line a path, as clients read it.
 async fn hash(
     command: &HashCommand,
-    account: &Account,
+    account: &ConnectionShared,
     (mut outbox, gone): (Outbox, &CancellationToken),
 ) -> u32 {
     let Some(algorithm) = HashAlgorithm::named(command.algorithm) else { return 1 };
@@ -144,7 +97,7 @@ async fn hash(
 }
 
 /// `cd`: there is no shell that would stay there, but clients look whether it works.
-async fn change_directory(account: &Account, to: Option<&Word>, outbox: &Outbox) -> u32 {
+async fn change_directory(account: &ConnectionShared, to: Option<&Word>, outbox: &Outbox) -> u32 {
     let Some(to) = to else { return 0 };
     let found = match resolve(account, to) {
         Ok(path) => account.session.vfs().stat(&path).await,

@@ -16,11 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::SshConfig;
 use crate::attributes::Ownership;
-use crate::channel::Piece;
+use crate::connection::ConnectionShared;
 use crate::exec::{self, Command, Ends};
 use crate::limits::{QUEUE_BYTES, QUEUE_PIECES};
-use crate::machine::{Account, Machine};
+use crate::machine::Machine;
 use crate::out::{Out, Outbox};
+use crate::queue::Piece;
 use crate::service::SftpService;
 use entrepot_sftp_proto::ClientSoftware;
 
@@ -32,7 +33,7 @@ use entrepot_sftp_proto::ClientSoftware;
 /// If something stays open, or an answer is no frame: what the fuzzer looks for.
 pub async fn channel(session: Session, env: &Env, bytes: &[u8]) {
     let Some(([how, piece], stream)) = bytes.split_first_chunk::<2>() else { return };
-    let account = Arc::new(Account {
+    let account = Arc::new(ConnectionShared {
         session,
         meter: Arc::new(SessionMeter::new(env.clone())),
         env: env.clone(),
@@ -73,7 +74,7 @@ impl Out for Window {
     }
 }
 
-async fn sftp(account: &Arc<Account>, (how, piece): (u8, usize), stream: &[u8]) {
+async fn sftp(account: &Arc<ConnectionShared>, (how, piece): (u8, usize), stream: &[u8]) {
     let mut machine = Machine::new(Arc::clone(account), CancellationToken::new());
     let mut window = Window { pattern: how >> 2, ..Window::default() };
     let mut own_task = how & 4 != 0;
@@ -104,7 +105,7 @@ fn check_frames(answers: &mut Vec<u8>) {
     answers.clear();
 }
 
-async fn command(account: &Arc<Account>, piece: usize, stream: &[u8]) {
+async fn command(account: &Arc<ConnectionShared>, piece: usize, stream: &[u8]) {
     let Some((len, rest)) = stream.split_first() else { return };
     let (line, input) = rest.split_at(usize::from(*len).min(rest.len()));
     let Some(command) = exec::parse(line).filter(|command| *command != Command::Sftp) else {

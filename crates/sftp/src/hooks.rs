@@ -7,7 +7,7 @@ use entrepot_vfs::{Begun, Refused, Uploaded, VfsError, Who};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use crate::machine::Account;
+use crate::connection::ConnectionShared;
 use crate::status::status;
 
 /// What rules see of a request.
@@ -49,15 +49,7 @@ pub(crate) enum Undone {
     Ruled(Refused),
 }
 
-/// What is said instead: denied for good, or a failure for now.
-pub(crate) fn code_of(refused: &Refused) -> Status {
-    match refused.is_for_good() {
-        true => Status::PermissionDenied,
-        false => Status::Failure,
-    }
-}
-
-impl Account {
+impl ConnectionShared {
     /// Whether any rule looks at requests of SFTP.
     pub(crate) fn is_hooked(&self) -> bool {
         self.session.hooks().are_any(self.session.principal().site, Protocol::Sftp)
@@ -123,7 +115,7 @@ impl Account {
         self.conclude(begun, work.await, gone).await
     }
 
-    /// As [`Account::around`] for the end of an upload.
+    /// As [`ConnectionShared::around`] for the end of an upload.
     pub(crate) async fn publish(
         &self,
         begun: Option<Begun>,

@@ -13,6 +13,7 @@
 
 mod attributes;
 mod channel;
+mod connection;
 mod exec;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -21,6 +22,8 @@ pub mod limits;
 mod machine;
 mod out;
 mod parked;
+mod problem;
+mod queue;
 mod service;
 mod status;
 

@@ -1,33 +1,30 @@
 //! One SFTP channel: the protocol machine of `sftp-proto`, the open handles, and what waits.
 
+mod core;
 mod files;
 mod hooked;
 mod long;
+mod long_request;
 mod names;
+mod open;
 mod shared;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use entrepot_model::path::PathError;
-use entrepot_model::{Env, VPath};
-use entrepot_net::meter::SessionMeter;
-use entrepot_sftp_proto::limits::HANDLES;
-use entrepot_sftp_proto::reply::{self, DataBuffer};
-use entrepot_sftp_proto::{ClientSoftware, Handle, Handles, Incoming, Request, Server, Status};
-use entrepot_vfs::{Existing, HashRange, Refused, Session, VfsError};
-use thiserror::Error;
+use entrepot_model::VPath;
+use entrepot_sftp_proto::reply;
+use entrepot_sftp_proto::{Handle, Incoming, Request, Server};
+use entrepot_vfs::{Existing, VfsError};
 use tokio_util::sync::CancellationToken;
 
-use crate::attributes::Ownership;
-use crate::hooks;
-use crate::limits::{ANSWER_BYTES, LEAST_ANSWER_BYTES, OWED_BYTES, THROTTLED_ANSWER_TIME};
-use crate::machine::files::Open;
-use crate::machine::long::Long;
+use crate::connection::ConnectionShared;
+use crate::limits::{ANSWER_BYTES, OWED_BYTES};
+use crate::machine::core::Core;
+use crate::machine::long_request::Long;
 use crate::out::Out;
-use crate::parked::{Parked, Read, Waiting};
-use crate::status;
+use crate::parked::{Read, Waiting};
+use crate::problem::Problem;
 
 /// Extensions that are served and announced.
 const EXTENSIONS: &[&str] = &[
@@ -47,117 +44,6 @@ const EXTENSIONS: &[&str] = &[
     "check-file",
 ];
 
-/// What all channels of a connection share.
-pub(crate) struct Account {
-    pub(crate) session: Session,
-    pub(crate) meter: Arc<SessionMeter>,
-    pub(crate) env: Env,
-    pub(crate) owner: Ownership,
-    /// The client is OpenSSH's: it prints what comes on standard error.
-    pub(crate) is_openssh: bool,
-    /// What the client does in its own way.
-    pub(crate) software: ClientSoftware,
-    /// Handles open on all channels.
-    pub(crate) open: Arc<AtomicUsize>,
-    /// Held while something is hashed: one at a time a connection.
-    pub(crate) hashing: tokio::sync::Mutex<()>,
-}
-
-/// Counts an open handle until it is dropped.
-pub(crate) struct Counted(Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Account {
-    fn count(&self) -> Result<Counted, Problem> {
-        let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted(Arc::clone(&self.open));
-        if before >= HANDLES { Err(Problem::TooManyHandles) } else { Ok(counted) }
-    }
-
-    fn path(&self, sent: &str) -> Result<VPath, Problem> {
-        Ok(self.session.vfs().home().resolve(sent.as_bytes())?)
-    }
-
-    /// Hashes a published file.
-    pub(crate) async fn hash_path(
-        &self,
-        path: &VPath,
-        range: &HashRange,
-    ) -> Result<Vec<u8>, VfsError> {
-        let _one = self.hashing.lock().await;
-        self.session.vfs().hash(path, range).await
-    }
-}
-
-/// Why a request is answered with an error.
-#[derive(Debug, Error)]
-enum Problem {
-    #[error(transparent)]
-    Vfs(#[from] VfsError),
-    #[error(transparent)]
-    Name(#[from] PathError),
-    #[error("the handle is not open; open the file again")]
-    Handle,
-    #[error("1024 files and listings are open; close some first")]
-    TooManyHandles,
-    #[error("this server does not serve that request")]
-    NotServed,
-    #[error("a symbolic link has neither times nor mode of its own; set those of its target")]
-    LinkAttributes,
-    #[error("there is no such user; ask for your own")]
-    User,
-    #[error("the list has ended")]
-    EndOfList,
-    #[error("none of these is computed; ask for sha256, sha384, sha512, sha1, md5 or crc32")]
-    Algorithms,
-    #[error("these are too many hashes for one answer; ask for longer blocks")]
-    TooManyBlocks,
-    #[error("source and target are the same file; copy to another name")]
-    SameFile,
-    /// A rule said so.
-    #[error("{}", .0.text)]
-    Ruled(Refused),
-}
-
-impl Problem {
-    fn answer(&self, id: u32) -> Bytes {
-        match self {
-            Problem::EndOfList => reply::eof(id),
-            other => reply::status(id, other.status(), &other.to_string()),
-        }
-    }
-
-    fn status(&self) -> Status {
-        match self {
-            Problem::Vfs(error) => status::status(error),
-            Problem::Name(_) => Status::BadMessage,
-            Problem::NotServed | Problem::LinkAttributes => Status::OpUnsupported,
-            Problem::EndOfList => Status::Eof,
-            Problem::Ruled(refused) => hooks::code_of(refused),
-            Problem::Handle
-            | Problem::TooManyHandles
-            | Problem::User
-            | Problem::Algorithms
-            | Problem::TooManyBlocks
-            | Problem::SameFile => Status::Failure,
-        }
-    }
-
-    /// The sentence for OpenSSH's standard error.
-    fn sentence(&self) -> Option<String> {
-        match self {
-            Problem::Vfs(error) if !status::is_told(error) => None,
-            Problem::Vfs(_) | Problem::TooManyHandles | Problem::Ruled(_) => Some(self.to_string()),
-            _ => None,
-        }
-    }
-}
-
 /// The channel cannot go on; the sentence is for the log.
 pub(crate) type Broken = String;
 
@@ -167,57 +53,9 @@ pub(crate) struct Machine {
     core: Core,
 }
 
-/// All but the protocol machine, which lends the requests that this carries out.
-struct Core {
-    account: Arc<Account>,
-    handles: Handles<Open>,
-    parked: Parked,
-    buffer: DataBuffer,
-    /// Uploads begun so far.
-    uploads: u64,
-    /// Bytes of answers that may still be made in this call.
-    budget: u64,
-    /// Bytes answered while the client took nothing.
-    owed: u64,
-    /// Grows with every answer to what was parked.
-    progress: u64,
-    /// A task answers what is parked; see [`crate::channel`].
-    rescued: bool,
-    /// A path of a store that waits for a network was used.
-    waits: bool,
-    /// The channel is gone: what takes long is given up.
-    gone: CancellationToken,
-    /// Waits for the channel's own task.
-    long: Option<Box<Long>>,
-    /// Of the rules that are known.
-    generation: u64,
-    /// A rule looks at requests.
-    hooked: bool,
-    broken: Option<&'static str>,
-}
-
 impl Machine {
-    pub(crate) fn new(account: Arc<Account>, gone: CancellationToken) -> Self {
-        Machine {
-            server: Server::new(),
-            core: Core {
-                account,
-                handles: Handles::default(),
-                parked: Parked::default(),
-                buffer: DataBuffer::default(),
-                uploads: 0,
-                budget: 0,
-                owed: 0,
-                progress: 0,
-                rescued: false,
-                waits: false,
-                gone,
-                long: None,
-                generation: 0,
-                hooked: false,
-                broken: None,
-            },
-        }
+    pub(crate) fn new(shared: Arc<ConnectionShared>, gone: CancellationToken) -> Self {
+        Machine { server: Server::new(), core: Core::new(shared, gone) }
     }
 
     /// Takes bytes of the client and answers. What is left of `input` belongs to the channel's
@@ -270,7 +108,7 @@ impl Machine {
 
     /// Goes on with what is parked, as far as the client takes it.
     pub(crate) async fn resume(&mut self, out: &mut impl Out) {
-        self.core.budget = self.core.account.budget();
+        self.core.budget = self.core.shared.budget();
         while !self.core.rescued && self.core.budget > 0 && !out.is_full() {
             let Some(answer) = self.next_parked().await else { break };
             self.core.send(answer, out);
@@ -331,17 +169,6 @@ impl Machine {
     }
 }
 
-impl Account {
-    /// Bytes of answers for one call: few for a throttled client, whose writes would stick.
-    fn budget(&self) -> u64 {
-        let share = self.meter.throttles().and_then(|throttles| throttles.download.least_share());
-        share.map_or(ANSWER_BYTES, |share| {
-            let taken = share.saturating_mul(THROTTLED_ANSWER_TIME.as_secs());
-            taken.clamp(LEAST_ANSWER_BYTES, ANSWER_BYTES)
-        })
-    }
-}
-
 impl Core {
     /// Sends an answer and keeps account of what the client does not take.
     fn send(&mut self, answer: Bytes, out: &mut impl Out) {
@@ -355,7 +182,7 @@ impl Core {
         out.send(answer);
         self.owed = if out.is_full() { self.owed.saturating_add(len) } else { 0 };
         // The usual answer does not come to the second look, which costs more.
-        if self.owed > OWED_BYTES && self.owed > OWED_BYTES + self.account.budget() {
+        if self.owed > OWED_BYTES && self.owed > OWED_BYTES + self.shared.budget() {
             self.broken = Some("the client asks and takes no answers");
         }
     }
@@ -370,7 +197,7 @@ impl Core {
         };
         match request {
             Request::CheckFile { .. } | Request::CopyData { .. } => {
-                self.long = Long::of((id, begun), &request).map(Box::new);
+                self.long = Long::of(id, begun, &request).map(Box::new);
             }
             Request::Read { handle, offset, len } => {
                 self.read_or_park(Read { id, handle, offset, len }, out).await;
@@ -417,7 +244,7 @@ impl Core {
         if let Problem::Vfs(VfsError::Io { problem }) = problem {
             tracing::warn!(%problem, "a request failed");
         }
-        if let (true, Some(sentence)) = (self.account.is_openssh, problem.sentence()) {
+        if let (true, Some(sentence)) = (self.shared.is_openssh, problem.sentence()) {
             out.tell(Bytes::from(format!("{sentence}\r\n")));
         }
         problem.answer(id)
@@ -473,15 +300,13 @@ impl Core {
             Request::Hardlink { from, to } => self.link(from, to).await.map(done),
             Request::Readlink { path } => self.read_link(id, path).await,
             Request::Symlink { first, second } => self.make_link(first, second).await.map(done),
-            Request::Realpath { path } => {
-                Ok(reply::one_name(id, self.account.path(path)?.as_str()))
-            }
+            Request::Realpath { path } => Ok(reply::one_name(id, self.shared.path(path)?.as_str())),
             Request::ExpandPath { path } => self.expand(id, path),
             Request::HomeDirectory { user } => self.home_of(id, user),
             Request::Fsync { handle } => self.sync(handle).await.map(done),
             Request::Limits => Ok(reply::limits(id)),
             Request::Statvfs { path } => {
-                let path = self.account.path(path)?;
+                let path = self.shared.path(path)?;
                 self.space(id, &path).await
             }
             Request::Fstatvfs { handle } => {
@@ -489,7 +314,7 @@ impl Core {
                 self.space(id, &path).await
             }
             Request::UsersGroupsById { uids, gids } => {
-                let owner = &self.account.owner;
+                let owner = &self.shared.owner;
                 let users = uids.iter().map(|number| owner.user(number));
                 let groups = gids.iter().map(|number| owner.group(number));
                 Ok(reply::users_groups(id, users, groups))
@@ -500,7 +325,7 @@ impl Core {
 
     /// Notes whether the store behind a path waits for a network.
     fn notice(&mut self, path: &VPath) {
-        self.waits = self.waits || !self.account.session.vfs().is_local(path);
+        self.waits = self.waits || !self.shared.session.vfs().is_local(path);
     }
 }
 

@@ -13,10 +13,11 @@ use entrepot_vfs::{ListenerContext, Session};
 use tokio::task::JoinSet;
 
 use crate::attributes::Ownership;
-use crate::channel::{Channel, Goes};
+use crate::channel::Channel;
+use crate::connection::ConnectionShared;
 use crate::exec::{self, Command};
 use crate::limits::ENDING_TIME;
-use crate::machine::Account;
+use crate::queue::Goes;
 
 /// What everything else is answered with.
 const OFFERED: &str = "Entrepot offers SFTP and SCP only";
@@ -34,7 +35,7 @@ pub(crate) struct SftpService {
 
 /// After login.
 struct Live {
-    account: Arc<Account>,
+    account: Arc<ConnectionShared>,
     link: Link,
     channels: Vec<Channel>,
     /// Rescuing tasks and channels' own tasks.
@@ -171,7 +172,7 @@ impl Service for SftpService {
         let session = Session::open(&self.context.vfs, grant).await;
         let session = session.map_err(|error| error.to_string())?;
         let group = principal.lineage.get(1).map(|name| name.as_str());
-        let account = Account {
+        let account = ConnectionShared {
             owner: Ownership::new(principal.account.name.as_str(), group, principal.id),
             meter: Arc::clone(&self.meter),
             env: self.context.env.clone(),

@@ -2,7 +2,7 @@
 //! (draft-ietf-secsh-filexfer-02 §7).
 
 use entrepot_sftp_proto::Status;
-use entrepot_vfs::VfsError;
+use entrepot_vfs::{Refused, VfsError};
 
 /// The code for an error.
 pub(crate) fn status(error: &VfsError) -> Status {
@@ -26,6 +26,11 @@ pub(crate) fn status(error: &VfsError) -> Status {
         | VfsError::NotLink
         | VfsError::Ended { .. } => Status::Failure,
     }
+}
+
+/// The code for what a rule refused: denied for good, or a failure for now.
+pub(crate) fn status_of_rule(refused: &Refused) -> Status {
+    if refused.is_for_good() { Status::PermissionDenied } else { Status::Failure }
 }
 
 /// True if the sentence is also sent to the standard error of OpenSSH's client, which prints of a

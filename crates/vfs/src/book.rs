@@ -9,10 +9,8 @@ use entrepot_auth::TransferPlace;
 use entrepot_crypto::StreamDigest;
 use entrepot_journal::{Journal, JournalError, RecordKind};
 use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::listener::Protocol;
 use entrepot_model::{
-    Digests, Direction, Event, EventId, JobId, Name, SessionId, SiteId, StorePath, Timestamp,
-    Transfer, TransferId, TransferState, VPath,
+    Direction, Event, EventId, Name, SessionId, SiteId, StorePath, Timestamp, TransferId, VPath,
 };
 use entrepot_storage::thread;
 use parking_lot::Mutex;
@@ -24,40 +22,13 @@ use crate::quota::Reservation;
 /// A transfer that moves now.
 pub(crate) struct Moving {
     pub(crate) id: TransferId,
-    pub(crate) site: SiteId,
     pub(crate) direction: Direction,
-    pub(crate) protocol: Protocol,
-    pub(crate) account: Name,
-    pub(crate) path: VPath,
     pub(crate) session: Option<SessionId>,
-    pub(crate) job: Option<JobId>,
     pub(crate) started_at: Timestamp,
     /// Size of an upload, bytes sent of a download.
     pub(crate) bytes: AtomicU64,
     /// Counts it towards its account's limit.
     pub(crate) _place: TransferPlace,
-}
-
-impl Moving {
-    fn transfer(&self) -> Transfer {
-        Transfer {
-            id: self.id,
-            site: self.site,
-            direction: self.direction,
-            state: TransferState::Active,
-            protocol: self.protocol,
-            account: self.account.clone(),
-            path: self.path.to_string(),
-            endpoint: None,
-            session: self.session,
-            job: self.job,
-            size: self.bytes.load(Ordering::Relaxed),
-            digests: Digests::default(),
-            started_at: self.started_at,
-            changed_at: self.started_at,
-            error: None,
-        }
-    }
 }
 
 /// An upload that can be resumed, and the room it takes.
@@ -92,7 +63,7 @@ struct State {
     temporary_order: VecDeque<TemporaryKey>,
 }
 
-/// The book.
+/// The record in memory of what moves, what is kept and what is about to change.
 pub(crate) struct Book {
     journal: Journal,
     state: Mutex<State>,
@@ -127,10 +98,6 @@ impl Book {
 
     pub(crate) fn end(&self, id: TransferId) {
         self.state.lock().moving.remove(&id);
-    }
-
-    pub(crate) fn moving(&self) -> Vec<Transfer> {
-        self.state.lock().moving.values().map(|moving| moving.transfer()).collect()
     }
 
     /// Bytes of transfers that move now, from and to the peer, by session.

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::BytesMut;
 use entrepot_auth::{EffectiveMount, TransferPlace};
 use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{Digests, Direction, Protocol, TransferId, VPath};
+use entrepot_model::{Digests, Direction, Protocol, Right, TransferId, VPath};
 use entrepot_storage::ReadFile;
 
 use crate::book::Moving;
-use crate::error::Result;
-use crate::session::State;
-use crate::vfs::{Attributes, attributes};
+use crate::error::{Result, VfsError};
+use crate::place::Last;
+use crate::state::State;
+use crate::vfs::{Attributes, Vfs, attributes};
 
 /// A file opened to read, as it was when it was opened. Dropping it records what was sent.
 pub struct Download {
@@ -24,37 +25,47 @@ pub struct Download {
     moving: Arc<Moving>,
 }
 
+impl Vfs {
+    /// Opens a file to read. What is published meanwhile does not touch it.
+    ///
+    /// # Errors
+    /// There is no such file, or it may not be read.
+    pub async fn open(&self, path: &VPath) -> Result<Download> {
+        let (place, path) = self.place(path, Last::Followed).await?;
+        let place = place.ok_or(VfsError::IsDirectory)?;
+        place.need(Right::Read)?;
+        let slot = self.0.transfer_slot()?;
+        let file = place.store.open(&place.path).await?;
+        Ok(Download::new(self.0.clone(), path.into_owned(), file, &place.mount, slot))
+    }
+}
+
 impl Download {
-    /// See [`State::digest`].
-    pub(crate) fn digests(&self, bytes: u64) -> Result<()> {
-        self.state.digest(bytes)
+    /// Fails if the account has had as many bytes hashed as it may.
+    pub(crate) fn may_hash(&self, bytes: u64) -> Result<()> {
+        self.state.may_hash(bytes)
     }
 
-    pub(crate) fn new(
+    fn new(
         state: Arc<State>,
         path: VPath,
         file: Box<dyn ReadFile>,
         mount: &EffectiveMount,
-        turn: TransferPlace,
+        slot: TransferPlace,
     ) -> Download {
         let core = &state.service.0;
         let id: TransferId = core.env.new_id();
         let moving = Arc::new(Moving {
             id,
-            site: state.scope.site,
             direction: Direction::Out,
-            protocol: state.protocol(),
-            account: state.live.principal().account.name.clone(),
-            path: path.clone(),
             session: state.scope.session,
-            job: state.scope.job,
             started_at: core.env.now(),
             bytes: AtomicU64::new(0),
-            _place: turn,
+            _place: slot,
         });
         core.book.begin(moving.clone());
         state.service.begun(Direction::Out);
-        state.transfers.fetch_add(1, Ordering::Relaxed);
+        state.session.transfers.fetch_add(1, Ordering::Relaxed);
         let attributes = attributes(file.meta(), mount);
         Download { state, path, attributes, file, moving }
     }
@@ -143,7 +154,7 @@ impl Drop for Download {
         core.meters.active_changed(Direction::Out, -1);
         core.meters.download_ended();
         core.meters.moved(Direction::Out, self.state.protocol(), sent);
-        self.state.moved_out.fetch_add(sent, Ordering::Relaxed);
+        self.state.session.moved_out.fetch_add(sent, Ordering::Relaxed);
         // What a rule reads is told by its own events.
         if self.state.protocol() == Protocol::Internal {
             return;

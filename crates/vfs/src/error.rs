@@ -42,7 +42,7 @@ pub enum VfsError {
     Quota {
         /// `bytes`, `files`, `bytes a file` or `bytes that nobody wrote`.
         what: &'static str,
-        /// The limit.
+        /// Bytes or files that are allowed.
         limit: u64,
     },
     /// It may work later.
@@ -92,7 +92,7 @@ pub enum VfsError {
     /// The session was ended.
     #[error("this session has ended: {reason}")]
     Ended {
-        /// Why.
+        /// The reason that the session ended, in words for the peer.
         reason: String,
     },
 }
@@ -194,7 +194,7 @@ pub enum StartError {
              wrote it"
     )]
     Form {
-        /// Its sequence.
+        /// Sequence of the record in the journal.
         sequence: u64,
     },
 }

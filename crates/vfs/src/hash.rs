@@ -8,7 +8,7 @@ use entrepot_model::{Right, VPath};
 use crate::download::Download;
 use crate::error::{Result, VfsError};
 use crate::limits::HASH_BLOCK_BYTES;
-use crate::links::Last;
+use crate::place::Last;
 use crate::upload::Upload;
 use crate::vfs::Vfs;
 
@@ -17,9 +17,9 @@ pub use entrepot_crypto::HashAlgorithm;
 /// What of a file is hashed, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashRange {
-    /// By what.
+    /// The hash to compute.
     pub algorithm: HashAlgorithm,
-    /// From here.
+    /// The first byte to hash.
     pub offset: u64,
     /// So many bytes, or fewer at the end of the file; `None`: all.
     pub len: Option<u64>,
@@ -127,7 +127,7 @@ impl Vfs {
         let place = self.place(path, Last::Followed).await?.0.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
         let file = place.store.open(&place.path).await?;
-        self.0.digest(range.hashed_bytes(file.meta().size))?;
+        self.0.may_hash(range.hashed_bytes(file.meta().size))?;
         let (mut hashing, mut block) = (Hashing::new(*range), BytesMut::new());
         while let Some((at, len)) = hashing.wants() {
             self.0.check()?;
@@ -145,7 +145,7 @@ impl Download {
     /// # Errors
     /// The session was ended, or the store failed.
     pub async fn hash(&self, range: &HashRange) -> Result<Vec<u8>> {
-        self.digests(range.hashed_bytes(self.attributes().size))?;
+        self.may_hash(range.hashed_bytes(self.attributes().size))?;
         let (mut hashing, mut block) = (Hashing::new(*range), BytesMut::new());
         while let Some((at, len)) = hashing.wants() {
             block.clear();
@@ -162,7 +162,7 @@ impl Upload {
     /// # Errors
     /// The session was ended, or the store cannot read what it was given.
     pub async fn hash(&mut self, range: &HashRange) -> Result<Vec<u8>> {
-        self.digests(range.hashed_bytes(self.size()))?;
+        self.may_hash(range.hashed_bytes(self.size()))?;
         let (mut hashing, mut block) = (Hashing::new(*range), BytesMut::new());
         while let Some((at, len)) = hashing.wants() {
             block.clear();

@@ -1,8 +1,8 @@
 //! Rules before and after commands: what sessions ask, and the engine answers.
 //!
-//! Sessions know which commands rules look at ([`Hooks::are_any`]: one look when nothing asks) and
-//! put a question into a bounded queue for those. Before a command no answer is a refusal: a rule
-//! that cannot be asked lets nothing pass.
+//! Sessions know which commands rules look at ([`Hooks::are_any`]: one atomic load if none does),
+//! and put a question into a bounded queue for those. Before a command no answer is a refusal: a
+//! rule that cannot be asked lets nothing pass.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::limits::HOOK_QUEUE;
-use crate::session::Session;
-use crate::upload::Uploaded;
+use crate::uploaded::Uploaded;
 
 /// When a rule looks at a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +31,11 @@ pub enum Moment {
 /// What one rule looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// Whose rule.
+    /// The site whose rule it is.
     pub site: SiteId,
-    /// When.
+    /// When the rule is asked.
     pub moment: Moment,
-    /// At which commands.
+    /// The commands that it looks at.
     pub commands: Vec<CommandPattern>,
     /// An answer takes at most so long.
     pub limit: Duration,
@@ -45,21 +44,12 @@ pub struct Hook {
 /// Who gives a command.
 #[derive(Clone, Debug)]
 pub struct Who {
-    site: SiteId,
-    account: Option<Name>,
-    session: Option<SessionId>,
+    pub(crate) site: SiteId,
+    pub(crate) account: Option<Name>,
+    pub(crate) session: Option<SessionId>,
 }
 
 impl Who {
-    /// Of a site, and whoever is logged in.
-    pub fn new(site: SiteId, session: Option<&Session>) -> Who {
-        Who {
-            site,
-            account: session.map(|session| session.principal().account.name.clone()),
-            session: session.map(Session::id),
-        }
-    }
-
     fn scope(&self) -> Scope {
         let account = self.account.clone();
         Scope { account, session: self.session, ..Scope::site(self.site) }
@@ -69,7 +59,7 @@ impl Who {
 /// A command that may run, from its arrival to its reply.
 #[derive(Debug)]
 pub struct Begun {
-    /// As it came, with what became known of it.
+    /// The request as it came, completed with its result.
     pub command: CommandFact,
     at: Duration,
 }
@@ -100,7 +90,7 @@ impl Begun {
 pub struct Refused {
     /// Any 4xx or 5xx of FTP; for other protocols 4 is for now and 5 for good.
     pub code: u16,
-    /// One sentence.
+    /// One sentence for the client.
     pub text: String,
     /// The rule that said so; `None`: it could not be asked.
     pub rule: Option<Name>,

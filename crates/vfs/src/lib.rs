@@ -23,10 +23,13 @@ mod quota;
 mod recovery;
 mod service;
 mod session;
+mod sessions;
+mod state;
 #[cfg(test)]
 mod tests;
 mod unbroken;
 mod upload;
+mod uploaded;
 mod vfs;
 
 pub use context::ListenerContext;
@@ -38,7 +41,9 @@ pub use hash::{HashAlgorithm, HashRange};
 pub use hooks::{Ask, Begun, Hook, Hooks, Moment, Refused, Who};
 pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
-pub use service::{Service, ServiceOptions, ServiceParts, SessionInfo};
+pub use service::{Service, ServiceOptions, ServiceParts};
 pub use session::Session;
-pub use upload::{Upload, Uploaded};
-pub use vfs::{Attributes, Create, CreateIntent, Entry, Listing, Renamed, Room, Vfs};
+pub use sessions::SessionInfo;
+pub use upload::{Create, CreateIntent, Upload};
+pub use uploaded::Uploaded;
+pub use vfs::{Attributes, Entry, Listing, Renamed, Room, Vfs};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// Bytes of the longest file that system calls can address (`off_t`).
+pub const FILE_BYTES: u64 = i64::MAX.unsigned_abs();
 /// Most separate ranges of one upload that are written and not yet connected.
 pub const RANGES: usize = 16_384;
 /// Most bytes that a store which takes bytes only in order keeps in memory for one upload while
@@ -12,8 +14,8 @@ pub const REORDER_BYTES: u64 = 16 * 1024 * 1024;
 pub const SPOOL_BYTES: u64 = 32 * 1024 * 1024 * 1024;
 /// Bytes read back or copied at a time, at the finish of an upload and in recovery.
 pub const BLOCK_BYTES: usize = 256 * 1024;
-/// Bytes of an upload that nobody wrote and that lie over nothing, at its finish: they are zeros
-/// that must be hashed, and a client says them in one word.
+/// Most unwritten bytes that an upload may have at its finish where no older file lies below them:
+/// they are hashed as zeros, and a client makes them with one short request.
 pub const HOLE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 /// One write hashes at most this much of what came before it out of order.
 pub const CATCH_UP_BYTES: u64 = 1024 * 1024;

@@ -19,17 +19,8 @@ use entrepot_storage::{EntryKind, StoreError};
 
 use crate::error::{Result, VfsError};
 use crate::limits;
-use crate::place::{self, Found, Place};
+use crate::place::{self, Found, Last, Place};
 use crate::vfs::{Attributes, Vfs};
-
-/// Whether a link that is the last name of a path is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Last {
-    /// It is: the path means what the link leads to.
-    Followed,
-    /// It is not: the path means the link.
-    Itself,
-}
 
 impl Vfs {
     /// The path without links that a path means; there need be nothing.
@@ -107,7 +98,7 @@ impl Vfs {
 
     /// The place of a name that may be a link's, in a mount that offers them.
     async fn place_with_links<'a>(&self, path: &'a VPath) -> Result<(Place, Cow<'a, VPath>)> {
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         let offered = match place::find(&principal, path)? {
             Found::Mounted(mount, _) => mount.mount.offers(MountOption::Symlinks),
             Found::Above | Found::Nothing => false,
@@ -146,7 +137,7 @@ impl Vfs {
 
     /// Fails if a path is not one of `mount`, but of another or of none.
     fn checked(&self, mount: &EffectiveMount, path: VPath) -> Result<VPath> {
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         match place::find(&principal, &path)? {
             Found::Mounted(found, _) if found.mount.name == mount.mount.name => Ok(path),
             _ => Err(VfsError::LinkOutside),

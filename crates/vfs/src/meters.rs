@@ -35,7 +35,7 @@ pub enum UploadEnd {
 }
 
 impl UploadEnd {
-    /// All ends.
+    /// Every way in which an upload ends, in the order of the counters.
     pub const ALL: [UploadEnd; 4] =
         [UploadEnd::Completed, UploadEnd::Partial, UploadEnd::Failed, UploadEnd::Untouched];
 

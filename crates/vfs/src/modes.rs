@@ -3,29 +3,20 @@
 
 use entrepot_model::event::Fact;
 use entrepot_model::{Right, VPath};
-use entrepot_storage::{EntryKind, Meta, ModeChange, ModeOrigin, StoreError};
+use entrepot_storage::{ModeChange, ModeOrigin};
 
 use crate::error::{Result, VfsError};
-use crate::links::Last;
-use crate::place::Place;
-use crate::upload::Upload;
+use crate::notes::octal;
+use crate::place::{Last, Place};
 use crate::vfs::Vfs;
-
-/// Read, write and execute for owner, group and others.
-const ACCESS_BITS: u32 = 0o777;
 
 impl Place {
     /// What bits named by a client come to; `None` where none are kept.
-    fn mode_change(&self, bits: u32, origin: ModeOrigin) -> Option<ModeChange> {
+    pub(crate) fn mode_change(&self, bits: u32, origin: ModeOrigin) -> Option<ModeChange> {
         let mask = self.mount.mount.mode_mask();
         let are_kept = self.store.caps().modes && !mask.is_empty();
         are_kept.then(|| ModeChange { bits, mask: mask.bits(), origin })
     }
-}
-
-/// Permission bits as events tell them.
-pub(crate) fn octal(mode: u32) -> String {
-    format!("{mode:04o}")
 }
 
 impl Vfs {
@@ -74,57 +65,5 @@ impl Vfs {
             }
         };
         self.carry_out(change, (), work).await
-    }
-}
-
-impl Upload {
-    /// Permission bits for the published file, where such are kept. Those that are requested come
-    /// before those named at its creation, which count only if it replaces nothing: a file that
-    /// is replaced leaves its own to the new one.
-    pub fn set_mode(&mut self, bits: u32, origin: ModeOrigin) {
-        if origin == ModeOrigin::Request || self.mode.is_none() {
-            self.mode = self.place.mode_change(bits, origin);
-        }
-    }
-
-    /// The bits that were named for it, as far as the mount lets them count.
-    pub fn named_mode(&self) -> Option<u32> {
-        self.mode.map(|mode| mode.bits & mode.mask)
-    }
-
-    /// The bits that were requested, if any.
-    pub(crate) fn requested_mode(&self) -> Option<ModeChange> {
-        self.mode.filter(|mode| mode.origin == ModeOrigin::Request)
-    }
-
-    /// What the published file gets, if it takes the name of `there`.
-    pub(crate) fn published_mode(&self, there: Option<&Meta>) -> Option<ModeChange> {
-        let replaced = there.filter(|meta| meta.kind == EntryKind::File).and_then(|meta| meta.mode);
-        let kept = replaced.map(|mode| ModeChange {
-            bits: mode & ACCESS_BITS,
-            mask: ACCESS_BITS,
-            origin: ModeOrigin::Request,
-        });
-        self.requested_mode().or(kept).or(self.mode)
-    }
-
-    /// Sets the requested bits on a file that stays as it is otherwise.
-    pub(crate) async fn set_mode_of_untouched(&self) -> Result<()> {
-        if let Some(mode) = self.requested_mode() {
-            self.vfs.set_mode(&self.path, mode.bits).await?;
-        }
-        Ok(())
-    }
-}
-
-/// True if a change of permission bits had happened when the node stopped.
-pub(crate) fn has_happened(
-    found: std::result::Result<Meta, StoreError>,
-    to: &str,
-) -> std::result::Result<bool, StoreError> {
-    match found {
-        Ok(meta) => Ok(meta.mode.is_some_and(|mode| octal(mode) == to)),
-        Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(false),
-        Err(error) => Err(error),
     }
 }

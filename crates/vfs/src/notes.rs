@@ -18,7 +18,7 @@ pub(crate) enum Note {
     Partial(Box<Partial>),
     /// All that had not ended is noted again between record `from` and here.
     Checkpoint {
-        /// Sequence.
+        /// Sequence of the first record of the checkpoint.
         from: u64,
     },
 }
@@ -28,9 +28,9 @@ pub(crate) enum Note {
 pub(crate) struct Change {
     /// The event that says it happened. Its id is the change's too.
     pub(crate) event: Event,
-    /// Where.
+    /// The endpoint that holds the name.
     pub(crate) endpoint: Name,
-    /// Seen through.
+    /// The mount through which the session saw it.
     pub(crate) mount: Name,
     /// The name that changes; of a rename the new one.
     pub(crate) target: StorePath,
@@ -46,7 +46,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Its id.
+    /// The id of its event.
     pub(crate) fn id(&self) -> EventId {
         self.event.id
     }
@@ -57,15 +57,15 @@ impl Change {
 pub(crate) struct Partial {
     /// The transfer: names the staged file.
     pub(crate) transfer: TransferId,
-    /// Whose.
+    /// The site of the account.
     pub(crate) site: SiteId,
-    /// Whose.
+    /// The account that may resume it.
     pub(crate) account: Name,
     /// The name it was to get.
     pub(crate) path: VPath,
-    /// Where.
+    /// The endpoint that holds the staged bytes.
     pub(crate) endpoint: Name,
-    /// Seen through.
+    /// The mount through which it was written.
     pub(crate) mount: Name,
     /// The name at the endpoint.
     pub(crate) target: StorePath,
@@ -114,4 +114,9 @@ impl Partial {
         let note: Option<Vec<u8>> = pairs.map(byte).collect();
         StreamDigest::resume(self.contiguous, &note?)
     }
+}
+
+/// Permission bits as events tell them.
+pub(crate) fn octal(mode: u32) -> String {
+    format!("{mode:04o}")
 }

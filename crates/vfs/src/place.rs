@@ -3,12 +3,22 @@
 use std::sync::Arc;
 
 use entrepot_auth::{EffectiveMount, Principal};
+use entrepot_crypto::Sha256;
 use entrepot_model::{MountOption, Right, StorePath, VPath};
 use entrepot_storage::AnyStore;
 use uuid::Uuid;
 
 use crate::error::{Result, VfsError};
 use crate::quota;
+
+/// Whether a link that is the last name of a path is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Last {
+    /// It is: the path means what the link leads to.
+    Followed,
+    /// It is not: the path means the link.
+    Itself,
+}
 
 /// A virtual path below a mount, with its store open.
 #[derive(Clone)]
@@ -41,12 +51,14 @@ impl Place {
         (self.endpoint(), self.mount.prefix.clone())
     }
 
+    /// Whether the mount asks for SHA-256 besides BLAKE3.
+    pub(crate) fn sha256(&self) -> Sha256 {
+        if self.mount.mount.sha256 { Sha256::Wanted } else { Sha256::Unwanted }
+    }
+
     /// Fails unless the account has the right here.
     pub(crate) fn need(&self, right: Right) -> Result<()> {
-        match self.mount.rights.has(right) {
-            true => Ok(()),
-            false => Err(VfsError::denied(verb(right))),
-        }
+        if self.mount.rights.has(right) { Ok(()) } else { Err(VfsError::denied(verb(right))) }
     }
 }
 
@@ -69,7 +81,7 @@ pub(crate) enum Found<'a> {
     Mounted(&'a EffectiveMount, StorePath),
     /// A directory that exists because mounts lie below it.
     Above,
-    /// Nothing.
+    /// No mount lies at the path, above it or below it.
     Nothing,
 }
 

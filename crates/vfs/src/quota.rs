@@ -104,7 +104,7 @@ struct Tally {
     /// What changed while a count runs.
     changed_bytes: i64,
     changed_files: i64,
-    /// Of [`entrepot_model::Env::elapsed`].
+    /// When it was last counted, as [`entrepot_model::Env::elapsed`] says.
     counted_at: Duration,
 }
 

@@ -1,6 +1,6 @@
 //! At start: what was about to change when the node stopped, and what can be resumed.
 //!
-//! For each change without an end (security facts §3.4): the target has its file → the event is
+//! For each change without an end: the target has its file → the event is
 //! recorded; nothing changed → the staged file is kept to resume; neither → "outcome unknown". No
 //! scan of data: only the end of the journal is read, and the names in question are looked at.
 
@@ -15,9 +15,7 @@ use entrepot_storage::{AnyStore, EntryKind, StoreError};
 
 use crate::error::StartError;
 use crate::limits;
-use crate::modes;
-use crate::notes::Partial;
-use crate::notes::{Change, Note};
+use crate::notes::{Change, Note, Partial, octal};
 
 /// What recovery found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,8 +166,12 @@ pub(crate) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
             happened_if(exists(store, &change.target).await? == Some(EntryKind::Link), change)
         }
         Fact::ModeChanged { to, .. } => {
-            let found = store.stat(&change.target).await;
-            happened_if(modes::has_happened(found, to)?, change)
+            let found = match store.stat(&change.target).await {
+                Ok(meta) => meta.mode,
+                Err(StoreError::NotFound | StoreError::NotDirectory) => None,
+                Err(error) => return Err(error),
+            };
+            happened_if(found.is_some_and(|mode| octal(mode) == *to), change)
         }
         Fact::FileLinked { .. } => match store.stat(&change.target).await {
             Ok(meta) => {

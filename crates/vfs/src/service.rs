@@ -9,10 +9,9 @@ use entrepot_auth::Directory;
 use entrepot_crypto::MasterKey;
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
-use entrepot_model::endpoint::{FtpTarget, SqlTarget};
 use entrepot_model::{
-    Direction, Endpoint, EndpointTarget, Env, Key, Name, PerDirection, Protocol, Quota, SessionId,
-    SiteId, StorePath, Stored, Timestamp, Transfer,
+    Direction, Endpoint, EndpointTarget, Env, Key, Kind, Name, Noun as _, PerDirection, Quota,
+    Sealed, SessionId, SiteId, StorePath, Stored, Timestamp,
 };
 use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
@@ -29,14 +28,14 @@ use crate::names::Names;
 use crate::notes::{self, Change};
 use crate::quota::{Ledger, Ledgers, Reservation, is_below};
 use crate::recovery::{self, Outcome, RecoveryReport};
-use crate::session::State;
+use crate::sessions::{SessionInfo, Sessions};
 use crate::unbroken::later;
 
 /// What the data plane works with.
 pub struct ServiceParts {
     /// The journal, the clock and the name of the node.
     pub recorder: Recorder,
-    /// Accounts.
+    /// The accounts as they are now.
     pub directory: Directory,
     /// Endpoints and keys; asked when a store is opened, never for a file.
     pub db: Db,
@@ -44,7 +43,7 @@ pub struct ServiceParts {
     pub env: Env,
     /// Opens the secrets of endpoints.
     pub master: MasterKey,
-    /// How.
+    /// Stores for tests, the spool, and the start of the machine.
     pub options: ServiceOptions,
 }
 
@@ -59,35 +58,6 @@ pub struct ServiceOptions {
     /// Which start of the machine this is. Unset: every start of the program counts as one, and
     /// partials are resumed from what was synced.
     pub boot: Option<String>,
-}
-
-/// A session as `session list` shows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SessionInfo {
-    /// Its id.
-    pub id: SessionId,
-    /// The site of the account.
-    pub site: SiteId,
-    /// Whose.
-    pub account: Name,
-    /// Spoken.
-    pub protocol: Protocol,
-    /// Remote address.
-    pub address: String,
-    /// How the client names itself.
-    pub client: String,
-    /// The algorithms of its connection.
-    pub algorithms: String,
-    /// Since when.
-    pub opened_at: Timestamp,
-    /// Bytes of files from the peer, those on their way included.
-    pub bytes_in: u64,
-    /// Bytes of files to the peer, those on their way included.
-    pub bytes_out: u64,
-    /// Bytes on the wire, from and to the peer, since login.
-    pub wire: (u64, u64),
-    /// Transfers begun.
-    pub transfers: u64,
 }
 
 /// The data plane of a node. Cheap to clone.
@@ -110,7 +80,7 @@ pub(crate) struct Core {
     pub(crate) spool: Option<AnyStore>,
     stores: Mutex<HashMap<Uuid, (i64, AnyStore)>>,
     prefixes: Mutex<HashSet<(Uuid, StorePath)>>,
-    pub(crate) sessions: Mutex<HashMap<SessionId, Arc<State>>>,
+    pub(crate) sessions: Sessions,
     waiting: Mutex<Vec<Change>>,
     stop: CancellationToken,
     /// The node was asked to end.
@@ -145,7 +115,7 @@ impl Service {
             options: parts.options,
             stores: Mutex::default(),
             prefixes: Mutex::default(),
-            sessions: Mutex::default(),
+            sessions: Sessions::default(),
             waiting: Mutex::default(),
             stop: CancellationToken::new(),
             draining: CancellationToken::new(),
@@ -194,42 +164,29 @@ impl Service {
         }
     }
 
+    /// The secrets that a store needs to be opened: its own, and the private key that it names.
     async fn secrets(&self, endpoint: &Stored<Endpoint>) -> Result<ResolvedSecrets> {
-        let name = &endpoint.noun.name;
-        let open = |context: String, sealed: &Option<entrepot_model::Sealed>| match sealed {
-            None => Ok(None),
-            Some(sealed) => self
-                .0
-                .master
-                .open(&context, sealed)
-                .map(Some)
-                .map_err(|error| VfsError::Io { problem: error.to_string() }),
+        let open = |context: String, sealed: Option<&Sealed>| {
+            let opened = sealed.map(|sealed| self.0.master.open(&context, sealed)).transpose();
+            opened.map_err(|error| VfsError::Io { problem: error.to_string() })
         };
-        match &endpoint.noun.target {
-            EndpointTarget::Object(object) => Ok(ResolvedSecrets {
-                secret: open(format!("endpoint/{name}/secret_key"), &object.secret_key_sealed)?,
-                private_key: None,
-            }),
-            EndpointTarget::Sftp(sftp) => {
-                let secret = open(format!("endpoint/{name}/password"), &sftp.password_sealed)?;
-                let Some(key_name) = &sftp.key else {
-                    return Ok(ResolvedSecrets { secret, private_key: None });
-                };
-                let key = self.0.db.find::<Key>(endpoint.site, key_name).await;
-                let key = key.map_err(|_| VfsError::busy("keys cannot be looked up now"))?;
-                let sealed = key.and_then(|key| key.noun.private_sealed);
-                let private_key = open(format!("key/{key_name}/private"), &sealed)?;
-                Ok(ResolvedSecrets { secret, private_key })
+        let mut target = endpoint.noun.target.clone();
+        let secret = match target.secret() {
+            Some(secret) => {
+                let context = format!("endpoint/{}/{}", endpoint.noun.name, secret.word());
+                open(context, secret.sealed.as_ref())?
             }
-            EndpointTarget::Ftp(FtpTarget { password_sealed, .. })
-            | EndpointTarget::Sql(SqlTarget { password_sealed, .. }) => Ok(ResolvedSecrets {
-                secret: open(format!("endpoint/{name}/password"), password_sealed)?,
-                private_key: None,
-            }),
-            EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => {
-                Ok(ResolvedSecrets::default())
-            }
-        }
+            None => None,
+        };
+        let references = endpoint.noun.references();
+        let Some((_, key)) = references.iter().find(|(kind, _)| *kind == Kind::Key) else {
+            return Ok(ResolvedSecrets { secret, private_key: None });
+        };
+        let found = self.0.db.find::<Key>(endpoint.site, key).await;
+        let found = found.map_err(|_| VfsError::busy("keys cannot be looked up now"))?;
+        let sealed = found.and_then(|found| found.noun.private_sealed);
+        let private_key = open(format!("key/{key}/private"), sealed.as_ref())?;
+        Ok(ResolvedSecrets { secret, private_key })
     }
 
     /// Makes the directory that a mount shows, once.
@@ -316,43 +273,27 @@ impl Service {
     /// Open sessions of peers.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let moving = self.0.book.moving_bytes();
-        let sessions = self.0.sessions.lock();
-        let peers = sessions.values().filter(|state| state.protocol() != Protocol::Internal);
-        let info = |state: &Arc<State>| {
-            let mut info = state.info();
+        let mut sessions = self.0.sessions.of_peers();
+        for info in &mut sessions {
             let (received, sent) = moving.get(&info.id).copied().unwrap_or_default();
             info.bytes_in += received;
             info.bytes_out += sent;
-            info
-        };
-        peers.map(info).collect()
-    }
-
-    /// Transfers that move now.
-    pub fn active_transfers(&self) -> Vec<Transfer> {
-        self.0.book.moving()
+        }
+        sessions
     }
 
     /// Ends a session of this node; false if it is not open.
     pub fn end_session(&self, id: SessionId, reason: &str) -> bool {
-        let state = self.0.sessions.lock().get(&id).cloned();
-        if let Some(state) = &state {
-            state.live.end(reason);
-        }
-        state.is_some()
+        self.0.sessions.end(id, reason)
     }
 
     /// Sets the rates of one session of this node, `None`: as policies say; false if it is not
     /// open.
     pub fn limit_session(&self, id: SessionId, rates: Option<PerDirection>) -> bool {
-        let state = self.0.sessions.lock().get(&id).cloned();
-        if let Some(state) = &state {
-            state.live.order_rates(rates);
-        }
-        state.is_some()
+        self.0.sessions.limit(id, rates)
     }
 
-    /// Counters.
+    /// Counters of transfers and bytes, for metrics and tests.
     pub fn meters(&self) -> &Meters {
         &self.0.meters
     }

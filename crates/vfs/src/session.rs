@@ -1,41 +1,22 @@
 //! One live connection of one account, any protocol, in or out.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use entrepot_auth::{AuthError, Grant, LiveSession, Peer, Principal, Throttles, TransferPlace};
+use entrepot_auth::{AuthError, Grant, Principal, Throttles};
 use entrepot_journal::Scope;
-use entrepot_model::{
-    CommandFact, Event, EventId, Fact, JobId, Protocol, SessionId, Timestamp, VPath,
-};
-use parking_lot::Mutex;
+use entrepot_model::{CommandFact, EventId, Fact, JobId, Protocol, SessionId, SiteId};
 
-use crate::book::Moving;
 use crate::error::{Result, VfsError};
-use crate::hooks::Hooks;
-use crate::service::{Service, SessionInfo};
+use crate::hooks::{Hooks, Who};
+use crate::service::Service;
+use crate::sessions::OpenSession;
+use crate::state::State;
 use crate::vfs::Vfs;
 
 /// An open session. Only a [`Grant`] opens one, and only a session has a [`Vfs`].
 pub struct Session {
     vfs: Vfs,
-}
-
-/// What everything of one session shares.
-pub(crate) struct State {
-    pub(crate) service: Service,
-    pub(crate) id: SessionId,
-    pub(crate) live: LiveSession,
-    pub(crate) scope: Scope,
-    peer: Peer,
-    opened_at: Timestamp,
-    pub(crate) moved_in: AtomicU64,
-    pub(crate) moved_out: AtomicU64,
-    pub(crate) transfers: AtomicU64,
-    /// Uploads open now, by path: their owner sees them.
-    pub(crate) uploads: Mutex<HashMap<VPath, Arc<Moving>>>,
-    closed: AtomicBool,
 }
 
 impl Session {
@@ -68,7 +49,7 @@ impl Session {
 
     /// A command of its peer, as it came.
     pub fn command(&self, verb: &str, argument: &str) -> CommandFact {
-        let peer = &self.vfs.0.peer;
+        let peer = &self.vfs.0.session.peer;
         let address = peer.address.ip().to_canonical().to_string();
         CommandFact::new((peer.protocol, verb), argument, (peer.listener.clone(), address))
     }
@@ -103,27 +84,14 @@ impl Session {
             };
             service.0.recorder.record(&scope, opened)?;
         }
-        let state = Arc::new(State {
-            service: service.clone(),
-            id,
-            live,
-            scope,
-            peer: grant.peer().clone(),
-            opened_at: service.0.env.now(),
-            moved_in: AtomicU64::new(0),
-            moved_out: AtomicU64::new(0),
-            transfers: AtomicU64::new(0),
-            uploads: Mutex::default(),
-            closed: AtomicBool::new(false),
-        });
-        service.0.sessions.lock().insert(id, state.clone());
-        service.0.meters.sessions_changed(1);
+        let open = OpenSession::new(id, live, grant.peer().clone(), service.0.env.now());
+        let state = Arc::new(State::open(service, open, scope));
         Ok(Session { vfs: Vfs(state) })
     }
 
-    /// Its id.
+    /// The id that events of this session carry.
     pub fn id(&self) -> SessionId {
-        self.vfs.0.id
+        self.vfs.0.session.id
     }
 
     /// The files as this session may see them.
@@ -133,23 +101,23 @@ impl Session {
 
     /// The account as it is now.
     pub fn principal(&self) -> Arc<Principal> {
-        self.vfs.0.live.principal()
+        self.vfs.0.session.live.principal()
     }
 
     /// One more whenever the account changed: a cheap look.
     pub fn generation(&self) -> u64 {
-        self.vfs.0.live.generation()
+        self.vfs.0.session.live.generation()
     }
 
     /// The bandwidth limits that hold for it; changed live.
     pub fn throttles(&self) -> Throttles {
-        self.vfs.0.live.throttles()
+        self.vfs.0.session.live.throttles()
     }
 
     /// Waits until the account may not go on; gives the reason.
     pub fn ended(&self) -> impl Future<Output = String> + Send + 'static {
         let state = self.vfs.0.clone();
-        async move { state.live.ended().await }
+        async move { state.session.live.ended().await }
     }
 
     /// Closes it in good order. `bytes_in` and `bytes_out` are those of the connection.
@@ -158,7 +126,18 @@ impl Session {
     }
 }
 
-/// A login that came as one too many.
+impl Who {
+    /// A client of a site, and its session once it has logged in.
+    pub fn new(site: SiteId, session: Option<&Session>) -> Who {
+        Who {
+            site,
+            account: session.map(|session| session.principal().account.name.clone()),
+            session: session.map(Session::id),
+        }
+    }
+}
+
+/// Records a login that came as one too many.
 fn refused(service: &Service, grant: &Grant, error: &AuthError) -> VfsError {
     let reason = match error {
         AuthError::Refused { reason, .. } => reason.clone(),
@@ -180,67 +159,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let state = &self.vfs.0;
         let moved = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        state.close("the session broke off", moved(&state.moved_in), moved(&state.moved_out));
-    }
-}
-
-impl State {
-    fn close(&self, reason: &str, bytes_in: u64, bytes_out: u64) {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.service.0.sessions.lock().remove(&self.id);
-        self.service.0.meters.sessions_changed(-1);
-        if self.protocol() == Protocol::Internal {
-            return;
-        }
-        let fact = Fact::SessionClosed { reason: reason.to_owned(), bytes_in, bytes_out };
-        self.service.0.book.tell(&self.event(fact));
-    }
-
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.peer.protocol
-    }
-
-    pub(crate) fn event(&self, fact: Fact) -> Event {
-        self.service.0.recorder.event(&self.scope, fact)
-    }
-
-    /// A place for one more transfer.
-    pub(crate) fn turn(&self) -> Result<TransferPlace> {
-        let place = self.live.begin_transfer();
-        place.ok_or_else(|| VfsError::busy("the account has too many transfers open at a time"))
-    }
-
-    /// Bytes are about to be digested because the client asks for it.
-    pub(crate) fn digest(&self, bytes: u64) -> Result<()> {
-        let why = "the account has had as much digested as it may within the hour";
-        if self.live.may_digest(bytes) { Ok(()) } else { Err(VfsError::busy(why)) }
-    }
-
-    /// Fails if the session may not go on.
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.live.end_reason() {
-            None => Ok(()),
-            Some(reason) => Err(VfsError::Ended { reason }),
-        }
-    }
-
-    pub(crate) fn info(&self) -> SessionInfo {
-        let throttles = self.live.throttles();
-        SessionInfo {
-            id: self.id,
-            site: self.peer.site,
-            account: self.live.principal().account.name.clone(),
-            protocol: self.peer.protocol,
-            address: self.peer.address.to_string(),
-            client: self.peer.client.clone(),
-            algorithms: self.peer.algorithms.clone(),
-            opened_at: self.opened_at,
-            bytes_in: self.moved_in.load(Ordering::Relaxed),
-            bytes_out: self.moved_out.load(Ordering::Relaxed),
-            wire: (throttles.upload.moved(), throttles.download.moved()),
-            transfers: self.transfers.load(Ordering::Relaxed),
-        }
+        let open = &state.session;
+        state.close("the session broke off", moved(&open.moved_in), moved(&open.moved_out));
     }
 }

@@ -1,145 +1,140 @@
 //! One file on its way in: hidden until it is whole.
 
 mod copy;
-mod keep;
+mod create;
+mod layout;
+mod modes;
 mod order;
+mod partial;
 mod publish;
 mod ranges;
+mod reorder;
 mod spool;
+mod start;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
-use entrepot_auth::TransferPlace;
-use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::transfer::hex;
-use entrepot_model::{Digests, Direction, Right, Timestamp, TransferId, VPath, step};
-use entrepot_storage::{
-    EntryKind, Existing, Identity, ModeChange, ReadFile, StagedFile, StoreError,
-};
+use entrepot_model::{Rights, Timestamp, TransferId, VPath, step};
+use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 
-use crate::book::{Kept, Moving};
+use crate::book::Moving;
 use crate::error::{Result, VfsError};
 use crate::limits;
-use crate::meters::UploadEnd;
-use crate::notes::Partial;
-use crate::place::Place;
+use crate::place::{Last, Place};
 use crate::quota::Reservation;
-use crate::unbroken::later;
-use crate::vfs::{Create, CreateIntent, Vfs};
-use order::Order;
+use crate::vfs::{Attributes, Vfs};
+use create::ExpectedSize;
+use layout::Layout;
 use ranges::Ranges;
-use spool::Spool;
+use start::{Base, Start};
 
-/// What an upload came to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Uploaded {
-    /// The transfer.
-    pub transfer: TransferId,
-    /// Bytes.
-    pub size: u64,
-    /// Digests of the whole.
-    pub digests: Digests,
-    /// An older file of that name is gone.
-    pub replaced: bool,
-    /// False if nothing was written to a file that is there: it stays as it was.
-    pub published: bool,
-}
-
-/// The file that an upload is laid over.
-struct Base {
-    file: Box<dyn ReadFile>,
-    size: u64,
-    identity: Option<Identity>,
-}
+pub use create::{Create, CreateIntent};
 
 /// A file being written. Dropping it keeps what came for its owner to resume.
 pub struct Upload {
-    pub(crate) vfs: Vfs,
-    pub(crate) path: VPath,
-    pub(crate) place: Place,
+    vfs: Vfs,
+    path: VPath,
+    place: Place,
     staged: Box<dyn StagedFile>,
     moving: Arc<Moving>,
     existing: Existing,
-    expected: Option<u64>,
+    expected: ExpectedSize,
     base: Option<Base>,
+    /// The bytes that were written; elsewhere the file is its base, or zeros.
     ranges: Ranges,
-    digest: StreamDigest,
-    /// As it stood behind what the store would keep, where that cannot be read back.
-    checkpoint: Option<Box<StreamDigest>>,
-    /// Nothing of what `digest` was fed has been overwritten.
-    digest_holds: bool,
-    /// Staged bytes can be read back without a network.
-    reads_back: bool,
-    /// Writes that wait for what comes before them, for stores that take bytes only in order.
-    order: Option<Order>,
-    /// What could not be put in order in memory.
-    spool: Option<Spool>,
+    layout: Layout,
     size: u64,
-    synced: u64,
-    marked: u64,
+    marks: Marks,
     reservation: Reservation,
-    times: (Option<Timestamp>, Option<Timestamp>),
-    /// Permission bits that its client named.
-    pub(crate) mode: Option<ModeChange>,
-    touched: bool,
-    refused: Option<VfsError>,
-    is_over: bool,
-    /// What had the name when it began.
+    wanted: WantedAttributes,
+    phase: Phase,
+    /// The identity of the file that had the name when it began.
     replaces: Option<String>,
 }
 
+/// How far an upload has come.
+enum Phase {
+    /// Nothing was written yet, nor the size set.
+    Untouched,
+    /// There is something to publish.
+    Touched,
+    /// Nothing more is taken, and nothing will be published, for this reason.
+    Refused(VfsError),
+    /// It was published, kept or dropped.
+    Over,
+}
+
+/// How much of an upload outlives a crash.
+struct Marks {
+    /// Bytes from the start that a sync made durable.
+    synced: u64,
+    /// Bytes from the start that the last note in the journal tells of.
+    noted: u64,
+}
+
+/// What the client named for the published file; `None`: as it would be without.
+#[derive(Clone, Copy, Default)]
+struct WantedAttributes {
+    accessed: Option<Timestamp>,
+    modified: Option<Timestamp>,
+    mode: Option<ModeChange>,
+}
+
+impl Vfs {
+    /// Opens a file to write. Nothing is visible before [`Upload::finish`].
+    ///
+    /// # Errors
+    /// A right is missing, the name is that of a directory, there is no room, the node stops or
+    /// cannot record.
+    pub async fn create(&self, path: &VPath, how: Create) -> Result<Upload> {
+        let last = match how.intent {
+            // Any name that is taken refuses, also that of a link to nothing.
+            CreateIntent::Exclusive => Last::Itself,
+            CreateIntent::New | CreateIntent::Continue | CreateIntent::Resume => Last::Followed,
+        };
+        let (place, path) = self.place(path, last).await?;
+        let place = place.ok_or(VfsError::IsDirectory)?;
+        if place.is_root {
+            return Err(VfsError::IsDirectory);
+        }
+        Upload::begin(self, &path, place, how).await
+    }
+}
+
 impl Upload {
-    pub(crate) async fn begin(
-        vfs: &Vfs,
-        path: &VPath,
-        place: Place,
-        how: Create,
-    ) -> Result<Upload> {
-        may_begin(vfs)?;
-        let turn = vfs.0.turn()?;
-        let (start, staged) = Start::at(vfs, path, &place, how).await?;
+    async fn begin(vfs: &Vfs, path: &VPath, place: Place, how: Create) -> Result<Upload> {
+        start::may_begin(vfs)?;
+        let slot = vfs.0.transfer_slot()?;
+        let (mut start, staged) = Start::at(vfs, path, &place, how).await?;
         step::reached("upload.staged");
-        let size = start.base.as_ref().map_or(start.ranges.end(), |base| base.size);
-        let moving = moving(vfs, path, start.id, (start.started_at, size, turn));
-        vfs.0.uploads.lock().insert(path.clone(), moving.clone());
-        let caps = place.store.caps();
         Ok(Upload {
-            existing: match how.intent {
-                CreateIntent::Exclusive => Existing::Refuse,
-                _ => Existing::Replace,
-            },
-            expected: how.expected_size,
-            order: (!caps.random_write).then(|| Order::behind(start.ranges.end())),
             vfs: vfs.clone(),
             path: path.clone(),
-            digest: start.digest.as_deref().cloned().unwrap_or_else(|| new_digest(&place)),
-            checkpoint: start.digest,
+            moving: start.moving(vfs, path, slot),
+            existing: match how.intent {
+                CreateIntent::Exclusive => Existing::Refuse,
+                CreateIntent::New | CreateIntent::Continue | CreateIntent::Resume => {
+                    Existing::Replace
+                }
+            },
+            expected: ExpectedSize::of(how.expected_size),
+            layout: start.layout(&place),
+            size: start.size(),
+            marks: Marks { synced: start.ranges.contiguous(), noted: start.ranges.end() },
             place,
             staged,
-            moving,
             base: start.base,
-            digest_holds: true,
-            spool: None,
-            reads_back: caps.local && caps.random_write,
-            size,
-            synced: start.ranges.contiguous(),
-            marked: start.ranges.end(),
             ranges: start.ranges,
             reservation: start.reservation,
-            times: (None, None),
-            mode: None,
-            touched: false,
-            refused: None,
-            is_over: false,
+            wanted: WantedAttributes::default(),
+            phase: Phase::Untouched,
             replaces: start.replaces,
         })
     }
 
-    /// Its transfer.
+    /// The transfer that events of this upload name.
     pub fn transfer(&self) -> TransferId {
         self.moving.id
     }
@@ -154,9 +149,51 @@ impl Upload {
         self.size
     }
 
-    /// See [`crate::session::State::digest`].
-    pub(crate) fn digests(&self, bytes: u64) -> Result<()> {
-        self.vfs.0.digest(bytes)
+    /// Fails if the account has had as many bytes hashed as it may.
+    pub(crate) fn may_hash(&self, bytes: u64) -> Result<()> {
+        self.vfs.0.may_hash(bytes)
+    }
+
+    /// True once something was written, or the size set, also if that was refused.
+    pub fn is_touched(&self) -> bool {
+        !matches!(self.phase, Phase::Untouched)
+    }
+
+    /// Why nothing more is taken and nothing will be published, if so.
+    pub fn refusal(&self) -> Option<&VfsError> {
+        match &self.phase {
+            Phase::Refused(refused) => Some(refused),
+            Phase::Untouched | Phase::Touched | Phase::Over => None,
+        }
+    }
+
+    /// The file as the client that writes it sees it. Times that were not set are `now`.
+    pub fn attributes(&self, now: Timestamp) -> Attributes {
+        Attributes {
+            kind: EntryKind::File,
+            size: self.size,
+            modified: self.wanted.modified.unwrap_or(now),
+            accessed: self.wanted.accessed.unwrap_or(now),
+            rights: Rights::all(),
+            mode: self.named_mode(),
+            partial: true,
+            identity: None,
+        }
+    }
+
+    /// The client announced so many bytes, and did not say whether they are the whole file or what
+    /// it adds to the size as it is now: the upload may end at either, and nowhere else.
+    pub fn expect_whole_or_added(&mut self, announced: u64) {
+        let added = self.size.saturating_add(announced);
+        self.expected = ExpectedSize::WholeOrAdded { whole: announced, added };
+    }
+
+    /// Fails unless as many bytes have come as the client announced, as the finish would.
+    ///
+    /// # Errors
+    /// [`VfsError::Incomplete`].
+    pub fn check_expected_size(&self) -> Result<()> {
+        self.expected.check_whole(self.size)
     }
 
     /// Writes at `offset` if that needs no waiting; `false`: nothing was written, call
@@ -166,7 +203,8 @@ impl Upload {
     /// No room, the session was ended, the store failed: the upload is refused from then on.
     pub fn try_write_at(&mut self, offset: u64, data: &[u8]) -> Result<bool> {
         self.may_write(offset, data.len())?;
-        if self.order.is_some() || self.hash_is_behind() {
+        let Layout::RandomAccess(layout) = &mut self.layout else { return Ok(false) };
+        if layout.digest_behind(&self.ranges).is_some() && self.place.store.caps().local {
             return Ok(false);
         }
         match self.staged.try_write_at(offset, data) {
@@ -182,69 +220,66 @@ impl Upload {
     /// As [`Upload::try_write_at`].
     pub async fn write_at(&mut self, offset: u64, data: Bytes) -> Result<()> {
         self.may_write(offset, data.len())?;
-        if self.continues_base(offset) {
-            self.advance_to(offset).await?;
+        if self.continues_base(offset)
+            && let Err(error) = self.advance_to(offset).await
+        {
+            return Err(self.refuse(error));
         }
         self.write_next(offset, data).await
     }
 
+    /// Writes where the layout wants it.
     async fn write_next(&mut self, offset: u64, data: Bytes) -> Result<()> {
-        if self.spool.is_some() {
-            return self.spool_write(offset, data).await;
+        match &self.layout {
+            Layout::RandomAccess(_) => {
+                self.store(offset, data).await?;
+                self.catch_up().await;
+                Ok(())
+            }
+            Layout::InOrder(_) => self.write_in_order(offset, data).await,
+            Layout::Spooled(_) => self.spool_write(offset, data).await,
         }
-        let Some(order) = &mut self.order else {
-            return self.store(offset, data).await;
-        };
-        if let Err(data) = order.take(offset, data) {
-            return self.write_elsewhere(offset, data).await;
-        }
-        while let Some((offset, data)) = self.order.as_mut().and_then(Order::next) {
-            self.store(offset, data).await?;
-        }
-        Ok(())
     }
 
     async fn store(&mut self, offset: u64, data: Bytes) -> Result<()> {
         match self.staged.write_at(offset, data.clone()).await {
-            Ok(()) => self.wrote(offset, &data)?,
-            Err(error) => return Err(self.refuse(error.into())),
+            Ok(()) => self.wrote(offset, &data),
+            Err(error) => Err(self.refuse(error.into())),
         }
-        if self.hash_is_behind() {
-            self.catch_up().await;
-        }
-        Ok(())
     }
 
-    /// A gap was closed: what lies behind it is there and not hashed. Where reading back would
-    /// cross a network that is left to the finish.
-    fn hash_is_behind(&self) -> bool {
-        self.digest_holds && self.reads_back && self.digest.length() < self.ranges.contiguous()
-    }
-
-    /// Hashes a piece of what is behind, so that the finish need not read it all.
+    /// Hashes a piece of what is there and not hashed yet, so that the finish need not read it
+    /// all. Where reading back would cross a network that is left to the finish.
     async fn catch_up(&mut self) {
-        let start = self.digest.length();
+        let Layout::RandomAccess(layout) = &mut self.layout else { return };
+        let Some(digest) = layout.digest_behind(&self.ranges) else { return };
+        if !self.place.store.caps().local {
+            return;
+        }
+        let start = digest.length();
         let end = self.ranges.contiguous().min(start.saturating_add(limits::CATCH_UP_BYTES));
         let mut block = BytesMut::new();
-        while self.digest.length() < end {
+        while digest.length() < end {
             block.clear();
-            let want = usize::try_from(end - self.digest.length()).unwrap_or(usize::MAX);
+            let want = usize::try_from(end - digest.length()).unwrap_or(usize::MAX);
             let want = want.min(limits::BLOCK_BYTES);
             // What cannot be read now is tried again, and matters, at the finish.
-            match self.staged.read_at(self.digest.length(), block, want).await {
+            match self.staged.read_at(digest.length(), block, want).await {
                 Ok(read) if !read.is_empty() => block = read,
                 _ => return,
             }
-            self.digest.update(&block);
+            digest.update(&block);
         }
     }
 
     fn may_write(&mut self, offset: u64, length: usize) -> Result<()> {
-        if let Some(refused) = &self.refused {
+        if let Phase::Refused(refused) = &self.phase {
             return Err(refused.clone());
         }
         let checked = self.vfs.0.check().and_then(|()| {
             let end = offset.checked_add(length as u64).ok_or(VfsError::NoSpace)?;
+            check_file_size(end)?;
+            self.expected.check_end(end)?;
             // An overlay keeps its base beside it until it is published.
             self.reservation.grow_to(end.max(self.size))
         });
@@ -253,45 +288,52 @@ impl Upload {
 
     /// Bytes are in the store: hash what continues the prefix, remember the range.
     fn wrote(&mut self, offset: u64, data: &[u8]) -> Result<()> {
-        let end = offset + data.len() as u64;
-        if offset == self.digest.length() && self.digest_holds {
-            match self.order.is_some() {
-                true => self.hash_in_order(data),
-                false => self.digest.update(data),
-            }
-        } else if offset < self.digest.length() {
-            self.digest_holds = false;
+        match &mut self.layout {
+            Layout::RandomAccess(layout) => layout.wrote(offset, data),
+            Layout::InOrder(layout) => layout.digest.wrote(offset, data, &*self.staged),
+            Layout::Spooled(layout) => layout.digest.wrote(offset, data, &*self.staged),
         }
-        self.note_written(offset, end)
+        self.note_written(offset, offset + data.len() as u64)
     }
 
     fn note_written(&mut self, offset: u64, end: u64) -> Result<()> {
         if self.ranges.add(offset, end).is_err() {
             return Err(self.refuse(VfsError::Unsupported));
         }
-        self.touched = true;
-        self.size = self.size.max(end);
-        self.moving.bytes.store(self.size, Ordering::Relaxed);
-        if self.order.is_some() {
-            self.mark_kept();
-        } else if self.ranges.contiguous() >= self.marked.saturating_add(limits::MARK_BYTES) {
-            self.marked = self.ranges.contiguous();
-            self.vfs.0.service.0.book.mark(&self.note());
-        }
+        self.touch();
+        self.resized(self.size.max(end));
+        self.mark_progress();
         Ok(())
+    }
+
+    fn resized(&mut self, size: u64) {
+        self.size = size;
+        self.moving.bytes.store(size, Ordering::Relaxed);
+    }
+
+    fn touch(&mut self) {
+        if let Phase::Untouched = self.phase {
+            self.phase = Phase::Touched;
+        }
     }
 
     /// As [`Upload::wrote`], of bytes that did not pass through here: they are hashed later.
     fn wrote_unseen(&mut self, start: u64, end: u64) -> Result<()> {
-        if start < end {
-            self.digest_holds &= start >= self.digest.length();
+        if let Layout::RandomAccess(layout) = &mut self.layout
+            && start < end
+        {
+            layout.overwritten_from(start);
         }
         self.note_written(start, end)
     }
 
-    /// From now on nothing is taken and nothing will be published.
+    /// From now on nothing is taken and nothing will be published. The first reason stays.
     fn refuse(&mut self, error: VfsError) -> VfsError {
-        self.refused.get_or_insert(error).clone()
+        if let Some(refused) = self.refusal() {
+            return refused.clone();
+        }
+        self.phase = Phase::Refused(error.clone());
+        error
     }
 
     /// Reads back what was written, or what it is laid over.
@@ -339,397 +381,54 @@ impl Upload {
     /// Cuts or extends (with zeros) to `size` bytes.
     ///
     /// # Errors
-    /// No room, or the store cannot.
+    /// There is no room, or the store cannot: the upload is refused from then on. No file can be so
+    /// long: everything stays as it was.
     pub async fn set_len(&mut self, size: u64) -> Result<()> {
-        self.may_write(size, 0)?;
-        if size == self.size {
+        if size == self.size && self.refusal().is_none() {
             return Ok(());
         }
-        // What waits to be put in order is not among the ranges yet.
-        let waits = self.order.as_ref().is_some_and(|order| !order.is_settled());
-        if waits
-            && size < self.size
-            && let Err(error) = self.begin_spool().await
-        {
-            return Err(self.refuse(error));
+        check_file_size(size)?;
+        self.may_write(size, 0)?;
+        if size < self.size {
+            // What waits to be put in order is not among the ranges yet.
+            let waits = matches!(&self.layout, Layout::InOrder(it) if !it.order.is_settled());
+            if waits && let Err(error) = self.begin_spool().await {
+                return Err(self.refuse(error));
+            }
         }
         if size < self.ranges.end() {
             if let Err(error) = self.cut_written(size).await {
                 return Err(self.refuse(error));
             }
             self.ranges.cut(size);
-            self.digest_holds &= self.digest.length() <= size;
-            // A mark beyond the cut would be trusted although something else is written there.
-            self.synced = self.synced.min(size);
-            if self.marked > size {
-                self.marked = size;
-                self.vfs.0.service.0.book.mark(&self.note());
-            }
+            self.layout.cut(size);
+            self.marks_cut(size);
         }
         if let Some(base) = &mut self.base {
             base.size = base.size.min(size);
         }
-        self.touched = true;
-        self.size = size;
-        self.moving.bytes.store(size, Ordering::Relaxed);
+        self.touch();
+        self.resized(size);
         Ok(())
     }
 
     /// Times that the published file will have; what is `None` stays as it was.
     pub fn set_times(&mut self, accessed: Option<Timestamp>, modified: Option<Timestamp>) {
-        self.times = (accessed.or(self.times.0), modified.or(self.times.1));
+        self.wanted.accessed = accessed.or(self.wanted.accessed);
+        self.wanted.modified = modified.or(self.wanted.modified);
     }
+}
 
-    /// Makes what was written durable, without publishing it: after a power cut it can be resumed
-    /// from here.
-    ///
-    /// # Errors
-    /// The store failed: the upload is refused from then on.
-    pub async fn sync(&mut self) -> Result<()> {
-        if let Some(refused) = &self.refused {
-            return Err(refused.clone());
-        }
-        let contiguous = self.ranges.contiguous();
-        if let Err(error) = self.staged.sync().await {
-            return Err(self.refuse(error.into()));
-        }
-        if self.order.is_some() {
-            return Ok(());
-        }
-        self.synced = contiguous;
-        self.marked = self.marked.max(contiguous);
-        self.vfs.0.service.0.book.mark(&self.note());
-        Ok(())
+/// Fails if no system call could address the end of a file of `size` bytes (`off_t`).
+fn check_file_size(size: u64) -> Result<()> {
+    if size <= limits::FILE_BYTES {
+        return Ok(());
     }
-
-    /// Ends it without publishing; what came is kept for its owner to resume.
-    pub async fn interrupt(mut self, reason: &str) {
-        if self.is_resumable() && self.staged.sync().await.is_ok() {
-            self.synced = self.ranges.contiguous();
-        }
-        self.cut(reason);
-    }
-
-    /// Ends it without publishing; nothing is kept.
-    pub async fn abort(mut self) {
-        self.drop_staged("dropped by the client").await;
-    }
-
-    /// Drops the staged bytes and records why.
-    async fn drop_staged(&mut self, reason: &str) {
-        if std::mem::replace(&mut self.is_over, true) {
-            return;
-        }
-        if let Err(error) = self.staged.discard().await {
-            tracing::warn!(%error, transfer = %self.moving.id, "staged bytes cannot be dropped");
-        }
-        self.end(UploadEnd::Failed);
-        self.tell_interrupted(reason, false);
-    }
-
-    fn is_resumable(&self) -> bool {
-        self.refused.is_none()
-            && self.base.is_none()
-            && self.spool.is_none()
-            && self.keepable() > 0
-            && self.place.store.caps().resume
-    }
-
-    /// Keeps what came, or drops it where nothing can be resumed. Needs no waiting.
-    fn cut(&mut self, reason: &str) {
-        if std::mem::replace(&mut self.is_over, true) {
-            return;
-        }
-        let keeps = self.is_resumable();
-        self.end(if keeps { UploadEnd::Partial } else { UploadEnd::Failed });
-        self.reservation.shrink_to(self.ranges.contiguous());
-        self.tell_interrupted(reason, keeps);
-        let mut reservation = std::mem::take(&mut self.reservation);
-        let service = &self.vfs.0.service;
-        if keeps {
-            let note = self.note();
-            let end = if note.ticket.is_some() { note.contiguous } else { self.ranges.end() };
-            reservation.shrink_to(end);
-            let digest = self.checkpoint.take();
-            let kept = Kept { note, reservation: Some(reservation), digest };
-            service.discard_later(service.0.book.keep(kept));
-            return;
-        }
-        let (store, id) = (self.place.store.clone(), self.moving.id);
-        // Its room comes back when it is done.
-        later(async move {
-            if let Err(error) = store.discard_staged(id).await {
-                tracing::warn!(%error, transfer = %id, "staged bytes cannot be dropped");
-            }
-            drop(reservation);
-        });
-    }
-
-    fn tell_interrupted(&self, reason: &str, kept: bool) {
-        let file = self.fact(Digests::default(), false);
-        let reason = reason.to_owned();
-        let event = self.vfs.0.event(Fact::FileInterrupted { file, kept, reason });
-        self.vfs.0.service.0.book.tell(&event);
-    }
-
-    /// It moves no more.
-    fn end(&mut self, end: UploadEnd) {
-        let core = &self.vfs.0.service.0;
-        let mut uploads = self.vfs.0.uploads.lock();
-        if uploads.get(&self.path).is_some_and(|other| other.id == self.moving.id) {
-            uploads.remove(&self.path);
-        }
-        drop(uploads);
-        core.book.end(self.moving.id);
-        core.meters.active_changed(Direction::In, -1);
-        core.meters.upload_ended(end);
-        core.meters.moved(Direction::In, self.vfs.0.protocol(), self.size);
-        self.vfs.0.moved_in.fetch_add(self.size, Ordering::Relaxed);
-    }
-
-    fn fact(&self, digests: Digests, replaced: bool) -> FileFact {
-        FileFact {
-            transfer: self.moving.id,
-            path: self.path.to_string(),
-            size: self.size,
-            digests,
-            protocol: self.vfs.0.protocol(),
-            started_at: self.moving.started_at,
-            replaced,
-            temporary: self.vfs.is_temporary(&self.path),
-        }
-    }
-
-    fn note(&self) -> Partial {
-        let core = &self.vfs.0.service.0;
-        let now = core.env.now();
-        let days = self.vfs.0.live.principal().policy.partial_days;
-        let owner = self.vfs.owner(&self.path);
-        let contiguous = self.keepable();
-        let (synced, ticket) = match self.staged.kept() {
-            None => (self.synced.min(contiguous), None),
-            Some(_) => (contiguous, self.staged.ticket()),
-        };
-        let digest = ticket.as_ref().and(self.checkpoint.as_ref()).and_then(|it| it.note());
-        Partial {
-            transfer: self.moving.id,
-            site: owner.0,
-            account: owner.1,
-            path: owner.2,
-            endpoint: self.place.mount.endpoint.noun.name.clone(),
-            mount: self.place.mount.mount.name.clone(),
-            target: self.place.path.clone(),
-            protocol: self.vfs.0.protocol(),
-            contiguous,
-            synced,
-            boot: core.boot.clone(),
-            started_at: self.moving.started_at,
-            at: now,
-            until: now.plus(Duration::from_secs(u64::from(days) * 86_400)),
-            ticket,
-            digest: digest.map(|note| hex(&note)),
-            replaces: self.replaces.clone(),
-        }
-    }
+    Err(VfsError::Quota { what: "bytes a file", limit: limits::FILE_BYTES })
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
         self.cut("the connection was cut");
     }
-}
-
-/// What an upload starts from.
-struct Start {
-    id: TransferId,
-    started_at: Timestamp,
-    staged: Option<Box<dyn StagedFile>>,
-    /// What was resumed.
-    note: Option<Partial>,
-    ranges: Ranges,
-    /// Of what was resumed, where it cannot be read back.
-    digest: Option<Box<StreamDigest>>,
-    base: Option<Base>,
-    reservation: Reservation,
-    /// What has the name.
-    replaces: Option<String>,
-}
-
-impl Start {
-    /// Checks what is there and rights, takes room, and opens the staged file.
-    async fn at(
-        vfs: &Vfs,
-        path: &VPath,
-        place: &Place,
-        how: Create,
-    ) -> Result<(Start, Box<dyn StagedFile>)> {
-        let there = match place.store.stat(&place.path).await {
-            Ok(meta) if meta.kind == EntryKind::Directory => return Err(VfsError::IsDirectory),
-            Ok(meta) => Some(meta),
-            Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if there.is_some() && how.intent == CreateIntent::Exclusive {
-            return Err(VfsError::Exists);
-        }
-        place.need(if there.is_some() { Right::Overwrite } else { Right::Write })?;
-        if there.is_some()
-            && how.intent == CreateIntent::Continue
-            && !place.store.caps().staged_apart
-        {
-            // It would be laid over a file that its own first byte destroys.
-            return Err(StoreError::Unsupported("appending to a file written in place").into());
-        }
-        let mut start = Start::new(vfs, place).await?;
-        start.replaces = there.as_ref().and_then(|meta| Some(meta.identity.clone()?.0));
-        let kept = vfs.0.service.0.book.take(&vfs.owner(path));
-        match (how.intent, kept) {
-            (CreateIntent::Resume, Some(kept)) if kept.note.replaces == start.replaces => {
-                start.resume(vfs, place, kept).await?;
-            }
-            // What is published wins: its size is the one a client was told.
-            (CreateIntent::Continue, Some(kept)) if there.is_none() => {
-                start.resume(vfs, place, kept).await?;
-            }
-            (_, Some(kept)) => vfs.0.service.discard(kept).await,
-            (_, None) => {}
-        }
-        if start.staged.is_none() && how.intent == CreateIntent::Resume {
-            return Err(VfsError::Conflict);
-        }
-        if start.staged.is_none() && how.intent == CreateIntent::Continue && there.is_some() {
-            start.base = Some(base(place).await?);
-        }
-        if there.is_none() && start.staged.is_none() {
-            start.reservation.add_file()?;
-        }
-        if let Err(error) = start.reservation.grow_to(how.expected_size.unwrap_or(0)) {
-            start.give_back(vfs);
-            return Err(error);
-        }
-        let staged = match start.staged.take() {
-            Some(staged) => staged,
-            None => place.store.stage(start.id, &place.path).await?,
-        };
-        Ok((start, staged))
-    }
-
-    async fn new(vfs: &Vfs, place: &Place) -> Result<Start> {
-        let core = &vfs.0.service.0;
-        Ok(Start {
-            id: core.env.new_id(),
-            started_at: core.env.now(),
-            staged: None,
-            note: None,
-            ranges: Ranges::default(),
-            digest: None,
-            base: None,
-            reservation: vfs.reservation(place).await?,
-            replaces: None,
-        })
-    }
-
-    /// Goes on with what was kept, as far as it can be trusted. What cannot be resumed is gone.
-    async fn resume(&mut self, vfs: &Vfs, place: &Place, mut kept: Kept) -> Result<()> {
-        let trusted = kept.note.trusted(&vfs.0.service.0.boot);
-        let resumed = match kept.note.target == place.path && trusted > 0 {
-            true => keep::reopen(place, &mut kept).await,
-            false => Err(StoreError::NotFound),
-        };
-        let staged = match resumed {
-            Ok(staged) if staged.size() >= trusted => staged,
-            Err(StoreError::Unavailable(_)) => {
-                vfs.0.service.0.book.adopt_kept(kept);
-                return Err(VfsError::busy("this upload is still being ended"));
-            }
-            _ if trusted == 0 => {
-                vfs.0.service.discard(kept).await;
-                return Ok(());
-            }
-            // Its size was told: writes that continue it must not land behind a hole.
-            _ => {
-                vfs.0.service.discard(kept).await;
-                return Err(VfsError::Conflict);
-            }
-        };
-        // What lies behind the first hole is sent again.
-        if let Err(error) = staged.set_len(trusted).await {
-            vfs.0.service.discard(kept).await;
-            return Err(error.into());
-        }
-        self.id = kept.note.transfer;
-        self.started_at = kept.note.started_at;
-        self.ranges = Ranges::prefix(trusted);
-        if let Some(reservation) = kept.reservation.take() {
-            self.reservation = reservation;
-        } else {
-            self.reservation.force(trusted);
-        }
-        self.staged = Some(staged);
-        self.digest = kept.digest;
-        self.note = Some(kept.note);
-        Ok(())
-    }
-
-    /// It does not begin after all: what was resumed stays kept.
-    fn give_back(self, vfs: &Vfs) {
-        if let Some(note) = self.note {
-            let kept = Kept { note, reservation: Some(self.reservation), digest: self.digest };
-            vfs.0.service.discard_later(vfs.0.service.0.book.adopt_kept(kept));
-        }
-    }
-}
-
-fn may_begin(vfs: &Vfs) -> Result<()> {
-    let core = &vfs.0.service.0;
-    if core.book.is_draining() {
-        return Err(VfsError::busy("the server is stopping"));
-    }
-    let usage = core.recorder.journal().usage();
-    if usage.full {
-        return Err(VfsError::NoRecord);
-    }
-    if usage.suspect {
-        return Err(VfsError::busy("the server cannot record uploads now"));
-    }
-    Ok(())
-}
-
-fn new_digest(place: &Place) -> StreamDigest {
-    let sha256 = if place.mount.mount.sha256 { Sha256::Wanted } else { Sha256::Unwanted };
-    match place.store.caps().random_write {
-        true => StreamDigest::new(sha256),
-        false => StreamDigest::notable(sha256),
-    }
-}
-
-async fn base(place: &Place) -> Result<Base> {
-    let file = place.store.open(&place.path).await?;
-    let meta = file.meta();
-    Ok(Base { size: meta.size, identity: meta.identity.clone(), file })
-}
-
-fn moving(
-    vfs: &Vfs,
-    path: &VPath,
-    id: TransferId,
-    (started_at, size, turn): (Timestamp, u64, TransferPlace),
-) -> Arc<Moving> {
-    let moving = Arc::new(Moving {
-        id,
-        site: vfs.0.scope.site,
-        direction: Direction::In,
-        protocol: vfs.0.protocol(),
-        account: vfs.0.live.principal().account.name.clone(),
-        path: path.clone(),
-        session: vfs.0.scope.session,
-        job: vfs.0.scope.job,
-        started_at,
-        bytes: AtomicU64::new(size),
-        _place: turn,
-    });
-    vfs.0.service.0.book.begin(moving.clone());
-    vfs.0.service.begun(Direction::In);
-    vfs.0.transfers.fetch_add(1, Ordering::Relaxed);
-    moving
 }

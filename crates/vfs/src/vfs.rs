@@ -14,45 +14,17 @@ use entrepot_model::{
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
 use crate::book::Owner;
-use crate::download::Download;
 use crate::error::{Result, VfsError};
 use crate::limits;
-use crate::links::Last;
 use crate::notes::Change;
-use crate::place::{self, Found, Place};
+use crate::place::{self, Found, Last, Place};
 use crate::quota::Reservation;
-use crate::session::State;
+use crate::state::State;
 use crate::unbroken::unbroken;
-use crate::upload::Upload;
 
 /// The files of one session. Cheap to clone.
 #[derive(Clone)]
 pub struct Vfs(pub(crate) Arc<State>);
-
-/// How a file is opened to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CreateIntent {
-    /// From nothing; what has the name is replaced when the new one is whole.
-    New,
-    /// From nothing; the name must be free, now and at the publish.
-    Exclusive,
-    /// On top of one's own unfinished upload of that name, else of what has the name.
-    Continue,
-    /// On top of one's own unfinished upload, also if something has the name: see
-    /// [`Vfs::unfinished`].
-    Resume,
-}
-
-/// What is going to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Create {
-    /// On top of what.
-    pub intent: CreateIntent,
-    /// Bytes announced; fewer or more publish nothing.
-    pub expected_size: Option<u64>,
-    /// Offsets are the caller's matter; only told for the record.
-    pub append: bool,
-}
 
 /// Room that is promised; given back when it is dropped.
 pub struct Room(#[expect(dead_code, reason = "it is held")] Reservation);
@@ -62,11 +34,11 @@ pub struct Room(#[expect(dead_code, reason = "it is held")] Reservation);
 pub struct Attributes {
     /// File or directory; a link only where one was asked for, and in listings.
     pub kind: EntryKind,
-    /// Bytes.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// Last change.
+    /// When the content last changed.
     pub modified: Timestamp,
-    /// Last access.
+    /// When it was last read.
     pub accessed: Timestamp,
     /// What this session may do with it.
     pub rights: Rights,
@@ -82,9 +54,9 @@ pub struct Attributes {
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The plain name.
+    /// The name in its directory, without a path.
     pub name: String,
-    /// What it is.
+    /// What is known of it.
     pub attributes: Attributes,
 }
 
@@ -177,12 +149,12 @@ fn check_same_mount(old: &Place, new: &Place) -> Result<()> {
 impl Vfs {
     /// Where the session starts.
     pub fn home(&self) -> VPath {
-        self.0.live.principal().account.home.clone()
+        self.0.session.live.principal().account.home.clone()
     }
 
     /// True if operations on `path` never wait for a network.
     pub fn is_local(&self, path: &VPath) -> bool {
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         match place::find(&principal, path) {
             Ok(Found::Mounted(mount, _)) => mount.endpoint.noun.target.is_local(),
             _ => true,
@@ -196,7 +168,7 @@ impl Vfs {
         last: Last,
     ) -> Result<(Option<Place>, Cow<'a, VPath>)> {
         self.0.check()?;
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         let (mount, at) = match place::find(&principal, path)? {
             Found::Mounted(mount, at) => (Arc::new(mount.clone()), at),
             Found::Above => return Ok((None, Cow::Borrowed(path))),
@@ -222,7 +194,7 @@ impl Vfs {
     }
 
     pub(crate) fn owner(&self, path: &VPath) -> Owner {
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         (principal.site, principal.account.name.clone(), path.clone())
     }
 
@@ -306,7 +278,7 @@ impl Vfs {
     /// It is no directory, or may not be listed.
     pub async fn list(&self, path: &VPath) -> Result<Listing> {
         let (place, path) = self.place(path, Last::Followed).await?;
-        let mounted = place::mounted_names(&self.0.live.principal(), &path);
+        let mounted = place::mounted_names(&self.0.session.live.principal(), &path);
         let first =
             mounted.iter().map(|name| Entry { name: name.clone(), attributes: self.synthetic() });
         let first: VecDeque<Entry> = first.collect();
@@ -346,19 +318,6 @@ impl Vfs {
         Ok(())
     }
 
-    /// Opens a file to read. What is published meanwhile does not touch it.
-    ///
-    /// # Errors
-    /// There is no such file, or it may not be read.
-    pub async fn open(&self, path: &VPath) -> Result<Download> {
-        let (place, path) = self.place(path, Last::Followed).await?;
-        let place = place.ok_or(VfsError::IsDirectory)?;
-        place.need(Right::Read)?;
-        let turn = self.0.turn()?;
-        let file = place.store.open(&place.path).await?;
-        Ok(Download::new(self.0.clone(), path.into_owned(), file, &place.mount, turn))
-    }
-
     /// Where a file lies on a disk of this machine, for programs that rules start; `None` where
     /// the mount is no local directory.
     ///
@@ -374,25 +333,6 @@ impl Vfs {
         place.store.stat(&place.path).await?;
         let local = std::path::Path::new(&target.path).join(place.path.as_str());
         Ok((!injected).then_some(local))
-    }
-
-    /// Opens a file to write. Nothing is visible before [`Upload::finish`].
-    ///
-    /// # Errors
-    /// A right is missing, the name is that of a directory, there is no room, the node stops or
-    /// cannot record.
-    pub async fn create(&self, path: &VPath, how: Create) -> Result<Upload> {
-        let last = match how.intent {
-            // Any name that is taken refuses, also that of a link to nothing.
-            CreateIntent::Exclusive => Last::Itself,
-            CreateIntent::New | CreateIntent::Continue | CreateIntent::Resume => Last::Followed,
-        };
-        let (place, path) = self.place(path, last).await?;
-        let place = place.ok_or(VfsError::IsDirectory)?;
-        if place.is_root {
-            return Err(VfsError::IsDirectory);
-        }
-        Upload::begin(self, &path, place, how).await
     }
 
     /// Removes a file or link, or drops one's own unfinished upload of that name.
@@ -719,7 +659,7 @@ impl Vfs {
 
     /// True if clients that rename when done write under such a name.
     pub(crate) fn is_temporary(&self, path: &VPath) -> bool {
-        let principal = self.0.live.principal();
+        let principal = self.0.session.live.principal();
         let name = path.file_name().unwrap_or_default();
         let endings = &principal.policy.temporary_names;
         endings.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending.as_str()))

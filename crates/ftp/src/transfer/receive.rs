@@ -22,10 +22,6 @@ pub(crate) struct Receive {
     /// Where the next byte goes.
     at: u64,
     ascii: bool,
-    /// Where the first byte of this transfer went.
-    begun: u64,
-    /// Bytes that must come, of this transfer or of the whole file.
-    announced: Option<u64>,
     /// The name STOU chose.
     chosen: Option<String>,
 }
@@ -36,7 +32,7 @@ pub(crate) struct Target<'a> {
     pub(super) how: StoreHow,
     /// The client was told of its own cut upload of this name.
     pub(super) told: Option<VPath>,
-    /// Bytes that must come.
+    /// Bytes that must come: of the whole file, or of what is added to it.
     pub(super) announced: Option<u64>,
 }
 
@@ -44,9 +40,19 @@ fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
     result.map_err(|error| refusal(&error))
 }
 
-async fn create(vfs: &Vfs, path: &VPath, intent: CreateIntent) -> Result<Upload, VfsError> {
-    let append = matches!(intent, CreateIntent::Continue | CreateIntent::Resume);
-    vfs.create(path, Create { intent, expected_size: None, append }).await
+/// An upload of which the whole will be sent.
+async fn create(
+    vfs: &Vfs,
+    path: &VPath,
+    intent: CreateIntent,
+    announced: Option<u64>,
+) -> Result<Upload, VfsError> {
+    vfs.create(path, Create { intent, expected_size: announced, append: false }).await
+}
+
+/// An upload of which the end will be sent.
+async fn go_on(vfs: &Vfs, path: &VPath, intent: CreateIntent) -> Result<Upload, VfsError> {
+    vfs.create(path, Create { intent, expected_size: None, append: true }).await
 }
 
 /// Said where a policy asks for as many bytes as were announced.
@@ -101,17 +107,24 @@ impl Receive {
             true => CreateIntent::Resume,
             false => CreateIntent::Continue,
         };
-        let (upload, chosen) = match how {
-            StoreHow::Replace => (told(create(vfs, &at, CreateIntent::New).await)?, None),
-            StoreHow::Append => (told(create(vfs, &at, goes_on).await)?, None),
-            StoreHow::ResumeAt(offset) => (resume(vfs, &at, (goes_on, offset)).await?, None),
+        let mut chosen = None;
+        let upload = match how {
+            StoreHow::Replace => told(create(vfs, &at, CreateIntent::New, announced).await)?,
+            StoreHow::Append => {
+                let upload = told(go_on(vfs, &at, goes_on).await)?;
+                expecting(upload, announced)
+            }
+            StoreHow::ResumeAt(offset) => {
+                let upload = resume(vfs, &at, (goes_on, offset)).await?;
+                expecting(upload, announced)
+            }
             StoreHow::Unique { prefix } => {
-                let (upload, name) = unique(vfs, env, &at, prefix).await?;
-                (upload, Some(name))
+                let (upload, name) = unique(vfs, env, &at, prefix, announced).await?;
+                chosen = Some(name);
+                upload
             }
         };
-        let begun = upload.size();
-        Ok(Receive { at: begun, begun, announced, upload, ascii, chosen })
+        Ok(Receive { at: upload.size(), upload, ascii, chosen })
     }
 
     pub(super) fn chosen(&self) -> Option<&str> {
@@ -154,7 +167,7 @@ impl Receive {
         if let Err(error) = self.write(&rest).await {
             return self.refused((stream, buffer), refusal(&error)).await;
         }
-        if self.announced.is_some_and(|announced| !self.has(announced)) {
+        if self.upload.check_expected_size().is_err() {
             stream.reset();
             self.upload.interrupt("fewer bytes came than ALLO announced").await;
             return Outcome::Ended(End::Refused(Refusal::told(426, TOO_FEW)));
@@ -163,11 +176,6 @@ impl Receive {
         let certain = stream.tls_info().is_some();
         let _ = timeout(STALL_TIME, stream.finish_upload()).await;
         Outcome::Received { upload: Box::new(self.upload), certain }
-    }
-
-    /// Clients announce what they send, or how long the file will be.
-    fn has(&self, announced: u64) -> bool {
-        self.at == announced || self.at - self.begun == announced
     }
 
     async fn take(&mut self, form: &mut Form, mut data: &[u8]) -> Result<(), Refusal> {
@@ -185,11 +193,10 @@ impl Receive {
     }
 
     async fn add(&mut self, data: &[u8]) -> Result<(), Refusal> {
-        let coming = self.at - self.begun + data.len() as u64;
-        if self.announced.is_some_and(|announced| coming > announced) {
-            return Err(Refusal::because(Why::NoSpace, TOO_MANY));
+        match self.write(data).await {
+            Err(VfsError::Incomplete { .. }) => Err(Refusal::because(Why::NoSpace, TOO_MANY)),
+            written => told(written),
         }
-        told(self.write(data).await)
     }
 
     async fn write(&mut self, data: &[u8]) -> Result<(), VfsError> {
@@ -238,6 +245,14 @@ impl Receive {
     }
 }
 
+/// Clients announce what they send, or how long the file will be.
+fn expecting(mut upload: Upload, announced: Option<u64>) -> Upload {
+    if let Some(announced) = announced {
+        upload.expect_whole_or_added(announced);
+    }
+    upload
+}
+
 /// REST n and STOR: the first n bytes stay, and the file ends where the data ends.
 async fn resume(
     vfs: &Vfs,
@@ -248,7 +263,7 @@ async fn resume(
         // The offset may be meant for either of two versions.
         return Err(Refusal::new(Why::Offset));
     }
-    let mut upload = told(create(vfs, at, intent).await)?;
+    let mut upload = told(go_on(vfs, at, intent).await)?;
     if upload.size() < offset {
         upload.interrupt("the client wanted to go on behind its end").await;
         return Err(Refusal::new(Why::Offset));
@@ -268,6 +283,7 @@ async fn unique(
     env: &Env,
     directory: &VPath,
     prefix: Option<String>,
+    announced: Option<u64>,
 ) -> Result<(Upload, String), Refusal> {
     let prefix = prefix.unwrap_or_else(|| "upload".to_owned());
     for _ in 0..UNIQUE_TRIES {
@@ -275,7 +291,7 @@ async fn unique(
         env.fill_random(&mut random);
         let name = format!("{prefix}.{:016x}", u64::from_be_bytes(random));
         let Ok(at) = directory.join(&name) else { return Err(Refusal::new(Why::Name)) };
-        match create(vfs, &at, CreateIntent::Exclusive).await {
+        match create(vfs, &at, CreateIntent::Exclusive, announced).await {
             Ok(upload) => return Ok((upload, name)),
             Err(VfsError::Exists) => {}
             Err(error) => return Err(refusal(&error)),

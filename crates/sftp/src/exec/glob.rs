@@ -4,15 +4,15 @@ use entrepot_model::VPath;
 use entrepot_sftp_proto::shell::{Component, Pattern, Word};
 use entrepot_vfs::EntryKind;
 
+use crate::connection::ConnectionShared;
 use crate::limits::{GLOB_NAMES, LISTING_PAGE};
-use crate::machine::Account;
 
 /// More names than [`GLOB_NAMES`].
 #[derive(Debug)]
 pub(super) struct TooMany;
 
 /// The names that a word stands for, in the order of their letters; none: nothing looks so.
-pub(super) async fn expand(account: &Account, word: &Word) -> Result<Vec<VPath>, TooMany> {
+pub(super) async fn expand(account: &ConnectionShared, word: &Word) -> Result<Vec<VPath>, TooMany> {
     let absolute = word.path().starts_with('/');
     let home = account.session.vfs().home();
     let mut found = vec![if absolute { VPath::root() } else { home }];
@@ -40,7 +40,7 @@ pub(super) async fn expand(account: &Account, word: &Word) -> Result<Vec<VPath>,
 
 /// Adds what looks so in a directory.
 async fn matching(
-    account: &Account,
+    account: &ConnectionShared,
     directory: &VPath,
     pattern: &Pattern,
     found: &mut Vec<VPath>,

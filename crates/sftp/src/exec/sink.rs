@@ -8,15 +8,15 @@ use entrepot_sftp_proto::scp::{self, ACK, Command, Fatal, Incoming, Sink, Times}
 use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, VfsError};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ended, Ends, Next, resolve};
+use super::ends::{Ended, Ends, Next, resolve};
+use crate::connection::ConnectionShared;
 use crate::hooks::Shown;
 use crate::limits::SCP_DEPTH;
-use crate::machine::Account;
 use crate::out::Out as _;
 
 /// A sink at work.
 struct Run<'a> {
-    account: &'a Account,
+    account: &'a ConnectionShared,
     /// What was named on the command line.
     target: VPath,
     /// It is a directory: names go into it. Else it is the name.
@@ -52,7 +52,7 @@ struct File {
 }
 
 /// Runs to the end; gives the exit status.
-pub(super) async fn run(command: &Command, account: &Account, mut ends: Ends) -> u32 {
+pub(super) async fn run(command: &Command, account: &ConnectionShared, mut ends: Ends) -> u32 {
     let (target, into) = match target(command, account).await {
         Ok(target) => target,
         Err(sentence) => {
@@ -106,7 +106,7 @@ pub(super) async fn run(command: &Command, account: &Account, mut ends: Ends) ->
 }
 
 /// The target of the command line, and whether it is a directory.
-async fn target(command: &Command, account: &Account) -> Result<(VPath, bool), String> {
+async fn target(command: &Command, account: &ConnectionShared) -> Result<(VPath, bool), String> {
     let Some(word) = command.paths.first() else { return Err("name a target".to_owned()) };
     let tell = |error: VfsError| format!("{}: {error}", word.text());
     let path = resolve(account, word).map_err(tell)?;

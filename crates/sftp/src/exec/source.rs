@@ -8,17 +8,17 @@ use entrepot_model::VPath;
 use entrepot_sftp_proto::scp::{self, ACK, Answer, Answers, Command, END, Fatal, Times};
 use entrepot_vfs::{Attributes, Download, Entry, EntryKind, Listing, VfsError};
 
+use super::ends::{Ended, Ends, Next, resolve};
 use super::glob::{self, TooMany};
-use super::{Ended, Ends, Next, resolve};
+use crate::connection::ConnectionShared;
 use crate::hooks::{Shown, Undone};
 use crate::limits::{
     EARLY_BYTES, LISTING_PAGE, SCP_BLOCK_BYTES, SCP_BLOCKS, SCP_DEPTH, SCP_LINKED,
 };
-use crate::machine::Account;
 use crate::out::Out as _;
 
 struct Run<'a> {
-    account: &'a Account,
+    account: &'a ConnectionShared,
     command: &'a Command,
     ends: Ends,
     answers: Answers,
@@ -41,7 +41,7 @@ struct Level {
 }
 
 /// Runs to the end; gives the exit status.
-pub(super) async fn run(command: &Command, account: &Account, ends: Ends) -> u32 {
+pub(super) async fn run(command: &Command, account: &ConnectionShared, ends: Ends) -> u32 {
     let mut run = Run {
         account,
         command,
@@ -375,8 +375,8 @@ impl Run<'_> {
                 piece = self.ends.pieces.recv() => piece,
             };
             match next {
-                Some(crate::channel::Piece::Data(piece, _room)) => self.keep_early(&piece)?,
-                Some(crate::channel::Piece::Eof) | None => return Err(Ended::Gone),
+                Some(crate::queue::Piece::Data(piece, _room)) => self.keep_early(&piece)?,
+                Some(crate::queue::Piece::Eof) | None => return Err(Ended::Gone),
             }
         }
     }

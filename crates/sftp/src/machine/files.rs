@@ -1,114 +1,18 @@
 //! Open files: OPEN, READ, WRITE, CLOSE and what else has a handle.
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::{Rights, Timestamp, VPath};
-use entrepot_net::meter::Running;
+use entrepot_model::VPath;
 use entrepot_sftp_proto::reply::{self, Names};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags};
-use entrepot_vfs::{
-    Attributes, Create, CreateIntent, Download, Entry, EntryKind, Listing, ModeOrigin, Upload,
-    Uploaded, VfsError,
-};
+use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, Uploaded, VfsError};
 
-use super::shared::OpenShared;
-use super::{Core, Counted, Problem};
+use super::core::Core;
+use super::open::{Held, Open, OpenDownload, OpenListing, OpenShared, OpenUpload};
 use crate::attributes::timestamps;
 use crate::limits::LISTING_PAGE;
 use crate::out::Out;
 use crate::parked::Read;
-
-/// What a handle stands for.
-pub(super) enum Open {
-    Download(Box<OpenDownload>),
-    Upload(Box<OpenUpload>),
-    Listing(Box<OpenListing>),
-    /// A file by its name: another handle writes it, or did.
-    Shared(Box<OpenShared>),
-    /// A file that the channel removed while it wrote it.
-    Removed(VPath),
-}
-
-/// What an open file counts for while it is open.
-pub(super) struct Held {
-    pub(super) _running: Running,
-    pub(super) _counted: Counted,
-}
-
-pub(super) struct OpenDownload {
-    pub(super) file: Download,
-    pub(super) path: VPath,
-    _running: Running,
-    _counted: Counted,
-}
-
-pub(super) struct OpenUpload {
-    pub(super) file: Upload,
-    pub(super) path: VPath,
-    /// Grows with every upload of the channel.
-    pub(super) number: u64,
-    /// Every WRITE goes to the end.
-    pub(super) append: bool,
-    /// It replaces whatever has the name when it is closed.
-    pub(super) replaces: bool,
-    /// There was a file or a partial before, and it is continued.
-    continued: bool,
-    /// Something was written, or the size set.
-    touched: bool,
-    times: Option<(Timestamp, Timestamp)>,
-    /// Permission bits that FSETSTAT or SETSTAT asked for.
-    mode: Option<u32>,
-    /// Why a WRITE was refused: then nothing is published.
-    pub(super) refused: Option<VfsError>,
-    /// `None`: a handle that goes on after it took it over.
-    pub(super) held: Option<Held>,
-}
-
-pub(super) struct OpenListing {
-    listing: Listing,
-    path: VPath,
-    /// Entries of the page at hand, last first.
-    page: Vec<Entry>,
-    ended: bool,
-    _counted: Counted,
-}
-
-impl Open {
-    /// Its path.
-    pub(super) fn path(&self) -> &VPath {
-        match self {
-            Open::Download(open) => &open.path,
-            Open::Upload(open) => &open.path,
-            Open::Listing(open) => &open.path,
-            Open::Shared(open) => &open.path,
-            Open::Removed(path) => path,
-        }
-    }
-
-    /// True for what a change of its name concerns.
-    pub(super) fn is_by_name(&self) -> bool {
-        matches!(self, Open::Upload(_) | Open::Shared(_))
-    }
-
-    /// A rule refused its end: nothing of an upload is kept.
-    pub(super) async fn discard(self) {
-        match self {
-            Open::Upload(open) => open.file.abort().await,
-            Open::Download(open) => open.file.finish().await,
-            Open::Shared(open) => open.finish().await,
-            Open::Listing(_) | Open::Removed(_) => {}
-        }
-    }
-
-    /// The channel is over: an upload is kept to be resumed.
-    pub(super) async fn interrupt(self, reason: &str) {
-        if let Open::Upload(open) = self {
-            match open.refused {
-                Some(_) => open.file.abort().await,
-                None => open.file.interrupt(reason).await,
-            }
-        }
-    }
-}
+use crate::problem::Problem;
 
 impl Core {
     pub(super) async fn open(
@@ -118,10 +22,10 @@ impl Core {
         flags: OpenFlags,
         attrs: &Attrs,
     ) -> Result<Bytes, Problem> {
-        let path = self.account.path(sent)?;
-        let counted = self.account.count()?;
+        let path = self.shared.path(sent)?;
+        let counted = self.shared.count()?;
         self.notice(&path);
-        let running = self.account.meter.running();
+        let running = self.shared.meter.running();
         let open = if let Some(path) = self.written_here(&path, flags).await? {
             let held = Held { _running: running, _counted: counted };
             Open::Shared(Box::new(OpenShared::new(path, flags, held)))
@@ -129,14 +33,15 @@ impl Core {
             let held = Held { _running: running, _counted: counted };
             let mut open = self.open_upload(path, flags, held).await?;
             if let Some(times) = attrs.times {
-                open.set_times(timestamps(times));
+                let (accessed, modified) = timestamps(times);
+                open.file.set_times(Some(accessed), Some(modified));
             }
             if let Some(mode) = attrs.mode() {
                 open.file.set_mode(mode, ModeOrigin::Creation);
             }
             Open::Upload(Box::new(open))
         } else {
-            let file = self.account.session.vfs().open(&path).await?;
+            let file = self.shared.session.vfs().open(&path).await?;
             let (path, _running, _counted) = (file.path().clone(), running, counted);
             Open::Download(Box::new(OpenDownload { file, path, _running, _counted }))
         };
@@ -144,14 +49,14 @@ impl Core {
         Ok(reply::handle(id, handle))
     }
 
-    /// The table "OPEN over staging".
+    /// OPEN for writing: what the flags of SFTP mean where a file is staged until its CLOSE.
     async fn open_upload(
         &mut self,
         path: VPath,
         flags: OpenFlags,
         held: Held,
     ) -> Result<OpenUpload, Problem> {
-        let vfs = self.account.session.vfs();
+        let vfs = self.shared.session.vfs();
         let creates = flags.has(OpenFlags::CREATE);
         let exclusive = creates && flags.has(OpenFlags::EXCLUSIVE);
         let keeps = !exclusive && !flags.has(OpenFlags::TRUNCATE);
@@ -194,10 +99,6 @@ impl Core {
             append,
             replaces: false,
             continued: false,
-            touched: false,
-            times: None,
-            mode: None,
-            refused: None,
             held,
         }
     }
@@ -213,10 +114,6 @@ impl Core {
     async fn read_file(&mut self, read: Read) -> Result<Bytes, Problem> {
         let len = reply::data_len(read.len);
         let open = self.handles.get_mut(read.handle).ok_or(Problem::Handle)?;
-        if read.offset > FILE_BYTES {
-            // No file reaches there, and the system calls take the largest for "here".
-            return Ok(reply::eof(read.id));
-        }
         let frame = match open {
             Open::Download(open) => {
                 let mut frame = self.buffer.begin(len);
@@ -260,7 +157,7 @@ impl Core {
             _ => return Box::pin(self.write_shared(handle, offset, data)).await,
         };
         let offset = if open.append { open.file.size() } else { offset };
-        open.write_or_refuse(offset, data).await
+        Ok(open.write(offset, data).await?)
     }
 
     /// CLOSE, whose answer waits until the publish is durable.
@@ -321,20 +218,9 @@ impl Core {
     }
 
     async fn close_upload(&self, open: OpenUpload) -> Result<Option<Uploaded>, Problem> {
-        if let Some(refused) = open.refused {
-            open.file.abort().await;
-            return Err(refused.into());
-        }
         if !open.publishes() {
             // `touch` of sshfs: there is nothing to publish.
-            open.file.interrupt("nothing was written").await;
-            let vfs = self.account.session.vfs();
-            if let Some(mode) = open.mode {
-                vfs.set_mode(&open.path, mode).await?;
-            }
-            if let Some((accessed, modified)) = open.times {
-                vfs.set_times(&open.path, Some(accessed), Some(modified)).await?;
-            }
+            open.file.leave().await?;
             return Ok(None);
         }
         Ok(Some(open.file.finish().await?))
@@ -366,18 +252,18 @@ impl Core {
         let handle = self.standing_for(handle);
         let attributes = match self.handles.get(handle).ok_or(Problem::Handle)? {
             Open::Download(open) => open.file.attributes().clone(),
-            Open::Upload(open) => open.attributes(self.account.env.now()),
+            Open::Upload(open) => open.file.attributes(self.shared.env.now()),
             Open::Listing(open) => {
                 let path = open.path.clone();
-                self.account.session.vfs().stat(&path).await?
+                self.shared.session.vfs().stat(&path).await?
             }
             Open::Shared(open) => {
                 let path = open.path.clone();
-                self.account.session.vfs().stat(&path).await?
+                self.shared.session.vfs().stat(&path).await?
             }
             Open::Removed(_) => return Err(VfsError::NotFound.into()),
         };
-        Ok(reply::attrs(id, &self.account.owner.attrs(&attributes)))
+        Ok(reply::attrs(id, &self.shared.owner.attrs(&attributes)))
     }
 
     /// This channel's own open upload of a name, as clients ask for its size.
@@ -390,10 +276,10 @@ impl Core {
     }
 
     pub(super) async fn open_listing(&mut self, id: u32, sent: &str) -> Result<Bytes, Problem> {
-        let path = self.account.path(sent)?;
-        let counted = self.account.count()?;
+        let path = self.shared.path(sent)?;
+        let counted = self.shared.count()?;
         self.notice(&path);
-        let listing = self.account.session.vfs().list(&path).await?;
+        let listing = self.shared.session.vfs().list(&path).await?;
         let open = OpenListing { listing, path, page: Vec::new(), ended: false, _counted: counted };
         let open = Open::Listing(Box::new(open));
         let handle = self.handles.insert(open).map_err(|_| Problem::TooManyHandles)?;
@@ -402,7 +288,7 @@ impl Core {
 
     /// READDIR: a NAME of at most 32 KiB, EOF at the end and ever after.
     pub(super) async fn list(&mut self, id: u32, handle: Handle) -> Result<Bytes, Problem> {
-        let now = self.account.env.now();
+        let now = self.shared.env.now();
         let Some(Open::Listing(open)) = self.handles.get_mut(handle) else {
             return Err(Problem::Handle);
         };
@@ -413,8 +299,8 @@ impl Core {
         }
         let mut names = Names::new(id, open.page.len() * 128);
         while let Some(entry) = open.page.last() {
-            let attrs = self.account.owner.attrs(&entry.attributes);
-            let long = self.account.owner.long_name(&entry.name, &attrs, now);
+            let attrs = self.shared.owner.attrs(&entry.attributes);
+            let long = self.shared.owner.long_name(&entry.name, &attrs, now);
             if !names.push(&entry.name, &long, &attrs) {
                 break;
             }
@@ -427,114 +313,8 @@ impl Core {
     }
 }
 
-/// Bytes of the longest file that system calls can speak of (`off_t`).
-const FILE_BYTES: u64 = i64::MAX.unsigned_abs();
-
-fn check_end(end: u64) -> Result<(), VfsError> {
-    match end > FILE_BYTES {
-        true => Err(VfsError::Quota { what: "bytes a file", limit: FILE_BYTES }),
-        false => Ok(()),
-    }
-}
-
 /// DATA as far as there is something, else EOF.
 pub(super) fn data_or_eof(id: u32, frame: BytesMut, len: usize) -> Bytes {
     let filled = frame.len().saturating_sub(reply::DATA_HEADER_BYTES);
     if filled == 0 && len > 0 { reply::eof(id) } else { reply::seal_data(id, frame, filled) }
-}
-
-impl OpenUpload {
-    /// False if there is nothing new to publish.
-    pub(super) fn publishes(&self) -> bool {
-        self.touched || !self.continued
-    }
-
-    /// Writes; once that failed nothing is taken, and nothing will be published.
-    pub(super) async fn write_or_refuse(
-        &mut self,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<(), Problem> {
-        if let Some(refused) = &self.refused {
-            return Err(refused.clone().into());
-        }
-        let written = self.write(offset, data).await;
-        if let Err(error) = &written {
-            self.refused = Some(error.clone());
-        }
-        Ok(written?)
-    }
-
-    async fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), VfsError> {
-        check_end(offset.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX)))?;
-        self.touched = true;
-        if self.file.try_write_at(offset, data)? {
-            return Ok(());
-        }
-        self.file.write_at(offset, Bytes::copy_from_slice(data)).await
-    }
-
-    /// Copies bytes of another file here.
-    pub(super) async fn copy(
-        &mut self,
-        source: &Download,
-        range: (u64, Option<u64>),
-        offset: u64,
-    ) -> Result<(), VfsError> {
-        if let Some(refused) = &self.refused {
-            return Err(refused.clone());
-        }
-        let offset = if self.append { self.file.size() } else { offset };
-        check_end(offset.saturating_add(range.1.unwrap_or(0)))?;
-        self.touched = true;
-        let copied = self.file.copy_from(source, range, offset).await;
-        if let Err(error) = &copied {
-            self.refused = Some(error.clone());
-        }
-        copied.map(drop)
-    }
-
-    /// SETSTAT and FSETSTAT: kept for the publish.
-    pub(super) async fn set(&mut self, attrs: &Attrs) -> Result<(), VfsError> {
-        if let Some(size) = attrs.size {
-            self.set_len(size).await?;
-        }
-        if let Some(mode) = attrs.mode() {
-            self.mode = Some(mode);
-            self.file.set_mode(mode, ModeOrigin::Request);
-        }
-        if let Some(times) = attrs.times {
-            self.set_times(timestamps(times));
-        }
-        Ok(())
-    }
-
-    async fn set_len(&mut self, size: u64) -> Result<(), VfsError> {
-        if size == self.file.size() {
-            return Ok(());
-        }
-        check_end(size)?;
-        self.touched = true;
-        self.file.set_len(size).await
-    }
-
-    fn set_times(&mut self, (accessed, modified): (Timestamp, Timestamp)) {
-        self.times = Some((accessed, modified));
-        self.file.set_times(Some(accessed), Some(modified));
-    }
-
-    /// As its own channel sees it.
-    pub(super) fn attributes(&self, now: Timestamp) -> Attributes {
-        let (accessed, modified) = self.times.unwrap_or((now, now));
-        Attributes {
-            kind: EntryKind::File,
-            size: self.file.size(),
-            modified,
-            accessed,
-            rights: Rights::all(),
-            mode: self.file.named_mode(),
-            partial: true,
-            identity: None,
-        }
-    }
 }

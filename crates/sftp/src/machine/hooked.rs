@@ -6,25 +6,26 @@ use entrepot_sftp_proto::request::CheckTarget;
 use entrepot_sftp_proto::{Handle, OpenFlags, Request, Status, SymlinkOrder};
 use entrepot_vfs::Begun;
 
-use super::files::Open;
-use super::{Core, Problem};
+use super::core::Core;
+use super::open::Open;
 use crate::hooks::Shown;
 use crate::out::Out;
+use crate::problem::Problem;
 
 impl Core {
     /// Takes over whether any rule looks at requests: one look when nothing changed.
     pub(super) fn follow_hooks(&mut self) {
-        let generation = self.account.session.hooks().generation();
+        let generation = self.shared.session.hooks().generation();
         if generation != self.generation {
             self.generation = generation;
-            self.hooked = self.account.is_hooked();
+            self.hooked = self.shared.is_hooked();
         }
     }
 
     /// Asks about a request before it is carried out; `None`: rules do not look at it.
     pub(super) async fn ask(&self, request: &Request<'_>) -> Result<Option<Begun>, Problem> {
         let Some(shown) = self.shown(request) else { return Ok(None) };
-        let asked = self.account.ask(shown, &self.gone).await;
+        let asked = self.shared.ask(shown, &self.gone).await;
         asked.map(Some).map_err(Problem::Ruled)
     }
 
@@ -37,7 +38,7 @@ impl Core {
     ) -> Result<T, Problem> {
         let opens = matches!(begun.command.verb.as_str(), "open" | "opendir");
         let code = answer.as_ref().map_or_else(Problem::status, |_| Status::Ok);
-        match self.account.tell(begun, code, &self.gone).await {
+        match self.shared.tell(begun, code, &self.gone).await {
             Err(refused) if answer.is_ok() && !opens => Err(Problem::Ruled(refused)),
             _ => answer,
         }
@@ -66,7 +67,7 @@ impl Core {
                 Shown::reads("close", "", Some(open.path()))
             }
         };
-        let mut begun = match self.account.ask(shown, &self.gone).await {
+        let mut begun = match self.shared.ask(shown, &self.gone).await {
             Ok(begun) => begun,
             Err(refused) => {
                 match refused.is_for_good() {
@@ -84,7 +85,7 @@ impl Core {
     }
 
     fn path_of(&self, sent: &str) -> Option<VPath> {
-        self.account.path(sent).ok()
+        self.shared.path(sent).ok()
     }
 
     fn opened(&self, handle: Handle) -> Option<&VPath> {
@@ -143,7 +144,7 @@ impl Core {
 
     /// The link, and what it leads to.
     fn shown_link(&self, first: &str, second: &str) -> Shown {
-        let (target, link) = match self.account.software.symlinks {
+        let (target, link) = match self.shared.software.symlinks {
             SymlinkOrder::TargetFirst => (first, second),
             SymlinkOrder::LinkFirst => (second, first),
         };

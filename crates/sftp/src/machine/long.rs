@@ -5,78 +5,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use entrepot_model::VPath;
+use entrepot_sftp_proto::Handle;
 use entrepot_sftp_proto::reply::{self, Hashes};
-use entrepot_sftp_proto::request::{CheckDialect, CheckTarget};
-use entrepot_sftp_proto::{Handle, Request};
-use entrepot_vfs::{Begun, EntryKind, HashAlgorithm, HashRange, VfsError};
+use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};
 
-use super::files::Open;
-use super::{Core, Problem};
+use super::core::Core;
+use super::long_request::{Check, Copy, Long, Target, What};
+use super::open::Open;
 use crate::limits::HASH_ANSWER_BYTES;
 use crate::out::Out;
-
-/// A long request that waits for the channel's own task.
-pub(super) struct Long {
-    id: u32,
-    /// Rules were asked about it.
-    begun: Option<Begun>,
-    what: What,
-}
-
-enum What {
-    Check(Check),
-    Copy(Copy),
-}
-
-struct Check {
-    target: Target,
-    algorithms: String,
-    offset: u64,
-    len: u64,
-    block: u32,
-    dialect: CheckDialect,
-}
-
-enum Target {
-    Path(String),
-    Handle(Handle),
-}
-
-struct Copy {
-    from: Handle,
-    offset: u64,
-    len: u64,
-    to: Handle,
-    to_offset: u64,
-}
-
-impl Long {
-    /// The request, if it is a long one.
-    pub(super) fn of((id, begun): (u32, Option<Begun>), request: &Request<'_>) -> Option<Long> {
-        let what = match *request {
-            Request::CheckFile { target, algorithms, offset, len, block, dialect } => {
-                let target = match target {
-                    CheckTarget::Path(path) => Target::Path(path.to_owned()),
-                    CheckTarget::Handle(handle) => Target::Handle(handle),
-                };
-                let algorithms = algorithms.to_owned();
-                What::Check(Check { target, algorithms, offset, len, block, dialect })
-            }
-            Request::CopyData { from, offset, len, to, to_offset } => {
-                What::Copy(Copy { from, offset, len, to, to_offset })
-            }
-            _ => return None,
-        };
-        Some(Long { id, begun, what })
-    }
-}
+use crate::problem::Problem;
 
 impl Core {
     /// Carries out and answers what takes long.
     pub(super) async fn long(&mut self, long: Long, out: &mut impl Out) {
         let Long { id, begun, what } = long;
         let gone = self.gone.clone();
-        let _running = self.account.meter.running();
+        let _running = self.shared.meter.running();
         let carried_out = async {
             match what {
                 What::Check(check) => self.check_file(id, &check).await,
@@ -106,12 +51,12 @@ impl Core {
         };
         let hashes = match &check.target {
             Target::Path(sent) => {
-                let path = self.account.path(sent)?;
+                let path = self.shared.path(sent)?;
                 self.hash_path(&path, &range).await?
             }
             Target::Handle(handle) => self.hash_open(*handle, &range).await?,
         };
-        let dialect = self.account.software.check_file.unwrap_or(check.dialect);
+        let dialect = self.shared.software.check_file.unwrap_or(check.dialect);
         let hashes = Hashes {
             algorithm: range.algorithm.name(),
             hash_bytes: range.algorithm.bytes(),
@@ -122,17 +67,17 @@ impl Core {
 
     async fn hash_path(&mut self, path: &VPath, range: &HashRange) -> Result<Vec<u8>, Problem> {
         self.notice(path);
-        let found = self.account.session.vfs().stat(path).await?;
+        let found = self.shared.session.vfs().stat(path).await?;
         if found.kind == EntryKind::Directory {
             return Err(VfsError::IsDirectory.into());
         }
         check_answer(range, found.size)?;
-        Ok(self.account.hash_path(path, range).await?)
+        Ok(self.shared.hash_path(path, range).await?)
     }
 
     async fn hash_open(&mut self, handle: Handle, range: &HashRange) -> Result<Vec<u8>, Problem> {
-        let account = Arc::clone(&self.account);
-        let _one = account.hashing.lock().await;
+        let shared = Arc::clone(&self.shared);
+        let _one = shared.hashing.lock().await;
         let handle = self.standing_for(handle);
         match self.handles.get_mut(handle) {
             Some(Open::Download(open)) => {
@@ -166,7 +111,9 @@ impl Core {
             return Err(Problem::SameFile);
         }
         let len = (copy.len > 0).then_some(copy.len);
-        Ok(to.copy(&from.file, (copy.offset, len), copy.to_offset).await?)
+        let at = if to.append { to.file.size() } else { copy.to_offset };
+        to.file.copy_from(&from.file, copy.offset, len, at).await?;
+        Ok(())
     }
 }
 

@@ -7,9 +7,10 @@ use entrepot_sftp_proto::reply::{self, Statvfs};
 use entrepot_sftp_proto::{Attrs, SymlinkOrder};
 use entrepot_vfs::{Attributes, Create, CreateIntent, EntryKind, Existing, VfsError};
 
-use super::{Core, Problem};
+use super::core::Core;
 use crate::attributes::timestamps;
 use crate::limits::STATVFS_BLOCK_BYTES;
+use crate::problem::Problem;
 
 /// Where links are not offered the packet is unknown, as it always was.
 fn offered(error: VfsError) -> Problem {
@@ -21,7 +22,7 @@ fn offered(error: VfsError) -> Problem {
 
 impl Core {
     fn used(&mut self, sent: &str) -> Result<VPath, Problem> {
-        let path = self.account.path(sent)?;
+        let path = self.shared.path(sent)?;
         self.notice(&path);
         Ok(path)
     }
@@ -31,9 +32,9 @@ impl Core {
         let path = self.used(sent)?;
         let attributes = match self.own_attributes(&path) {
             Some(attributes) => attributes,
-            None => self.account.session.vfs().stat(&path).await?,
+            None => self.shared.session.vfs().stat(&path).await?,
         };
-        Ok(reply::attrs(id, &self.account.owner.attrs(&attributes)))
+        Ok(reply::attrs(id, &self.shared.owner.attrs(&attributes)))
     }
 
     /// LSTAT: the same, but a link is told itself.
@@ -41,23 +42,23 @@ impl Core {
         let path = self.used(sent)?;
         let attributes = match self.own_attributes(&path) {
             Some(attributes) => attributes,
-            None => self.account.session.vfs().lstat(&path).await?,
+            None => self.shared.session.vfs().lstat(&path).await?,
         };
-        Ok(reply::attrs(id, &self.account.owner.attrs(&attributes)))
+        Ok(reply::attrs(id, &self.shared.owner.attrs(&attributes)))
     }
 
     fn own_attributes(&mut self, path: &VPath) -> Option<Attributes> {
-        let now = self.account.env.now();
-        self.own_upload(path).map(|open| open.attributes(now))
+        let now = self.shared.env.now();
+        self.own_upload(path).map(|open| open.file.attributes(now))
     }
 
     /// SETSTAT: the published file, else the channel's own open upload.
     pub(super) async fn set(&mut self, sent: &str, attrs: &Attrs) -> Result<(), Problem> {
         let mut path = self.used(sent)?;
-        let found = self.account.session.vfs().stat(&path).await;
+        let found = self.shared.session.vfs().stat(&path).await;
         let published = found.as_ref().is_ok_and(|found| !found.partial);
         if !published {
-            path = self.account.session.vfs().resolve(&path).await?;
+            path = self.shared.session.vfs().resolve(&path).await?;
         }
         if !published && let Some(open) = self.own_upload(&path) {
             return Ok(open.set(attrs).await?);
@@ -69,7 +70,7 @@ impl Core {
     /// `lsetstat@openssh.com`: of a link itself there is nothing to set.
     pub(super) async fn set_itself(&mut self, sent: &str, attrs: &Attrs) -> Result<(), Problem> {
         let path = self.used(sent)?;
-        match self.account.session.vfs().lstat(&path).await?.kind {
+        match self.shared.session.vfs().lstat(&path).await?.kind {
             EntryKind::Link if attrs.times.is_some() || attrs.permissions.is_some() => {
                 Err(Problem::LinkAttributes)
             }
@@ -82,7 +83,7 @@ impl Core {
     /// answered as if they were: clients set them behind an upload, and tell their user that it
     /// went wrong otherwise. The owner is ours and passes unchanged.
     pub(super) async fn set_published(&self, path: &VPath, attrs: &Attrs) -> Result<(), Problem> {
-        let vfs = self.account.session.vfs();
+        let vfs = self.shared.session.vfs();
         if let Some(size) = attrs.size {
             let found = vfs.stat(path).await?;
             if found.kind == EntryKind::Directory {
@@ -117,7 +118,7 @@ impl Core {
         attrs: &Attrs,
     ) -> Result<(), Problem> {
         let path = self.used(sent)?;
-        let vfs = self.account.session.vfs();
+        let vfs = self.shared.session.vfs();
         match attrs.mode() {
             Some(mode) => Ok(vfs.make_directory_with_mode(&path, mode).await?),
             None => Ok(vfs.make_directory(&path).await?),
@@ -126,7 +127,7 @@ impl Core {
 
     pub(super) async fn remove_directory(&mut self, sent: &str) -> Result<(), Problem> {
         let path = self.used(sent)?;
-        Ok(self.account.session.vfs().remove_directory(&path).await?)
+        Ok(self.shared.session.vfs().remove_directory(&path).await?)
     }
 
     /// RENAME refuses a taken name, `posix-rename@openssh.com` replaces it.
@@ -143,49 +144,49 @@ impl Core {
     /// `hardlink@openssh.com`.
     pub(super) async fn link(&mut self, from: &str, to: &str) -> Result<(), Problem> {
         let (from, to) = (self.used(from)?, self.used(to)?);
-        Ok(self.account.session.vfs().link(&from, &to).await?)
+        Ok(self.shared.session.vfs().link(&from, &to).await?)
     }
 
     /// READLINK.
     pub(super) async fn read_link(&mut self, id: u32, sent: &str) -> Result<Bytes, Problem> {
         let path = self.used(sent)?;
-        let said = self.account.session.vfs().read_link(&path).await;
+        let said = self.shared.session.vfs().read_link(&path).await;
         Ok(reply::one_name(id, &said.map_err(offered)?))
     }
 
     /// SYMLINK, its paths in the order of the client.
     pub(super) async fn make_link(&mut self, first: &str, second: &str) -> Result<(), Problem> {
-        let (target, link) = match self.account.software.symlinks {
+        let (target, link) = match self.shared.software.symlinks {
             SymlinkOrder::TargetFirst => (first, second),
             SymlinkOrder::LinkFirst => (second, first),
         };
         let link = self.used(link)?;
-        self.account.session.vfs().make_link(target, &link).await.map_err(offered)
+        self.shared.session.vfs().make_link(target, &link).await.map_err(offered)
     }
 
     /// `~` and `~/x`; any other user gives the same answer whether there is one or not.
     pub(super) fn expand(&self, id: u32, sent: &str) -> Result<Bytes, Problem> {
         let Some(rest) = sent.strip_prefix('~') else {
-            return Ok(reply::one_name(id, self.account.path(sent)?.as_str()));
+            return Ok(reply::one_name(id, self.shared.path(sent)?.as_str()));
         };
         let (user, rest) = rest.split_once('/').unwrap_or((rest, ""));
         self.check_user(user)?;
-        Ok(reply::one_name(id, self.account.path(rest.trim_start_matches('/'))?.as_str()))
+        Ok(reply::one_name(id, self.shared.path(rest.trim_start_matches('/'))?.as_str()))
     }
 
     pub(super) fn home_of(&self, id: u32, user: &str) -> Result<Bytes, Problem> {
         self.check_user(user)?;
-        Ok(reply::one_name(id, self.account.session.vfs().home().as_str()))
+        Ok(reply::one_name(id, self.shared.session.vfs().home().as_str()))
     }
 
     fn check_user(&self, user: &str) -> Result<(), Problem> {
-        let own = user.is_empty() || user == self.account.owner.account;
+        let own = user.is_empty() || user == self.shared.owner.account;
         if own { Ok(()) } else { Err(Problem::User) }
     }
 
     pub(super) async fn space(&mut self, id: u32, path: &VPath) -> Result<Bytes, Problem> {
         self.notice(path);
-        let vfs = self.account.session.vfs();
+        let vfs = self.shared.session.vfs();
         let rights = vfs.stat(path).await?.rights;
         let space = vfs.space(path).await?;
         let answer = Statvfs {

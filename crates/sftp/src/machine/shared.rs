@@ -12,68 +12,11 @@ use entrepot_model::{Right, VPath};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags, reply};
 use entrepot_vfs::{Create, CreateIntent, Download, Existing, VfsError};
 
-use super::files::{Held, Open, OpenUpload, data_or_eof};
-use super::{Core, Problem};
+use super::core::Core;
+use super::files::data_or_eof;
+use super::open::{Access, Open, OpenShared, OpenUpload};
 use crate::parked::Read;
-
-/// A handle that stands for a file by its name: another handle of the channel writes the file, or
-/// did so until it was published.
-pub(super) struct OpenShared {
-    pub(super) path: VPath,
-    access: Access,
-    /// Something was written through it, so its CLOSE is answered when that is published.
-    touched: bool,
-    /// Why nothing could be written through it: its CLOSE fails too.
-    refused: Option<VfsError>,
-    /// What was published, once it was read here.
-    published: Option<Download>,
-    held: Option<Held>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Read,
-    Write,
-    Append,
-}
-
-impl Access {
-    fn of(flags: OpenFlags) -> Access {
-        if !flags.has(OpenFlags::WRITE) {
-            Access::Read
-        } else if flags.has(OpenFlags::APPEND) {
-            Access::Append
-        } else {
-            Access::Write
-        }
-    }
-}
-
-impl OpenShared {
-    pub(super) fn new(path: VPath, flags: OpenFlags, held: Held) -> OpenShared {
-        let access = Access::of(flags);
-        let (touched, refused, published) = (false, None, None);
-        OpenShared { path, access, touched, refused, published, held: Some(held) }
-    }
-
-    /// What is left of an upload that ended before its CLOSE.
-    fn behind(open: &mut OpenUpload) -> OpenShared {
-        OpenShared {
-            path: open.path.clone(),
-            access: if open.append { Access::Append } else { Access::Write },
-            touched: false,
-            refused: None,
-            published: None,
-            held: open.held.take(),
-        }
-    }
-
-    pub(super) async fn finish(self) {
-        if let Some(published) = self.published {
-            published.finish().await;
-        }
-    }
-}
+use crate::problem::Problem;
 
 impl Core {
     pub(super) fn is_writing(&self) -> bool {
@@ -110,10 +53,10 @@ impl Core {
         if (flags.has(OpenFlags::WRITE) && anew) || !self.is_writing() {
             return Ok(None);
         }
-        let vfs = self.account.session.vfs();
+        let vfs = self.shared.session.vfs();
         let path = vfs.resolve(path).await?;
         let writer = self.writer(&path).and_then(|handle| self.handles.get(handle));
-        if !matches!(writer, Some(Open::Upload(open)) if open.refused.is_none()) {
+        if !matches!(writer, Some(Open::Upload(open)) if open.file.refusal().is_none()) {
             return Ok(None);
         }
         if !flags.has(OpenFlags::WRITE) {
@@ -146,7 +89,7 @@ impl Core {
             return Ok(writer);
         }
         let how = Create { intent: CreateIntent::Continue, expected_size: None, append };
-        let created = self.account.session.vfs().create(&path, how).await;
+        let created = self.shared.session.vfs().create(&path, how).await;
         let shared = self.shared(handle)?;
         shared.refused = created.as_ref().err().cloned();
         let (file, held) = (created?, shared.held.take());
@@ -165,7 +108,7 @@ impl Core {
         let writer = self.upload_behind(handle).await?;
         let open = self.upload(writer)?;
         let offset = if append { open.file.size() } else { offset };
-        open.write_or_refuse(offset, data).await
+        Ok(open.write(offset, data).await?)
     }
 
     pub(super) async fn read_shared(&mut self, read: Read) -> Result<Bytes, Problem> {
@@ -184,7 +127,7 @@ impl Core {
 
     /// The file of a shared handle as it was published.
     pub(super) async fn published(&mut self, handle: Handle) -> Result<&Download, Problem> {
-        let vfs = self.account.session.vfs().clone();
+        let vfs = self.shared.session.vfs().clone();
         let shared = self.shared(handle)?;
         let file = match shared.published.take() {
             Some(file) => file,
@@ -275,7 +218,7 @@ impl Core {
         (from, to): (&VPath, &VPath),
         existing: Existing,
     ) -> Result<(), Problem> {
-        let vfs = self.account.session.vfs().clone();
+        let vfs = self.shared.session.vfs().clone();
         if !self.handles.iter().any(|(_, open)| open.is_by_name()) {
             return Ok(vfs.rename(from, to, existing).await.map(drop)?);
         }
@@ -301,7 +244,7 @@ impl Core {
 
     /// REMOVE: what this channel is writing under the name goes too, whenever its CLOSE arrives.
     pub(super) async fn remove_file(&mut self, path: &VPath) -> Result<(), Problem> {
-        let vfs = self.account.session.vfs().clone();
+        let vfs = self.shared.session.vfs().clone();
         if !self.handles.iter().any(|(_, open)| open.is_by_name()) {
             return Ok(vfs.remove(path).await?);
         }

@@ -1,11 +1,12 @@
 //! Rights, names, mounts, sessions: what each may see and do.
 
-use entrepot_model::{Account, AccountType, Fact, Right, Rights};
+use entrepot_model::{Account, AccountType, Direction, Fact, Right, Rights};
 use entrepot_storage::EntryKind;
 use entrepot_storage::fault::SimDisk;
 
 use super::{
-    EXCLUSIVE, How, NEW, Node, World, content, digest, name, names, path, put, read, write,
+    CONTINUE, EXCLUSIVE, How, NEW, Node, World, content, digest, name, names, path, put, read,
+    write,
 };
 use crate::{Existing, UploadEnd, VfsError};
 
@@ -250,12 +251,17 @@ async fn announced_sizes_are_kept_to() {
     let node = node(&world).await;
     let session = world.session(&node, "alice").await;
     let announced = crate::Create { expected_size: Some(5), ..NEW };
-    for bytes in [&b"1234"[..], b"123456"] {
-        let mut upload = session.vfs().create(&path("/f"), announced).await.unwrap();
-        write(&mut upload, 0, bytes).await.unwrap();
-        let size = bytes.len() as u64;
-        assert_eq!(upload.finish().await, Err(VfsError::Incomplete { size, expected: 5 }));
-    }
+    let mut upload = session.vfs().create(&path("/f"), announced).await.unwrap();
+    write(&mut upload, 0, b"1234").await.unwrap();
+    let short = VfsError::Incomplete { size: 4, expected: 5 };
+    assert_eq!(upload.check_expected_size(), Err(short.clone()));
+    assert_eq!(upload.finish().await, Err(short));
+    let mut upload = session.vfs().create(&path("/f"), announced).await.unwrap();
+    write(&mut upload, 0, b"12345").await.unwrap();
+    let long = VfsError::Incomplete { size: 6, expected: 5 };
+    assert_eq!(write(&mut upload, 5, b"6").await, Err(long.clone()), "one byte too many was taken");
+    assert_eq!(upload.finish().await, Err(long));
+    assert_eq!(session.vfs().stat(&path("/f")).await.err(), Some(VfsError::NotFound));
     let mut upload = session.vfs().create(&path("/f"), announced).await.unwrap();
     write(&mut upload, 0, b"12345").await.unwrap();
     upload.finish().await.unwrap();
@@ -264,19 +270,78 @@ async fn announced_sizes_are_kept_to() {
 }
 
 #[tokio::test]
+async fn announced_bytes_are_the_whole_file_or_what_is_added() {
+    let world = World::new().await;
+    let node = node(&world).await;
+    let session = world.session(&node, "alice").await;
+    for (added, fits) in [(&b"a"[..], true), (b"abcd", true), (b"ab", false), (b"abcde", false)] {
+        put(session.vfs(), "/f", b"123").await.unwrap();
+        let mut upload = session.vfs().create(&path("/f"), CONTINUE).await.unwrap();
+        upload.expect_whole_or_added(4);
+        let written = write(&mut upload, 3, added).await;
+        assert_eq!(written.is_ok(), added.len() <= 4, "{added:?}");
+        let finished = upload.finish().await;
+        assert_eq!(finished.is_ok(), fits, "{added:?}: {finished:?}");
+        let size = session.vfs().stat(&path("/f")).await.unwrap().size;
+        assert_eq!(size, if fits { 3 + added.len() as u64 } else { 3 });
+    }
+}
+
+#[tokio::test]
+async fn no_file_is_longer_than_system_calls_can_address() {
+    let world = World::new().await;
+    let node = node(&world).await;
+    let session = world.session(&node, "alice").await;
+    let too_long = VfsError::Quota { what: "bytes a file", limit: i64::MAX.unsigned_abs() };
+    let mut upload = session.vfs().create(&path("/f"), NEW).await.unwrap();
+    assert_eq!(upload.set_len(u64::MAX).await, Err(too_long.clone()));
+    write(&mut upload, 0, b"fits").await.unwrap();
+    upload.finish().await.unwrap();
+    let mut upload = session.vfs().create(&path("/f"), NEW).await.unwrap();
+    assert_eq!(write(&mut upload, i64::MAX as u64, b"x").await, Err(too_long.clone()));
+    assert_eq!(upload.refusal(), Some(&too_long));
+    assert_eq!(upload.finish().await, Err(too_long));
+    assert_eq!(read(session.vfs(), "/f").await.unwrap(), b"fits");
+}
+
+#[tokio::test]
+async fn an_upload_that_is_left_changes_no_bytes() {
+    let world = World::new().await;
+    let node = node(&world).await;
+    let session = world.session(&node, "alice").await;
+    put(session.vfs(), "/f", b"as it was").await.unwrap();
+    let events = node.events().await.len();
+    let mut upload = session.vfs().create(&path("/f"), CONTINUE).await.unwrap();
+    let stamp = entrepot_model::Timestamp::from_seconds(1_000_000_000);
+    upload.set_times(Some(stamp), Some(stamp));
+    assert!(!upload.is_touched());
+    upload.leave().await.unwrap();
+    let found = session.vfs().stat(&path("/f")).await.unwrap();
+    assert_eq!((found.size, found.modified), (9, stamp));
+    assert_eq!(node.events().await.len(), events, "nothing happened that is worth an event");
+    let mut upload = session.vfs().create(&path("/partial"), NEW).await.unwrap();
+    write(&mut upload, 0, b"cut").await.unwrap();
+    upload.interrupt("cut").await;
+    let upload = session.vfs().create(&path("/partial"), CONTINUE).await.unwrap();
+    upload.leave().await.unwrap();
+    let found = session.vfs().stat(&path("/partial")).await.unwrap();
+    assert_eq!((found.size, found.partial), (3, true), "the partial is kept");
+}
+
+#[tokio::test]
 async fn a_draining_node_ends_what_runs_and_begins_nothing() {
     let world = World::new().await;
     let node = node(&world).await;
     let session = world.session(&node, "alice").await;
     let mut upload = session.vfs().create(&path("/f"), NEW).await.unwrap();
-    assert_eq!(node.service.active_transfers().len(), 1);
+    assert_eq!(node.service.meters().active(Direction::In), 1);
     node.service.drain();
     write(&mut upload, 0, b"runs").await.unwrap();
     let begun = session.vfs().create(&path("/g"), NEW).await.err();
     assert!(matches!(begun, Some(VfsError::Busy { .. })), "{begun:?}");
     upload.finish().await.unwrap();
     assert_eq!(read(session.vfs(), "/f").await.unwrap(), b"runs");
-    assert!(node.service.active_transfers().is_empty());
+    assert_eq!(node.service.meters().active(Direction::In), 0);
 }
 
 #[tokio::test]

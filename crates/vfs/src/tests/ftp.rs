@@ -94,3 +94,30 @@ async fn nothing_is_appended_where_files_are_written_under_their_own_names() {
     assert_eq!(uploaded.digests.blake3, Some(digest(b"second, third")));
     assert_eq!(std::fs::read(server.folder().join("f")).unwrap(), b"second, third");
 }
+
+/// What an earlier connection sent was hashed then, not now: nothing may be taken for its digest.
+#[tokio::test]
+async fn a_resumed_upload_in_another_order_has_the_digest_of_the_whole() {
+    let server = Ftpd::vsftpd(FtpTls::Off).unwrap();
+    let (world, folder) = (World::new().await, tempfile::tempdir().unwrap());
+    let store = there(&server, &world, PublishBy::Rename);
+    let how = How { spool: Some(folder.path().join("spool")), ..How::default() };
+    let stores = HashMap::from([(name("files"), store)]);
+    let node = world.start_on(&SimDisk::new(&world.env), &how, stores).await.unwrap();
+    let session = world.session(&node, "alice").await;
+    let whole = content(47, 900_000);
+    let mut upload = session.vfs().create(&path("/f"), NEW).await.unwrap();
+    go_on(&mut upload, &whole[..300_000]).await;
+    upload.interrupt("cut").await;
+    let mut upload = session.vfs().create(&path("/f"), CONTINUE).await.unwrap();
+    assert_eq!(upload.size(), 300_000);
+    upload.expect_any_order().await.unwrap();
+    for part in [600_000..900_000, 300_000..600_000] {
+        let bytes = Bytes::copy_from_slice(&whole[part.clone()]);
+        upload.write_at(part.start as u64, bytes).await.unwrap();
+    }
+    assert!(node.service.meters().spooled() > 0, "nothing was spooled");
+    let uploaded = upload.finish().await.unwrap();
+    assert!(std::fs::read(server.folder().join("f")).unwrap() == whole);
+    assert_eq!(uploaded.digests.blake3, Some(digest(&whole)));
+}

@@ -3,30 +3,36 @@
 use bytes::BytesMut;
 use entrepot_storage::{CopyRange, ReadFile};
 
-use super::order::Order;
-use super::{Base, Upload};
+use super::Upload;
+use super::layout::Layout;
+use super::start::Base;
 use crate::download::Download;
 use crate::error::{Result, VfsError};
-use crate::limits::{BLOCK_BYTES, HOLE_BYTES};
-
-/// Fails if so many zeros would have to be hashed that nobody wrote.
-pub(super) fn check_zeros(count: u64) -> Result<()> {
-    match count > HOLE_BYTES {
-        true => Err(VfsError::Quota { what: "bytes that nobody wrote", limit: HOLE_BYTES }),
-        false => Ok(()),
-    }
-}
+use crate::limits::BLOCK_BYTES;
 
 impl Upload {
     /// Copies `len` bytes (`None`: all) of a file from `from` on to `at`; gives the number. Nothing
     /// counts as sent. When the future is dropped what was copied stays written.
     ///
     /// # Errors
-    /// As [`Upload::write_at`], or the source cannot be read.
+    /// As [`Upload::write_at`], or the source cannot be read: the upload is refused from then on.
     pub async fn copy_from(
         &mut self,
         source: &Download,
-        (from, len): (u64, Option<u64>),
+        from: u64,
+        len: Option<u64>,
+        at: u64,
+    ) -> Result<u64> {
+        self.touch();
+        let copied = self.copy_pieces(source, from, len, at).await;
+        copied.map_err(|error| self.refuse(error))
+    }
+
+    async fn copy_pieces(
+        &mut self,
+        source: &Download,
+        from: u64,
+        len: Option<u64>,
         at: u64,
     ) -> Result<u64> {
         let size = source.attributes().size.saturating_sub(from);
@@ -51,7 +57,7 @@ impl Upload {
         range: CopyRange,
     ) -> Result<u64> {
         self.may_write(range.at, usize::try_from(range.len).unwrap_or(usize::MAX))?;
-        if self.order.is_none() {
+        if let Layout::RandomAccess(_) = self.layout {
             match self.staged.copy_in(source, range).await {
                 Ok(Some(count)) => {
                     self.wrote_unseen(range.at, range.at + count)?;
@@ -71,9 +77,8 @@ impl Upload {
     /// True for the first write of an upload that goes on behind a part of what it is laid over,
     /// where a store takes bytes only in order: that part must go first.
     pub(super) fn continues_base(&self, offset: u64) -> bool {
-        let nothing_yet = self.spool.is_none()
-            && self.ranges.end() == 0
-            && self.order.as_ref().is_some_and(Order::is_settled);
+        let Layout::InOrder(layout) = &self.layout else { return false };
+        let nothing_yet = self.ranges.end() == 0 && layout.order.is_settled();
         nothing_yet && offset > 0 && self.base.as_ref().is_some_and(|base| base.size >= offset)
     }
 
@@ -104,15 +109,5 @@ impl Upload {
                 }
             }
         }
-    }
-
-    /// Closes the gaps before what still waits, where bytes are taken only in order.
-    pub(super) async fn settle_order(&mut self) -> Result<()> {
-        while let Some(start) = self.order.as_ref().and_then(Order::first_waiting) {
-            let from_base = self.base.as_ref().map_or(0, |base| base.size);
-            check_zeros(start.saturating_sub(self.ranges.contiguous().max(from_base)))?;
-            self.advance_to(start).await?;
-        }
-        Ok(())
     }
 }

@@ -6,18 +6,19 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use entrepot_auth::EffectiveMount;
-use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_model::event::Fact;
 use entrepot_model::{Digests, EventId, Right, step};
 use entrepot_storage::thread::Threads;
 use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
 
-use super::copy::check_zeros;
-use super::{Upload, Uploaded};
+use super::layout::Layout;
+use super::reorder::check_zeros;
+use super::{Phase, Upload};
 use crate::error::{Result, VfsError};
 use crate::limits::BLOCK_BYTES;
 use crate::meters::UploadEnd;
 use crate::unbroken::unbroken;
+use crate::uploaded::Uploaded;
 
 /// Whether the file is wanted still.
 type Wanted = Pin<Box<dyn Future<Output = bool> + Send>>;
@@ -50,6 +51,28 @@ impl Upload {
         unbroken(self.finish_here(Box::pin(std::future::ready(true)))).await
     }
 
+    /// Ends an upload through which nothing was written, without publishing anything. The file that
+    /// it was laid over stays as it is but for the times and permission bits that were set. The
+    /// unfinished upload that it went on with stays kept.
+    ///
+    /// # Errors
+    /// The times or bits cannot be set.
+    pub async fn leave(self) -> Result<()> {
+        if self.base.is_some() {
+            return unbroken(self.leave_as_it_was()).await.map(drop);
+        }
+        let (vfs, path, wanted) = (self.vfs.clone(), self.path.clone(), self.wanted);
+        let mode = self.requested_mode();
+        self.interrupt("nothing was written").await;
+        if let Some(mode) = mode {
+            vfs.set_mode(&path, mode.bits).await?;
+        }
+        if wanted.accessed.is_some() || wanted.modified.is_some() {
+            vfs.set_times(&path, wanted.accessed, wanted.modified).await?;
+        }
+        Ok(())
+    }
+
     /// As [`Upload::finish`], with a last question when the bytes are on stable storage and nothing
     /// has been recorded yet: is it wanted still? For protocols in which the end of a file looks
     /// like the end of its client. Its answer may take its time: none of the store's threads waits
@@ -77,10 +100,13 @@ impl Upload {
         let threads = self.place.store.threads();
         match on_thread(&threads, self.begin_commit(digests, wanted)).await? {
             Begun::Ended(ended) => ended,
-            Begun::Waits(mut upload, wanted) => match wanted.await {
-                true => on_thread(&threads, upload.commit(digests)).await?,
-                false => Err(upload.failed(VfsError::Gone).await),
-            },
+            Begun::Waits(mut upload, wanted) => {
+                if wanted.await {
+                    on_thread(&threads, upload.commit(digests)).await?
+                } else {
+                    Err(upload.failed(VfsError::Gone).await)
+                }
+            }
         }
     }
 
@@ -90,7 +116,7 @@ impl Upload {
         if let Err(error) = self.staged.sync().await {
             return Begun::Ended(Err(self.failed(error.into()).await));
         }
-        self.synced = self.size;
+        self.marks.synced = self.size;
         step::reached("upload.synced");
         match poll_fn(|context| Poll::Ready(wanted.as_mut().poll(context))).await {
             Poll::Ready(true) => Begun::Ended(self.commit(digests).await),
@@ -110,7 +136,7 @@ impl Upload {
     async fn failed(&mut self, error: VfsError) -> VfsError {
         match error {
             VfsError::Busy { .. } | VfsError::NoRecord | VfsError::Gone
-                if self.refused.is_none() =>
+                if self.refusal().is_none() =>
             {
                 self.cut(&error.to_string())
             }
@@ -121,22 +147,18 @@ impl Upload {
 
     /// Checks that it is whole; `None`: there is nothing to publish.
     async fn prepare(&mut self) -> Result<Option<Digests>> {
-        if let Some(refused) = &self.refused {
+        if let Some(refused) = self.refusal() {
             return Err(refused.clone());
         }
         self.vfs.0.check()?;
         if self.is_untouched() {
             return Ok(None);
         }
-        if self.spool.is_none() {
-            self.settle_order().await?;
-        }
-        if let Some(expected) = self.expected.filter(|expected| *expected != self.size) {
-            return Err(VfsError::Incomplete { size: self.size, expected });
-        }
-        match self.spool.is_some() {
-            true => self.send_spooled().await?,
-            false => self.fill_holes().await?,
+        self.settle_order().await?;
+        self.check_expected_size()?;
+        match self.layout {
+            Layout::Spooled(_) => self.send_spooled().await?,
+            Layout::RandomAccess(_) | Layout::InOrder(_) => self.fill_holes().await?,
         }
         Ok(Some(self.whole_digest().await?))
     }
@@ -146,7 +168,9 @@ impl Upload {
         let service = self.vfs.0.service.clone();
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
-        let fact = Fact::FileUploaded { file: self.fact(digests, there.is_some()) };
+        let mut file = self.fact(digests);
+        file.replaced = there.is_some();
+        let fact = Fact::FileUploaded { file };
         let mut change = self.vfs.change(&self.place, fact, self.staged.identity());
         change.left = self.left().map(Box::new);
         let mut event = change.event.clone();
@@ -154,8 +178,8 @@ impl Upload {
         step::reached("upload.intent");
         let how = Publish {
             existing: self.existing,
-            accessed: self.times.0,
-            modified: self.times.1,
+            accessed: self.wanted.accessed,
+            modified: self.wanted.modified,
             mode: self.published_mode(there.as_ref()),
             size: self.size,
         };
@@ -168,7 +192,7 @@ impl Upload {
         };
         step::reached("upload.published");
         // From here on the file is visible: whatever happens, it is not dropped.
-        self.is_over = true;
+        self.phase = Phase::Over;
         if let Fact::FileUploaded { file } = &mut event.fact {
             file.replaced = published.replaced;
             if file.temporary {
@@ -196,7 +220,7 @@ impl Upload {
         let there = self.target().await.ok().flatten();
         if ours.is_some() && there.is_some_and(|meta| meta.identity == ours) {
             tracing::error!(path = %self.path, "a publish failed and could not be undone");
-            self.is_over = true;
+            self.phase = Phase::Over;
             self.end(UploadEnd::Failed);
             return;
         }
@@ -205,14 +229,14 @@ impl Upload {
 
     /// Nothing was written to a file that is there (`touch`).
     fn is_untouched(&self) -> bool {
-        !self.touched && self.base.is_some()
+        !self.is_touched() && self.base.is_some()
     }
 
     async fn leave_as_it_was(mut self) -> Result<Uploaded> {
-        self.is_over = true;
+        self.phase = Phase::Over;
         self.staged.discard().await?;
         self.end(UploadEnd::Untouched);
-        let (accessed, modified) = self.times;
+        let (accessed, modified) = (self.wanted.accessed, self.wanted.modified);
         if accessed.is_some() || modified.is_some() {
             match self.place.store.set_times(&self.place.path, accessed, modified).await {
                 Ok(()) | Err(StoreError::Unsupported(_)) => {}
@@ -235,11 +259,8 @@ impl Upload {
         if holes.is_empty() {
             return Ok(());
         }
-        let base = self.base.as_ref().map_or(0, |base| base.size);
-        let zeros: u64 =
-            holes.iter().map(|(start, end)| end.saturating_sub(base.max(*start))).sum();
-        check_zeros(zeros)?;
-        if self.order.is_some() {
+        check_zeros(self.unwritten_zeros())?;
+        if let Layout::InOrder(_) = self.layout {
             return self.advance_to(self.size).await;
         }
         if let Some(base) = self.base.take() {
@@ -264,24 +285,20 @@ impl Upload {
 
     /// The digests of the whole file: what was not hashed while it came is read back.
     async fn whole_digest(&mut self) -> Result<Digests> {
-        if !self.digest_holds {
-            let sha256 = self.place.mount.mount.sha256;
-            self.digest = StreamDigest::new(if sha256 { Sha256::Wanted } else { Sha256::Unwanted });
-            self.digest_holds = true;
-        }
+        let digest = self.layout.digest_to_finish(self.place.sha256());
         let mut block = BytesMut::new();
-        while self.digest.length() < self.size {
+        while digest.length() < self.size {
             block.clear();
-            let at = self.digest.length();
+            let at = digest.length();
             let want = usize::try_from(self.size - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
             block.reserve(want);
             block = self.staged.read_at(at, block, want).await?;
             if block.is_empty() {
                 return Err(VfsError::Io { problem: "staged bytes are missing".to_owned() });
             }
-            self.digest.update(&block);
+            digest.update(&block);
         }
-        Ok(self.digest.finish())
+        Ok(digest.finish())
     }
 
     async fn target(&self) -> Result<Option<Meta>> {
@@ -294,7 +311,7 @@ impl Upload {
 
     /// The account may have changed since the upload began, and so may the file under it.
     fn may_publish(&self, there: Option<&Meta>) -> Result<()> {
-        let principal = self.vfs.0.live.principal();
+        let principal = self.vfs.0.session.live.principal();
         let name = &self.place.mount.mount.name;
         let same = |mount: &&EffectiveMount| {
             mount.mount.name == *name

@@ -12,12 +12,12 @@ pub(crate) struct TooMany;
 pub(crate) struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// `0..len`.
+    /// One range from the start, `0..len`.
     pub(crate) fn prefix(len: u64) -> Self {
         Ranges(if len == 0 { Vec::new() } else { vec![(0, len)] })
     }
 
-    /// Adds `start..end`.
+    /// Adds `start..end`, and joins it to the ranges that it touches.
     pub(crate) fn add(&mut self, start: u64, end: u64) -> Result<(), TooMany> {
         if start >= end {
             return Ok(());

@@ -1,0 +1,63 @@
+//! The state of one SFTP channel beside its protocol machine.
+
+use std::sync::Arc;
+
+use entrepot_sftp_proto::Handles;
+use entrepot_sftp_proto::reply::DataBuffer;
+use tokio_util::sync::CancellationToken;
+
+use super::long_request::Long;
+use super::open::Open;
+use crate::connection::ConnectionShared;
+use crate::parked::Parked;
+
+/// All but the protocol machine, which lends the requests that this carries out.
+pub(super) struct Core {
+    pub(super) shared: Arc<ConnectionShared>,
+    pub(super) handles: Handles<Open>,
+    pub(super) parked: Parked,
+    pub(super) buffer: DataBuffer,
+    /// Uploads begun so far.
+    pub(super) uploads: u64,
+    /// Bytes of answers that may still be made in this call.
+    pub(super) budget: u64,
+    /// Bytes answered while the client took nothing.
+    pub(super) owed: u64,
+    /// Grows with every answer to what was parked.
+    pub(super) progress: u64,
+    /// A task answers what is parked; see [`crate::channel`].
+    pub(super) rescued: bool,
+    /// A path of a store that waits for a network was used.
+    pub(super) waits: bool,
+    /// The channel is gone: what takes long is given up.
+    pub(super) gone: CancellationToken,
+    /// Waits for the channel's own task.
+    pub(super) long: Option<Box<Long>>,
+    /// Of the rules that are known.
+    pub(super) generation: u64,
+    /// A rule looks at requests.
+    pub(super) hooked: bool,
+    pub(super) broken: Option<&'static str>,
+}
+
+impl Core {
+    pub(super) fn new(shared: Arc<ConnectionShared>, gone: CancellationToken) -> Core {
+        Core {
+            shared,
+            handles: Handles::default(),
+            parked: Parked::default(),
+            buffer: DataBuffer::default(),
+            uploads: 0,
+            budget: 0,
+            owed: 0,
+            progress: 0,
+            rescued: false,
+            waits: false,
+            gone,
+            long: None,
+            generation: 0,
+            hooked: false,
+            broken: None,
+        }
+    }
+}

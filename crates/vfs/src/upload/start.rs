@@ -1,0 +1,244 @@
+//! What an upload starts from: nothing, what is left of an earlier one, or the file that has its
+//! name.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use entrepot_auth::TransferPlace;
+use entrepot_crypto::StreamDigest;
+use entrepot_model::{Direction, Right, Timestamp, TransferId, VPath};
+use entrepot_storage::{EntryKind, Identity, ReadFile, StagedFile, StoreError};
+
+use super::create::{Create, CreateIntent};
+use super::layout::{Layout, ResumableDigest};
+use super::ranges::Ranges;
+use crate::book::{Kept, Moving};
+use crate::error::{Result, VfsError};
+use crate::notes::Partial;
+use crate::place::Place;
+use crate::quota::Reservation;
+use crate::vfs::Vfs;
+
+/// The file that an upload is laid over.
+pub(super) struct Base {
+    pub(super) file: Box<dyn ReadFile>,
+    pub(super) size: u64,
+    pub(super) identity: Option<Identity>,
+}
+
+/// What an upload starts from.
+pub(super) struct Start {
+    id: TransferId,
+    started_at: Timestamp,
+    staged: Option<Box<dyn StagedFile>>,
+    /// The record of the unfinished upload that is resumed.
+    note: Option<Partial>,
+    pub(super) ranges: Ranges,
+    /// The digest of what is resumed, where it cannot be read back.
+    digest: Option<Box<StreamDigest>>,
+    pub(super) base: Option<Base>,
+    pub(super) reservation: Reservation,
+    /// The identity of the file that has the name.
+    pub(super) replaces: Option<String>,
+}
+
+impl Start {
+    /// Checks what is there and rights, takes room, and opens the staged file.
+    pub(super) async fn at(
+        vfs: &Vfs,
+        path: &VPath,
+        place: &Place,
+        how: Create,
+    ) -> Result<(Start, Box<dyn StagedFile>)> {
+        let there = match place.store.stat(&place.path).await {
+            Ok(meta) if meta.kind == EntryKind::Directory => return Err(VfsError::IsDirectory),
+            Ok(meta) => Some(meta),
+            Err(StoreError::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if there.is_some() && how.intent == CreateIntent::Exclusive {
+            return Err(VfsError::Exists);
+        }
+        place.need(if there.is_some() { Right::Overwrite } else { Right::Write })?;
+        if there.is_some()
+            && how.intent == CreateIntent::Continue
+            && !place.store.caps().staged_apart
+        {
+            // It would be laid over a file that its own first byte destroys.
+            return Err(StoreError::Unsupported("appending to a file written in place").into());
+        }
+        let mut start = Start::new(vfs, place).await?;
+        start.replaces = there.as_ref().and_then(|meta| Some(meta.identity.clone()?.0));
+        let kept = vfs.0.service.0.book.take(&vfs.owner(path));
+        match (how.intent, kept) {
+            (CreateIntent::Resume, Some(kept)) if kept.note.replaces == start.replaces => {
+                start.resume(vfs, place, kept).await?;
+            }
+            // What is published wins: its size is the one a client was told.
+            (CreateIntent::Continue, Some(kept)) if there.is_none() => {
+                start.resume(vfs, place, kept).await?;
+            }
+            (_, Some(kept)) => vfs.0.service.discard(kept).await,
+            (_, None) => {}
+        }
+        if start.staged.is_none() && how.intent == CreateIntent::Resume {
+            return Err(VfsError::Conflict);
+        }
+        if start.staged.is_none() && how.intent == CreateIntent::Continue && there.is_some() {
+            start.base = Some(base(place).await?);
+        }
+        if there.is_none() && start.staged.is_none() {
+            start.reservation.add_file()?;
+        }
+        if let Err(error) = start.reservation.grow_to(how.expected_size.unwrap_or(0)) {
+            start.give_back(vfs);
+            return Err(error);
+        }
+        let staged = match start.staged.take() {
+            Some(staged) => staged,
+            None => place.store.stage(start.id, &place.path).await?,
+        };
+        Ok((start, staged))
+    }
+
+    async fn new(vfs: &Vfs, place: &Place) -> Result<Start> {
+        let core = &vfs.0.service.0;
+        Ok(Start {
+            id: core.env.new_id(),
+            started_at: core.env.now(),
+            staged: None,
+            note: None,
+            ranges: Ranges::default(),
+            digest: None,
+            base: None,
+            reservation: vfs.reservation(place).await?,
+            replaces: None,
+        })
+    }
+
+    /// Goes on with what was kept, as far as it can be trusted. What cannot be resumed is gone.
+    async fn resume(&mut self, vfs: &Vfs, place: &Place, mut kept: Kept) -> Result<()> {
+        let trusted = kept.note.trusted(&vfs.0.service.0.boot);
+        let resumed = if kept.note.target == place.path && trusted > 0 {
+            reopen(place, &mut kept).await
+        } else {
+            Err(StoreError::NotFound)
+        };
+        let staged = match resumed {
+            Ok(staged) if staged.size() >= trusted => staged,
+            Err(StoreError::Unavailable(_)) => {
+                vfs.0.service.0.book.adopt_kept(kept);
+                return Err(VfsError::busy("this upload is still being ended"));
+            }
+            _ if trusted == 0 => {
+                vfs.0.service.discard(kept).await;
+                return Ok(());
+            }
+            // Its size was told: writes that continue it must not land behind a hole.
+            _ => {
+                vfs.0.service.discard(kept).await;
+                return Err(VfsError::Conflict);
+            }
+        };
+        // What lies behind the first hole is sent again.
+        if let Err(error) = staged.set_len(trusted).await {
+            vfs.0.service.discard(kept).await;
+            return Err(error.into());
+        }
+        self.id = kept.note.transfer;
+        self.started_at = kept.note.started_at;
+        self.ranges = Ranges::prefix(trusted);
+        if let Some(reservation) = kept.reservation.take() {
+            self.reservation = reservation;
+        } else {
+            self.reservation.force(trusted);
+        }
+        self.staged = Some(staged);
+        self.digest = kept.digest;
+        self.note = Some(kept.note);
+        Ok(())
+    }
+
+    /// Size of the file as the upload begins.
+    pub(super) fn size(&self) -> u64 {
+        self.base.as_ref().map_or(self.ranges.end(), |base| base.size)
+    }
+
+    /// How the store of this place takes the bytes that follow.
+    pub(super) fn layout(&mut self, place: &Place) -> Layout {
+        let sha256 = place.sha256();
+        if place.store.caps().random_write {
+            return Layout::random_access(StreamDigest::new(sha256));
+        }
+        let digest = self.digest.take();
+        let digest = digest.map_or_else(|| ResumableDigest::new(sha256), ResumableDigest::resumed);
+        Layout::in_order(digest, self.ranges.end())
+    }
+
+    /// Counts the upload among the transfers that move now.
+    pub(super) fn moving(&self, vfs: &Vfs, path: &VPath, slot: TransferPlace) -> Arc<Moving> {
+        let moving = Arc::new(Moving {
+            id: self.id,
+            direction: Direction::In,
+            session: vfs.0.scope.session,
+            started_at: self.started_at,
+            bytes: AtomicU64::new(self.size()),
+            _place: slot,
+        });
+        vfs.0.service.0.book.begin(moving.clone());
+        vfs.0.service.begun(Direction::In);
+        vfs.0.session.transfers.fetch_add(1, Ordering::Relaxed);
+        vfs.0.uploads.lock().insert(path.clone(), moving.clone());
+        moving
+    }
+
+    /// It does not begin after all: what was resumed stays kept.
+    fn give_back(self, vfs: &Vfs) {
+        if let Some(note) = self.note {
+            let kept = Kept { note, reservation: Some(self.reservation), digest: self.digest };
+            vfs.0.service.discard_later(vfs.0.service.0.book.adopt_kept(kept));
+        }
+    }
+}
+
+/// Fails if the node may not begin uploads: it ends, or could not record them.
+pub(super) fn may_begin(vfs: &Vfs) -> Result<()> {
+    let core = &vfs.0.service.0;
+    if core.book.is_draining() {
+        return Err(VfsError::busy("the server is stopping"));
+    }
+    let usage = core.recorder.journal().usage();
+    if usage.full {
+        return Err(VfsError::NoRecord);
+    }
+    if usage.suspect {
+        return Err(VfsError::busy("the server cannot record uploads now"));
+    }
+    Ok(())
+}
+
+/// Opens what was kept. Where its bytes cannot be read back and their digest is not known, it is
+/// as good as gone.
+async fn reopen(
+    place: &Place,
+    kept: &mut Kept,
+) -> std::result::Result<Box<dyn StagedFile>, StoreError> {
+    if let Some(ticket) = &kept.note.ticket {
+        let wanted = kept.note.contiguous;
+        let remembered = kept.digest.take().filter(|digest| digest.length() == wanted);
+        let digest = match remembered {
+            Some(digest) => Some(digest),
+            None if place.mount.mount.sha256 => None,
+            None => kept.note.digest().map(Box::new),
+        };
+        kept.digest = Some(digest.ok_or(StoreError::NotFound)?);
+        place.store.adopt(kept.note.transfer, &kept.note.target, ticket)?;
+    }
+    place.store.resume(kept.note.transfer, &place.path).await
+}
+
+async fn base(place: &Place) -> Result<Base> {
+    let file = place.store.open(&place.path).await?;
+    let meta = file.meta();
+    Ok(Base { size: meta.size, identity: meta.identity.clone(), file })
+}
