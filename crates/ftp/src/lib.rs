@@ -3,20 +3,24 @@
 //! What it guarantees:
 //! 1. 226 to an upload is said when the publish is durable. A data connection that is cut, or a
 //!    control connection that is gone at its end, publishes nothing; what came is kept to resume.
-//! 2. One transfer at a time; while it runs the control connection is heard (ABOR, STAT, QUIT).
+//! 2. One transfer at a time; while it runs commands are still read (ABOR, STAT, QUIT).
 //! 3. Clear downloads go from file to socket inside the kernel where the store has a file.
 //! 4. Data connections are those of the client of the control connection (`net::data`).
 //! 5. No program is ever run here, and no link is made. A rule may refuse any command, and run a
 //!    program before a reply leaves; a rule that cannot be asked refuses.
 
 mod config;
+mod control;
+mod files;
 mod hooks;
 mod host;
 pub mod limits;
 mod listing;
 mod login;
+mod paths;
 mod requests;
 mod session;
+mod shared;
 mod stats;
 mod status;
 mod transfer;
@@ -36,6 +40,7 @@ use entrepot_vfs::Service as Vfs;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use shared::ListenerShared;
 use stats::View;
 
 pub use config::FtpConfig;
@@ -81,15 +86,18 @@ pub async fn serve(
     let (control, options) = watch::channel(first.control().clone());
     let (env, strangers) = (context.env.clone(), context.strangers.clone());
     let draining = context.vfs.draining();
-    let house = House {
+    let sessions = Sessions(Arc::new(ListenerShared {
+        site: context.site,
+        listener: context.listener,
+        gate: context.gate,
+        vfs: context.vfs,
         view: View::new(context.env.clone()),
-        context,
+        env: context.env,
         config: config.clone(),
         ports: ports.clone(),
         lingerer: Lingerer::default(),
         stop: stop.clone(),
-    };
-    let sessions = Sessions(Arc::new(house));
+    }));
     let server = ControlServer { acceptor, options, strangers, env, sessions, drain, draining };
     let over = CancellationToken::new();
     let serving = async {
@@ -112,22 +120,11 @@ pub async fn serve(
     tokio::join!(serving, following, telling, ports.run(over.clone()));
 }
 
-/// What all sessions of a listener share.
-pub(crate) struct House {
-    pub(crate) context: FtpContext,
-    pub(crate) config: watch::Receiver<FtpConfig>,
-    pub(crate) view: View,
-    pub(crate) ports: DataPorts,
-    pub(crate) lingerer: Lingerer,
-    pub(crate) stop: CancellationToken,
-}
-
-struct Sessions(Arc<House>);
+struct Sessions(Arc<ListenerShared>);
 
 impl ControlSessions for Sessions {
     fn admit(&self, peer: SocketAddr) -> bool {
-        let context = &self.0.context;
-        context.gate.may_admit(context.site, &context.listener, peer.ip())
+        self.0.gate.may_admit(self.0.site, &self.0.listener, peer.ip())
     }
 
     fn serve(&self, guest: ControlGuest) -> impl Future<Output = ()> + Send + 'static {

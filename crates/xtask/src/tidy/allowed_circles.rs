@@ -118,37 +118,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         files: &[
-            "ftp/src/hooks.rs",
-            "ftp/src/lib.rs",
-            "ftp/src/login.rs",
-            "ftp/src/session.rs",
-            "ftp/src/transfer.rs",
-            "ftp/src/transfer/receive.rs",
-        ],
-        pairs: &[
-            "ftp/src/hooks.rs ↔ ftp/src/session.rs",
-            "ftp/src/lib.rs ↔ ftp/src/session.rs",
-            "ftp/src/login.rs ↔ ftp/src/session.rs",
-            "ftp/src/session.rs ↔ ftp/src/transfer.rs",
-            "ftp/src/transfer.rs ↔ ftp/src/transfer/receive.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
-            "ftp/src/listing.rs",
-            "ftp/src/requests.rs",
-            "ftp/src/transfer/outlet.rs",
-            "ftp/src/transfer/send.rs",
-        ],
-        pairs: &[
-            "ftp/src/listing.rs ↔ ftp/src/requests.rs",
-            "ftp/src/transfer/outlet.rs ↔ ftp/src/transfer/send.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
             "ftp-proto/src/client.rs",
             "ftp-proto/src/client/login.rs",
             "ftp-proto/src/client/transfer.rs",
