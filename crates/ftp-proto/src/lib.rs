@@ -11,6 +11,7 @@
 mod answer;
 pub mod ascii;
 pub mod client;
+pub mod entry;
 pub mod facts;
 mod fuzzing;
 pub mod hostport;

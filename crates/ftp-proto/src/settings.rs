@@ -42,13 +42,13 @@ pub enum Encoding {
 pub enum Algorithm {
     /// IEEE 802.3, as in zip.
     Crc32,
-    /// RFC 1321.
+    /// RFC 1321: for old clients, it protects against no attacker.
     Md5,
-    /// FIPS 180-4.
+    /// FIPS 180-4: for old clients, as MD5.
     Sha1,
-    /// FIPS 180-4.
+    /// FIPS 180-4, with 32 bytes.
     Sha256,
-    /// FIPS 180-4.
+    /// FIPS 180-4, with 64 bytes.
     Sha512,
 }
 
@@ -95,13 +95,13 @@ impl Default for ActivePolicy {
 /// administrators only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteVerbs {
-    /// `SITE CHMOD`.
+    /// `SITE CHMOD` is offered.
     pub chmod: bool,
-    /// `SITE UTIME`.
+    /// `SITE UTIME` is offered.
     pub utime: bool,
     /// `SITE MKDIR` makes parents too.
     pub mkdir: bool,
-    /// `SITE COPY`.
+    /// `SITE COPY` is offered.
     pub copy: bool,
     /// `SITE LIMIT`, for administrators.
     pub limit: bool,
@@ -143,7 +143,7 @@ pub struct Settings {
     pub ask_user: bool,
     /// Every command is shown before it runs, and its code after.
     pub hooked: bool,
-    /// Digests offered.
+    /// Digests that HASH and the X verbs offer; the first is the default of HASH.
     pub algorithms: Vec<Algorithm>,
     /// HOST is offered.
     pub host: bool,
@@ -156,7 +156,7 @@ pub struct Settings {
     pub compression: Option<u8>,
     /// Passive mode is offered.
     pub passive: bool,
-    /// Active mode.
+    /// Whether and where PORT and EPRT connect to.
     pub active: ActivePolicy,
     /// Words of SITE.
     pub site: SiteVerbs,
@@ -212,12 +212,12 @@ impl Settings {
     pub(crate) fn may_connect(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         let known = ip == self.peer.ip().to_canonical()
-            || self.active.others.iter().any(|network| contains(*network, ip));
+            || self.active.others.iter().any(|(network, bits)| contains(*network, *bits, ip));
         known && (self.active.low_ports || address.port() >= 1024)
     }
 }
 
-fn contains((network, bits): (IpAddr, u8), address: IpAddr) -> bool {
+fn contains(network: IpAddr, bits: u8, address: IpAddr) -> bool {
     let equal = |a: u128, b: u128, width: u32| {
         let host_bits = width.saturating_sub(u32::from(bits));
         a.checked_shr(host_bits).unwrap_or(0) == b.checked_shr(host_bits).unwrap_or(0)

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use entrepot_ftp_proto::entry::{Kind, Stat};
 use entrepot_ftp_proto::limits::STAT_LINES;
-use entrepot_ftp_proto::listing::{Format, Stat, heading, is_listed};
+use entrepot_ftp_proto::listing::{Format, heading, is_listed, next_heading};
 use entrepot_ftp_proto::{Answer, End, Refusal, Target, Time, pattern};
 use entrepot_model::VPath;
 use entrepot_net::data::Lingerer;
@@ -240,7 +241,7 @@ impl<'a> Shape<'a> {
         loop {
             for (name, stat) in &sorted {
                 self.format.write(name, stat, self.now, &mut lines.out);
-                if stat.kind == entrepot_ftp_proto::listing::Kind::Directory {
+                if stat.kind == Kind::Directory {
                     below.extend(here.join(name));
                 }
                 lines.flush_full().await?;
@@ -255,20 +256,14 @@ impl<'a> Shape<'a> {
 
     /// `LIST -R`: a directory, then those below it, to a bounded depth.
     async fn tree(&self, root: Directory, lines: &mut Lines<'_>) -> Result<(), SendFault> {
-        let mut waiting = vec![(root.path.clone(), 0)];
-        let mut root = Some(root);
-        let mut first = true;
+        heading(root.path.as_str(), &mut lines.out);
+        let mut waiting: Vec<(VPath, usize)> = Vec::new();
+        let below = self.directory(root, lines).await?;
+        waiting.extend(below.into_iter().rev().map(|path| (path, 1)));
         while let Some((at, depth)) = waiting.pop() {
-            let directory = match root.take() {
-                Some(root) => root,
-                None => match self.open(&at).await {
-                    Some(directory) => directory,
-                    // It went away meanwhile, or may not be listed.
-                    None => continue,
-                },
-            };
-            heading(at.as_str(), first, &mut lines.out);
-            first = false;
+            // One that went away meanwhile, or may not be listed, is left out.
+            let Some(directory) = self.open(&at).await else { continue };
+            next_heading(at.as_str(), &mut lines.out);
             let below = self.directory(directory, lines).await?;
             if depth < TREE_DEPTH {
                 waiting.extend(below.into_iter().rev().map(|path| (path, depth + 1)));
