@@ -241,34 +241,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
         reason: "not broken yet",
     },
     Allowed {
-        files: &[
-            "sftp-proto/src/client.rs",
-            "sftp-proto/src/client/answer.rs",
-            "sftp-proto/src/client/incoming.rs",
-            "sftp-proto/src/client/listing.rs",
-            "sftp-proto/src/client/output.rs",
-            "sftp-proto/src/client/transfer.rs",
-        ],
-        pairs: &[
-            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/answer.rs",
-            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/incoming.rs",
-            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/listing.rs",
-            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/output.rs",
-            "sftp-proto/src/client.rs ↔ sftp-proto/src/client/transfer.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
-            "sftp-proto/src/reply.rs",
-            "sftp-proto/src/request.rs",
-            "sftp-proto/src/server.rs",
-            "sftp-proto/src/table.rs",
-        ],
-        pairs: &["sftp-proto/src/request.rs ↔ sftp-proto/src/server.rs"],
-        reason: "not broken yet",
-    },
-    Allowed {
         files: &["spawn/src/allow.rs", "spawn/src/spawner.rs"],
         pairs: &["spawn/src/allow.rs ↔ spawn/src/spawner.rs"],
         reason: "not broken yet",
