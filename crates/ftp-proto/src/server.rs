@@ -17,7 +17,7 @@ use crate::limits::{KEPT_BUFFER_BYTES, KEPT_BYTES, OUTPUT_BYTES, REQUESTS};
 use crate::path::NameFlaw;
 use crate::reply;
 use crate::request::Request;
-use crate::settings::{Encoding, Settings, TlsMode};
+use crate::settings::{Settings, TlsMode};
 use crate::table::{self, During, Verb};
 
 mod answers;
@@ -338,7 +338,7 @@ fn dispatch(state: &mut ServerState, line: &[u8]) {
     };
     state.verb = verb.name;
     state.quitting &= verb.during != During::Noticed;
-    let argument = match decode(state, verb, argument) {
+    let argument = match decode(verb, argument) {
         Ok(argument) => argument,
         Err(flaw) => {
             return state.reply(if verb.path { 553 } else { 501 }, &sentence(flaw));
@@ -356,10 +356,11 @@ fn dispatch(state: &mut ServerState, line: &[u8]) {
     dispatch::run(state, verb, &argument);
 }
 
-fn decode<'a>(state: &ServerState, verb: &Verb, bytes: &'a [u8]) -> Result<Cow<'a, str>, NameFlaw> {
+/// The argument as text: names are UTF-8, and passwords that are not are taken for ISO 8859-1.
+fn decode<'a>(verb: &Verb, bytes: &'a [u8]) -> Result<Cow<'a, str>, NameFlaw> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(Cow::Borrowed(text)),
-        Err(_) if verb.name == "PASS" || state.settings.encoding == Encoding::Latin1 => {
+        Err(_) if verb.name == "PASS" => {
             Ok(Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()))
         }
         Err(_) => Err(NameFlaw::Encoding),

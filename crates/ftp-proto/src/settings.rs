@@ -27,16 +27,6 @@ pub enum AsciiPolicy {
     Refuse,
 }
 
-/// What a name that is not UTF-8 means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Encoding {
-    /// It is 553.
-    #[default]
-    Utf8,
-    /// It is ISO 8859-1.
-    Latin1,
-}
-
 /// Digests of HASH and the X verbs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
@@ -166,8 +156,6 @@ pub struct Settings {
     pub creation_times: bool,
     /// What TYPE A means.
     pub ascii: AsciiPolicy,
-    /// What a name that is not UTF-8 means.
-    pub encoding: Encoding,
     /// Wrong passwords before the session is closed.
     pub login_attempts: u32,
     /// From the beginning to a login.
@@ -200,7 +188,6 @@ impl Settings {
             space: true,
             creation_times: false,
             ascii: AsciiPolicy::Convert,
-            encoding: Encoding::Utf8,
             login_attempts: 3,
             login_limit: Duration::from_secs(60),
             idle_limit: Duration::from_secs(600),
