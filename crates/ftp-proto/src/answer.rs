@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::listing::Stat;
+use crate::entry::Stat;
 use crate::time::Time;
 
 /// Why something is refused; the code follows from it and the verb.
@@ -101,7 +101,7 @@ impl Refusal {
         }
     }
 
-    /// The words.
+    /// The text of the reply: ours for the reason, unless the adapter gave another.
     pub fn sentence(&self) -> &str {
         match (&self.sentence, self.why) {
             (Some(sentence), _) => sentence,
@@ -212,20 +212,20 @@ pub enum Answer {
     Mode(u32),
     /// To `Change` with permission bits: none are kept there, and nothing was changed.
     NoModes,
-    /// To `Modified`.
+    /// To `Modified`: the last change of the content.
     Modified(Time),
-    /// To `Entry`.
+    /// To `Entry`: what MLST shows.
     Entry(Stat),
-    /// To `Hash`.
+    /// To `Hash`: the digest of these bytes of the file.
     Digest {
-        /// As bytes.
+        /// The digest itself, not its hexadecimal form.
         digest: Vec<u8>,
         /// What was hashed, the end exclusive.
         start: u64,
         /// The first byte not hashed any more.
         end: u64,
     },
-    /// To `StatPath`.
+    /// To `StatPath`: what STAT shows.
     Listing {
         /// It is a directory (212) and these are its entries, or a file (213).
         directory: bool,

@@ -6,349 +6,77 @@
 
 use std::net::SocketAddr;
 
-use crate::hostport::{eprt_argument, parse_227, parse_229, port_argument};
 use crate::limits::{COMPONENT_BYTES, PATH_BYTES, PRELIMINARY_REPLIES};
 use crate::reply::Reply;
-use crate::request::Secret;
 use crate::time::Time;
 
+mod link;
 pub mod listing;
 mod login;
+mod op;
 mod replies;
 mod transfer;
 
 pub use listing::{Form, Parser, RemoteEntry, RemoteKind};
+pub use op::{Account, Event, Features, Mode, Moves, NotBegun, Op, OpError, Outcome, Tls};
 pub use replies::Fault;
 
-use login::LoginStep;
-use replies::Replies;
-use transfer::TransferStep;
+use link::{Link, is_plain};
+use login::{LoginNext, LoginStep};
+use transfer::{DataEnd, TransferNext, TransferStep};
 
-/// When TLS begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tls {
-    /// Never.
-    #[default]
-    Off,
-    /// By AUTH TLS; a server without it is refused.
-    Explicit,
-    /// Before the first byte: the adapter has made it stand.
-    Implicit,
-}
-
-/// Who connects for data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// EPSV, then PASV where that is refused.
-    #[default]
-    Passive,
-    /// EPRT, then PORT where that is refused.
-    Active,
-}
-
-/// Whom to be, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
-    /// Of USER.
-    pub user: String,
-    /// Of PASS.
-    pub password: Secret,
-    /// Of ACCT, where the server asks.
-    pub account: Option<Secret>,
-    /// When TLS begins. With TLS data is always protected.
-    pub tls: Tls,
-    /// Who connects for data.
-    pub mode: Mode,
-    /// Asks FEAT and says OPTS UTF8 ON at the login. Off, a login is USER and PASS alone.
-    pub negotiate: bool,
-}
-
-impl Account {
-    /// In clear, passive.
-    pub fn new(user: &str, password: &str) -> Account {
-        Account {
-            user: user.to_owned(),
-            password: Secret::new(password),
-            account: None,
-            tls: Tls::Off,
-            mode: Mode::Passive,
-            negotiate: true,
-        }
-    }
-
-    /// With an account for ACCT.
-    pub fn with_account(self, account: &str) -> Account {
-        Account { account: Some(Secret::new(account)), ..self }
-    }
-}
-
-/// What FEAT said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Features {
-    /// MLSD and MLST.
-    pub mlst: bool,
-    /// SIZE.
-    pub size: bool,
-    /// MDTM.
-    pub mdtm: bool,
-    /// MFMT.
-    pub mfmt: bool,
-    /// REST in stream mode.
-    pub rest: bool,
-    /// OPTS UTF8 ON.
-    pub utf8: bool,
-}
-
-/// An operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Op {
-    /// RETR, with REST if `offset` is above 0.
-    Retrieve {
-        /// The name as the server is told it.
-        path: String,
-        /// The first byte.
-        offset: u64,
-    },
-    /// STOR.
-    Store {
-        /// The name.
-        path: String,
-        /// Above 0: REST before it.
-        offset: u64,
-    },
-    /// APPE.
-    Append {
-        /// The name.
-        path: String,
-    },
-    /// MLSD, or CWD and LIST where the server has none.
-    List {
-        /// The directory.
-        path: String,
-    },
-    /// MLST.
-    Entry(String),
-    /// SIZE.
-    Size(String),
-    /// MDTM.
-    Modified(String),
-    /// MFMT.
-    SetModified(String, Time),
-    /// RNFR and RNTO.
-    Rename {
-        /// What there is.
-        from: String,
-        /// What it is to be called.
-        to: String,
-    },
-    /// DELE.
-    Delete(String),
-    /// MKD.
-    MakeDir(String),
-    /// RMD.
-    RemoveDir(String),
-    /// CWD.
-    ChangeDir(String),
-    /// PWD.
-    WorkingDir,
-    /// NOOP.
-    Noop,
-    /// QUIT.
-    Quit,
-}
-
-impl Op {
-    fn paths(&self) -> (&str, &str) {
-        match self {
-            Op::Retrieve { path, .. } | Op::Store { path, .. } => (path, ""),
-            Op::Append { path } | Op::List { path } => (path, ""),
-            Op::Entry(path) | Op::Size(path) | Op::Modified(path) => (path, ""),
-            Op::SetModified(path, _) | Op::Delete(path) | Op::MakeDir(path) => (path, ""),
-            Op::RemoveDir(path) | Op::ChangeDir(path) => (path, ""),
-            Op::Rename { from, to } => (from, to),
-            Op::Noop | Op::Quit | Op::WorkingDir => ("", ""),
-        }
-    }
-}
-
-/// Why an operation does not begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotBegun {
-    /// Another one runs.
-    #[error("another operation runs on this connection")]
-    Busy,
-    /// The name has a line break or NUL, or is too long.
-    #[error("a name cannot be sent: it has a line break or is too long")]
-    Name,
-    /// The connection is over.
-    #[error("the connection has ended")]
-    Ended,
-}
-
-/// What the bytes of a data connection are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moves {
-    /// A file, to us.
-    Download,
-    /// A file, to the server.
-    Upload,
-    /// Lines for [`Form::Facts`].
-    Facts,
-    /// Lines for [`Form::Long`].
-    Long,
-}
-
-/// What the adapter is to do, or to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// Write the output, make TLS stand (and check the certificate), then [`Client::tls_stands`].
-    StartTls,
-    /// Connect for data (TLS, as its client, if `protected`), while the rest goes on.
-    Connect {
-        /// The control connection's peer, and the port it named.
-        address: SocketAddr,
-        /// TLS on it.
-        protected: bool,
-    },
-    /// Listen on the control connection's address, then [`Client::listening`].
-    Listen {
-        /// TLS on what is accepted, as its client.
-        protected: bool,
-    },
-    /// The data connection of before is of no use.
-    DropData,
-    /// Move bytes on the data connection, then [`Client::data_ended`].
-    Transfer(Moves),
-    /// The operation is over.
-    Done(Outcome),
-    /// The operation failed; the connection goes on.
-    Failed(OpError),
-}
-
-/// What came of an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The login stands.
-    LoggedIn(Features),
-    /// The bytes are moved, and the server said so.
-    Transferred,
-    /// Of SIZE.
-    Size(u64),
-    /// Of MDTM.
-    Modified(Time),
-    /// Of MLST.
-    Entry(RemoteEntry),
-    /// Of PWD.
-    WorkingDir(String),
-    /// All else.
-    Done,
-}
-
-/// Why an operation failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpError {
-    /// The server said no.
-    #[error("the server answered {} {}", .0.code, .0.text)]
-    Refused(Reply),
-    /// The server said yes in words that mean nothing.
-    #[error("the server's answer '{}' is not understood", .0.text)]
-    NotUnderstood(Reply),
-    /// The data connection failed on our side.
-    #[error("the data connection failed")]
-    Data,
-    /// By [`Client::abort`].
-    #[error("the transfer was aborted")]
-    Aborted,
-    /// A name, password or account has a line break and would be a command of its own.
-    #[error("a name, password or account with a line break cannot be sent")]
-    Credential,
-    /// The server wants ACCT and there is none.
-    #[error("the server asks for an account")]
-    AccountNeeded,
-}
-
-impl OpError {
-    /// Whether trying again later may help.
-    pub fn is_temporary(&self) -> bool {
-        match self {
-            OpError::Refused(reply) => (400..500).contains(&reply.code),
-            OpError::Data => true,
-            _ => false,
-        }
-    }
-}
-
-/// Where the machine is.
+/// What the next reply belongs to.
 #[derive(Debug)]
 enum State {
     Idle,
     Login(LoginStep),
     /// A command whose one reply decides.
     Simple(Op),
-    /// RNFR was said.
+    /// RNFR was sent; this is the new name.
     Renaming(String),
     Transfer(TransferStep),
     Quitting,
     Ended,
 }
 
+impl From<LoginNext> for State {
+    fn from(next: LoginNext) -> State {
+        match next {
+            LoginNext::Await(step) => State::Login(step),
+            LoginNext::LoggedIn => State::Idle,
+            // A refused login may not be followed by other operations.
+            LoginNext::Failed => State::Ended,
+        }
+    }
+}
+
 /// The machine of one control connection.
 #[derive(Debug)]
 pub struct Client {
-    account: Account,
-    peer: SocketAddr,
-    replies: Replies,
-    out: Vec<u8>,
-    events: std::collections::VecDeque<Event>,
+    link: Link,
     state: State,
-    features: Features,
-    /// TYPE I was said.
-    binary: bool,
-    /// EPSV or EPRT was refused.
-    old_commands: bool,
-    /// REST was said and no transfer has begun since: the server may keep the offset for the next.
-    offset_waits: bool,
-    preliminary: usize,
 }
 
 impl Client {
     /// A connection to `peer` that waits for its 220, then logs in.
     pub fn new(account: Account, peer: SocketAddr) -> Client {
-        Client {
-            account,
-            peer,
-            replies: Replies::default(),
-            out: Vec::new(),
-            events: std::collections::VecDeque::new(),
-            state: State::Login(LoginStep::Greeting),
-            features: Features {
-                mlst: true,
-                size: true,
-                mdtm: true,
-                mfmt: true,
-                rest: true,
-                utf8: false,
-            },
-            binary: false,
-            old_commands: false,
-            offset_waits: false,
-            preliminary: 0,
-        }
+        Client { link: Link::new(account, peer), state: State::Login(LoginStep::Greeting) }
     }
 
     /// Bytes to be written, then [`Client::written`].
     pub fn output(&self) -> &[u8] {
-        &self.out
+        &self.link.out
     }
 
     /// So many bytes of the output went out.
     pub fn written(&mut self, count: usize) {
-        self.out.drain(..count.min(self.out.len()));
+        let out = &mut self.link.out;
+        out.drain(..count.min(out.len()));
     }
 
     /// Takes bytes of the control connection, cut anyhow.
     pub fn receive(&mut self, bytes: &[u8]) {
-        self.replies.receive(bytes);
+        self.link.replies.receive(bytes);
     }
 
     /// What to do next; call until `None` after each other call.
@@ -357,13 +85,13 @@ impl Client {
     /// What ends the connection: close it.
     pub fn poll_event(&mut self) -> Result<Option<Event>, Fault> {
         loop {
-            if let Some(event) = self.events.pop_front() {
+            if let Some(event) = self.link.events.pop_front() {
                 return Ok(Some(event));
             }
             if matches!(self.state, State::Ended | State::Login(LoginStep::Handshake)) {
                 return Ok(None);
             }
-            let reply = match self.replies.next() {
+            let reply = match self.link.replies.next() {
                 Ok(Some(reply)) => reply,
                 Ok(None) => return Ok(None),
                 Err(fault) => {
@@ -378,14 +106,21 @@ impl Client {
         }
     }
 
-    /// What FEAT said; before it, everything but UTF-8 is hoped for.
+    /// The answer to FEAT; before it, everything but UTF-8 is hoped for.
     pub fn features(&self) -> Features {
-        self.features
+        self.link.features
     }
 
     /// Whether an operation may begin.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle)
+    }
+
+    /// TLS stands on the control connection.
+    pub fn tls_stands(&mut self) {
+        if matches!(self.state, State::Login(LoginStep::Handshake)) {
+            self.state = login::begin(&mut self.link).into();
+        }
     }
 
     /// Begins an operation.
@@ -402,53 +137,79 @@ impl Client {
         if !is_sendable(path) || !is_sendable(other) {
             return Err(NotBegun::Name);
         }
-        match op {
-            Op::Retrieve { .. } | Op::Store { .. } | Op::Append { .. } | Op::List { .. } => {
-                self.begin_transfer(op);
-            }
-            // The size of TYPE A is another one.
-            Op::Size(_) if !self.binary => self.begin_transfer(op),
-            op => self.begin_simple(op),
-        }
+        let transfers = matches!(
+            op,
+            Op::Retrieve { .. } | Op::Store { .. } | Op::Append { .. } | Op::List { .. }
+        );
+        // The size of TYPE A is another one.
+        let needs_type = matches!(op, Op::Size(_)) && !self.link.binary;
+        self.state = if transfers || needs_type {
+            State::Transfer(TransferStep::begin(&mut self.link, op))
+        } else {
+            self.simple(op)
+        };
         Ok(())
     }
 
-    fn begin_simple(&mut self, op: Op) {
+    /// Sends the command of an operation without a data connection.
+    fn simple(&mut self, op: Op) -> State {
+        let link = &mut self.link;
         match &op {
-            Op::Entry(path) => self.send("MLST", path),
-            Op::Size(path) => self.send("SIZE", path),
-            Op::Modified(path) => self.send("MDTM", path),
+            Op::Entry(path) => link.send("MLST", path),
+            Op::Size(path) => link.send("SIZE", path),
+            Op::Modified(path) => link.send("MDTM", path),
             Op::SetModified(path, time) => {
-                self.send("MFMT", &format!("{} {path}", time.digits_14()));
+                link.send("MFMT", &format!("{} {path}", time.digits_14()));
             }
             Op::Rename { from, to } => {
-                self.send("RNFR", from);
-                self.state = State::Renaming(to.clone());
-                return;
+                link.send("RNFR", from);
+                return State::Renaming(to.clone());
             }
-            Op::Delete(path) => self.send("DELE", path),
-            Op::MakeDir(path) => self.send("MKD", path),
-            Op::RemoveDir(path) => self.send("RMD", path),
-            Op::ChangeDir(path) => self.send("CWD", path),
-            Op::WorkingDir => self.send("PWD", ""),
+            Op::Delete(path) => link.send("DELE", path),
+            Op::MakeDir(path) => link.send("MKD", path),
+            Op::RemoveDir(path) => link.send("RMD", path),
+            Op::ChangeDir(path) => link.send("CWD", path),
+            Op::WorkingDir => link.send("PWD", ""),
             Op::Quit => {
-                self.send("QUIT", "");
-                self.state = State::Quitting;
-                return;
+                link.send("QUIT", "");
+                return State::Quitting;
             }
-            _ => self.send("NOOP", ""),
+            _ => link.send("NOOP", ""),
         }
-        self.state = State::Simple(op);
+        State::Simple(op)
     }
 
-    fn send(&mut self, verb: &str, argument: &str) {
-        self.out.extend_from_slice(verb.as_bytes());
-        if !argument.is_empty() {
-            self.out.push(b' ');
-            self.out.extend_from_slice(argument.as_bytes());
+    /// The adapter listens at this address, as [`Event::Listen`] asked.
+    pub fn listening(&mut self, address: SocketAddr) {
+        if let State::Transfer(step) = &mut self.state {
+            step.listening(&mut self.link, address);
         }
-        self.out.extend_from_slice(b"\r\n");
-        self.preliminary = 0;
+    }
+
+    /// The bytes are moved and the data connection is closed, as [`Event::Transfer`] asked.
+    pub fn data_moved(&mut self) {
+        self.data_ended(DataEnd::Whole);
+    }
+
+    /// The data connection was not made or did not carry all bytes.
+    pub fn data_failed(&mut self) {
+        self.data_ended(DataEnd::Failed);
+    }
+
+    fn data_ended(&mut self, end: DataEnd) {
+        if let State::Transfer(step) = &mut self.state
+            && step.data_ended(&mut self.link, end)
+        {
+            self.state = State::Idle;
+        }
+    }
+
+    /// Stops a transfer by ABOR; what the server says to it comes as [`OpError::Aborted`].
+    /// Nothing happens if none was begun on the server.
+    pub fn abort(&mut self) {
+        if let State::Transfer(step) = &mut self.state {
+            step.abort(&mut self.link);
+        }
     }
 
     fn take(&mut self, reply: Reply) -> Result<(), Fault> {
@@ -456,44 +217,45 @@ impl Client {
             return Err(Fault::Closing(reply.text));
         }
         if reply.code < 200 {
-            self.preliminary += 1;
-            if self.preliminary > PRELIMINARY_REPLIES {
+            self.link.preliminary += 1;
+            if self.link.preliminary > PRELIMINARY_REPLIES {
                 return Err(Fault::Unexpected(reply.code));
             }
         }
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Login(step) => self.take_login(step, reply),
-            State::Transfer(step) => self.take_transfer(step, reply),
+        let state = std::mem::replace(&mut self.state, State::Idle);
+        self.state = match state {
+            State::Login(step) => step.take(&mut self.link, reply)?.into(),
+            State::Transfer(step) => match step.take(&mut self.link, reply)? {
+                TransferNext::Await(step) => State::Transfer(step),
+                TransferNext::Simple(op) => self.simple(op),
+                TransferNext::Over => State::Idle,
+            },
             // 1yz before the end says nothing here.
-            state if reply.code < 200 && !matches!(state, State::Idle | State::Ended) => {
-                self.state = state;
-                Ok(())
-            }
+            state if reply.code < 200 && !matches!(state, State::Idle | State::Ended) => state,
             State::Simple(op) => {
                 self.take_simple(&op, reply);
-                Ok(())
+                State::Idle
             }
             State::Renaming(to) if (300..400).contains(&reply.code) => {
-                self.send("RNTO", &to);
-                self.state = State::Simple(Op::Noop);
-                Ok(())
+                self.link.send("RNTO", &to);
+                State::Simple(Op::Noop)
             }
             State::Renaming(_) => {
-                self.fail(OpError::Refused(reply));
-                Ok(())
+                self.link.fail(OpError::Refused(reply));
+                State::Idle
             }
             State::Quitting => {
-                self.done(Outcome::Done);
-                self.state = State::Ended;
-                Ok(())
+                self.link.done(Outcome::Done);
+                State::Ended
             }
-            State::Idle | State::Ended => Err(Fault::Unexpected(reply.code)),
-        }
+            State::Idle | State::Ended => return Err(Fault::Unexpected(reply.code)),
+        };
+        Ok(())
     }
 
     fn take_simple(&mut self, op: &Op, reply: Reply) {
         if !(200..300).contains(&reply.code) {
-            return self.fail(OpError::Refused(reply));
+            return self.link.fail(OpError::Refused(reply));
         }
         let outcome = match op {
             Op::Size(_) => reply.text.trim().parse().ok().map(Outcome::Size),
@@ -503,27 +265,10 @@ impl Client {
             _ => Some(Outcome::Done),
         };
         match outcome {
-            Some(outcome) => self.done(outcome),
-            None => self.fail(OpError::NotUnderstood(reply)),
+            Some(outcome) => self.link.done(outcome),
+            None => self.link.fail(OpError::NotUnderstood(reply)),
         }
     }
-
-    fn done(&mut self, outcome: Outcome) {
-        self.events.push_back(Event::Done(outcome));
-    }
-
-    fn fail(&mut self, error: OpError) {
-        self.events.push_back(Event::Failed(error));
-    }
-
-    fn is_protected(&self) -> bool {
-        self.account.tls != Tls::Off
-    }
-}
-
-/// Nothing in it ends the line.
-fn is_plain(text: &str) -> bool {
-    !text.bytes().any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
 }
 
 fn is_sendable(path: &str) -> bool {

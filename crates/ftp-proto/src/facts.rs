@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::listing::{Kind, Role, Stat};
+use crate::entry::{Kind, Role, Stat};
 
 /// A fact by its place in [`FACTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::answer::{Answer, End, Login, Refusal, Why};
 use crate::ascii::{FromNetwork, ToNetwork};
 use crate::client::{Account, Client, Event, Form, Op, Parser};
+use crate::entry::{Kind, Rights, Stat};
 use crate::limits::{INFLATE_FREE_BYTES, INFLATE_RATIO, LINE_BYTES, REPLY_LINES};
-use crate::listing::{Kind, Rights, Stat};
 use crate::request::{Channel, Data, Request};
 use crate::server::Server;
 use crate::settings::{Settings, TlsMode};
@@ -26,9 +26,20 @@ pub fn fuzz(bytes: &[u8]) {
     let piece = usize::from(*piece).saturating_add(1);
     let whole = stream.len().max(1);
     match role % 5 {
-        0 => assert_eq!(serve(stream, whole, *seed, false), serve(stream, piece, *seed, false)),
+        0 => {
+            let settings = settings(*seed);
+            assert_eq!(
+                serve(stream, whole, *seed, settings.clone()),
+                serve(stream, piece, *seed, settings)
+            );
+        }
         // What is thrown away behind AUTH depends on the pieces.
-        1 => drop(serve(stream, piece, *seed, true)),
+        1 => {
+            let mut settings = settings(*seed);
+            settings.tls = TlsMode::Explicit;
+            settings.clear_control = true;
+            drop(serve(stream, piece, *seed, settings));
+        }
         2 => assert_eq!(consume(stream, whole, *seed), consume(stream, piece, *seed)),
         3 => {
             let now = Time::from_seconds(1_800_000_000);
@@ -54,8 +65,8 @@ fn peer() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 40_000))
 }
 
-/// All that the server machine asks and says of a stream, as text.
-fn serve(stream: &[u8], piece: usize, seed: u8, tls: bool) -> (Vec<String>, Said) {
+/// What a server without TLS offers, by the seed.
+fn settings(seed: u8) -> Settings {
     let mut settings = Settings::new(peer(), peer());
     settings.hooked = seed & 1 == 1;
     settings.accounts = seed & 2 == 2;
@@ -64,10 +75,11 @@ fn serve(stream: &[u8], piece: usize, seed: u8, tls: bool) -> (Vec<String>, Said
     settings.compression = Some(6);
     settings.creation_times = true;
     settings.host = true;
-    if tls {
-        settings.tls = TlsMode::Explicit;
-        settings.clear_control = true;
-    }
+    settings
+}
+
+/// All that the server machine asks and says of a stream, as text.
+fn serve(stream: &[u8], piece: usize, seed: u8, settings: Settings) -> (Vec<String>, Said) {
     let mut server = Server::new(settings, Duration::ZERO);
     let mut adapter = Adapter {
         draw: Draw(u32::from(seed)),
@@ -284,7 +296,8 @@ fn react(client: &mut Client, event: &Event, draw: &mut Draw) {
         Event::StartTls => client.tls_stands(),
         Event::Listen { .. } => client.listening(peer()),
         Event::Transfer(_) if draw.next(4) == 0 => client.abort(),
-        Event::Transfer(_) => client.data_ended(draw.next(4) > 0),
+        Event::Transfer(_) if draw.next(4) > 0 => client.data_moved(),
+        Event::Transfer(_) => client.data_failed(),
         Event::Done(_) | Event::Failed(_) => {
             let path = || "f".to_owned();
             let op = match draw.next(10) {

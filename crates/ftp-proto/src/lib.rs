@@ -11,6 +11,7 @@
 mod answer;
 pub mod ascii;
 pub mod client;
+pub mod entry;
 pub mod facts;
 mod fuzzing;
 pub mod hostport;
@@ -31,5 +32,5 @@ pub use answer::{Answer, End, Login, Refusal, Why};
 pub use fuzzing::fuzz;
 pub use request::{ByteRange, Changes, Channel, Command, Data, Request, Secret, StoreHow, Target};
 pub use server::Server;
-pub use settings::{ActivePolicy, Algorithm, AsciiPolicy, Encoding, Settings, SiteVerbs, TlsMode};
+pub use settings::{ActivePolicy, Algorithm, AsciiPolicy, Settings, SiteVerbs, TlsMode};
 pub use time::{Civil, Time};

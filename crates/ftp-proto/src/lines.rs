@@ -20,7 +20,7 @@ pub(crate) struct TooLong;
 enum Telnet {
     #[default]
     Data,
-    /// Behind IAC.
+    /// Behind IAC: the next byte is a command of Telnet.
     Command,
     /// Behind IAC WILL, WONT, DO or DONT.
     Option(u8),

@@ -2,116 +2,21 @@
 
 use std::fmt::Write as _;
 
+use crate::entry::{Kind, Role, Stat};
 use crate::facts::FactSet;
 use crate::time::{Civil, MONTHS, Time};
-
-/// File or directory; nothing else is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Bytes under a name.
-    File,
-    /// Names.
-    Directory,
-}
-
-/// What one session may do with an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rights(pub u16);
-
-impl Rights {
-    /// `a`: APPE to the file.
-    pub const APPEND: Rights = Rights(1);
-    /// `c`: files may be made in the directory.
-    pub const CREATE: Rights = Rights(2);
-    /// `d`: DELE or RMD.
-    pub const DELETE: Rights = Rights(4);
-    /// `e`: CWD into the directory.
-    pub const ENTER: Rights = Rights(8);
-    /// `f`: RNFR.
-    pub const RENAME: Rights = Rights(16);
-    /// `l`: LIST and its like.
-    pub const LIST: Rights = Rights(32);
-    /// `m`: MKD in the directory.
-    pub const MAKE_DIR: Rights = Rights(64);
-    /// `p`: what is in the directory may be deleted.
-    pub const PURGE: Rights = Rights(128);
-    /// `r`: RETR.
-    pub const READ: Rights = Rights(256);
-    /// `w`: STOR over the file.
-    pub const WRITE: Rights = Rights(512);
-
-    /// Both.
-    pub const fn and(self, other: Rights) -> Rights {
-        Rights(self.0 | other.0)
-    }
-
-    /// Whether all of `other` are there.
-    pub const fn has(self, other: Rights) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The letters of the fact `perm` (RFC 3659 §7.5.5) that mean something for this kind.
-    pub fn letters(self, kind: Kind) -> String {
-        let (file, directory) = (b"adfrw", b"cdeflmp");
-        let of_kind: &[u8] = if kind == Kind::File { file } else { directory };
-        let of_letter = |letter: u8| match letter {
-            b'a' => Rights::APPEND,
-            b'c' => Rights::CREATE,
-            b'd' => Rights::DELETE,
-            b'e' => Rights::ENTER,
-            b'f' => Rights::RENAME,
-            b'l' => Rights::LIST,
-            b'm' => Rights::MAKE_DIR,
-            b'p' => Rights::PURGE,
-            b'r' => Rights::READ,
-            _ => Rights::WRITE,
-        };
-        let allowed = of_kind.iter().filter(|letter| self.has(of_letter(**letter)));
-        allowed.map(|letter| char::from(*letter)).collect()
-    }
-}
-
-/// An entry without its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
-    /// File or directory.
-    pub kind: Kind,
-    /// In bytes; of a directory 0.
-    pub size: u64,
-    /// Last change.
-    pub modified: Option<Time>,
-    /// When it was made, where the store knows.
-    pub created: Option<Time>,
-    /// The permission bits shown; the type is added by `kind`.
-    pub mode: u32,
-    /// What this session may do.
-    pub rights: Rights,
-    /// Equal only for the same file: a keyed hash of device and inode.
-    pub unique: Option<u64>,
-}
-
-/// What an entry of MLSD or MLST is to the directory that is listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// In it, or asked for by name.
-    Entry,
-    /// Itself: `type=cdir`.
-    Current,
-    /// Above it: `type=pdir`.
-    Parent,
-}
 
 /// Which lines a listing has; made by the machine, used by the adapter for each entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
-    /// As `ls -l`.
+    /// As `ls -l` shows files, with an owner and a group that mean nothing.
     Long,
     /// Names with this in front: `d/` for `NLST d`.
     Names {
-        /// Put before each name.
+        /// Stands in front of each name, with its slash.
         prefix: String,
     },
-    /// As MLSD.
+    /// As MLSD: the facts that the session has chosen.
     Facts(FactSet),
 }
 
@@ -159,13 +64,16 @@ pub fn is_listed(name: &str) -> bool {
     !(name.is_empty() || name == "." || name == ".." || name.chars().any(char::is_control))
 }
 
-/// The heading of a directory in `LIST -R`; the first one has no empty line before it.
-pub fn heading(path: &str, first: bool, out: &mut Vec<u8>) {
-    if !first {
-        out.extend_from_slice(b"\r\n");
-    }
+/// The heading of the first directory in `LIST -R`.
+pub fn heading(path: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(path.as_bytes());
     out.extend_from_slice(b":\r\n");
+}
+
+/// The heading of each further directory in `LIST -R`, behind an empty line.
+pub fn next_heading(path: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n");
+    heading(path, out);
 }
 
 /// Within this time a line shows the clock, before it the year.
@@ -213,6 +121,7 @@ fn letters(mode: u32) -> impl Iterator<Item = char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Rights;
 
     #[test]
     fn bits_are_shown_as_ls_does() {
@@ -268,8 +177,8 @@ mod tests {
     #[test]
     fn headings_of_a_recursive_list() {
         let mut out = Vec::new();
-        heading("/", true, &mut out);
-        heading("/a b", false, &mut out);
+        heading("/", &mut out);
+        next_heading("/a b", &mut out);
         assert_eq!(out, b"/:\r\n\r\n/a b:\r\n");
     }
 

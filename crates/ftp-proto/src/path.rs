@@ -11,7 +11,7 @@ pub enum NameFlaw {
     /// A control character in a name that would be new.
     #[error("a new name must not hold control characters: leave them out")]
     Control,
-    /// Neither UTF-8 nor of a declared code page.
+    /// Bytes that are not UTF-8: names are text here.
     #[error("a name is not UTF-8: send it in UTF-8")]
     Encoding,
     /// Above [`PATH_BYTES`] or [`COMPONENT_BYTES`].

@@ -6,7 +6,7 @@
 pub struct Reply {
     /// Three digits, the first of which says how it went.
     pub code: u16,
-    /// The words.
+    /// The lines without code and mark, with `\n` between them.
     pub text: String,
 }
 

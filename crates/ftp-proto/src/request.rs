@@ -59,7 +59,7 @@ pub enum Data {
 /// The data connection of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channel {
-    /// Who connects.
+    /// Which side connects, and where.
     pub data: Data,
     /// PROT P: TLS, we are its server either way.
     pub protected: bool,
@@ -89,7 +89,7 @@ pub enum StoreHow {
 pub struct Target {
     /// The whole argument as a name, if something that looked like options was taken off it.
     pub literal: Option<String>,
-    /// The name.
+    /// The name, as an absolute path.
     pub path: String,
     /// The name as the client wrote it: how a single file is shown.
     pub name: String,
@@ -107,7 +107,7 @@ impl Target {
 /// Bytes of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteRange {
-    /// The first.
+    /// The first byte, counted from 0.
     pub start: u64,
     /// The first not any more.
     pub end: u64,
@@ -118,11 +118,11 @@ pub struct ByteRange {
 pub struct Changes {
     /// Last change of the content.
     pub modified: Option<Time>,
-    /// Last read.
+    /// When it was last read.
     pub accessed: Option<Time>,
     /// When it was made.
     pub created: Option<Time>,
-    /// Permission bits.
+    /// Permission bits, without those for set-uid, set-gid and sticky.
     pub mode: Option<u32>,
 }
 
@@ -135,7 +135,7 @@ pub enum Request {
     Before(Command),
     /// *Notice*: a command was answered. Only if hooked.
     After {
-        /// Its verb.
+        /// The verb, in capitals as in the table.
         verb: &'static str,
         /// The code of its last reply.
         code: u16,
@@ -146,9 +146,9 @@ pub enum Request {
     User(String),
     /// PASS: `LoggedIn`, `NeedAccount` or `Denied`.
     Password {
-        /// Of USER.
+        /// The argument of USER.
         user: String,
-        /// Of PASS.
+        /// The argument of PASS.
         password: Secret,
     },
     /// ACCT: `LoggedIn` or `Denied` before the login, `Done` or a refusal after it.
@@ -171,19 +171,19 @@ pub enum Request {
         /// Missing ones above it are made too.
         parents: bool,
     },
-    /// RMD. `Done`.
+    /// RMD of an empty directory. `Done`.
     RemoveDir(String),
     /// RMDA: with all that is in it. `Done`.
     RemoveTree(String),
-    /// DELE. `Done`.
+    /// DELE of a file. `Done`.
     Delete(String),
     /// RNFR: `Done` if it is there and may be renamed.
     RenameFrom(String),
-    /// RNTO. `Done`.
+    /// RNTO, right behind its RNFR. `Done`.
     Rename {
-        /// Of RNFR.
+        /// The path that RNFR named.
         from: String,
-        /// Of RNTO.
+        /// The path that RNTO names.
         to: String,
     },
     /// SITE COPY. `Done`.
@@ -197,7 +197,7 @@ pub enum Request {
     Combine {
         /// The new file.
         target: String,
-        /// In order.
+        /// Their paths, in the order in which they are put together.
         parts: Vec<String>,
     },
     /// SIZE: `Number`; in ASCII the size on the wire, or a refusal.
@@ -207,9 +207,9 @@ pub enum Request {
         /// TYPE A with conversion.
         ascii: bool,
     },
-    /// MDTM: `Modified`.
+    /// MDTM without a time: `Modified`.
     Modified(String),
-    /// MLST: `Entry`.
+    /// MLST of one name: `Entry`.
     Entry(String),
     /// MFMT, MFCT, MFF, MDTM with a time, SITE UTIME, SITE CHMOD. `Done`; of permission bits `Mode`
     /// or `NoModes`.
@@ -223,7 +223,7 @@ pub enum Request {
     Hash {
         /// Of a file.
         path: String,
-        /// Which.
+        /// The digest that OPTS HASH or the verb has chosen.
         algorithm: Algorithm,
         /// Of these bytes; `None`: all. An end beyond the file is cut to it.
         range: Option<ByteRange>,
@@ -273,7 +273,7 @@ pub enum Request {
     },
     /// LIST, NLST, MLSD. See [`crate::server`] for the answers of a transfer.
     List {
-        /// What.
+        /// What is listed, as far as the argument decides it.
         target: Target,
         /// How its lines look.
         format: Format,
@@ -286,9 +286,9 @@ pub enum Request {
     Abort,
     /// SITE LIMIT: bytes a second, for all; `None`: back to the default. `Done`.
     Limit {
-        /// From clients.
+        /// Of all uploads together; 0: no limit.
         write: Option<u64>,
-        /// To clients.
+        /// Of all downloads together; 0: no limit.
         read: Option<u64>,
     },
     /// SITE SHUTDOWN, confirmed: drain the node. `Done`.

@@ -27,28 +27,18 @@ pub enum AsciiPolicy {
     Refuse,
 }
 
-/// What a name that is not UTF-8 means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Encoding {
-    /// It is 553.
-    #[default]
-    Utf8,
-    /// It is ISO 8859-1.
-    Latin1,
-}
-
 /// Digests of HASH and the X verbs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
     /// IEEE 802.3, as in zip.
     Crc32,
-    /// RFC 1321.
+    /// RFC 1321: for old clients, it protects against no attacker.
     Md5,
-    /// FIPS 180-4.
+    /// FIPS 180-4: for old clients, as MD5.
     Sha1,
-    /// FIPS 180-4.
+    /// FIPS 180-4, with 32 bytes.
     Sha256,
-    /// FIPS 180-4.
+    /// FIPS 180-4, with 64 bytes.
     Sha512,
 }
 
@@ -95,13 +85,13 @@ impl Default for ActivePolicy {
 /// administrators only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteVerbs {
-    /// `SITE CHMOD`.
+    /// `SITE CHMOD` is offered.
     pub chmod: bool,
-    /// `SITE UTIME`.
+    /// `SITE UTIME` is offered.
     pub utime: bool,
     /// `SITE MKDIR` makes parents too.
     pub mkdir: bool,
-    /// `SITE COPY`.
+    /// `SITE COPY` is offered.
     pub copy: bool,
     /// `SITE LIMIT`, for administrators.
     pub limit: bool,
@@ -143,7 +133,7 @@ pub struct Settings {
     pub ask_user: bool,
     /// Every command is shown before it runs, and its code after.
     pub hooked: bool,
-    /// Digests offered.
+    /// Digests that HASH and the X verbs offer; the first is the default of HASH.
     pub algorithms: Vec<Algorithm>,
     /// HOST is offered.
     pub host: bool,
@@ -156,7 +146,7 @@ pub struct Settings {
     pub compression: Option<u8>,
     /// Passive mode is offered.
     pub passive: bool,
-    /// Active mode.
+    /// Whether and where PORT and EPRT connect to.
     pub active: ActivePolicy,
     /// Words of SITE.
     pub site: SiteVerbs,
@@ -166,8 +156,6 @@ pub struct Settings {
     pub creation_times: bool,
     /// What TYPE A means.
     pub ascii: AsciiPolicy,
-    /// What a name that is not UTF-8 means.
-    pub encoding: Encoding,
     /// Wrong passwords before the session is closed.
     pub login_attempts: u32,
     /// From the beginning to a login.
@@ -200,7 +188,6 @@ impl Settings {
             space: true,
             creation_times: false,
             ascii: AsciiPolicy::Convert,
-            encoding: Encoding::Utf8,
             login_attempts: 3,
             login_limit: Duration::from_secs(60),
             idle_limit: Duration::from_secs(600),
@@ -212,12 +199,12 @@ impl Settings {
     pub(crate) fn may_connect(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         let known = ip == self.peer.ip().to_canonical()
-            || self.active.others.iter().any(|network| contains(*network, ip));
+            || self.active.others.iter().any(|(network, bits)| contains(*network, *bits, ip));
         known && (self.active.low_ports || address.port() >= 1024)
     }
 }
 
-fn contains((network, bits): (IpAddr, u8), address: IpAddr) -> bool {
+fn contains(network: IpAddr, bits: u8, address: IpAddr) -> bool {
     let equal = |a: u128, b: u128, width: u32| {
         let host_bits = width.saturating_sub(u32::from(bits));
         a.checked_shr(host_bits).unwrap_or(0) == b.checked_shr(host_bits).unwrap_or(0)

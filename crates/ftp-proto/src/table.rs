@@ -1,8 +1,7 @@
 //! Every verb, once: dispatch, FEAT, HELP, login need, write need and the coverage page read this.
 
-use crate::server::{
-    Server, data, digest, info, login, names, parameters, security, site, transfer,
-};
+use crate::server::state::ServerState;
+use crate::server::{data, digest, info, login, names, parameters, security, site, transfer};
 use crate::settings::{Algorithm, Settings, TlsMode};
 
 /// What stands behind a verb.
@@ -47,15 +46,36 @@ pub enum Class {
 pub(crate) enum Feature {
     No,
     Text(&'static str),
-    Made(fn(&Server) -> String),
+    Made(fn(&ServerState) -> String),
 }
 
-pub(crate) type Run = fn(&mut Server, &str);
+/// Carries a command out, with its argument.
+type Command = fn(&mut ServerState, &str);
+
+/// What a verb does.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    Command(Command),
+    /// HELP, which is made of this table.
+    Help,
+    /// FEAT, which is made of this table.
+    Features,
+    /// SITE, by the words in this table.
+    Site,
+}
+
+/// What a word of SITE does.
+#[derive(Clone, Copy)]
+pub(crate) enum SiteRun {
+    Command(Command),
+    /// SITE HELP, which is made of this table.
+    Help,
+}
 
 /// A row of [`VERBS`].
 #[derive(Clone, Copy)]
 pub struct Verb {
-    /// In capitals.
+    /// The word of the command, in capitals.
     pub name: &'static str,
     /// Whether it has an argument.
     pub form: Form,
@@ -92,9 +112,12 @@ impl Verb {
         (self.offered)(settings)
     }
 
-    /// Whether it uses a data connection.
-    pub(crate) fn is_transfer(&self) -> bool {
-        matches!(self.name, "RETR" | "STOR" | "APPE" | "STOU" | "LIST" | "NLST" | "MLSD")
+    /// An argument; its syntax begins with `[` where it may be left out.
+    const fn argument(mut self, syntax: &'static str) -> Verb {
+        self.syntax = syntax;
+        let optional = matches!(syntax.as_bytes(), [b'[', ..]);
+        self.form = if optional { Form::Optional } else { Form::Required };
+        self
     }
 
     /// An argument, though the first part of it may be left out.
@@ -141,13 +164,23 @@ impl Verb {
         self
     }
 
-    const fn made(mut self, line: fn(&Server) -> String) -> Verb {
+    const fn made(mut self, line: fn(&ServerState) -> String) -> Verb {
         self.feature = Feature::Made(line);
         self
     }
 }
 
-const fn none(name: &'static str, source: &'static str, help: &'static str, run: Run) -> Verb {
+const fn none(
+    name: &'static str,
+    source: &'static str,
+    help: &'static str,
+    command: Command,
+) -> Verb {
+    of_table(name, source, help, Run::Command(command))
+}
+
+/// A verb without an argument whose reply the table makes.
+const fn of_table(name: &'static str, source: &'static str, help: &'static str, run: Run) -> Verb {
     Verb {
         name,
         form: Form::None,
@@ -170,14 +203,9 @@ const fn some(
     syntax: &'static str,
     source: &'static str,
     help: &'static str,
-    run: Run,
+    command: Command,
 ) -> Verb {
-    let mut verb = none(name, source, help, run);
-    verb.syntax = syntax;
-    // The syntax begins with `[` where the argument may be left out.
-    let optional = matches!(syntax.as_bytes(), [b'[', ..]);
-    verb.form = if optional { Form::Optional } else { Form::Required };
-    verb
+    none(name, source, help, command).argument(syntax)
 }
 
 const fn refused(name: &'static str, source: &'static str, help: &'static str) -> Verb {
@@ -307,8 +335,9 @@ pub const VERBS: &[Verb] = &[
     some("STAT", "[<path>]", "RFC 959 §4.1.3", "Show the state, or list here.", info::stat)
         .path()
         .during(AtOnceAlone),
-    some("HELP", "[<verb>]", "RFC 959 §4.1.3", "Show the verbs.", info::help),
-    some("SITE", "<word> [<argument>]", "RFC 959 §4.1.3", "More words: SITE HELP.", site::site)
+    of_table("HELP", "RFC 959 §4.1.3", "Show the verbs.", Run::Help).argument("[<verb>]"),
+    of_table("SITE", "RFC 959 §4.1.3", "More words: SITE HELP.", Run::Site)
+        .argument("<word> [<argument>]")
         .login(),
     none("SYST", "RFC 959 §4.1.3", "Name the system.", info::syst),
     some("NOOP", "[<anything>]", "RFC 959 §4.1.3", "Do nothing.", info::noop).during(AtOnce),
@@ -320,7 +349,7 @@ pub const VERBS: &[Verb] = &[
         login::acct,
     ),
     none("REIN", "RFC 959 §4.1.1", "Log out and begin again.", login::rein),
-    none("FEAT", "RFC 2389 §3", "Show what else there is.", info::feat),
+    of_table("FEAT", "RFC 2389 §3", "Show what else there is.", Run::Features),
     some("OPTS", "<verb> [<options>]", "RFC 2389 §4", "Set options.", parameters::opts)
         .feature("UTF8"),
     some("CLNT", "<name>", "in use", "Name the client.", info::clnt)
@@ -407,23 +436,40 @@ pub(crate) const FIRST: &Verb = &VERBS[0];
 
 /// A word of SITE.
 pub struct SiteVerb {
-    /// In capitals.
+    /// The word behind SITE, in capitals.
     pub name: &'static str,
     /// The argument as HELP shows it.
     pub syntax: &'static str,
     /// 550 for accounts that may only read.
     pub write: bool,
-    /// For administrators.
+    /// For administrators only: nobody else learns that there is such a word.
     pub administrator: bool,
     /// One line for HELP and the coverage page.
     pub help: &'static str,
     pub(crate) offered: fn(&Settings) -> bool,
-    pub(crate) run: Run,
+    pub(crate) run: SiteRun,
 }
 
-const fn word(name: &'static str, syntax: &'static str, help: &'static str, run: Run) -> SiteVerb {
+const fn word(
+    name: &'static str,
+    syntax: &'static str,
+    help: &'static str,
+    command: Command,
+) -> SiteVerb {
+    let run = SiteRun::Command(command);
     SiteVerb { name, syntax, write: false, administrator: false, help, offered: |_| true, run }
 }
+
+/// SITE HELP, which anybody may use and which is made of this table.
+const SITE_HELP: SiteVerb = SiteVerb {
+    name: "HELP",
+    syntax: "[<word>]",
+    write: false,
+    administrator: false,
+    help: "Show these words.",
+    offered: |_| true,
+    run: SiteRun::Help,
+};
 
 impl SiteVerb {
     /// Whether a session with these settings has it; else it is 504.
@@ -446,7 +492,7 @@ impl SiteVerb {
 
 /// The words of SITE.
 pub const SITE_VERBS: &[SiteVerb] = &[
-    word("HELP", "[<word>]", "Show these words.", site::help),
+    SITE_HELP,
     word("CHMOD", "<octal> <path>", "Set permission bits.", site::chmod).write(|s| s.site.chmod),
     word(
         "UTIME",

@@ -105,7 +105,7 @@ impl Pair {
                 } else {
                     self.got.extend(bytes);
                 }
-                self.client.data_ended(true);
+                self.client.data_moved();
             }
             _ => {}
         }
@@ -285,7 +285,7 @@ fn scripted(account: Account, steps: &[(&str, &str)], op: Option<Op>) -> Vec<Str
                     told.push(format!("{event:?}"));
                     match event {
                         Event::Done(_) if op.is_some() => client.begin(op.take().unwrap()).unwrap(),
-                        Event::Transfer(_) => client.data_ended(true),
+                        Event::Transfer(_) => client.data_moved(),
                         Event::StartTls => client.tls_stands(),
                         Event::Listen { .. } => {
                             client.listening("127.0.0.1:50000".parse().unwrap())
@@ -365,7 +365,7 @@ fn an_offset_that_was_not_used_is_taken_back() {
         client.receive(says.as_bytes());
         while let Some(event) = client.poll_event().unwrap() {
             if let Event::Transfer(_) = event {
-                client.data_ended(true);
+                client.data_moved();
             }
         }
         let out = String::from_utf8(client.output().to_vec()).unwrap();

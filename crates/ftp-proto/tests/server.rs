@@ -268,7 +268,7 @@ fn auth_gives_a_new_login_its_time() {
 
 #[test]
 fn stat_of_a_path_has_a_limit() {
-    use entrepot_ftp_proto::listing::{Kind, Rights, Stat};
+    use entrepot_ftp_proto::entry::{Kind, Rights, Stat};
     let stat = Stat {
         kind: Kind::File,
         size: 1,

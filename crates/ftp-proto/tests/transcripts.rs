@@ -15,7 +15,7 @@ use std::time::Duration;
 use common::model::Model;
 use common::transcript::{self, unescape};
 use entrepot_ftp_proto::{
-    AsciiPolicy, Encoding, End, Refusal, Settings, TlsMode, Why, table::SITE_VERBS, table::VERBS,
+    AsciiPolicy, End, Refusal, Settings, TlsMode, Why, table::SITE_VERBS, table::VERBS,
 };
 
 fn folder() -> PathBuf {
@@ -42,7 +42,6 @@ fn setting(settings: &mut Settings, word: &str) {
         "no-digests" => settings.algorithms.clear(),
         "ascii-binary" => settings.ascii = AsciiPolicy::Binary,
         "ascii-refuse" => settings.ascii = AsciiPolicy::Refuse,
-        "latin1" => settings.encoding = Encoding::Latin1,
         "fxp" => settings.active.others = vec![("192.0.2.0".parse().unwrap(), 24)],
         "ipv6" => {
             settings.peer = "[2001:db8::1]:40000".parse().unwrap();

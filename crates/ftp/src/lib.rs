@@ -3,20 +3,24 @@
 //! What it guarantees:
 //! 1. 226 to an upload is said when the publish is durable. A data connection that is cut, or a
 //!    control connection that is gone at its end, publishes nothing; what came is kept to resume.
-//! 2. One transfer at a time; while it runs the control connection is heard (ABOR, STAT, QUIT).
+//! 2. One transfer at a time; while it runs commands are still read (ABOR, STAT, QUIT).
 //! 3. Clear downloads go from file to socket inside the kernel where the store has a file.
 //! 4. Data connections are those of the client of the control connection (`net::data`).
 //! 5. No program is ever run here, and no link is made. A rule may refuse any command, and run a
 //!    program before a reply leaves; a rule that cannot be asked refuses.
 
 mod config;
+mod control;
+mod files;
 mod hooks;
 mod host;
 pub mod limits;
 mod listing;
 mod login;
+mod paths;
 mod requests;
 mod session;
+mod shared;
 mod stats;
 mod status;
 mod transfer;
@@ -32,6 +36,7 @@ use entrepot_vfs::ListenerContext;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use shared::ListenerShared;
 use stats::View;
 
 pub use config::FtpConfig;
@@ -43,7 +48,7 @@ pub async fn serve(
     context: ListenerContext,
     stop: CancellationToken,
 ) {
-    let mut config = listening.config.clone();
+    let Listening { acceptor, mut config, door } = listening;
     let first = config.borrow_and_update().clone();
     let (ports, mut refusals) = DataPorts::new(DataPortsOptions {
         env: context.env.clone(),
@@ -51,18 +56,21 @@ pub async fn serve(
         proxies: first.control().admission.proxies.clone(),
     });
     let (control, options) = watch::channel(first.control().clone());
-    let house = House {
+    let sessions = Sessions(Arc::new(ListenerShared {
+        site: context.site,
+        listener: context.listener,
+        gate: context.gate,
+        vfs: context.vfs,
         view: View::new(context.env.clone()),
-        context,
+        env: context.env,
         config: config.clone(),
         ports: ports.clone(),
         lingerer: Lingerer::default(),
         stop: stop.clone(),
-    };
-    let Listening { acceptor, door, .. } = listening;
+    }));
     let server = Server {
         listening: Listening { acceptor, config: options, door },
-        protocol: ControlProtocol(Sessions(Arc::new(house))),
+        protocol: ControlProtocol(sessions),
     };
     let over = CancellationToken::new();
     let serving = async {
@@ -85,22 +93,11 @@ pub async fn serve(
     tokio::join!(serving, following, telling, ports.run(over.clone()));
 }
 
-/// What all sessions of a listener share.
-pub(crate) struct House {
-    pub(crate) context: ListenerContext,
-    pub(crate) config: watch::Receiver<FtpConfig>,
-    pub(crate) view: View,
-    pub(crate) ports: DataPorts,
-    pub(crate) lingerer: Lingerer,
-    pub(crate) stop: CancellationToken,
-}
-
-struct Sessions(Arc<House>);
+struct Sessions(Arc<ListenerShared>);
 
 impl ControlSessions for Sessions {
     fn admits(&self, peer: SocketAddr) -> bool {
-        let context = &self.0.context;
-        context.gate.may_admit(context.site, &context.listener, peer.ip())
+        self.0.gate.may_admit(self.0.site, &self.0.listener, peer.ip())
     }
 
     fn serve(&self, guest: ControlGuest) -> impl Future<Output = ()> + Send + 'static {

@@ -16,7 +16,7 @@ pub const LAST_LOOK_TIME: Duration = Duration::from_millis(1);
 pub const VERDICT_TIME: Duration = Duration::from_secs(5);
 /// A client must have logged in by then.
 pub const LOGIN_TIME: Duration = Duration::from_secs(60);
-/// How often a client that waits for a digest or a tree is told that it is not forgotten.
+/// How often a client that waits for a digest or a tree gets a line, so that it keeps waiting.
 pub const PATIENCE_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes read of a file at once where sendfile cannot be used.
 pub const BLOCK_BYTES: usize = 256 * 1024;
@@ -38,11 +38,10 @@ pub const UNIQUE_TRIES: usize = 16;
 pub const COUNTED_BYTES: u64 = 16 * 1024 * 1024;
 /// What is left of the session when its connection is over must end by then.
 pub const ENDING_TIME: Duration = Duration::from_secs(10);
-/// The same where rules wait to be told of a file that is being published.
+/// The same where rules are to be informed of a file that is being published.
 pub const TELLING_TIME: Duration = Duration::from_secs(600);
 
-/// So much of an upload that was refused midway is still taken, and so long, before the connection
-/// is reset.
+/// How much of an upload that was refused midway is still taken before the connection is reset.
 pub const REFUSED_BYTES: usize = 16 * 1024 * 1024;
-/// See [`REFUSED_BYTES`].
+/// How long an upload that was refused midway is still taken before the connection is reset.
 pub const REFUSED_TIME: Duration = Duration::from_secs(5);

@@ -2,18 +2,19 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use entrepot_ftp_proto::entry::{Kind, Stat};
 use entrepot_ftp_proto::limits::STAT_LINES;
-use entrepot_ftp_proto::listing::{Format, Stat, heading, is_listed};
+use entrepot_ftp_proto::listing::{Format, heading, is_listed, next_heading};
 use entrepot_ftp_proto::{Answer, End, Refusal, Target, Time, pattern};
 use entrepot_model::VPath;
 use entrepot_net::data::Lingerer;
 use entrepot_vfs::{Attributes, Entry, EntryKind, Listing, Vfs, VfsError};
 
 use crate::limits::{LISTING_BYTES, LISTING_PAGE, SORTED_ENTRIES, TREE_DEPTH};
-use crate::requests::path;
+use crate::paths::path;
 use crate::stats::View;
-use crate::status::refusal;
-use crate::transfer::{Fault, Outlet};
+use crate::status::{refusal, refused};
+use crate::transfer::{Outlet, SendFault};
 
 /// What is going to be listed.
 pub(crate) struct Listed {
@@ -38,18 +39,21 @@ struct Directory {
     pattern: Option<String>,
 }
 
-fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
-    result.map_err(|error| refusal(&error))
+/// A listing on a data connection, as it was asked for.
+pub(crate) struct ListRequest {
+    pub(crate) target: Target,
+    pub(crate) format: Format,
+    /// With all directories below, as `LIST -R`.
+    pub(crate) recursive: bool,
 }
 
 /// Looks at what is asked for, so that a refusal comes before 150.
 pub(crate) async fn prepare(
     vfs: &Vfs,
     view: &View,
-    target: Target,
-    (format, recursive): (Format, bool),
+    ListRequest { target, format, recursive }: ListRequest,
 ) -> Result<Listed, Refusal> {
-    let what = find(vfs, view, target).await?;
+    let what = Finder { vfs, view }.find(target).await?;
     if matches!((&what, &format), (What::File(..), Format::Facts(_))) {
         return Err(refusal(&VfsError::NotDirectory));
     }
@@ -59,7 +63,8 @@ pub(crate) async fn prepare(
 /// STAT with a path.
 pub(crate) async fn here(vfs: &Vfs, view: &View, target: Target) -> Result<Answer, Refusal> {
     let now = view.now();
-    let directory = match find(vfs, view, target).await? {
+    let finder = Finder { vfs, view };
+    let directory = match finder.find(target).await? {
         What::File(name, stat) => {
             return Ok(Answer::Listing { directory: false, entries: vec![(name, stat)], now });
         }
@@ -68,7 +73,7 @@ pub(crate) async fn here(vfs: &Vfs, view: &View, target: Target) -> Result<Answe
     let mut pages = Pages { vfs, view, directory };
     let mut entries = Vec::new();
     while entries.len() <= STAT_LINES {
-        let page = told(pages.next().await)?;
+        let page = refused(pages.next().await)?;
         if page.is_empty() {
             break;
         }
@@ -77,41 +82,44 @@ pub(crate) async fn here(vfs: &Vfs, view: &View, target: Target) -> Result<Answe
     Ok(Answer::Listing { directory: true, entries, now })
 }
 
-/// The whole argument as a name, the name, the pattern: in this order.
-async fn find(vfs: &Vfs, view: &View, target: Target) -> Result<What, Refusal> {
-    if let Some(literal) = &target.literal {
-        let at = path(literal)?;
-        if let Ok(found) = vfs.stat(&at).await {
-            return look((vfs, view), at, &found, target.name).await;
-        }
-    }
-    let at = path(&target.path)?;
-    match vfs.stat(&at).await {
-        Ok(found) => return look((vfs, view), at, &found, target.name).await,
-        Err(VfsError::NotFound) if target.pattern => {}
-        Err(error) => return Err(refusal(&error)),
-    }
-    let (directory, pattern) = target.pattern().unwrap_or_default();
-    let (directory, pattern) = (path(directory)?, pattern.to_owned());
-    let found = told(vfs.stat(&directory).await)?;
-    let listing = told(vfs.list(&directory).await)?;
-    let (path, stat) = (directory, view.stat(&found));
-    Ok(What::Directory(Directory { path, stat, listing, pattern: Some(pattern) }))
+/// Finds what the argument of a listing means.
+struct Finder<'a> {
+    vfs: &'a Vfs,
+    view: &'a View,
 }
 
-async fn look(
-    (vfs, view): (&Vfs, &View),
-    at: VPath,
-    found: &Attributes,
-    name: String,
-) -> Result<What, Refusal> {
-    match found.kind {
-        EntryKind::Directory => {
-            let listing = told(vfs.list(&at).await)?;
-            let stat = view.stat(found);
-            Ok(What::Directory(Directory { path: at, stat, listing, pattern: None }))
+impl Finder<'_> {
+    /// The whole argument as a name, the name, the pattern: in this order.
+    async fn find(&self, target: Target) -> Result<What, Refusal> {
+        if let Some(literal) = &target.literal {
+            let at = path(literal)?;
+            if let Ok(found) = self.vfs.stat(&at).await {
+                return self.open(at, &found, target.name).await;
+            }
         }
-        EntryKind::File | EntryKind::Link => Ok(What::File(name, view.stat(found))),
+        let at = path(&target.path)?;
+        match self.vfs.stat(&at).await {
+            Ok(found) => return self.open(at, &found, target.name).await,
+            Err(VfsError::NotFound) if target.pattern => {}
+            Err(error) => return Err(refusal(&error)),
+        }
+        let (directory, pattern) = target.pattern().unwrap_or_default();
+        let (path, pattern) = (path(directory)?, Some(pattern.to_owned()));
+        let stat = self.view.stat(&refused(self.vfs.stat(&path).await)?);
+        let listing = refused(self.vfs.list(&path).await)?;
+        Ok(What::Directory(Directory { path, stat, listing, pattern }))
+    }
+
+    /// What has the name `at`; a file is shown as `name`.
+    async fn open(&self, at: VPath, found: &Attributes, name: String) -> Result<What, Refusal> {
+        let stat = self.view.stat(found);
+        match found.kind {
+            EntryKind::Directory => {
+                let listing = refused(self.vfs.list(&at).await)?;
+                Ok(What::Directory(Directory { path: at, stat, listing, pattern: None }))
+            }
+            EntryKind::File | EntryKind::Link => Ok(What::File(name, stat)),
+        }
     }
 }
 
@@ -168,7 +176,7 @@ impl Listed {
         stream.conclude(sent, lingerer).await
     }
 
-    async fn send(self, lines: &mut Lines<'_>) -> Result<(), Fault> {
+    async fn send(self, lines: &mut Lines<'_>) -> Result<(), SendFault> {
         match self.what {
             What::File(name, stat) => {
                 self.format.write_file(&name, &stat, self.view.now(), &mut lines.out);
@@ -217,7 +225,7 @@ impl<'a> Shape<'a> {
         &self,
         directory: Directory,
         lines: &mut Lines<'_>,
-    ) -> Result<Vec<VPath>, Fault> {
+    ) -> Result<Vec<VPath>, SendFault> {
         let here = directory.path.clone();
         let mut pages = Pages { vfs: self.vfs, view: self.view, directory };
         let mut sorted = Vec::new();
@@ -233,7 +241,7 @@ impl<'a> Shape<'a> {
         loop {
             for (name, stat) in &sorted {
                 self.format.write(name, stat, self.now, &mut lines.out);
-                if stat.kind == entrepot_ftp_proto::listing::Kind::Directory {
+                if stat.kind == Kind::Directory {
                     below.extend(here.join(name));
                 }
                 lines.flush_full().await?;
@@ -247,21 +255,15 @@ impl<'a> Shape<'a> {
     }
 
     /// `LIST -R`: a directory, then those below it, to a bounded depth.
-    async fn tree(&self, root: Directory, lines: &mut Lines<'_>) -> Result<(), Fault> {
-        let mut waiting = vec![(root.path.clone(), 0)];
-        let mut root = Some(root);
-        let mut first = true;
+    async fn tree(&self, root: Directory, lines: &mut Lines<'_>) -> Result<(), SendFault> {
+        heading(root.path.as_str(), &mut lines.out);
+        let mut waiting: Vec<(VPath, usize)> = Vec::new();
+        let below = self.directory(root, lines).await?;
+        waiting.extend(below.into_iter().rev().map(|path| (path, 1)));
         while let Some((at, depth)) = waiting.pop() {
-            let directory = match root.take() {
-                Some(root) => root,
-                None => match self.open(&at).await {
-                    Some(directory) => directory,
-                    // It went away meanwhile, or may not be listed.
-                    None => continue,
-                },
-            };
-            heading(at.as_str(), first, &mut lines.out);
-            first = false;
+            // One that went away meanwhile, or may not be listed, is left out.
+            let Some(directory) = self.open(&at).await else { continue };
+            next_heading(at.as_str(), &mut lines.out);
             let below = self.directory(directory, lines).await?;
             if depth < TREE_DEPTH {
                 waiting.extend(below.into_iter().rev().map(|path| (path, depth + 1)));
@@ -285,14 +287,14 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    async fn flush_full(&mut self) -> Result<(), Fault> {
+    async fn flush_full(&mut self) -> Result<(), SendFault> {
         if self.out.len() < LISTING_BYTES {
             return Ok(());
         }
         self.flush().await
     }
 
-    async fn flush(&mut self) -> Result<(), Fault> {
+    async fn flush(&mut self) -> Result<(), SendFault> {
         self.stream.write(&self.out).await?;
         self.bytes.fetch_add(self.out.len() as u64, Ordering::Relaxed);
         self.out.clear();

@@ -11,23 +11,18 @@ use entrepot_vfs::{
 
 use crate::limits::{BLOCK_BYTES, COUNTED_BYTES};
 use crate::listing;
+use crate::paths::path;
 use crate::stats::{View, time, timestamp};
-use crate::status::refusal;
+use crate::status::{refusal, refused};
 use crate::tree;
 
 type Done<T> = Result<T, Refusal>;
 
-/// A path of the machine as one of ours.
-pub(crate) fn path(text: &str) -> Done<VPath> {
-    let path = VPath::root().resolve(text.as_bytes());
-    path.map_err(|error| refusal(&VfsError::from(error)))
-}
-
-/// What is known of a name: of one's own cut upload, where it waits to replace what has the name.
+/// Attributes of a name; of the account's own cut upload where that waits to replace the file.
 async fn known(vfs: &Vfs, at: &VPath) -> Done<Attributes> {
     match vfs.unfinished(at).await {
         Some(unfinished) => Ok(unfinished),
-        None => told(vfs.stat(at).await),
+        None => refused(vfs.stat(at).await),
     }
 }
 
@@ -35,7 +30,8 @@ async fn known(vfs: &Vfs, at: &VPath) -> Done<Attributes> {
 pub(crate) async fn answer(vfs: Vfs, view: View, request: Request) -> Answer {
     let done = match request {
         Request::StatPath(target) => listing::here(&vfs, &view, target).await,
-        Request::Size { path, ascii } => size(&vfs, &path, ascii).await.map(Answer::Number),
+        Request::Size { path, ascii: false } => size(&vfs, &path).await.map(Answer::Number),
+        Request::Size { path, ascii: true } => size_as_text(&vfs, &path).await.map(Answer::Number),
         Request::Modified(path) => modified(&vfs, &path).await,
         Request::Entry(path) => entry(&vfs, &view, &path).await,
         Request::Hash { path, algorithm, range } => hash(&vfs, &path, algorithm, range).await,
@@ -51,17 +47,23 @@ pub(crate) async fn answer(vfs: Vfs, view: View, request: Request) -> Answer {
 async fn change(vfs: &Vfs, request: Request) -> Done<()> {
     match request {
         Request::ChangeDir(to) => enter(vfs, &to).await,
-        Request::MakeDir { path, parents } => make_directory(vfs, &path, parents).await,
-        Request::RemoveDir(at) => told(vfs.remove_directory(&path(&at)?).await),
-        Request::RemoveTree(at) => told(tree::remove(vfs, &path(&at)?).await),
-        Request::Delete(at) => told(vfs.remove(&path(&at)?).await),
+        Request::MakeDir { path: at, parents } => {
+            let at = path(&at)?;
+            if parents {
+                make_directories_above(vfs, &at).await?;
+            }
+            refused(vfs.make_directory(&at).await)
+        }
+        Request::RemoveDir(at) => refused(vfs.remove_directory(&path(&at)?).await),
+        Request::RemoveTree(at) => refused(tree::remove(vfs, &path(&at)?).await),
+        Request::Delete(at) => refused(vfs.remove(&path(&at)?).await),
         Request::RenameFrom(at) => may_rename(vfs, &at).await,
         Request::Rename { from, to } => rename(vfs, &from, &to).await,
         Request::Copy { from, to } => combine(vfs, &to, &[from]).await,
         Request::Combine { target, parts } => {
             combine(vfs, &target, &parts).await?;
             for part in &parts {
-                told(vfs.remove(&path(part)?).await)?;
+                refused(vfs.remove(&path(part)?).await)?;
             }
             Ok(())
         }
@@ -69,21 +71,17 @@ async fn change(vfs: &Vfs, request: Request) -> Done<()> {
     }
 }
 
-fn told<T>(result: Result<T, VfsError>) -> Done<T> {
-    result.map_err(|error| refusal(&error))
-}
-
 async fn enter(vfs: &Vfs, to: &str) -> Done<()> {
-    match told(vfs.stat(&path(to)?).await)?.kind {
+    match refused(vfs.stat(&path(to)?).await)?.kind {
         EntryKind::Directory => Ok(()),
         EntryKind::File | EntryKind::Link => Err(refusal(&VfsError::NotDirectory)),
     }
 }
 
-async fn make_directory(vfs: &Vfs, at: &str, parents: bool) -> Done<()> {
-    let at = path(at)?;
+/// Makes the directories above a name that are not there yet.
+async fn make_directories_above(vfs: &Vfs, at: &VPath) -> Done<()> {
     let mut missing = Vec::new();
-    let mut above = at.parent().filter(|_| parents);
+    let mut above = at.parent();
     while let Some(directory) = above {
         if vfs.stat(&directory).await.is_ok() {
             break;
@@ -92,17 +90,14 @@ async fn make_directory(vfs: &Vfs, at: &str, parents: bool) -> Done<()> {
         missing.push(directory);
     }
     for directory in missing.iter().rev() {
-        told(vfs.make_directory(directory).await)?;
+        refused(vfs.make_directory(directory).await)?;
     }
-    told(vfs.make_directory(&at).await)
+    Ok(())
 }
 
 async fn may_rename(vfs: &Vfs, at: &str) -> Done<()> {
-    let found = told(vfs.stat(&path(at)?).await)?;
-    match found.rights.has(Right::Rename) {
-        true => Ok(()),
-        false => Err(Refusal::new(Why::Denied)),
-    }
+    let found = refused(vfs.stat(&path(at)?).await)?;
+    if found.rights.has(Right::Rename) { Ok(()) } else { Err(Refusal::new(Why::Denied)) }
 }
 
 /// RNTO replaces a file, never a directory.
@@ -114,15 +109,15 @@ async fn rename(vfs: &Vfs, from: &str, to: &str) -> Done<()> {
     {
         return Err(refusal(&VfsError::IsDirectory));
     }
-    told(vfs.rename(&from, &to, Existing::Replace).await.map(drop))
+    refused(vfs.rename(&from, &to, Existing::Replace).await.map(drop))
 }
 
 /// Makes one file of others; it is seen when it is whole.
 async fn combine(vfs: &Vfs, target: &str, parts: &[String]) -> Done<()> {
     let how = Create { intent: CreateIntent::New, expected_size: None, append: false };
-    let mut upload = told(vfs.create(&path(target)?, how).await)?;
+    let mut upload = refused(vfs.create(&path(target)?, how).await)?;
     match gather(vfs, &mut upload, parts).await {
-        Ok(()) => told(upload.finish().await.map(drop)),
+        Ok(()) => refused(upload.finish().await.map(drop)),
         Err(refused) => {
             upload.abort().await;
             Err(refused)
@@ -132,9 +127,9 @@ async fn combine(vfs: &Vfs, target: &str, parts: &[String]) -> Done<()> {
 
 async fn gather(vfs: &Vfs, upload: &mut Upload, parts: &[String]) -> Done<()> {
     for part in parts {
-        let source = told(vfs.open(&path(part)?).await)?;
+        let source = refused(vfs.open(&path(part)?).await)?;
         let at = upload.size();
-        told(upload.copy_from(&source, 0, None, at).await)?;
+        refused(upload.copy_from(&source, 0, None, at).await)?;
     }
     Ok(())
 }
@@ -145,51 +140,59 @@ async fn set(vfs: &Vfs, at: &str, changes: Changes) -> Done<Answer> {
     if changes.created.is_some() {
         return Err(Refusal::new(Why::Unsupported));
     }
-    told(vfs.stat(&at).await)?;
+    refused(vfs.stat(&at).await)?;
     let mut answer = Answer::Done;
     if let Some(mode) = changes.mode {
-        match told(vfs.set_mode(&at, mode).await)? {
+        match refused(vfs.set_mode(&at, mode).await)? {
             Some(now) => answer = Answer::Mode(now & 0o7777),
             None => return Ok(Answer::NoModes),
         }
     }
     let (accessed, modified) = (changes.accessed.map(timestamp), changes.modified.map(timestamp));
     if accessed.is_some() || modified.is_some() {
-        told(vfs.set_times(&at, accessed, modified).await)?;
+        refused(vfs.set_times(&at, accessed, modified).await)?;
     }
     Ok(answer)
 }
 
 async fn space(vfs: &Vfs, at: &str) -> Done<u64> {
-    Ok(told(vfs.space(&path(at)?).await)?.free_bytes)
+    Ok(refused(vfs.space(&path(at)?).await)?.free_bytes)
 }
 
 async fn tree_size(vfs: &Vfs, at: &str) -> Done<u64> {
-    told(tree::size(vfs, &path(at)?).await)
+    refused(tree::size(vfs, &path(at)?).await)
 }
 
-async fn size(vfs: &Vfs, at: &str, ascii: bool) -> Done<u64> {
-    let at = path(at)?;
-    let found = known(vfs, &at).await?;
+/// Attributes of a name that is no directory.
+async fn known_file(vfs: &Vfs, at: &VPath) -> Done<Attributes> {
+    let found = known(vfs, at).await?;
     match found.kind {
         EntryKind::Directory => Err(refusal(&VfsError::IsDirectory)),
-        _ if !ascii => Ok(found.size),
-        _ if found.size > COUNTED_BYTES => {
-            let sentence = "The size in ASCII of so long a file is not counted: use TYPE I.";
-            Err(Refusal::told(550, sentence))
-        }
-        _ => size_in_ascii(vfs, &at).await,
+        EntryKind::File | EntryKind::Link => Ok(found),
     }
 }
 
-/// Its bytes on the wire, counted.
-async fn size_in_ascii(vfs: &Vfs, at: &VPath) -> Done<u64> {
-    let file = told(vfs.open(at).await)?;
+async fn size(vfs: &Vfs, at: &str) -> Done<u64> {
+    Ok(known_file(vfs, &path(at)?).await?.size)
+}
+
+/// The size in TYPE A: bytes on the wire, which only converting counts.
+async fn size_as_text(vfs: &Vfs, at: &str) -> Done<u64> {
+    let at = path(at)?;
+    if known_file(vfs, &at).await?.size > COUNTED_BYTES {
+        let sentence = "The size in ASCII of so long a file is not counted: use TYPE I.";
+        return Err(Refusal::told(550, sentence));
+    }
+    count_as_text(vfs, &at).await
+}
+
+async fn count_as_text(vfs: &Vfs, at: &VPath) -> Done<u64> {
+    let file = refused(vfs.open(at).await)?;
     let (mut offset, mut count) = (0, 0);
     let (mut converter, mut wire) = (ToNetwork::new(), Vec::new());
     loop {
         let block = BytesMut::with_capacity(BLOCK_BYTES);
-        let block = told(file.read_at(offset, block, BLOCK_BYTES).await)?;
+        let block = refused(file.read_at(offset, block, BLOCK_BYTES).await)?;
         if block.is_empty() {
             return Ok(count);
         }
@@ -211,7 +214,7 @@ async fn entry(vfs: &Vfs, view: &View, at: &str) -> Done<Answer> {
 
 async fn hash(vfs: &Vfs, at: &str, algorithm: Algorithm, range: Option<ByteRange>) -> Done<Answer> {
     let at = path(at)?;
-    let found = told(vfs.stat(&at).await)?;
+    let found = refused(vfs.stat(&at).await)?;
     if found.kind == EntryKind::Directory {
         return Err(refusal(&VfsError::IsDirectory));
     }
@@ -226,6 +229,6 @@ async fn hash(vfs: &Vfs, at: &str, algorithm: Algorithm, range: Option<ByteRange
     };
     let len = range.map(|_| end - start);
     let asked = HashRange { algorithm, offset: start, len, block: None };
-    let digest = told(vfs.hash(&at, &asked).await)?;
+    let digest = refused(vfs.hash(&at, &asked).await)?;
     Ok(Answer::Digest { digest, start, end })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entrepot_ftp_proto::Time;
-use entrepot_ftp_proto::listing::{Kind, Rights, Stat};
+use entrepot_ftp_proto::entry::{Kind, Rights, Stat};
 use entrepot_model::{Env, Right, Timestamp};
 use entrepot_vfs::{Attributes, EntryKind};
 

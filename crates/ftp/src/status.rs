@@ -1,4 +1,4 @@
-//! The one mapping from what a session was told to what FTP says (RFC 959 §4.2).
+//! The one mapping from errors of the account's files to replies of FTP (RFC 959 §4.2).
 
 use entrepot_ftp_proto::{Refusal, Why};
 use entrepot_vfs::VfsError;
@@ -9,6 +9,11 @@ pub(crate) fn refusal(error: &VfsError) -> Refusal {
         tracing::warn!(%problem, "a request failed");
     }
     Refusal::because(why(error), sentence(&error.to_string()))
+}
+
+/// The error of a call as the refusal that the client gets for it.
+pub(crate) fn refused<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
+    result.map_err(|error| refusal(&error))
 }
 
 fn why(error: &VfsError) -> Why {

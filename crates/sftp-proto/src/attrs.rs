@@ -14,7 +14,7 @@ const EXTENDED: u32 = 0x8000_0000;
 pub const TYPE_MASK: u32 = 0o170_000;
 /// A regular file.
 pub const TYPE_FILE: u32 = 0o100_000;
-/// A directory.
+/// A directory, in the bits of [`TYPE_MASK`].
 pub const TYPE_DIRECTORY: u32 = 0o040_000;
 /// A symbolic link.
 pub const TYPE_SYMLINK: u32 = 0o120_000;
@@ -24,16 +24,16 @@ pub const MODE_MASK: u32 = 0o7777;
 /// Numeric owner and group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// User id.
+    /// Number of the user.
     pub uid: u32,
-    /// Group id.
+    /// Number of the group.
     pub gid: u32,
 }
 
 /// Times in whole seconds since 1970, unsigned (until 2106).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// Last access.
+    /// When the content was last read.
     pub accessed: u32,
     /// Last change of the content.
     pub modified: u32,
@@ -42,7 +42,7 @@ pub struct Times {
 /// ATTRS: whatever of it was sent. Extended pairs are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attrs {
-    /// Bytes.
+    /// Length of the content in bytes.
     pub size: Option<u64>,
     /// Owner and group.
     pub owner: Option<Owner>,
@@ -130,9 +130,9 @@ impl Attrs {
 /// Who owns an entry, as the long name shows it.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnerNames<'a> {
-    /// Account.
+    /// Name of the account.
     pub account: &'a str,
-    /// Group.
+    /// Name of the group.
     pub group: &'a str,
 }
 

@@ -4,213 +4,39 @@
 //! [`Client::next`]. Bytes to send are fetched by [`Client::poll_output`] after every call.
 
 mod answer;
+mod core;
+mod event;
 mod extensions;
-mod incoming;
 mod listing;
+mod op;
 mod output;
 mod transfer;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use bytes::Bytes;
 
 use crate::attrs::Attrs;
 use crate::frames::{BadLength, Frames};
-use crate::limits::{BYTES_IN_FLIGHT, REQUESTS_IN_FLIGHT, REQUESTS_WAITING};
 use crate::request::OpenFlags;
 use crate::table;
 
+pub use self::core::Depth;
 pub use answer::{Answer, RemoteSpace};
-use answer::{Pending, Want};
+pub use event::Event;
 pub use extensions::Extensions;
-use listing::Listing;
 pub use listing::NamedEntry;
-use output::{Output, Packet};
+pub use op::{Fault, NotBegun, Op, OpError, RemoteHandle};
 pub use transfer::Extent;
-use transfer::{Getting, Putting};
 
-/// An operation begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Op(u64);
-
-/// A handle of the server: opaque bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemoteHandle(pub(crate) Bytes);
-
-/// How deep the machine pipelines. What is above the named limits is cut to them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Depth {
-    /// Most requests in flight.
-    pub requests: usize,
-    /// Most bytes of READ and WRITE data in flight.
-    pub bytes: u64,
-}
-
-impl Default for Depth {
-    fn default() -> Self {
-        Depth { requests: REQUESTS_IN_FLIGHT, bytes: BYTES_IN_FLIGHT }
-    }
-}
-
-/// What came of the bytes received.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// The version is agreed upon and the server's limits are known; once, first.
-    Ready,
-    /// Entries of a listing, `.` and `..` among them if the server sends them. The listing goes
-    /// on after [`Client::list_more`].
-    Names {
-        /// Of which listing.
-        op: Op,
-        /// In the server's order.
-        names: Vec<NamedEntry>,
-    },
-    /// Bytes of a file, at most once each, in the order the server sent them.
-    Data {
-        /// Of which [`Client::get`].
-        op: Op,
-        /// Where in the file.
-        offset: u64,
-        /// Lent from the input where they lay whole there.
-        data: &'a [u8],
-    },
-    /// The operation is over; nothing more is told of it.
-    Ended {
-        /// Which.
-        op: Op,
-        /// How.
-        result: Result<Answer, OpError>,
-    },
-}
-
-/// Why an operation failed; the connection goes on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpError {
-    /// The server refused.
-    #[error("the server answered status {code}: {message}")]
-    Refused {
-        /// Status on the wire; see [`crate::Status::from_code`].
-        code: u32,
-        /// What it said (UTF-8 made of it).
-        message: String,
-    },
-    /// The file became shorter while it was read.
-    #[error("the file changed while it was read")]
-    Changed,
-    /// [`Client::cancel`] was called.
-    #[error("the operation was cancelled")]
-    Cancelled,
-}
-
-impl OpError {
-    /// True if the server answered this status.
-    pub fn is(&self, status: crate::Status) -> bool {
-        matches!(self, OpError::Refused { code, .. } if *code == status.code())
-    }
-}
-
-/// Why an operation was not begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotBegun {
-    /// Too many wait already: take events first.
-    #[error("{REQUESTS_WAITING} requests are waiting already")]
-    Full,
-    /// The server did not announce the extension this needs.
-    #[error("the server does not offer '{0}'")]
-    NotOffered(&'static str),
-}
-
-/// The server broke the protocol: close the channel. All operations are lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// A length of 0 or above [`crate::limits::FRAME_BYTES`].
-    #[error("the server sent a frame of {0} bytes, allowed are 1 to 262144")]
-    Length(u32),
-    /// Not version 3.
-    #[error("the server speaks SFTP version {0}, needed is 3")]
-    Version(u32),
-    /// Something came before VERSION, or VERSION came again.
-    #[error("the server sent packet type {0} out of sequence")]
-    Sequence(u8),
-    /// A field runs past its frame or an attribute is unknown.
-    #[error("the server sent a malformed packet of type {0}")]
-    Malformed(u8),
-    /// An answer to nothing we asked.
-    #[error("the server answered request {0}, which was not asked")]
-    Unasked(u32),
-    /// The answer's type does not belong to the request.
-    #[error("the server answered a request with packet type {0}")]
-    WrongAnswer(u8),
-    /// More bytes than asked, or none without an end of file.
-    #[error("the server sent {got} bytes where {asked} were asked")]
-    DataLength {
-        /// Bytes asked for.
-        asked: u32,
-        /// Bytes sent.
-        got: usize,
-    },
-    /// Asked again after a fault.
-    #[error("the connection has already failed")]
-    Ended,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// INIT is out.
-    Greeting,
-    /// VERSION came, the limits were asked for.
-    AskingLimits,
-    Ready,
-    Ended,
-}
-
-/// A request that waits for a place in flight.
-struct Waiting {
-    packet: Packet,
-    pending: Pending,
-}
-
-/// Whatever takes more than one request.
-enum Running {
-    Get(Getting),
-    Put(Putting),
-    List(Listing),
-}
+use self::core::{Brought, Core};
+use answer::Want;
+use output::Packet;
 
 /// The machine of one channel.
 pub struct Client {
     frames: Frames,
     core: Core,
-}
-
-/// All of the machine but the bytes received, which it lends.
-struct Core {
-    state: State,
-    depth: Depth,
-    extensions: Extensions,
-    read_bytes: u32,
-    write_bytes: u32,
-    next_id: u32,
-    next_op: u64,
-    pending: BTreeMap<u32, Pending>,
-    bytes_in_flight: u64,
-    waiting: VecDeque<Waiting>,
-    running: BTreeMap<Op, Running>,
-    /// Gets that may have something to ask, each at most once.
-    eager: VecDeque<Op>,
-    output: Output,
-    events: VecDeque<Event<'static>>,
-}
-
-/// What a frame brought besides queued events.
-enum Told {
-    Nothing,
-    /// The frame is DATA, and its bytes are to be told.
-    Data {
-        op: Op,
-        offset: u64,
-    },
 }
 
 impl Client {
@@ -233,7 +59,7 @@ impl Client {
             if let Some(event) = self.core.events.pop_front() {
                 return Ok(Some(event));
             }
-            if self.core.state == State::Ended {
+            if self.core.has_ended() {
                 return Err(Fault::Ended);
             }
             let place = match self.frames.step(input) {
@@ -241,11 +67,11 @@ impl Client {
                 Ok(None) => return Ok(None),
                 Err(BadLength(length)) => return Err(self.core.fail(Fault::Length(length))),
             };
-            let told = self.core.take_in(self.frames.lend(place));
-            match told.map_err(|fault| self.core.fail(fault))? {
-                Told::Nothing => {}
-                Told::Data { op, offset } => {
-                    let data = incoming::data_of(self.frames.lend(place));
+            let brought = self.core.take_in(self.frames.lend(place));
+            match brought.map_err(|fault| self.core.fail(fault))? {
+                Brought::Nothing => {}
+                Brought::Data { op, offset } => {
+                    let data = self::core::data_of(self.frames.lend(place));
                     return Ok(Some(Event::Data { op, offset, data }));
                 }
             }
@@ -259,7 +85,7 @@ impl Client {
 
     /// True once VERSION and limits are known.
     pub fn is_ready(&self) -> bool {
-        self.core.state == State::Ready
+        self.core.is_ready()
     }
 
     /// What the server announced; empty before [`Event::Ready`].
@@ -328,7 +154,7 @@ impl Client {
         self.core.begin(Packet::new(table::FSTAT).handle(handle), Want::Attrs)
     }
 
-    /// SETSTAT.
+    /// SETSTAT: changes attributes of a name.
     ///
     /// # Errors
     /// [`NotBegun`].
@@ -337,7 +163,7 @@ impl Client {
         self.core.begin(packet.attrs(attrs), Want::Status)
     }
 
-    /// FSETSTAT.
+    /// FSETSTAT: changes attributes of an open file.
     ///
     /// # Errors
     /// [`NotBegun`].
@@ -346,7 +172,7 @@ impl Client {
         self.core.begin(packet.attrs(attrs), Want::Status)
     }
 
-    /// REMOVE.
+    /// REMOVE of a file, never of a directory.
     ///
     /// # Errors
     /// [`NotBegun`].
@@ -363,7 +189,7 @@ impl Client {
         self.core.begin(packet.attrs(&Attrs::default()), Want::Status)
     }
 
-    /// RMDIR.
+    /// RMDIR of an empty directory.
     ///
     /// # Errors
     /// [`NotBegun`].
@@ -406,7 +232,7 @@ impl Client {
         self.core.begin(packet.string(from.as_bytes()).string(to.as_bytes()), Want::Status)
     }
 
-    /// `fsync@openssh.com`.
+    /// `fsync@openssh.com`: ends when the file is on disk.
     ///
     /// # Errors
     /// [`NotBegun`], also if it is not offered.
@@ -462,9 +288,7 @@ impl Client {
     /// and at last [`Client::put_end`]; ends with [`Answer::Transferred`], or as soon as a
     /// refused WRITE is known and no other is in flight.
     pub fn put(&mut self, handle: &RemoteHandle, offset: u64) -> Op {
-        let op = self.core.new_op();
-        self.core.running.insert(op, Running::Put(Putting::new(handle.clone(), offset)));
-        op
+        self.core.begin_put(handle, offset)
     }
 
     /// The part of the file that may be supplied now; `None`: wait for answers, or the put is
@@ -486,10 +310,7 @@ impl Client {
 
     /// No more data comes.
     pub fn put_end(&mut self, op: Op) {
-        if let Some(Running::Put(put)) = self.core.running.get_mut(&op) {
-            put.end();
-        }
-        self.core.settle(op);
+        self.core.put_end(op);
     }
 
     /// Ends a get, put or listing early: it ends with [`OpError::Cancelled`] when what is in

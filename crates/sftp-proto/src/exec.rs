@@ -14,7 +14,7 @@ pub enum Command {
     Scp(scp::Command),
     /// `md5sum` and the like.
     Hash(HashCommand),
-    /// `pwd`.
+    /// `pwd`, by which clients learn where they are.
     WorkingDirectory,
     /// `cd`, with where to.
     ChangeDirectory(Option<Word>),

@@ -5,6 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::attrs::Attrs;
 use crate::handles::Handle;
 use crate::limits::{DATA_BYTES, FRAME_BYTES, HANDLES, NAME_REPLY_BYTES, VERSION};
+use crate::refusal::Refusal;
 use crate::request::CheckDialect;
 use crate::status::Status;
 use crate::table;
@@ -55,24 +56,29 @@ pub fn status(id: u32, status: Status, message: &str) -> Bytes {
     finish(frame)
 }
 
-/// STATUS OK.
+/// STATUS for a packet that is refused.
+pub fn refused(id: u32, refusal: Refusal) -> Bytes {
+    status(id, refusal.status(), &refusal.to_string())
+}
+
+/// STATUS OK: what was asked is done.
 pub fn ok(id: u32) -> Bytes {
     status(id, Status::Ok, "")
 }
 
-/// STATUS EOF.
+/// STATUS EOF: the file or the listing has ended.
 pub fn eof(id: u32) -> Bytes {
     status(id, Status::Eof, "")
 }
 
-/// HANDLE.
+/// HANDLE, which answers OPEN and OPENDIR.
 pub fn handle(id: u32, handle: Handle) -> Bytes {
     let mut frame = begin(table::HANDLE, id, 12);
     put_string(&mut frame, &handle.to_wire());
     finish(frame)
 }
 
-/// ATTRS.
+/// ATTRS, which answers the three kinds of STAT.
 pub fn attrs(id: u32, attrs: &Attrs) -> Bytes {
     let mut frame = begin(table::ATTRS, id, attrs.encoded_len());
     attrs.put(&mut frame);
@@ -129,7 +135,7 @@ impl Names {
         self.count
     }
 
-    /// The frame.
+    /// The frame, with the names that were added.
     pub fn finish(mut self) -> Bytes {
         let place = HEAD_BYTES..NAMES_HEADER_BYTES;
         if let Some(count) = self.frame.get_mut(place) {
@@ -239,7 +245,7 @@ pub struct Statvfs {
 const NAME_MAX: u64 = 255;
 
 impl Statvfs {
-    /// The frame.
+    /// The answer to `statvfs@openssh.com`.
     pub fn reply(&self, id: u32) -> Bytes {
         let mut frame = begin(table::EXTENDED_REPLY, id, 88);
         let flag = u64::from(self.read_only);

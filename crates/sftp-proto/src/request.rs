@@ -5,7 +5,7 @@ use std::fmt;
 use crate::attrs::Attrs;
 use crate::handles::Handle;
 use crate::limits::{COMPONENT_BYTES, IDS_PER_LOOKUP, PATH_BYTES};
-use crate::server::Refusal;
+use crate::refusal::{NameFlaw, Refusal};
 use crate::wire::{Fields, Malformed};
 
 /// How a file is opened (draft-ietf-secsh-filexfer-02 §6.3). Bits of later versions are ignored.
@@ -13,9 +13,9 @@ use crate::wire::{Fields, Malformed};
 pub struct OpenFlags(u32);
 
 impl OpenFlags {
-    /// Read.
+    /// READ is allowed.
     pub const READ: OpenFlags = OpenFlags(0x01);
-    /// Write.
+    /// WRITE is allowed.
     pub const WRITE: OpenFlags = OpenFlags(0x02);
     /// Every WRITE goes to the end, whatever its offset says.
     pub const APPEND: OpenFlags = OpenFlags(0x04);
@@ -31,7 +31,7 @@ impl OpenFlags {
         OpenFlags(bits)
     }
 
-    /// The bits.
+    /// The bits as OPEN carries them.
     pub fn bits(self) -> u32 {
         self.0
     }
@@ -229,23 +229,6 @@ fn checked_path(bytes: &[u8]) -> Result<&str, NameFlaw> {
         return Err(NameFlaw::ComponentTooLong);
     }
     Ok(text)
-}
-
-/// Why bytes are no name we take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NameFlaw {
-    /// Not UTF-8.
-    #[error("the name is not valid UTF-8: set the client's file name encoding to UTF-8")]
-    NotUtf8,
-    /// Holds a NUL byte.
-    #[error("the name holds a NUL byte: choose another")]
-    Nul,
-    /// Longer than [`PATH_BYTES`].
-    #[error("the path is longer than 4096 bytes: shorten it")]
-    PathTooLong,
-    /// A component longer than [`COMPONENT_BYTES`].
-    #[error("a part of the name is longer than 255 bytes: shorten it")]
-    ComponentTooLong,
 }
 
 fn handle(fields: &mut Fields<'_>) -> Result<Handle, Flaw> {

@@ -26,7 +26,7 @@ pub struct Command {
     pub paths: Vec<Word>,
 }
 
-/// Our part.
+/// Which way the files go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// We take files (`-t`).
@@ -76,9 +76,9 @@ impl Command {
 /// Times in whole seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// Last change.
+    /// When the content was last changed.
     pub modified: i64,
-    /// Last access.
+    /// When the content was last read.
     pub accessed: i64,
 }
 
@@ -131,7 +131,7 @@ pub enum Fatal {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Between records.
+    /// The next record is awaited.
     Record,
     /// A file or directory was told and waits for the decision.
     AskedFile(u64),
@@ -406,7 +406,7 @@ fn flaw_of(name: &[u8]) -> Option<&'static str> {
 /// An answer of the sink to the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Go on.
+    /// The record or file was taken: the source goes on.
     Ok,
     /// It did not work; go on with the next.
     Failed(String),

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 
 use crate::frames::{BadLength, Frames};
+use crate::refusal::Refusal;
 use crate::reply;
-use crate::request::{Flaw, NameFlaw, Parsed, Request};
+use crate::request::{Flaw, Parsed, Request};
 use crate::status::Status;
 use crate::table;
 use crate::wire::{Fields, Malformed};
@@ -26,52 +27,13 @@ pub enum Incoming<'a> {
         /// What is asked.
         request: Request<'a>,
     },
-    /// A packet that no adapter needs to see. Answer [`Refusal::reply`].
+    /// A packet that no adapter needs to see. Answer [`reply::refused`].
     Refused {
         /// To be echoed.
         id: u32,
-        /// Why.
+        /// Decides the status and the sentence of the answer.
         refusal: Refusal,
     },
-}
-
-/// Why a packet is refused while the channel goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// A name we do not take.
-    #[error(transparent)]
-    Name(#[from] NameFlaw),
-    /// A packet type the draft does not know.
-    #[error("this server does not know packet type {0}: use SFTP version 3")]
-    UnknownPacket(u8),
-    /// An extension we do not serve.
-    #[error("this server does not know that extension: use those named in VERSION")]
-    UnknownExtension,
-    /// `lsetstat@openssh.com` with a size.
-    #[error("a symbolic link has no size to set: leave it out")]
-    SizeOfLink,
-    /// `check-file` with a block of 1 to 255 bytes.
-    #[error("the block is shorter than 256 bytes: ask for longer ones, or 0 for the whole file")]
-    SmallBlock,
-    /// `users-groups-by-id@openssh.com` with more than 1,024 ids of a kind.
-    #[error("more than 1024 ids in one request: ask in several")]
-    TooManyIds,
-}
-
-impl Refusal {
-    /// The status to answer with.
-    pub fn status(self) -> Status {
-        match self {
-            Refusal::UnknownPacket(_) | Refusal::UnknownExtension => Status::OpUnsupported,
-            Refusal::Name(_) | Refusal::SizeOfLink => Status::BadMessage,
-            Refusal::SmallBlock | Refusal::TooManyIds => Status::Failure,
-        }
-    }
-
-    /// The whole answer.
-    pub fn reply(self, id: u32) -> Bytes {
-        reply::status(id, self.status(), &self.to_string())
-    }
 }
 
 /// After which the channel must be closed. [`Fatal::last_reply`] goes out before.

@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Status {
-    /// Done.
+    /// What was asked is done.
     Ok = 0,
     /// The end of a file or of a listing.
     Eof = 1,

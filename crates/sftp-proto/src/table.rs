@@ -36,7 +36,7 @@ pub(crate) const EXTENDED_REPLY: u8 = 201;
 /// What a packet changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// It changes nothing.
     Reads,
     /// Files or names.
     Writes,

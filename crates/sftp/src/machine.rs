@@ -93,7 +93,9 @@ impl Machine {
                     tracing::debug!(version, "the client begins SFTP");
                     self.core.send(reply::version(|name| EXTENSIONS.contains(&name)), out);
                 }
-                Incoming::Refused { id, refusal } => self.core.send(refusal.reply(id), out),
+                Incoming::Refused { id, refusal } => {
+                    self.core.send(reply::refused(id, refusal), out)
+                }
                 Incoming::Request { id, request } => self.core.request(id, request, out).await,
             }
             if let Some(broken) = self.core.broken {

@@ -7,9 +7,9 @@ use crate::time::{Civil, MONTHS, Time};
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteKind {
-    /// Bytes.
+    /// A file that RETR can get.
     File,
-    /// Names.
+    /// A directory that can be listed.
     Directory,
     /// A link, a device: nothing to move.
     Other,
@@ -22,11 +22,11 @@ pub struct RemoteEntry {
     pub name: String,
     /// What it is.
     pub kind: RemoteKind,
-    /// In bytes.
+    /// Bytes, as far as the server tells them.
     pub size: Option<u64>,
     /// From MLSD exact, from LIST to the minute or day.
     pub modified: Option<Time>,
-    /// Permission bits.
+    /// Permission bits, from LIST or the fact `UNIX.mode`.
     pub mode: Option<u32>,
     /// The fact `unique`.
     pub unique: Option<String>,
@@ -35,7 +35,7 @@ pub struct RemoteEntry {
 /// The form of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// MLSD.
+    /// As MLSD sends it (RFC 3659 §7.2).
     Facts,
     /// `ls -l`, where years that are missing are found from this; or IIS's own form.
     Long {
@@ -364,7 +364,8 @@ mod tests {
 
     #[test]
     fn our_own_lines_are_understood() {
-        use crate::listing::{Format, Kind, Rights, Stat};
+        use crate::entry::{Kind, Rights, Stat};
+        use crate::listing::Format;
         let now = Time::parse("20261121040000").unwrap();
         let time = Time::parse("20261121034500").unwrap();
         let stat = Stat {

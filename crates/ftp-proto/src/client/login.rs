@@ -1,10 +1,12 @@
 //! The login: greeting, AUTH TLS, USER, PASS, ACCT, PBSZ, PROT, FEAT, OPTS UTF8.
 
-use super::{Client, Event, Fault, Features, OpError, Outcome, State, Tls, is_plain};
+use super::link::{Link, is_plain};
+use super::op::{Event, Features, OpError, Outcome, Tls};
+use super::replies::Fault;
 use crate::reply::Reply;
 use crate::request::Secret;
 
-/// Whose reply is awaited.
+/// The command whose reply is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoginStep {
     Greeting,
@@ -20,102 +22,97 @@ pub(super) enum LoginStep {
     Utf8,
 }
 
-impl Client {
-    /// TLS stands on the control connection.
-    pub fn tls_stands(&mut self) {
-        if matches!(self.state, State::Login(LoginStep::Handshake)) {
-            self.say(LoginStep::User);
-            self.end_if_failed();
-        }
-    }
+/// What follows in a login.
+#[derive(Debug)]
+pub(super) enum LoginNext {
+    Await(LoginStep),
+    LoggedIn,
+    /// The adapter has an event that says why.
+    Failed,
+}
 
-    pub(super) fn take_login(&mut self, step: LoginStep, reply: Reply) -> Result<(), Fault> {
+/// The login on a connection that needs no more TLS.
+pub(super) fn begin(link: &mut Link) -> LoginNext {
+    send(link, LoginStep::User)
+}
+
+impl LoginStep {
+    pub(super) fn take(self, link: &mut Link, reply: Reply) -> Result<LoginNext, Fault> {
         if reply.code < 200 {
             // 120: ready in a while.
-            self.state = State::Login(step);
-            return Ok(());
+            return Ok(LoginNext::Await(self));
         }
-        match (step, reply.code) {
-            (LoginStep::Greeting, 220) if self.account.tls == Tls::Explicit => {
-                self.say(LoginStep::Auth);
-            }
-            (LoginStep::Greeting, 220) => self.say(LoginStep::User),
+        let step = match (self, reply.code) {
+            (LoginStep::Greeting, 220) if link.account.tls == Tls::Explicit => LoginStep::Auth,
+            (LoginStep::Greeting, 220) => LoginStep::User,
             (LoginStep::Auth, 234 | 334) => {
                 // What came in clear behind it would be taken for the server's word inside TLS.
-                if !self.replies.is_empty() {
+                if !link.replies.is_empty() {
                     return Err(Fault::Injected);
                 }
-                self.state = State::Login(LoginStep::Handshake);
-                self.events.push_back(Event::StartTls);
+                link.event(Event::StartTls);
+                return Ok(LoginNext::Await(LoginStep::Handshake));
             }
             (LoginStep::Auth, _) => return Err(Fault::NoTls(reply.text)),
-            (LoginStep::User, 331) => self.say(LoginStep::Pass),
-            (LoginStep::User | LoginStep::Pass, 332) if self.account.account.is_some() => {
-                self.say(LoginStep::Acct);
+            (LoginStep::User, 331) => LoginStep::Pass,
+            (LoginStep::User | LoginStep::Pass, 332) if link.account.account.is_some() => {
+                LoginStep::Acct
             }
-            (LoginStep::User | LoginStep::Pass, 332) => self.fail(OpError::AccountNeeded),
+            (LoginStep::User | LoginStep::Pass, 332) => {
+                return Ok(fail(link, OpError::AccountNeeded));
+            }
             (LoginStep::User | LoginStep::Pass | LoginStep::Acct, 200..300) => {
-                self.say(if self.is_protected() { LoginStep::Pbsz } else { LoginStep::Feat });
+                if link.is_protected() { LoginStep::Pbsz } else { LoginStep::Feat }
             }
-            (LoginStep::Pbsz, 200..300) => self.say(LoginStep::Prot),
-            (LoginStep::Prot, 200..300) => self.say(LoginStep::Feat),
+            (LoginStep::Pbsz, 200..300) => LoginStep::Prot,
+            (LoginStep::Prot, 200..300) => LoginStep::Feat,
             (LoginStep::Feat, 211) => {
-                self.features = features(&reply.text);
-                if self.features.utf8 {
-                    self.say(LoginStep::Utf8);
-                } else {
-                    self.logged_in();
+                link.features = features(&reply.text);
+                if !link.features.utf8 {
+                    return Ok(logged_in(link));
                 }
+                LoginStep::Utf8
             }
             // Old servers know no FEAT; then everything is tried.
-            (LoginStep::Feat | LoginStep::Utf8, _) => self.logged_in(),
+            (LoginStep::Feat | LoginStep::Utf8, _) => return Ok(logged_in(link)),
             // To be refused here ends the login, never in clear what was to be protected.
-            _ => self.fail(OpError::Refused(reply)),
-        }
-        self.end_if_failed();
-        Ok(())
-    }
-
-    /// A refused login may not be followed by other operations.
-    fn end_if_failed(&mut self) {
-        if matches!(self.events.back(), Some(Event::Failed(_))) {
-            self.state = State::Ended;
-        }
-    }
-
-    fn logged_in(&mut self) {
-        self.state = State::Idle;
-        self.done(Outcome::LoggedIn(self.features));
-    }
-
-    fn say(&mut self, step: LoginStep) {
-        self.state = State::Login(step);
-        match step {
-            LoginStep::Auth => self.send("AUTH", "TLS"),
-            LoginStep::User => self.credential("USER", Secret::new(&self.account.user)),
-            LoginStep::Pass => self.credential("PASS", self.account.password.clone()),
-            LoginStep::Acct => {
-                let account = self.account.account.clone().unwrap_or(Secret::new(""));
-                self.credential("ACCT", account);
-            }
-            LoginStep::Pbsz => self.send("PBSZ", "0"),
-            LoginStep::Prot => self.send("PROT", "P"),
-            LoginStep::Feat if !self.account.negotiate => self.logged_in(),
-            LoginStep::Feat => self.send("FEAT", ""),
-            LoginStep::Utf8 => self.send("OPTS", "UTF8 ON"),
-            LoginStep::Greeting | LoginStep::Handshake => {}
-        }
+            _ => return Ok(fail(link, OpError::Refused(reply))),
+        };
+        Ok(send(link, step))
     }
 }
 
-impl Client {
-    fn credential(&mut self, verb: &str, word: Secret) {
-        if is_plain(word.expose()) {
-            self.send(verb, word.expose());
-        } else {
-            self.fail(OpError::Credential);
+fn fail(link: &mut Link, error: OpError) -> LoginNext {
+    link.fail(error);
+    LoginNext::Failed
+}
+
+fn logged_in(link: &mut Link) -> LoginNext {
+    link.done(Outcome::LoggedIn(link.features));
+    LoginNext::LoggedIn
+}
+
+/// Sends the command of a step.
+fn send(link: &mut Link, step: LoginStep) -> LoginNext {
+    let (verb, word) = match step {
+        LoginStep::User => ("USER", Secret::new(&link.account.user)),
+        LoginStep::Pass => ("PASS", link.account.password.clone()),
+        LoginStep::Acct => {
+            ("ACCT", link.account.account.clone().unwrap_or_else(|| Secret::new("")))
         }
+        LoginStep::Feat if !link.account.negotiate => return logged_in(link),
+        LoginStep::Auth => ("AUTH", Secret::new("TLS")),
+        LoginStep::Pbsz => ("PBSZ", Secret::new("0")),
+        LoginStep::Prot => ("PROT", Secret::new("P")),
+        LoginStep::Feat => ("FEAT", Secret::new("")),
+        LoginStep::Utf8 => ("OPTS", Secret::new("UTF8 ON")),
+        LoginStep::Greeting | LoginStep::Handshake => return LoginNext::Await(step),
+    };
+    if !is_plain(word.expose()) {
+        return fail(link, OpError::Credential);
     }
+    link.send(verb, word.expose());
+    LoginNext::Await(step)
 }
 
 fn features(text: &str) -> Features {

@@ -18,7 +18,7 @@ pub enum Fault {
     /// A reply that nobody asked for, or one that cannot come here.
     #[error("the server sent an unexpected {0}")]
     Unexpected(u16),
-    /// 421.
+    /// A 421, whatever it answers: the server ends the connection.
     #[error("the server closes: {0}")]
     Closing(String),
     /// It does not begin TLS.

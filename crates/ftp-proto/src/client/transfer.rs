@@ -2,28 +2,28 @@
 
 use std::net::SocketAddr;
 
-use super::{
-    Client, Event, Fault, Mode, Moves, Op, OpError, Outcome, State, eprt_argument, parse_227,
-    parse_229, port_argument,
-};
+use super::link::Link;
+use super::op::{Event, Mode, Moves, Op, OpError, Outcome};
+use super::replies::Fault;
+use crate::hostport::{eprt_argument, parse_227, parse_229, port_argument};
 use crate::reply::Reply;
 
-/// Where a transfer is.
+/// A transfer on its way.
 #[derive(Debug)]
 pub(super) struct TransferStep {
     op: Op,
     at: At,
     /// The adapter said how the data connection ended.
-    data: Option<bool>,
-    /// The server's last word.
+    data: Option<DataEnd>,
+    /// The server's last reply, while the data connection has not ended.
     last: Option<Reply>,
-    /// ABOR was said; so many last replies are awaited.
+    /// ABOR was sent; so many last replies are awaited.
     aborting: Option<u8>,
-    /// The directory to be listed was gone to.
+    /// The directory to be listed is the current one.
     entered: bool,
 }
 
-/// Whose reply is awaited.
+/// The command whose reply is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Type,
@@ -38,263 +38,267 @@ enum At {
     Rest,
     /// The command was sent.
     Command,
-    /// 150 came.
+    /// The 150 has come: bytes are moved.
     Running,
 }
 
-impl Client {
-    pub(super) fn begin_transfer(&mut self, op: Op) {
+/// How the data connection of a transfer ended on our side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DataEnd {
+    Whole,
+    Failed,
+}
+
+/// What follows in a transfer.
+pub(super) enum TransferNext {
+    Await(TransferStep),
+    /// TYPE I stands, which is all that this operation needed of a transfer.
+    Simple(Op),
+    /// The adapter has an event that says how it ended.
+    Over,
+}
+
+impl TransferStep {
+    pub(super) fn begin(link: &mut Link, op: Op) -> TransferStep {
         let (data, last, aborting) = (None, None, None);
         let step = TransferStep { op, at: At::Type, data, last, aborting, entered: false };
-        if self.binary {
-            self.open_data(step);
-        } else {
-            self.send("TYPE", "I");
-            self.state = State::Transfer(step);
+        if link.binary {
+            return step.open_data(link);
+        }
+        link.send("TYPE", "I");
+        step
+    }
+
+    /// The adapter listens at this address.
+    pub(super) fn listening(&mut self, link: &mut Link, address: SocketAddr) {
+        if self.at == At::Listen {
+            self.at = At::Active(address);
+            self.send_address(link, address);
         }
     }
 
-    /// The adapter listens here.
-    pub fn listening(&mut self, address: SocketAddr) {
-        let State::Transfer(step) = &mut self.state else { return };
-        if step.at != At::Listen {
-            return;
-        }
-        step.at = At::Active(address);
-        self.say_address(address);
-    }
-
-    fn say_address(&mut self, address: SocketAddr) {
+    fn send_address(&mut self, link: &mut Link, address: SocketAddr) {
         match address {
-            SocketAddr::V4(address) if self.old_commands => {
-                self.send("PORT", &port_argument(address));
-                if let State::Transfer(step) = &mut self.state {
-                    step.at = At::OldActive;
-                }
+            SocketAddr::V4(address) if link.old_commands => {
+                link.send("PORT", &port_argument(address));
+                self.at = At::OldActive;
             }
-            _ => self.send("EPRT", &eprt_argument(address)),
+            _ => link.send("EPRT", &eprt_argument(address)),
         }
     }
 
-    /// The bytes are moved and the data connection is closed; or it failed (`whole` false).
-    pub fn data_ended(&mut self, whole: bool) {
-        let State::Transfer(step) = &mut self.state else { return };
-        step.data = Some(whole);
-        if step.last.is_some() {
-            let State::Transfer(step) = std::mem::replace(&mut self.state, State::Idle) else {
-                return;
-            };
-            self.finish(step);
+    /// True if the operation is over with it.
+    pub(super) fn data_ended(&mut self, link: &mut Link, end: DataEnd) -> bool {
+        self.data = Some(end);
+        if self.last.is_some() {
+            finish(link, end);
+        }
+        self.last.is_some()
+    }
+
+    pub(super) fn abort(&mut self, link: &mut Link) {
+        let begun = matches!(self.at, At::Command | At::Running) && self.last.is_none();
+        if begun && self.aborting.is_none() {
+            self.aborting = Some(2);
+            link.send("ABOR", "");
         }
     }
 
-    /// Stops a transfer by ABOR; what the server says to it comes as [`OpError::Aborted`].
-    /// Nothing happens if none was begun on the server.
-    pub fn abort(&mut self) {
-        let State::Transfer(step) = &mut self.state else { return };
-        let begun = matches!(step.at, At::Command | At::Running) && step.last.is_none();
-        if begun && step.aborting.is_none() {
-            step.aborting = Some(2);
-            self.send("ABOR", "");
-        }
-    }
-
-    pub(super) fn take_transfer(
-        &mut self,
-        mut step: TransferStep,
-        reply: Reply,
-    ) -> Result<(), Fault> {
+    pub(super) fn take(mut self, link: &mut Link, reply: Reply) -> Result<TransferNext, Fault> {
         let code = reply.code;
-        if code < 200 && step.at != At::Command {
-            self.state = State::Transfer(step);
-            return Ok(());
+        if code < 200 && self.at != At::Command {
+            return Ok(TransferNext::Await(self));
         }
-        match (step.at, code) {
+        let next = match (self.at, code) {
             (At::Type, 200..300) => {
-                self.binary = true;
-                match step.op {
-                    op @ Op::Size(_) => self.begin_simple(op),
-                    _ => self.open_data(step),
+                link.binary = true;
+                match self.op {
+                    op @ Op::Size(_) => return Ok(TransferNext::Simple(op)),
+                    _ => self.open_data(link),
                 }
             }
             (At::Enter, 200..300) => {
-                step.entered = true;
-                self.open_data(step);
+                self.entered = true;
+                self.open_data(link)
             }
             (At::Passive, 200..300) => match parse_229(&reply.text).filter(|_| code == 229) {
-                Some(port) => self.connect(step, port),
-                None => self.fail(OpError::NotUnderstood(reply)),
+                Some(port) => self.connect(link, port),
+                None => return Ok(fail(link, OpError::NotUnderstood(reply))),
             },
             (At::Passive | At::Active(_), 500..) => {
-                self.old_commands = true;
-                self.open_data_again(step);
+                link.old_commands = true;
+                return Ok(self.open_data_again(link));
             }
             (At::OldPassive, 200..300) => match parse_227(&reply.text).filter(|_| code == 227) {
                 // The address is ignored: it may lie behind NAT, or be somebody else's.
-                Some(address) => self.connect(step, address.port()),
-                None => self.fail(OpError::NotUnderstood(reply)),
+                Some(address) => self.connect(link, address.port()),
+                None => return Ok(fail(link, OpError::NotUnderstood(reply))),
             },
-            (At::Active(_) | At::OldActive, 200..300) => self.command_or_rest(step),
+            (At::Active(_) | At::OldActive, 200..300) => self.command_or_rest(link),
             (At::Rest, 300..400) => {
-                self.offset_waits = true;
-                self.command(step);
+                link.offset_waits = true;
+                self.command(link)
             }
             (At::Command, 100..200) => {
-                step.at = At::Running;
-                self.offset_waits = false;
-                let moves = match (&step.op, self.features.mlst) {
-                    (Op::List { .. }, true) => Moves::Facts,
-                    (Op::List { .. }, false) => Moves::Long,
-                    (Op::Retrieve { .. }, _) => Moves::Download,
-                    _ => Moves::Upload,
-                };
-                if step.aborting.is_none() {
-                    self.events.push_back(Event::Transfer(moves));
-                }
-                self.state = State::Transfer(step);
+                self.begun(link);
+                self
             }
-            (At::Command | At::Running, _) => return self.last(step, reply),
+            (At::Command | At::Running, _) => return self.take_last(link, reply),
             (At::Listen, _) => return Err(Fault::Unexpected(code)),
             _ => {
-                self.drop_data(&step);
-                self.fail(OpError::Refused(reply));
+                self.drop_data(link);
+                return Ok(fail(link, OpError::Refused(reply)));
             }
-        }
-        Ok(())
+        };
+        Ok(TransferNext::Await(next))
     }
 
-    fn drop_data(&mut self, step: &TransferStep) {
-        if !matches!(step.at, At::Type | At::Enter) {
-            self.events.push_back(Event::DropData);
+    /// The 150 came: bytes are moved.
+    fn begun(&mut self, link: &mut Link) {
+        self.at = At::Running;
+        link.offset_waits = false;
+        let moves = match (&self.op, link.features.mlst) {
+            (Op::List { .. }, true) => Moves::Facts,
+            (Op::List { .. }, false) => Moves::Long,
+            (Op::Retrieve { .. }, _) => Moves::Download,
+            _ => Moves::Upload,
+        };
+        if self.aborting.is_none() {
+            link.event(Event::Transfer(moves));
         }
     }
 
-    fn open_data(&mut self, mut step: TransferStep) {
+    fn drop_data(&self, link: &mut Link) {
+        if !matches!(self.at, At::Type | At::Enter) {
+            link.event(Event::DropData);
+        }
+    }
+
+    fn open_data(mut self, link: &mut Link) -> TransferStep {
         // LIST takes its argument for options, a pattern or several names, each server its own way.
-        if let Op::List { path } = &step.op
-            && !self.features.mlst
-            && !step.entered
+        if let Op::List { path } = &self.op
+            && !link.features.mlst
+            && !self.entered
             && !path.is_empty()
         {
-            let path = path.clone();
-            self.send("CWD", &path);
-            step.at = At::Enter;
-            self.state = State::Transfer(step);
-            return;
+            link.send("CWD", path);
+            self.at = At::Enter;
+            return self;
         }
-        match (self.account.mode, self.old_commands) {
+        match (link.account.mode, link.old_commands) {
             (Mode::Active, _) => {
-                step.at = At::Listen;
-                let protected = self.is_protected();
-                self.events.push_back(Event::Listen { protected });
+                self.at = At::Listen;
+                let protected = link.is_protected();
+                link.event(Event::Listen { protected });
             }
             (Mode::Passive, true) => {
-                step.at = At::OldPassive;
-                self.send("PASV", "");
+                self.at = At::OldPassive;
+                link.send("PASV", "");
             }
             (Mode::Passive, false) => {
-                step.at = At::Passive;
-                self.send("EPSV", "");
+                self.at = At::Passive;
+                link.send("EPSV", "");
             }
         }
-        self.state = State::Transfer(step);
+        self
     }
 
     /// By the older commands, which know IPv4 only.
-    fn open_data_again(&mut self, mut step: TransferStep) {
-        match step.at {
+    fn open_data_again(mut self, link: &mut Link) -> TransferNext {
+        match self.at {
             At::Active(address @ SocketAddr::V4(_)) => {
-                step.at = At::OldActive;
-                self.state = State::Transfer(step);
-                self.say_address(address);
+                self.at = At::OldActive;
+                self.send_address(link, address);
+                TransferNext::Await(self)
             }
             At::Active(_) => {
-                self.drop_data(&step);
+                self.drop_data(link);
                 let text = "no way to name an IPv6 address".to_owned();
-                self.fail(OpError::NotUnderstood(Reply { code: 522, text }));
+                fail(link, OpError::NotUnderstood(Reply { code: 522, text }))
             }
-            _ => self.open_data(step),
+            _ => TransferNext::Await(self.open_data(link)),
         }
     }
 
-    fn connect(&mut self, step: TransferStep, port: u16) {
-        let address = SocketAddr::new(self.peer.ip(), port);
-        let protected = self.is_protected();
-        self.events.push_back(Event::Connect { address, protected });
-        self.command_or_rest(step);
+    fn connect(self, link: &mut Link, port: u16) -> TransferStep {
+        let address = SocketAddr::new(link.peer.ip(), port);
+        let protected = link.is_protected();
+        link.event(Event::Connect { address, protected });
+        self.command_or_rest(link)
     }
 
-    fn command_or_rest(&mut self, mut step: TransferStep) {
-        let offset = match step.op {
+    fn command_or_rest(mut self, link: &mut Link) -> TransferStep {
+        let offset = match self.op {
             Op::Retrieve { offset, .. } | Op::Store { offset, .. } => offset,
             _ => 0,
         };
-        if offset == 0 && !self.offset_waits {
-            return self.command(step);
+        if offset == 0 && !link.offset_waits {
+            return self.command(link);
         }
-        self.send("REST", &offset.to_string());
-        step.at = At::Rest;
-        self.state = State::Transfer(step);
+        link.send("REST", &offset.to_string());
+        self.at = At::Rest;
+        self
     }
 
-    fn command(&mut self, mut step: TransferStep) {
-        let (verb, path) = match &step.op {
-            Op::Retrieve { path, .. } => ("RETR", path),
-            Op::Store { path, .. } => ("STOR", path),
-            Op::List { path } if self.features.mlst => ("MLSD", path),
+    fn command(mut self, link: &mut Link) -> TransferStep {
+        match &self.op {
+            Op::Retrieve { path, .. } => link.send("RETR", path),
+            Op::Store { path, .. } => link.send("STOR", path),
+            Op::List { path } if link.features.mlst => link.send("MLSD", path),
             // With the names that begin with a dot.
-            Op::List { .. } => ("LIST", &"-a".to_owned()),
+            Op::List { .. } => link.send("LIST", "-a"),
             // Append; nothing else gets here.
-            op => ("APPE", &op.paths().0.to_owned()),
-        };
-        let path = path.clone();
-        self.send(verb, &path);
-        step.at = At::Command;
-        self.state = State::Transfer(step);
+            op => link.send("APPE", op.paths().0),
+        }
+        self.at = At::Command;
+        self
     }
 
     /// The last reply of the transfer, or one of those that follow ABOR.
-    fn last(&mut self, mut step: TransferStep, reply: Reply) -> Result<(), Fault> {
-        if let Some(awaited) = &mut step.aborting {
+    fn take_last(mut self, link: &mut Link, reply: Reply) -> Result<TransferNext, Fault> {
+        if let Some(awaited) = &mut self.aborting {
             *awaited -= 1;
             if *awaited > 0 {
-                self.state = State::Transfer(step);
-            } else {
-                self.events.push_back(Event::DropData);
-                self.fail(OpError::Aborted);
+                return Ok(TransferNext::Await(self));
             }
-            return Ok(());
+            link.event(Event::DropData);
+            return Ok(fail(link, OpError::Aborted));
         }
-        let no_mlsd = matches!(reply.code, 500 | 502) && self.features.mlst;
-        if no_mlsd && step.at == At::Command && matches!(step.op, Op::List { .. }) {
-            self.features.mlst = false;
-            self.events.push_back(Event::DropData);
-            self.open_data(step);
-            return Ok(());
+        let no_mlsd = matches!(reply.code, 500 | 502) && link.features.mlst;
+        if no_mlsd && self.at == At::Command && matches!(self.op, Op::List { .. }) {
+            link.features.mlst = false;
+            link.event(Event::DropData);
+            return Ok(TransferNext::Await(self.open_data(link)));
         }
         let done = (200..300).contains(&reply.code);
-        if done && step.at == At::Command {
+        if done && self.at == At::Command {
             // A transfer without its 150: nothing was moved.
             return Err(Fault::Unexpected(reply.code));
         }
         if !done {
-            self.events.push_back(Event::DropData);
-            self.fail(OpError::Refused(reply));
-            return Ok(());
+            link.event(Event::DropData);
+            return Ok(fail(link, OpError::Refused(reply)));
         }
-        step.last = Some(reply);
-        match step.data {
-            Some(_) => self.finish(step),
-            None => self.state = State::Transfer(step),
-        }
-        Ok(())
+        self.last = Some(reply);
+        Ok(match self.data {
+            Some(end) => {
+                finish(link, end);
+                TransferNext::Over
+            }
+            None => TransferNext::Await(self),
+        })
     }
+}
 
-    /// Both ends are there.
-    fn finish(&mut self, step: TransferStep) {
-        match step.data {
-            Some(true) => self.done(Outcome::Transferred),
-            _ => self.fail(OpError::Data),
-        }
+fn fail(link: &mut Link, error: OpError) -> TransferNext {
+    link.fail(error);
+    TransferNext::Over
+}
+
+/// Both ends are there.
+fn finish(link: &mut Link, end: DataEnd) {
+    match end {
+        DataEnd::Whole => link.done(Outcome::Transferred),
+        DataEnd::Failed => link.fail(OpError::Data),
     }
 }

@@ -2,50 +2,47 @@
 
 use std::net::SocketAddr;
 
-use super::Server;
-use super::answers::Then;
-use super::login::drop_data;
+use super::pending::{PassiveForm, Then};
+use super::state::ServerState;
 use crate::hostport::{EprtFlaw, parse_eprt, parse_port};
 use crate::request::{Data, Request};
 
-impl Server {
-    /// Whether the control connection is of IPv4, mapped ones included.
-    fn is_ipv4(&self) -> bool {
-        self.settings.peer.ip().to_canonical().is_ipv4()
-    }
-
-    /// After EPSV ALL only EPSV may be said; else 501.
-    fn is_extended_only(&mut self) -> bool {
-        if self.session.extended_only {
-            self.reply(501, "You said EPSV ALL: only EPSV is taken.");
-        }
-        self.session.extended_only
-    }
-
-    fn other_family(&mut self) {
-        let ours = if self.is_ipv4() { 1 } else { 2 };
-        self.reply(522, &format!("That network protocol is not for this connection, use ({ours})"));
-    }
+/// Whether the control connection is of IPv4, mapped ones included.
+fn is_ipv4(server: &ServerState) -> bool {
+    server.settings.peer.ip().to_canonical().is_ipv4()
 }
 
-pub(crate) fn port(server: &mut Server, argument: &str) {
-    if server.is_extended_only() {
+/// True after EPSV ALL, when nothing but EPSV is taken: the client gets a 501.
+fn is_extended_only(server: &mut ServerState) -> bool {
+    if server.session.extended_only {
+        server.reply(501, "You said EPSV ALL: only EPSV is taken.");
+    }
+    server.session.extended_only
+}
+
+fn other_family(server: &mut ServerState) {
+    let ours = if is_ipv4(server) { 1 } else { 2 };
+    server.reply(522, &format!("That network protocol is not for this connection, use ({ours})"));
+}
+
+pub(crate) fn port(server: &mut ServerState, argument: &str) {
+    if is_extended_only(server) {
         return;
     }
     match parse_port(argument.trim()) {
-        Some(_) if !server.is_ipv4() => server.reply(501, "This is an IPv6 connection: use EPRT."),
+        Some(_) if !is_ipv4(server) => server.reply(501, "This is an IPv6 connection: use EPRT."),
         Some(address) => active(server, address),
         None => server.reply(501, "Six numbers of 0 to 255 with commas between."),
     }
 }
 
-pub(crate) fn eprt(server: &mut Server, argument: &str) {
-    if server.is_extended_only() {
+pub(crate) fn eprt(server: &mut ServerState, argument: &str) {
+    if is_extended_only(server) {
         return;
     }
     match parse_eprt(argument.trim()) {
-        Ok(address) if address.ip().to_canonical().is_ipv4() != server.is_ipv4() => {
-            server.other_family();
+        Ok(address) if address.ip().to_canonical().is_ipv4() != is_ipv4(server) => {
+            other_family(server);
         }
         Ok(address) => active(server, address),
         Err(EprtFlaw::Family) => {
@@ -56,8 +53,8 @@ pub(crate) fn eprt(server: &mut Server, argument: &str) {
 }
 
 /// No bounce: decided before anybody connects (RFC 2577).
-fn active(server: &mut Server, mut address: SocketAddr) {
-    drop_data(server);
+fn active(server: &mut ServerState, mut address: SocketAddr) {
+    server.drop_data();
     if address.ip().is_unspecified() {
         // lftp 4.9.2 on IPv6 sends the address of a socket that is not bound yet.
         address.set_ip(server.settings.peer.ip());
@@ -70,26 +67,26 @@ fn active(server: &mut Server, mut address: SocketAddr) {
     server.reply(200, "The next transfer goes there.");
 }
 
-pub(crate) fn pasv(server: &mut Server, _: &str) {
-    if server.is_extended_only() {
+pub(crate) fn pasv(server: &mut ServerState, _: &str) {
+    if is_extended_only(server) {
         return;
     }
-    if !server.is_ipv4() {
+    if !is_ipv4(server) {
         return server.reply(425, "This is an IPv6 connection: use EPSV.");
     }
-    passive(server, false);
+    passive(server, PassiveForm::Pasv);
 }
 
-pub(crate) fn epsv(server: &mut Server, argument: &str) {
+pub(crate) fn epsv(server: &mut ServerState, argument: &str) {
     match argument.trim().to_ascii_uppercase().as_str() {
-        "" => passive(server, true),
+        "" => passive(server, PassiveForm::Epsv),
         "ALL" => {
             server.session.extended_only = true;
             server.reply(200, "Only EPSV is taken from here on.");
         }
-        "1" if server.is_ipv4() => passive(server, true),
-        "2" if !server.is_ipv4() => passive(server, true),
-        "1" | "2" => server.other_family(),
+        "1" if is_ipv4(server) => passive(server, PassiveForm::Epsv),
+        "2" if !is_ipv4(server) => passive(server, PassiveForm::Epsv),
+        "1" | "2" => other_family(server),
         other if other.bytes().all(|byte| byte.is_ascii_digit()) => {
             server.reply(522, "That network protocol is not known, use (1,2)");
         }
@@ -97,8 +94,9 @@ pub(crate) fn epsv(server: &mut Server, argument: &str) {
     }
 }
 
-fn passive(server: &mut Server, extended: bool) {
+fn passive(server: &mut ServerState, form: PassiveForm) {
     // The adapter drops the old expectation when it makes the new one.
     server.session.data = None;
-    server.ask(Request::Passive { extended }, Then::Passive { extended });
+    let extended = form == PassiveForm::Epsv;
+    server.ask(Request::Passive { extended }, Then::Passive(form));
 }

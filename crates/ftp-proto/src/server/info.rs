@@ -1,44 +1,43 @@
-//! SYST, NOOP, STAT, HELP, FEAT, CLNT, CSID: what the server says of itself.
+//! SYST, NOOP, STAT, CLNT, CSID and lines of FEAT: what the server says of itself.
 
-use super::Server;
-use super::answers::Then;
+use super::pending::Then;
+use super::state::ServerState;
 use super::transfer::target;
 use crate::request::Request;
 use crate::settings::Algorithm;
-use crate::table::{self, Feature, VERBS};
 
 /// What CSID and STAT call us.
 const NAME: &str = "Entrepot";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub(crate) fn syst(server: &mut Server, _: &str) {
+pub(crate) fn syst(server: &mut ServerState, _: &str) {
     server.reply(215, "UNIX Type: L8");
 }
 
-pub(crate) fn noop(server: &mut Server, _: &str) {
+pub(crate) fn noop(server: &mut ServerState, _: &str) {
     server.reply(200, "Nothing was done.");
 }
 
 /// For verbs that are known and never offered; dispatch says 502 before.
-pub(crate) fn not_implemented(server: &mut Server, _: &str) {
+pub(crate) fn not_implemented(server: &mut ServerState, _: &str) {
     server.reply(502, "That command is not implemented here.");
 }
 
-pub(crate) fn clnt(server: &mut Server, argument: &str) {
+pub(crate) fn clnt(server: &mut ServerState, argument: &str) {
     server.session.client = Some(argument.to_owned());
     server.reply(200, "Noted.");
 }
 
-pub(crate) fn csid(server: &mut Server, argument: &str) {
+pub(crate) fn csid(server: &mut ServerState, argument: &str) {
     server.session.client = Some(argument.to_owned());
     let text = format!("Name={NAME}; Version={VERSION}; OS=UNIX; CaseSensitive=1; DirSep=/;");
     server.reply(200, &text);
 }
 
-pub(crate) fn stat(server: &mut Server, argument: &str) {
+pub(crate) fn stat(server: &mut ServerState, argument: &str) {
     if !argument.is_empty() {
-        if let Some((target, _)) = target(server, argument) {
-            server.ask(Request::StatPath(target), Then::Listing(argument.to_owned()));
+        if let Some(listed) = target(server, argument) {
+            server.ask(Request::StatPath(listed.target), Then::Listing(argument.to_owned()));
         }
         return;
     }
@@ -66,66 +65,25 @@ pub(crate) fn stat(server: &mut Server, argument: &str) {
     server.reply(211, &format!("{text}\nEnd"));
 }
 
-pub(crate) fn help(server: &mut Server, argument: &str) {
-    let word = argument.trim();
-    if word.is_empty() {
-        let offered = VERBS.iter().filter(|verb| verb.is_offered(&server.settings));
-        let names: Vec<&str> = offered.map(|verb| verb.name).collect();
-        let lines: Vec<String> = names
-            .chunks(8)
-            .map(|row| {
-                row.iter().fold(String::from(" "), |line, name| line + &format!("{name:<9}"))
-            })
-            .map(|line| line.trim_end().to_owned())
-            .collect();
-        let text = format!("These commands are known:\n{}\nHELP <command>", lines.join("\n"));
-        return server.reply(214, &text);
-    }
-    let verb = table::verb(word.as_bytes()).filter(|verb| verb.is_offered(&server.settings));
-    match verb {
-        Some(verb) if verb.name == "SITE" => super::site::help(server, ""),
-        Some(verb) => {
-            let text = format!("Syntax: {} {}", verb.name, verb.syntax);
-            server.reply(214, &format!("{}. {}", text.trim_end(), verb.help));
-        }
-        None => server.reply(502, "That command is not known here."),
-    }
-}
-
-pub(crate) fn feat(server: &mut Server, _: &str) {
-    let mut text = String::from("Besides RFC 959:");
-    for verb in VERBS.iter().filter(|verb| verb.is_offered(&server.settings)) {
-        let line = match verb.feature {
-            Feature::No => continue,
-            Feature::Text(text) => text.to_owned(),
-            Feature::Made(make) => make(server),
-        };
-        if !line.is_empty() {
-            text += &format!("\n {line}");
-        }
-    }
-    server.reply(211, &format!("{text}\nEnd"));
-}
-
-pub(crate) fn mlst_feature(server: &Server) -> String {
+pub(crate) fn mlst_feature(server: &ServerState) -> String {
     format!("MLST {}", server.session.facts.feature())
 }
 
-pub(crate) fn mff_feature(server: &Server) -> String {
+pub(crate) fn mff_feature(server: &ServerState) -> String {
     let create = if server.settings.creation_times { "create;" } else { "" };
     let mode = if server.settings.site.chmod { "UNIX.mode;" } else { "" };
     format!("MFF modify;{create}{mode}")
 }
 
-pub(crate) fn mode_feature(server: &Server) -> String {
+pub(crate) fn mode_feature(server: &ServerState) -> String {
     server.settings.compression.map_or_else(String::new, |_| "MODE Z".to_owned())
 }
 
-pub(crate) fn ccc_feature(server: &Server) -> String {
+pub(crate) fn ccc_feature(server: &ServerState) -> String {
     if server.settings.clear_control { "CCC".to_owned() } else { String::new() }
 }
 
-pub(crate) fn hash_feature(server: &Server) -> String {
+pub(crate) fn hash_feature(server: &ServerState) -> String {
     let chosen = |algorithm: &Algorithm| *algorithm == server.session.algorithm;
     let name = |algorithm: &Algorithm| {
         format!("{}{}", algorithm.name(), if chosen(algorithm) { "*" } else { "" })

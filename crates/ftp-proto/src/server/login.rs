@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use super::answers::Then;
+use super::pending::Then;
 use super::session::{Session, Who};
-use super::{Phase, Server};
+use super::state::{Phase, ServerState};
 use crate::answer::Login;
 use crate::limits::CREDENTIAL_BYTES;
 use crate::request::{Request, Secret};
 
-pub(crate) fn user(server: &mut Server, argument: &str) {
+pub(crate) fn user(server: &mut ServerState, argument: &str) {
     if server.settings.require_tls && !server.secure.tls {
         return server.reply(530, "Say AUTH TLS first: this server wants logins encrypted.");
     }
@@ -25,7 +25,7 @@ pub(crate) fn user(server: &mut Server, argument: &str) {
 }
 
 /// The same words for every name.
-pub(super) fn need_password(server: &mut Server, user: String) {
+pub(super) fn need_password(server: &mut ServerState, user: String) {
     server.session.who = Who::Named(user);
     let text = match &server.settings.login_host {
         Some(host) => format!("Send the password of your account at {host}."),
@@ -34,25 +34,18 @@ pub(super) fn need_password(server: &mut Server, user: String) {
     server.reply(331, &text);
 }
 
-fn log_out(server: &mut Server) {
+fn log_out(server: &mut ServerState) {
     if server.session.is_logged_in() {
         server.notice(Request::Logout);
         server.started = server.active;
     }
-    drop_data(server);
+    server.drop_data();
     server.session.who = Who::Nobody;
     server.session.directory = "/".to_owned();
     server.session.forget_transfer();
 }
 
-/// Ends what PASV or PORT expects.
-pub(super) fn drop_data(server: &mut Server) {
-    if server.session.data.take() == Some(crate::request::Data::Passive) {
-        server.notice(Request::DropData);
-    }
-}
-
-pub(crate) fn pass(server: &mut Server, argument: &str) {
+pub(crate) fn pass(server: &mut ServerState, argument: &str) {
     let user = match &server.session.who {
         Who::Named(user) => user.clone(),
         Who::In(..) => return server.reply(503, "You are logged in already."),
@@ -65,7 +58,7 @@ pub(crate) fn pass(server: &mut Server, argument: &str) {
     server.ask(request, Then::Password(user));
 }
 
-pub(crate) fn acct(server: &mut Server, argument: &str) {
+pub(crate) fn acct(server: &mut ServerState, argument: &str) {
     let secret = Secret::new(argument);
     match &server.session.who {
         Who::Unaccounted(user) => {
@@ -81,7 +74,7 @@ pub(crate) fn acct(server: &mut Server, argument: &str) {
 }
 
 /// 230, or 232 when a certificate was enough.
-pub(super) fn logged_in(server: &mut Server, user: String, login: Login, code: u16) {
+pub(super) fn logged_in(server: &mut ServerState, user: String, login: Login, code: u16) {
     server.session.directory.clone_from(&login.directory);
     let text = login.message.clone().unwrap_or_else(|| match &server.settings.login_host {
         Some(host) => format!("You are logged in at {host}."),
@@ -93,7 +86,7 @@ pub(super) fn logged_in(server: &mut Server, user: String, login: Login, code: u
 }
 
 /// 530, and 421 after too many.
-pub(super) fn denied(server: &mut Server, told: Option<(u16, &str)>) {
+pub(super) fn denied(server: &mut ServerState, told: Option<(u16, &str)>) {
     server.session.who = Who::Nobody;
     server.wrong_passwords += 1;
     let text = match &server.settings.login_host {
@@ -109,7 +102,7 @@ pub(super) fn denied(server: &mut Server, told: Option<(u16, &str)>) {
     }
 }
 
-pub(crate) fn rein(server: &mut Server, _: &str) {
+pub(crate) fn rein(server: &mut ServerState, _: &str) {
     if server.secure.implicit {
         return server.reply(502, "TLS cannot be ended on this port: QUIT and connect again.");
     }
@@ -125,18 +118,18 @@ pub(crate) fn rein(server: &mut Server, _: &str) {
 }
 
 /// Nothing that is buffered belongs to the new state of the connection.
-pub(super) fn turn_clear(server: &mut Server, then: Then) {
+pub(super) fn turn_clear(server: &mut ServerState, then: Then) {
     server.phase = Phase::Turning;
-    server.forget_input();
+    server.input.clear();
     server.ask(Request::ClearControl, then);
 }
 
-pub(crate) fn quit(server: &mut Server, _: &str) {
+pub(crate) fn quit(server: &mut ServerState, _: &str) {
     server.reply(221, "Goodbye.");
     server.end();
 }
 
-pub(crate) fn host(server: &mut Server, argument: &str) {
+pub(crate) fn host(server: &mut ServerState, argument: &str) {
     if !matches!(server.session.who, Who::Nobody) {
         return server.reply(503, "HOST comes before USER.");
     }

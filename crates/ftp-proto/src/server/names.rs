@@ -1,66 +1,67 @@
 //! Directories, names and facts: CWD to RNTO (RFC 959), SIZE, MDTM, MLST (RFC 3659), MFMT, MFCT,
 //! MFF, AVBL, DSIZ, COMB.
 
-use super::Server;
-use super::answers::Then;
+use super::pending::{Then, TimeToSet};
+use super::state::ServerState;
 use crate::limits::COMB_PARTS;
 use crate::path::{quote, unquote};
 use crate::request::{Changes, Request};
 use crate::settings::AsciiPolicy;
 use crate::time::Time;
 
-pub(crate) fn cwd(server: &mut Server, argument: &str) {
+pub(crate) fn cwd(server: &mut ServerState, argument: &str) {
     if let Some(path) = server.path(argument) {
         server.ask(Request::ChangeDir(path.clone()), Then::Directory(path));
     }
 }
 
-pub(crate) fn cdup(server: &mut Server, _: &str) {
+pub(crate) fn cdup(server: &mut ServerState, _: &str) {
     cwd(server, "..");
 }
 
-pub(crate) fn pwd(server: &mut Server, _: &str) {
+pub(crate) fn pwd(server: &mut ServerState, _: &str) {
     let text = format!("{} is the current directory.", quote(&server.session.directory));
     server.reply(257, &text);
 }
 
-pub(crate) fn mkd(server: &mut Server, argument: &str) {
-    make(server, argument, false);
+pub(crate) fn mkd(server: &mut ServerState, argument: &str) {
+    make(server, argument, |path| Request::MakeDir { path, parents: false });
 }
 
-pub(super) fn make(server: &mut Server, argument: &str, parents: bool) {
+/// Asks for a new directory.
+pub(super) fn make(server: &mut ServerState, argument: &str, request: fn(String) -> Request) {
     if let Some(path) = server.new_path(argument) {
         let text = format!("{} is made.", quote(&path));
-        server.ask(Request::MakeDir { path, parents }, Then::Done(257, text));
+        server.ask(request(path), Then::Done(257, text));
     }
 }
 
 /// Asks for something that is over when it is done.
-fn simple(server: &mut Server, argument: &str, request: fn(String) -> Request, text: &str) {
+fn simple(server: &mut ServerState, argument: &str, request: fn(String) -> Request, text: &str) {
     if let Some(path) = server.path(argument) {
         server.ask(request(path), Then::Done(250, text.to_owned()));
     }
 }
 
-pub(crate) fn rmd(server: &mut Server, argument: &str) {
+pub(crate) fn rmd(server: &mut ServerState, argument: &str) {
     simple(server, argument, Request::RemoveDir, "The directory is removed.");
 }
 
-pub(crate) fn rmda(server: &mut Server, argument: &str) {
+pub(crate) fn rmda(server: &mut ServerState, argument: &str) {
     simple(server, argument, Request::RemoveTree, "The directory is removed with all in it.");
 }
 
-pub(crate) fn dele(server: &mut Server, argument: &str) {
+pub(crate) fn dele(server: &mut ServerState, argument: &str) {
     simple(server, argument, Request::Delete, "The file is deleted.");
 }
 
-pub(crate) fn rnfr(server: &mut Server, argument: &str) {
+pub(crate) fn rnfr(server: &mut ServerState, argument: &str) {
     if let Some(path) = server.path(argument) {
         server.ask(Request::RenameFrom(path.clone()), Then::RenameFrom(path));
     }
 }
 
-pub(crate) fn rnto(server: &mut Server, argument: &str) {
+pub(crate) fn rnto(server: &mut ServerState, argument: &str) {
     let Some(from) = server.session.rename_from.take() else {
         return server.reply(503, "RNFR comes right before RNTO.");
     };
@@ -69,7 +70,7 @@ pub(crate) fn rnto(server: &mut Server, argument: &str) {
     }
 }
 
-pub(crate) fn size(server: &mut Server, argument: &str) {
+pub(crate) fn size(server: &mut ServerState, argument: &str) {
     let ascii = server.session.ascii && server.settings.ascii == AsciiPolicy::Convert;
     if let Some(path) = server.path(argument) {
         server.ask(Request::Size { path, ascii }, Then::Number);
@@ -83,41 +84,41 @@ pub(super) fn timed(argument: &str) -> Option<(Time, &str)> {
 }
 
 /// MDTM asks; with a time in front it sets, unless a file has the whole argument as its name.
-pub(crate) fn mdtm(server: &mut Server, argument: &str) {
+pub(crate) fn mdtm(server: &mut ServerState, argument: &str) {
     let Some(whole) = server.path(argument) else { return };
     let set = timed(argument).and_then(|(time, name)| {
         let path = crate::path::resolve(&server.session.directory, name).ok()?;
-        Some((path, time, name.to_owned()))
+        Some(TimeToSet { path, time, name: name.to_owned() })
     });
     server.ask(Request::Modified(whole), Then::Modified { set });
 }
 
 /// Sets what MDTM had in front of a name.
-pub(super) fn set_by_mdtm(server: &mut Server, (path, time, name): (String, Time, String)) {
-    let may_write = server.session.login().is_some_and(|login| login.may_write);
-    if !may_write {
-        return server.reply(550, "This account may only read.");
+pub(super) fn set_by_mdtm(server: &mut ServerState, set: TimeToSet) {
+    if !server.may_write() {
+        return;
     }
+    let TimeToSet { path, time, name } = set;
     let changes = Changes { modified: Some(time), ..Changes::default() };
     let text = format!("Modify={}; {name}", time.digits_14());
     server.ask(Request::Change { path, changes }, Then::Done(213, text));
 }
 
-pub(crate) fn mfmt(server: &mut Server, argument: &str) {
+pub(crate) fn mfmt(server: &mut ServerState, argument: &str) {
     one_time(server, argument, "Modify", |time| Changes {
         modified: Some(time),
         ..Changes::default()
     });
 }
 
-pub(crate) fn mfct(server: &mut Server, argument: &str) {
+pub(crate) fn mfct(server: &mut ServerState, argument: &str) {
     one_time(server, argument, "Create", |time| Changes {
         created: Some(time),
         ..Changes::default()
     });
 }
 
-fn one_time(server: &mut Server, argument: &str, fact: &str, changes: fn(Time) -> Changes) {
+fn one_time(server: &mut ServerState, argument: &str, fact: &str, changes: fn(Time) -> Changes) {
     let (time, name) = argument.split_once(' ').unwrap_or((argument, ""));
     let Some(time) = Time::parse(time) else {
         return server.reply(501, "A time of 14 digits: YYYYMMDDhhmmss.");
@@ -131,7 +132,7 @@ fn one_time(server: &mut Server, argument: &str, fact: &str, changes: fn(Time) -
     }
 }
 
-pub(crate) fn mff(server: &mut Server, argument: &str) {
+pub(crate) fn mff(server: &mut ServerState, argument: &str) {
     let (facts, name) = argument.split_once(' ').unwrap_or((argument, ""));
     if name.is_empty() || !facts.ends_with(';') {
         return server.reply(501, "Syntax: MFF <fact>=<value>;<fact>=<value>; <path>");
@@ -209,19 +210,19 @@ pub(super) fn mode(text: &str) -> Option<u32> {
     Some(bits & 0o777)
 }
 
-pub(crate) fn mlst(server: &mut Server, argument: &str) {
+pub(crate) fn mlst(server: &mut ServerState, argument: &str) {
     if let Some(path) = server.path(argument) {
         server.ask(Request::Entry(path.clone()), Then::Entry(path));
     }
 }
 
-pub(crate) fn avbl(server: &mut Server, argument: &str) {
+pub(crate) fn avbl(server: &mut ServerState, argument: &str) {
     if let Some(path) = server.path(argument) {
         server.ask(Request::Space(path), Then::Number);
     }
 }
 
-pub(crate) fn dsiz(server: &mut Server, argument: &str) {
+pub(crate) fn dsiz(server: &mut ServerState, argument: &str) {
     if let Some(path) = server.path(argument) {
         server.ask(Request::TreeSize(path), Then::Number);
     }
@@ -254,7 +255,7 @@ pub(super) fn words(mut text: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-pub(crate) fn comb(server: &mut Server, argument: &str) {
+pub(crate) fn comb(server: &mut ServerState, argument: &str) {
     let names = words(argument).unwrap_or_default();
     let Some((target, parts)) = names.split_first().filter(|(_, parts)| !parts.is_empty()) else {
         return server.reply(501, "Syntax: COMB \"<target>\" \"<part>\" …, at most 256 parts");

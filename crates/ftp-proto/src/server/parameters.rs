@@ -1,12 +1,12 @@
 //! TYPE, STRU, MODE, REST, RANG, ALLO, OPTS, LANG: what the next transfer or listing is like.
 
-use super::Server;
-use super::answers::Then;
+use super::pending::Then;
+use super::state::ServerState;
 use crate::facts::FactSet;
 use crate::request::{ByteRange, Request};
 use crate::settings::Algorithm;
 
-pub(crate) fn kind(server: &mut Server, argument: &str) {
+pub(crate) fn kind(server: &mut ServerState, argument: &str) {
     let words: Vec<String> = argument.split_whitespace().map(str::to_ascii_uppercase).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -22,14 +22,14 @@ pub(crate) fn kind(server: &mut Server, argument: &str) {
     }
 }
 
-pub(crate) fn stru(server: &mut Server, argument: &str) {
+pub(crate) fn stru(server: &mut ServerState, argument: &str) {
     match argument.trim().to_ascii_uppercase().as_str() {
         "F" => server.reply(200, "Structure is file."),
         _ => server.reply(504, "The only structure is F."),
     }
 }
 
-pub(crate) fn mode(server: &mut Server, argument: &str) {
+pub(crate) fn mode(server: &mut ServerState, argument: &str) {
     match argument.trim().to_ascii_uppercase().as_str() {
         "S" => {
             server.session.compressed = false;
@@ -51,7 +51,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     (value <= i64::MAX as u64).then_some(value)
 }
 
-pub(crate) fn rest(server: &mut Server, argument: &str) {
+pub(crate) fn rest(server: &mut ServerState, argument: &str) {
     let Some(offset) = number(argument.trim()) else {
         return server.reply(501, "A number of bytes.");
     };
@@ -60,7 +60,7 @@ pub(crate) fn rest(server: &mut Server, argument: &str) {
     server.reply(350, &format!("Restarting at {offset}. Send STOR or RETR."));
 }
 
-pub(crate) fn rang(server: &mut Server, argument: &str) {
+pub(crate) fn rang(server: &mut ServerState, argument: &str) {
     let (first, last) = match argument.trim().split_once(' ') {
         Some((first, last)) => (number(first), number(last)),
         None => (None, None),
@@ -79,7 +79,7 @@ pub(crate) fn rang(server: &mut Server, argument: &str) {
     }
 }
 
-pub(crate) fn allo(server: &mut Server, argument: &str) {
+pub(crate) fn allo(server: &mut ServerState, argument: &str) {
     let words: Vec<&str> = argument.split_whitespace().collect();
     let bytes = match words.as_slice() {
         [bytes] => number(bytes),
@@ -92,7 +92,7 @@ pub(crate) fn allo(server: &mut Server, argument: &str) {
     }
 }
 
-pub(crate) fn opts(server: &mut Server, argument: &str) {
+pub(crate) fn opts(server: &mut ServerState, argument: &str) {
     let (verb, options) = argument.split_once(' ').unwrap_or((argument, ""));
     match verb.to_ascii_uppercase().as_str() {
         "UTF8" => match options.to_ascii_uppercase().as_str() {
@@ -114,7 +114,7 @@ pub(crate) fn opts(server: &mut Server, argument: &str) {
     }
 }
 
-fn hash(server: &mut Server, name: &str) {
+fn hash(server: &mut ServerState, name: &str) {
     if name.is_empty() {
         return server.reply(200, server.session.algorithm.name());
     }
@@ -128,7 +128,7 @@ fn hash(server: &mut Server, name: &str) {
     }
 }
 
-fn level(server: &mut Server, options: &str) {
+fn level(server: &mut ServerState, options: &str) {
     let words: Vec<String> = options.split_whitespace().map(str::to_ascii_uppercase).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -143,7 +143,7 @@ fn level(server: &mut Server, options: &str) {
     }
 }
 
-pub(crate) fn lang(server: &mut Server, argument: &str) {
+pub(crate) fn lang(server: &mut ServerState, argument: &str) {
     let tag = argument.trim().to_ascii_lowercase();
     if tag.is_empty() || tag == "en" || tag.starts_with("en-") {
         server.reply(200, "The language is English.");

@@ -1,12 +1,12 @@
 //! AUTH, PBSZ, PROT, CCC (RFC 2228, RFC 4217).
 
-use super::answers::Then;
-use super::login::{drop_data, turn_clear};
+use super::login::turn_clear;
+use super::pending::Then;
 use super::session::Session;
-use super::{Phase, Server};
+use super::state::{Phase, ServerState};
 use crate::request::Request;
 
-pub(crate) fn auth(server: &mut Server, argument: &str) {
+pub(crate) fn auth(server: &mut ServerState, argument: &str) {
     if server.secure.tls || server.secure.cleared {
         return server.reply(503, "TLS stands already.");
     }
@@ -19,18 +19,18 @@ pub(crate) fn auth(server: &mut Server, argument: &str) {
         server.notice(Request::Logout);
         server.started = server.active;
     }
-    drop_data(server);
+    server.drop_data();
     let host = server.session.host.take();
     server.session = Session::new(&server.settings);
     server.session.host = host;
     server.reply(234, "Begin TLS now.");
     // CVE-2011-1575: what came in clear behind AUTH is never run.
     server.phase = Phase::Turning;
-    server.forget_input();
+    server.input.clear();
     server.ask(Request::StartTls, Then::Tls);
 }
 
-pub(crate) fn pbsz(server: &mut Server, argument: &str) {
+pub(crate) fn pbsz(server: &mut ServerState, argument: &str) {
     if !server.secure.tls {
         return server.reply(503, "PBSZ comes after AUTH TLS.");
     }
@@ -41,7 +41,7 @@ pub(crate) fn pbsz(server: &mut Server, argument: &str) {
     server.reply(200, "PBSZ=0");
 }
 
-pub(crate) fn prot(server: &mut Server, argument: &str) {
+pub(crate) fn prot(server: &mut ServerState, argument: &str) {
     if !server.secure.sized || !server.secure.tls {
         return server.reply(503, "PROT comes after AUTH TLS and PBSZ.");
     }
@@ -62,7 +62,7 @@ pub(crate) fn prot(server: &mut Server, argument: &str) {
     }
 }
 
-pub(crate) fn ccc(server: &mut Server, _: &str) {
+pub(crate) fn ccc(server: &mut ServerState, _: &str) {
     if !server.secure.tls {
         return server.reply(533, "The control connection is in clear already.");
     }
@@ -71,19 +71,4 @@ pub(crate) fn ccc(server: &mut Server, _: &str) {
     }
     server.reply(200, "The control connection is in clear from here on.");
     turn_clear(server, Then::Cleared);
-}
-
-impl Server {
-    /// Whether transfers need PROT P.
-    pub(super) fn must_protect(&self) -> bool {
-        let login = self.session.login().is_some_and(|login| login.protect_data);
-        self.settings.protect_data || login
-    }
-
-    /// Throws away what was read and not run.
-    pub(super) fn forget_input(&mut self) {
-        self.lines.clear();
-        self.kept.clear();
-        self.kept_bytes = 0;
-    }
 }

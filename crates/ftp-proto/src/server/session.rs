@@ -25,11 +25,11 @@ pub(super) struct Session {
     /// MODE Z, with this level.
     pub(super) compressed: bool,
     pub(super) level: u8,
-    /// REST.
+    /// By REST, for one transfer.
     pub(super) offset: u64,
-    /// RANG.
+    /// By RANG, for one transfer or HASH.
     pub(super) range: Option<ByteRange>,
-    /// ALLO.
+    /// By ALLO, for one transfer.
     pub(super) allocated: Option<u64>,
     /// RNFR, for the very next command.
     pub(super) rename_from: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct Session {
     pub(super) shutdown_armed: bool,
     /// PASV or PORT, for one transfer.
     pub(super) data: Option<Data>,
-    /// EPSV ALL.
+    /// EPSV ALL was sent: no other command may choose the data connection.
     pub(super) extended_only: bool,
     pub(super) facts: FactSet,
     pub(super) algorithm: Algorithm,
@@ -106,7 +106,7 @@ pub(super) struct Secure {
     pub(super) implicit: bool,
     /// PBSZ was said.
     pub(super) sized: bool,
-    /// PROT P.
+    /// PROT P was sent: data connections begin TLS.
     pub(super) protected: bool,
     /// CCC was said: clear text, PROT stays as it is.
     pub(super) cleared: bool,

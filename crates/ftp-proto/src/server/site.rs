@@ -1,48 +1,13 @@
-//! SITE and its words.
+//! The words of SITE.
 
-use super::Server;
-use super::answers::Then;
 use super::names::{self, mode, words};
 use super::parameters::number;
+use super::pending::Then;
+use super::state::ServerState;
 use crate::request::{Changes, Request};
-use crate::table::{self, SITE_VERBS};
 use crate::time::Time;
 
-pub(crate) fn site(server: &mut Server, argument: &str) {
-    let armed = server.session.shutdown_armed;
-    server.session.forget_next_only();
-    let (word, rest) = argument.split_once(' ').unwrap_or((argument, ""));
-    let known = table::site_verb(word).filter(|word| word.is_offered(&server.settings));
-    let administrator = server.session.login().is_some_and(|login| login.administrator);
-    // Who may not use a word is not told that it is there.
-    let Some(word) = known.filter(|word| !word.administrator || administrator) else {
-        return server.reply(504, "That word is not known: SITE HELP shows all.");
-    };
-    if word.write && !server.may_write() {
-        return;
-    }
-    server.session.shutdown_armed = armed;
-    (word.run)(server, rest);
-}
-
-pub(crate) fn help(server: &mut Server, argument: &str) {
-    server.session.forget_next_only();
-    let administrator = server.session.login().is_some_and(|login| login.administrator);
-    let all = SITE_VERBS
-        .iter()
-        .filter(|word| word.is_offered(&server.settings) && (!word.administrator || administrator));
-    let asked = argument.trim();
-    let lines: Vec<String> = all
-        .filter(|word| asked.is_empty() || word.name.eq_ignore_ascii_case(asked))
-        .map(|word| format!(" {} {}: {}", word.name, word.syntax, word.help))
-        .collect();
-    if lines.is_empty() {
-        return server.reply(504, "That word is not known: SITE HELP shows all.");
-    }
-    server.reply(214, &format!("These words are known:\n{}\nEnd", lines.join("\n")));
-}
-
-pub(crate) fn chmod(server: &mut Server, argument: &str) {
+pub(crate) fn chmod(server: &mut ServerState, argument: &str) {
     server.session.forget_next_only();
     let (bits, name) = argument.split_once(' ').unwrap_or((argument, ""));
     let (Some(mode), false) = (mode(bits), name.is_empty()) else {
@@ -55,7 +20,7 @@ pub(crate) fn chmod(server: &mut Server, argument: &str) {
 }
 
 /// `<time> <path>`, or `<path> <accessed> <modified> <created> UTC` (lftp tries both).
-pub(crate) fn utime(server: &mut Server, argument: &str) {
+pub(crate) fn utime(server: &mut ServerState, argument: &str) {
     server.session.forget_next_only();
     let Some((name, changes)) = times(argument).filter(|(name, _)| !name.is_empty()) else {
         return server.reply(501, "Syntax: SITE UTIME <time> <path>");
@@ -88,15 +53,15 @@ fn utime_long(argument: &str) -> Option<(&str, Changes)> {
     all.then_some((name, Changes { modified, accessed, ..Changes::default() }))
 }
 
-pub(crate) fn mkdir(server: &mut Server, argument: &str) {
+pub(crate) fn mkdir(server: &mut ServerState, argument: &str) {
     server.session.forget_next_only();
     if argument.is_empty() {
         return server.reply(501, "Syntax: SITE MKDIR <path>");
     }
-    names::make(server, argument, true);
+    names::make(server, argument, |path| Request::MakeDir { path, parents: true });
 }
 
-pub(crate) fn copy(server: &mut Server, argument: &str) {
+pub(crate) fn copy(server: &mut ServerState, argument: &str) {
     server.session.forget_next_only();
     let names = words(argument).unwrap_or_default();
     let [from, to] = names.as_slice() else {
@@ -107,7 +72,7 @@ pub(crate) fn copy(server: &mut Server, argument: &str) {
     server.ask(Request::Copy { from, to }, Then::Done(250, "The file is copied.".to_owned()));
 }
 
-pub(crate) fn limit(server: &mut Server, argument: &str) {
+pub(crate) fn limit(server: &mut ServerState, argument: &str) {
     server.session.forget_next_only();
     let words: Vec<&str> = argument.split_whitespace().collect();
     let limits = match words.as_slice() {
@@ -126,7 +91,7 @@ pub(crate) fn limit(server: &mut Server, argument: &str) {
 }
 
 /// The first is to be confirmed by the very next command.
-pub(crate) fn shutdown(server: &mut Server, argument: &str) {
+pub(crate) fn shutdown(server: &mut ServerState, argument: &str) {
     let armed = std::mem::take(&mut server.session.shutdown_armed);
     match argument.trim().to_ascii_uppercase().as_str() {
         "" => {

@@ -1,32 +1,16 @@
 //! RETR, STOR, APPE, STOU, LIST, NLST, MLSD and ABOR (RFC 959 §4.1.3, RFC 3659 §7).
 
-use super::login::drop_data;
-use super::{Phase, Server};
+use super::state::{Phase, ServerState, Transfer};
 use crate::answer::{End, Refusal};
 use crate::listing::Format;
 use crate::path::resolve;
 use crate::pattern::is_pattern;
 use crate::request::{Channel, Request, StoreHow, Target};
 use crate::settings::AsciiPolicy;
-use crate::table::{self, Verb};
-
-/// The transfer that runs, or is about to.
-#[derive(Debug)]
-pub(super) struct Transfer {
-    verb: &'static Verb,
-    /// As the client called it.
-    name: String,
-    /// 150 is said.
-    started: bool,
-    /// ABORs that wait for the end.
-    aborts: u32,
-    /// The name STOU chose.
-    chosen: Option<String>,
-}
 
 /// The data connection, or its refusal is said. Whatever comes of it, this is the one transfer
 /// that PASV, PORT, REST, RANG and ALLO were for.
-fn channel(server: &mut Server) -> Option<Channel> {
+fn channel(server: &mut ServerState) -> Option<Channel> {
     if let Some(sentence) = server.draining.take() {
         server.reply(421, &sentence);
         return None;
@@ -43,7 +27,7 @@ fn channel(server: &mut Server) -> Option<Channel> {
     Some(Channel { data, protected: server.secure.protected, compression: compressed })
 }
 
-fn begin(server: &mut Server, name: &str, request: Request) {
+fn begin(server: &mut ServerState, name: &str, request: Request) {
     server.session.data = None;
     let verb = server.verb;
     let name = name.to_owned();
@@ -52,7 +36,7 @@ fn begin(server: &mut Server, name: &str, request: Request) {
 }
 
 /// Whether TYPE A converts; `None` if it is refused, and that is said.
-fn ascii(server: &mut Server) -> Option<bool> {
+fn ascii(server: &mut ServerState) -> Option<bool> {
     match (server.session.ascii, server.settings.ascii) {
         (true, AsciiPolicy::Refuse) => {
             server.reply(504, "Files are not converted here: use TYPE I.");
@@ -62,7 +46,7 @@ fn ascii(server: &mut Server) -> Option<bool> {
     }
 }
 
-pub(crate) fn retr(server: &mut Server, argument: &str) {
+pub(crate) fn retr(server: &mut ServerState, argument: &str) {
     let (offset, range) = (server.session.offset, server.session.range);
     server.session.forget_transfer();
     let Some(path) = server.path(argument) else { return };
@@ -73,20 +57,20 @@ pub(crate) fn retr(server: &mut Server, argument: &str) {
     begin(server, argument, Request::Retrieve { path, offset, length, ascii, channel });
 }
 
-pub(crate) fn stor(server: &mut Server, argument: &str) {
+pub(crate) fn stor(server: &mut ServerState, argument: &str) {
     store(server, argument, StoreHow::Replace);
 }
 
-pub(crate) fn appe(server: &mut Server, argument: &str) {
+pub(crate) fn appe(server: &mut ServerState, argument: &str) {
     store(server, argument, StoreHow::Append);
 }
 
-pub(crate) fn stou(server: &mut Server, argument: &str) {
+pub(crate) fn stou(server: &mut ServerState, argument: &str) {
     let prefix = (!argument.is_empty()).then(|| argument.to_owned());
     store(server, argument, StoreHow::Unique { prefix });
 }
 
-fn store(server: &mut Server, argument: &str, how: StoreHow) {
+fn store(server: &mut ServerState, argument: &str, how: StoreHow) {
     let (offset, allocated) = (server.session.offset, server.session.allocated);
     server.session.forget_transfer();
     let unique = matches!(how, StoreHow::Unique { .. });
@@ -122,8 +106,15 @@ fn is_options(word: &str) -> bool {
     !letters.is_empty() && letters.bytes().all(|letter| b"alRt1CFAdhnopgrS".contains(&letter))
 }
 
-/// What an argument of LIST, NLST or STAT may mean, and whether `-R` was in it.
-pub(super) fn target(server: &mut Server, argument: &str) -> Option<(Target, bool)> {
+/// What an argument of LIST, NLST or STAT may mean.
+pub(super) struct Listed {
+    pub(super) target: Target,
+    /// `-R` was in it.
+    recursive: bool,
+}
+
+/// Reads the argument of LIST, NLST or STAT; without a path the client has its reply.
+pub(super) fn target(server: &mut ServerState, argument: &str) -> Option<Listed> {
     let (name, recursive) = options(argument);
     let path = server.path(name)?;
     let stripped = name.len() < argument.len();
@@ -131,40 +122,43 @@ pub(super) fn target(server: &mut Server, argument: &str) -> Option<(Target, boo
     let literal = if stripped { resolve(directory, argument).ok() } else { None };
     let last = name.rsplit('/').next().unwrap_or(name);
     let (pattern, name) = (is_pattern(last), name.to_owned());
-    Some((Target { literal, path, name, pattern }, recursive))
+    Some(Listed { target: Target { literal, path, name, pattern }, recursive })
 }
 
-pub(crate) fn list(server: &mut Server, argument: &str) {
-    let Some((target, recursive)) = target(server, argument) else { return };
-    listing(server, argument, (target, recursive, Format::Long));
+pub(crate) fn list(server: &mut ServerState, argument: &str) {
+    let Some(listed) = target(server, argument) else { return };
+    listing(server, argument, listed, Format::Long);
 }
 
-pub(crate) fn nlst(server: &mut Server, argument: &str) {
-    let Some((target, recursive)) = target(server, argument) else { return };
+pub(crate) fn nlst(server: &mut ServerState, argument: &str) {
+    let Some(listed) = target(server, argument) else { return };
     let name = options(argument).0;
     let prefix = match name.rsplit_once('/') {
         // `NLST d/*.txt` gives `d/a.txt`, `NLST d/` gives `d/f`.
-        Some((directory, last)) if target.pattern || last.is_empty() => format!("{directory}/"),
-        None if target.pattern || name.is_empty() => String::new(),
+        Some((directory, last)) if listed.target.pattern || last.is_empty() => {
+            format!("{directory}/")
+        }
+        None if listed.target.pattern || name.is_empty() => String::new(),
         _ => format!("{name}/"),
     };
-    listing(server, argument, (target, recursive, Format::Names { prefix }));
+    listing(server, argument, listed, Format::Names { prefix });
 }
 
-pub(crate) fn mlsd(server: &mut Server, argument: &str) {
+pub(crate) fn mlsd(server: &mut ServerState, argument: &str) {
     let Some(path) = server.path(argument) else { return };
     let target = Target { literal: None, path, name: argument.to_owned(), pattern: false };
     let format = Format::Facts(server.session.facts);
-    listing(server, argument, (target, false, format));
+    listing(server, argument, Listed { target, recursive: false }, format);
 }
 
-fn listing(server: &mut Server, name: &str, (target, recursive, format): (Target, bool, Format)) {
+fn listing(server: &mut ServerState, name: &str, listed: Listed, format: Format) {
     server.session.forget_transfer();
     let Some(channel) = channel(server) else { return };
+    let Listed { target, recursive } = listed;
     begin(server, name, Request::List { target, format, recursive, channel });
 }
 
-pub(crate) fn abor(server: &mut Server, _: &str) {
+pub(crate) fn abor(server: &mut ServerState, _: &str) {
     match &mut server.transfer {
         Some(transfer) => {
             transfer.aborts = transfer.aborts.saturating_add(1);
@@ -173,22 +167,33 @@ pub(crate) fn abor(server: &mut Server, _: &str) {
             }
         }
         None => {
-            drop_data(server);
+            server.drop_data();
             server.reply(225, "No transfer runs.");
         }
     }
 }
 
-/// Says 150, or 125 if the data connection stands.
-pub(super) fn started(server: &mut Server, start: (bool, Option<u64>, Option<String>)) {
-    let (connected, size, name) = start;
+/// A transfer that begins, as the adapter describes it.
+#[derive(Default)]
+pub(super) struct Started {
+    /// The data connection stands already.
+    pub(super) connected: bool,
+    /// Bytes that will be sent, if known.
+    pub(super) size: Option<u64>,
+    /// The name STOU chose.
+    pub(super) name: Option<String>,
+}
+
+/// Replies 150, or 125 if the data connection stands.
+pub(super) fn started(server: &mut ServerState, started: Started) {
+    let Started { connected, size, name } = started;
     let ascii = server.session.ascii;
     let Some(transfer) = server.transfer.as_mut().filter(|transfer| !transfer.started) else {
         return;
     };
     transfer.started = true;
     let code = if connected { 125 } else { 150 };
-    let text = match (transfer.verb.name, &name) {
+    let text = match (transfer.verb, &name) {
         // In exactly this form (RFC 1123 §4.1.2.9).
         ("STOU", Some(name)) => format!("FILE: {name}"),
         ("RETR", _) => {
@@ -199,7 +204,7 @@ pub(super) fn started(server: &mut Server, start: (bool, Option<u64>, Option<Str
         ("STOR" | "APPE" | "STOU", _) => format!("Send {} now.", transfer.name),
         _ => "Here comes the listing.".to_owned(),
     };
-    let code = if transfer.verb.name == "STOU" { 150 } else { code };
+    let code = if transfer.verb == "STOU" { 150 } else { code };
     transfer.chosen = name;
     server.say(code, &text);
 }
@@ -209,20 +214,20 @@ const NOT_RESUMED: &str = "The data connection must resume the TLS session of th
     connection: switch on TLS session reuse in the client, or ask for tls_reuse 'preferred'.";
 
 /// Says how it ended, answers the ABORs, and lets the kept commands run.
-pub(super) fn ended(server: &mut Server, end: End) {
+pub(super) fn ended(server: &mut ServerState, end: End) {
     if end == End::Complete && server.transfer.as_ref().is_some_and(|transfer| !transfer.started) {
-        started(server, (false, None, None));
+        self::started(server, Started::default());
     }
     let Some(transfer) = server.transfer.take() else { return };
     server.verb = transfer.verb;
-    let verb = transfer.verb.name;
+    let verb = transfer.verb;
     match &end {
         End::Complete => match transfer.chosen {
             Some(name) => server.reply(226, &format!("FILE: {name}")),
             None => server.reply(226, "The transfer is complete."),
         },
         End::NoConnection => server.reply(425, "No data connection could be made."),
-        End::Cut if transfer.verb.write => {
+        End::Cut if is_upload(verb) => {
             server.reply(426, "The data connection was cut: nothing is published.");
         }
         End::Cut => server.reply(426, "The data connection was cut."),
@@ -239,7 +244,7 @@ pub(super) fn ended(server: &mut Server, end: End) {
     if server.phase == Phase::Closed {
         return;
     }
-    server.verb = table::verb(b"ABOR").unwrap_or(transfer.verb);
+    server.verb = "ABOR";
     for number in 0..transfer.aborts {
         if number == 0 && end == End::Aborted {
             server.reply(226, "ABOR is done.");
@@ -253,6 +258,15 @@ pub(super) fn ended(server: &mut Server, end: End) {
     }
 }
 
-fn refuse(server: &mut Server, refusal: &Refusal, verb: &str) {
+fn is_upload(verb: &str) -> bool {
+    matches!(verb, "STOR" | "APPE" | "STOU")
+}
+
+/// Whether a verb uses a data connection.
+pub(super) fn is_transfer(verb: &str) -> bool {
+    is_upload(verb) || matches!(verb, "RETR" | "LIST" | "NLST" | "MLSD")
+}
+
+fn refuse(server: &mut ServerState, refusal: &Refusal, verb: &str) {
     server.reply(refusal.code(verb), refusal.sentence());
 }

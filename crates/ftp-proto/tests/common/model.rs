@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use entrepot_ftp_proto::listing::{Format, Kind, Rights, Stat, is_listed};
+use entrepot_ftp_proto::entry::{Kind, Rights, Stat};
+use entrepot_ftp_proto::listing::{Format, is_listed};
 use entrepot_ftp_proto::path::split;
 use entrepot_ftp_proto::pattern::matches;
 use entrepot_ftp_proto::{

@@ -3,14 +3,30 @@
 use entrepot_ftp_proto::zlib::Deflate;
 use entrepot_ftp_proto::{End, Refusal, Why};
 use entrepot_net::data::{DataStream, Lingerer};
+use entrepot_vfs::VfsError;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
-use super::send::Fault;
 use crate::limits::{DEFLATE_BYTES, STALL_TIME};
 use crate::status::refusal;
 
-/// Where a download or a list goes.
+/// Why a download or a listing did not go to the end.
+pub(crate) enum SendFault {
+    /// The data connection broke, or the client takes nothing any more.
+    Peer,
+    /// The file or directory cannot be read any more.
+    File(VfsError),
+    /// REST lay beyond the end of the wire form.
+    Offset,
+}
+
+impl From<VfsError> for SendFault {
+    fn from(error: VfsError) -> Self {
+        SendFault::File(error)
+    }
+}
+
+/// The sending end of the data connection of a download or a listing.
 pub(crate) struct Outlet {
     pub(super) stream: DataStream,
     deflate: Option<(Deflate, Vec<u8>)>,
@@ -28,7 +44,7 @@ impl Outlet {
     }
 
     /// Writes all; each piece that the peer takes gives it time for the next.
-    pub(crate) async fn write(&mut self, data: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn write(&mut self, data: &[u8]) -> Result<(), SendFault> {
         let Some((deflate, wire)) = &mut self.deflate else {
             return write(&mut self.stream, data).await;
         };
@@ -36,14 +52,18 @@ impl Outlet {
             wire.clear();
             deflate.push(piece, wire);
             write(&mut self.stream, wire).await?;
-            // Compressing costs no budget of the runtime: others have their turn between pieces.
+            // Compressing costs no budget of the runtime: other tasks run between pieces.
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
     /// Ends the connection.
-    pub(crate) async fn conclude(mut self, sent: Result<(), Fault>, lingerer: &Lingerer) -> End {
+    pub(crate) async fn conclude(
+        mut self,
+        sent: Result<(), SendFault>,
+        lingerer: &Lingerer,
+    ) -> End {
         let sent = match (sent, self.deflate.take()) {
             (Ok(()), Some((deflate, mut wire))) => {
                 wire.clear();
@@ -57,31 +77,31 @@ impl Outlet {
 }
 
 /// Writes all; each piece that the peer takes gives it time for the next.
-async fn write(stream: &mut DataStream, mut data: &[u8]) -> Result<(), Fault> {
+async fn write(stream: &mut DataStream, mut data: &[u8]) -> Result<(), SendFault> {
     while !data.is_empty() {
         match timeout(STALL_TIME, stream.write(data)).await {
             Ok(Ok(count @ 1..)) => data = data.get(count..).unwrap_or_default(),
-            Ok(Ok(0) | Err(_)) | Err(_) => return Err(Fault::Peer),
+            Ok(Ok(0) | Err(_)) | Err(_) => return Err(SendFault::Peer),
         }
     }
     Ok(())
 }
 
 /// Ends the data connection of a download or listing.
-async fn conclude(sent: Result<(), Fault>, stream: DataStream, lingerer: &Lingerer) -> End {
+async fn conclude(sent: Result<(), SendFault>, stream: DataStream, lingerer: &Lingerer) -> End {
     match sent {
         Ok(()) => match timeout(STALL_TIME, stream.finish_download(lingerer)).await {
             Ok(Ok(())) => End::Complete,
             Ok(Err(_)) | Err(_) => End::Cut,
         },
-        Err(Fault::Peer) => {
+        Err(SendFault::Peer) => {
             stream.reset();
             End::Cut
         }
-        Err(Fault::File(error)) => {
+        Err(SendFault::File(error)) => {
             stream.reset();
             End::Refused(refusal(&error))
         }
-        Err(Fault::Offset) => End::Refused(Refusal::new(Why::Offset)),
+        Err(SendFault::Offset) => End::Refused(Refusal::new(Why::Offset)),
     }
 }

@@ -11,13 +11,13 @@ use entrepot_net::data::{DataStream, UploadBuffer};
 use entrepot_vfs::{Create, CreateIntent, Upload, Vfs, VfsError};
 use tokio::time::timeout;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::limits::{REFUSED_BYTES, REFUSED_TIME, STALL_TIME, UNIQUE_TRIES};
-use crate::requests::path;
-use crate::status::{refusal, sentence};
+use crate::paths::path;
+use crate::status::{refusal, refused, sentence};
 
 /// A file on its way from the client.
-pub(crate) struct Receive {
+pub(crate) struct FileReceiver {
     upload: Upload,
     /// Where the next byte goes.
     at: u64,
@@ -26,18 +26,15 @@ pub(crate) struct Receive {
     chosen: Option<String>,
 }
 
-/// Where it goes.
-pub(crate) struct Target<'a> {
+/// An upload as it was asked for.
+pub(super) struct StoreRequest<'a> {
     pub(super) path: &'a str,
     pub(super) how: StoreHow,
-    /// The client was told of its own cut upload of this name.
-    pub(super) told: Option<VPath>,
+    pub(super) ascii: bool,
+    /// The client's own cut upload whose size it was last told: it may continue that one.
+    pub(super) unfinished: Option<VPath>,
     /// Bytes that must come: of the whole file, or of what is added to it.
     pub(super) announced: Option<u64>,
-}
-
-fn told<T>(result: Result<T, VfsError>) -> Result<T, Refusal> {
-    result.map_err(|error| refusal(&error))
 }
 
 /// An upload of which the whole will be sent.
@@ -57,26 +54,16 @@ async fn go_on(vfs: &Vfs, path: &VPath, intent: CreateIntent) -> Result<Upload, 
 
 /// Said where a policy asks for as many bytes as were announced.
 const TOO_FEW: &str = "Fewer bytes came than ALLO announced: nothing was published.";
-/// See [`TOO_FEW`].
+/// As [`TOO_FEW`], where more came.
 const TOO_MANY: &str = "More bytes came than ALLO announced: nothing was published.";
 
 /// How bytes of the wire become bytes of the file.
-struct Form {
+#[derive(Default)]
+struct WireForm {
     inflate: Option<Inflate>,
     converter: Option<FromNetwork>,
     block: Vec<u8>,
     text: Vec<u8>,
-}
-
-impl Form {
-    fn new(ascii: bool, compressed: bool) -> Form {
-        Form {
-            inflate: compressed.then(Inflate::default),
-            converter: ascii.then(FromNetwork::new),
-            block: Vec::new(),
-            text: Vec::new(),
-        }
-    }
 }
 
 fn convert<'a>(
@@ -95,27 +82,24 @@ fn unzipped(flaw: ZlibFlaw) -> Refusal {
     Refusal::told(code, sentence(&flaw.to_string()))
 }
 
-impl Receive {
+impl FileReceiver {
     pub(super) async fn open(
         vfs: &Vfs,
         env: &Env,
-        Target { path: at, how, told: known, announced }: Target<'_>,
-        ascii: bool,
-    ) -> Result<Receive, Refusal> {
+        StoreRequest { path: at, how, ascii, unfinished, announced }: StoreRequest<'_>,
+    ) -> Result<FileReceiver, Refusal> {
         let at = path(at)?;
-        let goes_on = match known.is_some_and(|known| known == at) {
-            true => CreateIntent::Resume,
-            false => CreateIntent::Continue,
-        };
+        let is_unfinished = unfinished.is_some_and(|unfinished| unfinished == at);
+        let intent = if is_unfinished { CreateIntent::Resume } else { CreateIntent::Continue };
         let mut chosen = None;
         let upload = match how {
-            StoreHow::Replace => told(create(vfs, &at, CreateIntent::New, announced).await)?,
+            StoreHow::Replace => refused(create(vfs, &at, CreateIntent::New, announced).await)?,
             StoreHow::Append => {
-                let upload = told(go_on(vfs, &at, goes_on).await)?;
+                let upload = refused(go_on(vfs, &at, intent).await)?;
                 expecting(upload, announced)
             }
             StoreHow::ResumeAt(offset) => {
-                let upload = resume(vfs, &at, (goes_on, offset)).await?;
+                let upload = resume(vfs, &at, intent, offset).await?;
                 expecting(upload, announced)
             }
             StoreHow::Unique { prefix } => {
@@ -124,7 +108,7 @@ impl Receive {
                 upload
             }
         };
-        Ok(Receive { at: upload.size(), upload, ascii, chosen })
+        Ok(FileReceiver { at: upload.size(), upload, ascii, chosen })
     }
 
     pub(super) fn chosen(&self) -> Option<&str> {
@@ -136,15 +120,27 @@ impl Receive {
         self.upload.interrupt("no data connection came").await;
     }
 
-    /// In MODE Z what comes is `compressed`.
-    pub(super) async fn run(
+    /// Takes all that comes.
+    pub(super) async fn run(self, stream: DataStream, bytes: &AtomicU64) -> Outcome {
+        let converter = self.ascii.then(FromNetwork::new);
+        self.run_in(WireForm { converter, ..WireForm::default() }, stream, bytes).await
+    }
+
+    /// In MODE Z: takes all that comes, compressed.
+    pub(super) async fn run_compressed(self, stream: DataStream, bytes: &AtomicU64) -> Outcome {
+        let converter = self.ascii.then(FromNetwork::new);
+        let inflate = Some(Inflate::default());
+        let form = WireForm { inflate, converter, ..WireForm::default() };
+        self.run_in(form, stream, bytes).await
+    }
+
+    async fn run_in(
         mut self,
+        mut form: WireForm,
         mut stream: DataStream,
-        compressed: bool,
         bytes: &AtomicU64,
     ) -> Outcome {
         let mut buffer = UploadBuffer::take();
-        let mut form = Form::new(self.ascii, compressed);
         loop {
             match timeout(STALL_TIME, stream.receive(&mut buffer)).await {
                 Ok(Ok(0)) => break,
@@ -153,7 +149,7 @@ impl Receive {
                 Err(_) => return self.cut(stream, "the client sent nothing for too long").await,
             }
             if let Err(refused) = self.take(&mut form, buffer.bytes()).await {
-                return self.refused((stream, buffer), refused).await;
+                return self.refuse(stream, buffer, refused).await;
             }
             bytes.fetch_add(buffer.bytes().len() as u64, Ordering::Relaxed);
         }
@@ -165,7 +161,7 @@ impl Receive {
             converter.finish(&mut rest);
         }
         if let Err(error) = self.write(&rest).await {
-            return self.refused((stream, buffer), refusal(&error)).await;
+            return self.refuse(stream, buffer, refusal(&error)).await;
         }
         if self.upload.check_expected_size().is_err() {
             stream.reset();
@@ -178,15 +174,15 @@ impl Receive {
         Outcome::Received { upload: Box::new(self.upload), certain }
     }
 
-    async fn take(&mut self, form: &mut Form, mut data: &[u8]) -> Result<(), Refusal> {
-        let Form { inflate: Some(inflate), converter, block, text } = form else {
+    async fn take(&mut self, form: &mut WireForm, mut data: &[u8]) -> Result<(), Refusal> {
+        let WireForm { inflate: Some(inflate), converter, block, text } = form else {
             let data = convert(form.converter.as_mut(), data, &mut form.text);
             return self.add(data).await;
         };
         while inflate.next(&mut data, block).map_err(unzipped)? {
             let data = convert(converter.as_mut(), block, text);
             self.add(data).await?;
-            // Decompressing costs no budget of the runtime: others have their turn in between.
+            // Decompressing costs no budget of the runtime: other tasks run in between.
             tokio::task::yield_now().await;
         }
         Ok(())
@@ -195,7 +191,7 @@ impl Receive {
     async fn add(&mut self, data: &[u8]) -> Result<(), Refusal> {
         match self.write(data).await {
             Err(VfsError::Incomplete { .. }) => Err(Refusal::because(Why::NoSpace, TOO_MANY)),
-            written => told(written),
+            written => refused(written),
         }
     }
 
@@ -219,9 +215,10 @@ impl Receive {
 
     /// A client that is still sending would take a reset for a broken line and not read why, so
     /// some of what it sends is thrown away first.
-    async fn refused(
+    async fn refuse(
         self,
-        (mut stream, mut buffer): (DataStream, UploadBuffer),
+        mut stream: DataStream,
+        mut buffer: UploadBuffer,
         refused: Refusal,
     ) -> Outcome {
         self.upload.abort().await;
@@ -257,13 +254,14 @@ fn expecting(mut upload: Upload, announced: Option<u64>) -> Upload {
 async fn resume(
     vfs: &Vfs,
     at: &VPath,
-    (intent, offset): (CreateIntent, u64),
+    intent: CreateIntent,
+    offset: u64,
 ) -> Result<Upload, Refusal> {
     if intent == CreateIntent::Continue && vfs.unfinished(at).await.is_some() {
         // The offset may be meant for either of two versions.
         return Err(Refusal::new(Why::Offset));
     }
-    let mut upload = told(go_on(vfs, at, intent).await)?;
+    let mut upload = refused(go_on(vfs, at, intent).await)?;
     if upload.size() < offset {
         upload.interrupt("the client wanted to go on behind its end").await;
         return Err(Refusal::new(Why::Offset));

@@ -1,4 +1,4 @@
-//! Downloads.
+//! Downloads: from the file to the data connection, inside the kernel where that is possible.
 
 use std::io;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use entrepot_net::data::{FileRange, Lingerer};
 use entrepot_vfs::{Download, Vfs, VfsError};
 use tokio::time::timeout;
 
-use super::outlet::Outlet;
+use super::outlet::{Outlet, SendFault};
 use crate::limits::{BLOCK_BYTES, STALL_TIME};
-use crate::requests::path;
+use crate::paths::path;
 use crate::status::refusal;
 
 /// A file on its way to the client.
-pub(crate) struct Send {
+pub(crate) struct FileSender {
     file: Download,
     /// Of the file, or of its wire form.
     offset: u64,
@@ -25,29 +25,21 @@ pub(crate) struct Send {
     ascii: bool,
 }
 
-/// Why it did not go to the end.
-pub(crate) enum Fault {
-    /// The connection.
-    Peer,
-    /// The file.
-    File(VfsError),
-    /// REST lay beyond the end of the wire form.
-    Offset,
+/// A download as it was asked for.
+pub(super) struct RetrieveRequest<'a> {
+    pub(super) path: &'a str,
+    /// Of the file in TYPE I, of its wire form in TYPE A.
+    pub(super) offset: u64,
+    /// At most so many bytes; `None`: up to the end.
+    pub(super) length: Option<u64>,
+    pub(super) ascii: bool,
 }
 
-impl From<VfsError> for Fault {
-    fn from(error: VfsError) -> Self {
-        Fault::File(error)
-    }
-}
-
-impl Send {
+impl FileSender {
     pub(super) async fn open(
         vfs: &Vfs,
-        at: &str,
-        (offset, length): (u64, Option<u64>),
-        ascii: bool,
-    ) -> Result<Send, Refusal> {
+        RetrieveRequest { path: at, offset, length, ascii }: RetrieveRequest<'_>,
+    ) -> Result<FileSender, Refusal> {
         let file = vfs.open(&path(at)?).await.map_err(|error| refusal(&error))?;
         let size = file.attributes().size;
         if !ascii && offset > size {
@@ -55,7 +47,7 @@ impl Send {
         }
         let rest = if ascii { u64::MAX } else { size - offset };
         let length = length.map_or(rest, |length| length.min(rest));
-        Ok(Send { file, offset, length, ascii })
+        Ok(FileSender { file, offset, length, ascii })
     }
 
     /// Bytes that will be sent, if known.
@@ -69,19 +61,21 @@ impl Send {
         lingerer: &Lingerer,
         bytes: &AtomicU64,
     ) -> End {
-        let sent = match (self.ascii, stream.can_send_file()) {
-            (true, _) => self.convert(&mut stream, bytes).await,
-            (false, true) => self.by_kernel(&mut stream, bytes).await,
-            (false, false) => self.copy((self.offset, self.length), &mut stream, bytes).await,
+        let sent = if self.ascii {
+            self.convert(&mut stream, bytes).await
+        } else if stream.can_send_file() {
+            self.by_kernel(&mut stream, bytes).await
+        } else {
+            self.copy(&mut stream, bytes).await
         };
         self.file.finish().await;
         stream.conclude(sent, lingerer).await
     }
 
     /// From file to socket inside the kernel, where the store has a file.
-    async fn by_kernel(&self, stream: &mut Outlet, bytes: &AtomicU64) -> Result<(), Fault> {
+    async fn by_kernel(&self, stream: &mut Outlet, bytes: &AtomicU64) -> Result<(), SendFault> {
         let Some(file) = self.file.descriptor() else {
-            return self.copy((self.offset, self.length), stream, bytes).await;
+            return self.copy(stream, bytes).await;
         };
         let mut range = FileRange::new(Arc::new(file), self.offset, self.length);
         while range.left() > 0 {
@@ -91,26 +85,22 @@ impl Send {
                     bytes.fetch_add(count as u64, Ordering::Relaxed);
                 }
                 Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(Fault::File(VfsError::Conflict));
+                    return Err(SendFault::File(VfsError::Conflict));
                 }
-                Ok(Err(_)) | Err(_) => return Err(Fault::Peer),
+                Ok(Err(_)) | Err(_) => return Err(SendFault::Peer),
             }
         }
         Ok(())
     }
 
-    async fn copy(
-        &self,
-        (mut at, mut left): (u64, u64),
-        stream: &mut Outlet,
-        bytes: &AtomicU64,
-    ) -> Result<(), Fault> {
+    async fn copy(&self, stream: &mut Outlet, bytes: &AtomicU64) -> Result<(), SendFault> {
+        let (mut at, mut left) = (self.offset, self.length);
         let mut block = BytesMut::new();
         while left > 0 {
             let want = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES);
             block = self.read(at, block, want).await?;
             if block.is_empty() {
-                return Err(Fault::File(VfsError::Conflict));
+                return Err(SendFault::File(VfsError::Conflict));
             }
             stream.write(&block).await?;
             let count = block.len() as u64;
@@ -131,7 +121,7 @@ impl Send {
     }
 
     /// TYPE A: the whole file is read, for REST counts bytes of the wire.
-    async fn convert(&self, stream: &mut Outlet, bytes: &AtomicU64) -> Result<(), Fault> {
+    async fn convert(&self, stream: &mut Outlet, bytes: &AtomicU64) -> Result<(), SendFault> {
         let mut converter = ToNetwork::skipping(self.offset);
         let (mut block, mut wire) = (BytesMut::new(), Vec::new());
         let (mut at, mut left) = (0, self.length);
@@ -148,6 +138,6 @@ impl Send {
             left -= wire.len() as u64;
             bytes.fetch_add(wire.len() as u64, Ordering::Relaxed);
         }
-        if converter.to_skip() > 0 { Err(Fault::Offset) } else { Ok(()) }
+        if converter.to_skip() > 0 { Err(SendFault::Offset) } else { Ok(()) }
     }
 }

@@ -163,7 +163,10 @@ impl Link {
                     }
                     Event::Transfer(moves) => {
                         let moved = self.transfer(moves, load).await;
-                        self.client.data_ended(moved.is_ok());
+                        match moved {
+                            Ok(_) => self.client.data_moved(),
+                            Err(_) => self.client.data_failed(),
+                        }
                         if let Err(error @ BenchError::Length { .. }) = moved {
                             return Err(error);
                         }

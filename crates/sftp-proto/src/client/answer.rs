@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Op, OpError, RemoteHandle};
+use super::op::{Op, OpError, RemoteHandle};
 use crate::attrs::Attrs;
 use crate::limits::HANDLE_BYTES;
 use crate::status::Status;
@@ -16,7 +16,7 @@ pub enum Answer {
     Done,
     /// A file is open.
     Handle(RemoteHandle),
-    /// Attributes.
+    /// Attributes, as far as the server sent them.
     Attrs(Attrs),
     /// The first name of a NAME answer.
     Name(Vec<u8>),
@@ -31,7 +31,7 @@ pub enum Answer {
     },
     /// So many bytes were read or written.
     Transferred {
-        /// Bytes.
+        /// How many, without those that the server refused.
         bytes: u64,
     },
 }
@@ -39,11 +39,11 @@ pub enum Answer {
 /// The answer to `statvfs@openssh.com`, what we use of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteSpace {
-    /// All bytes.
+    /// Bytes, used and free.
     pub total_bytes: u64,
     /// Bytes this account may still use.
     pub free_bytes: u64,
-    /// All files.
+    /// Files that there are and that can be made.
     pub total_files: u64,
     /// Files this account may still make.
     pub free_files: u64,

@@ -1,6 +1,6 @@
 //! A directory being listed.
 
-use super::{OpError, RemoteHandle};
+use super::op::{OpError, RemoteHandle};
 use crate::attrs::Attrs;
 use crate::wire::{Fields, Malformed};
 
@@ -9,7 +9,7 @@ use crate::wire::{Fields, Malformed};
 pub struct NamedEntry {
     /// The name as sent: any bytes.
     pub name: Vec<u8>,
-    /// Its attributes.
+    /// What READDIR sent with the name.
     pub attrs: Attrs,
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::RemoteHandle;
+use super::op::RemoteHandle;
 use crate::attrs::Attrs;
 use crate::limits::{JOINED_WRITE_BYTES, VERSION};
 use crate::table;

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::{Answer, OpError, RemoteHandle};
+use super::answer::Answer;
+use super::op::{OpError, RemoteHandle};
 
 /// Which part of a file [`super::Client::get`] reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// First byte.
+    /// The first byte that is read.
     pub offset: u64,
     /// Byte behind the last; `None`: until the server says EOF.
     pub end: Option<u64>,

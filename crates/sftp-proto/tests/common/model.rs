@@ -104,7 +104,7 @@ impl Model {
     fn answer(&mut self, incoming: Incoming<'_>) -> Bytes {
         let (id, request) = match incoming {
             Incoming::Init { .. } => return reply::version(|_| !self.quirks.plain),
-            Incoming::Refused { id, refusal } => return refusal.reply(id),
+            Incoming::Refused { id, refusal } => return reply::refused(id, refusal),
             Incoming::Request { id, request } => (id, request),
         };
         self.serve(id, request).unwrap_or_else(|(status, why)| reply::status(id, status, why))

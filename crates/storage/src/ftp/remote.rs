@@ -243,7 +243,7 @@ impl Remote {
     async fn cut(&mut self, error: &std::io::Error) -> Failed {
         tracing::debug!(%error, "a data connection of FTP failed");
         self.moving = None;
-        self.client.data_ended(false);
+        self.client.data_failed();
         match self.step(FTP_ANSWER).await {
             Err(failed) => failed,
             Ok(_) => self.lose(broken(error)),
@@ -263,7 +263,11 @@ impl Remote {
             let _ = timeout(FTP_ANSWER, drained).await;
         }
         drop(stream);
-        self.client.data_ended(whole);
+        if whole {
+            self.client.data_moved();
+        } else {
+            self.client.data_failed();
+        }
         match self.step(FTP_FINISH).await? {
             Step::Done(_) => Ok(()),
             Step::Moving(_) => Err(self.lose(silent())),
@@ -278,7 +282,7 @@ impl Remote {
             && let Err(failed) = self.open_data().await
         {
             // The server may say why: that it wants the session resumed, for one.
-            self.client.data_ended(false);
+            self.client.data_failed();
             stepped = match self.drive(FTP_ANSWER).await {
                 Err(said) if said.code() > 0 => Err(said),
                 _ => Err(failed),

@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &["model", "journal", "storage", "loadgen"]),
+    ("world", &["model", "crypto", "db", "journal", "auth", "vfs"]),
     ("xtask", &[]),
 ];
 

@@ -58,6 +58,7 @@ pub(super) fn is_test_file(file: &str) -> bool {
         || file.ends_with("/tests.rs")
         || file.ends_with("/fixture.rs")
         || file.starts_with("crates/testkit/")
+        || file.starts_with("crates/world/")
         || file.starts_with("crates/xtask/")
 }
 

@@ -5,14 +5,13 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::answer::{self, Amiss, Pending, Want};
+use super::answer::{self, Amiss, Answer, Pending, Want};
+use super::event::Event;
+use super::extensions::Extensions;
 use super::listing::{self, Listing};
+use super::op::{Fault, NotBegun, Op, OpError, RemoteHandle};
 use super::output::{Output, Packet};
-use super::transfer::{Ask, Extent, Getting};
-use super::{
-    Answer, Core, Depth, Event, Extensions, Fault, NotBegun, Op, OpError, RemoteHandle, Running,
-    State, Told, Waiting,
-};
+use super::transfer::{Ask, Extent, Getting, Putting};
 use crate::limits::{
     BYTES_IN_FLIGHT, DATA_BYTES, DATA_BYTES_UNANNOUNCED, READDIRS_IN_FLIGHT, REQUESTS_IN_FLIGHT,
     REQUESTS_WAITING, VERSION,
@@ -20,6 +19,73 @@ use crate::limits::{
 use crate::status::Status;
 use crate::table;
 use crate::wire::{Fields, len_u32};
+
+/// How deep the machine pipelines. What is above the named limits is cut to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// Most requests in flight.
+    pub requests: usize,
+    /// Most bytes of READ and WRITE data in flight.
+    pub bytes: u64,
+}
+
+impl Default for Depth {
+    fn default() -> Self {
+        Depth { requests: REQUESTS_IN_FLIGHT, bytes: BYTES_IN_FLIGHT }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// INIT is out.
+    Greeting,
+    /// VERSION came, the limits were asked for.
+    AskingLimits,
+    Ready,
+    Ended,
+}
+
+/// A request that waits for a place in flight.
+pub(super) struct Waiting {
+    packet: Packet,
+    pending: Pending,
+}
+
+/// An operation that takes more than one request.
+pub(super) enum Running {
+    Get(Getting),
+    Put(Putting),
+    List(Listing),
+}
+
+/// All of the machine but the bytes received, which it lends.
+pub(super) struct Core {
+    state: State,
+    depth: Depth,
+    pub(super) extensions: Extensions,
+    pub(super) read_bytes: u32,
+    pub(super) write_bytes: u32,
+    next_id: u32,
+    next_op: u64,
+    pub(super) pending: BTreeMap<u32, Pending>,
+    pub(super) bytes_in_flight: u64,
+    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) running: BTreeMap<Op, Running>,
+    /// Gets that may have something to ask, each at most once.
+    eager: VecDeque<Op>,
+    pub(super) output: Output,
+    pub(super) events: VecDeque<Event<'static>>,
+}
+
+/// What a frame brought besides queued events.
+pub(super) enum Brought {
+    Nothing,
+    /// The frame is DATA, whose bytes are lent to the caller.
+    Data {
+        op: Op,
+        offset: u64,
+    },
+}
 
 /// The file's bytes in a DATA frame; [`Core::take_in`] has checked it.
 pub(super) fn data_of(body: &[u8]) -> &[u8] {
@@ -53,12 +119,22 @@ impl Core {
         }
     }
 
+    /// VERSION and limits are known.
+    pub(super) fn is_ready(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    /// The server broke the protocol before.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
     pub(super) fn fail(&mut self, fault: Fault) -> Fault {
         self.state = State::Ended;
         fault
     }
 
-    pub(super) fn new_op(&mut self) -> Op {
+    fn new_op(&mut self) -> Op {
         self.next_op += 1;
         Op(self.next_op)
     }
@@ -99,6 +175,20 @@ impl Core {
         self.pump();
         self.settle(op);
         op
+    }
+
+    pub(super) fn begin_put(&mut self, handle: &RemoteHandle, offset: u64) -> Op {
+        let op = self.new_op();
+        self.running.insert(op, Running::Put(Putting::new(handle.clone(), offset)));
+        op
+    }
+
+    /// No more data comes for a put.
+    pub(super) fn put_end(&mut self, op: Op) {
+        if let Some(Running::Put(put)) = self.running.get_mut(&op) {
+            put.end();
+        }
+        self.settle(op);
     }
 
     /// True if a request with so many bytes of data may go out.
@@ -180,7 +270,7 @@ impl Core {
     }
 
     /// Tells the result of a running operation if it has one.
-    pub(super) fn settle(&mut self, op: Op) {
+    fn settle(&mut self, op: Op) {
         let result = match self.running.get(&op) {
             Some(Running::Get(get)) => get.result(),
             Some(Running::Put(put)) => put.result(),
@@ -228,12 +318,12 @@ impl Core {
     }
 
     /// Takes one frame of the server in.
-    pub(super) fn take_in(&mut self, body: &[u8]) -> Result<Told, Fault> {
+    pub(super) fn take_in(&mut self, body: &[u8]) -> Result<Brought, Fault> {
         let mut fields = Fields::new(body);
         let kind = fields.u8().map_err(|_| Fault::Malformed(0))?;
         if self.state == State::Greeting {
             self.take_version(kind, &mut fields)?;
-            return Ok(Told::Nothing);
+            return Ok(Brought::Nothing);
         }
         if !(table::STATUS..=table::ATTRS).contains(&kind) && kind != table::EXTENDED_REPLY {
             return Err(Fault::Sequence(kind));
@@ -241,18 +331,18 @@ impl Core {
         let id = fields.u32().map_err(|_| Fault::Malformed(kind))?;
         let pending = self.pending.remove(&id).ok_or(Fault::Unasked(id))?;
         self.bytes_in_flight = self.bytes_in_flight.saturating_sub(pending.bytes());
-        let told = match pending {
+        let brought = match pending {
             Pending::Read { op, offset, len } => {
                 self.take_read(kind, &mut fields, op, Ask { offset, len })
             }
-            other => self.take_other(kind, &mut fields, other).map(|()| Ok(Told::Nothing)),
+            other => self.take_other(kind, &mut fields, other).map(|()| Ok(Brought::Nothing)),
         };
-        let told = told.map_err(|amiss| match amiss {
+        let brought = brought.map_err(|amiss| match amiss {
             Amiss::Malformed => Fault::Malformed(kind),
             Amiss::WrongKind => Fault::WrongAnswer(kind),
         })?;
         self.pump();
-        told
+        brought
     }
 
     fn take_version(&mut self, kind: u8, fields: &mut Fields<'_>) -> Result<(), Fault> {
@@ -305,11 +395,11 @@ impl Core {
         fields: &mut Fields<'_>,
         op: Op,
         ask: Ask,
-    ) -> Result<Result<Told, Fault>, Amiss> {
+    ) -> Result<Result<Brought, Fault>, Amiss> {
         let Some(Running::Get(get)) = self.running.get_mut(&op) else {
-            return Ok(Ok(Told::Nothing));
+            return Ok(Ok(Brought::Nothing));
         };
-        let mut told = Told::Nothing;
+        let mut brought = Brought::Nothing;
         match kind {
             table::DATA => {
                 let got = fields.string()?.len();
@@ -318,7 +408,7 @@ impl Core {
                     return Ok(Err(Fault::DataLength { asked: ask.len, got }));
                 }
                 if get.data(ask, len) {
-                    told = Told::Data { op, offset: ask.offset };
+                    brought = Brought::Data { op, offset: ask.offset };
                 }
             }
             table::STATUS => match answer::status(fields)? {
@@ -333,7 +423,7 @@ impl Core {
         }
         self.pump();
         self.settle(op);
-        Ok(Ok(told))
+        Ok(Ok(brought))
     }
 
     fn take_other(
