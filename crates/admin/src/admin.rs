@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use entrepot_auth::Directory;
-use entrepot_crypto::{HashCost, MasterKey};
+use entrepot_crypto::HashCost;
 use entrepot_db::{Db, Tx};
-use entrepot_journal::{RecordKind, Recorder, Scope};
+use entrepot_journal::{RecordKind, Scope};
 use entrepot_model::{
-    Account, AnyNoun, Endpoint, Env, Event, EventId, Fact, JobId, Key, Kind, Listener, Mount, Name,
+    Account, AnyNoun, Endpoint, Event, EventId, Fact, JobId, Key, Kind, Listener, Mount, Name,
     Noun, Policy, Rule, Site, SiteId, Stored,
 };
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::document::{self, Given, Source};
@@ -18,25 +18,12 @@ use crate::error::{AdminError, Result};
 use crate::jobs::{self, JobAction};
 use crate::limits;
 use crate::near;
+use crate::parts::{AdminParts, ServingParts};
 use crate::passwords::Passwords;
 use crate::plan::{self, State, Step, Wanted};
 use crate::request::{Action, Actor, Document, PlannedChange, Request, Response, Role};
 use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
-use crate::{diff, query};
-
-/// What an [`Admin`] works with.
-pub struct AdminParts {
-    /// The database.
-    pub db: Db,
-    /// Seals secrets.
-    pub master: MasterKey,
-    /// Takes the events.
-    pub recorder: Recorder,
-    /// Told of changes, if there is one in this process.
-    pub directory: Option<Directory>,
-    /// Clock, ids, randomness.
-    pub env: Env,
-}
+use crate::{diff, nodes, query, serving};
 
 /// The administration. Cheap to clone.
 #[derive(Clone)]
@@ -44,6 +31,7 @@ pub struct Admin {
     parts: Arc<AdminParts>,
     settler: Settler,
     program_check: ProgramCheck,
+    serving: Option<ServingParts>,
 }
 
 /// Why this node does not start a program.
@@ -60,7 +48,12 @@ impl Admin {
             rule_check: |_| Ok(()),
             listener_check: |_| Ok(()),
         };
-        Admin { parts: Arc::new(parts), settler, program_check: Arc::new(|_| Ok(())) }
+        Admin {
+            parts: Arc::new(parts),
+            settler,
+            program_check: Arc::new(|_| Ok(())),
+            serving: None,
+        }
     }
 
     #[cfg(test)]
@@ -96,6 +89,19 @@ impl Admin {
         self
     }
 
+    /// Answers for the node that serves clients in this process, too.
+    #[must_use]
+    pub fn with_serving(mut self, serving: ServingParts) -> Self {
+        self.serving = Some(serving);
+        self
+    }
+
+    /// Writes the heartbeat of this node until `until`, and that it drains once `draining` is
+    /// cancelled or this ends.
+    pub async fn keep_node_alive(&self, draining: CancellationToken, until: CancellationToken) {
+        nodes::keep_alive(&self.parts, draining, until).await;
+    }
+
     /// `actor` at the site of this name; without one where it is. Who is not of `main` knows its
     /// own site only.
     ///
@@ -119,32 +125,60 @@ impl Admin {
         if let Some(action) = change_asked_for(&request) {
             actor.may_change(action)?;
         }
+        let parts = &*self.parts;
         match request {
             Request::List { kind } => self.list(actor, kind).await,
             Request::Show { kind, name } => self.show(actor, (kind, name)).await,
             Request::Create { noun } => self.create(actor, *noun).await,
             Request::Change { kind, name, patch } => self.change(actor, (kind, name), &patch).await,
             Request::Delete { kind, name } => self.delete(actor, (kind, name)).await,
-            Request::Plan { documents, prune } => {
-                let wanted = documents_wanted(documents, prune)?;
-                let state = self.state(actor.site).await?;
-                let settler = match actor.role {
-                    Role::Admin => self.settler.clone(),
-                    Role::Auditor => self.settler.for_readers(),
-                };
-                let steps = compute(&state, &wanted, settler, PasswordWork::Leave).await?;
-                Ok(self.shown(&steps))
-            }
+            Request::Plan { documents, prune } => self.plan(actor, documents, prune).await,
             Request::Apply { documents, prune } => {
                 let wanted = documents_wanted(documents, prune)?;
                 let steps = self.commit(actor, |_| Ok(wanted.clone())).await?;
                 Ok(self.shown(&steps))
             }
             Request::Export { kinds } => self.export(actor, &kinds).await,
+            Request::Transfers { filter } => query::transfers(parts, actor.site, filter).await,
+            Request::Transfer { id } => query::transfer(parts, actor.site, id).await,
+            Request::Events { filter } => query::events(parts, actor.site, filter).await,
+            Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
+            Request::Job { id } => {
+                let job = Box::new(query::job(parts, actor.site, id).await?);
+                Ok(Response::Job { job })
+            }
             Request::RetryJob { id } => self.act(actor, id, JobAction::Retry).await,
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
-            other => query::answer(&self.parts, actor.site, other).await,
+            Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
+            Request::EndSession { id } => serving::end_session(parts, self.serving()?, actor, id),
+            Request::LimitSession { id, rates } => {
+                serving::limit_session(parts, self.serving()?, actor, id, rates)
+            }
+            Request::LimitNode { rates } => serving::limit_node(self.serving()?, actor, rates),
+            Request::DrainNode => serving::drain_node(self.serving()?, actor),
+            Request::Nodes => nodes::list(parts, actor).await,
+            Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
+            Request::Unlock { target } => serving::unlock(self.serving()?, actor, &target),
         }
+    }
+
+    /// The node that serves in this process.
+    fn serving(&self) -> Result<&ServingParts> {
+        self.serving.as_ref().ok_or_else(|| {
+            let problem = "no server runs in this process; start it with 'entrepot serve'";
+            AdminError::Refused { problem: problem.to_owned() }
+        })
+    }
+
+    async fn plan(&self, actor: &Actor, documents: Vec<Document>, prune: bool) -> Result<Response> {
+        let wanted = documents_wanted(documents, prune)?;
+        let state = self.state(actor.site).await?;
+        let settler = match actor.role {
+            Role::Admin => self.settler.clone(),
+            Role::Auditor => self.settler.for_readers(),
+        };
+        let steps = compute(&state, &wanted, settler, PasswordWork::Leave).await?;
+        Ok(self.shown(&steps))
     }
 
     /// Seals events of this node that were committed and, because the process ended too soon or
@@ -368,8 +402,7 @@ impl Admin {
                 by: actor.name.clone(),
                 fields: fields.iter().map(|change| change.field.clone()).collect(),
             };
-            // `cli:…` is no account.
-            let scope = Scope { account: actor.name.parse().ok(), ..Scope::site(site) };
+            let scope = Scope { account: actor.account(), ..Scope::site(site) };
             let event = self.parts.recorder.event(&scope, fact);
             tx.insert_event(&event).await?;
             events.push(event);
@@ -427,6 +460,11 @@ fn change_asked_for(request: &Request) -> Option<&'static str> {
         Request::Apply { .. } => Some("apply documents"),
         Request::RetryJob { .. } => Some("retry the job"),
         Request::CancelJob { .. } => Some("cancel the job"),
+        Request::EndSession { .. } => Some("end the session"),
+        Request::LimitSession { .. } => Some("limit the session"),
+        Request::LimitNode { .. } => Some("limit the node"),
+        Request::DrainNode => Some("drain the node"),
+        Request::Unlock { .. } => Some("unlock it"),
         Request::List { .. }
         | Request::Show { .. }
         | Request::Plan { .. }
@@ -435,7 +473,10 @@ fn change_asked_for(request: &Request) -> Option<&'static str> {
         | Request::Transfer { .. }
         | Request::Events { .. }
         | Request::Jobs { .. }
-        | Request::Job { .. } => None,
+        | Request::Job { .. }
+        | Request::Sessions
+        | Request::Nodes
+        | Request::LoginLimits => None,
     }
 }
 

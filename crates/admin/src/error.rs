@@ -1,9 +1,12 @@
 //! What can go wrong with a request. Each code has a page in `docs/errors`.
 
-use entrepot_auth::UnusableKey;
+use entrepot_auth::{AuthError, UnusableKey};
 use entrepot_db::DbError;
-use entrepot_model::Kind;
+use entrepot_journal::JournalError;
+use entrepot_model::{Kind, SessionId};
 use serde::{Deserialize, Serialize};
+
+use crate::live::NotRecorded;
 
 /// Result of the administration.
 pub type Result<T> = std::result::Result<T, AdminError>;
@@ -156,6 +159,30 @@ pub enum AdminError {
         /// How it failed.
         problem: String,
     },
+    /// The account that logged in administers nothing.
+    #[error("'{actor}' is no administrator; log in with an account of type admin")]
+    NotAdministrator {
+        /// The account.
+        actor: String,
+    },
+    /// The session ended, is open on another node, or belongs to a site that the actor does not
+    /// see.
+    #[error("no session '{id}' is open on this node")]
+    NoSession {
+        /// The id that was asked for.
+        id: SessionId,
+    },
+    /// The address or account that was to be unlocked has no wrong password to forget.
+    #[error("no wrong password of it counts on this node")]
+    NothingToUnlock,
+    /// The journal refused the event of an order to the live node; the order was not carried out.
+    #[error("{problem}")]
+    NotRecorded {
+        /// The error code of the journal's refusal.
+        code: &'static str,
+        /// A sentence that says what to do.
+        problem: String,
+    },
     /// The database failed or is away.
     #[error(transparent)]
     Database(#[from] DbError),
@@ -208,6 +235,10 @@ impl AdminError {
             AdminError::Query { .. } => "EP0112",
             AdminError::Internal { .. } => "EP0113",
             AdminError::UnusableKey { .. } => "EP0114",
+            AdminError::NotAdministrator { .. } => "EP0115",
+            AdminError::NoSession { .. } => "EP0207",
+            AdminError::NothingToUnlock => "EP0215",
+            AdminError::NotRecorded { code, .. } => code,
             AdminError::Database(error) => error.code(),
         }
     }
@@ -215,7 +246,9 @@ impl AdminError {
     /// Whose fault it is.
     pub fn class(&self) -> ProblemClass {
         match self {
-            AdminError::NotFound { .. } => ProblemClass::NotFound,
+            AdminError::NotFound { .. }
+            | AdminError::NoSession { .. }
+            | AdminError::NothingToUnlock => ProblemClass::NotFound,
             AdminError::Document { .. }
             | AdminError::Field { .. }
             | AdminError::UnusableKey { .. }
@@ -227,11 +260,31 @@ impl AdminError {
             | AdminError::InUse { .. }
             | AdminError::JobState { .. }
             | AdminError::Refused { .. } => ProblemClass::Conflict,
-            AdminError::Denied { .. } => ProblemClass::Denied,
+            AdminError::Denied { .. } | AdminError::NotAdministrator { .. } => ProblemClass::Denied,
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,
             AdminError::Database(DbError::Conflict(_)) => ProblemClass::Conflict,
-            AdminError::Internal { .. } | AdminError::Database(_) => ProblemClass::Failed,
+            AdminError::Internal { .. }
+            | AdminError::NotRecorded { .. }
+            | AdminError::Database(_) => ProblemClass::Failed,
         }
+    }
+}
+
+impl From<NotRecorded> for AdminError {
+    fn from(NotRecorded { code, problem }: NotRecorded) -> Self {
+        AdminError::NotRecorded { code, problem }
+    }
+}
+
+impl From<JournalError> for AdminError {
+    fn from(error: JournalError) -> Self {
+        AdminError::NotRecorded { code: error.code(), problem: error.to_string() }
+    }
+}
+
+impl From<AuthError> for AdminError {
+    fn from(error: AuthError) -> Self {
+        AdminError::NotRecorded { code: error.code(), problem: error.to_string() }
     }
 }
 

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use crate::*;
 
+mod serving;
+
 struct Bench {
     /// Removed with the last of those that use it.
     dir: Arc<tempfile::TempDir>,
