@@ -17,9 +17,9 @@ pub enum AdminError {
     /// The text is no YAML, or its shape is wrong.
     #[error("{file}:{line}:{column}: {problem}")]
     Document {
-        /// As given.
+        /// The name that the request gives the document.
         file: String,
-        /// From 1.
+        /// The line of the error; the first is 1.
         line: u64,
         /// From 1, in characters.
         column: u64,
@@ -33,7 +33,7 @@ pub enum AdminError {
         place: String,
         /// Of which kind the noun is.
         kind: Kind,
-        /// Which.
+        /// The noun with the field.
         name: String,
         /// Path of the field.
         field: String,
@@ -45,7 +45,7 @@ pub enum AdminError {
     UnusableKey {
         /// `file:line:column: ` for documents, else empty.
         place: String,
-        /// Which.
+        /// The key that cannot be used.
         name: String,
         /// Why it cannot be used, and what to do.
         problem: UnusableKey,
@@ -60,13 +60,13 @@ pub enum AdminError {
         place: String,
         /// Of which kind the noun is.
         kind: Kind,
-        /// Which.
+        /// The noun that refers.
         name: String,
         /// Path of the field that refers.
         field: String,
         /// Of which kind the missing one is.
         target: Kind,
-        /// Its name.
+        /// The name that no noun of that kind has.
         target_name: String,
         /// Which one may be meant, in brackets behind a blank; or nothing.
         hint: String,
@@ -78,7 +78,7 @@ pub enum AdminError {
         place: String,
         /// Of which kind.
         kind: Kind,
-        /// Which.
+        /// The name that stands twice.
         name: String,
         /// `file:line:column` of the first.
         first: String,
@@ -88,7 +88,7 @@ pub enum AdminError {
     NotFound {
         /// What kind of thing.
         what: &'static str,
-        /// Which.
+        /// The name or id that was asked for.
         name: String,
         /// Which one may be meant, in brackets behind a blank; or nothing.
         hint: String,
@@ -98,7 +98,7 @@ pub enum AdminError {
     Exists {
         /// Of which kind.
         kind: Kind,
-        /// Which.
+        /// The name that another noun has.
         name: String,
     },
     /// Others refer to what was to be deleted.
@@ -106,25 +106,25 @@ pub enum AdminError {
     InUse {
         /// Of which kind.
         kind: Kind,
-        /// Which.
+        /// The noun that was to be deleted.
         name: String,
-        /// By what.
+        /// The nouns that refer to it, with their kinds.
         by: String,
     },
     /// The role does not allow it.
     #[error("'{actor}' may read only; ask an administrator to {action}")]
     Denied {
-        /// Who asked.
+        /// The actor whose role is too low.
         actor: String,
-        /// What for.
+        /// What an administrator could do, such as `create it`.
         action: String,
     },
     /// A job is in a state in which this cannot be done.
     #[error("job '{id}' is {state}, it cannot be {action}")]
     JobState {
-        /// Which.
+        /// The job's id.
         id: String,
-        /// Its state.
+        /// The state of the job, as lists show it.
         state: &'static str,
         /// What was asked for.
         action: &'static str,
@@ -162,7 +162,7 @@ pub enum AdminError {
     /// The account that logged in administers nothing.
     #[error("'{actor}' is no administrator; log in with an account of type admin")]
     NotAdministrator {
-        /// The account.
+        /// The account that logged in.
         actor: String,
     },
     /// The session ended, is open on another node, or belongs to a site that the actor does not

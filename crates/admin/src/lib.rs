@@ -28,12 +28,14 @@ mod parts;
 mod passwords;
 mod plan;
 mod query;
+mod reader;
 mod relations;
 mod request;
 mod secrets;
 mod serving;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 pub use admin::{Admin, ProgramCheck};
 pub use error::{AdminError, Problem, ProblemClass, Result};

@@ -10,6 +10,12 @@ pub const DOCUMENT_NOUNS: usize = 100_000;
 pub const QUERY_ROWS: u32 = 10_000;
 /// Rows of a query that names no limit.
 pub const QUERY_ROWS_DEFAULT: u32 = 100;
+/// Nouns of a list request that names no limit.
+pub const LIST_ROWS_DEFAULT: u32 = 1_000;
+/// A change of more nouns than this loads the whole site: reading one by one is then slower.
+pub const TOUCHED_NOUNS: usize = 64;
+/// Most nouns that a change loads because they refer to what it changes or deletes.
+pub const TOUCHED_USERS: u32 = 32;
 /// How often a change is computed because others came between; at the last time it keeps them out.
 pub const CHANGE_ATTEMPTS: usize = 3;
 /// Events sealed at a time.

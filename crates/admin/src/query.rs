@@ -1,16 +1,38 @@
 //! What is only read.
 
 use entrepot_db::{EventFilter, JobFilter, TransferFilter};
-use entrepot_model::{Fact, Job, JobId, SiteId, TransferId};
+use entrepot_model::{Fact, Job, JobId, Kind, Name, SiteId, TransferId};
 
 use crate::error::{AdminError, Result};
 use crate::limits;
 use crate::near;
 use crate::parts::AdminParts;
+use crate::reader;
 use crate::request::{EventQuery, JobQuery, NumberedEvent, Response, TransferQuery};
+use crate::secrets;
 
 fn rows(limit: Option<u32>) -> u32 {
     limit.unwrap_or(limits::QUERY_ROWS_DEFAULT).min(limits::QUERY_ROWS)
+}
+
+/// A page of the nouns of a kind, by name, without their secrets.
+pub(crate) async fn nouns(
+    parts: &AdminParts,
+    site: SiteId,
+    kind: Kind,
+    after: Option<&Name>,
+    limit: Option<u32>,
+) -> Result<Response> {
+    let limit = limit.unwrap_or(limits::LIST_ROWS_DEFAULT).clamp(1, limits::QUERY_ROWS);
+    // One more tells whether there is another page.
+    let mut nouns = reader::page(&parts.db, site, kind, after, limit + 1).await?;
+    let has_more = nouns.len() > limit as usize;
+    nouns.truncate(limit as usize);
+    for stored in &mut nouns {
+        stored.noun = secrets::redacted(stored.noun.clone());
+    }
+    let next = nouns.last().filter(|_| has_more).map(|last| last.noun.name().clone());
+    Ok(Response::Nouns { nouns, next })
 }
 
 /// Transfers, newest first.
@@ -23,7 +45,7 @@ pub(crate) async fn transfers(
     Ok(Response::Transfers { transfers })
 }
 
-/// One transfer.
+/// The transfer of this id.
 pub(crate) async fn transfer(parts: &AdminParts, site: SiteId, id: TransferId) -> Result<Response> {
     let transfer = parts.db.transfer(site, id).await?;
     let transfer = transfer.ok_or_else(|| missing("transfer", id.to_string()))?;

@@ -17,49 +17,55 @@ use crate::error::{AdminError, Result};
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// All nouns of a kind.
+    /// The nouns of a kind, by name, a page at a time.
     List {
-        /// Which kind.
+        /// The kind to list.
         kind: Kind,
+        /// The name after which the page begins: `next` of the page before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Name>,
+        /// Most nouns of the page; 1,000 if unset, never more than 10,000.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
     },
-    /// One noun.
+    /// One noun, with warnings about this node.
     Show {
-        /// Which kind.
+        /// The kind of the noun to show.
         kind: Kind,
-        /// Which.
+        /// The name of the noun to show.
         name: Name,
     },
     /// Makes a noun; fails if the name is taken.
     Create {
-        /// The noun.
+        /// The noun, with its secrets in clear text.
         noun: Box<AnyNoun>,
     },
     /// Changes fields of a noun: a JSON merge patch (RFC 7396).
     Change {
-        /// Which kind.
+        /// The kind of the noun to change.
         kind: Kind,
-        /// Which.
+        /// The name of the noun to change; it stays.
         name: Name,
-        /// The patch.
+        /// The fields to set; null removes one.
         patch: Value,
     },
     /// Deletes a noun that nothing refers to.
     Delete {
-        /// Which kind.
+        /// The kind of the noun to delete.
         kind: Kind,
-        /// Which.
+        /// The name of the noun to delete.
         name: Name,
     },
     /// What `Apply` would do.
     Plan {
-        /// Documents.
+        /// The wanted configuration, in any order.
         documents: Vec<Document>,
         /// Also delete what the documents do not name.
         prune: bool,
     },
     /// Makes the configuration as the documents say, all or nothing.
     Apply {
-        /// Documents.
+        /// The wanted configuration, in any order.
         documents: Vec<Document>,
         /// Also delete what the documents do not name.
         prune: bool,
@@ -71,37 +77,37 @@ pub enum Request {
     },
     /// Transfers, newest first.
     Transfers {
-        /// Which.
+        /// Conditions that all must hold.
         filter: TransferQuery,
     },
-    /// One transfer.
+    /// One transfer, finished or not.
     Transfer {
-        /// Which.
+        /// The transfer's id.
         id: TransferId,
     },
-    /// Events.
+    /// Events, oldest first.
     Events {
-        /// Which.
+        /// Conditions that all must hold.
         filter: EventQuery,
     },
     /// Jobs, newest first.
     Jobs {
-        /// Which.
+        /// Conditions that all must hold.
         filter: JobQuery,
     },
-    /// One job.
+    /// One job, with the event that started it.
     Job {
-        /// Which.
+        /// The job's id.
         id: JobId,
     },
     /// Makes a failed or cancelled job ready again.
     RetryJob {
-        /// Which.
+        /// The job's id.
         id: JobId,
     },
     /// Ends a job that is not done.
     CancelJob {
-        /// Which.
+        /// The job's id.
         id: JobId,
     },
     /// The open sessions of this node: those of the actor's site, of every site if that is `main`.
@@ -142,9 +148,9 @@ pub enum Request {
 pub enum RateOrder {
     /// These, bytes a second, in place of what policies say; an unset direction has no limit.
     Set {
-        /// From clients.
+        /// Bytes a second from clients.
         upload: Option<u64>,
-        /// To clients.
+        /// Bytes a second to clients.
         download: Option<u64>,
     },
     /// Those of the policies again.
@@ -175,7 +181,7 @@ pub enum UnlockTarget {
 pub struct Document {
     /// Named in errors.
     pub file: String,
-    /// YAML.
+    /// Any number of YAML documents, separated by `---`.
     pub text: String,
 }
 
@@ -183,7 +189,7 @@ pub struct Document {
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Request::List { kind } => write!(f, "List({kind})"),
+            Request::List { kind, after, .. } => write!(f, "List({kind} after {after:?})"),
             Request::Show { kind, name } => write!(f, "Show({kind} {name})"),
             Request::Create { noun } => write!(f, "Create({} {})", noun.kind(), noun.name()),
             Request::Change { kind, name, .. } => write!(f, "Change({kind} {name})"),
@@ -252,7 +258,7 @@ pub struct EventQuery {
     pub job: Option<JobId>,
     /// At or after.
     pub since: Option<Timestamp>,
-    /// Before.
+    /// Before this time.
     pub until: Option<Timestamp>,
     /// With a sequence above this, oldest first; unset: the newest.
     pub after: Option<i64>,
@@ -272,18 +278,21 @@ pub struct JobQuery {
     pub limit: Option<u32>,
 }
 
-/// An answer.
+/// The answer to a request; each variant names its requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "response", rename_all = "kebab-case")]
 pub enum Response {
     /// To `List`; sealed secrets and password hashes are shown as `***`.
     Nouns {
-        /// The nouns.
+        /// A page of them, by name.
         nouns: Vec<Stored<AnyNoun>>,
+        /// Where the next page begins; unset: this was the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Name>,
     },
     /// To `Show`, `Create`, `Change`.
     Noun {
-        /// The noun.
+        /// The noun as it is stored now.
         noun: Box<Stored<AnyNoun>>,
         /// What this node will not do of it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -297,59 +306,59 @@ pub enum Response {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     },
-    /// To `Export`.
+    /// The answer to `Export`.
     Documents {
         /// One document a kind.
         documents: Vec<Document>,
     },
-    /// To `Transfers`.
+    /// The answer to `Transfers`.
     Transfers {
-        /// Newest first.
+        /// A page of them, newest first.
         transfers: Vec<Transfer>,
     },
-    /// To `Transfer`.
+    /// The answer to `Transfer`.
     Transfer {
-        /// The transfer.
+        /// The transfer that has the id.
         transfer: Box<Transfer>,
     },
-    /// To `Events`.
+    /// The answer to `Events`.
     Events {
         /// The events, oldest first.
         events: Vec<NumberedEvent>,
     },
-    /// To `Jobs`.
+    /// The answer to `Jobs`.
     Jobs {
-        /// Newest first.
+        /// A page of them, newest first.
         jobs: Vec<Job>,
     },
-    /// To `Job`.
+    /// The answer to `Job`.
     Job {
-        /// The job.
+        /// The job that has the id.
         job: Box<Job>,
     },
-    /// To `Sessions`.
+    /// The answer to `Sessions`.
     Sessions {
         /// The open ones.
         sessions: Vec<SessionRow>,
     },
     /// To `LimitNode`: what is in force now, bytes a second; unset: no limit.
     Rates {
-        /// From clients.
+        /// Bytes a second from clients.
         upload: Option<u64>,
-        /// To clients.
+        /// Bytes a second to clients.
         download: Option<u64>,
     },
-    /// To `Nodes`.
+    /// The answer to `Nodes`.
     Nodes {
         /// In the order of their names.
         nodes: Vec<NodeRow>,
     },
-    /// To `LoginLimits`.
+    /// The answer to `LoginLimits`.
     LoginLimits {
         /// Locked ones first.
         limits: Vec<LoginLimitRow>,
     },
-    /// To `Unlock`.
+    /// The answer to `Unlock`.
     Unlocked {
         /// Wrong passwords that were forgotten.
         failures: u32,
@@ -460,7 +469,7 @@ impl From<LoginLimit> for LoginLimitRow {
 pub struct NumberedEvent {
     /// Grows; gaps mean nothing.
     pub sequence: i64,
-    /// The event.
+    /// The event, its fields beside the sequence.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -472,7 +481,7 @@ pub struct PlannedChange {
     pub action: Action,
     /// Of which kind it is.
     pub kind: Kind,
-    /// Which.
+    /// The name of the noun.
     pub name: Name,
     /// What changes inside it; secrets are shown as `***`.
     pub fields: Vec<FieldChange>,
@@ -484,7 +493,7 @@ pub struct PlannedChange {
 pub enum Action {
     /// It does not exist yet.
     Create,
-    /// It differs.
+    /// It differs in some field.
     Change,
     /// It is the same already.
     Unchanged,
@@ -508,7 +517,7 @@ pub struct FieldChange {
     pub new: Option<Value>,
 }
 
-/// Who asks.
+/// An administrator or auditor who makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// An admin account, or `cli:<user>`.
@@ -568,8 +577,8 @@ impl Actor {
 /// What an actor may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Everything.
+    /// May read and change everything at its site.
     Admin,
-    /// Reading only.
+    /// May read everything but secrets.
     Auditor,
 }

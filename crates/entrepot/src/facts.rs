@@ -139,17 +139,6 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::SessionClosed { reason, bytes_in, bytes_out } => {
             format!("{reason}; {} in, {} out", table::bytes(*bytes_in), table::bytes(*bytes_out))
         }
-        Fact::SessionEnding { name, by } => format!("of {name}, asked for by {by}"),
-        Fact::SessionLimited { name, by_policy: true, by, .. } => {
-            format!("of {name} by its policies again, by {by}")
-        }
-        Fact::SessionLimited { name, upload, download, by, .. } => {
-            let shown = |rate: &Option<u64>| match rate {
-                Some(rate) => format!("{}/s", table::bytes(*rate)),
-                None => "no limit".to_owned(),
-            };
-            format!("of {name}, up {}, down {}, by {by}", shown(upload), shown(download))
-        }
         Fact::LoginRefused { address, name, reason, .. } => {
             format!("'{name}' from {address}: {reason}")
         }
@@ -196,19 +185,37 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
         }
+        fact => match fact.file() {
+            Some(file) => {
+                format!("{} ({}), {}", file.path, table::bytes(file.size), digest(file))
+            }
+            None => order(fact).unwrap_or_else(|| rest(fact)),
+        },
+    }
+}
+
+/// An order of an administrator to the node, if the fact is one.
+fn order(fact: &Fact) -> Option<String> {
+    let shown = |rate: &Option<u64>| match rate {
+        Some(rate) => format!("{}/s", table::bytes(*rate)),
+        None => "no limit".to_owned(),
+    };
+    Some(match fact {
+        Fact::SessionEnding { name, by } => format!("of {name}, asked for by {by}"),
+        Fact::SessionLimited { name, by_policy: true, by, .. } => {
+            format!("of {name} by its policies again, by {by}")
+        }
+        Fact::SessionLimited { name, upload, download, by, .. } => {
+            format!("of {name}, up {}, down {}, by {by}", shown(upload), shown(download))
+        }
         Fact::AddressUnlocked { address, failures, by } => {
             format!("{address} by {by}, {failures} wrong passwords")
         }
         Fact::AccountUnlocked { name, failures, by } => {
             format!("{name} by {by}, {failures} wrong passwords")
         }
-        fact => match fact.file() {
-            Some(file) => {
-                format!("{} ({}), {}", file.path, table::bytes(file.size), digest(file))
-            }
-            None => rest(fact),
-        },
-    }
+        _ => return None,
+    })
 }
 
 /// A command and what the peer was told.

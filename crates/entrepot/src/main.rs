@@ -24,6 +24,7 @@ mod ops;
 mod output;
 mod parts;
 mod serve;
+mod served;
 mod table;
 
 use std::process::ExitCode;

@@ -24,9 +24,9 @@ use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::listeners::{Doors, Listeners};
 use crate::metrics::{Metrics, MetricsParts};
-use crate::node::ServedNode;
 use crate::ops::{self, Ops};
 use crate::parts::Parts;
+use crate::served::ServedNode;
 
 /// Runs `serve`.
 pub(crate) async fn run(config: &Config) -> Result<(), Failure> {

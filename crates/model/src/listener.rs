@@ -10,7 +10,7 @@ use crate::ftp::{ClientCertificates, DataPeers, FtpOptions, FtpTls};
 use crate::limits::{STRANGER_NETWORKS, STRANGERS};
 use crate::login::LoginCheck;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 
 /// A protocol we serve or speak.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -89,11 +89,15 @@ impl Noun for Listener {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
-        let keys = self.host_keys.iter().map(|name| (Kind::Key, name.clone()));
-        let tls_key = self.ftp.iter().filter_map(|ftp| ftp.tls_key.clone());
-        let keys = keys.chain(tls_key.map(|name| (Kind::Key, name)));
-        keys.chain(self.policy.iter().map(|name| (Kind::Policy, name.clone()))).collect()
+    fn references(&self) -> Vec<Reference> {
+        let keys = self.host_keys.iter().enumerate();
+        let keys =
+            keys.map(|(at, name)| Reference::new(format!("host_keys[{at}]"), Kind::Key, name));
+        let tls_key = self.ftp.iter().filter_map(|ftp| ftp.tls_key.as_ref());
+        let tls_key = tls_key.map(|name| Reference::new("ftp.tls_key", Kind::Key, name));
+        let policy = self.policy.iter();
+        let policy = policy.map(|name| Reference::new("policy", Kind::Policy, name));
+        keys.chain(tls_key).chain(policy).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.protocol == Protocol::Internal {
