@@ -102,8 +102,21 @@ fn a_session_can_be_ended_by_hand() -> Result<()> {
     let mut open = Open::new(&node, login)?;
     let sessions = node.json(&["session", "list"])?;
     let id = sessions[0]["id"].as_str().context("a session")?.to_owned();
+    node.cli(&["session", "limit", &id, "--upload", "500K"])?;
+    // The session belongs to the site main; another one neither shows nor ends it.
+    node.cli(&["site", "create", "north"])?;
+    let elsewhere = node.json(&["--site", "north", "session", "list"])?;
+    assert_eq!(elsewhere.as_array().map(Vec::len), Some(0), "{elsewhere}");
+    assert!(node.cli(&["--site", "north", "session", "end", &id]).is_err());
     node.cli(&["session", "end", &id])?;
-    open.wait_for_end(&node)
+    open.wait_for_end(&node)?;
+    for kind in ["session.limited", "session.ending"] {
+        let event = node.until(kind, || Ok(node.events(kind)?.pop()))?;
+        assert_eq!((&event["session"], &event["name"]), (&id.as_str().into(), &"acme".into()));
+    }
+    let nodes = node.json(&["node", "list"])?;
+    assert_eq!(nodes[0]["state"], "serving", "{nodes}");
+    Ok(())
 }
 
 #[test]

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use entrepot_auth::Directory;
-use entrepot_crypto::{HashCost, MasterKey};
-use entrepot_db::{Db, Tx};
-use entrepot_journal::{RecordKind, Recorder, Scope};
-use entrepot_model::{
-    Account, AnyNoun, Endpoint, Env, Event, EventId, Fact, JobId, Key, Kind, Listener, Mount, Name,
-    Noun, Policy, Rule, Site, SiteId, Stored,
-};
+use entrepot_crypto::HashCost;
+use entrepot_db::Tx;
+use entrepot_journal::{RecordKind, Scope};
+use entrepot_model::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::document::{self, Given, Source};
@@ -18,25 +15,13 @@ use crate::error::{AdminError, Result};
 use crate::jobs::{self, JobAction};
 use crate::limits;
 use crate::near;
+use crate::parts::{AdminParts, ServingParts};
 use crate::passwords::Passwords;
-use crate::plan::{self, State, Step, Wanted};
+use crate::plan::{self, Others, Step, Wanted};
+use crate::reader::{self, NounKey, Reader, State};
 use crate::request::{Action, Actor, Document, PlannedChange, Request, Response, Role};
 use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
-use crate::{diff, query};
-
-/// What an [`Admin`] works with.
-pub struct AdminParts {
-    /// The database.
-    pub db: Db,
-    /// Seals secrets.
-    pub master: MasterKey,
-    /// Takes the events.
-    pub recorder: Recorder,
-    /// Told of changes, if there is one in this process.
-    pub directory: Option<Directory>,
-    /// Clock, ids, randomness.
-    pub env: Env,
-}
+use crate::{diff, nodes, query, serving, touched};
 
 /// The administration. Cheap to clone.
 #[derive(Clone)]
@@ -44,6 +29,7 @@ pub struct Admin {
     parts: Arc<AdminParts>,
     settler: Settler,
     program_check: ProgramCheck,
+    serving: Option<ServingParts>,
 }
 
 /// Why this node does not start a program.
@@ -60,7 +46,12 @@ impl Admin {
             rule_check: |_| Ok(()),
             listener_check: |_| Ok(()),
         };
-        Admin { parts: Arc::new(parts), settler, program_check: Arc::new(|_| Ok(())) }
+        Admin {
+            parts: Arc::new(parts),
+            settler,
+            program_check: Arc::new(|_| Ok(())),
+            serving: None,
+        }
     }
 
     #[cfg(test)]
@@ -96,6 +87,19 @@ impl Admin {
         self
     }
 
+    /// Answers for the node that serves clients in this process, too.
+    #[must_use]
+    pub fn with_serving(mut self, serving: ServingParts) -> Self {
+        self.serving = Some(serving);
+        self
+    }
+
+    /// Writes the heartbeat of this node until `until`, and that it drains once `draining` is
+    /// cancelled or this ends.
+    pub async fn keep_node_alive(&self, draining: CancellationToken, until: CancellationToken) {
+        nodes::keep_alive(&self.parts, draining, until).await;
+    }
+
     /// `actor` at the site of this name; without one where it is. Who is not of `main` knows its
     /// own site only.
     ///
@@ -106,7 +110,8 @@ impl Admin {
         let mut sites = self.parts.db.sites().await?;
         sites.retain(|site| actor.site == SiteId::MAIN || actor.site == SiteId(site.id));
         let Some(site) = sites.iter().find(|site| site.noun.name == *name) else {
-            return Err(missing(Kind::Site, name, sites.iter().map(|site| &site.noun.name)));
+            let key = NounKey::new(Kind::Site, name);
+            return Err(missing(&key, sites.iter().map(|site| &site.noun.name)));
         };
         Ok(Actor { site: SiteId(site.id), ..actor })
     }
@@ -119,32 +124,67 @@ impl Admin {
         if let Some(action) = change_asked_for(&request) {
             actor.may_change(action)?;
         }
+        let parts = &*self.parts;
         match request {
-            Request::List { kind } => self.list(actor, kind).await,
-            Request::Show { kind, name } => self.show(actor, (kind, name)).await,
+            Request::List { kind, after, limit } => {
+                query::nouns(parts, actor.site, kind, after.as_ref(), limit).await
+            }
+            Request::Show { kind, name } => self.show(actor, &NounKey { kind, name }).await,
             Request::Create { noun } => self.create(actor, *noun).await,
-            Request::Change { kind, name, patch } => self.change(actor, (kind, name), &patch).await,
-            Request::Delete { kind, name } => self.delete(actor, (kind, name)).await,
+            Request::Change { kind, name, patch } => {
+                self.change(actor, &NounKey { kind, name }, &patch).await
+            }
+            Request::Delete { kind, name } => self.delete(actor, NounKey { kind, name }).await,
             Request::Plan { documents, prune } => {
-                let wanted = documents_wanted(documents, prune)?;
-                let state = self.state(actor.site).await?;
-                let settler = match actor.role {
-                    Role::Admin => self.settler.clone(),
-                    Role::Auditor => self.settler.for_readers(),
-                };
-                let steps = compute(&state, &wanted, settler, PasswordWork::Leave).await?;
-                Ok(self.shown(&steps))
+                let others = if prune { Others::Go } else { Others::Stay };
+                self.plan(actor, documents_wanted(documents, others)?).await
             }
             Request::Apply { documents, prune } => {
-                let wanted = documents_wanted(documents, prune)?;
-                let steps = self.commit(actor, |_| Ok(wanted.clone())).await?;
+                let others = if prune { Others::Go } else { Others::Stay };
+                let wanted = documents_wanted(documents, others)?;
+                let steps = self.commit(actor, None, |_| Ok(wanted.clone())).await?;
                 Ok(self.shown(&steps))
             }
             Request::Export { kinds } => self.export(actor, &kinds).await,
+            Request::Transfers { filter } => query::transfers(parts, actor.site, filter).await,
+            Request::Transfer { id } => query::transfer(parts, actor.site, id).await,
+            Request::Events { filter } => query::events(parts, actor.site, filter).await,
+            Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
+            Request::Job { id } => {
+                let job = Box::new(query::job(parts, actor.site, id).await?);
+                Ok(Response::Job { job })
+            }
             Request::RetryJob { id } => self.act(actor, id, JobAction::Retry).await,
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
-            other => query::answer(&self.parts, actor.site, other).await,
+            Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
+            Request::EndSession { id } => serving::end_session(parts, self.serving()?, actor, id),
+            Request::LimitSession { id, rates } => {
+                serving::limit_session(parts, self.serving()?, actor, id, rates)
+            }
+            Request::LimitNode { rates } => serving::limit_node(self.serving()?, actor, rates),
+            Request::DrainNode => serving::drain_node(self.serving()?, actor),
+            Request::Nodes => nodes::list(parts, actor).await,
+            Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
+            Request::Unlock { target } => serving::unlock(self.serving()?, actor, &target),
         }
+    }
+
+    /// The node that serves in this process.
+    fn serving(&self) -> Result<&ServingParts> {
+        self.serving.as_ref().ok_or_else(|| {
+            let problem = "no server runs in this process; start it with 'entrepot serve'";
+            AdminError::Refused { problem: problem.to_owned() }
+        })
+    }
+
+    async fn plan(&self, actor: &Actor, wanted: Wanted) -> Result<Response> {
+        let state = self.state(actor.site).await?;
+        let settler = match actor.role {
+            Role::Admin => self.settler.clone(),
+            Role::Auditor => self.settler.for_readers(),
+        };
+        let steps = compute(&state, wanted, settler, PasswordWork::Leave).await?;
+        Ok(self.shown(&steps))
     }
 
     /// Seals events of this node that were committed and, because the process ended too soon or
@@ -191,19 +231,10 @@ impl Admin {
         Ok(true)
     }
 
-    async fn list(&self, actor: &Actor, kind: Kind) -> Result<Response> {
-        let mut nouns = load_kind(&mut From::Db(&self.parts.db), actor.site, kind).await?;
-        for stored in &mut nouns {
-            stored.noun = secrets::redacted(stored.noun.clone());
-        }
-        Ok(Response::Nouns { nouns })
-    }
-
-    async fn show(&self, actor: &Actor, (kind, name): (Kind, Name)) -> Result<Response> {
-        let found = find(&self.parts.db, actor.site, (kind, &name)).await?;
-        let Some(mut found) = found else {
-            let all = load_kind(&mut From::Db(&self.parts.db), actor.site, kind).await?;
-            return Err(missing(kind, &name, all.iter().map(|stored| stored.noun.name())));
+    async fn show(&self, actor: &Actor, key: &NounKey) -> Result<Response> {
+        let Some(mut found) = reader::find(&self.parts.db, actor.site, key).await? else {
+            let all = Reader::Db(&self.parts.db).kind(actor.site, key.kind).await?;
+            return Err(missing(key, all.iter().map(|stored| stored.noun.name())));
         };
         found.noun = secrets::redacted(found.noun);
         let warnings = self.warnings(&found.noun).collect();
@@ -225,39 +256,39 @@ impl Admin {
     }
 
     async fn create(&self, actor: &Actor, noun: AnyNoun) -> Result<Response> {
-        let key = (noun.kind(), noun.name().clone());
+        let key = NounKey::of(&noun);
         let wanted = |state: &State| {
             if state.contains_key(&key) {
-                return Err(AdminError::Exists { kind: key.0, name: key.1.to_string() });
+                return Err(AdminError::Exists { kind: key.kind, name: key.name.to_string() });
             }
             Ok(Wanted::noun(noun.clone()))
         };
-        self.commit(actor, wanted).await?;
-        self.show(actor, key.clone()).await
+        self.commit(actor, Some(&key), wanted).await?;
+        self.show(actor, &key).await
     }
 
-    async fn change(&self, actor: &Actor, key: (Kind, Name), patch: &Value) -> Result<Response> {
+    async fn change(&self, actor: &Actor, key: &NounKey, patch: &Value) -> Result<Response> {
         let wanted = |state: &State| {
-            let stored = state.get(&key).ok_or_else(|| absent(state, &key))?;
+            let stored = state.get(key).ok_or_else(|| absent(state, key))?;
             Ok(Wanted::noun(patched(&stored.noun, patch)?))
         };
-        self.commit(actor, wanted).await?;
-        self.show(actor, key.clone()).await
+        self.commit(actor, Some(key), wanted).await?;
+        self.show(actor, key).await
     }
 
-    async fn delete(&self, actor: &Actor, key: (Kind, Name)) -> Result<Response> {
-        if key.0 == Kind::Site && key.1.as_str() == "main" {
+    async fn delete(&self, actor: &Actor, key: NounKey) -> Result<Response> {
+        if key.kind == Kind::Site && key.name.as_str() == "main" {
             let problem = "the site 'main' cannot be deleted, it owns all others".to_owned();
             return Err(AdminError::Refused { problem });
         }
         let wanted = |state: &State| {
             if state.contains_key(&key) {
-                Ok(Wanted::without(key.0, key.1.clone()))
+                Ok(Wanted::without(key.clone()))
             } else {
                 Err(absent(state, &key))
             }
         };
-        self.commit(actor, wanted).await?;
+        self.commit(actor, Some(&key), wanted).await?;
         Ok(Response::Done)
     }
 
@@ -286,29 +317,32 @@ impl Admin {
     }
 
     async fn state(&self, site: SiteId) -> Result<Arc<State>> {
-        Ok(Arc::new(load(&mut From::Db(&self.parts.db), site).await?))
+        Ok(Arc::new(Reader::Db(&self.parts.db).all(site).await?))
     }
 
     /// Makes a change: rows and events in one transaction. Checked and hashed before it begins,
     /// so that it is short; if the configuration has changed meanwhile, all is computed anew.
+    /// `subject` is the one noun that `wanted` asks the configuration for; `None`: for none.
     async fn commit(
         &self,
         actor: &Actor,
+        subject: Option<&NounKey>,
         wanted: impl Fn(&State) -> Result<Wanted>,
     ) -> Result<Vec<Step>> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            // Who was overtaken too often keeps the others out while it computes.
+            // A change that was overtaken too often keeps the others out while it is computed.
             let revision = self.parts.db.config_revision().await?;
-            let (before, held) = if attempt < limits::CHANGE_ATTEMPTS {
-                (self.state(actor.site).await?, None)
+            let (computed, held) = if attempt < limits::CHANGE_ATTEMPTS {
+                (self.computed(actor.site, subject, &wanted).await?, None)
             } else {
                 let mut tx = self.parts.db.begin().await?;
-                (Arc::new(load(&mut From::Tx(&mut tx), actor.site).await?), Some(tx))
+                let before = Arc::new(Reader::Tx(&mut tx).all(actor.site).await?);
+                let steps = self.steps(&before, wanted(&before)?).await?;
+                (Computed { before, steps }, Some(tx))
             };
-            let wanted = wanted(&before)?;
-            let steps = compute(&before, &wanted, self.settler.clone(), wanted.work()).await?;
+            let Computed { before, steps } = computed;
             if steps.iter().all(|step| step.shown.action == Action::Unchanged) {
                 return Ok(steps);
             }
@@ -328,18 +362,50 @@ impl Admin {
                     tx
                 }
             };
-            let events = self.write(actor, &mut tx, (&before, &steps)).await?;
+            let events = self.write(actor, &mut tx, &before, &steps).await?;
             tx.commit().await?;
             self.after_commit(&events).await;
             return Ok(steps);
         }
     }
 
+    /// The steps of a change, from what it touches. If it cannot be made, the error is that of the
+    /// whole site: it can name all that is in the way, and what may have been meant.
+    async fn computed(
+        &self,
+        site: SiteId,
+        subject: Option<&NounKey>,
+        wanted: impl Fn(&State) -> Result<Wanted>,
+    ) -> Result<Computed> {
+        let db = &self.parts.db;
+        let known = match subject {
+            Some(key) => touched::only(db, site, key).await?,
+            None => State::new(),
+        };
+        if let Ok(wanted) = wanted(&known)
+            && let Some(before) = touched::load(db, site, &wanted).await?
+        {
+            let before = Arc::new(before);
+            if let Ok(steps) = self.steps(&before, wanted).await {
+                return Ok(Computed { before, steps });
+            }
+        }
+        let before = self.state(site).await?;
+        let steps = self.steps(&before, wanted(&before)?).await?;
+        Ok(Computed { before, steps })
+    }
+
+    async fn steps(&self, before: &Arc<State>, wanted: Wanted) -> Result<Vec<Step>> {
+        let work = wanted.work();
+        compute(before, wanted, self.settler.clone(), work).await
+    }
+
     async fn write(
         &self,
         actor: &Actor,
         tx: &mut Tx,
-        (before, steps): (&State, &[Step]),
+        before: &State,
+        steps: &[Step],
     ) -> Result<Vec<Event>> {
         let (site, at) = (actor.site, self.parts.env.now());
         let mut events = Vec::new();
@@ -353,7 +419,7 @@ impl Admin {
             };
             match &step.noun {
                 Some(noun) => {
-                    let old = before.get(&(*kind, name.clone()));
+                    let old = before.get(&NounKey::new(*kind, name));
                     let id = old.map_or_else(|| self.parts.env.new_id::<Uuid>(), |old| old.id);
                     tx.put_any(site, id, noun, at).await?;
                 }
@@ -368,8 +434,7 @@ impl Admin {
                 by: actor.name.clone(),
                 fields: fields.iter().map(|change| change.field.clone()).collect(),
             };
-            // `cli:…` is no account.
-            let scope = Scope { account: actor.name.parse().ok(), ..Scope::site(site) };
+            let scope = Scope { account: actor.account(), ..Scope::site(site) };
             let event = self.parts.recorder.event(&scope, fact);
             tx.insert_event(&event).await?;
             events.push(event);
@@ -402,14 +467,21 @@ impl Admin {
     }
 }
 
+/// A change that passed every check.
+struct Computed {
+    /// What it was checked against.
+    before: Arc<State>,
+    steps: Vec<Step>,
+}
+
 /// Off the reactor: hashing a password takes tens of milliseconds.
 async fn compute(
     state: &Arc<State>,
-    wanted: &Wanted,
+    wanted: Wanted,
     settler: Settler,
     work: PasswordWork,
 ) -> Result<Vec<Step>> {
-    let (state, wanted) = (state.clone(), wanted.clone());
+    let state = state.clone();
     let task = move || plan::compute(&state, wanted, &settler, work);
     let computed = tokio::task::spawn_blocking(task).await;
     computed.map_err(|error| AdminError::Internal {
@@ -427,6 +499,11 @@ fn change_asked_for(request: &Request) -> Option<&'static str> {
         Request::Apply { .. } => Some("apply documents"),
         Request::RetryJob { .. } => Some("retry the job"),
         Request::CancelJob { .. } => Some("cancel the job"),
+        Request::EndSession { .. } => Some("end the session"),
+        Request::LimitSession { .. } => Some("limit the session"),
+        Request::LimitNode { .. } => Some("limit the node"),
+        Request::DrainNode => Some("drain the node"),
+        Request::Unlock { .. } => Some("unlock it"),
         Request::List { .. }
         | Request::Show { .. }
         | Request::Plan { .. }
@@ -435,23 +512,26 @@ fn change_asked_for(request: &Request) -> Option<&'static str> {
         | Request::Transfer { .. }
         | Request::Events { .. }
         | Request::Jobs { .. }
-        | Request::Job { .. } => None,
+        | Request::Job { .. }
+        | Request::Sessions
+        | Request::Nodes
+        | Request::LoginLimits => None,
     }
 }
 
-fn missing<'a>(kind: Kind, name: &Name, known: impl Iterator<Item = &'a Name>) -> AdminError {
-    let hint = near::hint(name.as_str(), known.map(Name::as_str));
-    AdminError::NotFound { what: kind.as_str(), name: name.to_string(), hint }
+fn missing<'a>(key: &NounKey, known: impl Iterator<Item = &'a Name>) -> AdminError {
+    let hint = near::hint(key.name.as_str(), known.map(Name::as_str));
+    AdminError::NotFound { what: key.kind.as_str(), name: key.name.to_string(), hint }
 }
 
-fn absent(state: &State, (kind, name): &(Kind, Name)) -> AdminError {
-    let of_kind = state.keys().filter(|key| key.0 == *kind);
-    missing(*kind, name, of_kind.map(|(_, name)| name))
+fn absent(state: &State, key: &NounKey) -> AdminError {
+    let of_kind = state.keys().filter(|other| other.kind == key.kind);
+    missing(key, of_kind.map(|other| &other.name))
 }
 
-fn documents_wanted(documents: Vec<Document>, prune: bool) -> Result<Wanted> {
+fn documents_wanted(documents: Vec<Document>, others: Others) -> Result<Wanted> {
     let nouns: Vec<Given> = document::parse(&documents)?;
-    Ok(Wanted { nouns, gone: Vec::new(), prune, absent: Absent::Keeps, documents })
+    Ok(Wanted { nouns, gone: Vec::new(), others, absent: Absent::Keeps, documents })
 }
 
 /// The noun with the patch applied, typed again.
@@ -486,71 +566,4 @@ fn patched(stored: &AnyNoun, patch: &Value) -> Result<AnyNoun> {
         };
         refused(field, problem)
     })
-}
-
-/// Where nouns are read.
-enum From<'a> {
-    Db(&'a Db),
-    Tx(&'a mut Tx),
-}
-
-async fn load(from: &mut From<'_>, site: SiteId) -> Result<State> {
-    let mut state = State::new();
-    for kind in Kind::ALL {
-        for stored in load_kind(from, site, kind).await? {
-            state.insert((kind, stored.noun.name().clone()), stored);
-        }
-    }
-    Ok(state)
-}
-
-async fn load_kind(from: &mut From<'_>, site: SiteId, kind: Kind) -> Result<Vec<Stored<AnyNoun>>> {
-    match kind {
-        Kind::Site => load_nouns::<Site>(from, site).await,
-        Kind::Policy => load_nouns::<Policy>(from, site).await,
-        Kind::Key => load_nouns::<Key>(from, site).await,
-        Kind::Endpoint => load_nouns::<Endpoint>(from, site).await,
-        Kind::Account => load_nouns::<Account>(from, site).await,
-        Kind::Mount => load_nouns::<Mount>(from, site).await,
-        Kind::Rule => load_nouns::<Rule>(from, site).await,
-        Kind::Listener => load_nouns::<Listener>(from, site).await,
-    }
-}
-
-async fn load_nouns<N: Noun>(from: &mut From<'_>, site: SiteId) -> Result<Vec<Stored<AnyNoun>>>
-where
-    AnyNoun: std::convert::From<N>,
-{
-    let rows = match from {
-        From::Db(db) => db.list::<N>(site).await?,
-        From::Tx(tx) => tx.list::<N>(site).await?,
-    };
-    Ok(rows.into_iter().map(any).collect())
-}
-
-async fn find(
-    db: &Db,
-    site: SiteId,
-    (kind, name): (Kind, &Name),
-) -> Result<Option<Stored<AnyNoun>>> {
-    Ok(match kind {
-        Kind::Site => db.find::<Site>(site, name).await?.map(any),
-        Kind::Policy => db.find::<Policy>(site, name).await?.map(any),
-        Kind::Key => db.find::<Key>(site, name).await?.map(any),
-        Kind::Endpoint => db.find::<Endpoint>(site, name).await?.map(any),
-        Kind::Account => db.find::<Account>(site, name).await?.map(any),
-        Kind::Mount => db.find::<Mount>(site, name).await?.map(any),
-        Kind::Rule => db.find::<Rule>(site, name).await?.map(any),
-        Kind::Listener => db.find::<Listener>(site, name).await?.map(any),
-    })
-}
-
-fn any<N: Into<AnyNoun>>(row: Stored<N>) -> Stored<AnyNoun> {
-    Stored {
-        id: row.id,
-        site: row.site,
-        revision: row.revision,
-        changed_at: row.changed_at,
-        noun: row.noun.into(),
-    }
 }

@@ -22,7 +22,7 @@ pub(crate) fn body(noun: &AnyNoun) -> Map<String, Value> {
 pub(crate) fn diff(old: Option<&AnyNoun>, new: &AnyNoun) -> Vec<FieldChange> {
     let old = old.map(body).unwrap_or_default();
     let mut changes = Vec::new();
-    compare(&mut changes, "", (&old, &body(new)));
+    compare(&mut changes, "", &old, &body(new));
     changes.retain(|change| change.field != "name");
     changes
 }
@@ -30,14 +30,15 @@ pub(crate) fn diff(old: Option<&AnyNoun>, new: &AnyNoun) -> Vec<FieldChange> {
 fn compare(
     changes: &mut Vec<FieldChange>,
     path: &str,
-    (old, new): (&Map<String, Value>, &Map<String, Value>),
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
 ) {
     let gone = old.keys().filter(|key| !new.contains_key(*key));
     for key in new.keys().chain(gone) {
         let field = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         match (old.get(key), new.get(key)) {
-            (Some(Value::Object(a)), Some(Value::Object(b))) => compare(changes, &field, (a, b)),
-            (None, Some(Value::Object(b))) => compare(changes, &field, (&Map::new(), b)),
+            (Some(Value::Object(a)), Some(Value::Object(b))) => compare(changes, &field, a, b),
+            (None, Some(Value::Object(b))) => compare(changes, &field, &Map::new(), b),
             (a, b) if a == b => {}
             (a, b) => changes.push(FieldChange {
                 field: secrets::shown_field(&field),

@@ -1,9 +1,12 @@
 //! What can go wrong with a request. Each code has a page in `docs/errors`.
 
-use entrepot_auth::UnusableKey;
+use entrepot_auth::{AuthError, UnusableKey};
 use entrepot_db::DbError;
-use entrepot_model::Kind;
+use entrepot_journal::JournalError;
+use entrepot_model::{Kind, SessionId};
 use serde::{Deserialize, Serialize};
+
+use crate::live::NotRecorded;
 
 /// Result of the administration.
 pub type Result<T> = std::result::Result<T, AdminError>;
@@ -14,9 +17,9 @@ pub enum AdminError {
     /// The text is no YAML, or its shape is wrong.
     #[error("{file}:{line}:{column}: {problem}")]
     Document {
-        /// As given.
+        /// The name that the request gives the document.
         file: String,
-        /// From 1.
+        /// The line of the error; the first is 1.
         line: u64,
         /// From 1, in characters.
         column: u64,
@@ -30,7 +33,7 @@ pub enum AdminError {
         place: String,
         /// Of which kind the noun is.
         kind: Kind,
-        /// Which.
+        /// The noun with the field.
         name: String,
         /// Path of the field.
         field: String,
@@ -42,7 +45,7 @@ pub enum AdminError {
     UnusableKey {
         /// `file:line:column: ` for documents, else empty.
         place: String,
-        /// Which.
+        /// The key that cannot be used.
         name: String,
         /// Why it cannot be used, and what to do.
         problem: UnusableKey,
@@ -57,13 +60,13 @@ pub enum AdminError {
         place: String,
         /// Of which kind the noun is.
         kind: Kind,
-        /// Which.
+        /// The noun that refers.
         name: String,
         /// Path of the field that refers.
         field: String,
         /// Of which kind the missing one is.
         target: Kind,
-        /// Its name.
+        /// The name that no noun of that kind has.
         target_name: String,
         /// Which one may be meant, in brackets behind a blank; or nothing.
         hint: String,
@@ -75,7 +78,7 @@ pub enum AdminError {
         place: String,
         /// Of which kind.
         kind: Kind,
-        /// Which.
+        /// The name that stands twice.
         name: String,
         /// `file:line:column` of the first.
         first: String,
@@ -85,7 +88,7 @@ pub enum AdminError {
     NotFound {
         /// What kind of thing.
         what: &'static str,
-        /// Which.
+        /// The name or id that was asked for.
         name: String,
         /// Which one may be meant, in brackets behind a blank; or nothing.
         hint: String,
@@ -95,7 +98,7 @@ pub enum AdminError {
     Exists {
         /// Of which kind.
         kind: Kind,
-        /// Which.
+        /// The name that another noun has.
         name: String,
     },
     /// Others refer to what was to be deleted.
@@ -103,25 +106,25 @@ pub enum AdminError {
     InUse {
         /// Of which kind.
         kind: Kind,
-        /// Which.
+        /// The noun that was to be deleted.
         name: String,
-        /// By what.
+        /// The nouns that refer to it, with their kinds.
         by: String,
     },
     /// The role does not allow it.
     #[error("'{actor}' may read only; ask an administrator to {action}")]
     Denied {
-        /// Who asked.
+        /// The actor whose role is too low.
         actor: String,
-        /// What for.
+        /// What an administrator could do, such as `create it`.
         action: String,
     },
     /// A job is in a state in which this cannot be done.
     #[error("job '{id}' is {state}, it cannot be {action}")]
     JobState {
-        /// Which.
+        /// The job's id.
         id: String,
-        /// Its state.
+        /// The state of the job, as lists show it.
         state: &'static str,
         /// What was asked for.
         action: &'static str,
@@ -154,6 +157,30 @@ pub enum AdminError {
         /// What was tried.
         what: &'static str,
         /// How it failed.
+        problem: String,
+    },
+    /// The account that logged in administers nothing.
+    #[error("'{actor}' is no administrator; log in with an account of type admin")]
+    NotAdministrator {
+        /// The account that logged in.
+        actor: String,
+    },
+    /// The session ended, is open on another node, or belongs to a site that the actor does not
+    /// see.
+    #[error("no session '{id}' is open on this node")]
+    NoSession {
+        /// The id that was asked for.
+        id: SessionId,
+    },
+    /// The address or account that was to be unlocked has no wrong password to forget.
+    #[error("no wrong password of it counts on this node")]
+    NothingToUnlock,
+    /// The journal refused the event of an order to the live node; the order was not carried out.
+    #[error("{problem}")]
+    NotRecorded {
+        /// The error code of the journal's refusal.
+        code: &'static str,
+        /// A sentence that says what to do.
         problem: String,
     },
     /// The database failed or is away.
@@ -208,6 +235,10 @@ impl AdminError {
             AdminError::Query { .. } => "EP0112",
             AdminError::Internal { .. } => "EP0113",
             AdminError::UnusableKey { .. } => "EP0114",
+            AdminError::NotAdministrator { .. } => "EP0115",
+            AdminError::NoSession { .. } => "EP0207",
+            AdminError::NothingToUnlock => "EP0215",
+            AdminError::NotRecorded { code, .. } => code,
             AdminError::Database(error) => error.code(),
         }
     }
@@ -215,7 +246,9 @@ impl AdminError {
     /// Whose fault it is.
     pub fn class(&self) -> ProblemClass {
         match self {
-            AdminError::NotFound { .. } => ProblemClass::NotFound,
+            AdminError::NotFound { .. }
+            | AdminError::NoSession { .. }
+            | AdminError::NothingToUnlock => ProblemClass::NotFound,
             AdminError::Document { .. }
             | AdminError::Field { .. }
             | AdminError::UnusableKey { .. }
@@ -227,11 +260,31 @@ impl AdminError {
             | AdminError::InUse { .. }
             | AdminError::JobState { .. }
             | AdminError::Refused { .. } => ProblemClass::Conflict,
-            AdminError::Denied { .. } => ProblemClass::Denied,
+            AdminError::Denied { .. } | AdminError::NotAdministrator { .. } => ProblemClass::Denied,
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,
             AdminError::Database(DbError::Conflict(_)) => ProblemClass::Conflict,
-            AdminError::Internal { .. } | AdminError::Database(_) => ProblemClass::Failed,
+            AdminError::Internal { .. }
+            | AdminError::NotRecorded { .. }
+            | AdminError::Database(_) => ProblemClass::Failed,
         }
+    }
+}
+
+impl From<NotRecorded> for AdminError {
+    fn from(NotRecorded { code, problem }: NotRecorded) -> Self {
+        AdminError::NotRecorded { code, problem }
+    }
+}
+
+impl From<JournalError> for AdminError {
+    fn from(error: JournalError) -> Self {
+        AdminError::NotRecorded { code: error.code(), problem: error.to_string() }
+    }
+}
+
+impl From<AuthError> for AdminError {
+    fn from(error: AuthError) -> Self {
+        AdminError::NotRecorded { code: error.code(), problem: error.to_string() }
     }
 }
 

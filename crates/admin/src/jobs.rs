@@ -3,8 +3,8 @@
 use entrepot_journal::Scope;
 use entrepot_model::{Event, Fact, Job, JobId};
 
-use crate::admin::AdminParts;
 use crate::error::{AdminError, Result};
+use crate::parts::AdminParts;
 use crate::query;
 use crate::request::Actor;
 
@@ -55,7 +55,7 @@ pub(crate) async fn act(
         return Err(AdminError::JobState { id: id.to_string(), state, action });
     }
     let scope = Scope {
-        account: actor.name.parse().ok(),
+        account: actor.account(),
         job: Some(id),
         cause: Some(job.event_id),
         ..Scope::site(actor.site)

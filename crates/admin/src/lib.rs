@@ -1,5 +1,6 @@
-//! Every configuration change: role check, row and event in one transaction.
-//! Used by REST, the command line and `apply`.
+//! The control plane: every configuration change, with role check, row and event in one
+//! transaction; live sessions, rates, locked logins and the end of a node, with role check and
+//! event. Used by the command line and `apply`.
 //!
 //! What it guarantees:
 //! 1. A change is checked whole, against the configuration as it shall be, before anything is
@@ -11,6 +12,8 @@
 //!    says that `apply` will compare it.
 //! 4. The event of a change is in the database with it and soon after in the chain of this node's
 //!    journal; what a crash kept out of the chain is sealed at the next start.
+//! 5. What an order to the live node changes is in the journal before it takes effect. An actor of
+//!    a site other than `main` sees and ends sessions of its own site only, and steers no node.
 
 mod admin;
 mod diff;
@@ -18,18 +21,26 @@ mod document;
 mod error;
 mod jobs;
 pub mod limits;
+mod live;
 mod near;
+mod nodes;
+mod parts;
 mod passwords;
 mod plan;
 mod query;
+mod reader;
 mod relations;
 mod request;
 mod secrets;
+mod serving;
 #[cfg(test)]
 mod tests;
+mod touched;
 
-pub use admin::{Admin, AdminParts, ProgramCheck};
+pub use admin::{Admin, ProgramCheck};
 pub use error::{AdminError, Problem, ProblemClass, Result};
+pub use live::{LiveNode, NotRecorded, OpenSession};
 pub use near::explained;
+pub use parts::{AdminParts, ServingParts};
 pub use request::*;
 pub use secrets::{ListenerCheck, RuleCheck};

@@ -10,6 +10,12 @@ pub const DOCUMENT_NOUNS: usize = 100_000;
 pub const QUERY_ROWS: u32 = 10_000;
 /// Rows of a query that names no limit.
 pub const QUERY_ROWS_DEFAULT: u32 = 100;
+/// Nouns of a list request that names no limit.
+pub const LIST_ROWS_DEFAULT: u32 = 1_000;
+/// A change of more nouns than this loads the whole site: reading one by one is then slower.
+pub const TOUCHED_NOUNS: usize = 64;
+/// Most nouns that a change loads because they refer to what it changes or deletes.
+pub const TOUCHED_USERS: u32 = 32;
 /// How often a change is computed because others came between; at the last time it keeps them out.
 pub const CHANGE_ATTEMPTS: usize = 3;
 /// Events sealed at a time.
@@ -19,3 +25,11 @@ pub const SEAL_BATCH: usize = 1_000;
 pub const KNOWN_PASSWORDS_FOR: Duration = Duration::from_secs(86_400);
 /// Passwords known so; above it the oldest is forgotten.
 pub const KNOWN_PASSWORDS: usize = 100_000;
+/// Rates of live sessions are measured over this time.
+pub const RATE_TIME: Duration = Duration::from_millis(500);
+/// How often a node writes its heartbeat.
+pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+/// A node without a heartbeat for this long is shown as silent: three were missed.
+pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(30);
+/// How long the end of a node waits for the database to take down that it ended.
+pub const HEARTBEAT_LAST: Duration = Duration::from_secs(2);

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use entrepot_auth::UnusableKey;
-use entrepot_model::{AnyNoun, KeyType, Kind, Name, Stored};
+use entrepot_model::{AnyNoun, KeyType, Kind, Name};
 use serde_json::Value;
 
 use crate::diff;
 use crate::document::{self, Given, Source};
 use crate::error::{AdminError, Result};
+use crate::reader::{NounKey, State};
 use crate::relations::{self, Relations};
 use crate::request::{Action, Document, FieldChange, PlannedChange};
 use crate::secrets::{Absent, Fault, MASK, PasswordWork, Settler};
@@ -16,8 +17,8 @@ use crate::secrets::{Absent, Fault, MASK, PasswordWork, Settler};
 /// Shown in place of a password that only `apply` compares with the stored one.
 const NOT_COMPARED: &str = "*** (apply compares it)";
 
-/// The configuration of a site, by kind and name.
-pub(crate) type State = BTreeMap<(Kind, Name), Stored<AnyNoun>>;
+/// Wanted nouns in the form in which they are stored.
+type Settled = BTreeMap<NounKey, Given>;
 
 /// What someone wants.
 #[derive(Clone, Debug)]
@@ -25,9 +26,9 @@ pub(crate) struct Wanted {
     /// Nouns as they shall be.
     pub(crate) nouns: Vec<Given>,
     /// Nouns that shall go.
-    pub(crate) gone: Vec<(Kind, Name)>,
-    /// Everything else shall go, too.
-    pub(crate) prune: bool,
+    pub(crate) gone: Vec<NounKey>,
+    /// What becomes of stored nouns that are named in neither list.
+    pub(crate) others: Others,
     /// What a missing secret means.
     pub(crate) absent: Absent,
     /// For the places of errors.
@@ -48,22 +49,30 @@ impl Wanted {
         Wanted {
             nouns: vec![Given { noun, source: Source::Request }],
             gone: Vec::new(),
-            prune: false,
+            others: Others::Stay,
             absent: Absent::Removes,
             documents: Vec::new(),
         }
     }
 
     /// One noun less.
-    pub(crate) fn without(kind: Kind, name: Name) -> Self {
+    pub(crate) fn without(key: NounKey) -> Self {
         Wanted {
             nouns: Vec::new(),
-            gone: vec![(kind, name)],
-            prune: false,
+            gone: vec![key],
+            others: Others::Stay,
             absent: Absent::Keeps,
             documents: Vec::new(),
         }
     }
+}
+
+/// What becomes of stored nouns that a change does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Others {
+    Stay,
+    /// They go too: the documents are the whole configuration.
+    Go,
 }
 
 /// One noun that is touched.
@@ -83,21 +92,21 @@ pub(crate) fn compute(
     work: PasswordWork,
 ) -> Result<Vec<Step>> {
     let documents = wanted.documents;
-    let mut settled: BTreeMap<(Kind, Name), Given> = BTreeMap::new();
+    let mut settled = Settled::new();
     for given in wanted.nouns {
-        let key = (given.noun.kind(), given.noun.name().clone());
+        let key = NounKey::of(&given.noun);
         if let Some(first) = settled.get(&key) {
             let first = document::place(&documents, &first.source, "name");
             return Err(AdminError::Twice {
                 place: document::place(&documents, &given.source, "name"),
-                kind: key.0,
-                name: key.1.to_string(),
+                kind: key.kind,
+                name: key.name.to_string(),
                 first: first.trim_end_matches(": ").to_owned(),
             });
         }
         let old = state.get(&key).map(|stored| &stored.noun);
         let source = given.source;
-        let at = |fault: Fault| field_error(&documents, &source, (&key, fault));
+        let at = |fault: Fault| field_error(&documents, &source, &key, fault);
         let noun = settler.settle(given.noun, old, wanted.absent).map_err(at)?;
         let checked = noun.check().and_then(|()| match &noun {
             AnyNoun::Rule(rule) => (settler.rule_check)(rule),
@@ -107,19 +116,22 @@ pub(crate) fn compute(
         checked.map_err(|error| at(Fault::new(error.field, error.problem)))?;
         check_login_key(&noun).map_err(|problem| AdminError::UnusableKey {
             place: document::place(&documents, &source, "public"),
-            name: key.1.to_string(),
+            name: key.name.to_string(),
             problem,
         })?;
         settled.insert(key, Given { noun, source });
     }
-    let gone = gone(state, &settled, (&wanted.gone, wanted.prune));
-    check(state, &settled, (&gone, &documents))?;
+    let mut gone = wanted.gone;
+    if wanted.others == Others::Go {
+        gone.extend(pruned(state, &settled));
+    }
+    check(state, &settled, &gone, &documents)?;
     for (key, given) in &mut settled {
         let AnyNoun::Account(account) = &mut given.noun else { continue };
         let old = state.get(key).and_then(|stored| stored_hash(&stored.noun));
         settler
             .hash_password(account, old, work)
-            .map_err(|fault| field_error(&documents, &given.source, (key, fault)))?;
+            .map_err(|fault| field_error(&documents, &given.source, key, fault))?;
     }
     Ok(steps(state, settled, gone))
 }
@@ -159,31 +171,19 @@ fn check_login_key(noun: &AnyNoun) -> std::result::Result<(), UnusableKey> {
     }
 }
 
-fn field_error(
-    documents: &[Document],
-    source: &Source,
-    ((kind, name), fault): (&(Kind, Name), Fault),
-) -> AdminError {
+fn field_error(documents: &[Document], source: &Source, key: &NounKey, fault: Fault) -> AdminError {
     AdminError::Field {
         place: document::place(documents, source, &fault.field),
-        kind: *kind,
-        name: name.to_string(),
+        kind: key.kind,
+        name: key.name.to_string(),
         field: fault.field,
         problem: fault.problem,
     }
 }
 
-/// What shall be deleted. Pruning spares the site and the host keys that listeners made for
-/// themselves: no document names them, and clients know them.
-fn gone(
-    state: &State,
-    settled: &BTreeMap<(Kind, Name), Given>,
-    (named, prune): (&[(Kind, Name)], bool),
-) -> Vec<(Kind, Name)> {
-    let mut gone = named.to_vec();
-    if !prune {
-        return gone;
-    }
+/// What pruning deletes. It spares the site and the host keys that listeners made for themselves:
+/// no document names them, and clients know them.
+fn pruned(state: &State, settled: &Settled) -> Vec<NounKey> {
     let own_keys: Vec<Name> = settled
         .values()
         .filter_map(|given| match &given.noun {
@@ -191,33 +191,28 @@ fn gone(
             _ => None,
         })
         .collect();
-    let spared = |key: &(Kind, Name)| {
-        key.0 == Kind::Site
+    let spared = |key: &NounKey| {
+        key.kind == Kind::Site
             || settled.contains_key(key)
-            || (key.0 == Kind::Key && own_keys.contains(&key.1))
+            || (key.kind == Kind::Key && own_keys.contains(&key.name))
     };
-    gone.extend(state.keys().filter(|key| !spared(key)).cloned());
-    gone
+    state.keys().filter(|key| !spared(key)).cloned().collect()
 }
 
 /// Checks what is touched, and what refers to it, against the configuration as it shall be.
-fn check(
-    state: &State,
-    settled: &BTreeMap<(Kind, Name), Given>,
-    (gone, documents): (&[(Kind, Name)], &[Document]),
-) -> Result<()> {
-    let going: HashSet<&(Kind, Name)> = gone.iter().collect();
+fn check(state: &State, settled: &Settled, gone: &[NounKey], documents: &[Document]) -> Result<()> {
+    let going: HashSet<&NounKey> = gone.iter().collect();
     let kept = state.iter().filter(|(key, _)| !settled.contains_key(key) && !going.contains(key));
     let new = settled.values().map(|given| &given.noun);
     let relations = Relations::new(kept.map(|(_, stored)| &stored.noun).chain(new));
-    for ((kind, name), given) in settled {
+    for (key, given) in settled {
         let place = |field: &str| document::place(documents, &given.source, field);
-        for reference in relations::references(&given.noun) {
+        for reference in given.noun.references() {
             if !relations.has(reference.kind, &reference.name) {
                 return Err(AdminError::Dangling {
                     place: place(&reference.field),
-                    kind: *kind,
-                    name: name.to_string(),
+                    kind: key.kind,
+                    name: key.name.to_string(),
                     target: reference.kind,
                     target_name: reference.name.to_string(),
                     hint: relations.hint(reference.kind, &reference.name),
@@ -226,40 +221,35 @@ fn check(
             }
         }
         if let Some((field, problem)) = relations.contradiction(&given.noun) {
-            let key = (*kind, name.clone());
             let fault = Fault::new(field, problem);
-            return Err(field_error(documents, &given.source, (&key, fault)));
+            return Err(field_error(documents, &given.source, key, fault));
         }
-        for user in relations.users(*kind, name) {
+        for user in relations.users(key) {
             if let Some((field, problem)) = relations.contradiction(user) {
-                let key = (user.kind(), user.name().clone());
+                let key = NounKey::of(user);
                 let source = settled.get(&key).map_or(&Source::Request, |given| &given.source);
                 let fault = Fault::new(field, problem);
-                return Err(field_error(documents, source, (&key, fault)));
+                return Err(field_error(documents, source, &key, fault));
             }
         }
     }
-    for (kind, name) in gone {
-        let users = relations.users(*kind, name);
+    for key in gone {
+        let users = relations.users(key);
         if !users.is_empty() {
             let names: Vec<String> =
                 users.iter().map(|user| format!("{} '{}'", user.kind(), user.name())).collect();
-            let (kind, name, by) = (*kind, name.to_string(), names.join(", "));
-            return Err(AdminError::InUse { kind, name, by });
+            let (name, by) = (key.name.to_string(), names.join(", "));
+            return Err(AdminError::InUse { kind: key.kind, name, by });
         }
     }
     Ok(())
 }
 
 /// First what is referred to, then what refers; deletions last, the other way round.
-fn steps(
-    state: &State,
-    settled: BTreeMap<(Kind, Name), Given>,
-    mut gone: Vec<(Kind, Name)>,
-) -> Vec<Step> {
+fn steps(state: &State, settled: Settled, mut gone: Vec<NounKey>) -> Vec<Step> {
     let mut steps = Vec::new();
-    for ((kind, name), mut given) in settled {
-        let old = state.get(&(kind, name.clone())).map(|stored| &stored.noun);
+    for (key, mut given) in settled {
+        let old = state.get(&key).map(|stored| &stored.noun);
         let uncompared = uncompared(&mut given.noun, old);
         let mut fields = diff::diff(old, &given.noun);
         let replaces = uncompared.as_ref().is_some_and(|change| change.old.is_some());
@@ -271,14 +261,14 @@ fn steps(
             Some(_) => Action::Unchanged,
         };
         fields.extend(uncompared);
-        let shown = PlannedChange { action, kind, name, fields };
+        let shown = PlannedChange { action, kind: key.kind, name: key.name, fields };
         steps.push(Step { shown, noun: Some(given.noun) });
     }
     let order: HashMap<Kind, usize> =
         Kind::ALL.into_iter().enumerate().map(|(at, kind)| (kind, at)).collect();
     steps.sort_by_key(|step| order.get(&step.shown.kind).copied());
-    gone.sort_by_key(|(kind, _)| std::cmp::Reverse(order.get(kind).copied()));
-    for (kind, name) in gone {
+    gone.sort_by_key(|key| std::cmp::Reverse(order.get(&key.kind).copied()));
+    for NounKey { kind, name } in gone {
         let shown = PlannedChange { action: Action::Delete, kind, name, fields: Vec::new() };
         steps.push(Step { shown, noun: None });
     }

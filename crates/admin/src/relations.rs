@@ -3,81 +3,21 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
-use entrepot_model::rule::StepSpec;
 use entrepot_model::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
-    Site, VPath,
+    Reference, Site, VPath,
 };
 
 use crate::near;
+use crate::reader::NounKey;
 
 /// All nouns of a site as they shall be, and who refers to whom.
 pub(crate) struct Relations<'a> {
-    nouns: HashMap<(Kind, Name), &'a AnyNoun>,
-    users: HashMap<(Kind, Name), Vec<&'a AnyNoun>>,
+    nouns: HashMap<NounKey, &'a AnyNoun>,
+    users: HashMap<NounKey, Vec<&'a AnyNoun>>,
     mounts: HashMap<(Name, VPath), Vec<Name>>,
     addresses: HashMap<SocketAddr, Vec<Name>>,
     hosts: HashMap<HostName, Vec<Name>>,
-}
-
-/// A field that names another noun.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reference {
-    pub(crate) field: String,
-    pub(crate) kind: Kind,
-    pub(crate) name: Name,
-}
-
-/// Every field of `noun` that names another one.
-pub(crate) fn references(noun: &AnyNoun) -> Vec<Reference> {
-    let mut found = Vec::new();
-    let mut add = |field: String, kind: Kind, name: &Name| {
-        found.push(Reference { field, kind, name: name.clone() });
-    };
-    match noun {
-        AnyNoun::Site(site) => {
-            site.policy.iter().for_each(|name| add("policy".to_owned(), Kind::Policy, name));
-        }
-        AnyNoun::Key(key) => {
-            key.account.iter().for_each(|name| add("account".to_owned(), Kind::Account, name));
-        }
-        AnyNoun::Endpoint(endpoint) => {
-            if let EndpointTarget::Sftp(sftp) = &endpoint.target {
-                let field = "target.sftp.key".to_owned();
-                sftp.key.iter().for_each(|name| add(field.clone(), Kind::Key, name));
-            }
-        }
-        AnyNoun::Account(account) => {
-            for (at, name) in account.groups.iter().enumerate() {
-                add(format!("groups[{at}]"), Kind::Account, name);
-            }
-            account.policy.iter().for_each(|name| add("policy".to_owned(), Kind::Policy, name));
-        }
-        AnyNoun::Mount(mount) => {
-            add("account".to_owned(), Kind::Account, &mount.account);
-            add("endpoint".to_owned(), Kind::Endpoint, &mount.endpoint);
-        }
-        AnyNoun::Rule(rule) => {
-            for (list, steps) in [("do", &rule.steps), ("else", &rule.otherwise)] {
-                for (at, step) in steps.iter().enumerate() {
-                    if let StepSpec::Deliver(deliver) = step {
-                        let field = format!("{list}[{at}].deliver.endpoint");
-                        add(field, Kind::Endpoint, &deliver.endpoint);
-                    }
-                }
-            }
-            rule.run_as.iter().for_each(|name| add("as".to_owned(), Kind::Account, name));
-        }
-        AnyNoun::Listener(listener) => {
-            for (at, name) in listener.host_keys.iter().enumerate() {
-                add(format!("host_keys[{at}]"), Kind::Key, name);
-            }
-            listener.tls.key.iter().for_each(|name| add("tls.key".to_owned(), Kind::Key, name));
-            listener.policy.iter().for_each(|name| add("policy".to_owned(), Kind::Policy, name));
-        }
-        AnyNoun::Policy(_) => {}
-    }
-    found
 }
 
 /// The key that a listener without any makes for itself at its first start.
@@ -100,9 +40,9 @@ impl<'a> Relations<'a> {
             hosts: HashMap::new(),
         };
         for noun in all {
-            relations.nouns.insert((noun.kind(), noun.name().clone()), noun);
-            for reference in references(noun) {
-                relations.users.entry((reference.kind, reference.name)).or_default().push(noun);
+            relations.nouns.insert(NounKey::of(noun), noun);
+            for Reference { kind, name, .. } in noun.references() {
+                relations.users.entry(NounKey { kind, name }).or_default().push(noun);
             }
             match noun {
                 AnyNoun::Mount(mount) => {
@@ -116,8 +56,9 @@ impl<'a> Relations<'a> {
                     }
                 }
                 AnyNoun::Listener(listener) => {
-                    if let Some(key) = own_key(listener) {
-                        relations.users.entry((Kind::Key, key)).or_default().push(noun);
+                    if let Some(name) = own_key(listener) {
+                        let key = NounKey { kind: Kind::Key, name };
+                        relations.users.entry(key).or_default().push(noun);
                     }
                     if listener.enabled && listener.address.port() != 0 {
                         let names = relations.addresses.entry(listener.address).or_default();
@@ -132,29 +73,29 @@ impl<'a> Relations<'a> {
 
     /// True if there is such a noun.
     pub(crate) fn has(&self, kind: Kind, name: &Name) -> bool {
-        self.nouns.contains_key(&(kind, name.clone()))
+        self.nouns.contains_key(&NounKey::new(kind, name))
     }
 
     /// Which noun of a kind may be meant by a name that is none.
     pub(crate) fn hint(&self, kind: Kind, name: &Name) -> String {
-        let of_kind = self.nouns.keys().filter(|(other, _)| *other == kind);
-        near::hint(name.as_str(), of_kind.map(|(_, name)| name.as_str()))
+        let of_kind = self.nouns.keys().filter(|key| key.kind == kind);
+        near::hint(name.as_str(), of_kind.map(|key| key.name.as_str()))
     }
 
-    /// Who refers to `(kind, name)`.
-    pub(crate) fn users(&self, kind: Kind, name: &Name) -> &[&'a AnyNoun] {
-        self.users.get(&(kind, name.clone())).map_or(&[], Vec::as_slice)
+    /// The nouns that refer to this one.
+    pub(crate) fn users(&self, key: &NounKey) -> &[&'a AnyNoun] {
+        self.users.get(key).map_or(&[], Vec::as_slice)
     }
 
     fn account(&self, name: &Name) -> Option<&'a Account> {
-        match self.nouns.get(&(Kind::Account, name.clone())) {
+        match self.nouns.get(&NounKey::new(Kind::Account, name)) {
             Some(AnyNoun::Account(account)) => Some(account),
             _ => None,
         }
     }
 
     fn key(&self, name: &Name) -> Option<&'a Key> {
-        match self.nouns.get(&(Kind::Key, name.clone())) {
+        match self.nouns.get(&NounKey::new(Kind::Key, name)) {
             Some(AnyNoun::Key(key)) => Some(key),
             _ => None,
         }
@@ -252,33 +193,60 @@ fn is_group(account: &Account) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use entrepot_model::{Noun, Rule};
 
     #[test]
-    fn the_fields_that_refer_are_those_that_the_model_names() {
-        let texts = [
-            r#"{"site":{"name":"main","policy":"p"}}"#,
-            r#"{"key":{"name":"k","type":"ssh-user","account":"a","public":"ssh-ed25519 AAAA"}}"#,
-            r#"{"account":{"name":"a","groups":["g","h"],"policy":"p"}}"#,
-            r#"{"mount":{"name":"m","account":"a","endpoint":"e","path":"/"}}"#,
-            r#"{"listener":{"name":"l","protocol":"sftp","address":"[::]:22","host_keys":["k","j"],
-                "policy":"p"}}"#,
-            r#"{"endpoint":{"name":"e","target":{"sftp":{"host":"h","user":"u","host_keys":["x"],
-                "key":"k"}}}}"#,
-            r#"{"rule":{"name":"r","when":{"event":"file.uploaded"},"as":"s",
-                "do":[{"delete":{}},{"deliver":{"endpoint":"e"}}],
-                "else":[{"deliver":{"endpoint":"f"}}]}}"#,
-            r#"{"policy":{"name":"p"}}"#,
+    fn every_field_that_names_another_noun_is_a_reference() {
+        let cases: [(&str, &[(&str, Kind, &str)]); 8] = [
+            (r#"{"site":{"name":"main","policy":"p"}}"#, &[("policy", Kind::Policy, "p")]),
+            (
+                r#"{"key":{"name":"k","type":"ssh-user","account":"a",
+                    "public":"ssh-ed25519 AAAA"}}"#,
+                &[("account", Kind::Account, "a")],
+            ),
+            (
+                r#"{"account":{"name":"a","groups":["g","h"],"policy":"p"}}"#,
+                &[
+                    ("groups[0]", Kind::Account, "g"),
+                    ("groups[1]", Kind::Account, "h"),
+                    ("policy", Kind::Policy, "p"),
+                ],
+            ),
+            (
+                r#"{"mount":{"name":"m","account":"a","endpoint":"e","path":"/"}}"#,
+                &[("account", Kind::Account, "a"), ("endpoint", Kind::Endpoint, "e")],
+            ),
+            (
+                r#"{"listener":{"name":"l","protocol":"sftp","address":"[::]:22",
+                    "host_keys":["k","j"],"policy":"p"}}"#,
+                &[
+                    ("host_keys[0]", Kind::Key, "k"),
+                    ("host_keys[1]", Kind::Key, "j"),
+                    ("policy", Kind::Policy, "p"),
+                ],
+            ),
+            (
+                r#"{"endpoint":{"name":"e","target":{"sftp":{"host":"h","user":"u",
+                    "host_keys":["x"],"key":"k"}}}}"#,
+                &[("target.sftp.key", Kind::Key, "k")],
+            ),
+            (
+                r#"{"rule":{"name":"r","when":{"event":"file.uploaded"},"as":"s",
+                    "do":[{"delete":{}},{"deliver":{"endpoint":"e"}}],
+                    "else":[{"deliver":{"endpoint":"f"}}]}}"#,
+                &[
+                    ("do[1].deliver.endpoint", Kind::Endpoint, "e"),
+                    ("else[0].deliver.endpoint", Kind::Endpoint, "f"),
+                    ("as", Kind::Account, "s"),
+                ],
+            ),
+            (r#"{"policy":{"name":"p"}}"#, &[]),
         ];
-        for text in texts {
+        for (text, wanted) in cases {
             let noun: AnyNoun = serde_json::from_str(text).unwrap();
-            let mut ours: Vec<(Kind, Name)> =
-                references(&noun).into_iter().map(|found| (found.kind, found.name)).collect();
-            let mut theirs = noun.references();
-            ours.sort();
-            theirs.sort();
-            assert_eq!(ours, theirs, "{text}");
+            let found = noun.references();
+            let found: Vec<(&str, Kind, &str)> =
+                found.iter().map(|it| (it.field.as_str(), it.kind, it.name.as_str())).collect();
+            assert_eq!(found, wanted, "{text}");
         }
-        assert_eq!((Rule::KIND, Site::KIND), (Kind::Rule, Kind::Site));
     }
 }

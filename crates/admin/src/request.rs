@@ -1,9 +1,12 @@
 //! The requests that the command line makes today and REST will expose, and their answers.
 
 use std::fmt;
+use std::net::IpAddr;
 
+use entrepot_auth::{Grant, LoginLimit};
 use entrepot_model::{
-    AnyNoun, Event, Job, JobId, Kind, Name, SessionId, SiteId, Stored, Transfer, TransferId,
+    AccountType, AnyNoun, Event, Job, JobId, Kind, Name, PerDirection, Protocol, SessionId, SiteId,
+    Stored, Timestamp, Transfer, TransferId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,49 +17,55 @@ use crate::error::{AdminError, Result};
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// All nouns of a kind.
+    /// The nouns of a kind, by name, a page at a time.
     List {
-        /// Which kind.
+        /// The kind to list.
         kind: Kind,
+        /// The name after which the page begins: `next` of the page before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Name>,
+        /// Most nouns of the page; 1,000 if unset, never more than 10,000.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
     },
-    /// One noun.
+    /// One noun, with warnings about this node.
     Show {
-        /// Which kind.
+        /// The kind of the noun to show.
         kind: Kind,
-        /// Which.
+        /// The name of the noun to show.
         name: Name,
     },
     /// Makes a noun; fails if the name is taken.
     Create {
-        /// The noun.
+        /// The noun, with its secrets in clear text.
         noun: Box<AnyNoun>,
     },
     /// Changes fields of a noun: a JSON merge patch (RFC 7396).
     Change {
-        /// Which kind.
+        /// The kind of the noun to change.
         kind: Kind,
-        /// Which.
+        /// The name of the noun to change; it stays.
         name: Name,
-        /// The patch.
+        /// The fields to set; null removes one.
         patch: Value,
     },
     /// Deletes a noun that nothing refers to.
     Delete {
-        /// Which kind.
+        /// The kind of the noun to delete.
         kind: Kind,
-        /// Which.
+        /// The name of the noun to delete.
         name: Name,
     },
     /// What `Apply` would do.
     Plan {
-        /// Documents.
+        /// The wanted configuration, in any order.
         documents: Vec<Document>,
         /// Also delete what the documents do not name.
         prune: bool,
     },
     /// Makes the configuration as the documents say, all or nothing.
     Apply {
-        /// Documents.
+        /// The wanted configuration, in any order.
         documents: Vec<Document>,
         /// Also delete what the documents do not name.
         prune: bool,
@@ -68,39 +77,103 @@ pub enum Request {
     },
     /// Transfers, newest first.
     Transfers {
-        /// Which.
+        /// Conditions that all must hold.
         filter: TransferQuery,
     },
-    /// One transfer.
+    /// One transfer, finished or not.
     Transfer {
-        /// Which.
+        /// The transfer's id.
         id: TransferId,
     },
-    /// Events.
+    /// Events, oldest first.
     Events {
-        /// Which.
+        /// Conditions that all must hold.
         filter: EventQuery,
     },
     /// Jobs, newest first.
     Jobs {
-        /// Which.
+        /// Conditions that all must hold.
         filter: JobQuery,
     },
-    /// One job.
+    /// One job, with the event that started it.
     Job {
-        /// Which.
+        /// The job's id.
         id: JobId,
     },
     /// Makes a failed or cancelled job ready again.
     RetryJob {
-        /// Which.
+        /// The job's id.
         id: JobId,
     },
     /// Ends a job that is not done.
     CancelJob {
-        /// Which.
+        /// The job's id.
         id: JobId,
     },
+    /// The open sessions of this node: those of the actor's site, of every site if that is `main`.
+    Sessions,
+    /// Ends a session of this node.
+    EndSession {
+        /// As `Sessions` names it.
+        id: SessionId,
+    },
+    /// Sets how fast a session may go until it ends.
+    LimitSession {
+        /// As `Sessions` names it.
+        id: SessionId,
+        /// The new rates.
+        rates: RateOrder,
+    },
+    /// Sets how fast all sessions of this node together may go until it ends. Of the site `main`.
+    LimitNode {
+        /// The new rates.
+        rates: RateOrder,
+    },
+    /// Ends this node in good order: running transfers may finish. Of the site `main`.
+    DrainNode,
+    /// All nodes of the installation. Of the site `main`.
+    Nodes,
+    /// Addresses, and accounts of the site, that wrong passwords have delayed or locked here.
+    LoginLimits,
+    /// Forgets the wrong passwords of an address or an account.
+    Unlock {
+        /// What may log in again.
+        target: UnlockTarget,
+    },
+}
+
+/// New rates of a session or a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum RateOrder {
+    /// These, bytes a second, in place of what policies say; an unset direction has no limit.
+    Set {
+        /// Bytes a second from clients.
+        upload: Option<u64>,
+        /// Bytes a second to clients.
+        download: Option<u64>,
+    },
+    /// Those of the policies again.
+    Reset,
+}
+
+impl RateOrder {
+    pub(crate) fn rates(self) -> Option<PerDirection> {
+        match self {
+            RateOrder::Set { upload, download } => Some(PerDirection { upload, download }),
+            RateOrder::Reset => None,
+        }
+    }
+}
+
+/// What is unlocked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnlockTarget {
+    /// An address; of IPv6 its /64.
+    Address(IpAddr),
+    /// An account of the site, whichever addresses its wrong passwords came from.
+    Account(Name),
 }
 
 /// A text with nouns in it.
@@ -108,7 +181,7 @@ pub enum Request {
 pub struct Document {
     /// Named in errors.
     pub file: String,
-    /// YAML.
+    /// Any number of YAML documents, separated by `---`.
     pub text: String,
 }
 
@@ -116,7 +189,7 @@ pub struct Document {
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Request::List { kind } => write!(f, "List({kind})"),
+            Request::List { kind, after, .. } => write!(f, "List({kind} after {after:?})"),
             Request::Show { kind, name } => write!(f, "Show({kind} {name})"),
             Request::Create { noun } => write!(f, "Create({} {})", noun.kind(), noun.name()),
             Request::Change { kind, name, .. } => write!(f, "Change({kind} {name})"),
@@ -131,6 +204,14 @@ impl fmt::Debug for Request {
             Request::Job { id } => write!(f, "Job({id})"),
             Request::RetryJob { id } => write!(f, "RetryJob({id})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
+            Request::Sessions => write!(f, "Sessions"),
+            Request::EndSession { id } => write!(f, "EndSession({id})"),
+            Request::LimitSession { id, rates } => write!(f, "LimitSession({id}, {rates:?})"),
+            Request::LimitNode { rates } => write!(f, "LimitNode({rates:?})"),
+            Request::DrainNode => write!(f, "DrainNode"),
+            Request::Nodes => write!(f, "Nodes"),
+            Request::LoginLimits => write!(f, "LoginLimits"),
+            Request::Unlock { target } => write!(f, "Unlock({target:?})"),
         }
     }
 }
@@ -154,7 +235,7 @@ pub struct TransferQuery {
     /// Path holds this text.
     pub path: Option<String>,
     /// Changed at or after.
-    pub since: Option<entrepot_model::Timestamp>,
+    pub since: Option<Timestamp>,
     /// Most rows; 100 if unset.
     pub limit: Option<u32>,
 }
@@ -176,9 +257,9 @@ pub struct EventQuery {
     /// Of this job.
     pub job: Option<JobId>,
     /// At or after.
-    pub since: Option<entrepot_model::Timestamp>,
-    /// Before.
-    pub until: Option<entrepot_model::Timestamp>,
+    pub since: Option<Timestamp>,
+    /// Before this time.
+    pub until: Option<Timestamp>,
     /// With a sequence above this, oldest first; unset: the newest.
     pub after: Option<i64>,
     /// Most rows; 100 if unset.
@@ -197,18 +278,21 @@ pub struct JobQuery {
     pub limit: Option<u32>,
 }
 
-/// An answer.
+/// The answer to a request; each variant names its requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "response", rename_all = "kebab-case")]
 pub enum Response {
     /// To `List`; sealed secrets and password hashes are shown as `***`.
     Nouns {
-        /// The nouns.
+        /// A page of them, by name.
         nouns: Vec<Stored<AnyNoun>>,
+        /// Where the next page begins; unset: this was the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Name>,
     },
     /// To `Show`, `Create`, `Change`.
     Noun {
-        /// The noun.
+        /// The noun as it is stored now.
         noun: Box<Stored<AnyNoun>>,
         /// What this node will not do of it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -222,38 +306,162 @@ pub enum Response {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     },
-    /// To `Export`.
+    /// The answer to `Export`.
     Documents {
         /// One document a kind.
         documents: Vec<Document>,
     },
-    /// To `Transfers`.
+    /// The answer to `Transfers`.
     Transfers {
-        /// Newest first.
+        /// A page of them, newest first.
         transfers: Vec<Transfer>,
     },
-    /// To `Transfer`.
+    /// The answer to `Transfer`.
     Transfer {
-        /// The transfer.
+        /// The transfer that has the id.
         transfer: Box<Transfer>,
     },
-    /// To `Events`.
+    /// The answer to `Events`.
     Events {
         /// The events, oldest first.
         events: Vec<NumberedEvent>,
     },
-    /// To `Jobs`.
+    /// The answer to `Jobs`.
     Jobs {
-        /// Newest first.
+        /// A page of them, newest first.
         jobs: Vec<Job>,
     },
-    /// To `Job`.
+    /// The answer to `Job`.
     Job {
-        /// The job.
+        /// The job that has the id.
         job: Box<Job>,
     },
-    /// To `Delete`, `RetryJob`, `CancelJob`.
+    /// The answer to `Sessions`.
+    Sessions {
+        /// The open ones.
+        sessions: Vec<SessionRow>,
+    },
+    /// To `LimitNode`: what is in force now, bytes a second; unset: no limit.
+    Rates {
+        /// Bytes a second from clients.
+        upload: Option<u64>,
+        /// Bytes a second to clients.
+        download: Option<u64>,
+    },
+    /// The answer to `Nodes`.
+    Nodes {
+        /// In the order of their names.
+        nodes: Vec<NodeRow>,
+    },
+    /// The answer to `LoginLimits`.
+    LoginLimits {
+        /// Locked ones first.
+        limits: Vec<LoginLimitRow>,
+    },
+    /// The answer to `Unlock`.
+    Unlocked {
+        /// Wrong passwords that were forgotten.
+        failures: u32,
+    },
+    /// To `Delete`, `RetryJob`, `CancelJob`, `EndSession`, `LimitSession`, `DrainNode`.
     Done,
+}
+
+/// An open session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// The id that events of the session carry.
+    pub id: SessionId,
+    /// Name of the account's site; its id while the database cannot be asked.
+    pub site: String,
+    /// The account that logged in.
+    pub account: Name,
+    /// The protocol of its connection.
+    pub protocol: Protocol,
+    /// The remote address, with the port.
+    pub address: String,
+    /// Name and version that the client gave of itself.
+    pub client: String,
+    /// The algorithms of its encryption, if any.
+    pub algorithms: String,
+    /// The time of its login.
+    pub opened_at: Timestamp,
+    /// Bytes of files from the client, unfinished transfers included.
+    pub bytes_in: u64,
+    /// Bytes of files to the client, unfinished transfers included.
+    pub bytes_out: u64,
+    /// Transfers begun, finished ones included.
+    pub transfers: u64,
+    /// Bytes a second on the wire, at present, from the client.
+    pub in_per_second: u64,
+    /// Bytes a second on the wire, at present, to the client.
+    pub out_per_second: u64,
+}
+
+/// A node of the installation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// As its process file names it.
+    pub name: Name,
+    /// What its heartbeat says of it.
+    pub state: NodeState,
+    /// The time of its last heartbeat.
+    pub heartbeat_at: Timestamp,
+    /// The last sequence number of its journal that is in the database.
+    pub projected_up_to: u64,
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// Its heartbeat is recent.
+    Serving,
+    /// It was asked to end, and ends or has ended.
+    Drained,
+    /// Its heartbeat stopped without a drain: it crashed, or does not reach the database.
+    Silent,
+}
+
+impl NodeState {
+    /// The word in lists.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NodeState::Serving => "serving",
+            NodeState::Drained => "drained",
+            NodeState::Silent => "silent",
+        }
+    }
+}
+
+/// An address, an account, or an account at an address that has had too many wrong passwords.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginLimitRow {
+    /// The address, of IPv6 its /64; unset: every address that the account never logged in from.
+    pub address: Option<String>,
+    /// The account; unset: every account that never logged in from the address.
+    pub account: Option<Name>,
+    /// `locked` or `delayed`.
+    pub state: String,
+    /// Wrong passwords that count.
+    pub failures: u32,
+    /// The time of the first of them.
+    pub since: Timestamp,
+    /// When it ends, if no more come.
+    pub until: Timestamp,
+}
+
+impl From<LoginLimit> for LoginLimitRow {
+    fn from(limit: LoginLimit) -> Self {
+        LoginLimitRow {
+            address: limit.address,
+            account: limit.account,
+            state: limit.state.as_str().to_owned(),
+            failures: limit.failures,
+            since: limit.since,
+            until: limit.until,
+        }
+    }
 }
 
 /// An event with its sequence number in the table.
@@ -261,7 +469,7 @@ pub enum Response {
 pub struct NumberedEvent {
     /// Grows; gaps mean nothing.
     pub sequence: i64,
-    /// The event.
+    /// The event, its fields beside the sequence.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -273,7 +481,7 @@ pub struct PlannedChange {
     pub action: Action,
     /// Of which kind it is.
     pub kind: Kind,
-    /// Which.
+    /// The name of the noun.
     pub name: Name,
     /// What changes inside it; secrets are shown as `***`.
     pub fields: Vec<FieldChange>,
@@ -285,7 +493,7 @@ pub struct PlannedChange {
 pub enum Action {
     /// It does not exist yet.
     Create,
-    /// It differs.
+    /// It differs in some field.
     Change,
     /// It is the same already.
     Unchanged,
@@ -309,7 +517,7 @@ pub struct FieldChange {
     pub new: Option<Value>,
 }
 
-/// Who asks.
+/// An administrator or auditor who makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// An admin account, or `cli:<user>`.
@@ -321,6 +529,36 @@ pub struct Actor {
 }
 
 impl Actor {
+    /// The administrator who logged in, with what it may do at its own site.
+    ///
+    /// # Errors
+    /// [`AdminError::NotAdministrator`]: the account is of another type than admin.
+    pub fn of_grant(grant: &Grant) -> Result<Actor> {
+        let principal = grant.principal();
+        let name = principal.account.name.to_string();
+        match principal.account.account_type {
+            AccountType::Admin => Ok(Actor { name, role: Role::Admin, site: principal.site }),
+            AccountType::Person
+            | AccountType::Partner
+            | AccountType::Service
+            | AccountType::Group => Err(AdminError::NotAdministrator { actor: name }),
+        }
+    }
+
+    /// Nodes serve every site, so only actors of the site `main` steer them.
+    pub(crate) fn must_be_of_main(&self) -> Result<()> {
+        if self.site == SiteId::MAIN {
+            return Ok(());
+        }
+        let problem = "nodes serve every site: ask at the site 'main'".to_owned();
+        Err(AdminError::Refused { problem })
+    }
+
+    /// The account behind the actor; `cli:<user>` is none.
+    pub(crate) fn account(&self) -> Option<Name> {
+        self.name.parse().ok()
+    }
+
     /// Checks that it may do more than read; `action` says what for, such as `create it`.
     ///
     /// # Errors
@@ -339,8 +577,8 @@ impl Actor {
 /// What an actor may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Everything.
+    /// May read and change everything at its site.
     Admin,
-    /// Reading only.
+    /// May read everything but secrets.
     Auditor,
 }

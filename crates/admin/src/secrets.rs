@@ -193,7 +193,7 @@ impl Settler {
                     _ => None,
                 });
                 let name = endpoint.name.to_string();
-                self.target(&mut endpoint.target, &name, (stored, absent))?;
+                self.target(&mut endpoint.target, &name, stored, absent)?;
             }
             _ => {}
         }
@@ -240,7 +240,8 @@ impl Settler {
         &self,
         target: &mut EndpointTarget,
         name: &str,
-        (stored, absent): (Option<&EndpointTarget>, Absent),
+        stored: Option<&EndpointTarget>,
+        absent: Absent,
     ) -> Result<(), Fault> {
         let mut old = stored.cloned();
         let Some(secret) = target.secret() else { return Ok(()) };

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::*;
 
+mod serving;
+mod touched;
+
 struct Bench {
     /// Removed with the last of those that use it.
     dir: Arc<tempfile::TempDir>,
@@ -262,7 +265,7 @@ async fn secrets_are_hashed_and_sealed_and_never_shown() {
 
     let mut seen = format!("{changes:?} {:?}", bench.events().await);
     for kind in Kind::ALL {
-        let answer = bench.ask(Request::List { kind }).await.unwrap();
+        let answer = bench.ask(Request::List { kind, after: None, limit: None }).await.unwrap();
         seen += &serde_json::to_string(&answer).unwrap();
     }
     seen += &serde_json::to_string(&bench.export(Role::Auditor).await).unwrap();
@@ -582,7 +585,7 @@ async fn an_auditor_reads_only() {
         assert_eq!((error.code(), error.class()), ("EP0108", ProblemClass::Denied));
     }
     for request in [
-        Request::List { kind: Kind::Account },
+        Request::List { kind: Kind::Account, after: None, limit: None },
         Request::Show { kind: Kind::Policy, name },
         Request::Plan { documents: Vec::new(), prune: true },
         Request::Transfers { filter: TransferQuery::default() },

@@ -77,6 +77,17 @@ CREATE TABLE listeners (
     body TEXT NOT NULL,
     UNIQUE (site, name)
 );
+-- Which noun names which, in the same site: written with each noun. The index holds the order in
+-- which users are asked for: SQLite would else read all references of the site in that order.
+CREATE TABLE noun_references (
+    site UUID NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    to_kind TEXT NOT NULL,
+    to_name TEXT NOT NULL,
+    PRIMARY KEY (site, kind, name, to_kind, to_name)
+);
+CREATE INDEX noun_references_by_target ON noun_references (site, to_kind, to_name, kind, name);
 -- One row: one more at each committed change of any noun.
 CREATE TABLE config_revision (
     only_row BIGINT NOT NULL PRIMARY KEY CHECK (only_row = 1),

@@ -15,6 +15,7 @@ mod nodes;
 mod nouns;
 mod postgres;
 mod project;
+mod references;
 mod sql;
 mod sqlite;
 mod transfers;
@@ -32,6 +33,7 @@ pub use events::{EventFilter, EventRow};
 pub use jobs::{JobCounts, JobEnd, JobFilter, JobHold};
 pub use nodes::Node;
 pub use project::Projection;
+pub use references::NounUser;
 pub use transfers::TransferFilter;
 pub use tx::Tx;
 

@@ -5,12 +5,14 @@ use uuid::Uuid;
 
 use crate::Db;
 use crate::error::{DbError, Result};
+use crate::references::{self, Bound, NounUser};
 use crate::sql::{Reader, Row, Sql, Value, sql, statements, to_json};
 use crate::tx::Work;
 
 /// The statements of one table.
 struct Table {
     list: Sql,
+    page: Sql,
     find: Sql,
     put: Sql,
     delete: Sql,
@@ -20,8 +22,8 @@ struct Table {
 
 impl Table {
     #[cfg(test)]
-    fn statements(&self) -> [Sql; 4] {
-        [self.list, self.find, self.put, self.delete]
+    fn statements(&self) -> [Sql; 5] {
+        [self.list, self.page, self.find, self.put, self.delete]
     }
 }
 
@@ -32,6 +34,11 @@ macro_rules! table {
                 "SELECT id, site, revision, changed_at, body FROM ",
                 $name,
                 " WHERE site = $1 ORDER BY name",
+            ),
+            page: sql!(
+                "SELECT id, site, revision, changed_at, body FROM ",
+                $name,
+                " WHERE site = $1 AND name > $2 ORDER BY name LIMIT $3",
             ),
             find: sql!(
                 "SELECT id, site, revision, changed_at, body FROM ",
@@ -138,8 +145,8 @@ pub(crate) fn find<N: Noun>(site: SiteId, name: &Name) -> Query<Stored<N>> {
 
 /// The account a noun belongs to, if its kind belongs to accounts.
 fn owner<N: Noun>(noun: &N) -> Option<Name> {
-    let accounts = noun.references().into_iter().filter(|(kind, _)| *kind == Kind::Account);
-    accounts.map(|(_, name)| name).next()
+    let mut references = noun.references().into_iter();
+    references.find(|reference| reference.kind == Kind::Account).map(|account| account.name)
 }
 
 pub(crate) async fn put<N: Noun>(
@@ -159,18 +166,27 @@ pub(crate) async fn put<N: Noun>(
         values.push(Value::maybe_text(owner(noun)));
     }
     let revision = work.query(table.put, values, |row| row.int(0)).await?.pop();
-    revision.ok_or_else(|| {
+    let revision = revision.ok_or_else(|| {
         DbError::Conflict(format!(
             "the id {id} belongs to another {} than '{}'",
             N::KIND,
             noun.name()
         ))
-    })
+    })?;
+    for Bound { sql, values } in references::noting(site, noun) {
+        work.execute(sql, values).await?;
+    }
+    Ok(revision)
 }
 
 pub(crate) async fn delete(work: &mut Work, site: SiteId, kind: Kind, name: &Name) -> Result<bool> {
     let values = vec![site.0.into(), name.into()];
-    Ok(work.execute(table(kind).delete, values).await? > 0)
+    let deleted = work.execute(table(kind).delete, values).await? > 0;
+    if deleted {
+        let Bound { sql, values } = references::forgetting(site, kind, name);
+        work.execute(sql, values).await?;
+    }
+    Ok(deleted)
 }
 
 pub(crate) async fn bump_revision(work: &mut Work) -> Result<()> {
@@ -182,6 +198,19 @@ impl Db {
     pub async fn list<N: Noun>(&self, site: SiteId) -> Result<Vec<Stored<N>>> {
         let (sql, values, reader) = list::<N>(site);
         self.read(sql, values, reader).await
+    }
+
+    /// The nouns of a kind in a site whose names come after `after`, by name; at most `limit`.
+    pub async fn page<N: Noun>(
+        &self,
+        site: SiteId,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Stored<N>>> {
+        // No name is empty, so the first page is what comes after the empty text.
+        let after = Value::text(after.map_or("", Name::as_str));
+        let values = vec![site.0.into(), after, i64::from(limit).into()];
+        self.read(table(N::KIND).page, values, stored::<N>).await
     }
 
     /// One noun by name.
@@ -208,6 +237,23 @@ impl Db {
             mounts.extend(self.read(MOUNTS_OF, values, stored::<Mount>).await?);
         }
         Ok(mounts)
+    }
+
+    /// The nouns of a site that refer to this one, by kind and name; at most `limit`.
+    pub async fn users(
+        &self,
+        site: SiteId,
+        kind: Kind,
+        name: &Name,
+        limit: u32,
+    ) -> Result<Vec<NounUser>> {
+        let limit = i64::from(limit).into();
+        self.read(
+            references::USERS,
+            vec![site.0.into(), kind.as_str().into(), name.into(), limit],
+            references::user,
+        )
+        .await
     }
 
     /// All sites, by name.

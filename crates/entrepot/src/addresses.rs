@@ -1,55 +1,16 @@
 //! `address`: addresses and accounts that wrong passwords have delayed or locked, and how they are
 //! let go.
 
-use std::net::IpAddr;
-
-use entrepot_auth::LoginLimit;
-use entrepot_model::{Name, Timestamp};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use entrepot_admin::{LoginLimitRow, Response, UnlockTarget};
+use entrepot_model::Name;
+use serde_json::json;
 
 use crate::args::AddressCommand;
 use crate::ask::{ask_server, of_site};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, unexpected};
 use crate::table;
-
-/// An address or account, as the ops socket shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct LimitRow {
-    /// `None`: every address that the account never logged in from.
-    address: Option<String>,
-    /// `None`: every account that is not known at the address.
-    account: Option<Name>,
-    state: String,
-    failures: u32,
-    since: Timestamp,
-    until: Timestamp,
-}
-
-impl From<LoginLimit> for LimitRow {
-    fn from(limit: LoginLimit) -> Self {
-        LimitRow {
-            address: limit.address,
-            account: limit.account,
-            state: limit.state.as_str().to_owned(),
-            failures: limit.failures,
-            since: limit.since,
-            until: limit.until,
-        }
-    }
-}
-
-/// What is to be let go.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Unlock {
-    /// An address; of IPv6 its /64.
-    Address(IpAddr),
-    /// An account, wherever its failures came from.
-    Account(Name),
-}
 
 /// Runs `address`.
 pub(crate) async fn run(
@@ -57,12 +18,14 @@ pub(crate) async fn run(
     output: Output,
     command: AddressCommand,
 ) -> Result<(), Failure> {
+    let path = of_site("/v1/request", config);
     match command {
         AddressCommand::List => {
-            let path = of_site("/v1/addresses", config);
-            let rows: Vec<LimitRow> = ask_server(config, &path, None).await?;
-            output.rows(&rows, |rows| {
-                let cells = |row: &LimitRow| {
+            let request = json!({"request": "login-limits"});
+            let answer: Response = ask_server(config, &path, Some(&request)).await?;
+            let Response::LoginLimits { limits } = answer else { return Err(unexpected()) };
+            output.rows(&limits, |rows| {
+                let cells = |row: &LoginLimitRow| {
                     vec![
                         row.address.clone().unwrap_or_else(|| "(where not known)".to_owned()),
                         row.account.as_ref().map_or("(not known there)", Name::as_str).to_owned(),
@@ -77,15 +40,17 @@ pub(crate) async fn run(
             })
         }
         AddressCommand::Unlock { address, account } => {
-            let unlock = match (address, account) {
-                (Some(address), _) => Unlock::Address(address),
-                (None, Some(account)) => Unlock::Account(account),
+            let target = match (address, account) {
+                (Some(address), _) => UnlockTarget::Address(address),
+                (None, Some(account)) => UnlockTarget::Account(account),
                 (None, None) => return Err(Failure::usage("name an address or an account")),
             };
-            let path = of_site("/v1/addresses/unlock", config);
-            let answer: Value = ask_server(config, &path, Some(&json!(unlock))).await?;
-            let failures = answer.get("failures").and_then(Value::as_u64).unwrap_or_default();
-            output.value(&answer, || println!("unlocked; {failures} wrong passwords are forgotten"))
+            let request = json!({"request": "unlock", "target": target});
+            let answer: Response = ask_server(config, &path, Some(&request)).await?;
+            let Response::Unlocked { failures } = answer else { return Err(unexpected()) };
+            output.value(&json!({"failures": failures}), || {
+                println!("unlocked; {failures} wrong passwords are forgotten");
+            })
         }
     }
 }

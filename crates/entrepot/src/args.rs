@@ -100,7 +100,7 @@ pub(crate) enum Command {
     /// Addresses and accounts that wrong passwords have delayed or locked.
     #[command(subcommand)]
     Address(AddressCommand),
-    /// This node as a whole.
+    /// The nodes of the installation, and this one as a whole.
     #[command(subcommand)]
     Node(NodeCommand),
     /// Transfers: files on their way, and what became of the others.
@@ -153,6 +153,7 @@ impl Given {
             PluralCommand::Listeners => Command::Listener(NounCommand::List),
             PluralCommand::Policies => Command::Policy(NounCommand::List),
             PluralCommand::Sessions => Command::Session(SessionCommand::List),
+            PluralCommand::Nodes => Command::Node(NodeCommand::List),
             PluralCommand::Addresses => Command::Address(AddressCommand::List),
             PluralCommand::Transfers(args) => Command::Transfer(TransferCommand::List(args)),
             PluralCommand::Events(args) => Command::Event(EventCommand::List(args)),
@@ -328,6 +329,9 @@ pub(crate) enum AddressCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
+    /// All nodes: whether they serve, their last heartbeat, how much of their journal is in the
+    /// database.
+    List,
     /// Set how fast everything together may go, of all sites, until the server ends.
     Limit {
         /// Bytes a second from clients, such as `50M`; unset: no limit.
@@ -430,7 +434,7 @@ mod tests {
     fn the_plural_of_a_noun_lists() {
         let nouns = [
             "site", "account", "mount", "endpoint", "rule", "key", "listener", "policy", "session",
-            "transfer", "event", "job", "address",
+            "transfer", "event", "job", "address", "node",
         ];
         for noun in nouns {
             let plural = match noun {

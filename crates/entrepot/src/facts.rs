@@ -1,118 +1,16 @@
-//! `transfer`, `event`, `job`, `session`: what happened and what happens.
+//! `transfer`, `event`, `job`: what happened and what happens.
 
 use entrepot_admin::{NumberedEvent, Response};
 use entrepot_model::{CommandFact, Event, Fact, Job, Transfer};
 use http_body_util::BodyExt;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::args::{
-    EventCommand, JobCommand, JobListArgs, SessionCommand, TransferCommand, TransferListArgs,
-};
-use crate::ask::{ask, ask_server, of_site, post};
+use crate::args::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
+use crate::ask::{ask, of_site, post};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::table;
-
-/// A live session, as the ops socket shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct SessionRow {
-    pub(crate) id: entrepot_model::SessionId,
-    /// Name of the account's site; its id while the database cannot be asked.
-    pub(crate) site: String,
-    pub(crate) account: entrepot_model::Name,
-    pub(crate) protocol: entrepot_model::Protocol,
-    pub(crate) address: String,
-    pub(crate) client: String,
-    pub(crate) algorithms: String,
-    pub(crate) opened_at: entrepot_model::Timestamp,
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
-    pub(crate) transfers: u64,
-    /// Bytes a second at the moment, from and to the client.
-    pub(crate) in_per_second: u64,
-    pub(crate) out_per_second: u64,
-}
-
-/// Runs `session`.
-pub(crate) async fn sessions(
-    config: &Config,
-    output: Output,
-    command: SessionCommand,
-) -> Result<(), Failure> {
-    match command {
-        SessionCommand::List => {
-            let rows: Vec<SessionRow> = ask_server(config, "/v1/sessions", None).await?;
-            output.rows(&rows, |rows| {
-                let cells = |row: &SessionRow| {
-                    vec![
-                        row.id.to_string(),
-                        row.site.clone(),
-                        row.account.to_string(),
-                        row.protocol.as_str().to_owned(),
-                        row.address.clone(),
-                        row.client.clone(),
-                        row.algorithms.clone(),
-                        row.opened_at.to_string(),
-                        table::bytes(row.bytes_in),
-                        table::bytes(row.bytes_out),
-                        row.transfers.to_string(),
-                        rate(row.in_per_second),
-                        rate(row.out_per_second),
-                    ]
-                };
-                let headings = [
-                    "session",
-                    "site",
-                    "account",
-                    "protocol",
-                    "address",
-                    "client",
-                    "algorithms",
-                    "since",
-                    "in",
-                    "out",
-                    "transfers",
-                    "in now",
-                    "out now",
-                ];
-                table::print(&headings, &rows.iter().map(cells).collect::<Vec<_>>());
-            })
-        }
-        SessionCommand::End { id } => {
-            let body = json!({"id": id});
-            let answer: Value = ask_server(config, "/v1/sessions/end", Some(&body)).await?;
-            output.value(&answer, || println!("session {id} ended"))
-        }
-        SessionCommand::Limit { id, upload, download, reset } => {
-            let body = json!({"id": id, "upload": upload, "download": download, "reset": reset});
-            let answer: Value = ask_server(config, "/v1/sessions/limit", Some(&body)).await?;
-            output.value(&answer, || println!("session {id} limited"))
-        }
-    }
-}
-
-/// Runs `node limit`.
-pub(crate) async fn limit_node(
-    config: &Config,
-    output: Output,
-    (upload, download, reset): (Option<u64>, Option<u64>, bool),
-) -> Result<(), Failure> {
-    let body = json!({"upload": upload, "download": download, "reset": reset});
-    let answer: Value = ask_server(config, "/v1/node/limit", Some(&body)).await?;
-    let shown = |direction: &str| {
-        answer.get(direction).and_then(Value::as_u64).map_or_else(|| "no limit".to_owned(), rate)
-    };
-    output.value(&answer, || println!("up {}, down {}", shown("upload"), shown("download")))
-}
-
-fn rate(bytes_per_second: u64) -> String {
-    match bytes_per_second {
-        0 => "-".to_owned(),
-        rate => format!("{}/s", table::bytes(rate)),
-    }
-}
 
 /// Runs `transfer`.
 pub(crate) async fn transfers(
@@ -287,19 +185,37 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
         }
+        fact => match fact.file() {
+            Some(file) => {
+                format!("{} ({}), {}", file.path, table::bytes(file.size), digest(file))
+            }
+            None => order(fact).unwrap_or_else(|| rest(fact)),
+        },
+    }
+}
+
+/// An order of an administrator to the node, if the fact is one.
+fn order(fact: &Fact) -> Option<String> {
+    let shown = |rate: &Option<u64>| match rate {
+        Some(rate) => format!("{}/s", table::bytes(*rate)),
+        None => "no limit".to_owned(),
+    };
+    Some(match fact {
+        Fact::SessionEnding { name, by } => format!("of {name}, asked for by {by}"),
+        Fact::SessionLimited { name, by_policy: true, by, .. } => {
+            format!("of {name} by its policies again, by {by}")
+        }
+        Fact::SessionLimited { name, upload, download, by, .. } => {
+            format!("of {name}, up {}, down {}, by {by}", shown(upload), shown(download))
+        }
         Fact::AddressUnlocked { address, failures, by } => {
             format!("{address} by {by}, {failures} wrong passwords")
         }
         Fact::AccountUnlocked { name, failures, by } => {
             format!("{name} by {by}, {failures} wrong passwords")
         }
-        fact => match fact.file() {
-            Some(file) => {
-                format!("{} ({}), {}", file.path, table::bytes(file.size), digest(file))
-            }
-            None => rest(fact),
-        },
-    }
+        _ => return None,
+    })
 }
 
 /// A command and what the peer was told.

@@ -154,8 +154,7 @@ impl There {
     async fn read(config: &Config) -> Result<There, Failure> {
         let mut nouns = HashMap::new();
         for kind in [Kind::Account, Kind::Key, Kind::Endpoint, Kind::Mount, Kind::Listener] {
-            let answer = ask(config, json!({"request": "list", "kind": kind})).await?;
-            let Response::Nouns { nouns: found } = answer else { return Err(unexpected()) };
+            let found = crate::nouns::all(config, kind).await?;
             let named = found.into_iter().map(|it| ((kind, it.noun.name().clone()), it.noun));
             nouns.extend(named);
         }

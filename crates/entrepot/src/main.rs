@@ -18,11 +18,13 @@ mod journal;
 mod listeners;
 mod log;
 mod metrics;
+mod node;
 mod nouns;
 mod ops;
 mod output;
 mod parts;
 mod serve;
+mod served;
 mod table;
 
 use std::process::ExitCode;
@@ -30,7 +32,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use entrepot_model::Kind;
 
-use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand};
+use args::{Cli, Command, ImportCommand, NounCommand};
 use config::Config;
 use failure::Failure;
 use output::Output;
@@ -86,12 +88,9 @@ async fn run(
         Command::Key(command) => noun(config()?, output, Kind::Key, command).await,
         Command::Listener(command) => noun(config()?, output, Kind::Listener, command).await,
         Command::Policy(command) => noun(config()?, output, Kind::Policy, command).await,
-        Command::Session(command) => facts::sessions(&config()?, output, command).await,
+        Command::Session(command) => node::sessions(&config()?, output, command).await,
         Command::Address(command) => addresses::run(&config()?, output, command).await,
-        Command::Node(NodeCommand::Drain) => serve::stop(&config()?, output).await,
-        Command::Node(NodeCommand::Limit { upload, download, reset }) => {
-            facts::limit_node(&config()?, output, (upload, download, reset)).await
-        }
+        Command::Node(command) => node::nodes(&config()?, output, command).await,
         Command::Transfer(command) => facts::transfers(&config()?, output, command).await,
         Command::Event(command) => facts::events(&config()?, output, command).await,
         Command::Job(command) => facts::jobs(&config()?, output, command).await,
@@ -101,7 +100,7 @@ async fn run(
         Command::Get(args) => client::get(output, args).await,
         Command::Bench(command) => bench::run(output, command).await,
         Command::Spawner => Err(Failure::start("the helper has no server to serve")),
-        Command::Stop => serve::stop(&config()?, output).await,
+        Command::Stop => node::stop(&config()?, output).await,
         Command::Completion { shell } => {
             let mut command = Cli::page();
             clap_complete::generate(shell, &mut command, "entrepot", &mut std::io::stdout());

@@ -14,6 +14,9 @@ use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::table;
 
+/// Nouns that a list fetches at a time: the most that the administration gives.
+const LIST_PAGE: u32 = 10_000;
+
 /// Runs one of the noun commands.
 pub(crate) async fn run(
     config: &Config,
@@ -22,7 +25,10 @@ pub(crate) async fn run(
     command: NounCommand,
 ) -> Result<(), Failure> {
     let request = match &command {
-        NounCommand::List => json!({"request": "list", "kind": kind}),
+        NounCommand::List => {
+            let nouns = all(config, kind).await?;
+            return output.rows(&nouns, |nouns| print_nouns(kind, nouns));
+        }
         NounCommand::Show { name } => json!({"request": "show", "kind": kind, "name": name}),
         NounCommand::Delete { name } => json!({"request": "delete", "kind": kind, "name": name}),
         NounCommand::Create(fields) => {
@@ -35,13 +41,28 @@ pub(crate) async fn run(
         }),
     };
     match ask(config, request).await? {
-        Response::Nouns { nouns } => output.rows(&nouns, |nouns| print_nouns(kind, nouns)),
         Response::Noun { noun, warnings } => {
             warn(&warnings);
             output.value(&noun, || print_fields("", &body(&noun.noun)))
         }
         Response::Done => output.value(&json!({"done": true}), || println!("done")),
         _ => Err(unexpected()),
+    }
+}
+
+/// Every noun of a kind, by name, page after page.
+pub(crate) async fn all(config: &Config, kind: Kind) -> Result<Vec<Stored<AnyNoun>>, Failure> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let request = json!({"request": "list", "kind": kind, "after": after, "limit": LIST_PAGE});
+        let Response::Nouns { nouns, next } = ask(config, request).await? else {
+            return Err(unexpected());
+        };
+        all.extend(nouns);
+        if next.is_none() {
+            return Ok(all);
+        }
+        after = next;
     }
 }
 

@@ -1,7 +1,6 @@
 //! The ops socket that the command line speaks to, and the ops listener: `/metrics`, `/live`,
 //! `/ready`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,26 +14,19 @@ use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
 use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request, explained};
-use entrepot_auth::Gate;
-use entrepot_model::{Kind, Name, PerDirection, SessionId, SiteId};
-use entrepot_vfs::VfsError;
+use entrepot_model::Name;
 use futures_util::stream;
 use serde::Deserialize;
-use serde_json::json;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::addresses::{LimitRow, Unlock};
 use crate::ask::actor_of;
-use crate::facts::SessionRow;
 use crate::metrics::Metrics;
 
 /// How often a follower looks for new events.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 /// Events sent to a follower at a time.
 const FOLLOW_BATCH: u32 = 500;
-/// Rates of sessions are measured over this time.
-const RATE_TIME: Duration = Duration::from_millis(500);
 /// Largest request.
 const REQUEST_BYTES: usize = 64 << 20;
 
@@ -42,8 +34,6 @@ const REQUEST_BYTES: usize = 64 << 20;
 #[derive(Clone)]
 pub(crate) struct Ops {
     pub(crate) admin: Arc<Admin>,
-    pub(crate) gate: Gate,
-    pub(crate) vfs: entrepot_vfs::Service,
     pub(crate) metrics: Metrics,
     pub(crate) ready: Arc<AtomicBool>,
     pub(crate) stop: CancellationToken,
@@ -72,13 +62,6 @@ pub(crate) async fn serve_socket(
     let router = Router::new()
         .route("/v1/request", post(request))
         .route("/v1/events/follow", post(follow))
-        .route("/v1/sessions", post(sessions))
-        .route("/v1/sessions/end", post(end_session))
-        .route("/v1/sessions/limit", post(limit_session))
-        .route("/v1/node/limit", post(limit_node))
-        .route("/v1/addresses", post(addresses))
-        .route("/v1/addresses/unlock", post(unlock))
-        .route("/v1/stop", post(stop_server))
         .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(ops);
     let service = router.into_make_service_with_connect_info::<Caller>();
@@ -193,169 +176,6 @@ async fn follow(
         },
     );
     Body::from_stream(lines).into_response()
-}
-
-/// Rates are those of a moment, so it takes that moment to answer.
-async fn sessions(State(ops): State<Ops>) -> Json<Vec<SessionRow>> {
-    let before = ops.vfs.sessions().into_iter().map(|info| (info.id, info.wire));
-    let before: HashMap<SessionId, (u64, u64)> = before.collect();
-    let ((), names) = tokio::join!(tokio::time::sleep(RATE_TIME), site_names(&ops.admin));
-    let rows = ops.vfs.sessions().into_iter().map(|info| {
-        let (now, before) = (info.wire, before.get(&info.id).copied().unwrap_or(info.wire));
-        let rate = |now: u64, before: u64| {
-            now.saturating_sub(before).saturating_mul(1000) / RATE_TIME.as_millis() as u64
-        };
-        let (in_per_second, out_per_second) = (rate(now.0, before.0), rate(now.1, before.1));
-        let site = names.get(&info.site).map_or_else(|| info.site.0.to_string(), Name::to_string);
-        SessionRow { site, in_per_second, out_per_second, ..SessionRow::from(info) }
-    });
-    Json(rows.collect())
-}
-
-/// Names of sites, as far as the database tells them now.
-async fn site_names(admin: &Admin) -> HashMap<SiteId, Name> {
-    let actor = actor_of(rustix::process::getuid().as_raw());
-    let answer = admin.handle(&actor, Request::List { kind: Kind::Site }).await;
-    let Ok(entrepot_admin::Response::Nouns { nouns }) = answer else { return HashMap::new() };
-    nouns.into_iter().map(|site| (SiteId(site.id), site.noun.name().clone())).collect()
-}
-
-impl From<entrepot_vfs::SessionInfo> for SessionRow {
-    fn from(info: entrepot_vfs::SessionInfo) -> Self {
-        SessionRow {
-            id: info.id,
-            site: info.site.0.to_string(),
-            account: info.account,
-            protocol: info.protocol,
-            address: info.address,
-            client: info.client,
-            algorithms: info.algorithms,
-            opened_at: info.opened_at,
-            bytes_in: info.bytes_in,
-            bytes_out: info.bytes_out,
-            transfers: info.transfers,
-            in_per_second: 0,
-            out_per_second: 0,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct EndSession {
-    id: SessionId,
-}
-
-async fn end_session(State(ops): State<Ops>, Json(which): Json<EndSession>) -> Response {
-    if ops.vfs.end_session(which.id, "ended by an administrator") {
-        return Json(json!({"ended": which.id})).into_response();
-    }
-    no_session(which.id)
-}
-
-#[derive(Deserialize)]
-struct LimitSession {
-    id: SessionId,
-    upload: Option<u64>,
-    download: Option<u64>,
-    #[serde(default)]
-    reset: bool,
-}
-
-async fn limit_session(State(ops): State<Ops>, Json(which): Json<LimitSession>) -> Response {
-    let rates = PerDirection { upload: which.upload, download: which.download };
-    if ops.vfs.limit_session(which.id, (!which.reset).then_some(rates)) {
-        return Json(json!({"limited": which.id})).into_response();
-    }
-    no_session(which.id)
-}
-
-fn no_session(id: SessionId) -> Response {
-    refuse(&Problem {
-        code: "EP0207".to_owned(),
-        message: format!("no session '{id}' is open on this node"),
-        class: ProblemClass::NotFound,
-    })
-}
-
-#[derive(Deserialize)]
-struct LimitNode {
-    upload: Option<u64>,
-    download: Option<u64>,
-    #[serde(default)]
-    reset: bool,
-}
-
-async fn limit_node(
-    State(ops): State<Ops>,
-    ConnectInfo(caller): ConnectInfo<Caller>,
-    Json(wanted): Json<LimitNode>,
-) -> Response {
-    let rates = PerDirection { upload: wanted.upload, download: wanted.download };
-    let by = actor_of(caller.uid).name;
-    match ops.vfs.limit_node((!wanted.reset).then_some(rates), &by) {
-        Ok(now) => Json(json!({"upload": now.upload, "download": now.download})).into_response(),
-        Err(error) => unrecorded(&error),
-    }
-}
-
-async fn addresses(
-    State(ops): State<Ops>,
-    ConnectInfo(caller): ConnectInfo<Caller>,
-    Query(about): Query<About>,
-) -> Response {
-    match ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await {
-        Ok(actor) => {
-            let limits = ops.gate.login_limits(actor.site).await;
-            Json(limits.into_iter().map(LimitRow::from).collect::<Vec<_>>()).into_response()
-        }
-        Err(error) => refuse(&Problem::from(error)),
-    }
-}
-
-async fn unlock(
-    State(ops): State<Ops>,
-    ConnectInfo(caller): ConnectInfo<Caller>,
-    Query(about): Query<About>,
-    Json(unlock): Json<Unlock>,
-) -> Response {
-    let actor = ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await;
-    let actor = match actor.and_then(|actor| actor.may_change("unlock it").map(|()| actor)) {
-        Ok(actor) => actor,
-        Err(error) => return refuse(&Problem::from(error)),
-    };
-    let (site, by) = (actor.site, &actor.name);
-    let unlocked = match &unlock {
-        Unlock::Address(address) => ops.gate.unlock_address(site, *address, by),
-        Unlock::Account(name) => ops.gate.unlock_account(site, name, by),
-    };
-    match unlocked {
-        Ok(Some(failures)) => Json(json!({"failures": failures})).into_response(),
-        Ok(None) => refuse(&Problem {
-            code: "EP0215".to_owned(),
-            message: "no wrong password of it counts on this node".to_owned(),
-            class: ProblemClass::NotFound,
-        }),
-        Err(error) => refuse(&Problem {
-            code: error.code().to_owned(),
-            message: error.to_string(),
-            class: ProblemClass::Failed,
-        }),
-    }
-}
-
-async fn stop_server(State(ops): State<Ops>, ConnectInfo(caller): ConnectInfo<Caller>) -> Response {
-    match ops.vfs.drain_node(&actor_of(caller.uid).name) {
-        Ok(()) => Json(json!({"stopping": true})).into_response(),
-        Err(error) => unrecorded(&error),
-    }
-}
-
-fn unrecorded(error: &VfsError) -> Response {
-    refuse(&Problem {
-        code: error.code().to_owned(),
-        message: error.to_string(),
-        class: ProblemClass::Failed,
-    })
 }
 
 async fn metrics(State(ops): State<Ops>) -> Response {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use entrepot_admin::ServingParts;
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
 use entrepot_journal::Scope;
@@ -19,14 +20,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::ask_server;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::listeners::{Doors, Listeners};
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
-use crate::output::Output;
 use crate::parts::Parts;
+use crate::served::ServedNode;
 
 /// Runs `serve`.
 pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
@@ -34,12 +34,6 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
     let server = Server::start(config).await?;
     server.stopped().await;
     server.stop().await
-}
-
-/// Runs `stop`.
-pub(crate) async fn stop(config: &Config, output: Output) -> Result<(), Failure> {
-    let answer: Value = ask_server(config, "/v1/stop", None).await?;
-    output.value(&answer, || println!("stopping"))
 }
 
 /// A running node.
@@ -65,10 +59,12 @@ impl Server {
         let env = parts.env.clone();
         let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
         let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());
-        let admin = Arc::new(parts.admin(Some(directory.clone())));
+        let admin = parts.admin(Some(directory.clone()));
         let pending = admin.seal_pending().await;
         pending.map_err(|error| crate::ask::problem(error.into()))?;
         let vfs = start_vfs(config, &parts, &directory).await?;
+        let node = Arc::new(ServedNode(vfs.clone()));
+        let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
         record(&parts, started)?;
         let spawner = spawner(config, &parts);
@@ -83,6 +79,11 @@ impl Server {
         }));
         let (asked, end) = (vfs.draining(), CancellationToken::new());
         let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
+        let heartbeat = (admin.clone(), asked.clone(), end.clone());
+        tasks.push(tokio::spawn(async move {
+            let (admin, draining, until) = heartbeat;
+            admin.keep_node_alive(draining, until).await;
+        }));
         let strangers = Strangers::default();
         let metrics = Metrics::new(MetricsParts {
             recorder: parts.recorder.clone(),
@@ -93,14 +94,7 @@ impl Server {
             strangers: strangers.clone(),
         });
         let ready = Arc::new(AtomicBool::new(false));
-        let ops = Ops {
-            admin: admin.clone(),
-            gate: gate.clone(),
-            vfs: vfs.clone(),
-            metrics,
-            ready: ready.clone(),
-            stop: asked.clone(),
-        };
+        let ops = Ops { admin: admin.clone(), metrics, ready: ready.clone(), stop: asked.clone() };
         let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
         let doors = Doors { gate, vfs: vfs.clone(), strangers };
         // No session may pass by a rule that is not known yet.

@@ -6,7 +6,7 @@ use crate::certificate::CertificateName;
 use crate::limits::CERTIFICATES;
 use crate::mount::Rights;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::path::VPath;
 use crate::secret::{Sealed, Secret};
 use crate::time::Timestamp;
@@ -133,9 +133,12 @@ impl Noun for Account {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
-        let groups = self.groups.iter().map(|name| (Kind::Account, name.clone()));
-        groups.chain(self.policy.iter().map(|name| (Kind::Policy, name.clone()))).collect()
+    fn references(&self) -> Vec<Reference> {
+        let groups = self.groups.iter().enumerate();
+        let groups =
+            groups.map(|(at, name)| Reference::new(format!("groups[{at}]"), Kind::Account, name));
+        let policy = self.policy.iter();
+        groups.chain(policy.map(|name| Reference::new("policy", Kind::Policy, name))).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.groups.contains(&self.name) {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
 
 /// A place we reach.
@@ -417,10 +417,11 @@ impl Noun for Endpoint {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
+    fn references(&self) -> Vec<Reference> {
         match &self.target {
             EndpointTarget::Sftp(sftp) => {
-                sftp.key.iter().map(|name| (Kind::Key, name.clone())).collect()
+                let key = sftp.key.iter();
+                key.map(|name| Reference::new("target.sftp.key", Kind::Key, name)).collect()
             }
             _ => Vec::new(),
         }

@@ -140,6 +140,26 @@ facts! {
         /// Bytes to the peer.
         bytes_out: u64,
     }
+    /// An administrator asked for the end of a session: its `session.closed` follows.
+    "session.ending" SessionEnding {
+        /// The account of the session.
+        name: Name,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// How fast one session may go was changed by hand.
+    "session.limited" SessionLimited {
+        /// The account of the session.
+        name: Name,
+        /// The rates of its policies hold again; else those below.
+        by_policy: bool,
+        /// Bytes a second from the client; none: no limit of its own.
+        upload: Option<u64>,
+        /// Bytes a second to the client.
+        download: Option<u64>,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// A login was refused.
     "login.refused" LoginRefused {
         /// Spoken.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::{is_yes, yes};
 use crate::limits::REVOKED;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
 use crate::source::Source;
 use crate::time::Timestamp;
@@ -122,8 +122,9 @@ impl Noun for Key {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
-        self.account.iter().map(|name| (Kind::Account, name.clone())).collect()
+    fn references(&self) -> Vec<Reference> {
+        let account = self.account.iter();
+        account.map(|name| Reference::new("account", Kind::Account, name)).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.key_type == KeyType::Tls {

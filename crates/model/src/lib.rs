@@ -44,7 +44,7 @@ pub use key::{Key, KeyType};
 pub use listener::{Listener, Protocol};
 pub use mount::{ModeMask, Mount, MountOption, Quota, Right, Rights};
 pub use name::Name;
-pub use noun::{AnyNoun, FieldError, Kind, Noun, Stored};
+pub use noun::{AnyNoun, FieldError, Kind, Noun, Reference, Stored};
 pub use path::{StorePath, VPath};
 pub use policy::{AlgorithmPreset, LegacyAlgorithm, PerDirection, Policy, Rates};
 pub use rule::Rule;

@@ -11,7 +11,7 @@ use crate::key::KeyType;
 use crate::limits::{STRANGER_NETWORKS, STRANGERS};
 use crate::login::LoginCheck;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::tls::{ClientCertificates, ListenerTls};
 
 /// A protocol we serve or speak.
@@ -118,10 +118,15 @@ impl Noun for Listener {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
-        let keys = self.host_keys.iter().map(|name| (Kind::Key, name.clone()));
-        let keys = keys.chain(self.tls.key.iter().map(|name| (Kind::Key, name.clone())));
-        keys.chain(self.policy.iter().map(|name| (Kind::Policy, name.clone()))).collect()
+    fn references(&self) -> Vec<Reference> {
+        let keys = self.host_keys.iter().enumerate();
+        let keys =
+            keys.map(|(at, name)| Reference::new(format!("host_keys[{at}]"), Kind::Key, name));
+        let tls_key = self.tls.key.iter();
+        let tls_key = tls_key.map(|name| Reference::new("tls.key", Kind::Key, name));
+        let policy = self.policy.iter();
+        let policy = policy.map(|name| Reference::new("policy", Kind::Policy, name));
+        keys.chain(tls_key).chain(policy).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.protocol == Protocol::Internal {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::path::{StorePath, VPath};
 
 /// One thing that may be done below a mount.
@@ -291,8 +291,11 @@ impl Noun for Mount {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
-        vec![(Kind::Account, self.account.clone()), (Kind::Endpoint, self.endpoint.clone())]
+    fn references(&self) -> Vec<Reference> {
+        vec![
+            Reference::new("account", Kind::Account, &self.account),
+            Reference::new("endpoint", Kind::Endpoint, &self.endpoint),
+        ]
     }
     fn check(&self) -> Result<(), FieldError> {
         self.prefix_for(&self.account).map_err(|e| FieldError::new("prefix", e.to_string()))?;

@@ -96,6 +96,24 @@ impl FieldError {
     }
 }
 
+/// A field of a noun that names another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// Path of the field inside the document, such as `do[0].deliver.endpoint`.
+    pub field: String,
+    /// The kind of the noun that is named.
+    pub kind: Kind,
+    /// The name of that noun.
+    pub name: Name,
+}
+
+impl Reference {
+    /// `field` names the `kind` called `name`.
+    pub fn new(field: impl Into<String>, kind: Kind, name: &Name) -> Self {
+        Reference { field: field.into(), kind, name: name.clone() }
+    }
+}
+
 /// One noun of configuration. The struct is the document's body: it has no id and no site, and
 /// refers to others by name.
 pub trait Noun: Serialize + DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
@@ -104,7 +122,7 @@ pub trait Noun: Serialize + DeserializeOwned + Clone + fmt::Debug + Send + Sync 
     /// Its name, unique in its kind and site. Never changes.
     fn name(&self) -> &Name;
     /// What it refers to; each must exist in the same site.
-    fn references(&self) -> Vec<(Kind, Name)>;
+    fn references(&self) -> Vec<Reference>;
     /// Checks what the types alone cannot.
     fn check(&self) -> Result<(), FieldError>;
     /// Programs it asks a node to start; each node has its own list of those that it allows.
@@ -146,7 +164,7 @@ macro_rules! any_noun {
                 match self { $(AnyNoun::$name(noun) => noun.name(),)* }
             }
             /// See [`Noun::references`].
-            pub fn references(&self) -> Vec<(Kind, Name)> {
+            pub fn references(&self) -> Vec<Reference> {
                 match self { $(AnyNoun::$name(noun) => noun.references(),)* }
             }
             /// See [`Noun::check`].

@@ -7,7 +7,7 @@ use crate::ftp::TlsReuse;
 use crate::hours::Hours;
 use crate::limits::HOURS;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::time::Timestamp;
 
 /// A set of SSH algorithms, see docs/protocols/sftp.md.
@@ -247,7 +247,7 @@ impl Noun for Policy {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
+    fn references(&self) -> Vec<Reference> {
         Vec::new()
     }
     fn check(&self) -> Result<(), FieldError> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::{is_yes, yes};
 use crate::command::CommandPattern;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::path::VPath;
 
 /// What a rule starts on.
@@ -242,13 +242,18 @@ impl Noun for Rule {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
-        let steps = self.steps.iter().chain(&self.otherwise);
-        let endpoints = steps.filter_map(|step| match step {
-            StepSpec::Deliver(deliver) => Some((Kind::Endpoint, deliver.endpoint.clone())),
-            _ => None,
-        });
-        endpoints.chain(self.run_as.iter().map(|name| (Kind::Account, name.clone()))).collect()
+    fn references(&self) -> Vec<Reference> {
+        let mut found = Vec::new();
+        for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
+            for (at, step) in steps.iter().enumerate() {
+                if let StepSpec::Deliver(deliver) = step {
+                    let field = format!("{list}[{at}].deliver.endpoint");
+                    found.push(Reference::new(field, Kind::Endpoint, &deliver.endpoint));
+                }
+            }
+        }
+        found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
+        found
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.steps.is_empty() {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::limits::{HOST_BYTES, SITE_HOSTS};
 use crate::login::LoginCheck;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun};
+use crate::noun::{FieldError, Kind, Noun, Reference};
 
 /// A tenant: owns everything below it. The default site is `main` and never needs naming.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,8 +35,9 @@ impl Noun for Site {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(Kind, Name)> {
-        self.policy.iter().map(|name| (Kind::Policy, name.clone())).collect()
+    fn references(&self) -> Vec<Reference> {
+        let policy = self.policy.iter();
+        policy.map(|name| Reference::new("policy", Kind::Policy, name)).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.hosts.len() > SITE_HOSTS {

@@ -179,9 +179,10 @@ impl Service {
             None => None,
         };
         let references = endpoint.noun.references();
-        let Some((_, key)) = references.iter().find(|(kind, _)| *kind == Kind::Key) else {
+        let Some(reference) = references.iter().find(|it| it.kind == Kind::Key) else {
             return Ok(ResolvedSecrets { secret, private_key: None });
         };
+        let key = &reference.name;
         let found = self.0.db.find::<Key>(endpoint.site, key).await;
         let found = found.map_err(|_| VfsError::busy("keys cannot be looked up now"))?;
         let sealed = found.and_then(|found| found.noun.private_sealed);

@@ -34,6 +34,40 @@ async fn put_one(db: &Db, site: SiteId, noun: impl Into<AnyNoun>) -> Uuid {
     id.0
 }
 
+async fn users_and_pages_follow_the_nouns(db: Db) {
+    for name in ["staff", "north", "south"] {
+        put_one(&db, SiteId::MAIN, account(name)).await;
+    }
+    let of =
+        |name: &str, groups: &[&str]| noun::<Account>(json!({ "name": name, "groups": groups }));
+    let id = put_one(&db, SiteId::MAIN, of("acme", &["staff", "north", "staff"])).await;
+    put_one(&db, SiteId::MAIN, of("beta", &["staff"])).await;
+    let users = async |of: &str, limit: u32| -> Vec<String> {
+        let users = db.users(SiteId::MAIN, Kind::Account, &name(of), limit).await.unwrap();
+        users.iter().map(|user| format!("{} {}", user.kind, user.name)).collect()
+    };
+    assert_eq!(users("staff", 9).await, ["account acme", "account beta"]);
+    assert_eq!(users("staff", 1).await, ["account acme"]);
+    assert_eq!(users("north", 9).await, ["account acme"]);
+
+    let mut tx = db.begin().await.unwrap();
+    let changed = of("acme", &["south"]);
+    tx.put(SiteId::MAIN, id, &changed, Env::real().now()).await.unwrap();
+    assert!(tx.delete(SiteId::MAIN, Kind::Account, &name("beta")).await.unwrap());
+    tx.commit().await.unwrap();
+    assert!(users("staff", 9).await.is_empty() && users("north", 9).await.is_empty());
+    assert_eq!(users("south", 9).await, ["account acme"]);
+
+    let page = async |after: Option<&str>| -> Vec<String> {
+        let after = after.map(name);
+        let page = db.page::<Account>(SiteId::MAIN, after.as_ref(), 2).await.unwrap();
+        page.iter().map(|stored| stored.noun.name.to_string()).collect()
+    };
+    assert_eq!(page(None).await, ["acme", "north"]);
+    assert_eq!(page(Some("north")).await, ["south", "staff"]);
+    assert!(page(Some("staff")).await.is_empty());
+}
+
 async fn every_kind_goes_round(db: Db) {
     let env = Env::simulated(1);
     let nouns: Vec<AnyNoun> = vec![
@@ -262,6 +296,7 @@ async fn a_step_of_a_code_is_taken_once_and_none_before_it(db: Db) {
 both!(
     a_step_of_a_code_is_taken_once_and_none_before_it,
     every_kind_goes_round,
+    users_and_pages_follow_the_nouns,
     the_revision_counts_committed_changes,
     contradictions_are_refused,
     keys_and_mounts_are_found_by_account,

@@ -17,6 +17,7 @@ fn common() -> Vec<Sql> {
         crate::transfers::ALL,
         crate::jobs::ALL,
         crate::nodes::ALL,
+        crate::references::ALL,
         crate::codes::ALL,
     ];
     let listed = files.into_iter().flatten().copied();

@@ -59,6 +59,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("node", &["entrepot node limit --download 50M", "entrepot node drain"]),
+    ("node list", &["entrepot node list", "entrepot --json nodes"]),
     (
         "node limit",
         &["entrepot node limit --upload 10M --download 50M", "entrepot node limit --reset"],

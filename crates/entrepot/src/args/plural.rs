@@ -34,6 +34,9 @@ pub(crate) enum PluralCommand {
     /// As `session list`.
     #[command(hide = true)]
     Sessions,
+    /// As `node list`.
+    #[command(hide = true)]
+    Nodes,
     /// As `address list`.
     #[command(hide = true)]
     Addresses,

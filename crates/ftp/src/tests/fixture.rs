@@ -6,9 +6,11 @@ use std::time::Duration;
 use entrepot_model::ftp::{FtpOptions, FtpTls};
 use entrepot_model::{AccountType, Listener, Mount, Protocol, Quota, Rights, SiteId};
 use entrepot_net::guard::Strangers;
+use entrepot_net::server::{Door, Listening};
 use entrepot_net::tls::{
     self, ClientCertificates, SelfSigned, ServerTrust, TlsClient, TlsConfig, TlsOptions, TlsVersion,
 };
+use entrepot_vfs::ListenerContext;
 use entrepot_world::{World, mount, name};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -16,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::Client;
 use super::soon;
-use crate::{FtpConfig, FtpContext, serve};
+use crate::{FtpConfig, serve};
 
 /// Bytes that may lie in `/small`.
 pub(super) const SMALL_BYTES: u64 = 10_000;
@@ -51,20 +53,25 @@ impl Node {
             TlsConfig::new(&options, &world.env).unwrap()
         });
         let config = FtpConfig::new(&listener(options), tls);
-        let context = FtpContext {
+        let context = ListenerContext {
             site: SiteId::MAIN,
             listener: name("ftp"),
             gate: world.gate.clone(),
             vfs: world.vfs.clone(),
             env: world.env.clone(),
-            strangers: Strangers::default(),
         };
         let acceptor = entrepot_net::listen::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = acceptor.local_address();
         let stop = CancellationToken::new();
         let (_unchanged, config) = watch::channel(config);
-        let drain = Duration::from_millis(200);
-        let server = tokio::spawn(serve(acceptor, context, (config, drain), stop.clone()));
+        let door = Door {
+            strangers: Strangers::default(),
+            env: world.env.clone(),
+            drain: Duration::from_millis(200),
+            stopping: CancellationToken::new(),
+        };
+        let listening = Listening { acceptor, config, door };
+        let server = tokio::spawn(serve(listening, context, stop.clone()));
         Node { world, address, certificate, stop, server }
     }
 
@@ -115,6 +122,7 @@ fn listener(options: FtpOptions) -> Listener {
         policy: None,
         login: None,
         banner: String::new(),
+        tls: entrepot_model::tls::ListenerTls::default(),
         ftp: Some(options),
     }
 }

@@ -30,14 +30,6 @@ pub(super) fn below_crates(file: &str) -> &str {
 
 pub(super) const ALLOWED: &[Allowed] = &[
     Allowed {
-        files: &["admin/src/admin.rs", "admin/src/jobs.rs", "admin/src/query.rs"],
-        pairs: &[
-            "admin/src/admin.rs ↔ admin/src/jobs.rs",
-            "admin/src/admin.rs ↔ admin/src/query.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
         files: &[
             "auth/src/certificate.rs",
             "auth/src/credential.rs",

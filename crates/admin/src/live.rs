@@ -1,0 +1,76 @@
+//! The live state of a node as the administration sees and steers it: open sessions, rates, the
+//! end of the node. The process that serves implements [`LiveNode`] over its data plane.
+
+use entrepot_model::{Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
+
+/// A node that serves clients.
+pub trait LiveNode: Send + Sync {
+    /// The open sessions of clients, of every site.
+    fn sessions(&self) -> Vec<OpenSession>;
+
+    /// Ends a session; its `session.closed` gives this reason. False if it is not open.
+    fn end_session(&self, id: SessionId, reason: &str) -> bool;
+
+    /// Sets the rates of a session until it ends; `None` restores those of its policies. False if
+    /// it is not open.
+    fn limit_session(&self, id: SessionId, rates: Option<PerDirection>) -> bool;
+
+    /// Sets the rates that all sessions of the node share until the node ends, and records
+    /// `node.limited`; `None` restores those of the policy of the site `main`. Returns the rates
+    /// in force now.
+    ///
+    /// # Errors
+    /// It could not be recorded; the rates are as before.
+    fn limit_node(
+        &self,
+        rates: Option<PerDirection>,
+        by: &str,
+    ) -> Result<PerDirection, NotRecorded>;
+
+    /// Records `node.draining` and begins the end of the node: running transfers may finish,
+    /// nothing new begins.
+    ///
+    /// # Errors
+    /// It could not be recorded; the node goes on.
+    fn drain_node(&self, by: &str) -> Result<(), NotRecorded>;
+}
+
+/// A session that is open now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenSession {
+    /// The id that events of the session carry.
+    pub id: SessionId,
+    /// The site of its account.
+    pub site: SiteId,
+    /// The account that logged in.
+    pub account: Name,
+    /// The protocol of its connection.
+    pub protocol: Protocol,
+    /// The remote address, with the port.
+    pub address: String,
+    /// Name and version that the client gave of itself.
+    pub client: String,
+    /// The algorithms of its encryption, if any.
+    pub algorithms: String,
+    /// The time of its login.
+    pub opened_at: Timestamp,
+    /// Bytes of files from the client, unfinished transfers included.
+    pub bytes_in: u64,
+    /// Bytes of files to the client, unfinished transfers included.
+    pub bytes_out: u64,
+    /// Bytes on the wire from the client since login.
+    pub wire_in: u64,
+    /// Bytes on the wire to the client since login.
+    pub wire_out: u64,
+    /// Transfers begun, finished ones included.
+    pub transfers: u64,
+}
+
+/// The journal refused the event of an order, so the order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotRecorded {
+    /// The error code of the journal's refusal.
+    pub code: &'static str,
+    /// A sentence that says what to do.
+    pub problem: String,
+}

@@ -1,0 +1,276 @@
+//! Orders to the node that serves: sites, roles, events.
+
+use entrepot_auth::{Directory, Gate, GateOptions};
+use entrepot_journal::RecordKind;
+use entrepot_model::{PerDirection, Protocol, SessionId};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+/// A node with two sessions, which remembers what it was asked for.
+#[derive(Default)]
+struct FakeNode {
+    sessions: Mutex<Vec<OpenSession>>,
+    orders: Mutex<Vec<String>>,
+    /// The journal takes no records.
+    is_full: Mutex<bool>,
+}
+
+impl LiveNode for FakeNode {
+    fn sessions(&self) -> Vec<OpenSession> {
+        let mut sessions = self.sessions.lock();
+        // Half a second later a megabyte has arrived.
+        let before = sessions.clone();
+        sessions.iter_mut().for_each(|session| session.wire_in += 1_000_000);
+        before
+    }
+
+    fn end_session(&self, id: SessionId, reason: &str) -> bool {
+        let mut sessions = self.sessions.lock();
+        let open = sessions.len();
+        sessions.retain(|session| session.id != id);
+        self.orders.lock().push(format!("end: {reason}"));
+        sessions.len() < open
+    }
+
+    fn limit_session(&self, id: SessionId, rates: Option<PerDirection>) -> bool {
+        self.orders.lock().push(format!("limit: {rates:?}"));
+        self.sessions.lock().iter().any(|session| session.id == id)
+    }
+
+    fn limit_node(
+        &self,
+        rates: Option<PerDirection>,
+        by: &str,
+    ) -> std::result::Result<PerDirection, NotRecorded> {
+        if *self.is_full.lock() {
+            return Err(NotRecorded { code: "EP0301", problem: "full".to_owned() });
+        }
+        self.orders.lock().push(format!("limit the node by {by}"));
+        Ok(rates.unwrap_or_default())
+    }
+
+    fn drain_node(&self, by: &str) -> std::result::Result<(), NotRecorded> {
+        self.orders.lock().push(format!("drain by {by}"));
+        Ok(())
+    }
+}
+
+struct World {
+    bench: Bench,
+    node: Arc<FakeNode>,
+    gate: Gate,
+    /// A session of the site `main`, and one of `north`.
+    main: SessionId,
+    north: SessionId,
+    north_site: SiteId,
+}
+
+async fn world() -> World {
+    let mut bench = bench().await;
+    bench.apply("site: {name: north}").await.unwrap();
+    let sites = bench.db.sites().await.unwrap();
+    let north = sites.iter().find(|site| site.noun.name.as_str() == "north").unwrap();
+    let north_site = SiteId(north.id);
+    let env = Env::simulated(5);
+    let session = |site: SiteId, account: &str| OpenSession {
+        id: env.new_id(),
+        site,
+        account: account.parse().unwrap(),
+        protocol: Protocol::Sftp,
+        address: "192.0.2.7:40000".to_owned(),
+        client: "OpenSSH_9.9".to_owned(),
+        algorithms: String::new(),
+        opened_at: env.now(),
+        bytes_in: 0,
+        bytes_out: 0,
+        wire_in: 0,
+        wire_out: 0,
+        transfers: 0,
+    };
+    let open = vec![session(SiteId::MAIN, "acme"), session(north_site, "boreas")];
+    let (main, north) = (open[0].id, open[1].id);
+    let node = Arc::new(FakeNode { sessions: Mutex::new(open), ..FakeNode::default() });
+    let directory = Directory::new(bench.db.clone(), env.clone(), bench.master.clone());
+    let recorder = Recorder::new(bench.journal.clone(), env, "n1".parse().unwrap());
+    let gate = Gate::new(directory, recorder, GateOptions::default());
+    let serving = ServingParts { node: node.clone(), gate: gate.clone() };
+    bench.admin = bench.admin.with_serving(serving);
+    World { bench, node, gate, main, north, north_site }
+}
+
+impl World {
+    async fn as_actor(&self, role: Role, site: SiteId, request: Request) -> Result<Response> {
+        let actor = Actor { name: "cli:root".to_owned(), role, site };
+        self.bench.admin.handle(&actor, request).await
+    }
+
+    async fn sessions(&self, site: SiteId) -> Vec<SessionRow> {
+        match self.as_actor(Role::Auditor, site, Request::Sessions).await.unwrap() {
+            Response::Sessions { sessions } => sessions,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The events of a kind in the journal, as JSON: no engine projects them here.
+    fn recorded(&self, kind: &str) -> Vec<Value> {
+        // Only what is durable is read; what comes before a durable record is too.
+        self.bench.journal.append_durable_here(RecordKind::Event, b"{}").unwrap();
+        let records = self.bench.journal.reader(0).read_now(100).unwrap();
+        let events = records.iter().map(|it| serde_json::from_slice(&it.payload).unwrap());
+        events.filter(|event: &Value| event["kind"] == kind).collect()
+    }
+}
+
+const SLOW: RateOrder = RateOrder::Set { upload: Some(500_000), download: None };
+
+#[tokio::test]
+async fn a_site_sees_its_own_sessions_and_main_sees_all() {
+    let world = world().await;
+    let rows = world.sessions(SiteId::MAIN).await;
+    let shown: Vec<(&str, &str)> =
+        rows.iter().map(|row| (row.site.as_str(), row.account.as_str())).collect();
+    assert_eq!(shown, [("main", "acme"), ("north", "boreas")]);
+    assert_eq!((rows[0].in_per_second, rows[0].out_per_second), (2_000_000, 0));
+    let rows = world.sessions(world.north_site).await;
+    assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [world.north]);
+}
+
+#[tokio::test]
+async fn orders_to_a_session_need_its_site_and_the_role_and_are_recorded() {
+    let world = world().await;
+    let end = || Request::EndSession { id: world.main };
+    let refused = world.as_actor(Role::Auditor, SiteId::MAIN, end()).await.unwrap_err();
+    assert_eq!(refused.code(), "EP0108");
+    for request in [end(), Request::LimitSession { id: world.main, rates: SLOW }] {
+        let unseen = world.as_actor(Role::Admin, world.north_site, request).await.unwrap_err();
+        assert_eq!((unseen.code(), unseen.class()), ("EP0207", ProblemClass::NotFound));
+    }
+    assert!(world.node.orders.lock().is_empty() && world.recorded("session.ending").is_empty());
+
+    for rates in [SLOW, RateOrder::Reset] {
+        let limit = Request::LimitSession { id: world.north, rates };
+        world.as_actor(Role::Admin, world.north_site, limit).await.unwrap();
+    }
+    let limited = world.recorded("session.limited");
+    assert_eq!(
+        (&limited[0]["upload"], &limited[0]["download"], &limited[0]["by_policy"]),
+        (&json!(500_000), &Value::Null, &json!(false))
+    );
+    assert_eq!((&limited[1]["upload"], &limited[1]["by_policy"]), (&Value::Null, &json!(true)));
+    assert_eq!(limited[0]["site"], json!(world.north_site));
+
+    world.as_actor(Role::Admin, SiteId::MAIN, end()).await.unwrap();
+    let ending = world.recorded("session.ending");
+    assert_eq!(
+        (&ending[0]["name"], &ending[0]["by"], &ending[0]["session"]),
+        (&json!("acme"), &json!("cli:root"), &json!(world.main))
+    );
+    let again = world.as_actor(Role::Admin, SiteId::MAIN, end()).await.unwrap_err();
+    assert_eq!(again.code(), "EP0207");
+    assert_eq!(world.recorded("session.ending").len(), 1, "what is not open is not ended");
+}
+
+#[tokio::test]
+async fn only_administrators_of_main_steer_the_node() {
+    let world = world().await;
+    for request in [Request::LimitNode { rates: SLOW }, Request::DrainNode] {
+        let (auditor, elsewhere) = (
+            world.as_actor(Role::Auditor, SiteId::MAIN, request.clone()).await.unwrap_err(),
+            world.as_actor(Role::Admin, world.north_site, request).await.unwrap_err(),
+        );
+        assert_eq!((auditor.code(), elsewhere.code()), ("EP0108", "EP0111"));
+    }
+    assert!(world.node.orders.lock().is_empty());
+    let limit = Request::LimitNode { rates: SLOW };
+    let now = world.as_actor(Role::Admin, SiteId::MAIN, limit.clone()).await.unwrap();
+    assert!(matches!(now, Response::Rates { upload: Some(500_000), download: None }), "{now:?}");
+    world.as_actor(Role::Admin, SiteId::MAIN, Request::DrainNode).await.unwrap();
+    let orders = world.node.orders.lock().clone();
+    assert_eq!(orders, ["limit the node by cli:root", "drain by cli:root"]);
+    *world.node.is_full.lock() = true;
+    let refused = world.as_actor(Role::Admin, SiteId::MAIN, limit).await.unwrap_err();
+    assert_eq!((refused.code(), refused.class()), ("EP0301", ProblemClass::Failed));
+}
+
+#[tokio::test]
+async fn only_administrators_unlock() {
+    let world = world().await;
+    let target = UnlockTarget::Account("acme".parse().unwrap());
+    let unlock = || Request::Unlock { target: target.clone() };
+    let auditor = world.as_actor(Role::Auditor, SiteId::MAIN, unlock()).await.unwrap_err();
+    let nothing = world.as_actor(Role::Admin, SiteId::MAIN, unlock()).await.unwrap_err();
+    assert_eq!((auditor.code(), nothing.code()), ("EP0108", "EP0215"));
+    let limits = world.as_actor(Role::Auditor, SiteId::MAIN, Request::LoginLimits).await.unwrap();
+    assert!(matches!(limits, Response::LoginLimits { limits } if limits.is_empty()));
+}
+
+#[tokio::test]
+async fn without_a_server_in_the_process_no_session_is_asked_for() {
+    let bench = bench().await;
+    let refused = bench.ask(Request::Sessions).await.unwrap_err();
+    assert!(refused.to_string().contains("entrepot serve"), "{refused}");
+}
+
+#[tokio::test]
+async fn an_administrator_who_logged_in_is_an_actor_of_its_site() {
+    let world = world().await;
+    let north = Actor { name: "x".to_owned(), role: Role::Admin, site: world.north_site };
+    let text = "account: {name: root, type: admin}\n---\naccount: {name: acme, type: partner}";
+    let request = Request::Apply { documents: document(text), prune: false };
+    world.bench.admin.handle(&north, request).await.unwrap();
+    let grant = |name: &str| {
+        let (gate, name) = (world.gate.clone(), name.parse::<Name>().unwrap());
+        async move { gate.internal(world.north_site, &name, "a test").await.unwrap() }
+    };
+    let actor = Actor::of_grant(&grant("root").await).unwrap();
+    assert_eq!((actor.name.as_str(), actor.role, actor.site), ("root", Role::Admin, north.site));
+    let refused = Actor::of_grant(&grant("acme").await).unwrap_err();
+    assert_eq!((refused.code(), refused.class()), ("EP0115", ProblemClass::Denied));
+}
+
+#[tokio::test]
+async fn a_node_is_serving_then_drained_or_silent() {
+    let world = world().await;
+    let admin = &world.bench.admin;
+    let nodes = || async {
+        match world.as_actor(Role::Auditor, SiteId::MAIN, Request::Nodes).await.unwrap() {
+            Response::Nodes { nodes } => nodes,
+            other => panic!("{other:?}"),
+        }
+    };
+    let elsewhere = world.as_actor(Role::Admin, world.north_site, Request::Nodes).await;
+    assert_eq!(elsewhere.unwrap_err().code(), "EP0111");
+    assert!(nodes().await.is_empty());
+
+    let (draining, until) = (CancellationToken::new(), CancellationToken::new());
+    let task = {
+        let (admin, draining, until) = (admin.clone(), draining.clone(), until.clone());
+        tokio::spawn(async move { admin.keep_node_alive(draining, until).await })
+    };
+    let reached = |state: NodeState| async move {
+        while nodes().await.first().map(|node| node.state) != Some(state) {
+            tokio::task::yield_now().await;
+        }
+    };
+    reached(NodeState::Serving).await;
+    draining.cancel();
+    reached(NodeState::Drained).await;
+    until.cancel();
+    task.await.unwrap();
+    assert_eq!(nodes().await[0].name.as_str(), "n1");
+
+    // A node that has not written for long, and did not say why.
+    let other: Name = "n0".parse().unwrap();
+    let old = entrepot_model::Timestamp::from_seconds(1);
+    world.bench.db.heartbeat(&other, old).await.unwrap();
+    let states: Vec<NodeState> = nodes().await.into_iter().map(|node| node.state).collect();
+    assert_eq!(states, [NodeState::Silent, NodeState::Drained]);
+
+    // A node that ends before its first heartbeat has ended nonetheless; the next start serves.
+    let ended = CancellationToken::new();
+    ended.cancel();
+    admin.keep_node_alive(CancellationToken::new(), ended).await;
+    assert_eq!(nodes().await[1].state, NodeState::Drained);
+}

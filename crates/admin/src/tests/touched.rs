@@ -1,0 +1,168 @@
+//! A change loads what it touches, and refuses what it would refuse with the whole site in view.
+
+use super::*;
+
+/// Asks for a change that must be refused, and gives the error.
+async fn refused(bench: &Bench, request: Request) -> AdminError {
+    let revision = bench.revision().await;
+    let error = bench.ask(request).await.unwrap_err();
+    assert_eq!(bench.revision().await, revision, "nothing was changed");
+    error
+}
+
+fn change(kind: Kind, name: &str, patch: Value) -> Request {
+    Request::Change { kind, name: name.parse().unwrap(), patch }
+}
+
+fn delete(kind: Kind, name: &str) -> Request {
+    Request::Delete { kind, name: name.parse().unwrap() }
+}
+
+fn create(noun: Value) -> Request {
+    Request::Create { noun: serde_json::from_value(noun).unwrap() }
+}
+
+#[tokio::test]
+async fn what_others_need_of_a_noun_is_seen() {
+    let bench = bench().await;
+    bench.apply(PARTNER).await.unwrap();
+    let cases = [
+        (change(Kind::Account, "partners", json!({"type": "partner"})), "groups[0]"),
+        (change(Kind::Account, "acme", json!({"type": "group", "password": null})), "as"),
+        (change(Kind::Account, "partners", json!({"groups": ["acme"]})), "groups"),
+        (create(json!({"account": {"name": "x", "groups": ["partner"]}})), "did you mean"),
+        (
+            create(json!({"mount": {"name": "m", "account": "acme", "endpoint": "files",
+                "path": "/"}})),
+            "mount 'acme-root' gives 'acme' the same path",
+        ),
+        (
+            create(json!({"listener": {"name": "m", "protocol": "sftp",
+                "address": "127.0.0.1:2022"}})),
+            "listener 'sftp' has this address already",
+        ),
+        (delete(Kind::Account, "acme"), "in use by mount 'acme-root', rule 'forward'"),
+        (delete(Kind::Account, "partners"), "in use by account 'acme'"),
+        (delete(Kind::Policy, "slow"), "in use by account 'partners'"),
+        (delete(Kind::Endpoint, "bucket"), "in use by rule 'forward'"),
+        (delete(Kind::Account, "acmee"), "acme"),
+        (change(Kind::Account, "acmee", json!({})), "acme"),
+    ];
+    for (request, says) in cases {
+        let asked = format!("{request:?}");
+        let error = refused(&bench, request).await;
+        assert!(error.to_string().contains(says), "{asked}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_noun_that_nothing_names_any_more_can_go() {
+    let bench = bench().await;
+    bench.apply(PARTNER).await.unwrap();
+    bench.change(Kind::Account, "acme", json!({"groups": []})).await.unwrap();
+    bench.delete(Kind::Account, "partners").await.unwrap();
+    bench.delete(Kind::Policy, "slow").await.unwrap();
+    bench.delete(Kind::Mount, "acme-root").await.unwrap();
+    bench.delete(Kind::Rule, "forward").await.unwrap();
+    bench.delete(Kind::Account, "acme").await.unwrap();
+    // A new account of the name does not inherit what named the old one.
+    bench.create(json!({"account": {"name": "acme", "type": "group"}})).await.unwrap();
+}
+
+#[tokio::test]
+async fn more_users_than_are_looked_at_are_all_named() {
+    let bench = bench().await;
+    let mut text = "account: {name: staff, type: group}\n".to_owned();
+    let members = limits::TOUCHED_USERS as usize + 10;
+    for at in 0..members {
+        text += &format!("---\naccount: {{name: a{at}, groups: [staff]}}\n");
+    }
+    bench.apply(&text).await.unwrap();
+    let error = refused(&bench, delete(Kind::Account, "staff")).await.to_string();
+    assert_eq!(error.matches("account 'a").count(), members, "{error}");
+    let patch = json!({"type": "person"});
+    let error = refused(&bench, change(Kind::Account, "staff", patch)).await;
+    assert!(error.to_string().contains("not of type group"), "{error}");
+    // A change of the group itself is free.
+    bench.change(Kind::Account, "staff", json!({"note": "all of us"})).await.unwrap();
+}
+
+#[tokio::test]
+async fn lists_come_in_pages_that_miss_nothing() {
+    let bench = bench().await;
+    let names: Vec<String> = (0..25).map(|at| format!("a{at:02}")).collect();
+    let text: Vec<String> =
+        names.iter().map(|name| format!("account: {{name: {name}}}\n")).collect();
+    bench.apply(&text.join("---\n")).await.unwrap();
+    for limit in [1, 5, 24, 25, 26] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let request = Request::List { kind: Kind::Account, after, limit: Some(limit) };
+            let Response::Nouns { nouns, next } = bench.ask(request).await.unwrap() else {
+                panic!("a list answers with nouns");
+            };
+            assert!(nouns.len() <= limit as usize);
+            seen.extend(nouns.into_iter().map(|stored| stored.noun.name().to_string()));
+            if next.is_none() {
+                break;
+            }
+            after = next;
+        }
+        assert_eq!(seen, names, "{limit} a page");
+    }
+}
+
+/// Times single changes among 100,000 accounts; run it with
+/// `cargo test -p entrepot-admin -- --ignored --nocapture among_100_000`. A change of a site reads
+/// the whole site, as every change did before `touched.rs`, and is printed to compare.
+#[tokio::test]
+#[ignore = "a measurement, not a promise"]
+async fn a_change_among_100_000_accounts() {
+    let bench = bench().await;
+    let env = Env::simulated(9);
+    let mut tx = bench.db.begin().await.unwrap();
+    let mut put = async |noun: Value| {
+        let noun: AnyNoun = serde_json::from_value(noun).unwrap();
+        let id: SiteId = env.new_id();
+        tx.put_any(SiteId::MAIN, id.0, &noun, env.now()).await.unwrap();
+    };
+    put(json!({"account": {"name": "staff", "type": "group"}})).await;
+    put(json!({"endpoint": {"name": "files", "target": {"directory": {"path": "/srv"}}}})).await;
+    for at in 0..100_000 {
+        let name = format!("account-{at}");
+        put(json!({"account": {"name": name, "groups": ["staff"]}})).await;
+        if at % 10 == 0 {
+            put(json!({"mount": {"name": name, "account": name, "endpoint": "files",
+                "path": "/"}}))
+            .await;
+        }
+    }
+    tx.commit().await.unwrap();
+    let clock = Env::real();
+    let time = async |what: &str, count: u32, request: &dyn Fn(u32) -> Request| {
+        let began = clock.elapsed();
+        for at in 0..count {
+            bench.ask(request(at)).await.unwrap();
+        }
+        println!(
+            "{what}: {:.1} ms",
+            (clock.elapsed() - began).as_secs_f64() * 1000.0 / f64::from(count)
+        );
+    };
+    time("whole site", 3, &|at| change(Kind::Site, "main", json!({"note": at.to_string()}))).await;
+    time("change an account", 100, &|at| {
+        change(Kind::Account, &format!("account-{}", at * 7), json!({"note": "x"}))
+    })
+    .await;
+    time("create an account", 100, &|at| {
+        create(json!({"account": {"name": format!("new-{at}"), "groups": ["staff"]}}))
+    })
+    .await;
+    time("delete an account", 100, &|at| delete(Kind::Account, &format!("new-{at}"))).await;
+    time("list a page", 20, &|at| Request::List {
+        kind: Kind::Account,
+        after: Some(format!("account-{}", at * 100).parse().unwrap()),
+        limit: Some(100),
+    })
+    .await;
+}

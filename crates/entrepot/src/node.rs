@@ -1,0 +1,134 @@
+//! `session`, `node` and `stop`: what is asked of a running server about itself.
+
+use entrepot_admin::{NodeRow, Response, SessionRow};
+use serde_json::{Value, json};
+
+use crate::args::{NodeCommand, SessionCommand};
+use crate::ask::{ask, ask_server, of_site};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::{Output, unexpected};
+use crate::table;
+
+/// Lists, ends or limits the sessions of the running server.
+pub(crate) async fn sessions(
+    config: &Config,
+    output: Output,
+    command: SessionCommand,
+) -> Result<(), Failure> {
+    let path = of_site("/v1/request", config);
+    match command {
+        SessionCommand::List => {
+            let request = json!({"request": "sessions"});
+            let answer: Response = ask_server(config, &path, Some(&request)).await?;
+            let Response::Sessions { sessions } = answer else { return Err(unexpected()) };
+            output.rows(&sessions, print_sessions)
+        }
+        SessionCommand::End { id } => {
+            let request = json!({"request": "end-session", "id": id});
+            let _: Response = ask_server(config, &path, Some(&request)).await?;
+            output.value(&json!({"ended": id}), || println!("session {id} ended"))
+        }
+        SessionCommand::Limit { id, upload, download, reset } => {
+            let rates = if reset { json!("reset") } else { set(upload, download) };
+            let request = json!({"request": "limit-session", "id": id, "rates": rates});
+            let _: Response = ask_server(config, &path, Some(&request)).await?;
+            output.value(&json!({"limited": id}), || println!("session {id} limited"))
+        }
+    }
+}
+
+/// An `entrepot_admin::RateOrder` with these rates.
+fn set(upload: Option<u64>, download: Option<u64>) -> Value {
+    json!({"set": {"upload": upload, "download": download}})
+}
+
+fn print_sessions(rows: &[SessionRow]) {
+    let cells = |row: &SessionRow| {
+        vec![
+            row.id.to_string(),
+            row.site.clone(),
+            row.account.to_string(),
+            row.protocol.as_str().to_owned(),
+            row.address.clone(),
+            row.client.clone(),
+            row.algorithms.clone(),
+            row.opened_at.to_string(),
+            table::bytes(row.bytes_in),
+            table::bytes(row.bytes_out),
+            row.transfers.to_string(),
+            rate(row.in_per_second),
+            rate(row.out_per_second),
+        ]
+    };
+    let headings = [
+        "session",
+        "site",
+        "account",
+        "protocol",
+        "address",
+        "client",
+        "algorithms",
+        "since",
+        "in",
+        "out",
+        "transfers",
+        "in now",
+        "out now",
+    ];
+    table::print(&headings, &rows.iter().map(cells).collect::<Vec<_>>());
+}
+
+/// Runs `node`. Nodes belong to no site, so the one that the command line names has no part in it.
+pub(crate) async fn nodes(
+    config: &Config,
+    output: Output,
+    command: NodeCommand,
+) -> Result<(), Failure> {
+    match command {
+        NodeCommand::List => {
+            let config = Config { site: None, ..config.clone() };
+            let answer = ask(&config, json!({"request": "nodes"})).await?;
+            let Response::Nodes { nodes } = answer else { return Err(unexpected()) };
+            output.rows(&nodes, print_nodes)
+        }
+        NodeCommand::Limit { upload, download, reset } => {
+            let rates = if reset { json!("reset") } else { set(upload, download) };
+            let request = json!({"request": "limit-node", "rates": rates});
+            let answer: Response = ask_server(config, "/v1/request", Some(&request)).await?;
+            let Response::Rates { upload, download } = answer else { return Err(unexpected()) };
+            let shown = |now: Option<u64>| now.map_or_else(|| "no limit".to_owned(), rate);
+            output.value(&json!({"upload": upload, "download": download}), || {
+                println!("up {}, down {}", shown(upload), shown(download));
+            })
+        }
+        NodeCommand::Drain => stop(config, output).await,
+    }
+}
+
+/// Asks the running server to end in good order.
+pub(crate) async fn stop(config: &Config, output: Output) -> Result<(), Failure> {
+    let request = json!({"request": "drain-node"});
+    let _: Response = ask_server(config, "/v1/request", Some(&request)).await?;
+    output.value(&json!({"stopping": true}), || println!("stopping"))
+}
+
+fn print_nodes(rows: &[NodeRow]) {
+    let cells = |row: &NodeRow| {
+        vec![
+            row.name.to_string(),
+            row.state.as_str().to_owned(),
+            row.heartbeat_at.to_string(),
+            row.projected_up_to.to_string(),
+        ]
+    };
+    let headings = ["node", "state", "heartbeat", "projected up to"];
+    table::print(&headings, &rows.iter().map(cells).collect::<Vec<_>>());
+}
+
+fn rate(bytes_per_second: u64) -> String {
+    match bytes_per_second {
+        0 => "-".to_owned(),
+        rate => format!("{}/s", table::bytes(rate)),
+    }
+}
