@@ -108,9 +108,10 @@ fn check(program: Program) -> Result<()> {
         let row = Row { client: &ftp, seat, place };
         row.prepare()?;
         let place = || format!("{place}; log of the server:\n{}", node.log());
-        match first.is_empty() {
-            true => first = everything(&row, ftp).with_context(place)?,
-            false => the_same(&row, ftp, &first).with_context(place)?,
+        if first.is_empty() {
+            first = everything(&row, ftp).with_context(place)?
+        } else {
+            the_same(&row, ftp, &first).with_context(place)?
         }
         seen.push(Cell::Yes);
     }

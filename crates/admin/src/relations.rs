@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn every_field_that_names_another_noun_is_a_reference() {
-        let cases: [(&str, &[(&str, Kind, &str)]); 8] = [
+        type Named = (&'static str, Kind, &'static str);
+        let cases: [(&str, &[Named]); 8] = [
             (r#"{"site":{"name":"main","policy":"p"}}"#, &[("policy", Kind::Policy, "p")]),
             (
                 r#"{"key":{"name":"k","type":"ssh-user","account":"a",

@@ -439,10 +439,7 @@ impl Directory {
         let place = (principal.site, principal.account.name.clone());
         let counts = grant.peer().protocol != Protocol::Internal;
         let mut roll = self.0.live.lock();
-        let transfers = match counts {
-            true => Some(roll.count(&place, principal)?),
-            false => None,
-        };
+        let transfers = if counts { Some(roll.count(&place, principal)?) } else { None };
         let lane = || Lane::new(self.0.env.clone(), Vec::new());
         let live = Arc::new(Live {
             place: place.clone(),

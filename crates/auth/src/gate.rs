@@ -219,9 +219,10 @@ impl Grant {
     pub(crate) fn narrowed(&self, principal: Arc<Principal>, now: Timestamp) -> Arc<Principal> {
         let address = self.peer.address.ip();
         let narrows = |it: &Credential| it.is_read_only(&principal, address, now);
-        match self.credentials.iter().any(narrows) {
-            true => Arc::new(principal.read_only()),
-            false => principal,
+        if self.credentials.iter().any(narrows) {
+            Arc::new(principal.read_only())
+        } else {
+            principal
         }
     }
 
@@ -474,10 +475,10 @@ impl Attempt {
     async fn principal(&mut self, user: &str) -> Result<Option<Arc<Principal>>> {
         let directory = &self.gate.0.directory;
         let policy = directory.listener_policy(self.peer.home, &self.peer.listener).await?;
-        self.check = match self.peer.site == self.peer.home {
-            true => policy.check.clone(),
-            // What a listener says of names is about those of its own site.
-            false => directory.site_check(self.peer.site).await?,
+        self.check = if self.peer.site == self.peer.home {
+            policy.check.clone()
+        } else {
+            directory.site_check(self.peer.site).await?
         };
         self.listener = Some(policy);
         // What is no name is no account: nothing is looked up.

@@ -146,9 +146,10 @@ impl Hooks {
             return send(stream, &http.url, body).await;
         }
         let here = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
-        match here {
-            true => send(stream, &http.url, body).await,
-            false => Err(format!("'{host}' is not this machine, write https")),
+        if here {
+            send(stream, &http.url, body).await
+        } else {
+            Err(format!("'{host}' is not this machine, write https"))
         }
     }
 

@@ -167,9 +167,10 @@ impl Queue {
         let waiter = waiters.pop_front()?;
         self.count -= 1;
         self.round.pop_front();
-        match waiters.is_empty() {
-            true => drop(self.waiting.remove(&origin)),
-            false => self.round.push_back(origin),
+        if waiters.is_empty() {
+            drop(self.waiting.remove(&origin))
+        } else {
+            self.round.push_back(origin)
         }
         Some(waiter)
     }

@@ -166,14 +166,13 @@ async fn program(
         path.ok_or_else(|| StepError::permanent("EP0812", "the command is about no file"))
     };
     let mut room = None;
-    let file = match exec::asks_for(spec, "file") {
-        true => {
-            let path = path()?;
-            let local = enter(shared, rule, event, &mut room).await?.local(&path).await?;
-            let local = local.and_then(|local| local.into_os_string().into_string().ok());
-            Some(local.ok_or_else(|| step::no_local(&path))?)
-        }
-        false => None,
+    let file = if exec::asks_for(spec, "file") {
+        let path = path()?;
+        let local = enter(shared, rule, event, &mut room).await?.local(&path).await?;
+        let local = local.and_then(|local| local.into_os_string().into_string().ok());
+        Some(local.ok_or_else(|| step::no_local(&path))?)
+    } else {
+        None
     };
     let ip = event.fact.command().map(|command| command.address.clone());
     let program = exec::program(spec, &Setting { rule: name, event, file, ip })?;
@@ -198,9 +197,10 @@ async fn program(
         ..rules::caused_by(event)
     };
     tell(shared, &scope, fact);
-    match exec::is_done(&ended) {
-        true => Ok(()),
-        false => Err(StepError::transient("EP0824", how.to_string())),
+    if exec::is_done(&ended) {
+        Ok(())
+    } else {
+        Err(StepError::transient("EP0824", how.to_string()))
     }
 }
 

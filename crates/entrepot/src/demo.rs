@@ -171,9 +171,10 @@ async fn upload(folder: &Path, address: SocketAddr, target: &str) -> Result<u64,
         input.write_all(commands.as_bytes()).await.map_err(cannot)?;
     }
     let status = child.wait().await.map_err(|error| Failure::start(error.to_string()))?;
-    match status.success() {
-        true => Ok(content.len() as u64),
-        false => Err(Failure::start(format!("sftp failed: {status}"))),
+    if status.success() {
+        Ok(content.len() as u64)
+    } else {
+        Err(Failure::start(format!("sftp failed: {status}")))
     }
 }
 

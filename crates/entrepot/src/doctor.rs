@@ -129,9 +129,10 @@ fn key(source: &MasterKeySource) -> Check {
 
 fn clock(env: &Env) -> Check {
     let now = env.now();
-    match now < EARLIEST {
-        true => Check::bad("clock", now.to_string(), "set the clock: expiry dates depend on it"),
-        false => Check::good("clock", now.to_string()),
+    if now < EARLIEST {
+        Check::bad("clock", now.to_string(), "set the clock: expiry dates depend on it")
+    } else {
+        Check::good("clock", now.to_string())
     }
 }
 
@@ -141,9 +142,10 @@ fn space(data: &Path) -> Check {
         Ok(stat) => {
             let free = stat.f_bavail.saturating_mul(stat.f_frsize);
             let found = format!("{} free, {} inodes", crate::table::bytes(free), stat.f_favail);
-            match free < FREE_BYTES {
-                true => Check::warning("disk space", found, "make room before uploads fail"),
-                false => Check::good("disk space", found),
+            if free < FREE_BYTES {
+                Check::warning("disk space", found, "make room before uploads fail")
+            } else {
+                Check::good("disk space", found)
             }
         }
     }
@@ -156,9 +158,10 @@ fn sync_speed(env: &Env, data: &Path) -> Check {
         Err(error) => Check::bad(NAME, error.to_string(), "check the data directory"),
         Ok(median) => {
             let found = format!("{:.3} ms a sync (median of {SYNCS})", median.as_secs_f64() * 1e3);
-            match median > SLOW_SYNC {
-                true => Check::warning(NAME, found, "use a disk with a protected write cache"),
-                false => Check::good(NAME, found),
+            if median > SLOW_SYNC {
+                Check::warning(NAME, found, "use a disk with a protected write cache")
+            } else {
+                Check::good(NAME, found)
             }
         }
     }
@@ -190,9 +193,10 @@ async fn database(url: &str) -> Check {
         Err(error) => Check::bad(NAME, error.to_string(), advice),
         Ok(time) => {
             let found = format!("{} in {:.3} ms", db.dialect(), time.as_secs_f64() * 1e3);
-            match time > SLOW_DATABASE {
-                true => Check::warning(NAME, found, "bring the database nearer"),
-                false => Check::good(NAME, found),
+            if time > SLOW_DATABASE {
+                Check::warning(NAME, found, "bring the database nearer")
+            } else {
+                Check::good(NAME, found)
             }
         }
     }
@@ -201,13 +205,14 @@ async fn database(url: &str) -> Check {
 fn descriptors() -> Check {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let found = limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
-    match limit.is_some_and(|limit| limit < DESCRIPTORS) {
-        true => Check::warning(
+    if limit.is_some_and(|limit| limit < DESCRIPTORS) {
+        Check::warning(
             "descriptors",
             found,
             format!("allow {DESCRIPTORS} or more: LimitNOFILE= in the unit, or ulimit -n"),
-        ),
-        false => Check::good("descriptors", found),
+        )
+    } else {
+        Check::good("descriptors", found)
     }
 }
 

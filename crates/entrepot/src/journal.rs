@@ -28,8 +28,9 @@ pub(crate) fn run(
         Failure::new(error.code(), exit, error.to_string())
     })?;
     output.value(&report, || println!("{report}"))?;
-    match report.is_intact() {
-        true => Ok(()),
-        false => Err(Failure::new("EP0206", Exit::Findings, "the journal was tampered with")),
+    if report.is_intact() {
+        Ok(())
+    } else {
+        Err(Failure::new("EP0206", Exit::Findings, "the journal was tampered with"))
     }
 }

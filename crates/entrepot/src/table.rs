@@ -37,9 +37,8 @@ pub(crate) fn printable(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
     }
-    let escape = |letter: char| match letter.is_control() {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
+    let escape = |letter: char| {
+        if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() }
     };
     text.chars().map(escape).collect()
 }

@@ -73,9 +73,10 @@ pub struct HookUrl {
 impl HookUrl {
     /// Host and port as they stand in the URL.
     pub fn authority(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
         }
     }
 
@@ -126,9 +127,10 @@ impl TryFrom<String> for HookUrl {
     fn try_from(text: String) -> Result<Self, String> {
         let url = HookUrl::parse(&text)
             .ok_or_else(|| format!("'{text}' is no URL such as https://login.example/check"))?;
-        match url.secure || url.is_here() {
-            true => Ok(url),
-            false => Err("passwords go to other machines under TLS only: write https".to_owned()),
+        if url.secure || url.is_here() {
+            Ok(url)
+        } else {
+            Err("passwords go to other machines under TLS only: write https".to_owned())
         }
     }
 }

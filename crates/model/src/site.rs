@@ -88,9 +88,10 @@ impl FromStr for HostName {
         };
         let number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
         let is_address = name.rsplit('.').next().is_none_or(number);
-        match name.len() <= HOST_BYTES && name.split('.').all(label) && !is_address {
-            true => Ok(HostName(name)),
-            false => Err(HostNameError { text: text.chars().take(80).collect() }),
+        if name.len() <= HOST_BYTES && name.split('.').all(label) && !is_address {
+            Ok(HostName(name))
+        } else {
+            Err(HostNameError { text: text.chars().take(80).collect() })
         }
     }
 }

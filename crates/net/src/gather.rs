@@ -47,9 +47,10 @@ struct Bulk {
 impl Bulk {
     /// The peer has waited for us, or had no more to send.
     fn cease(&mut self) {
-        self.wanted = match self.received >= BULK_BYTES {
-            true => BULK_AGAIN_BYTES,
-            false => self.wanted.saturating_mul(2).min(BULK_MOST_BYTES),
+        self.wanted = if self.received >= BULK_BYTES {
+            BULK_AGAIN_BYTES
+        } else {
+            self.wanted.saturating_mul(2).min(BULK_MOST_BYTES)
         };
         self.received = 0;
     }

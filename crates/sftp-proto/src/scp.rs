@@ -306,9 +306,10 @@ impl Sink {
             Kind::Refused(refusal) => Incoming::Refused(refusal),
             Kind::Named { head: Head { mode, size, start }, directory } => {
                 let name = text_of(self.line.get(start..).unwrap_or_default());
-                match directory {
-                    true => Incoming::Directory { mode, name },
-                    false => Incoming::File { mode, size, name },
+                if directory {
+                    Incoming::Directory { mode, name }
+                } else {
+                    Incoming::File { mode, size, name }
                 }
             }
         }

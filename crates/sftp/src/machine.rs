@@ -190,12 +190,13 @@ impl Core {
     }
 
     async fn request(&mut self, id: u32, request: Request<'_>, out: &mut impl Out) {
-        let begun = match self.hooked {
-            false => None,
-            true => match Box::pin(self.ask(&request)).await {
+        let begun = if !self.hooked {
+            None
+        } else {
+            match Box::pin(self.ask(&request)).await {
                 Ok(begun) => begun,
                 Err(problem) => return self.answer(id, Err(problem), out),
-            },
+            }
         };
         match request {
             Request::CheckFile { .. } | Request::CopyData { .. } => {

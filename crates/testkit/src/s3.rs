@@ -175,9 +175,10 @@ fn refusal(status: StatusCode) -> Response<s3s::Body> {
 fn line(request: &Request<Incoming>) -> String {
     let path = decode(request.uri().path().trim_start_matches('/'));
     let key = path.split_once('/').map_or("", |(_, key)| key);
-    match request.headers().contains_key("x-amz-copy-source") {
-        true => format!("COPY {key}"),
-        false => format!("{} {key}", request.method()),
+    if request.headers().contains_key("x-amz-copy-source") {
+        format!("COPY {key}")
+    } else {
+        format!("{} {key}", request.method())
     }
 }
 

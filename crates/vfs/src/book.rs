@@ -133,9 +133,10 @@ impl Book {
         let payload = encode(&Note::Change(Box::new(change.clone())))?;
         self.state.lock().pending.insert(id, change);
         // Dropped half-way, the intent stays pending until recovery looks at it.
-        let written = match thread::may_wait() {
-            true => self.journal.append_durable_here(RecordKind::Intent, &payload),
-            false => self.journal.append_durable(RecordKind::Intent, &payload).await,
+        let written = if thread::may_wait() {
+            self.journal.append_durable_here(RecordKind::Intent, &payload)
+        } else {
+            self.journal.append_durable(RecordKind::Intent, &payload).await
         };
         if let Err(error) = written {
             // It may yet become durable: then this says that nothing came of it.

@@ -129,9 +129,10 @@ impl Vfs {
         for part in said.split('/').filter(|part| !matches!(*part, "" | ".")) {
             at = step(&place.mount, at, part)?;
         }
-        match said.starts_with('/') {
-            true => Err(VfsError::LinkOutside),
-            false => self.checked(&place.mount, at),
+        if said.starts_with('/') {
+            Err(VfsError::LinkOutside)
+        } else {
+            self.checked(&place.mount, at)
         }
     }
 

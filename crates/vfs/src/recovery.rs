@@ -209,10 +209,7 @@ fn same_file(change: &Change, found: Option<&str>) -> bool {
 }
 
 fn happened_if(happened: bool, change: &Change) -> Result<Outcome, StoreError> {
-    Ok(match happened {
-        true => Outcome::Happened(Box::new(change.event.clone())),
-        false => Outcome::NotDone,
-    })
+    Ok(if happened { Outcome::Happened(Box::new(change.event.clone())) } else { Outcome::NotDone })
 }
 
 async fn exists(

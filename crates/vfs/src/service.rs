@@ -391,9 +391,10 @@ impl Service {
     fn keep_unpublished(&self, change: &Change) {
         if let Some(left) = &change.left {
             let left = Kept::of((**left).clone());
-            self.discard_later(match left.note.outlives_process() {
-                true => self.0.book.keep(left),
-                false => vec![left],
+            self.discard_later(if left.note.outlives_process() {
+                self.0.book.keep(left)
+            } else {
+                vec![left]
             });
             return;
         }

@@ -37,9 +37,10 @@ impl Attempt {
                         Some(reason) => Fault::Barred(reason.to_owned()),
                         None => {
                             hearing.give_back();
-                            let proof = match user == name {
-                                true => "password, by the login hook".to_owned(),
-                                false => format!("password of '{user}', by the login hook"),
+                            let proof = if user == name {
+                                "password, by the login hook".to_owned()
+                            } else {
+                                format!("password of '{user}', by the login hook")
                             };
                             let credentials = vec![Credential::Hook];
                             return self.admit_as(user, principal, proof, credentials).await;
@@ -61,9 +62,10 @@ impl Attempt {
             return Some("a login hook lets no administrator in");
         }
         let alone = |chain: &Vec<AuthMethod>| chain.as_slice() == [AuthMethod::Password];
-        let more = match principal.login.is_empty() {
-            true => principal.account.totp_sealed.is_some(),
-            false => !principal.login.iter().any(alone),
+        let more = if principal.login.is_empty() {
+            principal.account.totp_sealed.is_some()
+        } else {
+            !principal.login.iter().any(alone)
         };
         more.then_some("the account asks for more than a password")
     }

@@ -29,9 +29,10 @@ impl Attempt {
         }
         let after: Vec<AuthMethod> = self.done().iter().copied().chain(plain.clone()).collect();
         let code = next_methods(&principal, &after).contains(&AuthMethod::Totp);
-        match code && !completes(&principal, &after) {
-            true => vec![AuthMethod::Password, AuthMethod::Totp],
-            false => plain,
+        if code && !completes(&principal, &after) {
+            vec![AuthMethod::Password, AuthMethod::Totp]
+        } else {
+            plain
         }
     }
 

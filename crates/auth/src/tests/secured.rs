@@ -243,7 +243,7 @@ impl Noun for Broken {
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<(entrepot_model::Kind, Name)> {
+    fn references(&self) -> Vec<entrepot_model::Reference> {
         Vec::new()
     }
     fn check(&self) -> Result<(), entrepot_model::FieldError> {

@@ -58,10 +58,8 @@ impl Step for DeliverSpec {
             Err(_) if recorded => return Ok(()),
             store => store?,
         };
-        let cleared = match run.again() {
-            true => discard_earlier(run, number, &store).await?,
-            false => Ok(()),
-        };
+        let cleared =
+            if run.again() { discard_earlier(run, number, &store).await? } else { Ok(()) };
         if recorded {
             return Ok(());
         }

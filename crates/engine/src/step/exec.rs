@@ -22,14 +22,8 @@ use crate::run::Run;
 #[async_trait]
 impl Step for ExecSpec {
     async fn run(&self, run: &mut Run<'_>, _number: u32) -> Result<(), StepError> {
-        let file = match exec::asks_for(self, "file") {
-            true => Some(local_file(run).await?),
-            false => None,
-        };
-        let ip = match exec::asks_for(self, "ip") {
-            true => address(run).await?,
-            false => None,
-        };
+        let file = if exec::asks_for(self, "file") { Some(local_file(run).await?) } else { None };
+        let ip = if exec::asks_for(self, "ip") { address(run).await? } else { None };
         let (rule, event) = (&run.job.rule, &run.job.event);
         let program = exec::program(self, &Setting { rule, event, file, ip })?;
         run.hold.fence().await?;
@@ -48,10 +42,7 @@ impl Step for ExecSpec {
             _ => (false, String::new()),
         };
         run.seal(&run.shared.recorder.event(&scope, fact)).await?;
-        match done {
-            true => Ok(()),
-            false => Err(StepError::transient("EP0824", said.trim_end_matches(": "))),
-        }
+        if done { Ok(()) } else { Err(StepError::transient("EP0824", said.trim_end_matches(": "))) }
     }
 }
 
@@ -138,9 +129,10 @@ pub(crate) async fn run_with(
             }
         }
         let size = digest.length();
-        match expected.is_none_or(|expected| expected.is(size, &digest.finish())) {
-            true => Ok(()),
-            false => Err(source::changed(path)),
+        if expected.is_none_or(|expected| expected.is(size, &digest.finish())) {
+            Ok(())
+        } else {
+            Err(source::changed(path))
         }
     };
     let mut feeding = std::pin::pin!(feeding);

@@ -27,10 +27,7 @@ pub(crate) async fn run(output: Output, args: PutArgs) -> Result<(), Failure> {
     let target = session.place.path.clone();
     let below = args.files.len() > 1 || session.place.is_directory || session.has(&target).await?;
     for file in &args.files {
-        let target = match below {
-            true => join(&target, &name_of(file)?)?,
-            false => target.clone(),
-        };
+        let target = if below { join(&target, &name_of(file)?)? } else { target.clone() };
         session.put(file, &target).await?;
     }
     session.tell(output)

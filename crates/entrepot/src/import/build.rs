@@ -365,9 +365,10 @@ fn principals(plan: &mut Plan, person: &Person) -> Result<Vec<String>, String> {
             }
         }
     }
-    match principals.is_empty() {
-        true => Err(format!("'{file}' names no principal that can be taken")),
-        false => Ok(principals),
+    if principals.is_empty() {
+        Err(format!("'{file}' names no principal that can be taken"))
+    } else {
+        Ok(principals)
     }
 }
 

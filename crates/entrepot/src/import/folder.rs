@@ -56,10 +56,7 @@ fn find(root: &Path, at: &Path, person: &Person, found: &mut Vec<PathBuf>) {
             continue;
         }
         let path = at.join(entry.file_name());
-        match may_write(person, &meta) {
-            true => found.push(path),
-            false => find(root, &path, person, found),
-        }
+        if may_write(person, &meta) { found.push(path) } else { find(root, &path, person, found) }
     }
 }
 

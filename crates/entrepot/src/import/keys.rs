@@ -44,10 +44,7 @@ pub(crate) fn take(
 ) -> Result<Taken, String> {
     check_login_key(&line.public).map_err(|problem| problem.to_string())?;
     let signs = line.options.iter().any(|option| option.name == "cert-authority");
-    let (kind, key_type) = match signs {
-        true => ("ca-", KeyType::SshUserCa),
-        false => ("", KeyType::SshUser),
-    };
+    let (kind, key_type) = if signs { ("ca-", KeyType::SshUserCa) } else { ("", KeyType::SshUser) };
     let name = named(account, &format!("{kind}{}", digits(&line.public)))?;
     let mut key = Key::new(name, key_type, line.public.clone());
     key.account = Some(account.parse().map_err(|error| format!("{error}"))?);
@@ -139,10 +136,7 @@ impl Taken {
 fn moment(expiry: Expiry) -> Option<Timestamp> {
     let ((year, month, day), (hour, minute, second)) = (expiry.date, expiry.time);
     let civil = jiff::civil::DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
-    let zone = match expiry.is_utc {
-        true => jiff::tz::TimeZone::UTC,
-        false => jiff::tz::TimeZone::system(),
-    };
+    let zone = if expiry.is_utc { jiff::tz::TimeZone::UTC } else { jiff::tz::TimeZone::system() };
     Some(Timestamp(civil.to_zoned(zone).ok()?.timestamp().as_microsecond()))
 }
 

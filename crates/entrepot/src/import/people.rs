@@ -202,9 +202,10 @@ fn chains(asked: &Asked<'_>) -> Result<Vec<Vec<AuthMethod>>, String> {
             }
         })
     };
-    match chains.iter().any(twice) {
-        true => Err("AuthenticationMethods asks for two keys: set 'login' yourself".to_owned()),
-        false => Ok(chains),
+    if chains.iter().any(twice) {
+        Err("AuthenticationMethods asks for two keys: set 'login' yourself".to_owned())
+    } else {
+        Ok(chains)
     }
 }
 

@@ -62,9 +62,10 @@ impl Shared {
 
     /// What one operation may take.
     fn deadline(&self) -> Duration {
-        match self.step.workload.is_large() {
-            true => self.bench.deadline + Duration::from_secs(self.bench.size / LEAST_RATE),
-            false => self.bench.deadline,
+        if self.step.workload.is_large() {
+            self.bench.deadline + Duration::from_secs(self.bench.size / LEAST_RATE)
+        } else {
+            self.bench.deadline
         }
     }
 

@@ -285,10 +285,7 @@ async fn login(
                 || by_password(handle, &options.user, password).await?
         }
     };
-    match accepted {
-        true => Ok(()),
-        false => Err(NetError::LoginRefused { user: options.user.clone() }),
-    }
+    if accepted { Ok(()) } else { Err(NetError::LoginRefused { user: options.user.clone() }) }
 }
 
 async fn by_key(

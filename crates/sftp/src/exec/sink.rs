@@ -223,19 +223,19 @@ impl Run<'_> {
             upload.abort().await;
             return Err(told(error.to_string()));
         }
-        let begun = match self.account.is_hooked() {
-            false => None,
-            true => {
-                let shown = Shown::writes("close", "", Some(upload.path()));
-                match self.account.ask(shown, &self.gone).await {
-                    Ok(begun) => Some(begun),
-                    Err(refused) => {
-                        match refused.is_for_good() {
-                            true => upload.abort().await,
-                            false => upload.interrupt(&refused.text).await,
-                        }
-                        return Err(told(refused.text));
+        let begun = if !self.account.is_hooked() {
+            None
+        } else {
+            let shown = Shown::writes("close", "", Some(upload.path()));
+            match self.account.ask(shown, &self.gone).await {
+                Ok(begun) => Some(begun),
+                Err(refused) => {
+                    if refused.is_for_good() {
+                        upload.abort().await
+                    } else {
+                        upload.interrupt(&refused.text).await
                     }
+                    return Err(told(refused.text));
                 }
             }
         };

@@ -184,9 +184,10 @@ impl Run<'_> {
 
     /// Reads into a block that was sent, if there is one.
     async fn read(&mut self, file: &Download, at: u64, len: usize) -> Result<Bytes, VfsError> {
-        let old = match self.blocks.len() >= SCP_BLOCKS {
-            true => self.blocks.pop_front().map(Bytes::try_into_mut),
-            false => None,
+        let old = if self.blocks.len() >= SCP_BLOCKS {
+            self.blocks.pop_front().map(Bytes::try_into_mut)
+        } else {
+            None
         };
         let mut block = match old {
             Some(Ok(block)) => block,

@@ -70,9 +70,10 @@ impl Core {
         let mut begun = match self.shared.ask(shown, &self.gone).await {
             Ok(begun) => begun,
             Err(refused) => {
-                match refused.is_for_good() {
-                    true => open.discard().await,
-                    false => open.interrupt(&refused.text).await,
+                if refused.is_for_good() {
+                    open.discard().await
+                } else {
+                    open.interrupt(&refused.text).await
                 }
                 return Err(Problem::Ruled(refused));
             }
@@ -98,10 +99,13 @@ impl Core {
         let writes = |verb, sent: &str| Shown::writes(verb, sent, self.path_of(sent).as_ref());
         let opened = |verb, handle: &Handle| Shown::reads(verb, "", self.opened(*handle));
         Some(match request {
-            Request::Open { path, flags, .. } => match flags.has(OpenFlags::WRITE) {
-                true => writes("open", path),
-                false => reads("open", path),
-            },
+            Request::Open { path, flags, .. } => {
+                if flags.has(OpenFlags::WRITE) {
+                    writes("open", path)
+                } else {
+                    reads("open", path)
+                }
+            }
             Request::Opendir { path } => reads("opendir", path),
             Request::Stat { path } => reads("stat", path),
             Request::Lstat { path } => reads("lstat", path),

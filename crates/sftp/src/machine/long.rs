@@ -118,8 +118,5 @@ impl Core {
 }
 
 fn check_answer(range: &HashRange, size: u64) -> Result<(), Problem> {
-    match range.answer_bytes(size) > HASH_ANSWER_BYTES {
-        true => Err(Problem::TooManyBlocks),
-        false => Ok(()),
-    }
+    if range.answer_bytes(size) > HASH_ANSWER_BYTES { Err(Problem::TooManyBlocks) } else { Ok(()) }
 }

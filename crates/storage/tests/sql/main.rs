@@ -269,9 +269,10 @@ async fn names_differ_by_case_whatever_the_column_says() {
             format!("CREATE TABLE files (name TEXT COLLATE NOCASE {key}, content, modified)");
         rusqlite::Connection::open(&file).unwrap().execute_batch(&table).unwrap();
         let target = target(format!("sqlite:{}", file.display()));
-        match unique {
-            true => case_only_renames_lose_nothing(target).await,
-            false => case_only_renames_are_refused_where_both_names_are_removed(target).await,
+        if unique {
+            case_only_renames_lose_nothing(target).await
+        } else {
+            case_only_renames_are_refused_where_both_names_are_removed(target).await
         }
     }
 }

@@ -95,9 +95,10 @@ impl Service for Toy {
 
     async fn certificate(&mut self, user: &str, certificate: &Certificate) -> Verdict {
         self.note(format!("{user} has {} of {:?}", certificate.key_id, certificate.principals));
-        match certificate.principals.iter().any(|principal| principal == user) {
-            true => Verdict::Granted,
-            false => self.refused(),
+        if certificate.principals.iter().any(|principal| principal == user) {
+            Verdict::Granted
+        } else {
+            self.refused()
         }
     }
 
@@ -118,9 +119,10 @@ impl Service for Toy {
             let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
         }
         let right = user == "anna" && password.expose() == PASSWORD.as_bytes();
-        match right && (self.key_done || !self.script.both) {
-            true => Verdict::Granted,
-            false => self.refused(),
+        if right && (self.key_done || !self.script.both) {
+            Verdict::Granted
+        } else {
+            self.refused()
         }
     }
 
