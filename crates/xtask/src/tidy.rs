@@ -16,14 +16,15 @@ use anyhow::{Result, bail};
 
 /// Checks the whole workspace and fails with the list of findings.
 pub(crate) fn run() -> Result<()> {
-    let root = workspace::root()?;
-    let files = workspace::source_files(&root)?;
-    let mut findings = edges::check(&root)?;
-    findings.extend(dependencies::check(&root, &files)?);
+    let metadata = workspace::metadata()?;
+    let root = metadata.workspace_root.as_std_path();
+    let files = workspace::source_files(root)?;
+    let mut findings = edges::check(&metadata);
+    findings.extend(dependencies::check(&metadata, &files)?);
     findings.extend(files.iter().flat_map(source::check));
     findings.extend(circles::check(&files));
-    findings.extend(habits::check(&root, &files)?);
-    findings.extend(texts::check(&root, &files)?);
+    findings.extend(habits::check(root, &files)?);
+    findings.extend(texts::check(root, &files)?);
     for finding in &findings {
         println!("{finding}");
     }
@@ -36,8 +37,9 @@ pub(crate) fn run() -> Result<()> {
 
 /// Lowers the list of old habits to what is left of them, and checks again.
 pub(crate) fn lower() -> Result<()> {
-    let root = workspace::root()?;
-    habits::lower(&root, &workspace::source_files(&root)?)?;
+    let metadata = workspace::metadata()?;
+    let root = metadata.workspace_root.as_std_path();
+    habits::lower(root, &workspace::source_files(root)?)?;
     run()
 }
 

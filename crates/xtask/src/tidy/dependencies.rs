@@ -2,10 +2,9 @@
 //! which Entrepot may be passed on.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use anyhow::Result;
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use cargo_metadata::{DependencyKind, Metadata, Package};
 
 use super::finding::Finding;
 use super::workspace::SourceFile;
@@ -28,13 +27,9 @@ const LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-pub(super) fn check(root: &Path, files: &[SourceFile]) -> Result<Vec<Finding>> {
-    let metadata = MetadataCommand::new()
-        .manifest_path(root.join("Cargo.toml"))
-        .other_options(vec!["--locked".to_owned()])
-        .exec()?;
-    let mut findings = unused(&metadata, files);
-    findings.extend(unused_by_all(root, &metadata)?);
+pub(super) fn check(metadata: &Metadata, files: &[SourceFile]) -> Result<Vec<Finding>> {
+    let mut findings = unused(metadata, files);
+    findings.extend(unused_by_all(metadata)?);
     findings.extend(metadata.packages.iter().filter_map(licence));
     Ok(findings)
 }
@@ -102,8 +97,8 @@ fn names(text: &str, name: &str) -> bool {
 }
 
 /// Dependencies of the workspace that none of its crates has.
-fn unused_by_all(root: &Path, metadata: &Metadata) -> Result<Vec<Finding>> {
-    let text = std::fs::read_to_string(root.join("Cargo.toml"))?;
+fn unused_by_all(metadata: &Metadata) -> Result<Vec<Finding>> {
+    let text = std::fs::read_to_string(metadata.workspace_root.join("Cargo.toml"))?;
     let of_workspace = text
         .lines()
         .skip_while(|line| *line != "[workspace.dependencies]")

@@ -1,9 +1,6 @@
 //! Crate edges, from `cargo metadata`, against the allow-list below.
 
-use std::path::Path;
-
-use anyhow::Result;
-use cargo_metadata::{DependencyKind, MetadataCommand};
+use cargo_metadata::{DependencyKind, Metadata};
 
 use super::finding::Finding;
 
@@ -61,11 +58,9 @@ const NOT_FOR_PROTO: &[&str] = &[
     "futures-util",
 ];
 
-pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
-    let metadata =
-        MetadataCommand::new().manifest_path(root.join("Cargo.toml")).no_deps().exec()?;
+pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for package in &metadata.packages {
+    for package in metadata.workspace_packages() {
         let short = short_name(package.name.as_str());
         let file = format!("crates/{short}/Cargo.toml");
         let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == short) else {
@@ -86,7 +81,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
             }
         }
     }
-    Ok(findings)
+    findings
 }
 
 fn short_name(package: &str) -> &str {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use cargo_metadata::{Metadata, MetadataCommand};
 
 /// A Rust file with its syntax tree.
 pub(super) struct SourceFile {
@@ -19,9 +20,10 @@ impl SourceFile {
     }
 }
 
-pub(super) fn root() -> Result<PathBuf> {
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
-    Ok(metadata.workspace_root.into_std_path_buf())
+/// What cargo knows of the workspace and of all that it depends on.
+pub(super) fn metadata() -> Result<Metadata> {
+    let locked = vec!["--locked".to_owned()];
+    Ok(MetadataCommand::new().other_options(locked).exec()?)
 }
 
 /// All Rust files of ours, in order of their names.
