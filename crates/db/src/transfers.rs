@@ -200,7 +200,6 @@ fn ended(event: &Event, file: &FileFact, direction: Direction, state: TransferSt
 
 fn nobody() -> Name {
     // The invariant: the constant is a name; a test reads it.
-    #[allow(clippy::expect_used)]
     NOBODY.parse().expect("'nobody' is a name")
 }
 

@@ -156,7 +156,6 @@ fn default_data() -> PathBuf {
 
 fn default_node() -> Name {
     // The invariant: the literal is a name.
-    #[allow(clippy::expect_used)]
     "node1".parse().expect("a literal name")
 }
 

@@ -100,7 +100,6 @@ pub(crate) fn yes() -> bool {
 }
 
 // The signature is what serde's `skip_serializing_if` asks for.
-#[allow(clippy::trivially_copy_pass_by_ref)]
 pub(crate) fn is_yes(value: &bool) -> bool {
     *value
 }

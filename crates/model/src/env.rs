@@ -66,7 +66,6 @@ impl Env {
         match &*self.0 {
             Kind::Real { .. } => {
                 // The invariant: getrandom(2) cannot fail after boot.
-                #[allow(clippy::expect_used)]
                 getrandom::fill(bytes).expect("the system random source failed");
             }
             Kind::Simulated(sim) => {

@@ -68,7 +68,6 @@ pub struct FileFact {
 }
 
 // The signature is what serde's `skip_serializing_if` asks for.
-#[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_false(value: &bool) -> bool {
     !value
 }

@@ -62,7 +62,6 @@ impl Default for FtpOptions {
 }
 
 // The signature is what serde's `skip_serializing_if` asks for.
-#[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_no(value: &bool) -> bool {
     !*value
 }

@@ -14,7 +14,6 @@ use crate::time::Timestamp;
 /// A day of the week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum Day {
     Mon,
     Tue,

@@ -83,7 +83,6 @@ pub struct Key {
 }
 
 // The signature is what serde's `skip_serializing_if` asks for.
-#[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_no(value: &bool) -> bool {
     !*value
 }

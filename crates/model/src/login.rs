@@ -51,7 +51,6 @@ pub struct ExecHook {
 }
 
 // The signature is what serde's `skip_serializing_if` asks for.
-#[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_no(value: &bool) -> bool {
     !*value
 }

@@ -56,7 +56,6 @@ impl Rights {
 
     /// True if it holds every right.
     // The signature is what serde's `skip_serializing_if` asks for.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
     pub fn is_all(&self) -> bool {
         *self == Rights::all()
     }

@@ -151,7 +151,6 @@ macro_rules! any_noun {
         /// Any noun of configuration. In a document it is a mapping with one key, the kind.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "lowercase")]
-        #[allow(missing_docs)]
         pub enum AnyNoun { $($name($name),)* }
 
         impl AnyNoun {

@@ -172,12 +172,10 @@ fn exec_memory() -> u32 {
 }
 
 // The signatures are what serde's `skip_serializing_if` asks for.
-#[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_exec_seconds(seconds: &u32) -> bool {
     *seconds == exec_seconds()
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_exec_memory(mib: &u32) -> bool {
     *mib == exec_memory()
 }

@@ -39,7 +39,6 @@ pub enum ClientCertificates {
 
 impl ClientCertificates {
     // The signature is what serde's `skip_serializing_if` asks for.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
     fn is_off(&self) -> bool {
         *self == ClientCertificates::Off
     }
@@ -59,7 +58,6 @@ pub enum LeastVersion {
 
 impl LeastVersion {
     // The signature is what serde's `skip_serializing_if` asks for.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
     fn is_default(&self) -> bool {
         *self == LeastVersion::default()
     }

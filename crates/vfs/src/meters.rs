@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use entrepot_model::{Direction, Protocol};
 
-/// Protocols that are counted apart.
-const PROTOCOLS: [Protocol; 3] = Protocol::ALL;
-
 /// Counters since the start, and what is active now.
 #[derive(Debug, Default)]
 pub struct Meters {
@@ -16,7 +13,7 @@ pub struct Meters {
     recovered: AtomicU64,
     spooled: AtomicU64,
     pub(crate) spool_bytes: AtomicU64,
-    bytes: [[AtomicU64; PROTOCOLS.len()]; 2],
+    bytes: [[AtomicU64; Protocol::ALL.len()]; 2],
     active: [AtomicI64; 2],
     sessions: AtomicI64,
 }
@@ -93,7 +90,7 @@ impl Meters {
     }
 
     fn cell(&self, direction: Direction, protocol: Protocol) -> Option<&AtomicU64> {
-        let at = PROTOCOLS.iter().position(|known| *known == protocol)?;
+        let at = Protocol::ALL.iter().position(|known| *known == protocol)?;
         self.bytes.get(direction as usize)?.get(at)
     }
 

@@ -78,7 +78,6 @@ fn new_key(env: &Env) -> RandomizedNonceKey {
     let mut bytes = [0; KEY_BYTES];
     env.fill_random(&mut bytes);
     // The invariant: AES-256 takes every key of 32 bytes.
-    #[allow(clippy::expect_used)]
     RandomizedNonceKey::new(&AES_256_GCM, &bytes).expect("a key of 32 bytes is a key of AES-256")
 }
 

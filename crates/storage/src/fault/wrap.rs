@@ -34,7 +34,6 @@ pub enum Fault {
 
 /// The calls of a store and of its files, to aim at one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Named after the methods.
 pub enum StoreCall {
     Stat,
     List,

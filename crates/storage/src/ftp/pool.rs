@@ -77,16 +77,16 @@ fn not_connected(failed: Failed) -> StoreError {
 impl Deref for Lease {
     type Target = Remote;
 
-    #[allow(clippy::expect_used, reason = "only the drop takes it")]
     fn deref(&self) -> &Remote {
+        // Invariant: only the drop takes it.
         // Invariant: only the drop takes it.
         self.remote.as_ref().expect("only the drop takes it")
     }
 }
 
 impl DerefMut for Lease {
-    #[allow(clippy::expect_used, reason = "only the drop takes it")]
     fn deref_mut(&mut self) -> &mut Remote {
+        // Invariant: only the drop takes it.
         // Invariant: only the drop takes it.
         self.remote.as_mut().expect("only the drop takes it")
     }
