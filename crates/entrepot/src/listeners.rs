@@ -15,7 +15,7 @@ use entrepot_model::{
 };
 use entrepot_net::NetError;
 use entrepot_net::guard::Strangers;
-use entrepot_net::server::{Admission, Door, Listening};
+use entrepot_net::server::{Admission, Listening, ServerShared};
 use entrepot_net::ssh::algorithms::Offered;
 use entrepot_net::ssh::keys::{self, KeyKind};
 use entrepot_sftp::SshConfig;
@@ -298,7 +298,7 @@ impl Listeners {
     async fn start(&self, site: SiteId, wanted: Wanted) -> Result<Open, Failure> {
         let (inner, noun) = (&self.0, &wanted.noun);
         let stop = CancellationToken::new();
-        let door = Door {
+        let shared = ServerShared {
             strangers: inner.strangers.clone(),
             env: inner.env.clone(),
             drain: inner.drain,
@@ -316,7 +316,7 @@ impl Listeners {
                 let (sender, config) = watch::channel(self.ssh(&wanted)?);
                 let acceptor = bind(noun.address).await?;
                 let address = acceptor.local_address();
-                let listening = Listening { acceptor, config, door };
+                let listening = Listening { acceptor, config, shared };
                 let served = entrepot_sftp::serve(listening, context, stop.clone());
                 (address, Manner::Sftp(sender), tokio::spawn(served))
             }
@@ -324,7 +324,7 @@ impl Listeners {
                 let (manner, config) = self.ftp(&wanted)?;
                 let acceptor = bind(noun.address).await?;
                 let address = acceptor.local_address();
-                let listening = Listening { acceptor, config, door };
+                let listening = Listening { acceptor, config, shared };
                 let served = entrepot_ftp::serve(listening, context, stop.clone());
                 (address, Manner::Ftp(manner), tokio::spawn(served))
             }

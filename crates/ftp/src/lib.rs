@@ -48,7 +48,7 @@ pub async fn serve(
     context: ListenerContext,
     stop: CancellationToken,
 ) {
-    let Listening { acceptor, mut config, door } = listening;
+    let Listening { acceptor, mut config, shared } = listening;
     let first = config.borrow_and_update().clone();
     let (ports, mut refusals) = DataPorts::new(DataPortsOptions {
         env: context.env.clone(),
@@ -69,7 +69,7 @@ pub async fn serve(
         stop: stop.clone(),
     }));
     let server = Server {
-        listening: Listening { acceptor, config: options, door },
+        listening: Listening { acceptor, config: options, shared },
         protocol: ControlProtocol(sessions),
     };
     let over = CancellationToken::new();

@@ -17,7 +17,7 @@ use entrepot_net::data::{DataPeer, DataPorts, DataPortsOptions, Lingerer, PortRa
 use entrepot_net::guard::Strangers;
 use entrepot_net::listen;
 use entrepot_net::meter::Stage;
-use entrepot_net::server::{Door, Listening, Server};
+use entrepot_net::server::{Listening, Server, ServerShared};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
@@ -128,13 +128,13 @@ async fn main() -> Result<()> {
     let options =
         ControlOptions { admission: Arc::default(), tls: ControlTls::Off, login_time: SOON };
     let sessions = Transfers { ports: ports.clone(), lingerer: Lingerer::default() };
-    let door = Door {
+    let shared = ServerShared {
         strangers: Strangers::default(),
         env: env.clone(),
         drain: Duration::ZERO,
         stopping: CancellationToken::new(),
     };
-    let listening = Listening { acceptor, config: watch::channel(options).1, door };
+    let listening = Listening { acceptor, config: watch::channel(options).1, shared };
     let server = Server { listening, protocol: ControlProtocol(sessions) };
     let stop = CancellationToken::new();
     let serving = tokio::spawn(server.run(stop.clone()));

@@ -145,7 +145,7 @@ impl Drain {
 
 /// What all listeners of a node share, and how long they may take to stop.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct ServerShared {
     /// Connections that have not logged in, of all listeners.
     pub strangers: Strangers,
     /// Clock of meters.
@@ -165,7 +165,7 @@ pub struct Listening<C> {
     /// How it presents itself to connections from now on.
     pub config: watch::Receiver<C>,
     /// What it shares with others.
-    pub door: Door,
+    pub shared: ServerShared,
 }
 
 /// A listener with the protocol that it speaks.
@@ -182,12 +182,12 @@ impl<P: Protocol> Server<P> {
     /// transfers end within the drain limit, and returns when every connection is over. If the
     /// whole node stops, clients that come until then are told so where the protocol can.
     pub async fn run(self, stop: CancellationToken) {
-        let Listening { acceptor, config, door } = self.listening;
+        let Listening { acceptor, config, shared } = self.listening;
         let mut connections = JoinSet::new();
         let waiting = Arc::new(Semaphore::new(PROXIES_WAITING));
-        let drain = Drain { stop: stop.clone(), limit: door.drain };
-        let stopping = door.stopping.clone();
-        let entrance = Arc::new(Entrance { door, drain, protocol: Arc::new(self.protocol) });
+        let drain = Drain { stop: stop.clone(), limit: shared.drain };
+        let stopping = shared.stopping.clone();
+        let entrance = Arc::new(Entrance { shared, drain, protocol: Arc::new(self.protocol) });
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -232,7 +232,7 @@ fn report(ended: Result<(), JoinError>) {
 
 /// What the connections of a server share.
 struct Entrance<P> {
-    door: Door,
+    shared: ServerShared,
     drain: Drain,
     protocol: Arc<P>,
 }
@@ -247,11 +247,11 @@ impl<P: Protocol> Entrance<P> {
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send + 'static {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        let meter = Arc::new(SessionMeter::new(self.door.env.clone()));
+        let meter = Arc::new(SessionMeter::new(self.shared.env.clone()));
         let (protocol, drain) = (Arc::clone(&self.protocol), self.drain.clone());
         let admitted = self.protocol.admits(peer).then(|| {
             let limits = &P::admission(&config).strangers;
-            self.door.strangers.admit(peer.ip(), limits, &meter)
+            self.shared.strangers.admit(peer.ip(), limits, &meter)
         });
         async move {
             match admitted {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use entrepot_model::ftp::{FtpOptions, FtpTls};
 use entrepot_model::{AccountType, Listener, Mount, Protocol, Quota, Rights, SiteId};
 use entrepot_net::guard::Strangers;
-use entrepot_net::server::{Door, Listening};
+use entrepot_net::server::{Listening, ServerShared};
 use entrepot_net::tls::{
     self, ClientCertificates, SelfSigned, ServerTrust, TlsClient, TlsConfig, TlsOptions, TlsVersion,
 };
@@ -64,13 +64,13 @@ impl Node {
         let address = acceptor.local_address();
         let stop = CancellationToken::new();
         let (_unchanged, config) = watch::channel(config);
-        let door = Door {
+        let shared = ServerShared {
             strangers: Strangers::default(),
             env: world.env.clone(),
             drain: Duration::from_millis(200),
             stopping: CancellationToken::new(),
         };
-        let listening = Listening { acceptor, config, door };
+        let listening = Listening { acceptor, config, shared };
         let server = tokio::spawn(serve(listening, context, stop.clone()));
         Node { world, address, certificate, stop, server }
     }

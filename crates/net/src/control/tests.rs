@@ -13,7 +13,7 @@ use super::server::cut_when_over;
 use super::*;
 use crate::guard::Strangers;
 use crate::listen::{self, TcpAcceptor};
-use crate::server::{self, Admission, Door, Drain, Listening};
+use crate::server::{self, Admission, Drain, Listening, ServerShared};
 use crate::tls::tests::{Client, options};
 use crate::tls::{TlsConfig, TlsVersion};
 
@@ -221,8 +221,8 @@ fn serve_in(options: ControlOptions, strangers: Strangers, env: Env) -> Server {
     let (address, stop, sessions) =
         (acceptor.local_address(), CancellationToken::new(), Greeter::default());
     let (finish, served) = (sessions.finish.clone(), Arc::clone(&sessions.served));
-    let door = Door { strangers, env, drain: SOON, stopping: CancellationToken::new() };
-    let listening = Listening { acceptor, config: watch::channel(options).1, door };
+    let shared = ServerShared { strangers, env, drain: SOON, stopping: CancellationToken::new() };
+    let listening = Listening { acceptor, config: watch::channel(options).1, shared };
     let server = server::Server { listening, protocol: ControlProtocol(sessions) };
     let task = tokio::spawn(server.run(stop.clone()));
     Server { address, stop, finish, served, task }

@@ -16,7 +16,7 @@ use entrepot_model::{
     Noun, Policy, Quota, Rights, Secret, SiteId,
 };
 use entrepot_net::guard::Strangers;
-use entrepot_net::server::{Door, Listening};
+use entrepot_net::server::{Listening, ServerShared};
 use entrepot_net::ssh::keys;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_vfs::{Hooks, ListenerContext, Service, ServiceOptions, ServiceParts};
@@ -126,7 +126,7 @@ impl Fixture {
         let address = acceptor.local_address();
         let stop = CancellationToken::new();
         let (_unchanged, config) = watch::channel(config);
-        let listening = Listening { acceptor, config, door: door(env.clone()) };
+        let listening = Listening { acceptor, config, shared: shared(env.clone()) };
         let server = tokio::spawn(serve(listening, context, stop.clone()));
         let account = account();
         let fixture = Fixture {
@@ -317,8 +317,8 @@ fn mount(mount: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount {
     }
 }
 
-fn door(env: Env) -> Door {
-    Door {
+fn shared(env: Env) -> ServerShared {
+    ServerShared {
         strangers: Strangers::default(),
         env,
         drain: Duration::from_millis(200),

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::guard::Strangers;
 use crate::listen;
-use crate::server::{Door, Listening, Server};
+use crate::server::{Listening, Server, ServerShared};
 use crate::ssh::Certificate;
 use crate::ssh::algorithms::Preset;
 use crate::ssh::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
@@ -591,8 +591,8 @@ impl Toyshop {
         let script = Arc::new(script);
         let stop = CancellationToken::new();
         let drain = Duration::from_secs(1);
-        let door = Door { strangers, env, drain, stopping: CancellationToken::new() };
-        let listening = Listening { acceptor, config: shown, door };
+        let shared = ServerShared { strangers, env, drain, stopping: CancellationToken::new() };
+        let listening = Listening { acceptor, config: shown, shared };
         let server = Server { listening, protocol: Ssh(Toys(Arc::clone(&script))) };
         let server = tokio::spawn(server.run(stop.clone()));
         Toyshop { script, address, host_key, config, stop, server }
