@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use entrepot_ftp_proto::{ActivePolicy, Settings, TlsMode};
+use entrepot_ftp_proto::{ActivePolicy, AsciiPolicy, Settings, TlsMode};
 use entrepot_model::Listener;
-use entrepot_model::ftp::{DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse};
+use entrepot_model::ftp::{AsciiTransfers, DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse};
 use entrepot_net::control::{ControlOptions, ControlTls};
 use entrepot_net::data::{DataPeer, PortRange};
 use entrepot_net::server::Admission;
@@ -102,6 +102,11 @@ impl FtpConfig {
         settings.ask_user = true;
         settings.clear_control = options.clear_control;
         settings.compression = options.compression;
+        settings.ascii = match options.ascii {
+            AsciiTransfers::Convert => AsciiPolicy::Convert,
+            AsciiTransfers::Binary => AsciiPolicy::Binary,
+            AsciiTransfers::Refuse => AsciiPolicy::Refuse,
+        };
         let others = match data_peer {
             DataPeer::Networks(networks) => {
                 networks.iter().map(|net| (net.addr(), net.prefix_len())).collect()

@@ -42,6 +42,9 @@ pub struct FtpOptions {
     /// Whether clients may have data compressed (MODE Z), and how much at first: 1 to 9.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<u8>,
+    /// What a transfer in TYPE A, the type that sessions begin with, does to ends of lines.
+    #[serde(default)]
+    pub ascii: AsciiTransfers,
 }
 
 impl Default for FtpOptions {
@@ -57,6 +60,7 @@ impl Default for FtpOptions {
             clear_control: false,
             site_commands: Vec::new(),
             compression: None,
+            ascii: AsciiTransfers::default(),
         }
     }
 }
@@ -129,6 +133,19 @@ pub enum FtpTls {
     Required,
     /// From the first byte (port 990); data is encrypted from the start.
     Implicit,
+}
+
+/// What transfers in TYPE A (RFC 959 §3.1.1.1) do.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AsciiTransfers {
+    /// CRLF on the line, LF in the file.
+    #[default]
+    Convert,
+    /// The bytes go as they are: for clients that never say TYPE I and send what is no text.
+    Binary,
+    /// They are refused with 504, so that nobody damages a file unawares; lists go on.
+    Refuse,
 }
 
 /// A word of SITE for accounts of type `admin`.

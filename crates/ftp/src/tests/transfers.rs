@@ -1,6 +1,7 @@
 //! Uploads and downloads: what is published, what is refused, and what a cut leaves.
 
 use entrepot_model::Protocol;
+use entrepot_model::ftp::{AsciiTransfers, FtpOptions, FtpTls};
 
 use super::client::{Client, port_argument};
 use super::fixture::{Node, SMALL_BYTES};
@@ -72,6 +73,26 @@ async fn text_is_converted_in_type_a_only() {
     assert_eq!(client.code("TYPE I").await, 200);
     assert_eq!(client.command("SIZE f").await.text, "8");
     assert_eq!(client.download("RETR f").await, b"one\ntwo\n");
+}
+
+#[tokio::test]
+async fn a_listener_may_leave_text_alone_or_refuse_it() {
+    let options = |ascii| FtpOptions { tls: FtpTls::Off, ascii, ..FtpOptions::default() };
+    let node = Node::start_with(options(AsciiTransfers::Binary)).await;
+    let mut client = node.anna().await;
+    assert_eq!(client.code("TYPE A").await, 200);
+    assert_eq!(client.upload("STOR f", b"one\r\ntwo\n").await.code, 226);
+    assert_eq!(client.command("SIZE f").await.text, "9");
+    assert_eq!(client.download("RETR f").await, b"one\r\ntwo\n");
+    let node = Node::start_with(options(AsciiTransfers::Refuse)).await;
+    let mut client = node.anna().await;
+    assert_eq!(client.code("TYPE A").await, 200);
+    let _data = client.passive().await;
+    assert_eq!(client.code("STOR f").await, 504);
+    assert_eq!(client.download("NLST").await, b"small\r\n", "lists are text all the same");
+    assert_eq!(client.code("TYPE I").await, 200);
+    assert_eq!(client.upload("STOR f", b"one\r\n").await.code, 226);
+    assert_eq!(client.download("RETR f").await, b"one\r\n");
 }
 
 /// Waits until the upload that runs has so many bytes.
