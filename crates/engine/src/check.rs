@@ -1,24 +1,37 @@
 //! What of a rule cannot be run, said before it is stored.
 
+use entrepot_ftp_proto::table as ftp;
 use entrepot_model::event::FileFact;
 use entrepot_model::rule::{StepSpec, When};
 use entrepot_model::{
-    CommandFact, Digests, Event, Fact, FieldError, Protocol, Rule, SessionId, SiteId, Timestamp,
-    TransferId,
+    CommandFact, CommandPattern, Digests, Event, Fact, FieldError, Protocol, Rule, SessionId,
+    SiteId, Timestamp, TransferId,
 };
+use entrepot_sftp_proto::table as sftp;
 use uuid::Uuid;
 
 use crate::condition::Condition;
 use crate::exec::{self, Setting};
 use crate::pattern;
 
-/// Compiles the condition and expands the paths of a rule for an example.
+/// Compiles the condition, expands the paths of a rule for an example, and looks its commands up in
+/// the tables of their protocols: a rule before a command that nobody can send protects nothing.
 ///
 /// # Errors
 /// The field that cannot be used, and why.
 pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     if let Some(condition) = &rule.condition {
         Condition::compile(condition).map_err(|error| FieldError::new("if", error.to_string()))?;
+    }
+    for (at, command) in rule.when.commands().iter().enumerate() {
+        if !is_known(command) {
+            let moment = if matches!(rule.when, When::Before(_)) { "before" } else { "after" };
+            let text = format!(
+                "'{command}' is no command that clients of this server can send: see the verbs in \
+                 docs/protocols"
+            );
+            return Err(FieldError::new(format!("when.{moment}.{at}"), text));
+        }
     }
     let event = example(rule);
     for (list, steps) in [("do", &rule.steps), ("else", &rule.otherwise)] {
@@ -45,6 +58,21 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     };
     exec::check(("do", &rule.steps), &setting)?;
     exec::check(("else", &rule.otherwise), &setting)
+}
+
+/// Whether any protocol that a pattern may be of has the command that it names.
+fn is_known(pattern: &CommandPattern) -> bool {
+    let Some(verb) = pattern.verb() else { return true };
+    let in_ftp = || match pattern.word() {
+        Some(word) => ftp::site_verb(word).is_some(),
+        None => ftp::verb(verb.as_bytes()).is_some(),
+    };
+    let in_sftp = || pattern.word().is_none() && sftp::is_asked_about(verb);
+    match pattern.protocol() {
+        Some(Protocol::Ftp) => in_ftp(),
+        Some(Protocol::Sftp) => in_sftp(),
+        Some(_) | None => in_ftp() || in_sftp(),
+    }
 }
 
 /// A command like any other, for rules on commands.
@@ -118,6 +146,27 @@ mod tests {
             (rule("true", "{name}", "a"), "do.1.move.to"),
         ] {
             assert_eq!(check_rule(&bad).unwrap_err().field, field, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_nobody_can_send_is_no_start_of_a_rule() {
+        let rule = |when: serde_json::Value| -> Rule {
+            let refuse = serde_json::json!([{"refuse": {"text": "No."}}]);
+            let rule = serde_json::json!({"name": "r", "when": when, "do": refuse});
+            serde_json::from_value(rule).unwrap()
+        };
+        for known in ["ftp dele", "ftp SITE CHMOD", "ftp XMKD", "sftp posix-rename", "* *"] {
+            assert_eq!(
+                check_rule(&rule(serde_json::json!({"before": [known]}))),
+                Ok(()),
+                "{known}"
+            );
+        }
+        assert_eq!(check_rule(&rule(serde_json::json!({"before": ["* MKDIR"]}))), Ok(()));
+        for unknown in ["ftp DELEE", "ftp remove", "ftp SITE FORMAT", "sftp DELE", "sftp read"] {
+            let bad = rule(serde_json::json!({"before": ["ftp RMD", unknown]}));
+            assert_eq!(check_rule(&bad).unwrap_err().field, "when.before.1", "{unknown}");
         }
     }
 }

@@ -189,6 +189,45 @@ pub enum Request<'a> {
     },
 }
 
+impl Request<'_> {
+    /// Its name as rules, events and logs have it: that of the packet in small letters, or of the
+    /// extension without what follows the `@`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Request::Open { .. } => "open",
+            Request::Close { .. } => "close",
+            Request::Read { .. } => "read",
+            Request::Write { .. } => "write",
+            Request::Lstat { .. } => "lstat",
+            Request::Fstat { .. } => "fstat",
+            Request::Setstat { .. } => "setstat",
+            Request::Fsetstat { .. } => "fsetstat",
+            Request::Opendir { .. } => "opendir",
+            Request::Readdir { .. } => "readdir",
+            Request::Remove { .. } => "remove",
+            Request::Mkdir { .. } => "mkdir",
+            Request::Rmdir { .. } => "rmdir",
+            Request::Realpath { .. } => "realpath",
+            Request::Stat { .. } => "stat",
+            Request::Rename { .. } => "rename",
+            Request::Readlink { .. } => "readlink",
+            Request::Symlink { .. } => "symlink",
+            Request::PosixRename { .. } => "posix-rename",
+            Request::Limits => "limits",
+            Request::Statvfs { .. } => "statvfs",
+            Request::Fstatvfs { .. } => "fstatvfs",
+            Request::Fsync { .. } => "fsync",
+            Request::Hardlink { .. } => "hardlink",
+            Request::Lsetstat { .. } => "lsetstat",
+            Request::CopyData { .. } => "copy-data",
+            Request::ExpandPath { .. } => "expand-path",
+            Request::HomeDirectory { .. } => "home-directory",
+            Request::UsersGroupsById { .. } => "users-groups-by-id",
+            Request::CheckFile { .. } => "check-file",
+        }
+    }
+}
+
 /// Why the fields of a packet made no request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {

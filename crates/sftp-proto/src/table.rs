@@ -176,6 +176,26 @@ pub(crate) fn extension_named(name: &[u8]) -> Option<&'static Extension> {
     EXTENSIONS.iter().find(|extension| extension.name.as_bytes() == name)
 }
 
+/// Requests that rules are not asked about: what READ, WRITE and READDIR work on was opened before,
+/// and the others are about the server alone.
+const UNASKED: [&str; 5] =
+    ["read", "write", "readdir", "limits@openssh.com", "users-groups-by-id@openssh.com"];
+
+/// Whether rules are asked about the request of this name, in any case: that of a packet without
+/// `SSH_FXP_`, or that of an extension without what follows the `@`.
+pub fn is_asked_about(name: &str) -> bool {
+    let packets = PACKETS.iter().filter(|packet| packet.is_request()).map(|packet| packet.name);
+    let extensions = EXTENSIONS.iter().map(|extension| extension.name);
+    packets
+        .chain(extensions)
+        .filter(|known| !UNASKED.iter().any(|it| it.eq_ignore_ascii_case(known)))
+        .any(|known| short(known).eq_ignore_ascii_case(name))
+}
+
+fn short(name: &'static str) -> &'static str {
+    name.split_once('@').map_or(name, |(short, _)| short)
+}
+
 /// What VERSION announces, in table order.
 pub fn announced() -> impl Iterator<Item = (&'static str, &'static str)> {
     EXTENSIONS.iter().map(|extension| (extension.name, extension.data))
@@ -184,6 +204,21 @@ pub fn announced() -> impl Iterator<Item = (&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_are_asked_by_the_names_of_the_tables() {
+        for name in ["open", "OPENDIR", "posix-rename", "check-file", "statvfs", "copy-data"] {
+            assert!(is_asked_about(name), "{name}");
+        }
+        for name in ["read", "write", "READDIR", "limits", "init", "data", "opne", ""] {
+            assert!(!is_asked_about(name), "{name}");
+        }
+        for name in UNASKED {
+            let known = PACKETS.iter().any(|packet| packet.name.eq_ignore_ascii_case(name))
+                || extension_named(name.as_bytes()).is_some();
+            assert!(known, "{name}");
+        }
+    }
 
     #[test]
     fn no_type_and_no_name_stands_twice() {

@@ -95,44 +95,38 @@ impl Core {
 
     /// `None`: what has its own way, or is about what was opened before.
     fn shown(&self, request: &Request<'_>) -> Option<Shown> {
-        let reads = |verb, sent: &str| Shown::reads(verb, sent, self.path_of(sent).as_ref());
-        let writes = |verb, sent: &str| Shown::writes(verb, sent, self.path_of(sent).as_ref());
-        let opened = |verb, handle: &Handle| Shown::reads(verb, "", self.opened(*handle));
+        let verb = request.name();
+        let reads = |sent: &str| Shown::reads(verb, sent, self.path_of(sent).as_ref());
+        let writes = |sent: &str| Shown::writes(verb, sent, self.path_of(sent).as_ref());
+        let opened = |handle: &Handle| Shown::reads(verb, "", self.opened(*handle));
         Some(match request {
-            Request::Open { path, flags, .. } => {
-                if flags.has(OpenFlags::WRITE) {
-                    writes("open", path)
-                } else {
-                    reads("open", path)
-                }
-            }
-            Request::Opendir { path } => reads("opendir", path),
-            Request::Stat { path } => reads("stat", path),
-            Request::Lstat { path } => reads("lstat", path),
-            Request::Readlink { path } => reads("readlink", path),
-            Request::Realpath { path } => reads("realpath", path),
-            Request::ExpandPath { path } => reads("expand-path", path),
-            Request::Statvfs { path } => reads("statvfs", path),
-            Request::HomeDirectory { user } => Shown::reads("home-directory", user, None),
-            Request::Fstat { handle } => opened("fstat", handle),
-            Request::Fstatvfs { handle } => opened("fstatvfs", handle),
-            Request::Fsync { handle } => opened("fsync", handle),
-            Request::Fsetstat { handle, .. } => Shown::writes("fsetstat", "", self.opened(*handle)),
-            Request::Setstat { path, .. } => writes("setstat", path),
-            Request::Lsetstat { path, .. } => writes("lsetstat", path),
-            Request::Remove { path } => writes("remove", path),
-            Request::Mkdir { path, .. } => writes("mkdir", path),
-            Request::Rmdir { path } => writes("rmdir", path),
-            Request::Rename { from, to } => self.shown_pair("rename", from, to),
-            Request::PosixRename { from, to } => self.shown_pair("posix-rename", from, to),
-            Request::Hardlink { from, to } => self.shown_pair("hardlink", from, to),
-            Request::Symlink { first, second } => self.shown_link(first, second),
+            Request::Open { path, flags, .. } if flags.has(OpenFlags::WRITE) => writes(path),
+            Request::Open { path, .. }
+            | Request::Opendir { path }
+            | Request::Stat { path }
+            | Request::Lstat { path }
+            | Request::Readlink { path }
+            | Request::Realpath { path }
+            | Request::ExpandPath { path }
+            | Request::Statvfs { path }
+            | Request::CheckFile { target: CheckTarget::Path(path), .. } => reads(path),
+            Request::HomeDirectory { user } => Shown::reads(verb, user, None),
+            Request::Fstat { handle }
+            | Request::Fstatvfs { handle }
+            | Request::Fsync { handle }
+            | Request::CheckFile { target: CheckTarget::Handle(handle), .. } => opened(handle),
+            Request::Fsetstat { handle, .. } => Shown::writes(verb, "", self.opened(*handle)),
+            Request::Setstat { path, .. }
+            | Request::Lsetstat { path, .. }
+            | Request::Remove { path }
+            | Request::Mkdir { path, .. }
+            | Request::Rmdir { path } => writes(path),
+            Request::Rename { from, to }
+            | Request::PosixRename { from, to }
+            | Request::Hardlink { from, to } => self.shown_pair(verb, from, to),
+            Request::Symlink { first, second } => self.shown_link(verb, first, second),
             Request::CopyData { from, to, .. } => {
-                Shown::writes("copy-data", "", self.opened(*to)).and(self.opened(*from))
-            }
-            Request::CheckFile { target: CheckTarget::Path(path), .. } => reads("check-file", path),
-            Request::CheckFile { target: CheckTarget::Handle(handle), .. } => {
-                opened("check-file", handle)
+                Shown::writes(verb, "", self.opened(*to)).and(self.opened(*from))
             }
             Request::Close { .. } | Request::Read { .. } | Request::Write { .. } => return None,
             Request::Readdir { .. } | Request::Limits | Request::UsersGroupsById { .. } => {
@@ -147,7 +141,7 @@ impl Core {
     }
 
     /// The link, and what it leads to.
-    fn shown_link(&self, first: &str, second: &str) -> Shown {
+    fn shown_link(&self, verb: &'static str, first: &str, second: &str) -> Shown {
         let (target, link) = match self.shared.software.symlinks {
             SymlinkOrder::TargetFirst => (first, second),
             SymlinkOrder::LinkFirst => (second, first),
@@ -155,6 +149,6 @@ impl Core {
         let link = self.path_of(link);
         let from = link.as_ref().and_then(VPath::parent);
         let leads = from.and_then(|from| from.resolve(target.as_bytes()).ok());
-        Shown::writes("symlink", &format!("{first} {second}"), link.as_ref()).and(leads.as_ref())
+        Shown::writes(verb, &format!("{first} {second}"), link.as_ref()).and(leads.as_ref())
     }
 }
