@@ -159,6 +159,17 @@ impl<'de> Deserialize<'de> for CommandPattern {
     }
 }
 
+/// How a command reached this server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandOrigin {
+    /// The protocol in whose words it came.
+    pub protocol: Protocol,
+    /// The listener that accepted the connection.
+    pub listener: Name,
+    /// The peer's IP address, without a port.
+    pub address: String,
+}
+
 /// A command of a peer, as it came; when it is over also what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandFact {
@@ -197,12 +208,9 @@ pub struct CommandFact {
 }
 
 impl CommandFact {
-    /// One that has come; nothing is known of its end.
-    pub fn new(
-        (protocol, verb): (Protocol, &str),
-        argument: &str,
-        (listener, address): (Name, String),
-    ) -> CommandFact {
+    /// One that has arrived; nothing is known of its end.
+    pub fn new(origin: CommandOrigin, verb: &str, argument: &str) -> CommandFact {
+        let CommandOrigin { protocol, listener, address } = origin;
         CommandFact {
             protocol,
             verb: verb.to_owned(),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::is_default;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
@@ -362,10 +363,6 @@ impl TargetSecret<'_> {
     pub fn word(&self) -> &'static str {
         self.field.rsplit('.').next().unwrap_or_default()
     }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 fn ssh_port() -> u16 {

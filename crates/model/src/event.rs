@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandFact;
+use crate::document::is_default;
 use crate::ids::{EventId, JobId, SessionId, SiteId, TransferId};
 use crate::listener::Protocol;
 use crate::name::Name;
@@ -63,13 +64,8 @@ pub struct FileFact {
     pub replaced: bool,
     /// Published under a name its client calls temporary (`.filepart`, …): no rule starts on it;
     /// the rename to the final name is the arrival.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub temporary: bool,
-}
-
-// The signature is what serde's `skip_serializing_if` asks for.
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 macro_rules! facts {

@@ -8,6 +8,7 @@ use crate::hours::Hours;
 use crate::limits::HOURS;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::rates::{PerDirection, Rates};
 use crate::time::Timestamp;
 
 /// A set of SSH algorithms, see docs/protocols/sftp.md.
@@ -42,49 +43,6 @@ pub struct LegacyAlgorithm {
     pub name: String,
     /// No longer from this moment on.
     pub until: Timestamp,
-}
-
-/// A rate for each direction, bytes a second; none: not set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PerDirection {
-    /// From the peer to us.
-    pub upload: Option<u64>,
-    /// From us to the peer.
-    pub download: Option<u64>,
-}
-
-/// The rates of a policy, by who shares them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rates {
-    /// Of each session by itself.
-    pub session: PerDirection,
-    /// Of all sessions of an account.
-    pub account: PerDirection,
-    /// Of everything that the policy is set on.
-    pub shared: PerDirection,
-    /// Of all sites.
-    pub global: PerDirection,
-}
-
-impl Rates {
-    /// Every rate is large enough; `of` leads the names of its fields.
-    pub(crate) fn check(&self, of: &str) -> Result<(), FieldError> {
-        let all = [
-            ("session_", self.session),
-            ("", self.account),
-            ("shared_", self.shared),
-            ("global_", self.global),
-        ];
-        for (who, pair) in all {
-            for (direction, rate) in [("upload", pair.upload), ("download", pair.download)] {
-                if rate.is_some_and(|rate| rate < 1024) {
-                    let field = format!("{of}{who}{direction}_bytes_per_second");
-                    return Err(FieldError::new(field, "the least rate is 1024 bytes a second"));
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Limits and posture. What is unset is inherited: account, then its groups, then site, then the
