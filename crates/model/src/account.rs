@@ -33,7 +33,7 @@ pub enum AccountType {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthMethod {
-    /// A password.
+    /// A password, checked against the account's hash or by a login hook.
     Password,
     /// A signature of an SSH key or certificate (RFC 4252 §7).
     PublicKey,

@@ -115,7 +115,7 @@ pub struct PassiveAddress {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FtpTls {
-    /// No TLS.
+    /// AUTH TLS is refused; passwords and files go in clear text.
     Off,
     /// Clients may ask for it (AUTH TLS).
     #[default]
@@ -156,7 +156,7 @@ pub enum TlsReuse {
     /// They must: nobody else can take or send a file.
     #[default]
     Required,
-    /// They may.
+    /// They may resume it; a full handshake is taken too.
     Preferred,
     /// They need not.
     Off,

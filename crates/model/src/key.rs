@@ -32,7 +32,7 @@ pub enum KeyType {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Its name.
+    /// Unique among the keys of its site; never changes.
     pub name: Name,
     /// What it is for.
     #[serde(rename = "type")]

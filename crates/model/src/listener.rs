@@ -75,7 +75,7 @@ pub struct StrangerLimit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    /// Its name.
+    /// Unique among the listeners of its site; never changes.
     pub name: Name,
     /// What is spoken there.
     pub protocol: Protocol,

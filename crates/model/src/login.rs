@@ -55,11 +55,11 @@ pub struct ExecHook {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HookUrl {
-    /// Under TLS.
+    /// Whether requests go under TLS (`https`).
     pub secure: bool,
     /// Name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// Port.
+    /// TCP port; of a URL that names none 443 under TLS, else 80.
     pub port: u16,
     /// From the first slash on.
     pub path: String,

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A tenant.
+    /// A tenant, which owns the nouns of the other kinds.
     Site,
     /// Limits and posture.
     Policy,

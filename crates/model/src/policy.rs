@@ -51,7 +51,7 @@ pub struct LegacyAlgorithm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// Its name.
+    /// Unique among the policies of its site; never changes.
     pub name: Name,
     /// Networks that may connect. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -36,7 +36,7 @@ impl When {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Its name.
+    /// Unique among the rules of its site; never changes.
     pub name: Name,
     /// A disabled rule starts no new job; running ones go on.
     #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
@@ -130,7 +130,7 @@ pub struct ExecSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecStdin {
-    /// Nothing.
+    /// Standard input is empty.
     #[default]
     None,
     /// The bytes of the file.
@@ -155,7 +155,7 @@ pub struct RefuseSpec {
     /// Any 4xx or 5xx of FTP; SFTP says that it failed (4xx) or is denied.
     #[serde(default = "refuse_code")]
     pub code: u16,
-    /// The sentence.
+    /// One line that the client gets: why it was refused, and what to do. 1,000 bytes at most.
     pub text: String,
 }
 
@@ -185,7 +185,7 @@ fn is_exec_memory(mib: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeliverSpec {
-    /// Where to.
+    /// The endpoint that gets the copy.
     pub endpoint: Name,
     /// Path there. `{name}`, `{stem}`, `{extension}`, `{account}`, `{date}` (UTC, `2026-11-21`),
     /// `{transfer}` are replaced once, from the event.
