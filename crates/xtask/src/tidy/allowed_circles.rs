@@ -123,20 +123,4 @@ pub(super) const ALLOWED: &[Allowed] = &[
         pairs: &["loadgen/src/sftp.rs ↔ loadgen/src/sftp/workloads.rs"],
         reason: "not broken yet",
     },
-    Allowed {
-        files: &[
-            "testkit/src/clients/ftp/classic.rs",
-            "testkit/src/clients/ftp/libraries.rs",
-            "testkit/src/clients/ftp/matrix.rs",
-            "testkit/src/clients/ftp/modern.rs",
-            "testkit/src/clients/ours.rs",
-        ],
-        pairs: &[
-            "testkit/src/clients/ftp/classic.rs ↔ testkit/src/clients/ftp/matrix.rs",
-            "testkit/src/clients/ftp/libraries.rs ↔ testkit/src/clients/ftp/matrix.rs",
-            "testkit/src/clients/ftp/matrix.rs ↔ testkit/src/clients/ftp/modern.rs",
-            "testkit/src/clients/ftp/matrix.rs ↔ testkit/src/clients/ours.rs",
-        ],
-        reason: "not broken yet",
-    },
 ];
