@@ -108,19 +108,4 @@ pub(super) const ALLOWED: &[Allowed] = &[
         ],
         reason: "not broken yet",
     },
-    Allowed {
-        files: &["loadgen/src/ftp.rs", "loadgen/src/ftp/link.rs", "loadgen/src/ftp/users.rs"],
-        pairs: &["loadgen/src/ftp.rs ↔ loadgen/src/ftp/users.rs"],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
-            "loadgen/src/sftp.rs",
-            "loadgen/src/sftp/link.rs",
-            "loadgen/src/sftp/mixed.rs",
-            "loadgen/src/sftp/workloads.rs",
-        ],
-        pairs: &["loadgen/src/sftp.rs ↔ loadgen/src/sftp/workloads.rs"],
-        reason: "not broken yet",
-    },
 ];
