@@ -1,7 +1,7 @@
 //! Rules before and after commands: what they are asked, and what the client is answered.
 
 use entrepot_ftp_proto::{Answer, Command, End, Refusal};
-use entrepot_model::{CommandFact, Name, Protocol, SiteId};
+use entrepot_model::{CommandFact, CommandOrigin, Name, Protocol, SiteId};
 use entrepot_vfs::{Begun, Hooks, Refused, Uploaded, Who};
 
 use crate::control::{ControlConnection, Over};
@@ -72,9 +72,9 @@ impl Commands {
         command: Command,
     ) -> Result<Answer, Over> {
         let peer = connection.stream.peer().ip().to_canonical().to_string();
-        let from = (self.listener.clone(), peer);
-        let named = (Protocol::Ftp, command.verb);
-        let mut fact = CommandFact::new(named, &command.argument, from);
+        let (protocol, listener) = (Protocol::Ftp, self.listener.clone());
+        let origin = CommandOrigin { protocol, listener, address: peer };
+        let mut fact = CommandFact::new(origin, command.verb, &command.argument);
         (fact.path, fact.writes) = (command.path, command.writes);
         let asking = self.hooks.before_each(author, &mut fact, command.others);
         if let Err(refused) = connection.silently(asking).await? {

@@ -48,12 +48,12 @@ impl Histogram {
         self.total
     }
 
-    /// The longest.
+    /// The longest time, exact to the microsecond; zero if none was counted.
     pub fn max(&self) -> Duration {
         Duration::from_micros(self.max_us)
     }
 
-    /// The mean.
+    /// The mean, exact to the microsecond; zero if none was counted.
     pub fn mean(&self) -> Duration {
         Duration::from_micros(self.sum_us.checked_div(self.total).unwrap_or(0))
     }

@@ -20,7 +20,7 @@ pub const QUEUE_TIME: Duration = Duration::from_millis(20);
 pub const QUEUE_BYTES: u64 = 64 * 1024 * 1024;
 /// Least size of a mixed file before it is divided.
 pub const MIXED_LEAST_MB: u64 = 10;
-/// Largest.
+/// Largest size of a mixed file before it is divided.
 pub const MIXED_MOST_MB: u64 = 950;
 /// Groups of the mixed table, upper bounds excluded.
 pub const MIXED_GROUPS_MB: [(u64, u64); 4] = [(10, 100), (100, 250), (250, 500), (500, 951)];

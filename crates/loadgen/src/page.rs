@@ -9,7 +9,7 @@ use crate::report::{Measure, Report};
 /// A report and whose it is. A file of them has one in each line, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// Which server.
+    /// Name of the server, as the page shows it; rounds of one name are one row.
     pub server: String,
     /// What was run, such as `retr, 100 users`; unset: the names of the report's workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]

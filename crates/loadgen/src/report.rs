@@ -15,9 +15,9 @@ pub struct Measure {
     pub workload: String,
     /// What one unit is: `GiB`, `file`, `login`, `session`.
     pub unit: String,
-    /// Units done.
+    /// How many units were done: operations, or GiB as a fraction.
     pub units: f64,
-    /// Wall-clock seconds.
+    /// Seconds from the beginning of the round to its end.
     pub seconds: f64,
     /// Units a second.
     pub rate: f64,
@@ -47,7 +47,7 @@ pub struct Measure {
 /// What became of the operations of a round. They add up to those that were asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Done, whole.
+    /// Done without an error, with every byte.
     pub done: u64,
     /// Refused, cut, or of the wrong length.
     pub failed: u64,
@@ -89,34 +89,34 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Which way.
+/// The direction of a transfer, seen from the load generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// To the server.
+    /// Uploads: to the server.
     Up,
-    /// From it.
+    /// Downloads: from the server.
     Down,
 }
 
 /// Transfers of like size in a mixed load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeGroup {
-    /// Which way.
+    /// Uploads and downloads are groups of their own.
     pub direction: Direction,
     /// Least size before it was divided, in megabytes.
     pub least_megabytes: u64,
     /// All are smaller than this.
     pub most_megabytes: u64,
-    /// Transfers tried.
+    /// Transfers that were tried, failed ones included.
     pub count: u64,
-    /// Of them failed.
+    /// How many of them failed.
     pub failed: u64,
-    /// The fastest.
+    /// Time of the fastest transfer that succeeded; infinite if none did.
     pub min_seconds: f64,
-    /// The mean.
+    /// Mean time of those that succeeded; zero if none did.
     pub average_seconds: f64,
-    /// The slowest.
+    /// Time of the slowest that succeeded; zero if none did.
     pub max_seconds: f64,
 }
 
@@ -146,13 +146,13 @@ impl fmt::Display for SizeGroup {
 /// Quantiles in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Median.
+    /// Half of the operations took no longer.
     pub p50: f64,
     /// 95 % are not longer.
     pub p95: f64,
     /// 99 % are not longer.
     pub p99: f64,
-    /// The longest.
+    /// The longest operation, exact to the microsecond.
     pub max: f64,
 }
 

@@ -27,7 +27,7 @@ use crate::limits::{CONNECT_TIME, QUEUE_BYTES, QUEUE_TIME, RELAY_READ_BYTES};
 /// What the line is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wan {
-    /// Round trip.
+    /// Round-trip time that is added: half of it in each direction.
     pub delay: Duration,
     /// Bits a second, each direction; `None`: as fast as this machine.
     pub rate: Option<u64>,
@@ -60,7 +60,8 @@ impl Relay {
         let address = acceptor.local_address();
         let peaks = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let line = Line { wan, env: env.clone() };
-        let task = tokio::spawn(relay(acceptor, (host.to_owned(), port), line, peaks.clone()));
+        let server = Server { host: host.to_owned(), port };
+        let task = tokio::spawn(relay(acceptor, server, line, peaks.clone()));
         Ok(Relay { address, peaks, task })
     }
 
@@ -83,27 +84,30 @@ impl Drop for Relay {
     }
 }
 
+/// The server behind the relay.
+#[derive(Clone)]
+struct Server {
+    host: String,
+    port: u16,
+}
+
 #[derive(Clone)]
 struct Line {
     wan: Wan,
     env: Env,
 }
 
-async fn relay(
-    acceptor: TcpAcceptor,
-    (host, port): (String, u16),
-    line: Line,
-    peaks: Arc<[AtomicU64; 2]>,
-) {
+async fn relay(acceptor: TcpAcceptor, server: Server, line: Line, peaks: Arc<[AtomicU64; 2]>) {
     // Dropped with this task, and with it every connection.
     let mut connections = JoinSet::new();
     loop {
         let (near, _) = acceptor.accept().await;
         while connections.try_join_next().is_some() {}
-        let (host, line, peaks) = (host.clone(), line.clone(), peaks.clone());
+        let (server, line, peaks) = (server.clone(), line.clone(), peaks.clone());
         connections.spawn(async move {
             let policy = DialPolicy { allow_private: true };
-            let Ok(far) = dial::tcp(&host, port, &policy, CONNECT_TIME).await else { return };
+            let far = dial::tcp(&server.host, server.port, &policy, CONNECT_TIME).await;
+            let Ok(far) = far else { return };
             let (near_in, near_out) = near.into_split();
             let (far_in, far_out) = far.into_split();
             let [up, down] = &*peaks;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::CertificateName;
+use crate::document::OnByDefault;
 use crate::limits::CERTIFICATES;
 use crate::mount::Rights;
 use crate::name::Name;
@@ -32,7 +33,7 @@ pub enum AccountType {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthMethod {
-    /// A password.
+    /// A password, checked against the account's hash or by a login hook.
     Password,
     /// A signature of an SSH key or certificate (RFC 4252 §7).
     PublicKey,
@@ -52,7 +53,7 @@ pub struct Account {
     #[serde(rename = "type", default)]
     pub account_type: AccountType,
     /// A disabled account is refused at every door.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
     /// Groups it inherits mounts, policy and required methods from, first match wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,15 +94,6 @@ pub struct Account {
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-}
-
-pub(crate) fn yes() -> bool {
-    true
-}
-
-// The signature is what serde's `skip_serializing_if` asks for.
-pub(crate) fn is_yes(value: &bool) -> bool {
-    *value
 }
 
 impl Account {

@@ -16,7 +16,7 @@ use crate::transfer::Digests;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CommandPattern {
     protocol: Option<Protocol>,
-    /// `None`: any.
+    /// `None` stands for any verb.
     verb: Option<String>,
     /// The first word of the argument.
     word: Option<String>,
@@ -140,10 +140,21 @@ impl<'de> Deserialize<'de> for CommandPattern {
     }
 }
 
+/// How a command reached this server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandOrigin {
+    /// The protocol in whose words it came.
+    pub protocol: Protocol,
+    /// The listener that accepted the connection.
+    pub listener: Name,
+    /// The peer's IP address, without a port.
+    pub address: String,
+}
+
 /// A command of a peer, as it came; when it is over also what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandFact {
-    /// Spoken.
+    /// The protocol in whose words it came.
     pub protocol: Protocol,
     /// In the words of the protocol: `DELE`.
     pub verb: String,
@@ -156,11 +167,12 @@ pub struct CommandFact {
     /// Whether it may change files or the server.
     #[serde(default)]
     pub writes: bool,
-    /// Remote address.
+    /// The peer's IP address, without a port.
     pub address: String,
-    /// Where it came in.
+    /// The listener that accepted the connection.
     pub listener: Name,
-    /// What the peer was told.
+    /// The reply code of FTP or the status of SFTP that answered it; of a refusal the code that the
+    /// rule names. Absent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
     /// Bytes of the file that it moved.
@@ -178,12 +190,9 @@ pub struct CommandFact {
 }
 
 impl CommandFact {
-    /// One that has come; nothing is known of its end.
-    pub fn new(
-        (protocol, verb): (Protocol, &str),
-        argument: &str,
-        (listener, address): (Name, String),
-    ) -> CommandFact {
+    /// One that has arrived; nothing is known of its end.
+    pub fn new(origin: CommandOrigin, verb: &str, argument: &str) -> CommandFact {
+        let CommandOrigin { protocol, listener, address } = origin;
         CommandFact {
             protocol,
             verb: verb.to_owned(),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::is_default;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
@@ -10,7 +11,7 @@ use crate::secret::{Sealed, Secret};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
-    /// Its name.
+    /// Unique among the endpoints of its site; never changes.
     pub name: Name,
     /// What and where it is.
     pub target: EndpointTarget,
@@ -72,7 +73,7 @@ pub enum ObjectProvider {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectTarget {
-    /// Whose.
+    /// Which service the bucket is in; it decides how requests are signed.
     #[serde(default)]
     pub provider: ObjectProvider,
     /// Bucket or container.
@@ -106,7 +107,7 @@ pub struct ObjectTarget {
 pub struct SftpTarget {
     /// Host name or address.
     pub host: String,
-    /// Port.
+    /// TCP port of its SSH server; unset: 22.
     #[serde(default = "ssh_port")]
     pub port: u16,
     /// Login name there.
@@ -309,7 +310,7 @@ pub struct SqlTarget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SqlContent {
-    /// A BLOB.
+    /// A BLOB: any bytes.
     #[default]
     Bytes,
     /// TEXT; what is not UTF-8 is refused.
@@ -362,10 +363,6 @@ impl TargetSecret<'_> {
     pub fn word(&self) -> &'static str {
         self.field.rsplit('.').next().unwrap_or_default()
     }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 fn ssh_port() -> u16 {

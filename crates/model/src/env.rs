@@ -39,7 +39,7 @@ impl Env {
         })))
     }
 
-    /// Wall-clock time.
+    /// The time of day (UTC). It may jump, also back: measure with [`Env::elapsed`].
     pub fn now(&self) -> Timestamp {
         match &*self.0 {
             Kind::Real { .. } => {

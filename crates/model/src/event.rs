@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandFact;
+use crate::document::is_default;
 use crate::ids::{EventId, JobId, SessionId, SiteId, TransferId};
 use crate::listener::Protocol;
 use crate::name::Name;
@@ -14,11 +15,11 @@ use crate::transfer::Digests;
 /// An immutable fact. Its order is that of the journal of its node (`sequence` in the table).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its id.
+    /// Given by the node that recorded it; the same in the journal and in the database.
     pub id: EventId,
     /// When it happened.
     pub at: Timestamp,
-    /// Whose.
+    /// The site that owns it; `main` for what concerns a node as a whole.
     pub site: SiteId,
     /// The node that saw it.
     pub node: Name,
@@ -37,7 +38,7 @@ pub struct Event {
     /// How many causes lie behind it.
     #[serde(default)]
     pub depth: u8,
-    /// What happened.
+    /// What happened, by kind.
     #[serde(flatten)]
     pub fact: Fact,
 }
@@ -45,11 +46,11 @@ pub struct Event {
 /// A file that arrived, left or changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileFact {
-    /// The transfer.
+    /// The transfer that moved it, also named by the row of the transfers table.
     pub transfer: TransferId,
-    /// Virtual path.
+    /// Virtual path as the account sees it.
     pub path: String,
-    /// Bytes.
+    /// Size of the file in bytes, unless the kind of fact says otherwise.
     pub size: u64,
     /// Digests, as far as known.
     #[serde(flatten)]
@@ -63,13 +64,8 @@ pub struct FileFact {
     pub replaced: bool,
     /// Published under a name its client calls temporary (`.filepart`, …): no rule starts on it;
     /// the rename to the final name is the arrival.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub temporary: bool,
-}
-
-// The signature is what serde's `skip_serializing_if` asks for.
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 macro_rules! facts {
@@ -89,7 +85,7 @@ macro_rules! facts {
             /// Every kind, as rules and searches name it.
             pub const KINDS: &'static [&'static str] = &[$($word,)*];
 
-            /// Its kind.
+            /// The word that rules and searches use, such as `file.uploaded`.
             pub fn kind(&self) -> &'static str {
                 match self { $(Fact::$name { .. } => $word,)* }
             }
@@ -121,9 +117,9 @@ facts! {
     }
     /// Someone logged in.
     "session.opened" SessionOpened {
-        /// Spoken.
+        /// The protocol of the connection.
         protocol: Protocol,
-        /// Remote address.
+        /// The peer's IP address, without a port.
         address: String,
         /// How the client names itself.
         client: String,
@@ -161,9 +157,9 @@ facts! {
     }
     /// A login was refused.
     "login.refused" LoginRefused {
-        /// Spoken.
+        /// The protocol of the connection.
         protocol: Protocol,
-        /// Remote address.
+        /// The peer's IP address, without a port.
         address: String,
         /// The name that was tried, as sent, cut to 64 characters.
         name: String,
@@ -172,9 +168,9 @@ facts! {
     }
     /// An address or an account must wait after too many refused logins.
     "login.limited" LoginLimited {
-        /// Remote address.
+        /// The peer's IP address, without a port.
         address: String,
-        /// Seconds.
+        /// How long it must wait, in seconds from the event on.
         seconds: u64,
     }
     /// An administrator let an address go that wrong passwords had delayed or locked.
@@ -188,7 +184,7 @@ facts! {
     }
     /// The same of an account.
     "account.unlocked" AccountUnlocked {
-        /// The account.
+        /// The account whose wrong passwords are forgotten.
         name: Name,
         /// Wrong passwords that were forgotten.
         failures: u32,
@@ -197,13 +193,13 @@ facts! {
     }
     /// A file is whole, durable and visible.
     "file.uploaded" FileUploaded {
-        /// The file.
+        /// What is known of the file.
         #[serde(flatten)]
         file: FileFact,
     }
     /// A crash hid the answer: the file was found published at the next start.
     "file.recovered" FileRecovered {
-        /// The file.
+        /// What is known of the file.
         #[serde(flatten)]
         file: FileFact,
     }
@@ -225,13 +221,13 @@ facts! {
     }
     /// After a crash neither the staged nor the published file was there.
     "file.unknown" FileUnknown {
-        /// The file.
+        /// What is known of the file.
         #[serde(flatten)]
         file: FileFact,
     }
     /// A file was removed.
     "file.removed" FileRemoved {
-        /// Virtual path.
+        /// Virtual path as the account sees it.
         path: String,
     }
     /// A file or directory was renamed.
@@ -262,7 +258,7 @@ facts! {
     }
     /// Permission bits of a file or directory were changed by a client.
     "mode.changed" ModeChanged {
-        /// Virtual path.
+        /// Virtual path as the account sees it.
         path: String,
         /// The bits before, as octal digits.
         from: String,
@@ -278,12 +274,12 @@ facts! {
     }
     /// A directory was made.
     "directory.created" DirectoryCreated {
-        /// Virtual path.
+        /// Virtual path as the account sees it.
         path: String,
     }
     /// A directory was removed.
     "directory.removed" DirectoryRemoved {
-        /// Virtual path.
+        /// Virtual path as the account sees it.
         path: String,
     }
     /// A file is whole and durable at an endpoint.
@@ -291,14 +287,14 @@ facts! {
         /// The file; `path` is the one at the endpoint.
         #[serde(flatten)]
         file: FileFact,
-        /// Where to.
+        /// The endpoint that has it now.
         endpoint: Name,
-        /// The rule.
+        /// The name of the rule, which may have been deleted since.
         rule: Name,
     }
     /// A command of a peer was answered, and a rule asked to be told.
     "command.done" CommandDone {
-        /// The command.
+        /// The command, with what became of it.
         #[serde(flatten)]
         command: CommandFact,
     }
@@ -315,7 +311,7 @@ facts! {
     }
     /// A program that a rule started has ended.
     "program.ended" ProgramEnded {
-        /// The rule.
+        /// The name of the rule, which may have been deleted since.
         rule: Name,
         /// Its path; its arguments may be secrets of somebody.
         program: String,
@@ -331,39 +327,39 @@ facts! {
     }
     /// An attempt of a job failed; it will be tried again.
     "job.retrying" JobRetrying {
-        /// The rule.
+        /// The name of the rule, which may have been deleted since.
         rule: Name,
-        /// Attempts made.
+        /// Attempts made so far, counting this one.
         attempts: u32,
         /// Why, one sentence.
         error: String,
-        /// When next.
+        /// When the next attempt may begin.
         due_at: Timestamp,
     }
     /// The last attempt of a job failed.
     "job.failed" JobFailed {
-        /// The rule.
+        /// The name of the rule, which may have been deleted since.
         rule: Name,
-        /// Attempts made.
+        /// Attempts made so far, counting this one.
         attempts: u32,
         /// Why, one sentence.
         error: String,
     }
     /// All steps of a job are done.
     "job.done" JobDone {
-        /// The rule.
+        /// The name of the rule, which may have been deleted since.
         rule: Name,
     }
     /// A job was made due again by hand.
     "job.retried" JobRetried {
-        /// The rule.
+        /// The name of the rule, which may have been deleted since.
         rule: Name,
         /// Who: an admin account, or `cli:<user>`.
         by: String,
     }
     /// A job was ended by hand.
     "job.cancelled" JobCancelled {
-        /// The rule.
+        /// The name of the rule, which may have been deleted since.
         rule: Name,
         /// Who: an admin account, or `cli:<user>`.
         by: String,
@@ -372,7 +368,7 @@ facts! {
     "config.changed" ConfigChanged {
         /// What kind of noun.
         noun: Kind,
-        /// Which.
+        /// The name of the noun within its kind and site.
         name: Name,
         /// `created`, `changed` or `deleted`.
         action: String,

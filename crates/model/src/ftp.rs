@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::account::{is_yes, yes};
+use crate::document::{OnByDefault, is_default};
 
 /// What only a listener of FTP has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct FtpOptions {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passive_addresses: Vec<PassiveAddress>,
     /// Whether we connect to clients that ask for it (PORT, EPRT).
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
     pub active: bool,
     /// Whose data connections are taken.
     #[serde(default)]
@@ -34,7 +34,7 @@ pub struct FtpOptions {
     #[serde(default)]
     pub tls_reuse: TlsReuse,
     /// Whether a client may end TLS on its control connection (CCC).
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub clear_control: bool,
     /// Words of SITE by which administrators steer the node; empty: none is offered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,11 +63,6 @@ impl Default for FtpOptions {
             ascii: AsciiTransfers::default(),
         }
     }
-}
-
-// The signature is what serde's `skip_serializing_if` asks for.
-fn is_no(value: &bool) -> bool {
-    !*value
 }
 
 /// Ports from the first to the last, both included; as text `50000-50999`.
@@ -124,7 +119,7 @@ pub struct PassiveAddress {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FtpTls {
-    /// No TLS.
+    /// AUTH TLS is refused; passwords and files go in clear text.
     Off,
     /// Clients may ask for it (AUTH TLS).
     #[default]
@@ -178,7 +173,7 @@ pub enum TlsReuse {
     /// They must: nobody else can take or send a file.
     #[default]
     Required,
-    /// They may.
+    /// They may resume it; a full handshake is taken too.
     Preferred,
     /// They need not.
     Off,

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::noun::FieldError;
-use crate::policy::{PerDirection, Rates};
+use crate::rates::{PerDirection, Rates};
 use crate::time::Timestamp;
 
 /// A day of the week.

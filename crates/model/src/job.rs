@@ -41,7 +41,7 @@ impl JobState {
 pub struct Job {
     /// Its id; derived from event and rule, so that one event makes one job of a rule.
     pub id: JobId,
-    /// Whose.
+    /// The site that owns the rule and the event.
     pub site: SiteId,
     /// The rule, by name.
     pub rule: Name,
@@ -49,11 +49,11 @@ pub struct Job {
     pub event_id: EventId,
     /// That event, whole: what the steps work on.
     pub event: Event,
-    /// See [`JobState`].
+    /// Where it is in its life; only `ready` and `running` can still change by themselves.
     pub state: JobState,
     /// The step it is at; those before are done.
     pub step: u32,
-    /// Attempts made.
+    /// Attempts begun since it was made or made ready by hand, one for each lease.
     pub attempts: u32,
     /// Fencing token: one more at each lease; every later write carries it.
     pub epoch: i64,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::{is_yes, yes};
+use crate::document::{OnByDefault, is_default};
 use crate::limits::REVOKED;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
@@ -32,7 +32,7 @@ pub enum KeyType {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Its name.
+    /// Unique among the keys of its site; never changes.
     pub name: Name,
     /// What it is for.
     #[serde(rename = "type")]
@@ -41,7 +41,7 @@ pub struct Key {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Name>,
     /// A disabled key counts for nothing.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
     /// One line of OpenSSH form: `ssh-ed25519 AAAA… comment`; of a key for TLS, certificates.
     pub public: String,
@@ -65,7 +65,7 @@ pub struct Key {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<Source>,
     /// Who logs in with it may list and read only, whatever the mounts grant.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub read_only: bool,
     /// Of the key that signs certificates for an account: principals that mean the account.
     /// Empty: its name.
@@ -80,11 +80,6 @@ pub struct Key {
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-}
-
-// The signature is what serde's `skip_serializing_if` asks for.
-fn is_no(value: &bool) -> bool {
-    !*value
 }
 
 impl Key {

@@ -4,8 +4,10 @@
 //! ARCHITECTURE.md lists the nouns; each has one file here.
 
 pub mod account;
+pub mod any_noun;
 pub mod certificate;
 pub mod command;
+mod document;
 pub mod endpoint;
 pub mod env;
 pub mod event;
@@ -22,6 +24,7 @@ pub mod name;
 pub mod noun;
 pub mod path;
 pub mod policy;
+pub mod rates;
 pub mod rule;
 pub mod secret;
 pub mod site;
@@ -32,8 +35,9 @@ pub mod tls;
 pub mod transfer;
 
 pub use account::{Account, AccountType, AuthMethod};
+pub use any_noun::AnyNoun;
 pub use certificate::CertificateName;
-pub use command::{CommandFact, CommandPattern};
+pub use command::{CommandFact, CommandOrigin, CommandPattern};
 pub use endpoint::{Endpoint, EndpointTarget};
 pub use env::Env;
 pub use event::{Event, Fact};
@@ -44,9 +48,10 @@ pub use key::{Key, KeyType};
 pub use listener::{Listener, Protocol};
 pub use mount::{ModeMask, Mount, MountOption, Quota, Right, Rights};
 pub use name::Name;
-pub use noun::{AnyNoun, FieldError, Kind, Noun, Reference, Stored};
+pub use noun::{FieldError, Kind, Noun, Reference, Stored};
 pub use path::{StorePath, VPath};
-pub use policy::{AlgorithmPreset, LegacyAlgorithm, PerDirection, Policy, Rates};
+pub use policy::{AlgorithmPreset, LegacyAlgorithm, Policy};
+pub use rates::{PerDirection, Rates};
 pub use rule::Rule;
 pub use secret::{Sealed, Secret};
 pub use site::{HostName, Site};

@@ -1,10 +1,10 @@
 //! Named limits of the data model.
 
-/// Longest [`crate::Name`].
+/// Longest [`crate::Name`], in bytes.
 pub const NAME_BYTES: usize = 64;
 /// Longest component of a path (`NAME_MAX` of every file system we serve).
 pub const COMPONENT_BYTES: usize = 255;
-/// Longest path.
+/// Longest path in bytes, slashes included.
 pub const PATH_BYTES: usize = 4096;
 /// Most components of a path.
 pub const PATH_COMPONENTS: usize = 256;
@@ -30,7 +30,7 @@ pub const CERTIFICATES: usize = 64;
 pub const HOST_BYTES: usize = 253;
 /// Most host names of a site.
 pub const SITE_HOSTS: usize = 256;
-/// Longest URL.
+/// Longest URL of a login hook, in bytes.
 pub const URL_BYTES: usize = 2048;
 /// Longest time in seconds that the answer of a login hook is waited for.
 pub const LOGIN_HOOK_SECONDS: u32 = 25;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::account::{is_yes, yes};
+use crate::document::OnByDefault;
 use crate::ftp::{DataPeers, FtpOptions, FtpTls};
 use crate::key::KeyType;
 use crate::limits::{STRANGER_NETWORKS, STRANGERS};
@@ -75,14 +75,14 @@ pub struct StrangerLimit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    /// Its name.
+    /// Unique among the listeners of its site; never changes.
     pub name: Name,
     /// What is spoken there.
     pub protocol: Protocol,
     /// Address and port, such as `0.0.0.0:2022` or `[::]:2022`.
     pub address: SocketAddr,
     /// A disabled listener is closed.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
     /// Host keys, by name. Empty: an Ed25519 key is made at first start and named
     /// `<listener>-ed25519`; by the policy's `algorithms` also ECDSA and RSA keys, named alike.

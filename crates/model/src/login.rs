@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::is_default;
 use crate::limits::{LOGIN_HOOK_ARGUMENTS, LOGIN_HOOK_SECONDS, URL_BYTES};
 use crate::noun::FieldError;
 
@@ -35,7 +36,7 @@ pub struct HttpHook {
     /// `https://…`; `http://…` of this very machine only.
     pub url: HookUrl,
     /// Whether it may lie in a private network.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub private: bool,
     /// Certificates (PEM) of who may vouch for it. Unset: whom this machine trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,20 +51,15 @@ pub struct ExecHook {
     pub program: Vec<String>,
 }
 
-// The signature is what serde's `skip_serializing_if` asks for.
-fn is_no(value: &bool) -> bool {
-    !*value
-}
-
 /// Where a web service is, in its parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HookUrl {
-    /// Under TLS.
+    /// Whether requests go under TLS (`https`).
     pub secure: bool,
     /// Name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// Port.
+    /// TCP port; of a URL that names none 443 under TLS, else 80.
     pub port: u16,
     /// From the first slash on.
     pub path: String,

@@ -17,13 +17,13 @@ use crate::path::{StorePath, VPath};
 pub enum Right {
     /// See names, sizes and times.
     List = 1,
-    /// Read files.
+    /// Download files, and ask for their digests.
     Read = 2,
     /// Create new files.
     Write = 4,
     /// Replace existing files, truncate, change times.
     Overwrite = 8,
-    /// Remove files.
+    /// Remove files; for directories see [`Right::Directories`].
     Delete = 16,
     /// Rename within the mount.
     Rename = 32,
@@ -32,7 +32,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// All rights.
+    /// All rights, in the order in which documents list them.
     pub const ALL: [Right; 7] = [
         Right::List,
         Right::Read,
@@ -49,7 +49,7 @@ impl Right {
 pub struct Rights(u8);
 
 impl Rights {
-    /// Every right.
+    /// Every right there is: what an account or mount has that does not say.
     pub fn all() -> Self {
         Right::ALL.into_iter().collect()
     }
@@ -60,7 +60,7 @@ impl Rights {
         *self == Rights::all()
     }
 
-    /// No right.
+    /// The empty set: nothing may be done, not even listed.
     pub fn none() -> Self {
         Rights(0)
     }
@@ -174,7 +174,7 @@ pub enum MountOption {
 pub struct ModeMask(u32);
 
 impl ModeMask {
-    /// The bits.
+    /// The bits that clients may change, as chmod(2) numbers them: 0 to 0o777.
     pub fn bits(self) -> u32 {
         self.0
     }
@@ -238,7 +238,7 @@ impl<'de> Deserialize<'de> for ModeMask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mount {
-    /// Its name.
+    /// Unique among the mounts of its site; never changes.
     pub name: Name,
     /// The account or group that gets it.
     pub account: Name,

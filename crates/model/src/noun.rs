@@ -1,4 +1,5 @@
-//! What the nouns of configuration have in common.
+//! What the nouns of configuration have in common. No noun is known here; the table of all of them
+//! is in `any_noun.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +11,12 @@ use uuid::Uuid;
 use crate::ids::SiteId;
 use crate::name::Name;
 use crate::time::Timestamp;
-use crate::{Account, Endpoint, Key, Listener, Mount, Policy, Rule, Site};
 
 /// A kind of configuration: the word in a document, a CLI verb, an API path, a table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A tenant.
+    /// A tenant, which owns the nouns of the other kinds.
     Site,
     /// Limits and posture.
     Policy,
@@ -145,41 +145,3 @@ pub struct Stored<N> {
     /// The noun itself.
     pub noun: N,
 }
-
-macro_rules! any_noun {
-    ($($name:ident)*) => {
-        /// Any noun of configuration. In a document it is a mapping with one key, the kind.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "lowercase")]
-        pub enum AnyNoun { $($name($name),)* }
-
-        impl AnyNoun {
-            /// Which kind it is.
-            pub fn kind(&self) -> Kind {
-                match self { $(AnyNoun::$name(_) => Kind::$name,)* }
-            }
-            /// Its name.
-            pub fn name(&self) -> &Name {
-                match self { $(AnyNoun::$name(noun) => noun.name(),)* }
-            }
-            /// See [`Noun::references`].
-            pub fn references(&self) -> Vec<Reference> {
-                match self { $(AnyNoun::$name(noun) => noun.references(),)* }
-            }
-            /// See [`Noun::check`].
-            pub fn check(&self) -> Result<(), FieldError> {
-                match self { $(AnyNoun::$name(noun) => noun.check(),)* }
-            }
-            /// See [`Noun::programs`].
-            pub fn programs(&self) -> Vec<&str> {
-                match self { $(AnyNoun::$name(noun) => noun.programs(),)* }
-            }
-        }
-
-        $(impl From<$name> for AnyNoun {
-            fn from(noun: $name) -> Self { AnyNoun::$name(noun) }
-        })*
-    };
-}
-
-any_noun! { Site Policy Key Endpoint Account Mount Rule Listener }

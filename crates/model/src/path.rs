@@ -24,7 +24,7 @@ pub struct StorePath(String);
 /// Why bytes are no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Not UTF-8.
+    /// It has bytes that are not UTF-8; no legacy encoding is guessed.
     #[error("the name is not valid UTF-8")]
     NotUtf8,
     /// Contains a NUL byte.
@@ -59,7 +59,7 @@ fn check_size(path: &str) -> Result<(), PathError> {
 }
 
 impl VPath {
-    /// `/`.
+    /// The root `/`, the top of what a session sees.
     pub fn root() -> Self {
         VPath("/".to_owned())
     }

@@ -8,6 +8,7 @@ use crate::hours::Hours;
 use crate::limits::HOURS;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::rates::{PerDirection, Rates};
 use crate::time::Timestamp;
 
 /// A set of SSH algorithms, see docs/protocols/sftp.md.
@@ -44,56 +45,13 @@ pub struct LegacyAlgorithm {
     pub until: Timestamp,
 }
 
-/// A rate for each direction, bytes a second; none: not set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PerDirection {
-    /// From the peer to us.
-    pub upload: Option<u64>,
-    /// From us to the peer.
-    pub download: Option<u64>,
-}
-
-/// The rates of a policy, by who shares them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rates {
-    /// Of each session by itself.
-    pub session: PerDirection,
-    /// Of all sessions of an account.
-    pub account: PerDirection,
-    /// Of everything that the policy is set on.
-    pub shared: PerDirection,
-    /// Of all sites.
-    pub global: PerDirection,
-}
-
-impl Rates {
-    /// Every rate is large enough; `of` leads the names of its fields.
-    pub(crate) fn check(&self, of: &str) -> Result<(), FieldError> {
-        let all = [
-            ("session_", self.session),
-            ("", self.account),
-            ("shared_", self.shared),
-            ("global_", self.global),
-        ];
-        for (who, pair) in all {
-            for (direction, rate) in [("upload", pair.upload), ("download", pair.download)] {
-                if rate.is_some_and(|rate| rate < 1024) {
-                    let field = format!("{of}{who}{direction}_bytes_per_second");
-                    return Err(FieldError::new(field, "the least rate is 1024 bytes a second"));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Limits and posture. What is unset is inherited: account, then its groups, then site, then the
 /// built-in default that each field names. Of a listener's policy count `allow`, `deny`, the shared
 /// rates, and, with those of the site behind them, what is said of SSH.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// Its name.
+    /// Unique among the policies of its site; never changes.
     pub name: Name,
     /// Networks that may connect. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

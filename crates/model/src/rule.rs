@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::{is_yes, yes};
 use crate::command::CommandPattern;
+use crate::document::{OnByDefault, is_default};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::path::VPath;
@@ -36,10 +36,10 @@ impl When {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Its name.
+    /// Unique among the rules of its site; never changes.
     pub name: Name,
     /// A disabled rule starts no new job; running ones go on.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
     /// What it starts on.
     pub when: When,
@@ -130,7 +130,7 @@ pub struct ExecSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecStdin {
-    /// Nothing.
+    /// Standard input is empty.
     #[default]
     None,
     /// The bytes of the file.
@@ -155,7 +155,7 @@ pub struct RefuseSpec {
     /// Any 4xx or 5xx of FTP; SFTP says that it failed (4xx) or is denied.
     #[serde(default = "refuse_code")]
     pub code: u16,
-    /// The sentence.
+    /// One line that the client gets: why it was refused, and what to do. 1,000 bytes at most.
     pub text: String,
 }
 
@@ -180,16 +180,12 @@ fn is_exec_memory(mib: &u32) -> bool {
     *mib == exec_memory()
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// Copy the file to an endpoint: read through the account's mounts, written under a temporary
 /// name and published whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeliverSpec {
-    /// Where to.
+    /// The endpoint that gets the copy.
     pub endpoint: Name,
     /// Path there. `{name}`, `{stem}`, `{extension}`, `{account}`, `{date}` (UTC, `2026-11-21`),
     /// `{transfer}` are replaced once, from the event.
@@ -309,9 +305,9 @@ impl Rule {
         for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
             for (at, step) in steps.iter().enumerate() {
                 let checked = match step {
-                    StepSpec::Exec(exec) => exec.check(&self.when, waited),
+                    StepSpec::Exec(exec) => exec.check(self),
                     StepSpec::Refuse(refuse) if matches!(self.when, When::Before(_)) => {
-                        refuse.check(at + 1 == steps.len())
+                        refuse.check(steps.get(at + 1..).unwrap_or_default())
                     }
                     StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
                     _ if waited => {
@@ -337,7 +333,9 @@ impl ExecSpec {
         self.reply == ReplyTime::Wait
     }
 
-    fn check(&self, when: &When, waited: bool) -> Result<(), StepFlaw> {
+    /// Whether it can be a step of `rule`.
+    fn check(&self, rule: &Rule) -> Result<(), StepFlaw> {
+        let waited = rule.is_waited_for();
         let program = self.argv.first().map_or("", String::as_str);
         if !program.starts_with('/') || program.contains(['{', '}']) {
             return Err(("exec.argv", "begins with the absolute path of a program"));
@@ -351,7 +349,7 @@ impl ExecSpec {
         if self.env.keys().any(|name| !is_variable(name)) {
             return Err(("exec.env", "a name has letters, digits and '_' only"));
         }
-        match when {
+        match rule.when {
             When::Event(_) if self.waits() => {
                 return Err((
                     "exec.reply",
@@ -386,7 +384,8 @@ fn is_variable(name: &str) -> bool {
 }
 
 impl RefuseSpec {
-    fn check(&self, last: bool) -> Result<(), StepFlaw> {
+    /// Whether it can be a step before `following`.
+    fn check(&self, following: &[StepSpec]) -> Result<(), StepFlaw> {
         if !(400..600).contains(&self.code) {
             return Err(("refuse.code", "from 400 to 599"));
         }
@@ -396,7 +395,7 @@ impl RefuseSpec {
         if self.text.len() > crate::limits::REFUSE_TEXT {
             return Err(("refuse.text", "too long, at most 1000 bytes"));
         }
-        if !last {
+        if !following.is_empty() {
             return Err(("refuse", "nothing can follow a refusal, make it the last step"));
         }
         Ok(())

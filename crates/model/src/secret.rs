@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Wraps bytes.
+    /// Takes the bytes over; copies that the caller keeps are not wiped.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Secret(Zeroizing::new(bytes.into()))
     }

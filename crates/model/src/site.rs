@@ -1,4 +1,4 @@
-//! Sites: tenants.
+//! Sites: tenants, and the host names by which clients choose one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use crate::noun::{FieldError, Kind, Noun, Reference};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
-    /// Its name.
+    /// Unique among all sites; never changes.
     pub name: Name,
     /// Host names that it is reached by (FTP's HOST, the server name of TLS), of no other site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

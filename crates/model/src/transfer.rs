@@ -109,7 +109,7 @@ impl fmt::Debug for Digests {
     }
 }
 
-/// Lower-case hexadecimal.
+/// Two lower-case hexadecimal digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -159,17 +159,17 @@ mod hex32 {
 /// One file, one direction: a row of the transfers table, projected from events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// Its id.
+    /// The id that its events name it by.
     pub id: TransferId,
-    /// Whose.
+    /// The site that owns it, as its events say.
     pub site: SiteId,
     /// Seen from this server.
     pub direction: Direction,
-    /// See [`TransferState`].
+    /// What its latest event says; a state that is an end stays.
     pub state: TransferState,
     /// Spoken with the peer.
     pub protocol: Protocol,
-    /// Who acted.
+    /// The account that acted; `nobody` where the events name none.
     pub account: Name,
     /// Virtual path for sessions, path at the endpoint for deliveries.
     pub path: String,
@@ -179,7 +179,7 @@ pub struct Transfer {
     pub session: Option<SessionId>,
     /// The job it ran for, if any.
     pub job: Option<JobId>,
-    /// Bytes.
+    /// Bytes of the file; of an interrupted upload those that arrived, of a download those sent.
     pub size: u64,
     /// Digests, as far as known.
     pub digests: Digests,

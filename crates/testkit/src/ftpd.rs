@@ -127,7 +127,7 @@ impl Ftpd {
         self.user
     }
 
-    /// With what.
+    /// The password of [`Ftpd::user`]; it has a space on purpose.
     pub fn password(&self) -> &'static str {
         "pa ss"
     }

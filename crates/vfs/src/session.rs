@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::{AuthError, Grant, Principal, Throttles};
 use entrepot_journal::Scope;
-use entrepot_model::{CommandFact, EventId, Fact, JobId, Protocol, SessionId, SiteId};
+use entrepot_model::{
+    CommandFact, CommandOrigin, EventId, Fact, JobId, Protocol, SessionId, SiteId,
+};
 
 use crate::error::{Result, VfsError};
 use crate::hooks::{Hooks, Who};
@@ -51,7 +53,8 @@ impl Session {
     pub fn command(&self, verb: &str, argument: &str) -> CommandFact {
         let peer = &self.vfs.0.session.peer;
         let address = peer.address.ip().to_canonical().to_string();
-        CommandFact::new((peer.protocol, verb), argument, (peer.listener.clone(), address))
+        let (protocol, listener) = (peer.protocol, peer.listener.clone());
+        CommandFact::new(CommandOrigin { protocol, listener, address }, verb, argument)
     }
 
     fn open_in(

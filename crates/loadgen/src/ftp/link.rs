@@ -12,7 +12,8 @@ use entrepot_net::tls::{ClientTlsStream, LoadClient};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{BenchError, FtpBench, Tls};
+use super::bench::{FtpBench, Tls};
+use super::error::BenchError;
 use crate::limits::{CONNECT_TIME, CONTROL_BYTES};
 use crate::report::Counts;
 
@@ -79,14 +80,14 @@ impl Link {
     /// Connects and logs in.
     pub(super) async fn open(
         bench: &FtpBench,
-        active: bool,
+        mode: Mode,
         tls: Option<&LoadClient>,
     ) -> Result<Link, BenchError> {
         let policy = DialPolicy { allow_private: true };
         let stream = dial::tcp(&bench.host, bench.port, &policy, CONNECT_TIME).await?;
         let ends = (stream.local_addr()?, stream.peer_addr()?);
         let mut link = Link {
-            client: Client::new(account(bench, active), ends.1),
+            client: Client::new(account(bench, mode), ends.1),
             wire: Wire::Clear(stream),
             ends,
             tls: tls.cloned(),
@@ -107,7 +108,7 @@ impl Link {
         self.until_done(Load::Down(size)).await
     }
 
-    /// STOR.
+    /// STOR of `size` bytes of `pattern`, over what has the name.
     pub(super) async fn store(
         &mut self,
         path: &str,
@@ -118,7 +119,7 @@ impl Link {
         self.until_done(Load::Up(pattern, size)).await
     }
 
-    /// DELE.
+    /// DELE; a name that nothing has is refused.
     pub(super) async fn delete(&mut self, path: &str) -> Result<(), BenchError> {
         self.client.begin(Op::Delete(path.to_owned()))?;
         self.until_done(Load::Nothing).await
@@ -274,7 +275,7 @@ async fn receive(stream: &mut ClientTlsStream) -> Result<u64, BenchError> {
     Ok(total)
 }
 
-fn account(bench: &FtpBench, active: bool) -> Account {
+fn account(bench: &FtpBench, mode: Mode) -> Account {
     let password = String::from_utf8_lossy(bench.password.expose()).into_owned();
     let mut account = Account::new(&bench.user, &password);
     account.tls = match bench.tls {
@@ -282,7 +283,7 @@ fn account(bench: &FtpBench, active: bool) -> Account {
         Tls::Explicit => ProtoTls::Explicit,
         Tls::Implicit => ProtoTls::Implicit,
     };
-    account.mode = if active { Mode::Active } else { Mode::Passive };
+    account.mode = mode;
     account.negotiate = false;
     account
 }

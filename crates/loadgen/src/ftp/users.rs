@@ -9,8 +9,10 @@ use entrepot_net::tls::LoadClient;
 use futures_util::StreamExt as _;
 use tokio::task::JoinSet;
 
+use super::bench::{FtpBench, Step, Workload};
+use super::error::BenchError;
 use super::link::Link;
-use super::{BenchError, FtpBench, Step, Tally, Workload};
+use super::tally::Tally;
 use crate::limits::{CONCURRENCY, CONNECTING, FAILURES_IN_A_ROW, LEAST_RATE, PATTERN_BYTES};
 
 /// A workload with its users logged in and its files in place.
@@ -184,8 +186,8 @@ impl User {
         let link = match self.link.take() {
             Some(link) => link,
             None => {
-                let active = self.shared.step.active;
-                Link::open(&self.shared.bench, active, self.tls.as_ref()).await?
+                let mode = self.shared.step.mode();
+                Link::open(&self.shared.bench, mode, self.tls.as_ref()).await?
             }
         };
         Ok(self.link.insert(link))

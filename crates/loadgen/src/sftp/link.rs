@@ -15,7 +15,8 @@ use entrepot_sftp_proto::{Attrs, OpenFlags};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{BenchError, Login, SftpBench};
+use super::bench::{Login, SftpBench};
+use super::error::BenchError;
 use crate::limits::{ANSWER_TIME, CONNECT_TIME};
 
 /// An open channel.

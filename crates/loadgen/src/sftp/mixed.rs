@@ -11,21 +11,11 @@ use entrepot_sftp_proto::client::{Answer, Extent, NotBegun};
 use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinSet;
 
+use super::bench::SftpBench;
+use super::error::BenchError;
 use super::link::Link;
-use super::{BenchError, SftpBench};
 use crate::limits::{CONNECTING, MIXED_GROUPS_MB, MIXED_LEAST_MB, MIXED_MOST_MB};
 use crate::report::{Direction, SizeGroup};
-
-/// How many and how large.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mix {
-    /// Uploads at once.
-    pub uploads: u64,
-    /// Downloads beside them.
-    pub downloads: u64,
-    /// The sizes, 10 to 950 MB, are divided by this.
-    pub scale: u64,
-}
 
 /// One file of the mix.
 #[derive(Clone, Debug)]

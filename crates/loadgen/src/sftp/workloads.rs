@@ -6,11 +6,25 @@ use entrepot_sftp_proto::OpenFlags;
 use entrepot_sftp_proto::client::{Answer, Extent, NotBegun};
 use tokio::task::JoinSet;
 
+use super::bench::{SftpBench, Workload};
+use super::error::BenchError;
 use super::link::{Link, connect};
-use super::{BenchError, Done, SftpBench, Workload, mixed};
+use super::mixed;
 use crate::histogram::Histogram;
 use crate::limits::{CONCURRENCY, IDLE_REST, PATTERN_BYTES};
-use crate::process::spent;
+use crate::process::{Spent, spent};
+use crate::report::SizeGroup;
+
+/// What one round did.
+pub(super) struct Done {
+    pub(super) units: f64,
+    pub(super) bytes: Option<u64>,
+    pub(super) latency: Histogram,
+    pub(super) memory_from: Option<Spent>,
+    pub(super) memory_to: Option<Spent>,
+    pub(super) failures: Vec<String>,
+    pub(super) groups: Vec<SizeGroup>,
+}
 
 /// A workload with its connections open and its files in place.
 pub(super) struct Prepared {
@@ -62,7 +76,7 @@ impl Prepared {
         format!("{}/bench-small-{number}", self.bench.folder)
     }
 
-    /// One round.
+    /// One round, measured from its first request to its last answer.
     pub(super) async fn run(&self) -> Result<Done, BenchError> {
         match self.workload {
             Workload::Upload => self.upload().await,

@@ -4,6 +4,7 @@ mod classic;
 mod libraries;
 mod matrix;
 mod modern;
+mod order;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -11,8 +12,8 @@ use std::process::{Command, Output};
 use anyhow::Result;
 
 pub use libraries::call_commons_net;
-pub(super) use matrix::{Form, Order};
 pub use matrix::{Ftp, Program, Way};
+pub(super) use order::{Form, Order};
 
 use super::Login;
 use crate::server::{Node, feed, run};
@@ -20,7 +21,7 @@ use crate::server::{Node, feed, run};
 /// How the connections are protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Clear text.
+    /// No TLS: commands, passwords and files in clear text.
     Clear,
     /// AUTH TLS, data encrypted too.
     Tls,
@@ -35,7 +36,7 @@ pub struct Line {
     pub protection: Protection,
     /// Whether the server connects for data.
     pub active: bool,
-    /// Over `::1`.
+    /// Whether it connects over IPv6, to `::1`.
     pub ipv6: bool,
 }
 

@@ -10,9 +10,9 @@ use crate::server::Node;
 /// How a file or a folder is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Up, whole.
+    /// A file up, from its first byte to its last.
     Put,
-    /// Down, whole.
+    /// A file down, from its first byte to its last.
     Get,
     /// Up, behind what the server has.
     ResumeUp,
@@ -47,13 +47,13 @@ impl How {
 /// One thing for a client to do. Remote paths are relative to the home.
 #[derive(Clone, Copy, Debug)]
 pub enum Task<'a> {
-    /// Move something.
+    /// Copy a file or a folder between the client and the server.
     Move {
-        /// Which way.
+        /// The direction, and what is moved.
         how: How,
-        /// Here.
+        /// The path on the side of the client.
         local: &'a Path,
-        /// There.
+        /// The path on the server.
         remote: &'a str,
     },
     /// Rename onto a name that exists.
@@ -65,12 +65,12 @@ pub enum Task<'a> {
     },
     /// Print the names in a folder, one a line.
     List {
-        /// Which.
+        /// The path on the server.
         remote: &'a str,
     },
     /// Print the digest of a file as hexadecimal digits.
     Hash {
-        /// Which.
+        /// The path on the server.
         remote: &'a str,
     },
 }
@@ -102,9 +102,9 @@ pub enum Did {
 /// A node and who logs in to it.
 #[derive(Clone, Copy)]
 pub struct Seat<'a> {
-    /// The server.
+    /// The server that the client connects to.
     pub node: &'a Node,
-    /// The account.
+    /// The account that the client logs in to.
     pub login: &'a Login,
 }
 

@@ -20,11 +20,11 @@ use crate::server::{Node, feed, run};
 
 /// An account of a node and how to log in to it.
 pub struct Login {
-    /// Its name.
+    /// The name to log in with, also the prefix of its mount.
     pub account: String,
-    /// Its password.
+    /// Has a space, which clients must pass on unharmed.
     pub password: String,
-    /// Its private key.
+    /// File of its private key, without a passphrase.
     pub key: PathBuf,
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::matrix::{Form, Order};
+use super::order::{Form, Order};
 use crate::clients::matrix::{Did, How, Task};
 use crate::clients::text;
 use crate::server::{feed, run};

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::matrix::{Form, Order};
+use super::order::{Form, Order};
 use super::{Line, Protection};
 use crate::clients::matrix::{Did, Seat, Task};
 use crate::clients::{java, text};

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::order::{Form, Order};
 use super::{Line, Protection, classic, libraries, modern};
 use crate::clients::matrix::{Client, Did, How, Seat, Task};
 use crate::clients::ours;
@@ -40,21 +41,6 @@ pub enum Way {
     Up,
     /// From the server.
     Down,
-}
-
-/// How bytes are moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::clients) enum Form {
-    Binary,
-    Text,
-}
-
-/// One thing for one program.
-#[derive(Clone, Copy)]
-pub(in crate::clients) struct Order<'a> {
-    pub(in crate::clients) line: Line,
-    pub(in crate::clients) seat: Seat<'a>,
-    pub(in crate::clients) form: Form,
 }
 
 /// A program on a line.

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::Protection;
-use super::matrix::{Form, Order};
+use super::order::{Form, Order};
 use crate::clients::matrix::{Did, How, Task};
 use crate::clients::openssh::quoted;
 use crate::clients::text;
