@@ -43,8 +43,8 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
         file: Some("/folder/name.txt".to_owned()),
         ip: Some("192.0.2.1".to_owned()),
     };
-    exec::check(("do", &rule.steps), &setting)?;
-    exec::check(("else", &rule.otherwise), &setting)
+    exec::check("do", &rule.steps, &setting)?;
+    exec::check("else", &rule.otherwise, &setting)
 }
 
 /// A command like any other, for rules on commands.
