@@ -56,8 +56,8 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
         file: Some("/folder/name.txt".to_owned()),
         ip: Some("192.0.2.1".to_owned()),
     };
-    exec::check(("do", &rule.steps), &setting)?;
-    exec::check(("else", &rule.otherwise), &setting)
+    exec::check("do", &rule.steps, &setting)?;
+    exec::check("else", &rule.otherwise, &setting)
 }
 
 /// Whether any protocol that a pattern may be of has the command that it names.

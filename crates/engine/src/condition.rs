@@ -32,7 +32,7 @@ pub(crate) enum ConditionError {
     /// Could cost more than the limit.
     #[error("the condition could take too long, use fewer macros and shorter lists")]
     TooDear,
-    /// Not CEL.
+    /// Not valid CEL; the message of its parser.
     #[error("the condition is not valid CEL: {0}")]
     Syntax(String),
     /// Fails on this event.

@@ -15,7 +15,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) event: &'a Event,
     /// Where the file lies on this machine.
     pub(crate) file: Option<String>,
-    /// Remote address.
+    /// Address of the client whose session caused the event; absent where nothing asks for it, or
+    /// no session did.
     pub(crate) ip: Option<String>,
 }
 
@@ -80,12 +81,13 @@ pub(crate) fn told(spec: &ExecSpec, rule: &Name, ended: &Ended) -> Fact {
     }
 }
 
-/// Expands the arguments for an example, and asks `permits` about every program of a rule.
+/// Expands the arguments of every program of a rule for an example. `list` is the field of the
+/// rule that has these steps; an error names it.
 pub(crate) fn check(
-    steps: (&'static str, &[StepSpec]),
+    list: &str,
+    steps: &[StepSpec],
     example: &Setting<'_>,
 ) -> Result<(), FieldError> {
-    let (list, steps) = steps;
     for (at, step) in steps.iter().enumerate() {
         let StepSpec::Exec(exec) = step else { continue };
         program(exec, example)

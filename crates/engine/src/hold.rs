@@ -68,8 +68,7 @@ impl<'a> Hold<'a> {
 
     /// Confirms in the database, just before an effect, that the job is still ours.
     pub(crate) async fn fence(&self) -> Result<(), StepError> {
-        let kept = self.insist(|| self.extend()).await?;
-        self.kept(kept)?;
+        self.write(|| self.extend()).await?;
         self.ended()
     }
 
@@ -94,13 +93,18 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Turns the answer of a fenced write into an end of the job.
-    pub(crate) fn kept(&self, kept: bool) -> Result<(), StepError> {
-        if !kept {
-            self.lost.cancel();
-            return Err(StepError::Lost);
+    /// Makes a database write that carries [`Hold::key`]. Where the database answers false, another
+    /// node has the job: the lease is lost.
+    pub(crate) async fn write<F, C>(&self, call: C) -> Result<(), StepError>
+    where
+        F: Future<Output = Result<bool, DbError>>,
+        C: Fn() -> F,
+    {
+        if self.insist(call).await? {
+            return Ok(());
         }
-        Ok(())
+        self.lost.cancel();
+        Err(StepError::Lost)
     }
 
     async fn extend(&self) -> Result<bool, DbError> {

@@ -181,7 +181,7 @@ async fn program(
         ExecStdin::File => {
             let path = path()?;
             let source = enter(shared, rule, event, &mut room).await?.open(&path).await?;
-            step::run_with(&shared.spawner, program, (source.as_ref(), None), &path).await?
+            step::run_with(&shared.spawner, program, source.as_ref(), None, &path).await?
         }
     };
     if let Some(room) = room {

@@ -62,9 +62,9 @@ pub struct EngineParts {
     pub vfs: Service,
     /// Admits rules as accounts.
     pub gate: Gate,
-    /// Starts programs.
+    /// Starts the programs of `exec` steps, those that the node allows.
     pub spawner: Spawner,
-    /// How.
+    /// Number of workers, length of leases, interval of polls.
     pub options: EngineOptions,
 }
 
@@ -136,8 +136,8 @@ impl Engine {
     pub fn start(parts: EngineParts) -> Engine {
         let EngineParts { db, recorder, vfs, gate, spawner, options } = parts;
         let hooks = vfs.hooks().clone();
-        let files = (Box::new(Rooms::new(vfs, gate)) as Box<dyn Places>, spawner);
-        let mut engine = Engine::start_in(db, recorder, files, options);
+        let places = Box::new(Rooms::new(vfs, gate));
+        let mut engine = Engine::start_in(db, recorder, places, spawner, options);
         engine.answer(hooks);
         engine
     }
@@ -161,7 +161,8 @@ impl Engine {
     fn start_in(
         db: Db,
         recorder: Recorder,
-        (places, spawner): (Box<dyn Places>, Spawner),
+        places: Box<dyn Places>,
+        spawner: Spawner,
         options: EngineOptions,
     ) -> Engine {
         let shared = Arc::new(Shared {

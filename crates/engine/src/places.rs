@@ -37,16 +37,16 @@ pub(crate) trait Room: Send + Sync {
     async fn remove(&self, path: &VPath) -> Result<(), StepError>;
     /// Makes a directory; one that is there is [`StepError::taken`].
     async fn make_directory(&self, path: &VPath) -> Result<(), StepError>;
-    /// Leaves.
+    /// Closes the session behind the view, which lasts for one attempt of a job.
     async fn leave(self: Box<Self>);
 }
 
 /// A file opened to read.
 #[async_trait]
 pub(crate) trait Source: Send + Sync {
-    /// Bytes.
+    /// Size in bytes, when the file was opened.
     fn size(&self) -> u64;
-    /// Last change.
+    /// Time of the last change, when the file was opened.
     fn modified(&self) -> Timestamp;
     /// Appends at most `len` bytes at `offset` to `buf`; none at the end of the file.
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError>;

@@ -33,7 +33,7 @@ pub(crate) async fn run(shared: Arc<Shared>, cancel: CancellationToken) {
             Ok(records) if records.is_empty() => break,
             Ok(records) => {
                 away = Away::new();
-                match projector.project(records, true).await {
+                match projector.project(records).await {
                     Some(up_to) => position = up_to,
                     None => return,
                 }
@@ -48,9 +48,10 @@ pub(crate) async fn run(shared: Arc<Shared>, cancel: CancellationToken) {
             }
         }
     }
-    // Told to stop: what is durable now is still projected, as long as nothing is in the way.
+    // The engine stops: what is durable now is still projected. `pause` waits no more, so the first
+    // obstacle ends this.
     while let Ok(records) = reader.read_now(BATCH_RECORDS) {
-        if records.is_empty() || projector.project(records, false).await.is_none() {
+        if records.is_empty() || projector.project(records).await.is_none() {
             return;
         }
     }
@@ -121,13 +122,14 @@ impl Projector {
         });
     }
 
-    /// Projects `records`; `None`: told to stop, or (unless `patient`) something was in the way.
-    async fn project(&mut self, records: Vec<Record>, patient: bool) -> Option<u64> {
+    /// Projects `records`, and waits for the database where it must. `None`: the engine stopped
+    /// meanwhile.
+    async fn project(&mut self, records: Vec<Record>) -> Option<u64> {
         let mut last = None;
         for part in by_bytes(records) {
-            let batch = self.prepare(part, patient).await?;
+            let batch = self.prepare(part).await?;
             self.shared.meters.set_oldest(batch.events.first().map(|(_, event)| event.at));
-            self.commit(&batch, patient).await?;
+            self.commit(&batch).await?;
             self.committed(&batch);
             last = Some(batch.up_to);
         }
@@ -137,8 +139,8 @@ impl Projector {
 
     /// Parses and matches. What rules could not be asked is journalled here, once, before the
     /// batch is committed: it is projected like everything else.
-    async fn prepare(&mut self, records: Vec<Record>, patient: bool) -> Option<Batch> {
-        self.refresh(patient).await?;
+    async fn prepare(&mut self, records: Vec<Record>) -> Option<Batch> {
+        self.refresh().await?;
         let env = self.shared.recorder.env();
         let node = self.shared.recorder.node();
         let mut batch = Batch { up_to: 0, events: Vec::with_capacity(records.len()), jobs: vec![] };
@@ -164,8 +166,9 @@ impl Projector {
         Some(batch)
     }
 
-    /// The rules as they are now; waits for the database if `patient`.
-    async fn refresh(&mut self, patient: bool) -> Option<()> {
+    /// Reads the rules as they are now; waits for the database. `None`: the engine stopped
+    /// meanwhile.
+    async fn refresh(&mut self) -> Option<()> {
         let mut away = Away::new();
         loop {
             match self.rules.clone().refreshed(&self.shared.db).await {
@@ -176,7 +179,7 @@ impl Projector {
                 Err(error) => {
                     self.stalled("EP0801", "the rules cannot be read", &error.to_string());
                     let pause = away.next(self.shared.recorder.env());
-                    if !patient || !self.pause(pause).await {
+                    if !self.pause(pause).await {
                         return None;
                     }
                 }
@@ -193,9 +196,10 @@ impl Projector {
         }
     }
 
-    /// Commits `batch`, again and again while the database is away. `None`: gave up.
-    async fn commit(&self, batch: &Batch, patient: bool) -> Option<()> {
-        match self.attempt(batch, patient).await? {
+    /// Commits `batch`, again and again while the database is away. `None`: the engine stopped
+    /// meanwhile.
+    async fn commit(&self, batch: &Batch) -> Option<()> {
+        match self.attempt(batch).await? {
             Ok(()) => return Some(()),
             Err(error) => self.stalled("EP0801", "a batch was refused", &error.to_string()),
         }
@@ -207,27 +211,27 @@ impl Projector {
                 events: vec![(*sequence, event.clone())],
                 jobs: jobs.cloned().collect(),
             };
-            self.commit_single(&single, event, patient).await?;
+            self.commit_single(&single, event).await?;
         }
         let rest = Batch { up_to: batch.up_to, events: Vec::new(), jobs: Vec::new() };
-        self.commit_whole(&rest, patient).await
+        self.commit_whole(&rest).await
     }
 
     /// Commits one event. Only if the database keeps refusing it while it takes an empty
     /// projection in between, the event is replaced by one that says so; its record stays in
     /// the journal.
-    async fn commit_single(&self, single: &Batch, event: &Event, patient: bool) -> Option<()> {
+    async fn commit_single(&self, single: &Batch, event: &Event) -> Option<()> {
         let mut away = Away::new();
         let mut refused = 0;
         let before =
             Batch { up_to: single.up_to.saturating_sub(1), events: Vec::new(), jobs: Vec::new() };
         loop {
-            let error = match self.attempt(single, patient).await? {
+            let error = match self.attempt(single).await? {
                 Ok(()) => return Some(()),
                 Err(error) => error.to_string(),
             };
             self.stalled("EP0802", "an event was refused", &error);
-            refused = match self.attempt(&before, patient).await? {
+            refused = match self.attempt(&before).await? {
                 Ok(()) => refused + 1,
                 Err(_) => 0,
             };
@@ -239,7 +243,7 @@ impl Projector {
                 event.site = single.events.first().map_or(event.site, |(_, event)| event.site);
                 let events = vec![(single.up_to, event)];
                 let replaced = Batch { up_to: single.up_to, events, jobs: Vec::new() };
-                if self.attempt(&replaced, patient).await?.is_ok() {
+                if self.attempt(&replaced).await?.is_ok() {
                     Meters::add(&self.shared.meters.poison, 1);
                     return Some(());
                 }
@@ -247,29 +251,29 @@ impl Projector {
                 refused = 0;
             }
             let pause = away.next(self.shared.recorder.env());
-            if !patient || !self.pause(pause).await {
+            if !self.pause(pause).await {
                 return None;
             }
         }
     }
 
     /// Commits a batch that nothing can be wrong with.
-    async fn commit_whole(&self, batch: &Batch, patient: bool) -> Option<()> {
+    async fn commit_whole(&self, batch: &Batch) -> Option<()> {
         let mut away = Away::new();
         loop {
-            match self.attempt(batch, patient).await? {
+            match self.attempt(batch).await? {
                 Ok(()) => return Some(()),
                 Err(error) => self.stalled("EP0801", "a batch was refused", &error.to_string()),
             }
             let pause = away.next(self.shared.recorder.env());
-            if !patient || !self.pause(pause).await {
+            if !self.pause(pause).await {
                 return None;
             }
         }
     }
 
-    /// One answer of the database; waits while it is away. `None`: gave up.
-    async fn attempt(&self, batch: &Batch, patient: bool) -> Option<Result<(), DbError>> {
+    /// One answer of the database; waits while it is away. `None`: the engine stopped meanwhile.
+    async fn attempt(&self, batch: &Batch) -> Option<Result<(), DbError>> {
         let mut away = Away::new();
         let projection = Projection {
             node: self.shared.recorder.node(),
@@ -282,7 +286,7 @@ impl Projector {
                 Err(DbError::Unavailable(error)) => {
                     self.stalled("EP0801", "the database is away", &error.to_string());
                     let pause = away.next(self.shared.recorder.env());
-                    if !patient || !self.pause(pause).await {
+                    if !self.pause(pause).await {
                         return None;
                     }
                 }
@@ -310,7 +314,7 @@ impl Projector {
         tracing::warn!(code, error, "{what}");
     }
 
-    /// Waits; false: told to stop.
+    /// Waits; false, and at once, as soon as the engine stops.
     async fn pause(&self, pause: Duration) -> bool {
         tokio::select! {
             biased;

@@ -130,8 +130,7 @@ async fn seal(shared: &Shared, event: &Event) -> Result<(), StepError> {
 
 async fn end(shared: &Shared, hold: &Hold<'_>, end: JobEnd) -> Result<(), StepError> {
     let now = shared.recorder.env().now();
-    let kept = hold.insist(|| shared.db.end_job(hold.key(), end.clone(), now)).await?;
-    hold.kept(kept)
+    hold.write(|| shared.db.end_job(hold.key(), end.clone(), now)).await
 }
 
 impl Run<'_> {
@@ -243,8 +242,7 @@ impl Run<'_> {
 
     async fn advance(&self, step: u32) -> Result<(), StepError> {
         let db = &self.shared.db;
-        let kept = self.hold.insist(|| db.advance_job(self.hold.key(), step)).await?;
-        self.hold.kept(kept)?;
+        self.hold.write(|| db.advance_job(self.hold.key(), step)).await?;
         reached("job.advanced");
         self.reached(Pause::Advanced)
     }

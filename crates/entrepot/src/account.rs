@@ -27,16 +27,32 @@ pub(crate) async fn run(
             change(config, &name, Value::Null).await?;
             output.value(&json!({"done": true}), || println!("done"))
         }
-        AccountCommand::Totp { name, replace, .. } => make(config, output, &name, replace).await,
+        AccountCommand::Totp { name, replace, .. } => {
+            let existing =
+                if replace { ExistingGenerator::Replace } else { ExistingGenerator::Refuse };
+            make(config, output, &name, existing).await
+        }
     }
 }
 
+/// What is done where the account has a generator already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ExistingGenerator {
+    Refuse,
+    Replace,
+}
+
 /// Makes a generator. Its secret is shown now and never again.
-async fn make(config: &Config, output: Output, name: &Name, replace: bool) -> Result<(), Failure> {
+async fn make(
+    config: &Config,
+    output: Output,
+    name: &Name,
+    existing: ExistingGenerator,
+) -> Result<(), Failure> {
     let shown = ask(config, json!({"request": "show", "kind": "account", "name": name})).await?;
     let Response::Noun { noun, .. } = shown else { return Err(unexpected()) };
     let AnyNoun::Account(account) = &noun.noun else { return Err(unexpected()) };
-    if account.totp_sealed.is_some() && !replace {
+    if account.totp_sealed.is_some() && existing == ExistingGenerator::Refuse {
         return Err(Failure::usage(format!(
             "account '{name}' has a code generator; give --replace to end it and make another"
         )));

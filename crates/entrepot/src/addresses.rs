@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::table;
 
-/// Runs `address`.
+/// Lists what wrong passwords have delayed or locked, or unlocks it. The running server keeps these
+/// locks, so the command fails where none runs.
 pub(crate) async fn run(
     config: &Config,
     output: Output,

@@ -131,7 +131,7 @@ pub(crate) enum Command {
     Spawner,
     /// Print a completion script.
     Completion {
-        /// Which shell.
+        /// The shell that reads the script.
         shell: clap_complete::Shell,
     },
 }
@@ -229,7 +229,7 @@ pub(crate) struct ImportOpensshArgs {
     /// The listener that shows the host keys.
     #[arg(long, default_value = "sftp")]
     pub(crate) listener: Name,
-    /// Only report.
+    /// Report what would be made and make nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -240,16 +240,16 @@ pub(crate) enum NounCommand {
     List,
     /// One of them, whole.
     Show {
-        /// Which.
+        /// Its name, as `list` shows it.
         name: Name,
     },
-    /// Make one.
+    /// Make a new one.
     Create(FieldArgs),
     /// Change fields of one.
     Change(FieldArgs),
     /// Delete one that nothing refers to.
     Delete {
-        /// Which.
+        /// Its name, as `list` shows it.
         name: Name,
     },
 }
@@ -261,7 +261,7 @@ pub(crate) enum AccountCommand {
     /// Make a code generator for an account and show once what it is set up with; from then on
     /// its code is asked for after the password or key.
     Totp {
-        /// Which account.
+        /// The account that logs in with the code.
         name: Name,
         /// Replace the generator that it has.
         #[arg(long)]
@@ -274,7 +274,7 @@ pub(crate) enum AccountCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct FieldArgs {
-    /// Its name.
+    /// Its name: 1 to 64 letters, digits, `.`, `_`, `-`, `@`; a letter or digit comes first.
     pub(crate) name: Name,
     /// Fields, `path=value`: the value is read as JSON if it is JSON, else as text; an empty
     /// value removes the field. Example: `quota.files=100 rights=read-only`.
@@ -293,12 +293,12 @@ pub(crate) enum SessionCommand {
     List,
     /// End a session now.
     End {
-        /// Which.
+        /// Its id, as `session list` shows it.
         id: SessionId,
     },
     /// Set how fast one session may go, until it ends; limits that it shares with others stay.
     Limit {
-        /// Which.
+        /// Its id, as `session list` shows it.
         id: SessionId,
         /// Bytes a second from the client, such as `500K`; unset: no limit of its own.
         #[arg(long, value_parser = size)]

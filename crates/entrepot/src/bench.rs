@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::nouns::line_from_stdin;
 use crate::output::Output;
 
-/// Runs `bench`.
+/// Measures a server and prints the report; or merges reports into a page.
 pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Failure> {
     let env = Env::real();
     let (report, file) = match command {

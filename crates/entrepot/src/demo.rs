@@ -23,7 +23,8 @@ const FOLDER: &str = "demo";
 /// Longest wait for the delivery.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs `demo`.
+/// Starts the server, tells the story, and serves until interrupted; with `DEMO_EXIT` in the
+/// environment it stops right after the story.
 pub(crate) async fn run() -> Result<(), Failure> {
     let config = prepare().await?;
     crate::log::start(&Log { level: "warn".to_owned(), ..Log::default() })?;

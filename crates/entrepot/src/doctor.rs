@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::parts::master_key;
 
-/// Syncs measured.
+/// Number of syncs that are measured; the report shows their median.
 const SYNCS: usize = 32;
 /// A durable upload waits for about three syncs; above this each one is felt.
 const SLOW_SYNC: Duration = Duration::from_millis(10);

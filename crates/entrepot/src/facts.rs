@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::table;
 
-/// Runs `transfer`.
+/// Shows one transfer, or lists those that match.
 pub(crate) async fn transfers(
     config: &Config,
     output: Output,
@@ -57,7 +57,7 @@ fn print_transfers(transfers: &[Transfer]) {
     table::print(&headings, &transfers.iter().map(cells).collect::<Vec<_>>());
 }
 
-/// Runs `event`.
+/// Lists events; `follow` then prints new ones until the server stops.
 pub(crate) async fn events(
     config: &Config,
     output: Output,
@@ -240,7 +240,7 @@ fn rest(fact: &Fact) -> String {
     parts.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs `job`.
+/// Lists and shows jobs, makes them ready again and cancels them.
 pub(crate) async fn jobs(
     config: &Config,
     output: Output,

@@ -43,7 +43,7 @@ pub(crate) async fn run(
     let there = There::read(config).await?;
     let mut plan = plan(args, there.listener(&args.listener))?;
     let new = there.new_nouns(&mut plan);
-    let made = apply(config, &new, args.dry_run).await?;
+    let made = apply(config, &new, args).await?;
     let lines = &plan.report.lines;
     output.value(&json!({"lines": lines, "made": made, "dry_run": args.dry_run}), || {
         plan.report.print();
@@ -115,25 +115,25 @@ fn say_settings(report: &mut Report, sshd: &Sshd, taken: &HashSet<(String, usize
         said.refused(format!("{file}:{}", bad.line), "-", bad.problem.clone());
     }
     for setting in &sshd.settings {
-        let place = format!("{}:{}", setting.file, setting.line);
-        let what = setting.to_string();
+        let (place, what) = (place_of(setting), setting.to_string());
         match meaning(&setting.keyword) {
             Meaning::OfListener => {}
             Meaning::Ours(why) => said.add(Outcome::NotNeeded, place, what, why),
             Meaning::Look(why) => said.refused(place, what, why),
-            Meaning::OfUsers => say_of_users(&mut said, setting, (place, what), taken),
+            Meaning::OfUsers => say_of_users(&mut said, setting, taken),
         }
     }
     said.lines.append(&mut report.lines);
     *report = said;
 }
 
-fn say_of_users(
-    said: &mut Report,
-    setting: &Setting,
-    (place, what): (String, String),
-    taken: &HashSet<(String, usize)>,
-) {
+/// File and line, as reports show it.
+fn place_of(setting: &Setting) -> String {
+    format!("{}:{}", setting.file, setting.line)
+}
+
+fn say_of_users(said: &mut Report, setting: &Setting, taken: &HashSet<(String, usize)>) {
+    let (place, what) = (place_of(setting), setting.to_string());
     let by_address = setting.when.iter().find_map(|criterion| match criterion {
         entrepot_openssh::Criterion::Other(text) => Some(text),
         _ => None,
@@ -250,15 +250,19 @@ fn endpoint_of(planned: &Planned) -> Option<&Value> {
     planned.document.pointer("/mount/endpoint")
 }
 
-/// Makes the nouns, all or none; gives how many.
-async fn apply(config: &Config, new: &[Planned], dry_run: bool) -> Result<usize, Failure> {
+/// Makes the nouns, all or none; in a dry run it only checks them. Gives how many there are.
+async fn apply(
+    config: &Config,
+    new: &[Planned],
+    args: &ImportOpensshArgs,
+) -> Result<usize, Failure> {
     if new.is_empty() {
         return Ok(0);
     }
     // JSON is YAML.
     let texts: Vec<String> = new.iter().map(|planned| planned.document.to_string()).collect();
     let document = Document { file: "<import>".to_owned(), text: texts.join("\n---\n") };
-    let verb = if dry_run { "plan" } else { "apply" };
+    let verb = if args.dry_run { "plan" } else { "apply" };
     let request = json!({"request": verb, "documents": [document], "prune": false});
     match ask(config, request).await? {
         Response::Plan { changes, .. } => Ok(changes.len()),

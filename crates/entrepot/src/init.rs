@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::parts::private_folder;
 
-/// Runs `init`.
+/// Makes what a node needs and prints the commands that come next.
 pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> {
     let config = make(args).await?;
     let value =

@@ -1,4 +1,4 @@
-//! `journal verify`.
+//! `journal verify`: checks the chain of every record. It reads files only and needs no server.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Runs `journal`.
+/// Verifies the named folder; without one the journal of the process file, which is read only then.
 pub(crate) fn run(
     config: impl FnOnce() -> Result<Config, Failure>,
     output: Output,

@@ -5,19 +5,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_admin::{Actor, Admin, Request, Role};
+use entrepot_admin::Admin;
 use entrepot_auth::Gate;
-use entrepot_crypto::seal::MasterKey;
 use entrepot_db::Db;
 use entrepot_model::{
-    AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, SiteId,
-    Stored,
+    AlgorithmPreset, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, SiteId, Stored,
 };
 use entrepot_net::NetError;
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Admission, Listening, ServerShared};
 use entrepot_net::ssh::algorithms::Offered;
-use entrepot_net::ssh::keys::{self, KeyKind};
+use entrepot_net::tls::TlsOptions;
 use entrepot_sftp::SshConfig;
 use entrepot_vfs::{ListenerContext, Service};
 use serde_json::{Value, json};
@@ -26,13 +24,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 mod ftp;
+mod keys;
+pub(crate) mod tls;
 
-pub(crate) use ftp::check;
-
+use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;
-use crate::serve::write_addresses;
+use ftp::FtpSettings;
+use keys::ListenerKeys;
 
 /// How often a busy port is tried, and the pause between.
 const BIND_TRIES: u32 = 20;
@@ -54,11 +54,10 @@ struct Inner {
     config: Config,
     db: Db,
     env: Env,
-    master: MasterKey,
-    admin: Arc<Admin>,
+    keys: ListenerKeys,
     gate: Gate,
     vfs: Service,
-    ops_address: Option<SocketAddr>,
+    addresses: AddressesFile,
     strangers: Strangers,
     drain: Duration,
     open: Mutex<BTreeMap<(SiteId, Name), Open>>,
@@ -80,15 +79,15 @@ struct Wanted {
 struct Open {
     wanted: Wanted,
     address: SocketAddr,
-    manner: Manner,
+    settings: Settings,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-/// How an open listener presents itself.
-enum Manner {
+/// The settings that new connections to an open listener get.
+enum Settings {
     Sftp(watch::Sender<SshConfig>),
-    Ftp(ftp::Manner),
+    Ftp(FtpSettings),
 }
 
 impl Open {
@@ -109,17 +108,16 @@ impl Listeners {
         parts: &Parts,
         admin: Arc<Admin>,
         doors: Doors,
-        ops_address: Option<SocketAddr>,
+        addresses: AddressesFile,
     ) -> Listeners {
         Listeners(Arc::new(Inner {
             config: config.clone(),
             db: parts.db.clone(),
             env: parts.env.clone(),
-            master: parts.master.clone(),
-            admin,
+            keys: ListenerKeys::new(parts, admin),
             gate: doors.gate,
             vfs: doors.vfs,
-            ops_address,
+            addresses,
             strangers: doors.strangers,
             drain: Duration::from_secs(config.drain_seconds),
             open: Mutex::default(),
@@ -177,7 +175,7 @@ impl Listeners {
             };
             result = result.and(done);
         }
-        write_addresses(&self.0.config, self.0.ops_address, &describe(&open));
+        self.0.addresses.write(&describe(&open));
         result
     }
 
@@ -200,68 +198,19 @@ impl Listeners {
         let policy = self.0.gate.listener_policy(site, &noun.name).await;
         let policy = policy
             .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
-        let keys = match noun.protocol.server_key() {
-            Some(KeyType::Tls) => self.tls_key(site, &noun).await?,
-            Some(_) => self.host_keys(site, &noun, policy.algorithms).await?,
-            None => Vec::new(),
-        };
+        let keys = self.0.keys.of(site, &noun, policy.algorithms).await?;
         let legacy = policy.legacy_at(self.0.env.now()).map(str::to_owned).collect();
         Ok(Wanted { noun, keys, algorithms: policy.algorithms, legacy_algorithms: legacy })
     }
 
-    async fn host_keys(
-        &self,
-        site: SiteId,
-        listener: &Listener,
-        algorithms: AlgorithmPreset,
-    ) -> Result<Vec<Key>, Failure> {
-        let mut keys = Vec::new();
-        for name in &listener.host_keys {
-            let found = self.0.db.find::<Key>(site, name).await.map_err(database)?;
-            keys.extend(found.map(|stored| stored.noun));
-        }
-        if !listener.host_keys.is_empty() {
-            return Ok(keys);
-        }
-        for kind in KeyKind::of(algorithms) {
-            let name: Name = format!("{}-{}", listener.name, kind.as_str())
-                .parse()
-                .map_err(|error| Failure::config(format!("a host key's name: {error}")))?;
-            let found = self.0.db.find::<Key>(site, &name).await.map_err(database)?;
-            keys.push(match found {
-                Some(stored) => stored.noun,
-                None => self.make_host_key(site, name, *kind).await?,
-            });
-        }
-        Ok(keys)
-    }
-
-    async fn make_host_key(&self, site: SiteId, name: Name, kind: KeyKind) -> Result<Key, Failure> {
-        let pair = keys::generate_kind(&self.0.env, kind, name.as_str())
-            .map_err(|error| Failure::start(error.to_string()))?;
-        tracing::info!(key = %name, fingerprint = %pair.fingerprint, "made a host key");
-        let mut key = Key::new(name, KeyType::SshHost, pair.public);
-        key.private = Some(pair.private);
-        self.keep_made(site, key).await
-    }
-
-    /// Keeps a key that was made because a listener had none.
-    async fn keep_made(&self, site: SiteId, mut key: Key) -> Result<Key, Failure> {
-        let name = key.name.clone();
-        key.note = "made at first start".to_owned();
-        let actor = Actor { name: "node".to_owned(), role: Role::Admin, site };
-        let request = Request::Create { noun: Box::new(AnyNoun::Key(key)) };
-        let made = self.0.admin.handle(&actor, request).await;
-        made.map_err(|error| crate::ask::problem(error.into()))?;
-        let stored = self.0.db.find::<Key>(site, &name).await.map_err(database)?;
-        stored.map(|stored| stored.noun).ok_or_else(|| Failure::start("the host key is gone"))
-    }
-
-    /// How an open listener presents itself to connections from now on.
+    /// Gives connections to an open listener other settings from now on.
     fn change(&self, open: &mut Open, wanted: Wanted) -> Result<(), Failure> {
-        match &mut open.manner {
-            Manner::Sftp(config) => drop(config.send_replace(self.ssh(&wanted)?)),
-            Manner::Ftp(manner) => self.change_ftp(manner, &wanted)?,
+        match &mut open.settings {
+            Settings::Sftp(config) => drop(config.send_replace(self.ssh(&wanted)?)),
+            Settings::Ftp(settings) => {
+                let tls = self.tls_options(&wanted)?;
+                settings.change(&wanted.noun, tls.as_ref(), &self.0.env)?;
+            }
         }
         tracing::info!(listener = %wanted.noun.name, "changed");
         self.warn_of_programs(&wanted.noun);
@@ -281,7 +230,7 @@ impl Listeners {
 
     fn ssh(&self, wanted: &Wanted) -> Result<SshConfig, Failure> {
         let private: Result<Vec<Secret>, Failure> =
-            wanted.keys.iter().map(|key| self.open_key(key)).collect();
+            wanted.keys.iter().map(|key| self.0.keys.open(key)).collect();
         let noun = &wanted.noun;
         let options = entrepot_sftp::SshOptions {
             host_keys: private?,
@@ -292,6 +241,12 @@ impl Listeners {
         };
         let checked = entrepot_sftp::config(&noun.name, &options);
         checked.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
+    }
+
+    /// The TLS settings of a listener of FTP; absent where it speaks clear text.
+    fn tls_options(&self, wanted: &Wanted) -> Result<Option<TlsOptions>, Failure> {
+        let Some(key) = wanted.keys.first() else { return Ok(None) };
+        Ok(Some(tls::options(&wanted.noun, &key.public, self.0.keys.open(key)?)))
     }
 
     /// The one match from a listener's protocol to what serves it.
@@ -311,22 +266,24 @@ impl Listeners {
             vfs: inner.vfs.clone(),
             env: inner.env.clone(),
         };
-        let (address, manner, task) = match noun.protocol {
+        let (address, settings, task) = match noun.protocol {
             Protocol::Sftp => {
                 let (sender, config) = watch::channel(self.ssh(&wanted)?);
                 let acceptor = bind(noun.address).await?;
                 let address = acceptor.local_address();
                 let listening = Listening { acceptor, config, shared };
                 let served = entrepot_sftp::serve(listening, context, stop.clone());
-                (address, Manner::Sftp(sender), tokio::spawn(served))
+                (address, Settings::Sftp(sender), tokio::spawn(served))
             }
             Protocol::Ftp => {
-                let (manner, config) = self.ftp(&wanted)?;
+                let tls = self.tls_options(&wanted)?;
+                let settings = FtpSettings::new(noun, tls.as_ref(), &inner.env)?;
+                let config = settings.subscribe();
                 let acceptor = bind(noun.address).await?;
                 let address = acceptor.local_address();
                 let listening = Listening { acceptor, config, shared };
                 let served = entrepot_ftp::serve(listening, context, stop.clone());
-                (address, Manner::Ftp(manner), tokio::spawn(served))
+                (address, Settings::Ftp(settings), tokio::spawn(served))
             }
             Protocol::Internal => {
                 return Err(Failure::config("protocol 'internal' has no listener"));
@@ -339,17 +296,7 @@ impl Listeners {
             let line = format!("[{}]:{} {}", address.ip(), address.port(), key.public);
             tracing::info!(known_hosts = line, "host key");
         }
-        Ok(Open { wanted, address, manner, stop, task })
-    }
-
-    fn open_key(&self, key: &Key) -> Result<Secret, Failure> {
-        let sealed = key.private_sealed.as_ref().ok_or_else(|| {
-            Failure::config(format!("the key '{}' has no private half", key.name))
-        })?;
-        let context = format!("key/{}/private", key.name);
-        self.0.master.open(&context, sealed).map_err(|error| {
-            Failure::config(format!("the key '{}' cannot be opened: {error}", key.name))
-        })
+        Ok(Open { wanted, address, settings, stop, task })
     }
 
     /// Address and host keys (OpenSSH form) of each open listener of SFTP.

@@ -1,8 +1,9 @@
 //! The `entrepot` program: command line and wiring. Each protocol is started by one arm of one
-//! match in `serve.rs`; everything else lives in the crates below.
+//! match in `listeners.rs`; everything else lives in the crates below.
 
 mod account;
 mod addresses;
+mod addresses_file;
 mod args;
 mod ask;
 mod bench;

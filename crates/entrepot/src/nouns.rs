@@ -334,7 +334,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Runs `export`.
+/// Prints the configuration as documents, or writes them into a folder, a file for each kind.
 pub(crate) async fn export(
     config: &Config,
     output: Output,

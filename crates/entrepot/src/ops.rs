@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 /// Events sent to a follower at a time.
 const FOLLOW_BATCH: u32 = 500;
-/// Largest request.
+/// Largest body of a request, in bytes.
 const REQUEST_BYTES: usize = 64 << 20;
 
 /// What the handlers need.

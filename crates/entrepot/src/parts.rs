@@ -59,7 +59,7 @@ impl Parts {
             env: self.env.clone(),
         })
         .with_rule_check(entrepot_engine::check_rule)
-        .with_listener_check(crate::listeners::check)
+        .with_listener_check(crate::listeners::tls::check)
         .with_program_check({
             let allowed = self.allowed.clone();
             Arc::new(move |program| allowed.check(program).map_err(|error| error.to_string()))

@@ -14,12 +14,12 @@ use entrepot_model::{Fact, SiteId};
 use entrepot_net::guard::Strangers;
 use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
-use serde_json::{Value, json};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::listeners::{Doors, Listeners};
@@ -28,7 +28,7 @@ use crate::ops::{self, Ops};
 use crate::parts::Parts;
 use crate::served::ServedNode;
 
-/// Runs `serve`.
+/// Serves until a signal or `stop` asks for the end, then stops in order.
 pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
     crate::log::start(&config.log)?;
     let server = Server::start(config).await?;
@@ -45,6 +45,7 @@ pub(crate) struct Server {
     /// Starts programs for rules.
     spawner: Spawner,
     listeners: Listeners,
+    addresses: AddressesFile,
     /// Ends the server: a signal, `stop`, or the end of [`Server::stop`].
     asked: CancellationToken,
     /// Ends the tasks that serve until the very end.
@@ -99,13 +100,14 @@ impl Server {
         let doors = Doors { gate, vfs: vfs.clone(), strangers };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
-        let listeners = Listeners::new(config, &parts, admin, doors, ops_address);
+        let addresses = AddressesFile::new(&config.data, ops_address);
+        let listeners = Listeners::new(config, &parts, admin, doors, addresses.clone());
         listeners.open_all().await?;
         ready.store(true, Ordering::Release);
         tasks.push(tokio::spawn(signals(asked.clone())));
         tasks.push(tokio::spawn(listeners.clone().follow(directory.watch(), end.clone())));
         let config = config.clone();
-        Ok(Server { config, parts, vfs, engine, spawner, listeners, asked, end, tasks })
+        Ok(Server { config, parts, vfs, engine, spawner, listeners, addresses, asked, end, tasks })
     }
 
     /// Waits until someone asks the server to stop.
@@ -143,7 +145,7 @@ impl Server {
         self.spawner.stop().await;
         self.vfs.stop().await;
         let _ = std::fs::remove_file(&self.config.ops_socket);
-        let _ = std::fs::remove_file(self.config.data.join("addresses.json"));
+        self.addresses.remove();
         self.parts.close().await?;
         tracing::info!("stopped");
         Ok(())
@@ -250,20 +252,4 @@ async fn signals(asked: CancellationToken) {
         () = asked.cancelled() => {}
     }
     asked.cancel();
-}
-
-/// Tells tools and people where the server listens: `data/addresses.json`.
-pub(crate) fn write_addresses(
-    config: &Config,
-    ops: Option<std::net::SocketAddr>,
-    listeners: &Value,
-) {
-    let file = config.data.join("addresses.json");
-    let text = json!({"ready": true, "ops": ops, "listeners": listeners}).to_string();
-    let temporary = config.data.join("addresses.json.new");
-    let written =
-        std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, &file));
-    if let Err(error) = written {
-        tracing::warn!(%error, file = %file.display(), "cannot write where the server listens");
-    }
 }

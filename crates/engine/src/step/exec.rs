@@ -97,15 +97,17 @@ async fn with_file(
     let path = run.path()?;
     let source = source::open(run, &path).await?;
     let expected = Expected::of(&run.job.event);
-    let both = run_with(&run.shared.spawner, program, (source.as_ref(), expected), &path);
+    let both = run_with(&run.shared.spawner, program, source.as_ref(), expected, &path);
     run.hold.waiting(both).await?
 }
 
-/// See [`with_file`]; an error of the file, not of the program, is the outer one.
+/// See [`with_file`]; an error of the file, not of the program, is the outer one. The content of
+/// the file is compared with `expected` where there is any.
 pub(crate) async fn run_with(
     spawner: &entrepot_spawn::Spawner,
     mut program: Program,
-    (source, expected): (&dyn Source, Option<Expected>),
+    source: &dyn Source,
+    expected: Option<Expected>,
     path: &VPath,
 ) -> Result<Result<Ended, SpawnError>, StepError> {
     let pipe = entrepot_spawn::pipe();

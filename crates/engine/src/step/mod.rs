@@ -53,7 +53,7 @@ pub(crate) enum StepError {
     Transient {
         /// Of the error catalogue.
         code: &'static str,
-        /// One sentence.
+        /// What an operator reads as the error of the job.
         text: String,
     },
     /// Will not pass: the job fails at once.
@@ -61,7 +61,7 @@ pub(crate) enum StepError {
     Permanent {
         /// Of the error catalogue.
         code: &'static str,
-        /// One sentence.
+        /// What an operator reads as the error of the job.
         text: String,
     },
     /// The lease is lost: another node has the job.

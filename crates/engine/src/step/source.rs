@@ -13,7 +13,7 @@ use crate::run::Run;
 /// What the event says about the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Expected {
-    /// Bytes.
+    /// Size of the whole file, in bytes.
     pub(crate) size: u64,
     /// Digests, as far as known.
     pub(crate) digests: Digests,

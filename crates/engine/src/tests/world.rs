@@ -242,9 +242,9 @@ impl World {
 
     pub(crate) fn start(&mut self) {
         let places = Box::new(self.places.clone());
-        let files = (places as Box<dyn Places>, self.spawner.clone());
         let (db, recorder) = (self.db.clone(), self.recorder.clone());
-        self.engine = Some(Engine::start_in(db, recorder, files, self.options.clone()));
+        let (spawner, options) = (self.spawner.clone(), self.options.clone());
+        self.engine = Some(Engine::start_in(db, recorder, places, spawner, options));
     }
 
     /// The running engine answers what is asked about commands.

@@ -26,7 +26,7 @@ pub(crate) struct BenchPageArgs {
     /// The page to write.
     #[arg(long)]
     pub(crate) out: PathBuf,
-    /// Its title.
+    /// Title and heading of the page.
     #[arg(long, default_value = "Side by side")]
     pub(crate) title: String,
 }
@@ -53,7 +53,7 @@ pub(crate) struct BenchSftpArgs {
     /// Host and port of the server.
     #[arg(long)]
     pub(crate) target: String,
-    /// Login name.
+    /// The account to log in to.
     #[arg(long, default_value = "root")]
     pub(crate) user: String,
     /// Private key, OpenSSH form.
@@ -143,7 +143,7 @@ pub(crate) struct BenchFtpArgs {
     /// Host and port of the server.
     #[arg(long)]
     pub(crate) target: String,
-    /// Login name.
+    /// The account to log in to.
     #[arg(long)]
     pub(crate) user: String,
     /// File with the password in its first line.

@@ -9,9 +9,9 @@ use super::units::word;
 pub(crate) enum TransferCommand {
     /// Transfers, newest first.
     List(TransferListArgs),
-    /// One transfer.
+    /// One transfer, by its id.
     Show {
-        /// Which.
+        /// Its id, as `transfer list` shows it.
         id: TransferId,
     },
 }
@@ -27,7 +27,7 @@ pub(crate) struct TransferListArgs {
     /// Path holds this text.
     #[arg(long)]
     pub(crate) path: Option<String>,
-    /// Most rows.
+    /// Show no more than so many, the newest; at most 10000.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
 }
@@ -66,7 +66,7 @@ pub(crate) struct EventListArgs {
     /// Before, RFC 3339.
     #[arg(long)]
     pub(crate) until: Option<entrepot_model::Timestamp>,
-    /// Most rows.
+    /// Show no more than so many, the newest; at most 10000.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
 }
@@ -79,7 +79,7 @@ pub(crate) struct JobListArgs {
     /// Of this rule.
     #[arg(long)]
     pub(crate) rule: Option<Name>,
-    /// Most rows.
+    /// Show no more than so many, the newest; at most 10000.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
 }
@@ -90,17 +90,17 @@ pub(crate) enum JobCommand {
     List(JobListArgs),
     /// One job, whole.
     Show {
-        /// Which.
+        /// Its id, as `job list` shows it.
         id: JobId,
     },
     /// Make a failed or cancelled job ready again.
     Retry {
-        /// Which.
+        /// Its id, as `job list` shows it.
         id: JobId,
     },
     /// End a job that is not done.
     Cancel {
-        /// Which.
+        /// Its id, as `job list` shows it.
         id: JobId,
     },
 }

@@ -19,7 +19,7 @@ use crate::output::Output;
 /// Entries asked of a listing at a time.
 const PAGE: usize = 1000;
 
-/// Runs `get`.
+/// Fetches the file or directory of the URL, and prints what was moved.
 pub(crate) async fn run(output: Output, args: GetArgs) -> Result<(), Failure> {
     let mut session = Session::open(&args.from, &args.server).await?;
     let from = session.place.path.clone();
@@ -29,6 +29,14 @@ pub(crate) async fn run(output: Output, args: GetArgs) -> Result<(), Failure> {
     };
     session.get(&from, &to).await?;
     session.tell(output)
+}
+
+/// The hidden local file that a download is written to.
+struct Part {
+    path: PathBuf,
+    file: File,
+    /// Bytes of an earlier run that are kept: this run goes on behind them.
+    kept_bytes: u64,
 }
 
 impl Session {
@@ -77,45 +85,44 @@ impl Session {
         let url = self.url(from);
         let file = self.store.open(from).await.map_err(|error| failed(&url, &error))?;
         let meta = file.meta().clone();
-        let part = part_of(to, &meta)?;
-        let (mut local, at) = self.open_part(&part, meta.size)?;
-        self.begin(&url, meta.size, at);
-        let size = self.receive(&*file, &mut local, at, (&url, &part)).await?;
-        keep(&local, &meta).map_err(|error| local_failed(&part, &error))?;
-        std::fs::rename(&part, to).map_err(|error| local_failed(to, &error))?;
+        let mut part = self.open_part(part_of(to, &meta)?, meta.size)?;
+        self.begin(&url, meta.size, part.kept_bytes);
+        let bytes = self.receive(&*file, &url, &mut part).await?;
+        keep(&part.file, &meta).map_err(|error| local_failed(&part.path, &error))?;
+        std::fs::rename(&part.path, to).map_err(|error| local_failed(to, &error))?;
         let to = to.display().to_string();
-        self.moved.push(Moved { from: url, to, bytes: size, resumed_at: at });
+        self.moved.push(Moved { from: url, to, bytes, resumed_at: part.kept_bytes });
         Ok(())
     }
 
-    /// The part, and where to go on.
-    fn open_part(&self, part: &Path, size: u64) -> Result<(File, u64), Failure> {
-        let failed = |error| local_failed(part, &error);
+    /// Opens the part of a file of `size` bytes; what `--resume` cannot go on with is dropped.
+    fn open_part(&self, path: PathBuf, size: u64) -> Result<Part, Failure> {
+        let failed = |error| local_failed(&path, &error);
         let mut options = File::options();
         options.write(true).create(true).truncate(!self.resume);
-        let mut file = options.open(part).map_err(failed)?;
-        let at = file.metadata().map_err(failed)?.len();
-        let at = if at > size { 0 } else { at };
-        file.set_len(at).map_err(failed)?;
-        file.seek(SeekFrom::Start(at)).map_err(failed)?;
-        Ok((file, at))
+        let mut file = options.open(&path).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?.len();
+        let kept_bytes = if found > size { 0 } else { found };
+        file.set_len(kept_bytes).map_err(failed)?;
+        file.seek(SeekFrom::Start(kept_bytes)).map_err(failed)?;
+        Ok(Part { path, file, kept_bytes })
     }
 
-    /// Reads to the end; the store checks there that the file did not change meanwhile.
+    /// Reads to the end and gives the size; the store checks there that the file did not change
+    /// meanwhile.
     async fn receive(
         &self,
         from: &dyn ReadFile,
-        to: &mut File,
-        at: u64,
-        (url, part): (&str, &Path),
+        url: &str,
+        part: &mut Part,
     ) -> Result<u64, Failure> {
-        let mut at = at;
+        let mut at = part.kept_bytes;
         let mut buffer = BytesMut::with_capacity(PIECE_BYTES);
         loop {
             buffer.clear();
             let read = from.read_at(at, buffer, PIECE_BYTES).await;
             buffer = read.map_err(|error| failed(url, &error))?;
-            to.write_all(&buffer).map_err(|error| local_failed(part, &error))?;
+            part.file.write_all(&buffer).map_err(|error| local_failed(&part.path, &error))?;
             at += buffer.len() as u64;
             self.progress.set_position(at);
             if buffer.len() < PIECE_BYTES {

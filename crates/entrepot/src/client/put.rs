@@ -21,7 +21,7 @@ use crate::output::Output;
 /// Bytes at the end of a part that are read back before it is gone on with.
 const TAIL_BYTES: usize = 64 * 1024;
 
-/// Runs `put`.
+/// Sends files to the URL, and prints what was moved.
 pub(crate) async fn run(output: Output, args: PutArgs) -> Result<(), Failure> {
     let mut session = Session::open(&args.to, &args.server).await?;
     let target = session.place.path.clone();

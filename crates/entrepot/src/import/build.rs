@@ -26,7 +26,7 @@ pub(crate) struct Planned {
     pub(crate) name: Name,
     /// The account that it belongs to.
     pub(crate) account: Option<Name>,
-    /// Its document.
+    /// The noun as `apply` takes it: its fields below the name of its kind.
     pub(crate) document: Value,
     /// Where it came from.
     pub(crate) place: String,
@@ -187,15 +187,10 @@ fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
         mount.rights = Rights::all();
         plan.add(&mount, Some(name), &place, None);
     }
-    say_folder(plan, person, (root, &seen), &writable);
+    say_folder(plan, person, root, &seen, &writable);
 }
 
-fn say_folder(
-    plan: &mut Plan,
-    person: &Person,
-    (root, seen): (&str, &Folder),
-    writable: &[String],
-) {
+fn say_folder(plan: &mut Plan, person: &Person, root: &str, seen: &Folder, writable: &[String]) {
     let place = format!("user {}", person.user.name);
     let what = format!("folder {root}");
     if !seen.exists {

@@ -51,7 +51,7 @@ pub(crate) fn take(
     let doubts = revoked.doubt(&line.public).into_iter().map(str::to_owned).collect();
     let mut taken = Taken { key, doubts, notes: Vec::new() };
     for option in &line.options {
-        taken.obey(option, signs);
+        taken.obey(option);
     }
     taken.key.enabled = taken.doubts.is_empty();
     Ok(taken)
@@ -85,7 +85,8 @@ pub(crate) fn digits(public: &str) -> String {
 }
 
 impl Taken {
-    fn obey(&mut self, option: &KeyOption, signs: bool) {
+    fn obey(&mut self, option: &KeyOption) {
+        let signs = self.key.key_type == KeyType::SshUserCa;
         let value = option.value.as_deref();
         match (option.name.as_str(), value) {
             ("cert-authority", None) => {}

@@ -77,10 +77,11 @@ pub(crate) fn look(config: &Config, user: &User, groups: &[Group]) -> Found {
     };
     let methods = config.first("authenticationmethods", Some(who));
     let asked = Asked {
-        password: is_on(word("passwordauthentication"), true)
-            || is_on(word("kbdinteractiveauthentication"), false)
-            || is_on(word("challengeresponseauthentication"), false),
-        key: is_on(word("pubkeyauthentication"), true),
+        // Where sshd_config does not say, passwords and keys count as allowed, dialogues do not.
+        password: word("passwordauthentication").is_none_or(is_yes)
+            || word("kbdinteractiveauthentication").is_some_and(is_yes)
+            || word("challengeresponseauthentication").is_some_and(is_yes),
+        key: word("pubkeyauthentication").is_none_or(is_yes),
         methods: methods.map_or(&[], |setting| setting.arguments.as_slice()),
     };
     let login = chains(&asked).unwrap_or_else(|doubt| {
@@ -98,7 +99,7 @@ pub(crate) fn look(config: &Config, user: &User, groups: &[Group]) -> Found {
         chroot,
         command,
         key_files: key_files(files, user),
-        is_strict: is_on(word("strictmodes"), true),
+        is_strict: word("strictmodes").is_none_or(is_yes),
         login,
         signers: path("trustedusercakeys"),
         principals: path("authorizedprincipalsfile"),
@@ -120,9 +121,8 @@ fn serves_itself(config: &Config) -> bool {
     command.is_some_and(|command| SftpCommand::parse(&command).is_some())
 }
 
-/// `yes` or `no`.
-fn is_on(word: Option<&str>, otherwise: bool) -> bool {
-    word.map_or(otherwise, |word| word.eq_ignore_ascii_case("yes"))
+fn is_yes(word: &str) -> bool {
+    word.eq_ignore_ascii_case("yes")
 }
 
 /// Whether the lists of users and groups admit somebody, with what of them cannot be obeyed.

@@ -19,7 +19,7 @@ pub(crate) enum Outcome {
     NotTaken,
 }
 
-/// One thing.
+/// One row of the report: a setting, a user, a key or a folder, and the outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Line {
     /// File and line, or the user.
@@ -74,7 +74,7 @@ impl Report {
         self.add(Outcome::NotTaken, place, what, why);
     }
 
-    /// For people.
+    /// Prints a table and the meaning of its signs.
     pub(crate) fn print(&self) {
         let rows: Vec<Vec<String>> = self
             .lines

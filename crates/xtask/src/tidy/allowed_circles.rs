@@ -89,23 +89,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
             "engine/src/run.rs ↔ engine/src/step/source.rs",
             "engine/src/step/mod.rs ↔ engine/src/step/source.rs",
         ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
-            "entrepot/src/addresses.rs",
-            "entrepot/src/ask.rs",
-            "entrepot/src/facts.rs",
-            "entrepot/src/listeners.rs",
-            "entrepot/src/listeners/ftp.rs",
-            "entrepot/src/ops.rs",
-            "entrepot/src/parts.rs",
-            "entrepot/src/serve.rs",
-        ],
-        pairs: &[
-            "entrepot/src/listeners.rs ↔ entrepot/src/listeners/ftp.rs",
-            "entrepot/src/listeners.rs ↔ entrepot/src/serve.rs",
-        ],
-        reason: "not broken yet",
+        reason: "the crate is rebuilt with the rules",
     },
 ];
