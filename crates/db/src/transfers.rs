@@ -86,8 +86,8 @@ macro_rules! upsert {
             "size = excluded.size, blake3 = excluded.blake3, sha256 = excluded.sha256, ",
             "changed_at = excluded.changed_at, fact_id = excluded.fact_id, ",
             "error = excluded.error ",
-            "WHERE transfers.state IN ('active', 'partial', 'held') AND ",
-            "(excluded.state NOT IN ('active', 'partial', 'held') OR ",
+            "WHERE transfers.state IN ('active', 'partial') AND ",
+            "(excluded.state NOT IN ('active', 'partial') OR ",
             "(excluded.changed_at, excluded.fact_id) > (transfers.changed_at, transfers.fact_id))",
         )
     };

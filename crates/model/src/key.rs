@@ -104,11 +104,6 @@ impl Key {
             note: String::new(),
         }
     }
-
-    /// True if `now` lies within its dates.
-    pub fn is_valid_at(&self, now: Timestamp) -> bool {
-        self.not_before.is_none_or(|from| from <= now) && self.not_after.is_none_or(|to| now < to)
-    }
 }
 
 impl Noun for Key {

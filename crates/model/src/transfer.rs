@@ -35,7 +35,6 @@ impl Direction {
 /// | --- | --- | --- | --- |
 /// | `active` | bytes are moving | staging | `partial`, `completed`, `failed` |
 /// | `partial` | cut; its owner may resume it | staging | `active`, `failed` (swept) |
-/// | `held` | whole, durable, hidden until released | staging | `completed`, `failed` |
 /// | `completed` | whole, durable, visible under its name | target | end |
 /// | `failed` | ended with an error; nothing is visible | nowhere | end |
 /// | `unknown` | after a crash neither name was there; nothing was promised | unknown | end |
@@ -46,8 +45,6 @@ pub enum TransferState {
     Active,
     /// Cut; its owner may resume it.
     Partial,
-    /// Whole and durable, not yet visible.
-    Held,
     /// Whole, durable, visible.
     Completed,
     /// Ended with an error.
@@ -58,10 +55,9 @@ pub enum TransferState {
 
 impl TransferState {
     /// All states, in the order of the table.
-    pub const ALL: [TransferState; 6] = [
+    pub const ALL: [TransferState; 5] = [
         TransferState::Active,
         TransferState::Partial,
-        TransferState::Held,
         TransferState::Completed,
         TransferState::Failed,
         TransferState::Unknown,
@@ -72,22 +68,10 @@ impl TransferState {
         match self {
             TransferState::Active => "active",
             TransferState::Partial => "partial",
-            TransferState::Held => "held",
             TransferState::Completed => "completed",
             TransferState::Failed => "failed",
             TransferState::Unknown => "unknown",
         }
-    }
-
-    /// True if the table allows going from `self` to `next`.
-    pub fn may_become(self, next: TransferState) -> bool {
-        use TransferState::{Active, Completed, Failed, Held, Partial, Unknown};
-        matches!(
-            (self, next),
-            (Active, Partial | Held | Completed | Failed | Unknown)
-                | (Partial, Active | Failed)
-                | (Held, Completed | Failed)
-        )
     }
 }
 
@@ -201,13 +185,5 @@ mod tests {
         let text = serde_json::to_string(&digests).unwrap();
         assert_eq!(serde_json::from_str::<Digests>(&text).unwrap(), digests);
         assert!(unhex32("zz").is_none());
-    }
-
-    #[test]
-    fn ended_transfers_stay_ended() {
-        use TransferState::{Completed, Failed, Unknown};
-        for end in [Completed, Failed, Unknown] {
-            assert!(TransferState::ALL.iter().all(|next| !end.may_become(*next)));
-        }
     }
 }
