@@ -18,7 +18,7 @@ use entrepot_vfs::{ListenerContext, Service, ServiceOptions, ServiceParts, Sessi
 
 /// Without its node a fuzz target has nothing to do.
 pub(crate) trait OrStop<T> {
-    /// The value.
+    /// The value; panics, and so ends the run, if there is none.
     fn or_stop(self) -> T;
 }
 
@@ -29,7 +29,7 @@ impl<T, E: std::fmt::Debug> OrStop<T> for Result<T, E> {
     }
 }
 
-/// The node.
+/// The node, with its database and journal in a folder that goes when this is dropped.
 pub(crate) struct World {
     env: Env,
     gate: Gate,
@@ -43,7 +43,8 @@ fn name(text: &str) -> Name {
 }
 
 impl World {
-    /// Starts it.
+    /// Starts a node that nothing was sent to yet; its folder is in memory where the machine
+    /// offers that.
     pub(crate) async fn start() -> World {
         let memory = std::path::Path::new("/dev/shm");
         let folder = if memory.is_dir() {
@@ -88,7 +89,7 @@ impl World {
         Session::open(&self.vfs, grant.or_stop()).await.or_stop()
     }
 
-    /// What a listener needs.
+    /// What a listener of SFTP passes to each of its connections.
     pub(crate) fn context(&self) -> Arc<ListenerContext> {
         Arc::new(ListenerContext {
             site: SiteId::MAIN,
@@ -99,13 +100,13 @@ impl World {
         })
     }
 
-    /// How it presents itself.
+    /// The options of that listener, with a host key made at the start of the node.
     pub(crate) fn config(&self) -> SshConfig {
         let options = SshOptions::new(vec![self.host_key.clone()]);
         entrepot_sftp::config(&name("sftp"), &options).or_stop()
     }
 
-    /// Its clock.
+    /// The clock and randomness of all parts of the node.
     pub(crate) fn env(&self) -> &Env {
         &self.env
     }

@@ -33,7 +33,7 @@ pub use server::{ControlGuest, ControlOptions, ControlProtocol, ControlSessions,
 /// so whoever answers AUTH must not read between the command and [`Control::start_tls`].
 #[derive(Debug)]
 pub struct Control {
-    kind: Kind,
+    transport: ControlTransport,
     /// Clear text that came right behind the end of TLS.
     ahead: Bytes,
     meter: Arc<SessionMeter>,
@@ -42,7 +42,7 @@ pub struct Control {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ControlTransport {
     Clear(Counted),
     Tls(Box<TlsStream<Counted>>),
     /// A change to or from TLS failed.
@@ -66,7 +66,13 @@ impl Control {
         let inner = Acknowledging::new(stream);
         let wakers = meter.stream();
         let counted = Counted { inner, meter: Arc::clone(&meter), wakers, within_line: false };
-        Ok(Control { kind: Kind::Clear(counted), ahead: Bytes::new(), meter, peer, local })
+        Ok(Control {
+            transport: ControlTransport::Clear(counted),
+            ahead: Bytes::new(),
+            meter,
+            peer,
+            local,
+        })
     }
 
     /// Where the client is.
@@ -86,9 +92,9 @@ impl Control {
 
     /// What was agreed on, under TLS.
     pub fn tls_info(&self) -> Option<&TlsInfo> {
-        match &self.kind {
-            Kind::Tls(stream) => Some(stream.info()),
-            Kind::Clear(_) | Kind::Gone => None,
+        match &self.transport {
+            ControlTransport::Tls(stream) => Some(stream.info()),
+            ControlTransport::Clear(_) | ControlTransport::Gone => None,
         }
     }
 
@@ -99,13 +105,14 @@ impl Control {
     /// The handshake failed, or it is under TLS already; then the connection is of no use.
     pub async fn start_tls(&mut self, session: &TlsSession) -> Result<(), HandshakeError> {
         self.ahead = Bytes::new();
-        match std::mem::replace(&mut self.kind, Kind::Gone) {
-            Kind::Clear(stream) => {
-                self.kind = Kind::Tls(Box::new(session.accept_control(stream).await?));
+        match std::mem::replace(&mut self.transport, ControlTransport::Gone) {
+            ControlTransport::Clear(stream) => {
+                self.transport =
+                    ControlTransport::Tls(Box::new(session.accept_control(stream).await?));
                 self.meter.advance(Stage::Encrypted);
                 Ok(())
             }
-            Kind::Tls(_) | Kind::Gone => Err(gone().into()),
+            ControlTransport::Tls(_) | ControlTransport::Gone => Err(gone().into()),
         }
     }
 
@@ -115,13 +122,13 @@ impl Control {
     /// # Errors
     /// The client does not end TLS, or it is not under TLS; then the connection is of no use.
     pub async fn stop_tls(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.kind, Kind::Gone) {
-            Kind::Tls(stream) => {
+        match std::mem::replace(&mut self.transport, ControlTransport::Gone) {
+            ControlTransport::Tls(stream) => {
                 let (stream, ahead) = stream.into_clear().await?;
-                (self.kind, self.ahead) = (Kind::Clear(stream), ahead);
+                (self.transport, self.ahead) = (ControlTransport::Clear(stream), ahead);
                 Ok(())
             }
-            Kind::Clear(_) | Kind::Gone => Err(gone()),
+            ControlTransport::Clear(_) | ControlTransport::Gone => Err(gone()),
         }
     }
 
@@ -131,9 +138,9 @@ impl Control {
     /// # Errors
     /// TLS on the control connection has failed.
     pub fn send_ticket(&mut self) -> io::Result<()> {
-        match &mut self.kind {
-            Kind::Tls(stream) => stream.send_ticket(),
-            Kind::Clear(_) | Kind::Gone => Ok(()),
+        match &mut self.transport {
+            ControlTransport::Tls(stream) => stream.send_ticket(),
+            ControlTransport::Clear(_) | ControlTransport::Gone => Ok(()),
         }
     }
 
@@ -141,10 +148,10 @@ impl Control {
     /// upload in clear text, which has no sign of its own that it is whole: a program that is
     /// killed closes its control connection before its data connection.
     pub fn peer_state(&self) -> PeerState {
-        match &self.kind {
-            Kind::Clear(stream) => socket::peer_state(&stream.inner),
-            Kind::Tls(stream) => socket::peer_state(&stream.transport().inner),
-            Kind::Gone => PeerState::Closed,
+        match &self.transport {
+            ControlTransport::Clear(stream) => socket::peer_state(&stream.inner),
+            ControlTransport::Tls(stream) => socket::peer_state(&stream.transport().inner),
+            ControlTransport::Gone => PeerState::Closed,
         }
     }
 }
@@ -165,10 +172,10 @@ impl AsyncRead for Control {
             out.put_slice(&this.ahead.split_to(count));
             return Poll::Ready(Ok(()));
         }
-        match &mut this.kind {
-            Kind::Clear(stream) => Pin::new(stream).poll_read(cx, out),
-            Kind::Tls(stream) => Pin::new(stream).poll_read(cx, out),
-            Kind::Gone => Poll::Ready(Err(gone())),
+        match &mut this.transport {
+            ControlTransport::Clear(stream) => Pin::new(stream).poll_read(cx, out),
+            ControlTransport::Tls(stream) => Pin::new(stream).poll_read(cx, out),
+            ControlTransport::Gone => Poll::Ready(Err(gone())),
         }
     }
 }
@@ -179,26 +186,26 @@ impl AsyncWrite for Control {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.kind {
-            Kind::Clear(stream) => Pin::new(stream).poll_write(cx, data),
-            Kind::Tls(stream) => Pin::new(stream).poll_write(cx, data),
-            Kind::Gone => Poll::Ready(Err(gone())),
+        match &mut self.transport {
+            ControlTransport::Clear(stream) => Pin::new(stream).poll_write(cx, data),
+            ControlTransport::Tls(stream) => Pin::new(stream).poll_write(cx, data),
+            ControlTransport::Gone => Poll::Ready(Err(gone())),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.kind {
-            Kind::Clear(stream) => Pin::new(stream).poll_flush(cx),
-            Kind::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            Kind::Gone => Poll::Ready(Err(gone())),
+        match &mut self.transport {
+            ControlTransport::Clear(stream) => Pin::new(stream).poll_flush(cx),
+            ControlTransport::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            ControlTransport::Gone => Poll::Ready(Err(gone())),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.kind {
-            Kind::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
-            Kind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            Kind::Gone => Poll::Ready(Ok(())),
+        match &mut self.transport {
+            ControlTransport::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
+            ControlTransport::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            ControlTransport::Gone => Poll::Ready(Ok(())),
         }
     }
 }

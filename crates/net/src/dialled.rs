@@ -17,7 +17,7 @@ use crate::tls::{ClientTlsStream, HandshakeError, TlsClient};
 pub enum Dialled {
     /// In clear text.
     Clear(TcpStream),
-    /// Under TLS.
+    /// Under TLS, the certificate of the server checked.
     Tls(Box<ClientTlsStream>),
 }
 

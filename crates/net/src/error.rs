@@ -19,7 +19,7 @@ pub enum NetError {
     /// Any other failure to listen.
     #[error("cannot listen on '{address}': {error}")]
     Listen {
-        /// Where.
+        /// The address and port of the listener, as configured.
         address: SocketAddr,
         /// What the system says.
         error: std::io::Error,
@@ -27,7 +27,7 @@ pub enum NetError {
     /// The name is not known.
     #[error("cannot resolve '{host}': check the name and the resolver ({reason})")]
     Resolve {
-        /// The name.
+        /// The name that was to be resolved, without a port.
         host: String,
         /// What the resolver says.
         reason: String,
@@ -38,9 +38,9 @@ pub enum NetError {
          if that is meant"
     )]
     PrivateAddress {
-        /// The name.
+        /// The name as configured, without a port; it may itself be an address.
         host: String,
-        /// Where it leads.
+        /// The first address that it resolves to.
         address: IpAddr,
     },
     /// Nobody answered in time.
@@ -66,7 +66,7 @@ pub enum NetError {
     /// The server refused user, password or key.
     #[error("the server refused to log in '{user}': check user name, password and key")]
     LoginRefused {
-        /// The user.
+        /// The name that we tried to log in with.
         user: String,
     },
     /// The SSH conversation failed.

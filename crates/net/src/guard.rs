@@ -76,7 +76,7 @@ struct Crowd {
 /// How many connections without a login may come from a network, all its addresses together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrangerLimit {
-    /// The network.
+    /// Of several networks that contain an address, the first of the list counts.
     pub network: IpNet,
     /// So many at a time.
     pub connections: usize,

@@ -1,4 +1,4 @@
-//! Listening sockets.
+//! Listening TCP sockets: bound in one place, with one error for each way in which that fails.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;

@@ -19,7 +19,7 @@ pub use crate::throttle::{Lane, Throttle, Throttles};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
-    /// Connected.
+    /// TCP is connected; nothing has come from the client yet.
     Connected = 0,
     /// Its identification line came, or its first command.
     Identified = 1,
@@ -49,9 +49,9 @@ pub enum EndClass {
 /// Why a connection is ended: a sentence for the peer and the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Its class.
+    /// Which code the protocol ends the connection with.
     pub class: EndClass,
-    /// The sentence.
+    /// The cause in one sentence, which the peer is shown too.
     pub reason: String,
 }
 
@@ -165,7 +165,7 @@ impl SessionMeter {
         self.env.elapsed().saturating_sub(touched)
     }
 
-    /// A session idle for so long is ended. Changed live.
+    /// A session idle for so long is ended. May be changed while the session runs.
     pub fn set_idle_limit(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.idle_limit_ms.store(limit, Ordering::Relaxed);
@@ -177,7 +177,7 @@ impl SessionMeter {
     }
 
     /// A session whose running transfers move fewer bytes a second is ended; `None`: it is not.
-    /// Changed live.
+    /// May be changed while the session runs.
     pub fn set_least_rate(&self, rate: Option<u64>) {
         self.least_rate.store(rate.unwrap_or(0), Ordering::Relaxed);
     }

@@ -64,13 +64,16 @@ pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
 /// bind(2) would need a port that no connection uses, connect needs one that none to this peer
 /// uses.
 pub(crate) fn bind_without_port(socket: impl AsFd) -> io::Result<()> {
-    set(socket, (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT), 1)
+    const NO_PORT: IntOption =
+        IntOption { level: libc::IPPROTO_IP, name: libc::IP_BIND_ADDRESS_NO_PORT };
+    set(socket, NO_PORT, 1)
 }
 
 /// Who waits for bytes is woken when so many are there, or the end (SO_RCVLOWAT, socket(7)); at
 /// once if they are there already. Reading takes what is there as ever.
 pub(crate) fn wake_at(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    set(socket, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), bytes.try_into().unwrap_or(libc::c_int::MAX))
+    const LOW_WATER: IntOption = IntOption { level: libc::SOL_SOCKET, name: libc::SO_RCVLOWAT };
+    set(socket, LOW_WATER, bytes.try_into().unwrap_or(libc::c_int::MAX))
 }
 
 /// Acknowledges what was read now, and does not wait for an answer to go with it until the next
@@ -79,18 +82,19 @@ pub(crate) fn acknowledge(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_quickack(socket, true)?)
 }
 
-/// An option that is one C int.
-fn set(
-    socket: impl AsFd,
-    (level, name): (libc::c_int, libc::c_int),
-    value: libc::c_int,
-) -> io::Result<()> {
+/// A socket option whose value is one C int.
+struct IntOption {
+    level: libc::c_int,
+    name: libc::c_int,
+}
+
+fn set(socket: impl AsFd, option: IntOption, value: libc::c_int) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of_val(&value)).unwrap_or_default();
     // SAFETY: the descriptor is open as long as it is borrowed, and the pointer is of a C int that
     // lives until the call returns, with its size.
     let done = unsafe {
         let fd = socket.as_fd().as_raw_fd();
-        libc::setsockopt(fd, level, name, (&raw const value).cast(), length)
+        libc::setsockopt(fd, option.level, option.name, (&raw const value).cast(), length)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -25,10 +25,19 @@ pub enum Command {
 pub struct HashCommand {
     /// Of the algorithm, as `check-file` names it.
     pub algorithm: &'static str,
-    /// Marked as binary in the answer.
-    pub binary: bool,
+    /// Which mode its answers name; the hash is the same in both.
+    pub mode: HashMode,
     /// None: of an empty input, as rclone asks to learn whether the command is there.
     pub paths: Vec<Word>,
+}
+
+/// The mode of reading that `md5sum` prints beside each hash. On POSIX both read the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HashMode {
+    /// `-t`, and what is taken without an option: marked by a space.
+    Text,
+    /// `-b`: marked by an asterisk.
+    Binary,
 }
 
 const HASHES: [(&str, &str); 5] = [
@@ -62,25 +71,28 @@ pub fn parse(line: &[u8]) -> Option<Command> {
 }
 
 fn hash(algorithm: &'static str, words: &[Word]) -> Option<HashCommand> {
-    let (mut binary, mut options, mut paths) = (false, true, Vec::new());
+    let (mut mode, mut options, mut paths) = (HashMode::Text, true, Vec::new());
     for word in words {
         match word.text() {
             "--" if options => options = false,
-            "-b" | "--binary" if options => binary = true,
-            "-t" | "--text" if options => binary = false,
+            "-b" | "--binary" if options => mode = HashMode::Binary,
+            "-t" | "--text" if options => mode = HashMode::Text,
             // A single dash is standard input, which is taken for empty.
             text if options && text.len() > 1 && text.starts_with('-') => return None,
             _ => paths.push(word.clone()),
         }
     }
-    Some(HashCommand { algorithm, binary, paths })
+    Some(HashCommand { algorithm, mode, paths })
 }
 
 /// A line as `md5sum` prints it. Names with a backslash or a line break are escaped and the line
 /// begins with a backslash then (GNU coreutils).
-pub fn hash_line(hash: &[u8], name: &str, binary: bool) -> String {
+pub fn hash_line(hash: &[u8], name: &str, mode: HashMode) -> String {
     let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mark = if binary { '*' } else { ' ' };
+    let mark = match mode {
+        HashMode::Text => ' ',
+        HashMode::Binary => '*',
+    };
     if !name.contains(['\\', '\n', '\r']) {
         return format!("{hex} {mark}{name}\n");
     }
@@ -133,7 +145,7 @@ mod tests {
         let Some(Command::Hash(one)) = parse(b"sha1sum /a\\ b/c\\'d") else { panic!() };
         assert_eq!((one.algorithm, one.paths[0].text()), ("sha1", "/a b/c'd"));
         let Some(Command::Hash(two)) = parse(b"sha256sum -b -- -x y") else { panic!() };
-        assert!(two.binary && two.paths.len() == 2);
+        assert!(two.mode == HashMode::Binary && two.paths.len() == 2);
         for line in ["md5sum -c f", "md5 -r", "rclone md5sum", "md5sum a; b", "cd a b", "pwd x"] {
             assert_eq!(parse(line.as_bytes()), None, "{line}");
         }
@@ -143,8 +155,8 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_md5sum() {
-        assert_eq!(hash_line(&[0xd4, 1], "a b", false), "d401  a b\n");
-        assert_eq!(hash_line(&[0xd4, 1], "-", true), "d401 *-\n");
-        assert_eq!(hash_line(&[1], "a\\b\nc", false), "\\01  a\\\\b\\nc\n");
+        assert_eq!(hash_line(&[0xd4, 1], "a b", HashMode::Text), "d401  a b\n");
+        assert_eq!(hash_line(&[0xd4, 1], "-", HashMode::Binary), "d401 *-\n");
+        assert_eq!(hash_line(&[1], "a\\b\nc", HashMode::Text), "\\01  a\\\\b\\nc\n");
     }
 }

@@ -147,10 +147,19 @@ enum State {
     Ended,
 }
 
+/// What a sink does with the directories of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Directories {
+    /// Takes them (`-r`).
+    Taken,
+    /// Ends the copy: a source that was not asked for directories sends none.
+    Refused,
+}
+
 /// The machine of a sink.
 #[derive(Debug)]
 pub struct Sink {
-    recursive: bool,
+    directories: Directories,
     state: State,
     line: Vec<u8>,
     /// The line was told and may be forgotten.
@@ -160,8 +169,8 @@ pub struct Sink {
 
 impl Sink {
     /// A sink that waits for the first record; [`ACK`] is to be sent first.
-    pub fn new(recursive: bool) -> Sink {
-        Sink { recursive, state: State::Record, line: Vec::new(), told: false, depth: 0 }
+    pub fn new(directories: Directories) -> Sink {
+        Sink { directories, state: State::Record, line: Vec::new(), told: false, depth: 0 }
     }
 
     /// Takes the file or directory just told.
@@ -281,7 +290,7 @@ impl Sink {
                 let Head { mode, size, start } = parse_head(&self.line)
                     .ok_or(Fatal::Protocol("a record that cannot be read"))?;
                 let name = self.line.get(start..).unwrap_or_default();
-                if kind == b'D' && !self.recursive {
+                if kind == b'D' && self.directories == Directories::Refused {
                     return Err(Fatal::Protocol("a directory without -r"));
                 }
                 if let Some(refusal) = flaw_of(name) {
@@ -505,7 +514,8 @@ pub fn fuzz(bytes: &[u8]) {
 }
 
 fn run_sink(stream: &[u8], piece: usize, taken: u8) -> Vec<String> {
-    let (mut sink, mut told, mut asked) = (Sink::new(taken & 1 != 0), Vec::new(), 0u32);
+    let directories = if taken & 1 != 0 { Directories::Taken } else { Directories::Refused };
+    let (mut sink, mut told, mut asked) = (Sink::new(directories), Vec::new(), 0u32);
     for mut input in stream.chunks(piece) {
         loop {
             let (line, accepts) = match sink.next(&mut input) {
@@ -613,7 +623,7 @@ mod tests {
 
     #[test]
     fn a_tree_with_times_is_told_record_by_record() {
-        let mut sink = Sink::new(true);
+        let mut sink = Sink::new(Directories::Taken);
         let stream = b"T10 0 20 0\nD0755 0 d\nC0644 3 a b\nabc\0C0600 0 empty\n\0E\n";
         let told = feed(&mut sink, stream).join(" ");
         assert_eq!(
@@ -628,7 +638,7 @@ mod tests {
 
     #[test]
     fn what_was_not_accepted_does_not_come() {
-        let mut sink = Sink::new(true);
+        let mut sink = Sink::new(Directories::Taken);
         let mut input: &[u8] = b"C0644 3 a\nC0644 1 b\nx\0";
         assert!(matches!(sink.next(&mut input), Ok(Some(Incoming::File { name: "a", .. }))));
         assert!(matches!(sink.next(&mut input), Ok(Some(Incoming::File { name: "b", .. }))));
@@ -641,7 +651,7 @@ mod tests {
 
     #[test]
     fn a_source_that_could_not_read_says_so_behind_the_bytes() {
-        let mut sink = Sink::new(false);
+        let mut sink = Sink::new(Directories::Refused);
         let told = feed(&mut sink, b"C0644 2 a\nab\x01scp: a: I/O error\n\x01other\n");
         assert_eq!(told[2..], ["FileBroken(\"scp: a: I/O error\")", "Told(\"other\")"]);
         assert_eq!(feed(&mut sink, b"\x02no more\n"), ["the peer stopped: no more"]);
@@ -665,14 +675,15 @@ mod tests {
             b"C0644 0 a\n\x07",
             &long,
         ] {
-            let told = feed(&mut Sink::new(false), stream);
+            let told = feed(&mut Sink::new(Directories::Refused), stream);
             assert!(told.last().unwrap().starts_with("protocol error"), "{stream:?} {told:?}");
         }
         for name in ["", ".", "..", "a/b", "\0", "../../etc/passwd"] {
-            let told = feed(&mut Sink::new(false), format!("C0644 0 {name}\n").as_bytes());
+            let told =
+                feed(&mut Sink::new(Directories::Refused), format!("C0644 0 {name}\n").as_bytes());
             assert!(told.len() == 1 && told[0].starts_with("Refused"), "{name} {told:?}");
         }
-        assert_eq!(feed(&mut Sink::new(false), b"C0644 0 \xff\n").len(), 1);
+        assert_eq!(feed(&mut Sink::new(Directories::Refused), b"C0644 0 \xff\n").len(), 1);
     }
 
     #[test]

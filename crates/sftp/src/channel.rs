@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::ConnectionShared;
 use crate::exec::{self, Command};
 use crate::limits::{OWED_BYTES, RESCUE_INTERVAL};
-use crate::machine::Machine;
+use crate::machine::{Driver, Machine};
 use crate::out::Outbox;
 use crate::queue::{Goes, Piece, Pieces, Queue};
 
@@ -93,7 +93,7 @@ impl Channel {
             Side::OwnTask(queue) => return queue.put(data).await,
         };
         let mut machine = inline.machine.lock().await;
-        if let Err(broken) = machine.receive(&mut data, false, out).await {
+        if let Err(broken) = machine.receive(&mut data, Driver::SessionTask, out).await {
             tracing::info!(reason = broken, "an SFTP channel was ended");
             machine.end(&broken).await;
             out.finish(1);
@@ -169,8 +169,9 @@ impl Inline {
 async fn work(machine: Arc<Mutex<Machine>>, mut pieces: Pieces, mut outbox: Outbox) {
     let mut machine = machine.lock().await;
     // Who answers what is parked is this task from now on.
-    machine.set_rescued(false);
-    let mut first = Some(machine.receive(&mut [].as_slice(), true, &mut outbox).await);
+    machine.end_rescue();
+    let mut first =
+        Some(machine.receive(&mut [].as_slice(), Driver::ChannelTask, &mut outbox).await);
     loop {
         let received = match first.take() {
             Some(received) => received,
@@ -184,7 +185,7 @@ async fn work(machine: Arc<Mutex<Machine>>, mut pieces: Pieces, mut outbox: Outb
                 };
                 match piece {
                     Some(Piece::Data(data, _room)) => {
-                        machine.receive(&mut data.as_ref(), true, &mut outbox).await
+                        machine.receive(&mut data.as_ref(), Driver::ChannelTask, &mut outbox).await
                     }
                     Some(Piece::Eof) => {
                         machine.finish(&mut outbox).await;
@@ -227,7 +228,7 @@ async fn rescue(machine: &Mutex<Machine>, watched: &AtomicBool, link: &Link, id:
         if std::mem::replace(&mut seen, parked) != parked {
             continue;
         }
-        locked.set_rescued(true);
+        locked.begin_rescue();
         drop(locked);
         if answer_parked(machine, link, id).await == Goes::Over {
             return;
@@ -239,7 +240,7 @@ async fn answer_parked(machine: &Mutex<Machine>, link: &Link, id: ChannelId) -> 
     loop {
         let mut locked = machine.lock().await;
         let Some(answer) = locked.next_parked().await else {
-            locked.set_rescued(false);
+            locked.end_rescue();
             return Goes::On;
         };
         drop(locked);

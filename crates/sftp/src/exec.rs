@@ -36,7 +36,7 @@ pub(crate) async fn run(command: Command, account: Arc<ConnectionShared>, ends: 
         Command::Hash(command) => {
             let gone = ends.gone.clone();
             tokio::select! {
-                status = hash(&command, &account, (ends.outbox.clone(), &gone)) => status,
+                status = hash(&command, &account, ends.outbox.clone(), &gone) => status,
                 () = gone.cancelled() => 1,
             }
         }
@@ -60,7 +60,8 @@ fn tell(outbox: &Outbox, sentence: &str) {
 async fn hash(
     command: &HashCommand,
     account: &ConnectionShared,
-    (mut outbox, gone): (Outbox, &CancellationToken),
+    mut outbox: Outbox,
+    gone: &CancellationToken,
 ) -> u32 {
     let Some(algorithm) = HashAlgorithm::named(command.algorithm) else { return 1 };
     if command.paths.len() > HASH_PATHS {
@@ -69,7 +70,7 @@ async fn hash(
     }
     if command.paths.is_empty() {
         let empty = algorithm.hash(&[]);
-        outbox.send(Bytes::from(hash_line(&empty, "-", command.binary)));
+        outbox.send(Bytes::from(hash_line(&empty, "-", command.mode)));
         return 0;
     }
     let mut status = 0;
@@ -85,7 +86,7 @@ async fn hash(
         };
         match hashed {
             Ok(hash) => {
-                outbox.send(Bytes::from(hash_line(&hash, word.text(), command.binary)));
+                outbox.send(Bytes::from(hash_line(&hash, word.text(), command.mode)));
             }
             Err(error) => {
                 tell(&outbox, &format!("{}: {error}", word.text()));

@@ -19,7 +19,7 @@ use crate::attributes::Ownership;
 use crate::connection::ConnectionShared;
 use crate::exec::{self, Command, Ends};
 use crate::limits::{QUEUE_BYTES, QUEUE_PIECES};
-use crate::machine::Machine;
+use crate::machine::{Driver, Machine};
 use crate::out::{Out, Outbox};
 use crate::queue::Piece;
 use crate::service::SftpService;
@@ -45,7 +45,7 @@ pub async fn channel(session: Session, env: &Env, bytes: &[u8]) {
     });
     let piece = usize::from(*piece) + 1;
     match how & 1 {
-        0 => sftp(&account, (*how, piece), stream).await,
+        0 => sftp(&account, *how, piece, stream).await,
         _ => command(&account, piece, stream).await,
     }
     let open = account.open.load(std::sync::atomic::Ordering::SeqCst);
@@ -74,14 +74,16 @@ impl Out for Window {
     }
 }
 
-async fn sftp(account: &Arc<ConnectionShared>, (how, piece): (u8, usize), stream: &[u8]) {
+async fn sftp(account: &Arc<ConnectionShared>, how: u8, piece: usize, stream: &[u8]) {
     let mut machine = Machine::new(Arc::clone(account), CancellationToken::new());
     let mut window = Window { pattern: how >> 2, ..Window::default() };
-    let mut own_task = how & 4 != 0;
+    let mut driver = if how & 4 == 0 { Driver::SessionTask } else { Driver::ChannelTask };
     'channel: for mut input in stream.chunks(piece) {
-        while !input.is_empty() || (machine.wants_own_task() && !own_task) {
-            own_task |= machine.wants_own_task();
-            if machine.receive(&mut input, own_task, &mut window).await.is_err() {
+        while !input.is_empty() || (machine.wants_own_task() && driver == Driver::SessionTask) {
+            if machine.wants_own_task() {
+                driver = Driver::ChannelTask;
+            }
+            if machine.receive(&mut input, driver, &mut window).await.is_err() {
                 break 'channel;
             }
         }

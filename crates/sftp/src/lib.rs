@@ -49,7 +49,7 @@ pub enum SftpError {
     /// A host key is missing or unreadable.
     #[error("a host key of the listener '{listener}' cannot be used: {error}")]
     HostKey {
-        /// The listener.
+        /// Which listener the key was configured for.
         listener: Name,
         /// What is wrong.
         error: NetError,

@@ -1,6 +1,6 @@
 //! One SFTP channel: the protocol machine of `sftp-proto`, the open handles, and what waits.
 
-mod core;
+mod channel_state;
 mod files;
 mod hooked;
 mod long;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::ConnectionShared;
 use crate::limits::{ANSWER_BYTES, OWED_BYTES};
-use crate::machine::core::Core;
+use crate::machine::channel_state::ChannelState;
 use crate::machine::long_request::Long;
 use crate::out::Out;
 use crate::parked::{Read, Waiting};
@@ -47,34 +47,43 @@ const EXTENSIONS: &[&str] = &[
 /// The channel cannot go on; the sentence is for the log.
 pub(crate) type Broken = String;
 
+/// The task that drives a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// The session's, which all channels wait for: it leaves alone what takes long.
+    SessionTask,
+    /// One of the channel's own: it carries out everything.
+    ChannelTask,
+}
+
 /// The machine of one channel.
 pub(crate) struct Machine {
     server: Server,
-    core: Core,
+    state: ChannelState,
 }
 
 impl Machine {
     pub(crate) fn new(shared: Arc<ConnectionShared>, gone: CancellationToken) -> Self {
-        Machine { server: Server::new(), core: Core::new(shared, gone) }
+        Machine { server: Server::new(), state: ChannelState::new(shared, gone) }
     }
 
-    /// Takes bytes of the client and answers. What is left of `input` belongs to the channel's
-    /// own task, see [`Machine::wants_own_task`].
+    /// Takes bytes of the client and answers. What the session's task leaves of `input` is for the
+    /// channel's own task, see [`Machine::wants_own_task`].
     pub(crate) async fn receive(
         &mut self,
         input: &mut &[u8],
-        is_own_task: bool,
+        driver: Driver,
         out: &mut impl Out,
     ) -> Result<(), Broken> {
-        self.core.follow_hooks();
+        self.state.follow_hooks();
         // What is parked is asked about as well, by the channel's own task.
-        if is_own_task || !self.core.hooked {
+        if driver == Driver::ChannelTask || !self.state.hooked {
             self.resume(out).await;
         }
-        while self.goes_on(is_own_task) {
-            if let Some(long) = self.core.long.take() {
-                self.core.long(*long, out).await;
-                if let Some(broken) = self.core.broken {
+        while self.goes_on(driver) {
+            if let Some(long) = self.state.long.take() {
+                self.state.long(*long, out).await;
+                if let Some(broken) = self.state.broken {
                     return Err(broken.to_owned());
                 }
             }
@@ -91,18 +100,18 @@ impl Machine {
             match incoming {
                 Incoming::Init { version } => {
                     tracing::debug!(version, "the client begins SFTP");
-                    self.core.send(reply::version(|name| EXTENSIONS.contains(&name)), out);
+                    self.state.send(reply::version(|name| EXTENSIONS.contains(&name)), out);
                 }
                 Incoming::Refused { id, refusal } => {
-                    self.core.send(reply::refused(id, refusal), out)
+                    self.state.send(reply::refused(id, refusal), out)
                 }
-                Incoming::Request { id, request } => self.core.request(id, request, out).await,
+                Incoming::Request { id, request } => self.state.request(id, request, out).await,
             }
-            if let Some(broken) = self.core.broken {
+            if let Some(broken) = self.state.broken {
                 return Err(broken.to_owned());
             }
         }
-        if self.core.handles.is_empty() {
+        if self.state.handles.is_empty() {
             self.server.shrink();
         }
         Ok(())
@@ -110,68 +119,73 @@ impl Machine {
 
     /// Goes on with what is parked, as far as the client takes it.
     pub(crate) async fn resume(&mut self, out: &mut impl Out) {
-        self.core.budget = self.core.shared.budget();
-        while !self.core.rescued && self.core.budget > 0 && !out.is_full() {
+        self.state.budget = self.state.shared.budget();
+        while !self.state.rescued && self.state.budget > 0 && !out.is_full() {
             let Some(answer) = self.next_parked().await else { break };
-            self.core.send(answer, out);
+            self.state.send(answer, out);
         }
     }
 
     /// The answer to the oldest of what is parked.
     pub(crate) async fn next_parked(&mut self) -> Option<Bytes> {
-        let waiting = self.core.parked.pop()?;
-        self.core.follow_hooks();
-        self.core.progress = self.core.progress.wrapping_add(1);
+        let waiting = self.state.parked.pop()?;
+        self.state.follow_hooks();
+        self.state.progress = self.state.progress.wrapping_add(1);
         Some(match waiting {
-            Waiting::Read(read) => self.core.read(read).await,
-            Waiting::Close { id, handle } => self.core.close(id, handle).await,
+            Waiting::Read(read) => self.state.read(read).await,
+            Waiting::Close { id, handle } => self.state.close(id, handle).await,
         })
     }
 
     /// What is parked, by its progress; `None`: nothing.
     pub(crate) fn parked(&self) -> Option<u64> {
-        (!self.core.parked.is_empty()).then_some(self.core.progress)
+        (!self.state.parked.is_empty()).then_some(self.state.progress)
     }
 
-    /// While set, only the rescuing task answers what is parked.
-    pub(crate) fn set_rescued(&mut self, rescued: bool) {
-        self.core.rescued = rescued;
+    /// From now on only the rescuing task answers what is parked.
+    pub(crate) fn begin_rescue(&mut self) {
+        self.state.rescued = true;
+    }
+
+    /// The task that drives the machine answers what is parked again.
+    pub(crate) fn end_rescue(&mut self) {
+        self.state.rescued = false;
     }
 
     /// True if the channel should go on in a task of its own: its store waits for a network, and
     /// nothing is half done; or something was asked that takes long; or rules look at requests.
     pub(crate) fn wants_own_task(&self) -> bool {
-        let half_done = self.core.rescued || !self.core.parked.is_empty();
-        let long = self.core.long.is_some() || self.core.hooked;
-        long || (self.core.waits && !half_done)
+        let half_done = self.state.rescued || !self.state.parked.is_empty();
+        let long = self.state.long.is_some() || self.state.hooked;
+        long || (self.state.waits && !half_done)
     }
 
     /// Whether the next request is taken here. Rules may have changed since the last.
-    fn goes_on(&mut self, is_own_task: bool) -> bool {
-        self.core.follow_hooks();
-        is_own_task || !self.wants_own_task()
+    fn goes_on(&mut self, driver: Driver) -> bool {
+        self.state.follow_hooks();
+        driver == Driver::ChannelTask || !self.wants_own_task()
     }
 
     /// The client sends no more: what is parked is answered, up to a limit.
     pub(crate) async fn finish(&mut self, out: &mut impl Out) {
-        self.core.budget = ANSWER_BYTES;
-        while !self.core.rescued && self.core.budget > 0 {
+        self.state.budget = ANSWER_BYTES;
+        while !self.state.rescued && self.state.budget > 0 {
             let Some(answer) = self.next_parked().await else { break };
-            self.core.send(answer, out);
+            self.state.send(answer, out);
         }
     }
 
     /// Ends everything that is open: uploads become partials.
     pub(crate) async fn end(&mut self, reason: &str) {
-        self.core.parked.clear();
-        for open in self.core.handles.drain() {
+        self.state.parked.clear();
+        for open in self.state.handles.drain() {
             open.interrupt(reason).await;
         }
-        self.core.buffer.shrink();
+        self.state.buffer.shrink();
     }
 }
 
-impl Core {
+impl ChannelState {
     /// Sends an answer and keeps account of what the client does not take.
     fn send(&mut self, answer: Bytes, out: &mut impl Out) {
         let len = u64::try_from(answer.len()).unwrap_or(u64::MAX);
@@ -222,12 +236,12 @@ impl Core {
             Request::Fsetstat { handle, attrs } => {
                 self.settle(handle, out).await;
                 let answer = self.set_open(handle, &attrs).await;
-                self.conclude((id, begun), answer.map(|()| reply::ok(id)), out).await;
+                self.conclude(id, begun, answer.map(|()| reply::ok(id)), out).await;
             }
             other => {
                 // Apart from what runs for each READ and WRITE, which is small.
                 let answer = Box::pin(self.carry_out(id, other)).await;
-                self.conclude((id, begun), answer, out).await;
+                self.conclude(id, begun, answer, out).await;
             }
         }
     }

@@ -7,7 +7,7 @@ use entrepot_sftp_proto::Handle;
 
 use crate::limits::PARKED_RUNS;
 
-/// A READ.
+/// A READ request (draft-ietf-secsh-filexfer-02 §6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) id: u32,
@@ -16,17 +16,17 @@ pub(crate) struct Read {
     pub(crate) len: u32,
 }
 
-/// What waits.
+/// A request that waits for the client's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// A READ.
+    /// A READ, waiting because its answer does not fit the client's window yet.
     Read(Read),
     /// A CLOSE behind READs of its handle.
     Close { id: u32, handle: Handle },
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Run {
+enum ParkedRun {
     /// `count` READs, ids and offsets one behind the other.
     Reads {
         first: Read,
@@ -38,11 +38,11 @@ enum Run {
     },
 }
 
-impl Run {
+impl ParkedRun {
     fn handle(&self) -> Handle {
         match self {
-            Run::Reads { first, .. } => first.handle,
-            Run::Close { handle, .. } => *handle,
+            ParkedRun::Reads { first, .. } => first.handle,
+            ParkedRun::Close { handle, .. } => *handle,
         }
     }
 }
@@ -54,7 +54,7 @@ pub(crate) struct TooMany;
 /// What waits on one channel, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
-    runs: VecDeque<Run>,
+    runs: VecDeque<ParkedRun>,
 }
 
 impl Parked {
@@ -68,20 +68,20 @@ impl Parked {
     }
 
     pub(crate) fn push_read(&mut self, read: Read) -> Result<(), TooMany> {
-        if let Some(Run::Reads { first, count }) = self.runs.back_mut()
+        if let Some(ParkedRun::Reads { first, count }) = self.runs.back_mut()
             && read == nth(first, *count)
         {
             *count += 1;
             return Ok(());
         }
-        self.push(Run::Reads { first: read, count: 1 })
+        self.push(ParkedRun::Reads { first: read, count: 1 })
     }
 
     pub(crate) fn push_close(&mut self, id: u32, handle: Handle) -> Result<(), TooMany> {
-        self.push(Run::Close { id, handle })
+        self.push(ParkedRun::Close { id, handle })
     }
 
-    fn push(&mut self, run: Run) -> Result<(), TooMany> {
+    fn push(&mut self, run: ParkedRun) -> Result<(), TooMany> {
         if self.runs.len() >= PARKED_RUNS {
             return Err(TooMany);
         }
@@ -92,15 +92,15 @@ impl Parked {
     /// Takes the oldest.
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         match self.runs.front_mut()? {
-            Run::Reads { first, count } if *count > 1 => {
+            ParkedRun::Reads { first, count } if *count > 1 => {
                 let read = *first;
                 *first = nth(first, 1);
                 *count -= 1;
                 Some(Waiting::Read(read))
             }
             _ => match self.runs.pop_front()? {
-                Run::Reads { first, .. } => Some(Waiting::Read(first)),
-                Run::Close { id, handle } => Some(Waiting::Close { id, handle }),
+                ParkedRun::Reads { first, .. } => Some(Waiting::Read(first)),
+                ParkedRun::Close { id, handle } => Some(Waiting::Close { id, handle }),
             },
         }
     }

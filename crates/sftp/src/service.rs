@@ -19,10 +19,10 @@ use crate::exec::{self, Command};
 use crate::limits::ENDING_TIME;
 use crate::queue::Goes;
 
-/// What everything else is answered with.
+/// The answer to a shell and to commands that are not offered.
 const OFFERED: &str = "Entrepot offers SFTP and SCP only";
 
-/// One connection.
+/// One SSH connection, before and after its login.
 pub(crate) struct SftpService {
     context: Arc<ListenerContext>,
     address: std::net::SocketAddr,
@@ -30,11 +30,11 @@ pub(crate) struct SftpService {
     /// Begun with the first attempt, when the client has said what it is.
     attempt: Option<Attempt>,
     grant: Option<Grant>,
-    live: Option<Live>,
+    live: Option<LoggedIn>,
 }
 
-/// After login.
-struct Live {
+/// What a connection has besides once it has logged in.
+struct LoggedIn {
     account: Arc<ConnectionShared>,
     link: Link,
     channels: Vec<Channel>,
@@ -90,14 +90,14 @@ impl SftpService {
         }
     }
 
-    fn channel(&mut self, id: ChannelId) -> Option<(usize, &mut Live)> {
+    fn channel(&mut self, id: ChannelId) -> Option<(usize, &mut LoggedIn)> {
         let live = self.live.as_mut()?;
         let place = live.channels.iter().position(|channel| channel.id() == id)?;
         Some((place, live))
     }
 }
 
-impl Live {
+impl LoggedIn {
     /// Takes over the limits of time when the policy was changed; rates change by themselves.
     fn follow_policy(&mut self) {
         let session = &self.account.session;
@@ -188,7 +188,7 @@ impl Service for SftpService {
             meter.end(EndClass::Decision, ended.await);
         });
         self.meter.bind(account.session.throttles());
-        let mut live = Live {
+        let mut live = LoggedIn {
             account: Arc::new(account),
             link,
             channels: Vec::new(),
@@ -263,7 +263,7 @@ impl Service for SftpService {
 
     async fn ended(self, summary: &Summary) {
         let Some(live) = self.live else { return };
-        let Live { account, link, channels, mut tasks, mut watch, .. } = live;
+        let LoggedIn { account, link, channels, mut tasks, mut watch, .. } = live;
         watch.shutdown().await;
         for channel in channels {
             channel.end(&summary.reason).await;

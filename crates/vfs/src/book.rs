@@ -47,17 +47,37 @@ impl Kept {
     }
 }
 
-/// Whose partial of which file.
-pub(crate) type Owner = (SiteId, Name, VPath);
+/// Names a partial: an account has at most one for each file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PartialKey {
+    pub(crate) site: SiteId,
+    pub(crate) account: Name,
+    /// The file that the upload is to become.
+    pub(crate) path: VPath,
+}
 
-/// A published file whose name its client calls temporary.
-type TemporaryKey = (SiteId, Name, StorePath);
+impl PartialKey {
+    fn of(note: &Partial) -> Self {
+        let (account, path) = (note.account.clone(), note.path.clone());
+        PartialKey { site: note.site, account, path }
+    }
+}
+
+/// Names a published file whose name its client calls temporary.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TemporaryKey {
+    pub(crate) site: SiteId,
+    pub(crate) endpoint: Name,
+    /// Path at the endpoint.
+    pub(crate) path: StorePath,
+}
 
 #[derive(Default)]
-struct State {
+struct BookState {
     moving: HashMap<TransferId, Arc<Moving>>,
     kept: HashMap<TransferId, Kept>,
-    owners: HashMap<Owner, TransferId>,
+    /// The transfer of each partial in `kept`.
+    transfers: HashMap<PartialKey, TransferId>,
     pending: HashMap<EventId, Change>,
     temporaries: HashMap<TemporaryKey, FileFact>,
     temporary_order: VecDeque<TemporaryKey>,
@@ -66,7 +86,7 @@ struct State {
 /// The record in memory of what moves, what is kept and what is about to change.
 pub(crate) struct Book {
     journal: Journal,
-    state: Mutex<State>,
+    state: Mutex<BookState>,
     checkpoint: AtomicU64,
     draining: AtomicBool,
 }
@@ -200,16 +220,15 @@ impl Book {
     pub(crate) fn adopt_kept(&self, kept: Kept) -> Vec<Kept> {
         let mut state = self.state.lock();
         state.moving.remove(&kept.note.transfer);
-        let owner = owner_of(&kept.note);
+        let key = PartialKey::of(&kept.note);
         let mut displaced = Vec::new();
-        if let Some(older) = state.owners.insert(owner.clone(), kept.note.transfer)
+        if let Some(older) = state.transfers.insert(key.clone(), kept.note.transfer)
             && older != kept.note.transfer
         {
             displaced.extend(state.kept.remove(&older));
         }
-        let (site, account) = (owner.0, &owner.1);
-        let mine = |note: &Partial| note.site == site && note.account == *account;
-        if state.owners.len() > limits::PARTIALS_PER_ACCOUNT
+        let mine = |note: &Partial| note.site == key.site && note.account == key.account;
+        if state.transfers.len() > limits::PARTIALS_PER_ACCOUNT
             && state.kept.values().filter(|kept| mine(&kept.note)).count()
                 >= limits::PARTIALS_PER_ACCOUNT
         {
@@ -222,25 +241,32 @@ impl Book {
     }
 
     /// What is kept of this file for this account: bytes, and when it was noted.
-    pub(crate) fn look(&self, owner: &Owner) -> Option<Partial> {
+    pub(crate) fn look(&self, key: &PartialKey) -> Option<Partial> {
         let state = self.state.lock();
-        let id = state.owners.get(owner)?;
+        let id = state.transfers.get(key)?;
         state.kept.get(id).map(|kept| kept.note.clone())
     }
 
-    /// What is kept for this account directly in this directory.
-    pub(crate) fn partials_in(&self, (site, account, directory): &Owner) -> Vec<VPath> {
+    /// The files directly in a directory of which partials are kept for this account.
+    pub(crate) fn partials_in(
+        &self,
+        site: SiteId,
+        account: &Name,
+        directory: &VPath,
+    ) -> Vec<VPath> {
         let state = self.state.lock();
-        let here = |owner: &&Owner| {
-            owner.0 == *site && owner.1 == *account && owner.2.parent().as_ref() == Some(directory)
+        let here = |key: &&PartialKey| {
+            key.site == site
+                && key.account == *account
+                && key.path.parent().as_ref() == Some(directory)
         };
-        state.owners.keys().filter(here).map(|owner| owner.2.clone()).collect()
+        state.transfers.keys().filter(here).map(|key| key.path.clone()).collect()
     }
 
     /// Takes it out, to resume or to discard it.
-    pub(crate) fn take(&self, owner: &Owner) -> Option<Kept> {
+    pub(crate) fn take(&self, key: &PartialKey) -> Option<Kept> {
         let mut state = self.state.lock();
-        let id = *state.owners.get(owner)?;
+        let id = *state.transfers.get(key)?;
         take(&mut state, id)
     }
 
@@ -292,7 +318,7 @@ impl Book {
     // --- temporary names
 
     /// Remembers a file that was published under a temporary name.
-    pub(crate) fn remember(&self, key: (SiteId, Name, StorePath), file: FileFact) {
+    pub(crate) fn remember(&self, key: TemporaryKey, file: FileFact) {
         let mut state = self.state.lock();
         if state.temporaries.insert(key.clone(), file).is_none() {
             state.temporary_order.push_back(key);
@@ -305,12 +331,12 @@ impl Book {
     }
 
     /// What is remembered of it.
-    pub(crate) fn recall(&self, key: &(SiteId, Name, StorePath)) -> Option<FileFact> {
+    pub(crate) fn recall(&self, key: &TemporaryKey) -> Option<FileFact> {
         self.state.lock().temporaries.get(key).cloned()
     }
 
     /// The name is no longer that file's.
-    pub(crate) fn unremember(&self, key: &(SiteId, Name, StorePath)) {
+    pub(crate) fn unremember(&self, key: &TemporaryKey) {
         let mut state = self.state.lock();
         if state.temporaries.remove(key).is_some() {
             state.temporary_order.retain(|other| other != key);
@@ -319,13 +345,18 @@ impl Book {
 
     // --- checkpoints
 
-    /// Notes again all that has not ended, if much was written since the last time.
-    pub(crate) fn checkpoint(&self, now: bool) -> Result<(), JournalError> {
+    /// Writes a checkpoint if the journal has grown enough since the last one.
+    pub(crate) fn checkpoint_if_due(&self) -> Result<(), JournalError> {
         let appended = self.journal.usage().appended;
         let last = self.checkpoint.load(Ordering::Acquire);
-        if !now && appended.saturating_sub(last) < limits::CHECKPOINT_RECORDS {
+        if appended.saturating_sub(last) < limits::CHECKPOINT_RECORDS {
             return Ok(());
         }
+        self.checkpoint()
+    }
+
+    /// Notes again all that has not ended, so that recovery need not read what is older.
+    pub(crate) fn checkpoint(&self) -> Result<(), JournalError> {
         let state = self.state.lock();
         let from = self.journal.usage().appended + 1;
         for change in state.pending.values() {
@@ -344,15 +375,11 @@ impl Book {
     }
 }
 
-fn owner_of(note: &Partial) -> Owner {
-    (note.site, note.account.clone(), note.path.clone())
-}
-
-fn take(state: &mut State, id: TransferId) -> Option<Kept> {
+fn take(state: &mut BookState, id: TransferId) -> Option<Kept> {
     let kept = state.kept.remove(&id)?;
-    let owner = owner_of(&kept.note);
-    if state.owners.get(&owner) == Some(&id) {
-        state.owners.remove(&owner);
+    let key = PartialKey::of(&kept.note);
+    if state.transfers.get(&key) == Some(&id) {
+        state.transfers.remove(&key);
     }
     Some(kept)
 }

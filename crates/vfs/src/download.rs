@@ -13,12 +13,12 @@ use entrepot_storage::ReadFile;
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
 use crate::place::Last;
-use crate::state::State;
+use crate::state::SessionState;
 use crate::vfs::{Attributes, Vfs, attributes};
 
 /// A file opened to read, as it was when it was opened. Dropping it records what was sent.
 pub struct Download {
-    state: Arc<State>,
+    state: Arc<SessionState>,
     path: VPath,
     attributes: Attributes,
     file: Box<dyn ReadFile>,
@@ -47,7 +47,7 @@ impl Download {
     }
 
     fn new(
-        state: Arc<State>,
+        state: Arc<SessionState>,
         path: VPath,
         file: Box<dyn ReadFile>,
         mount: &EffectiveMount,

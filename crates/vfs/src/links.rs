@@ -19,7 +19,7 @@ use entrepot_storage::{EntryKind, StoreError};
 
 use crate::error::{Result, VfsError};
 use crate::limits;
-use crate::place::{self, Found, Last, Place};
+use crate::place::{self, Last, Located, Lookup, MountedPath};
 use crate::vfs::{Attributes, Vfs};
 
 impl Vfs {
@@ -57,7 +57,7 @@ impl Vfs {
             place.need(Right::List)?;
         }
         let said = place.store.read_link(&place.path).await?.ok_or(VfsError::NotLink)?;
-        self.target(&place, &path, &said)?;
+        self.target(Located { place: &place, path: &path }, &said)?;
         Ok(said)
     }
 
@@ -76,7 +76,7 @@ impl Vfs {
         let leads_to = match target.as_bytes() {
             [] => return Err(VfsError::NotFound),
             [b'/', ..] => self.checked(&place.mount, VPath::root().resolve(target.as_bytes())?)?,
-            _ => self.target(&place, &path, target)?,
+            _ => self.target(Located { place: &place, path: &path }, target)?,
         };
         let said = way(&path, &leads_to)?;
         let held = self.0.service.0.names.hold(place.endpoint(), &place.path).await;
@@ -97,11 +97,11 @@ impl Vfs {
     }
 
     /// The place of a name that may be a link's, in a mount that offers them.
-    async fn place_with_links<'a>(&self, path: &'a VPath) -> Result<(Place, Cow<'a, VPath>)> {
+    async fn place_with_links<'a>(&self, path: &'a VPath) -> Result<(MountedPath, Cow<'a, VPath>)> {
         let principal = self.0.session.live.principal();
         let offered = match place::find(&principal, path)? {
-            Found::Mounted(mount, _) => mount.mount.offers(MountOption::Symlinks),
-            Found::Above | Found::Nothing => false,
+            Lookup::Mounted(mount, _) => mount.mount.offers(MountOption::Symlinks),
+            Lookup::Above | Lookup::Nothing => false,
         };
         if !offered {
             return Err(VfsError::Unsupported);
@@ -111,36 +111,30 @@ impl Vfs {
     }
 
     /// Fails if a link that stays in its mount would not do so under its new name.
-    pub(crate) async fn check_moved_link(
-        &self,
-        (old, from): (&Place, &VPath),
-        (new, to): (&Place, &VPath),
-    ) -> Result<()> {
-        let Some(said) = old.store.read_link(&old.path).await? else { return Ok(()) };
-        if self.target(old, from, &said).is_ok() {
-            self.target(new, to, &said)?;
+    pub(crate) async fn check_moved_link(&self, old: Located<'_>, new: Located<'_>) -> Result<()> {
+        let said = old.place.store.read_link(&old.place.path).await?;
+        let Some(said) = said else { return Ok(()) };
+        if self.target(old, &said).is_ok() {
+            self.target(new, &said)?;
         }
         Ok(())
     }
 
-    /// Where a link at `path` leads that says this.
-    fn target(&self, place: &Place, path: &VPath, said: &str) -> Result<VPath> {
-        let mut at = path.parent().unwrap_or_else(VPath::root);
+    /// Where a link leads that says this.
+    fn target(&self, link: Located<'_>, said: &str) -> Result<VPath> {
+        let mount = &link.place.mount;
+        let mut at = link.path.parent().unwrap_or_else(VPath::root);
         for part in said.split('/').filter(|part| !matches!(*part, "" | ".")) {
-            at = step(&place.mount, at, part)?;
+            at = step(mount, at, part)?;
         }
-        if said.starts_with('/') {
-            Err(VfsError::LinkOutside)
-        } else {
-            self.checked(&place.mount, at)
-        }
+        if said.starts_with('/') { Err(VfsError::LinkOutside) } else { self.checked(mount, at) }
     }
 
     /// Fails if a path is not one of `mount`, but of another or of none.
     fn checked(&self, mount: &EffectiveMount, path: VPath) -> Result<VPath> {
         let principal = self.0.session.live.principal();
         match place::find(&principal, &path)? {
-            Found::Mounted(found, _) if found.mount.name == mount.mount.name => Ok(path),
+            Lookup::Mounted(found, _) if found.mount.name == mount.mount.name => Ok(path),
             _ => Err(VfsError::LinkOutside),
         }
     }
@@ -148,10 +142,10 @@ impl Vfs {
     /// Finds the way through links from `path`, at `place` as if there were none.
     pub(crate) async fn follow<'a>(
         &self,
-        mut place: Place,
+        mut place: MountedPath,
         path: &'a VPath,
         last: Last,
-    ) -> Result<(Place, Cow<'a, VPath>)> {
+    ) -> Result<(MountedPath, Cow<'a, VPath>)> {
         let Some(with_links) = place.store.with_links() else {
             return Ok((place, Cow::Borrowed(path)));
         };
@@ -173,7 +167,7 @@ impl Vfs {
     }
 
     /// Goes down from the mount, name by name.
-    async fn walk(&self, place: &Place, path: &VPath, last: Last) -> Result<VPath> {
+    async fn walk(&self, place: &MountedPath, path: &VPath, last: Last) -> Result<VPath> {
         let mount = &place.mount;
         let below = path.below(&mount.path).unwrap_or_default();
         let mut todo: Vec<String> = below.components().rev().map(str::to_owned).collect();
@@ -217,7 +211,7 @@ impl Vfs {
 }
 
 /// True if no link is in the way of a name that is missing, as those of new files are.
-async fn is_only_missing(place: &Place) -> Result<bool> {
+async fn is_only_missing(place: &MountedPath) -> Result<bool> {
     let Some(above) = place.path.parent() else { return Ok(false) };
     match place.store.read_link(&above).await {
         Ok(said) => Ok(said.is_none()),

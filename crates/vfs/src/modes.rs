@@ -7,10 +7,10 @@ use entrepot_storage::{ModeChange, ModeOrigin};
 
 use crate::error::{Result, VfsError};
 use crate::notes::octal;
-use crate::place::{Last, Place};
+use crate::place::{Last, MountedPath};
 use crate::vfs::Vfs;
 
-impl Place {
+impl MountedPath {
     /// What bits named by a client come to; `None` where none are kept.
     pub(crate) fn mode_change(&self, bits: u32, origin: ModeOrigin) -> Option<ModeChange> {
         let mask = self.mount.mount.mode_mask();

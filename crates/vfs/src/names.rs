@@ -17,7 +17,7 @@ type Locks = Arc<Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>>;
 pub(crate) struct Names(Locks);
 
 /// Holds a name; gives it back on drop.
-pub(crate) struct Held {
+pub(crate) struct NameLock {
     names: Names,
     key: Key,
     guard: Option<OwnedMutexGuard<()>>,
@@ -25,11 +25,11 @@ pub(crate) struct Held {
 
 impl Names {
     /// Waits until nobody else changes `path` at the endpoint.
-    pub(crate) async fn hold(&self, endpoint: Uuid, path: &StorePath) -> Held {
+    pub(crate) async fn hold(&self, endpoint: Uuid, path: &StorePath) -> NameLock {
         let key = (endpoint, path.as_str().to_owned());
         let lock = self.0.lock().entry(key.clone()).or_default().clone();
         // Made before the wait, so that giving up the wait tidies up too.
-        let mut held = Held { names: self.clone(), key, guard: None };
+        let mut held = NameLock { names: self.clone(), key, guard: None };
         held.guard = Some(lock.lock_owned().await);
         held
     }
@@ -40,7 +40,7 @@ impl Names {
         endpoint: Uuid,
         one: &StorePath,
         other: &StorePath,
-    ) -> (Held, Option<Held>) {
+    ) -> (NameLock, Option<NameLock>) {
         let (first, second) =
             if one.as_str() < other.as_str() { (one, other) } else { (other, one) };
         let held = self.hold(endpoint, first).await;
@@ -54,7 +54,7 @@ impl Names {
     }
 }
 
-impl Drop for Held {
+impl Drop for NameLock {
     fn drop(&mut self) {
         let mut locks = self.names.0.lock();
         self.guard = None;

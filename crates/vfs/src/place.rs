@@ -22,7 +22,7 @@ pub(crate) enum Last {
 
 /// A virtual path below a mount, with its store open.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct MountedPath {
     pub(crate) mount: Arc<EffectiveMount>,
     pub(crate) store: AnyStore,
     /// Path at the endpoint.
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     pub(crate) is_root: bool,
 }
 
-impl Place {
+impl MountedPath {
     /// Id of the endpoint.
     pub(crate) fn endpoint(&self) -> Uuid {
         self.mount.endpoint.id
@@ -47,8 +47,9 @@ impl Place {
     }
 
     /// What the quota of this mount counts.
-    pub(crate) fn counted(&self) -> quota::Place {
-        (self.endpoint(), self.mount.prefix.clone())
+    pub(crate) fn counted(&self) -> quota::CountedDirectory {
+        let (endpoint, path) = (self.endpoint(), self.mount.prefix.clone());
+        quota::CountedDirectory { endpoint, path }
     }
 
     /// Whether the mount asks for SHA-256 besides BLAKE3.
@@ -60,6 +61,13 @@ impl Place {
     pub(crate) fn need(&self, right: Right) -> Result<()> {
         if self.mount.rights.has(right) { Ok(()) } else { Err(VfsError::denied(verb(right))) }
     }
+}
+
+/// A name in a mount: its path as the session sees it, and its place.
+#[derive(Clone, Copy)]
+pub(crate) struct Located<'a> {
+    pub(crate) place: &'a MountedPath,
+    pub(crate) path: &'a VPath,
 }
 
 /// The right in words that follow "may not".
@@ -76,7 +84,7 @@ fn verb(right: Right) -> &'static str {
 }
 
 /// What a virtual path is.
-pub(crate) enum Found<'a> {
+pub(crate) enum Lookup<'a> {
     /// Below (or at) a mount.
     Mounted(&'a EffectiveMount, StorePath),
     /// A directory that exists because mounts lie below it.
@@ -86,15 +94,15 @@ pub(crate) enum Found<'a> {
 }
 
 /// Looks `path` up among the account's mounts; the deepest wins.
-pub(crate) fn find<'a>(principal: &'a Principal, path: &VPath) -> Result<Found<'a>> {
+pub(crate) fn find<'a>(principal: &'a Principal, path: &VPath) -> Result<Lookup<'a>> {
     for mount in &principal.mounts {
         if let Some(rest) = path.below(&mount.path) {
-            return Ok(Found::Mounted(mount, mount.prefix.append(&rest)?));
+            return Ok(Lookup::Mounted(mount, mount.prefix.append(&rest)?));
         }
     }
     let above =
         path.is_root() || principal.mounts.iter().any(|mount| mount.path.below(path).is_some());
-    Ok(if above { Found::Above } else { Found::Nothing })
+    Ok(if above { Lookup::Above } else { Lookup::Nothing })
 }
 
 /// Names of directories directly below `path` that exist because of mounts.

@@ -3,8 +3,8 @@
 //! other programs write too). Uploads reserve their room before they take it: many at once cannot
 //! pass the limit, and what they do not use comes back when they end, however they end.
 //!
-//! A quota belongs to a place (endpoint and directory): members of a group with a folder each
-//! have a quota each, two mounts of one place share what is counted.
+//! A quota belongs to a directory of an endpoint: members of a group with a folder each have a
+//! quota each, two mounts of one directory share what is counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,34 +19,41 @@ use uuid::Uuid;
 use crate::error::VfsError;
 use crate::limits;
 
-/// A place: endpoint and directory there.
-pub(crate) type Place = (Uuid, StorePath);
+/// A directory of an endpoint whose files count towards a quota.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CountedDirectory {
+    pub(crate) endpoint: Uuid,
+    pub(crate) path: StorePath,
+}
 
-/// All places that are counted.
+/// All directories that are counted.
 #[derive(Default)]
-pub(crate) struct Ledgers(Mutex<HashMap<Place, Arc<Ledger>>>);
+pub(crate) struct Ledgers(Mutex<HashMap<CountedDirectory, Arc<Ledger>>>);
 
 impl Ledgers {
-    /// The ledger of `place`; true if it is new and has to be counted by the caller.
-    pub(crate) fn open(&self, place: &Place) -> (Arc<Ledger>, bool) {
+    /// The ledger of `directory`; true if it is new and has to be counted by the caller.
+    pub(crate) fn open(&self, directory: &CountedDirectory) -> (Arc<Ledger>, bool) {
         let mut ledgers = self.0.lock();
-        if let Some(ledger) = ledgers.get(place) {
+        if let Some(ledger) = ledgers.get(directory) {
             return (ledger.clone(), false);
         }
         let ledger = Arc::new(Ledger::default());
-        ledgers.insert(place.clone(), ledger.clone());
+        ledgers.insert(directory.clone(), ledger.clone());
         (ledger, true)
     }
 
     /// Every ledger that holds `path` of the endpoint.
     pub(crate) fn over(&self, endpoint: Uuid, path: &StorePath) -> Vec<Arc<Ledger>> {
         let ledgers = self.0.lock();
-        let holds = |place: &Place| place.0 == endpoint && is_below(path, &place.1);
-        ledgers.iter().filter(|(place, _)| holds(place)).map(|(_, ledger)| ledger.clone()).collect()
+        let holds = |directory: &CountedDirectory| {
+            directory.endpoint == endpoint && is_below(path, &directory.path)
+        };
+        let over = ledgers.iter().filter(|(directory, _)| holds(directory));
+        over.map(|(_, ledger)| ledger.clone()).collect()
     }
 
     /// Those whose last count is older than [`limits::RECOUNT_EVERY`]; they count as counted now.
-    pub(crate) fn due(&self, now: Duration) -> Vec<(Place, Arc<Ledger>)> {
+    pub(crate) fn due(&self, now: Duration) -> Vec<(CountedDirectory, Arc<Ledger>)> {
         let ledgers = self.0.lock();
         let due = |ledger: &Arc<Ledger>| {
             let mut tally = ledger.tally.lock();
@@ -57,7 +64,7 @@ impl Ledgers {
             is_due
         };
         let due = ledgers.iter().filter(|(_, ledger)| due(ledger));
-        due.map(|(place, ledger)| (place.clone(), ledger.clone())).collect()
+        due.map(|(directory, ledger)| (directory.clone(), ledger.clone())).collect()
     }
 
     /// True if nothing is counted, as most of the time.
@@ -83,7 +90,7 @@ enum Count {
     Failed(VfsError),
 }
 
-/// What lies at one place.
+/// What lies in one directory and below it.
 pub(crate) struct Ledger {
     tally: Mutex<Tally>,
     count: watch::Sender<Count>,

@@ -38,7 +38,7 @@ pub struct RecoveryReport {
 
 /// What the journal's end says.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct JournalTail {
     pub(crate) changes: HashMap<EventId, Change>,
     pub(crate) partials: HashMap<TransferId, Partial>,
     /// Uploads under temporary names: place and file.
@@ -46,7 +46,7 @@ pub(crate) struct Found {
 }
 
 /// Reads back as much of the journal as holds a whole checkpoint.
-pub(crate) fn read(journal: &Journal) -> Result<Found, StartError> {
+pub(crate) fn read(journal: &Journal) -> Result<JournalTail, StartError> {
     let last = journal.usage().appended;
     let mut window = limits::RECOVERY_WINDOW;
     loop {
@@ -65,8 +65,8 @@ pub(crate) fn read(journal: &Journal) -> Result<Found, StartError> {
 }
 
 /// Folds the records behind `after`. True: a whole checkpoint was among them.
-fn read_after(journal: &Journal, after: u64) -> Result<(Found, bool), StartError> {
-    let (mut found, mut complete) = (Found::default(), false);
+fn read_after(journal: &Journal, after: u64) -> Result<(JournalTail, bool), StartError> {
+    let (mut found, mut complete) = (JournalTail::default(), false);
     let mut reader = journal.reader(after);
     loop {
         let batch = reader.read_now(limits::PAGE)?;
@@ -102,7 +102,7 @@ fn is_of_files(payload: &[u8]) -> bool {
     kinds.iter().any(|kind| text.contains(kind))
 }
 
-impl Found {
+impl JournalTail {
     fn note(&mut self, note: Note) {
         match note {
             Note::Change(change) => {
@@ -153,49 +153,46 @@ pub(crate) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
     // What was removed or renamed may have been a link.
     let with_links = store.with_links();
     let store = with_links.as_ref().unwrap_or(store);
-    match &change.event.fact {
-        Fact::FileUploaded { file } => look_upload(store, change, file).await,
+    let has_happened = match &change.event.fact {
+        Fact::FileUploaded { file } => return look_upload(store, change, file).await,
         Fact::FileRemoved { .. } | Fact::DirectoryRemoved { .. } => {
-            happened_if(exists(store, &change.target).await?.is_none(), change)
+            exists(store, &change.target).await?.is_none()
         }
         Fact::DirectoryCreated { .. } => {
-            let kind = exists(store, &change.target).await?;
-            happened_if(kind == Some(EntryKind::Directory), change)
+            exists(store, &change.target).await? == Some(EntryKind::Directory)
         }
-        Fact::LinkCreated { .. } => {
-            happened_if(exists(store, &change.target).await? == Some(EntryKind::Link), change)
-        }
-        Fact::ModeChanged { to, .. } => {
-            let found = match store.stat(&change.target).await {
-                Ok(meta) => meta.mode,
-                Err(StoreError::NotFound | StoreError::NotDirectory) => None,
-                Err(error) => return Err(error),
-            };
-            happened_if(found.is_some_and(|mode| octal(mode) == *to), change)
-        }
-        Fact::FileLinked { .. } => match store.stat(&change.target).await {
-            Ok(meta) => {
-                let found = meta.identity.as_ref().map(|id| id.0.as_str());
-                happened_if(same_file(change, found), change)
-            }
-            Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(Outcome::NotDone),
-            Err(error) => Err(error),
+        Fact::LinkCreated { .. } => exists(store, &change.target).await? == Some(EntryKind::Link),
+        Fact::ModeChanged { to, .. } => match store.stat(&change.target).await {
+            Ok(meta) => meta.mode.is_some_and(|mode| octal(mode) == *to),
+            Err(StoreError::NotFound | StoreError::NotDirectory) => false,
+            Err(error) => return Err(error),
         },
+        Fact::FileLinked { .. } => has_target(store, change).await?,
         Fact::FileRenamed { .. } => {
             let Some(source) = &change.source else { return Ok(Outcome::NotDone) };
             let gone = exists(store, source).await?.is_none();
-            let arrived = match store.stat(&change.target).await {
-                Ok(meta) => same_file(change, meta.identity.as_ref().map(|id| id.0.as_str())),
-                Err(StoreError::NotFound | StoreError::NotDirectory) => false,
-                Err(error) => return Err(error),
-            };
+            let arrived = has_target(store, change).await?;
             if !gone && arrived && !store.caps().atomic_rename {
                 let (from, to) = (source.as_str(), change.target.as_str());
                 tracing::warn!(from, to, "a rename was cut: look for files under both names");
             }
-            happened_if(gone && arrived, change)
+            gone && arrived
         }
-        _ => Ok(Outcome::NotDone),
+        _ => false,
+    };
+    Ok(if has_happened {
+        Outcome::Happened(Box::new(change.event.clone()))
+    } else {
+        Outcome::NotDone
+    })
+}
+
+/// True if the target name exists and, as far as identities tell, is the file of the change.
+async fn has_target(store: &AnyStore, change: &Change) -> Result<bool, StoreError> {
+    match store.stat(&change.target).await {
+        Ok(meta) => Ok(same_file(change, meta.identity.as_ref().map(|id| id.0.as_str()))),
+        Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -206,10 +203,6 @@ fn same_file(change: &Change, found: Option<&str>) -> bool {
         (Some(wanted), Some(found)) => wanted == found,
         _ => true,
     }
-}
-
-fn happened_if(happened: bool, change: &Change) -> Result<Outcome, StoreError> {
-    Ok(if happened { Outcome::Happened(Box::new(change.event.clone())) } else { Outcome::NotDone })
 }
 
 async fn exists(

@@ -19,14 +19,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::book::{Book, Kept};
+use crate::book::{Book, Kept, TemporaryKey};
 use crate::error::{Result, StartError, VfsError};
 use crate::hooks::Hooks;
 use crate::limits;
 use crate::meters::Meters;
 use crate::names::Names;
 use crate::notes::{self, Change};
-use crate::quota::{Ledger, Ledgers, Reservation, is_below};
+use crate::quota::{CountedDirectory, Ledger, Ledgers, Reservation, is_below};
 use crate::recovery::{self, Outcome, RecoveryReport};
 use crate::sessions::{SessionInfo, Sessions};
 use crate::unbroken::later;
@@ -62,9 +62,10 @@ pub struct ServiceOptions {
 
 /// The data plane of a node. Cheap to clone.
 #[derive(Clone)]
-pub struct Service(pub(crate) Arc<Core>);
+pub struct Service(pub(crate) Arc<DataPlane>);
 
-pub(crate) struct Core {
+/// What all clones of a [`Service`] share.
+pub(crate) struct DataPlane {
     pub(crate) recorder: Recorder,
     pub(crate) directory: Directory,
     pub(crate) env: Env,
@@ -99,7 +100,7 @@ impl Service {
     ) -> std::result::Result<(Service, RecoveryReport), StartError> {
         let boot = parts.options.boot.clone();
         let fallback = parts.env.new_id::<entrepot_model::EventId>().to_string();
-        let service = Service(Arc::new(Core {
+        let service = Service(Arc::new(DataPlane {
             book: Book::new(parts.recorder.journal().clone()),
             hooks: Hooks::new(parts.recorder.clone()),
             recorder: parts.recorder,
@@ -218,26 +219,27 @@ impl Service {
         Ok(())
     }
 
-    /// The ledger of a place with a quota, counted.
+    /// The ledger of a directory with a quota, counted.
     pub(crate) async fn ledger(
         &self,
-        place: &crate::quota::Place,
+        directory: &CountedDirectory,
         store: &AnyStore,
     ) -> Result<Arc<Ledger>> {
-        let (ledger, is_new) = self.0.ledgers.open(place);
+        let (ledger, is_new) = self.0.ledgers.open(directory);
         if is_new {
-            self.reserve_for_kept(place, &ledger).await;
+            self.reserve_for_kept(directory, &ledger).await;
         }
         if is_new || ledger.wants_recount() {
-            let (counting, store, root) = (ledger.clone(), store.clone(), place.1.clone());
+            let (counting, store) = (ledger.clone(), store.clone());
+            let root = directory.path.clone();
             later(async move { counting.recount(&store, &root).await });
         }
         ledger.ready().await?;
         Ok(ledger)
     }
 
-    /// What was kept before its place had a ledger takes room there too.
-    async fn reserve_for_kept(&self, place: &crate::quota::Place, ledger: &Arc<Ledger>) {
+    /// What was kept before its directory had a ledger takes room there too.
+    async fn reserve_for_kept(&self, directory: &CountedDirectory, ledger: &Arc<Ledger>) {
         let mut endpoints = HashSet::new();
         self.0.book.each_kept(|kept| {
             if kept.reservation.is_none() {
@@ -246,13 +248,14 @@ impl Service {
         });
         for (site, name) in endpoints {
             let endpoint = self.0.db.find::<Endpoint>(site, &name).await;
-            if !endpoint.is_ok_and(|found| found.is_some_and(|found| found.id == place.0)) {
+            let found = endpoint.ok().flatten();
+            if found.is_none_or(|found| found.id != directory.endpoint) {
                 continue;
             }
             self.0.book.each_kept(|kept| {
                 let note = &kept.note;
                 let here = note.site == site && note.endpoint == name;
-                if kept.reservation.is_none() && here && is_below(&note.target, &place.1) {
+                if kept.reservation.is_none() && here && is_below(&note.target, &directory.path) {
                     let mut room = Reservation::new(Some(ledger.clone()), Quota::default());
                     room.force(note.contiguous);
                     kept.reservation = Some(room);
@@ -313,7 +316,7 @@ impl Service {
         {
             tracing::error!(%error, "the background task of files broke");
         }
-        if let Err(error) = self.0.book.checkpoint(true) {
+        if let Err(error) = self.0.book.checkpoint() {
             tracing::warn!(code = error.code(), %error, "where things stand is not noted");
         }
     }
@@ -325,10 +328,13 @@ impl Service {
         let of = |change: &Change| change.event.fact.file().map(|file| file.transfer);
         let publishing: HashSet<_> = found.changes.values().filter_map(of).collect();
         for note in found.partials.into_values() {
-            match note.outlives_process() {
-                _ if publishing.contains(&note.transfer) => {}
-                true => drop(self.0.book.adopt_kept(Kept::of(note))),
-                false => self.discard_later(vec![Kept::of(note)]),
+            if publishing.contains(&note.transfer) {
+                continue;
+            }
+            if note.outlives_process() {
+                drop(self.0.book.adopt_kept(Kept::of(note)));
+            } else {
+                self.discard_later(vec![Kept::of(note)]);
             }
         }
         for change in found.changes.into_values() {
@@ -336,11 +342,12 @@ impl Service {
             self.settle(change, &mut report).await?;
         }
         for (change, file) in found.temporaries {
-            self.0.book.remember((change.event.site, change.endpoint, change.target), file);
+            let Change { event, endpoint, target: path, .. } = change;
+            self.0.book.remember(TemporaryKey { site: event.site, endpoint, path }, file);
         }
         self.sweep_staging().await?;
         self.0.book.each_kept(|_| report.partials += 1);
-        self.0.book.checkpoint(true)?;
+        self.0.book.checkpoint()?;
         Ok(report)
     }
 
@@ -492,7 +499,7 @@ impl Service {
                 () = self.0.stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            if let Err(error) = self.0.book.checkpoint(false) {
+            if let Err(error) = self.0.book.checkpoint_if_due() {
                 tracing::debug!(code = error.code(), %error, "where things stand is not noted");
             }
             let now = self.0.env.elapsed();
@@ -518,10 +525,11 @@ impl Service {
                 self.0.waiting.lock().push(change);
             }
         }
-        for (place, ledger) in self.0.ledgers.due(self.0.env.elapsed()) {
-            let store = self.0.stores.lock().get(&place.0).map(|(_, store)| store.clone());
+        for (directory, ledger) in self.0.ledgers.due(self.0.env.elapsed()) {
+            let store =
+                self.0.stores.lock().get(&directory.endpoint).map(|(_, store)| store.clone());
             if let Some(store) = store {
-                ledger.recount(&store, &place.1).await;
+                ledger.recount(&store, &directory.path).await;
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::error::{Result, VfsError};
 use crate::hooks::{Hooks, Who};
 use crate::service::Service;
 use crate::sessions::OpenSession;
-use crate::state::State;
+use crate::state::SessionState;
 use crate::vfs::Vfs;
 
 /// An open session. Only a [`Grant`] opens one, and only a session has a [`Vfs`].
@@ -88,7 +88,7 @@ impl Session {
             service.0.recorder.record(&scope, opened)?;
         }
         let open = OpenSession::new(id, live, grant.peer().clone(), service.0.env.now());
-        let state = Arc::new(State::open(service, open, scope));
+        let state = Arc::new(SessionState::open(service, open, scope));
         Ok(Session { vfs: Vfs(state) })
     }
 

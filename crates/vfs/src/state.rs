@@ -15,7 +15,7 @@ use crate::service::Service;
 use crate::sessions::OpenSession;
 
 /// One session, for everything that is done in it.
-pub(crate) struct State {
+pub(crate) struct SessionState {
     pub(crate) service: Service,
     pub(crate) session: Arc<OpenSession>,
     pub(crate) scope: Scope,
@@ -24,13 +24,13 @@ pub(crate) struct State {
     closed: AtomicBool,
 }
 
-impl State {
+impl SessionState {
     /// Lists the session among those that are open.
-    pub(crate) fn open(service: &Service, session: OpenSession, scope: Scope) -> State {
+    pub(crate) fn open(service: &Service, session: OpenSession, scope: Scope) -> SessionState {
         let session = Arc::new(session);
         service.0.sessions.add(session.clone());
         service.0.meters.sessions_changed(1);
-        State {
+        SessionState {
             service: service.clone(),
             session,
             scope,

@@ -22,7 +22,7 @@ use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
 use crate::limits;
-use crate::place::{Last, Place};
+use crate::place::{Last, MountedPath};
 use crate::quota::Reservation;
 use crate::vfs::{Attributes, Vfs};
 use create::ExpectedSize;
@@ -36,7 +36,7 @@ pub use create::{Create, CreateIntent};
 pub struct Upload {
     vfs: Vfs,
     path: VPath,
-    place: Place,
+    place: MountedPath,
     staged: Box<dyn StagedFile>,
     moving: Arc<Moving>,
     existing: Existing,
@@ -104,7 +104,7 @@ impl Vfs {
 }
 
 impl Upload {
-    async fn begin(vfs: &Vfs, path: &VPath, place: Place, how: Create) -> Result<Upload> {
+    async fn begin(vfs: &Vfs, path: &VPath, place: MountedPath, how: Create) -> Result<Upload> {
         start::may_begin(vfs)?;
         let slot = vfs.0.transfer_slot()?;
         let (mut start, staged) = Start::at(vfs, path, &place, how).await?;

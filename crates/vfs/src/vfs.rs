@@ -8,23 +8,21 @@ use std::sync::atomic::Ordering;
 
 use entrepot_auth::EffectiveMount;
 use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{
-    EndpointTarget, MountOption, Quota, Right, Rights, SiteId, StorePath, Timestamp, VPath,
-};
+use entrepot_model::{EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath};
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
-use crate::book::Owner;
+use crate::book::{PartialKey, TemporaryKey};
 use crate::error::{Result, VfsError};
 use crate::limits;
 use crate::notes::Change;
-use crate::place::{self, Found, Last, Place};
+use crate::place::{self, Last, Located, Lookup, MountedPath};
 use crate::quota::Reservation;
-use crate::state::State;
+use crate::state::SessionState;
 use crate::unbroken::unbroken;
 
 /// The files of one session. Cheap to clone.
 #[derive(Clone)]
-pub struct Vfs(pub(crate) Arc<State>);
+pub struct Vfs(pub(crate) Arc<SessionState>);
 
 /// Room that is promised; given back when it is dropped.
 pub struct Room(#[expect(dead_code, reason = "it is held")] Reservation);
@@ -141,7 +139,7 @@ fn counted_bytes(meta: &Meta) -> i64 {
     }
 }
 
-fn check_same_mount(old: &Place, new: &Place) -> Result<()> {
+fn check_same_mount(old: &MountedPath, new: &MountedPath) -> Result<()> {
     let same = old.endpoint() == new.endpoint() && old.mount.mount.name == new.mount.mount.name;
     if same { Ok(()) } else { Err(VfsError::OtherMount) }
 }
@@ -156,7 +154,7 @@ impl Vfs {
     pub fn is_local(&self, path: &VPath) -> bool {
         let principal = self.0.session.live.principal();
         match place::find(&principal, path) {
-            Ok(Found::Mounted(mount, _)) => mount.endpoint.noun.target.is_local(),
+            Ok(Lookup::Mounted(mount, _)) => mount.endpoint.noun.target.is_local(),
             _ => true,
         }
     }
@@ -166,18 +164,18 @@ impl Vfs {
         &self,
         path: &'a VPath,
         last: Last,
-    ) -> Result<(Option<Place>, Cow<'a, VPath>)> {
+    ) -> Result<(Option<MountedPath>, Cow<'a, VPath>)> {
         self.0.check()?;
         let principal = self.0.session.live.principal();
         let (mount, at) = match place::find(&principal, path)? {
-            Found::Mounted(mount, at) => (Arc::new(mount.clone()), at),
-            Found::Above => return Ok((None, Cow::Borrowed(path))),
-            Found::Nothing => return Err(VfsError::NotFound),
+            Lookup::Mounted(mount, at) => (Arc::new(mount.clone()), at),
+            Lookup::Above => return Ok((None, Cow::Borrowed(path))),
+            Lookup::Nothing => return Err(VfsError::NotFound),
         };
         let store = self.0.service.store(&mount.endpoint).await?;
         self.0.service.ensure_prefix(mount.endpoint.id, &store, &mount.prefix).await?;
         let has_links = mount.mount.offers(MountOption::Symlinks);
-        let place = Place { is_root: *path == mount.path, mount, store, path: at };
+        let place = MountedPath { is_root: *path == mount.path, mount, store, path: at };
         if has_links {
             let (place, path) = Box::pin(self.follow(place, path, last)).await?;
             return Ok((Some(place), path));
@@ -186,16 +184,22 @@ impl Vfs {
     }
 
     /// The place of something that can be changed: not a mount itself, nor above one.
-    async fn changeable<'a>(&self, path: &'a VPath, last: Last) -> Result<(Place, Cow<'a, VPath>)> {
+    async fn changeable<'a>(
+        &self,
+        path: &'a VPath,
+        last: Last,
+    ) -> Result<(MountedPath, Cow<'a, VPath>)> {
         match self.place(path, last).await? {
             (Some(place), path) if !place.is_root => Ok((place, path)),
             _ => Err(VfsError::denied("change this directory")),
         }
     }
 
-    pub(crate) fn owner(&self, path: &VPath) -> Owner {
+    /// Names the partial that this account has, or would have, of a file.
+    pub(crate) fn partial_key(&self, path: &VPath) -> PartialKey {
         let principal = self.0.session.live.principal();
-        (principal.site, principal.account.name.clone(), path.clone())
+        let (account, path) = (principal.account.name.clone(), path.clone());
+        PartialKey { site: principal.site, account, path }
     }
 
     /// What is known of a name: one's own open upload, else what is published, else one's own
@@ -234,7 +238,7 @@ impl Vfs {
     }
 
     fn partial(&self, path: &VPath, rights: Rights) -> Result<Attributes> {
-        let note = self.0.service.0.book.look(&self.owner(path)).ok_or(VfsError::NotFound)?;
+        let note = self.0.service.0.book.look(&self.partial_key(path)).ok_or(VfsError::NotFound)?;
         Ok(Attributes {
             kind: EntryKind::File,
             size: note.trusted(&self.0.service.0.boot),
@@ -251,7 +255,7 @@ impl Vfs {
     /// to replace.
     pub async fn unfinished(&self, path: &VPath) -> Option<Attributes> {
         let (place, path) = self.place(path, Last::Followed).await.ok()?;
-        let note = self.0.service.0.book.look(&self.owner(&path))?;
+        let note = self.0.service.0.book.look(&self.partial_key(&path))?;
         let place = place.filter(|_| note.replaces.is_some())?;
         let there = place.store.stat(&place.path).await.ok()?.identity?;
         let is_same = note.replaces.as_deref() == Some(there.0.as_str());
@@ -300,10 +304,12 @@ impl Vfs {
     async fn add_partials(
         &self,
         path: &VPath,
-        place: &Place,
+        place: &MountedPath,
         first: &mut VecDeque<Entry>,
     ) -> Result<()> {
-        for partial in self.0.service.0.book.partials_in(&self.owner(path)) {
+        let principal = self.0.session.live.principal();
+        let book = &self.0.service.0.book;
+        for partial in book.partials_in(principal.site, &principal.account.name, path) {
             let Some(name) = partial.file_name() else { continue };
             let Ok(at) = place.path.join(name) else { continue };
             let is_published = match place.store.stat(&at).await {
@@ -344,7 +350,7 @@ impl Vfs {
         let meta = match place.store.stat(&place.path).await {
             Ok(meta) => meta,
             Err(StoreError::NotFound | StoreError::NotDirectory) => {
-                let kept = self.0.service.0.book.take(&self.owner(&path));
+                let kept = self.0.service.0.book.take(&self.partial_key(&path));
                 self.0.service.discard(kept.ok_or(VfsError::NotFound)?).await;
                 return Ok(());
             }
@@ -379,7 +385,7 @@ impl Vfs {
     pub(crate) async fn directory_to_make<'a>(
         &self,
         path: &'a VPath,
-    ) -> Result<(Place, Cow<'a, VPath>)> {
+    ) -> Result<(MountedPath, Cow<'a, VPath>)> {
         let (place, path) = match self.place(path, Last::Itself).await? {
             (Some(place), path) if !place.is_root => (place, path),
             _ => return Err(VfsError::Exists),
@@ -462,9 +468,12 @@ impl Vfs {
             new.need(Right::Overwrite)?;
         }
         if meta.kind == EntryKind::Link {
-            self.check_moved_link((&old, &from), (&new, &to)).await?;
+            let (old, new) =
+                (Located { place: &old, path: &from }, Located { place: &new, path: &to });
+            self.check_moved_link(old, new).await?;
         }
-        let (fact, arrival) = self.renamed(&old, (&from, &to), &meta, there.is_some());
+        let renamed = Located { place: &old, path: &from };
+        let (fact, arrival) = self.renamed(renamed, &meta, &to, there.as_ref());
         let mut change = self.change(&new, fact, meta.identity.clone());
         change.source = Some(old.path.clone());
         let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
@@ -518,17 +527,19 @@ impl Vfs {
         Ok(())
     }
 
-    /// The fact of a rename, and whether it is an arrival.
+    /// The fact of a rename of what `old` has under its name, and whether it is an arrival;
+    /// `gone` is what had the new name before.
     fn renamed(
         &self,
-        old: &Place,
-        (from, to): (&VPath, &VPath),
+        old: Located<'_>,
         meta: &Meta,
-        replaced: bool,
+        to: &VPath,
+        gone: Option<&Meta>,
     ) -> (Fact, bool) {
+        let (from, replaced) = (old.path, gone.is_some());
         let is_file = meta.kind == EntryKind::File;
         let arrival = is_file && self.is_temporary(from) && !self.is_temporary(to);
-        let known = self.0.service.0.book.recall(&self.temporary_key(old));
+        let known = self.0.service.0.book.recall(&self.temporary_key(old.place));
         let file = known.filter(|_| arrival).map(|file| {
             Box::new(FileFact { path: to.to_string(), temporary: false, replaced, ..file })
         });
@@ -606,7 +617,7 @@ impl Vfs {
     }
 
     /// The quota of a place, with its ledger counted.
-    pub(crate) async fn reservation(&self, place: &Place) -> Result<Reservation> {
+    pub(crate) async fn reservation(&self, place: &MountedPath) -> Result<Reservation> {
         match place.mount.mount.quota {
             None => Ok(Reservation::new(None, Quota::default())),
             Some(quota) => {
@@ -617,7 +628,12 @@ impl Vfs {
     }
 
     /// A change of a name that is about to happen.
-    pub(crate) fn change(&self, place: &Place, fact: Fact, identity: Option<Identity>) -> Change {
+    pub(crate) fn change(
+        &self,
+        place: &MountedPath,
+        fact: Fact,
+        identity: Option<Identity>,
+    ) -> Change {
         Change {
             event: self.0.event(fact),
             endpoint: place.mount.endpoint.noun.name.clone(),
@@ -665,11 +681,15 @@ impl Vfs {
         endings.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending.as_str()))
     }
 
-    pub(crate) fn temporary_key(&self, place: &Place) -> (SiteId, entrepot_model::Name, StorePath) {
-        (self.0.scope.site, place.mount.endpoint.noun.name.clone(), place.path.clone())
+    pub(crate) fn temporary_key(&self, place: &MountedPath) -> TemporaryKey {
+        TemporaryKey {
+            site: self.0.scope.site,
+            endpoint: place.mount.endpoint.noun.name.clone(),
+            path: place.path.clone(),
+        }
     }
 
-    fn forget_temporary(&self, place: &Place) {
+    fn forget_temporary(&self, place: &MountedPath) {
         self.0.service.0.book.unremember(&self.temporary_key(place));
     }
 }

@@ -38,7 +38,7 @@ pub enum ControlTls {
 pub struct ControlOptions {
     /// Which addresses are treated in ways of their own.
     pub admission: Arc<Admission>,
-    /// TLS.
+    /// When a control connection goes under TLS, and with which certificate.
     pub tls: ControlTls,
     /// A client must have logged in by then; the time in which its credentials are checked is not
     /// counted.

@@ -20,7 +20,7 @@ pub enum DataError {
     NoPort {
         /// The local address.
         local: IpAddr,
-        /// The range.
+        /// The ports that the listener may use for data connections.
         range: PortRange,
     },
     /// The address cannot be listened on.
@@ -43,7 +43,7 @@ pub enum DataError {
     /// The client cannot be reached.
     #[error("cannot connect to '{peer}': {error}")]
     Connect {
-        /// Where.
+        /// The address that the client named by PORT or EPRT.
         peer: SocketAddr,
         /// What the system says.
         error: io::Error,

@@ -40,29 +40,47 @@ pub struct DataPortsOptions {
 
 /// The kept ports of all sessions. Listeners that share a range share this. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct DataPorts(Arc<House>);
+pub struct DataPorts(Arc<PortPool>);
 
 #[derive(Debug)]
-struct House {
+struct PortPool {
     env: Env,
     door: Arc<Door>,
-    book: Mutex<Book>,
+    table: Mutex<PortTable>,
     stop: CancellationToken,
 }
 
 #[derive(Debug)]
-struct Book {
+struct PortTable {
     range: PortRange,
     /// By local address, port 0.
-    places: HashMap<SocketAddr, Place>,
-    /// Numbers uses, so that ports can be ordered by their last one.
-    uses: u64,
+    by_address: HashMap<SocketAddr, AddressPorts>,
+    uses: Uses,
+}
+
+/// Numbers the uses of ports, so that ports can be ordered by their last one.
+#[derive(Debug, Default)]
+struct Uses(u64);
+
+/// A use of a port.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    number: u64,
+    /// Time since the start of the node.
+    at: Duration,
+}
+
+impl Uses {
+    fn next(&mut self, at: Duration) -> Use {
+        self.0 += 1;
+        Use { number: self.0, at }
+    }
 }
 
 /// The ports on one local address.
 #[derive(Debug, Default)]
-struct Place {
-    ports: HashMap<u16, Kept>,
+struct AddressPorts {
+    kept: HashMap<u16, KeptPort>,
     /// Least recently used first.
     by_use: BTreeMap<u64, u16>,
     /// How many each client leases; as many as there are ports: none is free for it.
@@ -73,24 +91,25 @@ struct Place {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptPort {
     port: Arc<Port>,
     stop: CancellationToken,
-    last_use: u64,
-    used: Duration,
+    last_use: Use,
 }
 
 impl DataPorts {
     /// Without any port yet. The receiver hears of those who were refused.
     pub fn new(options: DataPortsOptions) -> (Self, mpsc::Receiver<Refused>) {
         let (tell, refusals) = mpsc::channel(DATA_REFUSALS);
-        let house = House {
+        let table =
+            PortTable { range: options.range, by_address: HashMap::new(), uses: Uses::default() };
+        let pool = PortPool {
             env: options.env.clone(),
             door: Arc::new(Door::new(options.env, options.proxies, tell)),
-            book: Mutex::new(Book { range: options.range, places: HashMap::new(), uses: 0 }),
+            table: Mutex::new(table),
             stop: CancellationToken::new(),
         };
-        (DataPorts(Arc::new(house)), refusals)
+        (DataPorts(Arc::new(pool)), refusals)
     }
 
     /// Looks after leases and ports until `stop`, then gives every port back.
@@ -115,10 +134,10 @@ impl DataPorts {
 
     /// New leases take ports of this range; ports outside are given back when they are idle.
     pub fn set_range(&self, range: PortRange) {
-        let mut book = self.0.book.lock();
-        book.range = range;
-        for place in book.places.values_mut() {
-            (place.order, place.next) = (Vec::new(), 0);
+        let mut table = self.0.table.lock();
+        table.range = range;
+        for ports in table.by_address.values_mut() {
+            (ports.order, ports.next) = (Vec::new(), 0);
         }
     }
 
@@ -134,70 +153,75 @@ impl DataPorts {
 
     /// How many ports are bound now.
     pub fn bound(&self) -> usize {
-        self.0.book.lock().places.values().map(|place| place.ports.len()).sum()
+        self.0.table.lock().by_address.values().map(|ports| ports.kept.len()).sum()
     }
 
     /// Ends leases whose client has not come, and gives idle ports back.
     pub(super) fn sweep(&self) {
         let now = self.0.env.elapsed();
-        let mut book = self.0.book.lock();
-        let book = &mut *book;
-        for place in book.places.values_mut() {
-            let ports: Vec<u16> = place.ports.keys().copied().collect();
-            for number in ports {
-                let Some(kept) = place.ports.get(&number) else { continue };
+        let mut table = self.0.table.lock();
+        let PortTable { range, by_address, uses } = &mut *table;
+        for ports in by_address.values_mut() {
+            let numbers: Vec<u16> = ports.kept.keys().copied().collect();
+            for number in numbers {
+                let Some(kept) = ports.kept.get(&number) else { continue };
                 let overdue = kept.port.leases(|slot| slot.is_overdue(now));
                 for slot in overdue {
-                    place.release(number, &slot, (&mut book.uses, now));
+                    ports.release(number, &slot, uses.next(now));
                 }
-                place.give_back(number, now, book.range);
+                ports.give_back(number, now, *range);
             }
         }
-        book.places.retain(|_, place| !place.ports.is_empty());
+        by_address.retain(|_, ports| !ports.kept.is_empty());
     }
 
-    fn lease(&self, options: &SeatOptions) -> Result<Held, DataError> {
+    fn lease(&self, options: &SeatOptions) -> Result<PortLease, DataError> {
         let control = options.peer.to_canonical();
         let slot = Arc::new(Slot::new(control, options.policy.clone()));
-        let key = place_of(options.local);
-        let mut book = self.0.book.lock();
-        let Book { range, places, uses } = &mut *book;
-        let place = places.entry(key).or_default();
-        let port = match place.leasable(&slot, *range) {
+        let key = address_key(options.local);
+        let mut table = self.0.table.lock();
+        let PortTable { range, by_address, uses } = &mut *table;
+        let ports = by_address.entry(key).or_default();
+        let number = match ports.leasable(&slot, *range) {
             Some(number) => number,
-            None => self.bind(place, key, *range)?,
+            None => self.bind(ports, key, *range)?,
         };
-        let kept = place.ports.get(&port).filter(|kept| kept.port.lease(&slot));
+        let kept = ports.kept.get(&number).filter(|kept| kept.port.lease(&slot));
         let kept = kept.map(|kept| Arc::clone(&kept.port));
         let port = kept.ok_or(DataError::NoPort { local: key.ip(), range: *range })?;
-        place.touch(port.address.port(), (uses, self.0.env.elapsed()));
-        *place.leased.entry(control).or_default() += 1;
-        Ok(Held { key, port, slot })
+        ports.touch(number, uses.next(self.0.env.elapsed()));
+        *ports.leased.entry(control).or_default() += 1;
+        Ok(PortLease { key, port, slot })
     }
 
     /// Expects a connection from now on, and none that came before. `false`: the lease is over.
-    fn begin_expecting(&self, held: &Held) -> bool {
+    fn begin_expecting(&self, held: &PortLease) -> bool {
         self.0.door.deliver_earlier(&held.port);
         held.slot.open(self.0.env.elapsed())
     }
 
     /// Binds one more.
-    fn bind(&self, place: &mut Place, key: SocketAddr, range: PortRange) -> Result<u16, DataError> {
+    fn bind(
+        &self,
+        ports: &mut AddressPorts,
+        key: SocketAddr,
+        range: PortRange,
+    ) -> Result<u16, DataError> {
         let local = key.ip();
-        if place.order.is_empty() {
-            place.order = range.shuffled(&self.0.env);
+        if ports.order.is_empty() {
+            ports.order = range.shuffled(&self.0.env);
         }
-        for _ in 0..place.order.len().min(DATA_PORT_TRIES) {
-            let number = place.order.get(place.next).copied().unwrap_or_default();
-            place.next = (place.next + 1) % place.order.len();
-            if place.ports.contains_key(&number) {
+        for _ in 0..ports.order.len().min(DATA_PORT_TRIES) {
+            let number = ports.order.get(ports.next).copied().unwrap_or_default();
+            ports.next = (ports.next + 1) % ports.order.len();
+            if ports.kept.contains_key(&number) {
                 continue;
             }
             let mut address = key;
             address.set_port(number);
             match listen::bind(address) {
                 Ok(acceptor) => {
-                    self.open(place, acceptor);
+                    self.open(ports, acceptor);
                     return Ok(number);
                 }
                 Err(NetError::PortBusy(_) | NetError::PortForbidden(_)) => {}
@@ -213,7 +237,7 @@ impl DataPorts {
         Err(DataError::NoPort { local, range })
     }
 
-    fn open(&self, place: &mut Place, acceptor: TcpAcceptor) {
+    fn open(&self, ports: &mut AddressPorts, acceptor: TcpAcceptor) {
         let address = acceptor.local_address();
         let acceptor = Arc::new(acceptor);
         let port = Arc::new(Port::new(&acceptor));
@@ -221,51 +245,51 @@ impl DataPorts {
         let door = Arc::clone(&self.0.door);
         let keeping = Arc::clone(&door).keep(Arc::clone(&port), acceptor, stop.clone());
         door.tasks.spawn(keeping);
-        let used = self.0.env.elapsed();
-        place.ports.insert(address.port(), Kept { port, stop, last_use: 0, used });
+        // Number 0 is in no order: the lease that the port is bound for will be its first use.
+        let last_use = Use { number: 0, at: self.0.env.elapsed() };
+        ports.kept.insert(address.port(), KeptPort { port, stop, last_use });
     }
 
-    fn release(&self, held: &Held) {
+    fn release(&self, held: &PortLease) {
         let now = self.0.env.elapsed();
-        let mut book = self.0.book.lock();
-        let Book { places, uses, .. } = &mut *book;
-        if let Some(place) = places.get_mut(&held.key) {
-            place.release(held.port.address.port(), &held.slot, (uses, now));
+        let mut table = self.0.table.lock();
+        let PortTable { by_address, uses, .. } = &mut *table;
+        if let Some(ports) = by_address.get_mut(&held.key) {
+            ports.release(held.port.address.port(), &held.slot, uses.next(now));
         }
     }
 }
 
-impl Place {
+impl AddressPorts {
     /// The least recently used port that `slot` may lease.
     fn leasable(&self, slot: &Arc<Slot>, range: PortRange) -> Option<u16> {
         let own = self.leased.get(&slot.control).copied().unwrap_or(0);
-        if own >= self.ports.len() {
+        if own >= self.kept.len() {
             return None;
         }
         let fits = |number: &&u16| {
             range.contains(**number)
-                && self.ports.get(*number).is_some_and(|kept| kept.port.lease(slot))
+                && self.kept.get(*number).is_some_and(|kept| kept.port.lease(slot))
         };
         let number = self.by_use.values().find(fits).copied()?;
         // It is leased in one step by the caller, as a port that was just bound is.
-        self.ports.get(&number)?.port.release(slot);
+        self.kept.get(&number)?.port.release(slot);
         Some(number)
     }
 
-    /// Notes a use of a port.
-    fn touch(&mut self, number: u16, (uses, now): (&mut u64, Duration)) {
-        if let Some(kept) = self.ports.get_mut(&number) {
-            *uses += 1;
-            self.by_use.remove(&kept.last_use);
-            (kept.last_use, kept.used) = (*uses, now);
-            self.by_use.insert(*uses, number);
+    /// Notes the newest use of a port.
+    fn touch(&mut self, number: u16, newest: Use) {
+        if let Some(kept) = self.kept.get_mut(&number) {
+            self.by_use.remove(&kept.last_use.number);
+            kept.last_use = newest;
+            self.by_use.insert(newest.number, number);
         }
     }
 
     /// Ends a lease, if it has not ended yet.
-    fn release(&mut self, number: u16, slot: &Arc<Slot>, at: (&mut u64, Duration)) {
+    fn release(&mut self, number: u16, slot: &Arc<Slot>, newest: Use) {
         if slot.end()
-            && let Some(kept) = self.ports.get(&number)
+            && let Some(kept) = self.kept.get(&number)
         {
             kept.port.release(slot);
             if let Some(own) = self.leased.get_mut(&slot.control) {
@@ -274,27 +298,27 @@ impl Place {
                     self.leased.remove(&slot.control);
                 }
             }
-            self.touch(number, at);
+            self.touch(number, newest);
         }
     }
 
     /// Gives a port back that nobody has leased for long, or that is not of the range any more.
     fn give_back(&mut self, number: u16, now: Duration, range: PortRange) {
-        let is_over = |kept: &Kept| {
-            let long = now.saturating_sub(kept.used) >= DATA_PORT_IDLE_TIME;
+        let is_over = |kept: &KeptPort| {
+            let long = now.saturating_sub(kept.last_use.at) >= DATA_PORT_IDLE_TIME;
             kept.port.is_idle() && (long || !range.contains(number))
         };
-        if self.ports.get(&number).is_some_and(is_over)
-            && let Some(kept) = self.ports.remove(&number)
+        if self.kept.get(&number).is_some_and(is_over)
+            && let Some(kept) = self.kept.remove(&number)
         {
-            self.by_use.remove(&kept.last_use);
+            self.by_use.remove(&kept.last_use.number);
             kept.stop.cancel();
         }
     }
 }
 
 /// The local address as a key: no port, IPv4 as IPv4, with the scope of a link-local address.
-fn place_of(local: SocketAddr) -> SocketAddr {
+fn address_key(local: SocketAddr) -> SocketAddr {
     match (local.ip().to_canonical(), local) {
         (IpAddr::V6(ip), SocketAddr::V6(v6)) => {
             std::net::SocketAddrV6::new(ip, 0, 0, v6.scope_id()).into()
@@ -321,11 +345,11 @@ pub struct SeatOptions {
 pub struct PassiveSeat {
     ports: DataPorts,
     options: SeatOptions,
-    held: Option<Held>,
+    held: Option<PortLease>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct PortLease {
     key: SocketAddr,
     port: Arc<Port>,
     slot: Arc<Slot>,
@@ -383,7 +407,7 @@ impl PassiveSeat {
         tls: Option<&DataTls>,
         wait: Duration,
     ) -> Result<DataStream, DataError> {
-        let Some(Held { slot, .. }) = &self.held else { return Err(DataError::NotExpected) };
+        let Some(PortLease { slot, .. }) = &self.held else { return Err(DataError::NotExpected) };
         let slot = Arc::clone(slot);
         let meter = &self.options.meter;
         let taken = match tls {

@@ -41,7 +41,7 @@ impl FileRange {
         FileRange { file, offset, left: length, cache: Cache::WarmTo(0) }
     }
 
-    /// Bytes left.
+    /// Bytes that are not sent yet; 0 at the end of the range.
     pub fn left(&self) -> u64 {
         self.left
     }

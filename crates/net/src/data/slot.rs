@@ -42,12 +42,12 @@ pub(super) struct Slot {
     /// Where the control connection comes from.
     pub(super) control: IpAddr,
     pub(super) policy: DataPeer,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
     came: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotState {
     expected: Option<Expected>,
     /// The lease is over.
     ended: bool,

@@ -23,27 +23,27 @@ use crate::tls::{TlsInfo, TlsStream};
 /// A data connection: metered and throttled as its session is.
 #[derive(Debug)]
 pub struct DataStream {
-    kind: Kind,
+    transport: DataTransport,
     peer: SocketAddr,
     /// Why reading failed. The kernel tells a reset once, and then an end as of a whole file.
     failed: Option<io::ErrorKind>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum DataTransport {
     Clear(Metered),
     Tls(Box<TlsStream<Metered>>),
 }
 
 impl DataStream {
-    /// In clear text.
+    /// A connection in clear text, for PROT C.
     pub fn clear(stream: Metered, peer: SocketAddr) -> Self {
-        DataStream { kind: Kind::Clear(stream), peer, failed: None }
+        DataStream { transport: DataTransport::Clear(stream), peer, failed: None }
     }
 
-    /// Under TLS.
+    /// A connection whose TLS handshake is done, for PROT P.
     pub fn tls(stream: TlsStream<Metered>, peer: SocketAddr) -> Self {
-        DataStream { kind: Kind::Tls(Box::new(stream)), peer, failed: None }
+        DataStream { transport: DataTransport::Tls(Box::new(stream)), peer, failed: None }
     }
 
     /// Where the client is.
@@ -53,15 +53,15 @@ impl DataStream {
 
     /// What was agreed on, under TLS.
     pub fn tls_info(&self) -> Option<&TlsInfo> {
-        match &self.kind {
-            Kind::Clear(_) => None,
-            Kind::Tls(stream) => Some(stream.info()),
+        match &self.transport {
+            DataTransport::Clear(_) => None,
+            DataTransport::Tls(stream) => Some(stream.info()),
         }
     }
 
     /// True if [`DataStream::send_file`] works.
     pub fn can_send_file(&self) -> bool {
-        matches!(self.kind, Kind::Clear(_))
+        matches!(self.transport, DataTransport::Clear(_))
     }
 
     /// Sends one step of a file by sendfile(2): at most 1 MiB, and what the throttles let pass.
@@ -71,8 +71,8 @@ impl DataStream {
     /// # Errors
     /// The connection is broken or cut, the file is shorter than the range, or this is TLS.
     pub async fn send_file(&mut self, range: &mut FileRange) -> io::Result<usize> {
-        match &mut self.kind {
-            Kind::Clear(stream) => {
+        match &mut self.transport {
+            DataTransport::Clear(stream) => {
                 let sent = stream.send_step(range).await?;
                 // sendfile costs no budget of the runtime: others have their turn between steps.
                 if range.left() > 0 {
@@ -80,7 +80,7 @@ impl DataStream {
                 }
                 Ok(sent)
             }
-            Kind::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+            DataTransport::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -103,9 +103,9 @@ impl DataStream {
     /// What was written before cannot be sent.
     pub async fn finish_download(mut self, lingerer: &Lingerer) -> io::Result<()> {
         self.shutdown().await?;
-        if let Kind::Clear(stream) = self.kind {
+        if let DataTransport::Clear(stream) = self.transport {
             lingerer.take(stream.into_inner());
-        } else if let Kind::Tls(stream) = self.kind {
+        } else if let DataTransport::Tls(stream) = self.transport {
             lingerer.take(stream.into_transport().into_inner());
         }
         Ok(())
@@ -145,9 +145,9 @@ impl DataStream {
     }
 
     fn socket(&self) -> &TcpStream {
-        match &self.kind {
-            Kind::Clear(stream) => stream.get_ref(),
-            Kind::Tls(stream) => stream.transport().get_ref(),
+        match &self.transport {
+            DataTransport::Clear(stream) => stream.get_ref(),
+            DataTransport::Tls(stream) => stream.transport().get_ref(),
         }
     }
 }
@@ -167,9 +167,9 @@ impl AsyncRead for DataStream {
         if let Some(kind) = self.failed {
             return Poll::Ready(Err(kind.into()));
         }
-        let read = match &mut self.kind {
-            Kind::Clear(stream) => Pin::new(stream).poll_read(cx, out),
-            Kind::Tls(stream) => Pin::new(stream).poll_read(cx, out),
+        let read = match &mut self.transport {
+            DataTransport::Clear(stream) => Pin::new(stream).poll_read(cx, out),
+            DataTransport::Tls(stream) => Pin::new(stream).poll_read(cx, out),
         };
         if let Poll::Ready(Err(error)) = &read {
             self.failed = Some(error.kind());
@@ -184,23 +184,23 @@ impl AsyncWrite for DataStream {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.kind {
-            Kind::Clear(stream) => Pin::new(stream).poll_write(cx, data),
-            Kind::Tls(stream) => Pin::new(stream).poll_write(cx, data),
+        match &mut self.transport {
+            DataTransport::Clear(stream) => Pin::new(stream).poll_write(cx, data),
+            DataTransport::Tls(stream) => Pin::new(stream).poll_write(cx, data),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.kind {
-            Kind::Clear(stream) => Pin::new(stream).poll_flush(cx),
-            Kind::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        match &mut self.transport {
+            DataTransport::Clear(stream) => Pin::new(stream).poll_flush(cx),
+            DataTransport::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.kind {
-            Kind::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
-            Kind::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        match &mut self.transport {
+            DataTransport::Clear(stream) => Pin::new(stream).poll_shutdown(cx),
+            DataTransport::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

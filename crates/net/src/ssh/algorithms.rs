@@ -86,7 +86,7 @@ const CIPHERS_FIPS: &[cipher::Name] = &[
 
 /// The ciphers that cost the server least by far (download 2.3 times less CPU than chacha20).
 const GCM: &[cipher::Name] = &[cipher::AES_128_GCM, cipher::AES_256_GCM];
-/// Their names.
+/// The same as they stand in a client's KEXINIT.
 pub(crate) const GCM_NAMES: &[&str] = &["aes128-gcm@openssh.com", "aes256-gcm@openssh.com"];
 
 const MACS: &[mac::Name] = &[mac::HMAC_SHA256_ETM, mac::HMAC_SHA512_ETM];

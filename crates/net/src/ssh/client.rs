@@ -42,9 +42,9 @@ pub enum Credential {
     Key(Secret),
     /// With a key, then a password, as servers want it that ask for both.
     KeyAndPassword {
-        /// The key.
+        /// In OpenSSH form; tried first.
         key: Secret,
-        /// The password.
+        /// Sent only if the key alone does not log in.
         password: Secret,
     },
 }
@@ -58,7 +58,7 @@ pub struct ClientOptions {
     pub credential: Credential,
     /// Which host keys are believed.
     pub pins: HostKeyPins,
-    /// Which algorithms.
+    /// The algorithms that are offered, and in which order.
     pub preset: Preset,
     /// One cipher by name instead of the preset's order, such as `aes128-gcm@openssh.com`.
     pub cipher: Option<String>,

@@ -6,7 +6,7 @@ use russh::Disconnect;
 
 use crate::ssh::wire;
 
-/// SSH_MSG_DISCONNECT.
+/// The number of the message SSH_MSG_DISCONNECT (RFC 4253 §12).
 const DISCONNECT: u8 = 1;
 /// A packet without encryption is a multiple of this long, its length field included.
 const BLOCK_BYTES: usize = 8;

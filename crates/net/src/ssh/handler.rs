@@ -26,7 +26,16 @@ use crate::ssh::service::{Program, Service, Started, Verdict};
 /// Least length of RSA user keys.
 const RSA_BITS: u32 = 2048;
 
-/// One connection.
+/// What a client tried to log in with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tried {
+    /// A password or code. Wrong ones are guesses and are counted.
+    Secret,
+    /// A key or certificate of which the client has the private key.
+    Key,
+}
+
+/// The server's side of one SSH connection, from its first packet until russh drops it.
 pub(crate) struct Connection<S: Service> {
     /// Until it is handed back on drop.
     service: Option<S>,
@@ -89,22 +98,22 @@ impl<S: Service> Connection<S> {
 
     fn first_methods(&mut self) -> Result<Auth, Stop> {
         let next = self.service()?.methods();
-        Ok(reject(&next, false))
+        Ok(failure(&next))
     }
 
-    fn judge(&mut self, verdict: Verdict, secret: bool) -> Auth {
+    fn judge(&mut self, verdict: Verdict, tried: Tried) -> Auth {
         match verdict {
             Verdict::Granted => Auth::Accept,
             Verdict::Partial { next } => {
                 self.rounds = 0;
-                reject(&next, true)
+                partial_success(&next)
             }
             Verdict::Refused { next, end } => {
-                self.wrong += u32::from(secret);
+                self.wrong += u32::from(tried == Tried::Secret);
                 if end || self.wrong >= limits::WRONG_PASSWORDS {
                     self.meter().end(EndClass::Login, "too many attempts to log in");
                 }
-                reject(&next, false)
+                failure(&next)
             }
         }
     }
@@ -116,7 +125,7 @@ impl<S: Service> Connection<S> {
         let secret = Secret::new(password);
         let _checking = self.checking();
         let verdict = self.service()?.password(user, &secret).await;
-        Ok(self.judge(verdict, true))
+        Ok(self.judge(verdict, Tried::Secret))
     }
 
     /// Begins a round of keyboard-interactive.
@@ -145,12 +154,12 @@ impl<S: Service> Connection<S> {
         let answers: Vec<Secret> = answers.map(|answer| Secret::new(answer.as_ref())).collect();
         if asked.is_empty() || asked.len() != answers.len() {
             let next = self.service()?.methods();
-            return Ok(self.judge(Verdict::Refused { next, end: false }, true));
+            return Ok(self.judge(Verdict::Refused { next, end: false }, Tried::Secret));
         }
         let _checking = self.checking();
         let given: Vec<(AuthMethod, Secret)> = asked.into_iter().zip(answers).collect();
         let verdict = self.service()?.answers(user, &given).await;
-        Ok(self.judge(verdict, true))
+        Ok(self.judge(verdict, Tried::Secret))
     }
 
     async fn start(
@@ -194,9 +203,15 @@ impl<S: Service> Drop for Connection<S> {
     }
 }
 
-/// Always with a list: without one russh strikes the method off.
-fn reject(next: &[AuthMethod], partial_success: bool) -> Auth {
-    Auth::Reject { proceed_with_methods: Some(methods(next)), partial_success }
+/// What was tried is wrong (RFC 4252 §5.1). Always with a list of methods: without one russh
+/// strikes the method off.
+fn failure(next: &[AuthMethod]) -> Auth {
+    Auth::Reject { proceed_with_methods: Some(methods(next)), partial_success: false }
+}
+
+/// What was tried is right and more is needed (RFC 4252 §5.1).
+fn partial_success(next: &[AuthMethod]) -> Auth {
+    Auth::Reject { proceed_with_methods: Some(methods(next)), partial_success: true }
 }
 
 /// What a person is asked. Without echo: a code read over a shoulder is a code.
@@ -279,7 +294,7 @@ impl<S: Service> Handler for Connection<S> {
         let _checking = self.checking();
         let algorithm = key.algorithm.as_str().to_owned();
         let verdict = self.service()?.public_key(user, key.public_key, &algorithm).await;
-        Ok(self.judge(verdict, false))
+        Ok(self.judge(verdict, Tried::Key))
     }
 
     async fn auth_openssh_certificate(
@@ -295,7 +310,7 @@ impl<S: Service> Handler for Connection<S> {
         };
         let _checking = self.checking();
         let verdict = self.service()?.certificate(user, &certificate).await;
-        Ok(self.judge(verdict, false))
+        Ok(self.judge(verdict, Tried::Key))
     }
 
     async fn auth_succeeded(&mut self, session: &mut Session) -> Result<(), Stop> {

@@ -24,7 +24,7 @@ pub(crate) struct Offer {
 /// Algorithms in use on a connection, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Algorithms {
-    /// Key exchange.
+    /// The method of key exchange, such as `curve25519-sha256`.
     pub kex: String,
     /// The host key's signature.
     pub host_key: String,

@@ -20,7 +20,7 @@ pub struct KeyPair {
     pub private: Secret,
     /// One line: `ssh-ed25519 AAAA… comment`.
     pub public: String,
-    /// `SHA256:…`.
+    /// SHA-256 of the public key as OpenSSH shows it: `SHA256:` and unpadded base64.
     pub fingerprint: String,
 }
 

@@ -69,7 +69,7 @@ impl<F: Services> Protocol for Ssh<F> {
 pub struct Guest {
     /// Where it comes from.
     pub peer: SocketAddr,
-    /// Its meter.
+    /// Counts its bytes and ends it; the bandwidth limits of its account are set here after login.
     pub meter: Arc<SessionMeter>,
     /// Its place among those who have not logged in.
     pub stranger: Stranger,

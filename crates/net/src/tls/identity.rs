@@ -32,13 +32,15 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Of its DER; `None`: it cannot be read.
-    pub(super) fn read(der: &[u8], certified: bool) -> Option<ClientCertificate> {
+    /// Reads DER; `None` if that cannot be done. The handshake knows whether an authority has
+    /// signed it: until its caller says so, it is not certified.
+    pub(super) fn read(der: &[u8]) -> Option<ClientCertificate> {
         let certificate = Certificate::from_der(der).ok()?;
         let Validity { from, to } = validity(&certificate);
         let fingerprint = digest::digest(&digest::SHA256, der).as_ref().try_into().ok()?;
         let names = names(&certificate)?;
-        Some(ClientCertificate { fingerprint, names, not_before: from, not_after: to, certified })
+        let (not_before, not_after) = (from, to);
+        Some(ClientCertificate { fingerprint, names, not_before, not_after, certified: false })
     }
 }
 
@@ -85,7 +87,7 @@ mod tests {
         let mut params = CertificateParams::new(vec!["Node1.Example".to_owned()]).unwrap();
         change(&mut params);
         let der = params.self_signed(&key).unwrap().der().to_vec();
-        ClientCertificate::read(&der, true).unwrap()
+        ClientCertificate::read(&der).unwrap()
     }
 
     #[test]
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_no_certificate_is_nobody() {
-        assert_eq!(ClientCertificate::read(b"", true), None);
-        assert_eq!(ClientCertificate::read(&[0x30, 0x00], true), None);
+        assert_eq!(ClientCertificate::read(b""), None);
+        assert_eq!(ClientCertificate::read(&[0x30, 0x00]), None);
     }
 }

@@ -8,7 +8,7 @@ use super::error::TlsConfigError;
 /// A certificate signed by its own key, both as PEM.
 #[derive(Debug)]
 pub struct SelfSigned {
-    /// The certificate.
+    /// The certificate alone: there is no authority above it.
     pub chain: String,
     /// Its key: ECDSA over P-256.
     pub key: Secret,

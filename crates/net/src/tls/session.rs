@@ -156,7 +156,8 @@ impl TlsSession {
     /// began what it resumed: tickets are shared by configurations of equal authorities only.
     pub fn client(&self, info: &TlsInfo) -> Option<ClientCertificate> {
         let own = info.client_certificates.first()?;
-        ClientCertificate::read(own, self.config.certifies())
+        let read = ClientCertificate::read(own)?;
+        Some(ClientCertificate { certified: self.config.certifies(), ..read })
     }
 
     fn server_config(&self, role: Role) -> Arc<ServerConfig> {

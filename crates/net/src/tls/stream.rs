@@ -17,7 +17,7 @@ use crate::limits::CLOSE_NOTIFY_TIME;
 /// What was agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsInfo {
-    /// The version.
+    /// The version, TLS 1.2 or later.
     pub version: TlsVersion,
     /// The cipher suite, by its name in the registry (RFC 8446 §B.4).
     pub suite: String,

@@ -127,10 +127,10 @@ impl fmt::Debug for TlsClient {
 
 /// What can be resumed. One server, so its name does not count.
 #[derive(Default)]
-struct Tickets(Mutex<Held>);
+struct Tickets(Mutex<HeldTickets>);
 
 #[derive(Default)]
-struct Held {
+struct HeldTickets {
     group: Option<NamedGroup>,
     tls12: Option<Tls12ClientSessionValue>,
     /// The newest last.

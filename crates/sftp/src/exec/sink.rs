@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use entrepot_model::{Timestamp, VPath};
 use entrepot_net::meter::Running;
-use entrepot_sftp_proto::scp::{self, ACK, Command, Fatal, Incoming, Sink, Times};
+use entrepot_sftp_proto::scp::{self, ACK, Command, Directories, Fatal, Incoming, Sink, Times};
 use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, VfsError};
 use tokio_util::sync::CancellationToken;
 
@@ -14,8 +14,8 @@ use crate::hooks::Shown;
 use crate::limits::SCP_DEPTH;
 use crate::out::Out as _;
 
-/// A sink at work.
-struct Run<'a> {
+/// A copy from the client while it runs.
+struct SinkCopy<'a> {
     account: &'a ConnectionShared,
     /// What was named on the command line.
     target: VPath,
@@ -60,7 +60,7 @@ pub(super) async fn run(command: &Command, account: &ConnectionShared, mut ends:
             return 1;
         }
     };
-    let mut run = Run {
+    let mut copy = SinkCopy {
         account,
         target,
         into,
@@ -71,22 +71,23 @@ pub(super) async fn run(command: &Command, account: &ConnectionShared, mut ends:
         gone: ends.gone.clone(),
         failed: false,
     };
-    let mut sink = Sink::new(command.recursive);
+    let directories = if command.recursive { Directories::Taken } else { Directories::Refused };
+    let mut sink = Sink::new(directories);
     ends.outbox.send(ACK);
     let ended = loop {
         match ends.next().await {
             Next::Data(piece, _room) => {
-                if let Err(ended) = run.take(&mut sink, &piece, &mut ends).await {
+                if let Err(ended) = copy.take(&mut sink, &piece, &mut ends).await {
                     break ended;
                 }
             }
-            Next::Eof if sink.is_between() => return u32::from(run.failed),
+            Next::Eof if sink.is_between() => return u32::from(copy.failed),
             Next::Eof if sink.has_whole_file() => {
-                let published = Box::pin(run.publish()).await;
+                let published = Box::pin(copy.publish()).await;
                 let answer = published.map_or_else(|text| scp::warning(&text), |()| ACK);
-                run.failed |= answer != ACK;
+                copy.failed |= answer != ACK;
                 ends.outbox.send(answer);
-                return u32::from(run.failed);
+                return u32::from(copy.failed);
             }
             Next::Eof | Next::Gone => break Ended::Gone,
         }
@@ -96,7 +97,7 @@ pub(super) async fn run(command: &Command, account: &ConnectionShared, mut ends:
         Ended::Broken(reason) => reason,
     };
     tracing::debug!(reason, "a copy by scp was ended");
-    if let Some(file) = run.file {
+    if let Some(file) = copy.file {
         match file.refused {
             Some(_) => file.upload.abort().await,
             None => file.upload.interrupt(&reason).await,
@@ -118,7 +119,7 @@ async fn target(command: &Command, account: &ConnectionShared) -> Result<(VPath,
     }
 }
 
-impl Run<'_> {
+impl SinkCopy<'_> {
     /// Carries out what a piece of the client's bytes says.
     async fn take(&mut self, sink: &mut Sink, piece: &Bytes, ends: &mut Ends) -> Result<(), Ended> {
         let mut input: &[u8] = piece;

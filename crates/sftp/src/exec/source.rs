@@ -17,7 +17,8 @@ use crate::limits::{
 };
 use crate::out::Out as _;
 
-struct Run<'a> {
+/// A copy to the client while it runs.
+struct SourceCopy<'a> {
     account: &'a ConnectionShared,
     command: &'a Command,
     ends: Ends,
@@ -34,15 +35,15 @@ struct Run<'a> {
 /// A directory that is being sent.
 struct Level {
     path: VPath,
-    /// The same without links.
-    place: VPath,
+    /// The same with links resolved.
+    resolved: VPath,
     listing: Listing,
     page: Vec<Entry>,
 }
 
 /// Runs to the end; gives the exit status.
 pub(super) async fn run(command: &Command, account: &ConnectionShared, ends: Ends) -> u32 {
-    let mut run = Run {
+    let mut copy = SourceCopy {
         account,
         command,
         ends,
@@ -52,8 +53,8 @@ pub(super) async fn run(command: &Command, account: &ConnectionShared, ends: End
         linked: 0,
         failed: false,
     };
-    match run.all().await {
-        Ok(()) => u32::from(run.failed),
+    match copy.all().await {
+        Ok(()) => u32::from(copy.failed),
         Err(Ended::Gone) => 1,
         Err(Ended::Broken(reason)) => {
             tracing::debug!(reason, "a copy by scp was ended");
@@ -62,7 +63,7 @@ pub(super) async fn run(command: &Command, account: &ConnectionShared, ends: End
     }
 }
 
-impl Run<'_> {
+impl SourceCopy<'_> {
     async fn all(&mut self) -> Result<(), Ended> {
         self.answer().await?;
         for word in &self.command.paths {
@@ -105,11 +106,13 @@ impl Run<'_> {
         }
     }
 
-    /// Does what rules may look at; `None`: it was not done, and that was told.
+    /// Does what rules may look at; `None`: it was not done, and the client was warned. `told` is
+    /// the path as warnings name it.
     async fn asked<T>(
         &mut self,
         verb: &'static str,
-        (path, told): (&VPath, &str),
+        path: &VPath,
+        told: &str,
         work: impl Future<Output = Result<T, VfsError>>,
     ) -> Result<Option<T>, Ended> {
         let shown = || Shown::reads(verb, told, Some(path));
@@ -145,7 +148,7 @@ impl Run<'_> {
         };
         let _running = self.account.meter.running();
         let opening = self.account.session.vfs().open(path);
-        let Some(file) = self.asked("open", (path, told), opening).await? else { return Ok(()) };
+        let Some(file) = self.asked("open", path, told, opening).await? else { return Ok(()) };
         let size = file.attributes().size;
         let attributes = file.attributes().clone();
         let record = scp::file(attributes.mode.unwrap_or(0o644), size, name);
@@ -161,7 +164,7 @@ impl Run<'_> {
             file.finish().await;
             Ok(())
         };
-        self.asked("close", (path, told), closing).await?;
+        self.asked("close", path, told, closing).await?;
         self.accepted().await.map(drop)
     }
 
@@ -262,8 +265,8 @@ impl Run<'_> {
             return Ok(Some(entry));
         }
         let vfs = self.account.session.vfs();
-        let (place, attributes) = match (vfs.resolve(path).await, vfs.stat(path).await) {
-            (Ok(place), Ok(attributes)) => (place, attributes),
+        let (resolved, attributes) = match (vfs.resolve(path).await, vfs.stat(path).await) {
+            (Ok(resolved), Ok(attributes)) => (resolved, attributes),
             (Err(error), _) | (_, Err(error)) => {
                 self.refuse(path.as_str(), &error)?;
                 return Ok(None);
@@ -273,7 +276,7 @@ impl Run<'_> {
             return Ok(Some(attributes));
         }
         self.linked += usize::from(is_link);
-        let why = if levels.iter().any(|level| level.place == place) {
+        let why = if levels.iter().any(|level| level.resolved == resolved) {
             "the directory is being copied already; copy it by itself"
         } else if self.linked > SCP_LINKED {
             "too many links to directories for one copy; copy it by itself"
@@ -295,7 +298,7 @@ impl Run<'_> {
             return Ok(None);
         };
         let listing = self.account.session.vfs().list(path);
-        let Some(listing) = self.asked("opendir", (path, told), listing).await? else {
+        let Some(listing) = self.asked("opendir", path, told, listing).await? else {
             return Ok(None);
         };
         let record = scp::directory(attributes.mode.unwrap_or(0o755), name);
@@ -303,7 +306,7 @@ impl Run<'_> {
             return Ok(None);
         }
         Ok(Some(Level {
-            place: listing.path().clone(),
+            resolved: listing.path().clone(),
             path: path.clone(),
             listing,
             page: Vec::new(),

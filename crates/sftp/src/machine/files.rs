@@ -6,15 +6,15 @@ use entrepot_sftp_proto::reply::{self, Names};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags};
 use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, Uploaded, VfsError};
 
-use super::core::Core;
-use super::open::{Held, Open, OpenDownload, OpenListing, OpenShared, OpenUpload};
+use super::channel_state::ChannelState;
+use super::open::{Open, OpenCounts, OpenDownload, OpenListing, OpenShared, OpenUpload};
 use crate::attributes::timestamps;
 use crate::limits::LISTING_PAGE;
 use crate::out::Out;
 use crate::parked::Read;
 use crate::problem::Problem;
 
-impl Core {
+impl ChannelState {
     pub(super) async fn open(
         &mut self,
         id: u32,
@@ -27,10 +27,10 @@ impl Core {
         self.notice(&path);
         let running = self.shared.meter.running();
         let open = if let Some(path) = self.written_here(&path, flags).await? {
-            let held = Held { _running: running, _counted: counted };
+            let held = OpenCounts { _running: running, _counted: counted };
             Open::Shared(Box::new(OpenShared::new(path, flags, held)))
         } else if flags.has(OpenFlags::WRITE) {
-            let held = Held { _running: running, _counted: counted };
+            let held = OpenCounts { _running: running, _counted: counted };
             let mut open = self.open_upload(path, flags, held).await?;
             if let Some(times) = attrs.times {
                 let (accessed, modified) = timestamps(times);
@@ -54,7 +54,7 @@ impl Core {
         &mut self,
         path: VPath,
         flags: OpenFlags,
-        held: Held,
+        held: OpenCounts,
     ) -> Result<OpenUpload, Problem> {
         let vfs = self.shared.session.vfs();
         let creates = flags.has(OpenFlags::CREATE);
@@ -83,20 +83,21 @@ impl Core {
         if flags.has(OpenFlags::READ) {
             file.expect_any_order().await?;
         }
-        let mut open = self.begun(file, append, Some(held));
+        let mut open = self.begun(file, Some(held));
+        open.append = append;
         open.continued = continued;
         open.replaces = intent == CreateIntent::New;
         Ok(open)
     }
 
-    /// An upload that begins.
-    pub(super) fn begun(&mut self, file: Upload, append: bool, held: Option<Held>) -> OpenUpload {
+    /// An upload that begins; the caller sets what its OPEN asked for besides.
+    pub(super) fn begun(&mut self, file: Upload, held: Option<OpenCounts>) -> OpenUpload {
         self.uploads = self.uploads.wrapping_add(1);
         OpenUpload {
             path: file.path().clone(),
             file,
             number: self.uploads,
-            append,
+            append: false,
             replaces: false,
             continued: false,
             held,
@@ -168,7 +169,7 @@ impl Core {
         }
     }
 
-    /// As [`Core::close`], with a sentence for OpenSSH.
+    /// As [`ChannelState::close`], with a sentence for OpenSSH.
     pub(super) async fn close_told(
         &mut self,
         id: u32,

@@ -6,13 +6,13 @@ use entrepot_sftp_proto::request::CheckTarget;
 use entrepot_sftp_proto::{Handle, OpenFlags, Request, Status, SymlinkOrder};
 use entrepot_vfs::Begun;
 
-use super::core::Core;
+use super::channel_state::ChannelState;
 use super::open::Open;
 use crate::hooks::Shown;
 use crate::out::Out;
 use crate::problem::Problem;
 
-impl Core {
+impl ChannelState {
     /// Takes over whether any rule looks at requests: one look when nothing changed.
     pub(super) fn follow_hooks(&mut self) {
         let generation = self.shared.session.hooks().generation();
@@ -47,7 +47,8 @@ impl Core {
     /// Answers a request that rules were asked about, if they were.
     pub(super) async fn conclude(
         &mut self,
-        (id, begun): (u32, Option<Begun>),
+        id: u32,
+        begun: Option<Begun>,
         answer: Result<Bytes, Problem>,
         out: &mut impl Out,
     ) {

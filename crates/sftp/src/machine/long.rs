@@ -9,14 +9,14 @@ use entrepot_sftp_proto::Handle;
 use entrepot_sftp_proto::reply::{self, Hashes};
 use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};
 
-use super::core::Core;
+use super::channel_state::ChannelState;
 use super::long_request::{Check, Copy, Long, Target, What};
 use super::open::Open;
 use crate::limits::HASH_ANSWER_BYTES;
 use crate::out::Out;
 use crate::problem::Problem;
 
-impl Core {
+impl ChannelState {
     /// Carries out and answers what takes long.
     pub(super) async fn long(&mut self, long: Long, out: &mut impl Out) {
         let Long { id, begun, what } = long;
@@ -38,7 +38,7 @@ impl Core {
                 return;
             }
         };
-        self.conclude((id, begun), answer, out).await;
+        self.conclude(id, begun, answer, out).await;
     }
 
     async fn check_file(&mut self, id: u32, check: &Check) -> Result<Bytes, Problem> {

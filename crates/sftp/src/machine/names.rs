@@ -7,7 +7,7 @@ use entrepot_sftp_proto::reply::{self, Statvfs};
 use entrepot_sftp_proto::{Attrs, SymlinkOrder};
 use entrepot_vfs::{Attributes, Create, CreateIntent, EntryKind, Existing, VfsError};
 
-use super::core::Core;
+use super::channel_state::ChannelState;
 use crate::attributes::timestamps;
 use crate::limits::STATVFS_BLOCK_BYTES;
 use crate::problem::Problem;
@@ -20,7 +20,7 @@ fn offered(error: VfsError) -> Problem {
     }
 }
 
-impl Core {
+impl ChannelState {
     fn used(&mut self, sent: &str) -> Result<VPath, Problem> {
         let path = self.shared.path(sent)?;
         self.notice(&path);
@@ -138,16 +138,16 @@ impl Core {
         existing: Existing,
     ) -> Result<(), Problem> {
         let (from, to) = (self.used(from)?, self.used(to)?);
-        self.rename_file((&from, &to), existing).await
+        self.rename_file(&from, &to, existing).await
     }
 
-    /// `hardlink@openssh.com`.
+    /// `hardlink@openssh.com` (OpenSSH `PROTOCOL` §4.5): a second name for a file.
     pub(super) async fn link(&mut self, from: &str, to: &str) -> Result<(), Problem> {
         let (from, to) = (self.used(from)?, self.used(to)?);
         Ok(self.shared.session.vfs().link(&from, &to).await?)
     }
 
-    /// READLINK.
+    /// READLINK: the target as the link holds it, which is relative to the link's directory.
     pub(super) async fn read_link(&mut self, id: u32, sent: &str) -> Result<Bytes, Problem> {
         let path = self.used(sent)?;
         let said = self.shared.session.vfs().read_link(&path).await;

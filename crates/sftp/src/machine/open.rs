@@ -21,7 +21,7 @@ pub(super) enum Open {
 }
 
 /// What an open file counts for while it is open.
-pub(super) struct Held {
+pub(super) struct OpenCounts {
     pub(super) _running: Running,
     pub(super) _counted: Counted,
 }
@@ -46,7 +46,7 @@ pub(super) struct OpenUpload {
     /// nothing to publish.
     pub(super) continued: bool,
     /// `None`: a handle that goes on after it took it over.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<OpenCounts>,
 }
 
 pub(super) struct OpenListing {
@@ -134,7 +134,7 @@ pub(super) struct OpenShared {
     pub(super) refused: Option<VfsError>,
     /// What was published, once it was read here.
     pub(super) published: Option<Download>,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<OpenCounts>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Access {
 }
 
 impl OpenShared {
-    pub(super) fn new(path: VPath, flags: OpenFlags, held: Held) -> OpenShared {
+    pub(super) fn new(path: VPath, flags: OpenFlags, held: OpenCounts) -> OpenShared {
         let access = Access::of(flags);
         let (touched, refused, published) = (false, None, None);
         OpenShared { path, access, touched, refused, published, held: Some(held) }

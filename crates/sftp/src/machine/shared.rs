@@ -12,13 +12,13 @@ use entrepot_model::{Right, VPath};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags, reply};
 use entrepot_vfs::{Create, CreateIntent, Download, Existing, VfsError};
 
-use super::core::Core;
+use super::channel_state::ChannelState;
 use super::files::data_or_eof;
 use super::open::{Access, Open, OpenShared, OpenUpload};
 use crate::parked::Read;
 use crate::problem::Problem;
 
-impl Core {
+impl ChannelState {
     pub(super) fn is_writing(&self) -> bool {
         self.handles.iter().any(|(_, open)| matches!(open, Open::Upload(_)))
     }
@@ -93,7 +93,8 @@ impl Core {
         let shared = self.shared(handle)?;
         shared.refused = created.as_ref().err().cloned();
         let (file, held) = (created?, shared.held.take());
-        let open = self.begun(file, append, held);
+        let mut open = self.begun(file, held);
+        open.append = append;
         self.displace(handle, Open::Upload(Box::new(open)));
         Ok(handle)
     }
@@ -215,7 +216,8 @@ impl Core {
     /// follow it.
     pub(super) async fn rename_file(
         &mut self,
-        (from, to): (&VPath, &VPath),
+        from: &VPath,
+        to: &VPath,
         existing: Existing,
     ) -> Result<(), Problem> {
         let vfs = self.shared.session.vfs().clone();

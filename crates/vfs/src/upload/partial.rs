@@ -9,7 +9,7 @@ use entrepot_model::{Digests, Direction};
 
 use super::layout::Layout;
 use super::{Phase, Upload};
-use crate::book::Kept;
+use crate::book::{Kept, PartialKey};
 use crate::error::Result;
 use crate::limits;
 use crate::meters::UploadEnd;
@@ -206,7 +206,7 @@ impl Upload {
         let core = &self.vfs.0.service.0;
         let now = core.env.now();
         let days = self.vfs.0.session.live.principal().policy.partial_days;
-        let owner = self.vfs.owner(&self.path);
+        let PartialKey { site, account, path } = self.vfs.partial_key(&self.path);
         let contiguous = self.keepable();
         let (synced, ticket) = match self.staged.kept() {
             None => (self.marks.synced.min(contiguous), None),
@@ -215,9 +215,9 @@ impl Upload {
         let digest = ticket.as_ref().and(self.layout.checkpoint()).and_then(|it| it.note());
         Partial {
             transfer: self.moving.id,
-            site: owner.0,
-            account: owner.1,
-            path: owner.2,
+            site,
+            account,
+            path,
             endpoint: self.place.mount.endpoint.noun.name.clone(),
             mount: self.place.mount.mount.name.clone(),
             target: self.place.path.clone(),

@@ -15,7 +15,7 @@ use super::ranges::Ranges;
 use crate::book::{Kept, Moving};
 use crate::error::{Result, VfsError};
 use crate::notes::Partial;
-use crate::place::Place;
+use crate::place::MountedPath;
 use crate::quota::Reservation;
 use crate::vfs::Vfs;
 
@@ -47,7 +47,7 @@ impl Start {
     pub(super) async fn at(
         vfs: &Vfs,
         path: &VPath,
-        place: &Place,
+        place: &MountedPath,
         how: Create,
     ) -> Result<(Start, Box<dyn StagedFile>)> {
         let there = match place.store.stat(&place.path).await {
@@ -69,7 +69,7 @@ impl Start {
         }
         let mut start = Start::new(vfs, place).await?;
         start.replaces = there.as_ref().and_then(|meta| Some(meta.identity.clone()?.0));
-        let kept = vfs.0.service.0.book.take(&vfs.owner(path));
+        let kept = vfs.0.service.0.book.take(&vfs.partial_key(path));
         match (how.intent, kept) {
             (CreateIntent::Resume, Some(kept)) if kept.note.replaces == start.replaces => {
                 start.resume(vfs, place, kept).await?;
@@ -101,7 +101,7 @@ impl Start {
         Ok((start, staged))
     }
 
-    async fn new(vfs: &Vfs, place: &Place) -> Result<Start> {
+    async fn new(vfs: &Vfs, place: &MountedPath) -> Result<Start> {
         let core = &vfs.0.service.0;
         Ok(Start {
             id: core.env.new_id(),
@@ -117,7 +117,7 @@ impl Start {
     }
 
     /// Goes on with what was kept, as far as it can be trusted. What cannot be resumed is gone.
-    async fn resume(&mut self, vfs: &Vfs, place: &Place, mut kept: Kept) -> Result<()> {
+    async fn resume(&mut self, vfs: &Vfs, place: &MountedPath, mut kept: Kept) -> Result<()> {
         let trusted = kept.note.trusted(&vfs.0.service.0.boot);
         let resumed = if kept.note.target == place.path && trusted > 0 {
             reopen(place, &mut kept).await
@@ -165,7 +165,7 @@ impl Start {
     }
 
     /// How the store of this place takes the bytes that follow.
-    pub(super) fn layout(&mut self, place: &Place) -> Layout {
+    pub(super) fn layout(&mut self, place: &MountedPath) -> Layout {
         let sha256 = place.sha256();
         if place.store.caps().random_write {
             return Layout::random_access(StreamDigest::new(sha256));
@@ -220,7 +220,7 @@ pub(super) fn may_begin(vfs: &Vfs) -> Result<()> {
 /// Opens what was kept. Where its bytes cannot be read back and their digest is not known, it is
 /// as good as gone.
 async fn reopen(
-    place: &Place,
+    place: &MountedPath,
     kept: &mut Kept,
 ) -> std::result::Result<Box<dyn StagedFile>, StoreError> {
     if let Some(ticket) = &kept.note.ticket {
@@ -237,7 +237,7 @@ async fn reopen(
     place.store.resume(kept.note.transfer, &place.path).await
 }
 
-async fn base(place: &Place) -> Result<Base> {
+async fn base(place: &MountedPath) -> Result<Base> {
     let file = place.store.open(&place.path).await?;
     let meta = file.meta();
     Ok(Base { size: meta.size, identity: meta.identity.clone(), file })

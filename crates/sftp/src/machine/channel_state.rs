@@ -12,7 +12,7 @@ use crate::connection::ConnectionShared;
 use crate::parked::Parked;
 
 /// All but the protocol machine, which lends the requests that this carries out.
-pub(super) struct Core {
+pub(super) struct ChannelState {
     pub(super) shared: Arc<ConnectionShared>,
     pub(super) handles: Handles<Open>,
     pub(super) parked: Parked,
@@ -40,9 +40,9 @@ pub(super) struct Core {
     pub(super) broken: Option<&'static str>,
 }
 
-impl Core {
-    pub(super) fn new(shared: Arc<ConnectionShared>, gone: CancellationToken) -> Core {
-        Core {
+impl ChannelState {
+    pub(super) fn new(shared: Arc<ConnectionShared>, gone: CancellationToken) -> ChannelState {
+        ChannelState {
             shared,
             handles: Handles::default(),
             parked: Parked::default(),
