@@ -171,9 +171,6 @@ pub const LINGER_TIME: Duration = Duration::from_secs(30);
 pub const LINGER_BYTES: usize = 64 * 1024;
 /// Connections that linger at once; one more ends the way the kernel ends it.
 pub const LINGERING: usize = 1024;
-/// First and longest pause between two looks whether the peer has acknowledged everything.
-pub const ACKNOWLEDGED_PAUSE: (Duration, Duration) =
-    (Duration::from_millis(1), Duration::from_millis(100));
 /// When a handshake has failed and no other is going on, the next candidate is awaited so long: the
 /// client itself has connected before it sent its command, so only one whose SYN was lost is later.
 pub const DATA_CANDIDATE_GRACE: Duration = Duration::from_millis(200);

@@ -51,15 +51,6 @@ pub(crate) fn accept_now(listener: impl AsFd) -> io::Result<Option<TcpStream>> {
     }
 }
 
-/// Bytes that the peer's kernel has not acknowledged (SIOCOUTQ, tcp(7)).
-pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
-    use rustix::ioctl::{Getter, ioctl};
-    const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
-    // SAFETY: SIOCOUTQ writes one C int, which is what the getter holds.
-    let count = unsafe { ioctl(&socket, Getter::<SIOCOUTQ, libc::c_int>::new()) }?;
-    Ok(usize::try_from(count).unwrap_or(0))
-}
-
 /// Lets connect(2) choose the port although an address is bound (IP_BIND_ADDRESS_NO_PORT, ip(7)):
 /// bind(2) would need a port that no connection uses, connect needs one that none to this peer
 /// uses.

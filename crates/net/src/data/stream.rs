@@ -5,19 +5,15 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
 
 use super::buffer::UploadBuffer;
 use super::linger::Lingerer;
 use super::metered::Metered;
 use super::send_file::FileRange;
 use super::slot::reset;
-use crate::limits::ACKNOWLEDGED_PAUSE;
-use crate::socket;
 use crate::tls::{TlsInfo, TlsStream};
 
 /// A data connection: metered and throttled as its session is.
@@ -122,26 +118,6 @@ impl DataStream {
     /// Ends the connection at once, so that the peer sees that it was cut.
     pub fn reset(self) {
         reset(self.socket());
-    }
-
-    /// Waits until the peer's kernel has acknowledged every byte, for mounts that delete what was
-    /// downloaded. `false`: not within `wait`.
-    ///
-    /// # Errors
-    /// The connection is broken.
-    pub async fn acknowledged(&self, wait: Duration) -> io::Result<bool> {
-        let looking = async {
-            let (mut pause, longest) = ACKNOWLEDGED_PAUSE;
-            while socket::unacknowledged(self)? > 0 {
-                if let Some(error) = self.socket().take_error()? {
-                    return Err(error);
-                }
-                sleep(pause).await;
-                pause = (pause * 2).min(longest);
-            }
-            Ok(())
-        };
-        timeout(wait, looking).await.map_or(Ok(false), |done| done.map(|()| true))
     }
 
     fn socket(&self) -> &TcpStream {

@@ -198,29 +198,6 @@ async fn a_client_that_sends_during_its_download_still_gets_all_of_it() {
 }
 
 #[tokio::test]
-async fn acknowledged_is_what_the_peers_kernel_has() {
-    let (mut stream, mut client, _meter) = pair(&Env::real()).await;
-    assert!(stream.acknowledged(SOON).await.unwrap());
-    // More than both sockets hold.
-    let content = vec![0; 64 * 1024];
-    let mut sent = 0;
-    while let Some(count) = stream.write(&content).now_or_never() {
-        sent += count.unwrap();
-        assert!(sent < 1 << 30);
-    }
-    assert!(!stream.acknowledged(Duration::from_millis(20)).await.unwrap());
-    let reading = async {
-        let mut buffer = vec![0; 1 << 20];
-        let mut left = sent;
-        while left > 0 {
-            left -= client.read(&mut buffer).await.unwrap();
-        }
-    };
-    let (done, ()) = tokio::join!(stream.acknowledged(SOON), reading);
-    assert!(done.unwrap());
-}
-
-#[tokio::test]
 async fn active_connections_come_from_the_control_connections_address() {
     let acceptor = listen::bind((ip("127.0.0.1"), 0).into()).unwrap();
     let to = acceptor.local_address();
