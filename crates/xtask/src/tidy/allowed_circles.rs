@@ -31,24 +31,6 @@ pub(super) fn below_crates(file: &str) -> &str {
 pub(super) const ALLOWED: &[Allowed] = &[
     Allowed {
         files: &[
-            "auth/src/certificate.rs",
-            "auth/src/credential.rs",
-            "auth/src/directory.rs",
-            "auth/src/gate.rs",
-            "auth/src/hook.rs",
-            "auth/src/login_key.rs",
-            "auth/src/principal.rs",
-        ],
-        pairs: &[
-            "auth/src/certificate.rs ↔ auth/src/principal.rs",
-            "auth/src/directory.rs ↔ auth/src/gate.rs",
-            "auth/src/directory.rs ↔ auth/src/principal.rs",
-            "auth/src/gate.rs ↔ auth/src/hook.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
             "engine/src/hold.rs",
             "engine/src/hooks.rs",
             "engine/src/lib.rs",
