@@ -1,4 +1,4 @@
-//! Certificates of users: which keys may sign them, and whether one lets somebody in.
+//! Certificates of users: whether one lets its holder in as an account.
 //!
 //! A certificate proves only that its signer wanted it. Everything else is looked at here, at
 //! login and as long as the session lives: that the signer is one of ours, that it means this
@@ -6,50 +6,14 @@
 
 use std::net::IpAddr;
 
-use entrepot_model::{Key, KeyType, Source, Timestamp};
+use entrepot_model::{Source, Timestamp};
 use entrepot_net::ssh::Certificate;
 use entrepot_openssh::SftpCommand;
 
+use crate::authority::Authority;
 use crate::login_key::check_blob;
-use crate::principal::{Principal, UserKey};
-
-/// A key that signs certificates of users.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Authority {
-    /// The key, its dates and where those who come with its certificates may come from.
-    pub(crate) key: UserKey,
-    /// Principals that mean the account; empty: its name.
-    principals: Vec<String>,
-    revoked_serials: Vec<u64>,
-    revoked_key_ids: Vec<String>,
-}
-
-impl Authority {
-    /// Of a noun, if it is one.
-    pub(crate) fn of(key: Key) -> Option<Authority> {
-        if key.key_type != KeyType::SshUserCa {
-            return None;
-        }
-        let mut key = key;
-        let principals = std::mem::take(&mut key.principals);
-        let revoked_serials = std::mem::take(&mut key.revoked_serials);
-        let revoked_key_ids = std::mem::take(&mut key.revoked_key_ids);
-        Some(Authority { key: UserKey::of(key)?, principals, revoked_serials, revoked_key_ids })
-    }
-
-    fn revokes(&self, certificate: &Certificate) -> bool {
-        self.revoked_serials.contains(&certificate.serial)
-            || self.revoked_key_ids.contains(&certificate.key_id)
-    }
-
-    fn means(&self, principal: &Principal, certificate: &Certificate) -> bool {
-        let named = |wanted: &str| certificate.principals.iter().any(|name| name == wanted);
-        match self.principals.as_slice() {
-            [] => named(principal.account.name.as_str()),
-            wanted => wanted.iter().any(|wanted| named(wanted)),
-        }
-    }
-}
+use crate::principal::Principal;
+use crate::ssh_key::{SIGNATURES, fingerprint};
 
 /// What a certificate that counts allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +38,7 @@ pub(crate) fn check(
     if check_blob(&certificate.key).is_err() || check_blob(&certificate.authority).is_err() {
         return Err("the certificate has a key that is too weak");
     }
-    if !crate::gate::SIGNATURES.contains(&certificate.signature_algorithm.as_str()) {
+    if !SIGNATURES.contains(&certificate.signature_algorithm.as_str()) {
         return Err("the certificate is signed too weakly");
     }
     let signers = principal.authorities.iter();
@@ -91,7 +55,8 @@ pub(crate) fn check(
         return Err("the certificate is not valid at this time");
     }
     // None would mean everybody: as OpenSSH does, nobody.
-    let meant = signers.iter().filter(|authority| authority.means(principal, certificate));
+    let account = &principal.account.name;
+    let meant = signers.iter().filter(|authority| authority.means(account, certificate));
     let meant: Vec<_> = meant.collect();
     if meant.is_empty() {
         return Err("the certificate names none of the account's principals");
@@ -147,8 +112,8 @@ pub(crate) fn proof(certificate: &Certificate) -> String {
     format!(
         "certificate {} '{key_id}' of {} signed by {}",
         certificate.serial,
-        crate::gate::fingerprint(&certificate.key),
-        crate::gate::fingerprint(&certificate.authority),
+        fingerprint(&certificate.key),
+        fingerprint(&certificate.authority),
     )
 }
 

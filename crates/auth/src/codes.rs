@@ -9,9 +9,10 @@ use std::collections::HashMap;
 
 use entrepot_crypto::limits::{TOTP_DRIFT, TOTP_STEP_SECONDS};
 use entrepot_crypto::totp;
-use entrepot_model::{Name, Secret, SiteId, Timestamp};
+use entrepot_model::{Secret, Timestamp};
 use parking_lot::Mutex;
 
+use crate::account_key::AccountKey;
 use crate::limits::CODES_REMEMBERED;
 
 /// Why a code is refused that is right.
@@ -20,7 +21,7 @@ pub(crate) const USED: &str = "the code, or a later one, was used before";
 /// The last step that was taken of each account.
 #[derive(Default)]
 pub(crate) struct Codes {
-    taken: Mutex<HashMap<(SiteId, Name), i64>>,
+    taken: Mutex<HashMap<AccountKey, i64>>,
 }
 
 impl Codes {
@@ -30,7 +31,7 @@ impl Codes {
     /// Why not.
     pub(crate) fn take(
         &self,
-        account: &(SiteId, Name),
+        account: &AccountKey,
         secret: &Secret,
         code: &Secret,
         now: Timestamp,
@@ -53,13 +54,14 @@ impl Codes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use entrepot_model::Env;
+    use entrepot_model::{Env, SiteId};
 
     #[test]
     fn a_code_is_taken_once_and_an_older_one_never_after_it() {
         let secret = totp::new_secret(&Env::simulated(1));
-        let (codes, acme) = (Codes::default(), (SiteId::MAIN, "acme".parse().unwrap()));
-        let other = (SiteId::MAIN, "other".parse().unwrap());
+        let codes = Codes::default();
+        let [acme, other] = ["acme", "other"]
+            .map(|name| AccountKey { site: SiteId::MAIN, name: name.parse().unwrap() });
         let at = Timestamp::from_seconds;
         let code = |seconds: i64| Secret::new(totp::code_at(&secret, seconds).unwrap());
         assert!(codes.take(&acme, &secret, &code(3000), at(3000)).is_ok());

@@ -11,7 +11,15 @@ use crate::certificate;
 use crate::identity;
 use crate::principal::Principal;
 
-/// A proof that was accepted.
+/// A step of a login that succeeded.
+#[derive(Clone)]
+pub(crate) struct Proof {
+    /// As the audit log names it, such as `public-key SHA256:…`.
+    pub(crate) text: String,
+    pub(crate) credential: Credential,
+}
+
+/// What was shown in a step of a login, kept so that it can be asked again whether it counts.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credential {
     /// A signature of this public key (its blob, RFC 4253 §6.6).

@@ -3,18 +3,17 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use entrepot_model::{Env, Name, SiteId};
+use entrepot_model::Env;
 use parking_lot::Mutex;
 
+use crate::account_key::AccountKey;
 use crate::limits::DIGESTS_REMEMBERED;
-
-type Place = (SiteId, Name);
 
 /// Budgets of bytes an hour. One that is used up fills again evenly; one of which nothing is used
 /// takes a file of any size.
 pub(crate) struct DigestBudgets {
     env: Env,
-    spent: Mutex<HashMap<Place, Spent>>,
+    spent: Mutex<HashMap<AccountKey, Spent>>,
 }
 
 #[derive(Clone, Copy)]
@@ -43,17 +42,17 @@ impl DigestBudgets {
 
     /// Takes so many bytes of an account's budget; false: they do not fit. Of no budget nothing is
     /// taken, and what was spent of an earlier one is given back as that one said.
-    pub(crate) fn take(&self, place: &Place, bytes: u64, an_hour: u64) -> bool {
+    pub(crate) fn take(&self, account: &AccountKey, bytes: u64, an_hour: u64) -> bool {
         if an_hour == 0 {
             return bytes == 0;
         }
         let now = self.env.elapsed();
         let mut all = self.spent.lock();
-        let before = all.get(place).map_or(0, |spent| spent.now(now));
+        let before = all.get(account).map_or(0, |spent| spent.now(now));
         if before > 0 && before.saturating_add(bytes) > an_hour {
             // Another budget counts from now on. The same one does not begin anew: parts of a byte
             // would be lost each time.
-            if let Some(spent) = all.get_mut(place).filter(|spent| spent.an_hour != an_hour) {
+            if let Some(spent) = all.get_mut(account).filter(|spent| spent.an_hour != an_hour) {
                 *spent = Spent { bytes: before, at: now, an_hour };
             }
             return false;
@@ -61,9 +60,9 @@ impl DigestBudgets {
         if all.len() >= DIGESTS_REMEMBERED {
             all.retain(|_, spent| spent.now(now) > 0);
         }
-        if all.len() < DIGESTS_REMEMBERED || all.contains_key(place) {
+        if all.len() < DIGESTS_REMEMBERED || all.contains_key(account) {
             let bytes = before.saturating_add(bytes);
-            all.insert(place.clone(), Spent { bytes, at: now, an_hour });
+            all.insert(account.clone(), Spent { bytes, at: now, an_hour });
         }
         true
     }
@@ -71,14 +70,20 @@ impl DigestBudgets {
 
 #[cfg(test)]
 mod tests {
+    use entrepot_model::SiteId;
+
     use super::*;
+
+    fn account(name: &str) -> AccountKey {
+        AccountKey { site: SiteId::MAIN, name: name.parse().unwrap() }
+    }
 
     #[test]
     fn a_budget_fills_again_within_the_hour_and_takes_one_large_file() {
         let env = Env::simulated(1);
         let budgets = DigestBudgets::new(env.clone());
-        let acme = (SiteId::MAIN, "acme".parse().unwrap());
-        let other = (SiteId::MAIN, "other".parse().unwrap());
+        let acme = account("acme");
+        let other = account("other");
         assert!(budgets.take(&acme, 600, 1000));
         assert!(!budgets.take(&acme, 600, 1000), "it does not fit");
         assert!(budgets.take(&acme, 400, 1000), "it just fits");
@@ -99,7 +104,7 @@ mod tests {
     fn no_budget_takes_nothing_and_a_larger_one_counts_at_once() {
         let env = Env::simulated(1);
         let budgets = DigestBudgets::new(env.clone());
-        let acme = (SiteId::MAIN, "acme".parse().unwrap());
+        let acme = account("acme");
         assert!(!budgets.take(&acme, 1, 0));
         assert!(budgets.take(&acme, 0, 0));
         assert!(budgets.take(&acme, 1_000_000, 10), "nothing is used, so one large file passes");

@@ -16,18 +16,19 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::certificate::Authority;
+use crate::account_key::AccountKey;
+use crate::authority::Authority;
 use crate::digests::DigestBudgets;
 use crate::error::{AuthError, Result};
-use crate::gate::{Grant, TOO_MANY_SESSIONS};
+use crate::gate::Grant;
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
-use crate::principal::{
-    EffectivePolicy, Principal, listener_policy, load, node_rates, site_authorities, site_check,
-    site_policy,
-};
+use crate::policy::{EffectivePolicy, ListenerPolicy};
+use crate::principal::Principal;
 use crate::rates::{Buckets, NodeBuckets, SharedBuckets, SharedRates, Sharers};
+use crate::resolve;
 
-type Place = (SiteId, Name);
+/// Why one more session of an account is refused.
+pub(crate) const TOO_MANY_SESSIONS: &str = "it has too many sessions open";
 
 /// Resolves accounts, remembers them until the configuration changes, and keeps live sessions up
 /// to date. Cheap to clone.
@@ -55,11 +56,11 @@ struct Inner {
 /// What was read since the configuration last changed.
 #[derive(Default)]
 struct Cache {
-    accounts: HashMap<Place, Arc<Principal>>,
+    accounts: HashMap<AccountKey, Arc<Principal>>,
     /// Names that no account has: strangers must not make the database work.
-    absent: HashSet<Place>,
+    absent: HashSet<AccountKey>,
     sites: HashMap<SiteId, Arc<EffectivePolicy>>,
-    listeners: HashMap<Place, Arc<ListenerPolicy>>,
+    listeners: HashMap<(SiteId, Name), Arc<ListenerPolicy>>,
     authorities: HashMap<SiteId, Arc<Vec<Authority>>>,
     checks: HashMap<SiteId, Option<LoginCheck>>,
     hosts: Option<Hosts>,
@@ -67,16 +68,16 @@ struct Cache {
     hosts_before: Option<Hosts>,
 }
 
-/// Which site is reached by which host name.
 /// A site that clients reach by a host name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReachedSite {
-    /// Its id.
+    /// The site in which the accounts of these clients are looked up.
     pub id: SiteId,
     /// Its name, for people.
     pub name: Name,
 }
 
+/// Which site is reached by which host name.
 type Hosts = Arc<HashMap<HostName, ReachedSite>>;
 
 impl Cache {
@@ -87,7 +88,7 @@ impl Cache {
     }
 
     /// Remembers an account, or that there is none.
-    fn keep(&mut self, place: Place, principal: Option<Arc<Principal>>) {
+    fn keep(&mut self, key: AccountKey, principal: Option<Arc<Principal>>) {
         if self.accounts.len() >= CACHED_ACCOUNTS {
             self.accounts.clear();
         }
@@ -95,26 +96,17 @@ impl Cache {
             self.absent.clear();
         }
         match principal {
-            Some(principal) => drop(self.accounts.insert(place, principal)),
-            None => drop(self.absent.insert(place)),
+            Some(principal) => drop(self.accounts.insert(key, principal)),
+            None => drop(self.absent.insert(key)),
         }
     }
-}
-
-/// What the policy of a listener says.
-#[derive(Debug)]
-pub(crate) struct ListenerPolicy {
-    pub(crate) own: EffectivePolicy,
-    pub(crate) shared: SharedRates,
-    /// Who is asked about passwords of names that have none here.
-    pub(crate) check: Option<LoginCheck>,
 }
 
 /// Live sessions, and how many each account has.
 #[derive(Default)]
 struct Roll {
     sessions: HashMap<SessionId, Arc<Live>>,
-    counts: HashMap<Place, Use>,
+    counts: HashMap<AccountKey, Use>,
 }
 
 /// What an account uses now.
@@ -136,7 +128,7 @@ impl Drop for TransferPlace {
 }
 
 struct Live {
-    place: Place,
+    account: AccountKey,
     grant: Grant,
     throttles: Throttles,
     /// Its own buckets, and what an administrator has set them to.
@@ -152,8 +144,8 @@ struct Live {
 
 impl Roll {
     /// One more session of an account.
-    fn count(&mut self, place: &Place, principal: &Principal) -> Result<Arc<AtomicU32>> {
-        let used = self.counts.entry(place.clone()).or_default();
+    fn count(&mut self, key: &AccountKey, principal: &Principal) -> Result<Arc<AtomicU32>> {
+        let used = self.counts.entry(key.clone()).or_default();
         if used.sessions >= principal.policy.sessions {
             let account = principal.account.name.to_string();
             return Err(AuthError::Refused { account, reason: TOO_MANY_SESSIONS.to_owned() });
@@ -237,16 +229,17 @@ impl Directory {
     /// # Errors
     /// The database is away, or groups or mounts cannot be resolved.
     pub async fn resolve(&self, site: SiteId, name: &Name) -> Result<Option<Arc<Principal>>> {
-        let place = (site, name.clone());
-        let find = |cache: &Cache| match cache.accounts.get(&place) {
+        let key = AccountKey { site, name: name.clone() };
+        let find = |cache: &Cache| match cache.accounts.get(&key) {
             Some(known) => Some(Some(known.clone())),
-            None => cache.absent.contains(&place).then_some(None),
+            None => cache.absent.contains(&key).then_some(None),
         };
         let read = |revision| async move {
             let authorities = self.site_authorities(site).await?;
-            Ok(load(&self.0.db, site, name, (revision, &authorities)).await?.map(Arc::new))
+            let found = resolve::account(&self.0.db, site, name, revision, &authorities).await?;
+            Ok(found.map(Arc::new))
         };
-        self.cached(find, read, |cache, principal| cache.keep(place.clone(), principal)).await
+        self.cached(find, read, |cache, principal| cache.keep(key.clone(), principal)).await
     }
 
     /// The policy of a site: what holds for a name whether or not an account has it.
@@ -256,7 +249,7 @@ impl Directory {
     pub(crate) async fn site_policy(&self, site: SiteId) -> Result<Arc<EffectivePolicy>> {
         self.cached(
             |cache| cache.sites.get(&site).cloned(),
-            |_| async move { Ok(Arc::new(site_policy(&self.0.db, site).await?)) },
+            |_| async move { Ok(Arc::new(resolve::site_policy(&self.0.db, site).await?)) },
             |cache, policy| drop(cache.sites.insert(site, policy)),
         )
         .await
@@ -269,7 +262,7 @@ impl Directory {
     pub(crate) async fn site_authorities(&self, site: SiteId) -> Result<Arc<Vec<Authority>>> {
         self.cached(
             |cache| cache.authorities.get(&site).cloned(),
-            |_| async move { Ok(Arc::new(site_authorities(&self.0.db, site).await?)) },
+            |_| async move { Ok(Arc::new(resolve::site_authorities(&self.0.db, site).await?)) },
             |cache, authorities| drop(cache.authorities.insert(site, authorities)),
         )
         .await
@@ -282,7 +275,7 @@ impl Directory {
     pub(crate) async fn site_check(&self, site: SiteId) -> Result<Option<LoginCheck>> {
         self.cached(
             |cache| cache.checks.get(&site).cloned(),
-            |_| site_check(&self.0.db, site),
+            |_| resolve::site_check(&self.0.db, site),
             |cache, check| drop(cache.checks.insert(site, check)),
         )
         .await
@@ -316,8 +309,9 @@ impl Directory {
         listener: &Name,
     ) -> Result<Arc<ListenerPolicy>> {
         let place = (site, listener.clone());
-        let read =
-            |_| async move { Ok(Arc::new(listener_policy(&self.0.db, site, listener).await?)) };
+        let read = |_| async move {
+            Ok(Arc::new(resolve::listener_policy(&self.0.db, site, listener).await?))
+        };
         self.cached(
             |cache| cache.listeners.get(&place).cloned(),
             read,
@@ -371,7 +365,7 @@ impl Directory {
         self.keep_hours();
         let revision = self.0.db.config_revision().await?;
         if self.0.revision.load(Ordering::Acquire) != revision {
-            let said = node_rates(&self.0.db).await?;
+            let said = resolve::node_rates(&self.0.db).await?;
             let mut node = self.0.node.lock();
             node.said = said;
             node.keep(self.0.env.now());
@@ -436,13 +430,13 @@ impl Directory {
     /// [`AuthError::Refused`]: the account has as many sessions as its policy allows.
     pub fn enlist(&self, grant: &Grant, session: SessionId) -> Result<LiveSession> {
         let principal = grant.principal();
-        let place = (principal.site, principal.account.name.clone());
+        let account = AccountKey { site: principal.site, name: principal.account.name.clone() };
         let counts = grant.peer().protocol != Protocol::Internal;
         let mut roll = self.0.live.lock();
-        let transfers = if counts { Some(roll.count(&place, principal)?) } else { None };
+        let transfers = if counts { Some(roll.count(&account, principal)?) } else { None };
         let lane = || Lane::new(self.0.env.clone(), Vec::new());
         let live = Arc::new(Live {
-            place: place.clone(),
+            account,
             grant: grant.clone(),
             throttles: Throttles { upload: lane(), download: lane() },
             own: Buckets::new(&self.0.env),
@@ -465,7 +459,8 @@ impl Directory {
     /// Live sessions of an account's clients.
     pub fn sessions_of(&self, site: SiteId, name: &Name) -> u32 {
         let roll = self.0.live.lock();
-        roll.counts.get(&(site, name.clone())).map_or(0, |used| used.sessions)
+        let account = AccountKey { site, name: name.clone() };
+        roll.counts.get(&account).map_or(0, |used| used.sessions)
     }
 
     /// The buckets of all who share rates with a session of the account that came in by
@@ -604,7 +599,7 @@ impl LiveSession {
     pub fn may_digest(&self, bytes: u64) -> bool {
         let budget = self.live.principal.load().policy.digest_bytes_per_hour;
         let digests = &self.directory.0.digests;
-        self.live.transfers.is_none() || digests.take(&self.live.place, bytes, budget)
+        self.live.transfers.is_none() || digests.take(&self.live.account, bytes, budget)
     }
 
     /// The bandwidth limits that hold for this session; changed live.
@@ -631,10 +626,10 @@ impl Drop for LiveSession {
         if roll.sessions.remove(&self.session).is_none() || self.live.transfers.is_none() {
             return;
         }
-        if let Some(used) = roll.counts.get_mut(&self.live.place) {
+        if let Some(used) = roll.counts.get_mut(&self.live.account) {
             used.sessions = used.sessions.saturating_sub(1);
             if used.sessions == 0 {
-                roll.counts.remove(&self.live.place);
+                roll.counts.remove(&self.live.account);
             }
         }
     }

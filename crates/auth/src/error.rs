@@ -15,7 +15,7 @@ pub enum AuthError {
     /// Groups refer to each other in a circle, too deep, or to something that is no group.
     #[error("the groups of account '{account}' cannot be used: {problem}")]
     Groups {
-        /// The account.
+        /// Name of the account whose groups they are, directly or by other groups.
         account: String,
         /// What is wrong, and what to do.
         problem: String,
@@ -23,17 +23,17 @@ pub enum AuthError {
     /// A mount's prefix does not give a path for this account.
     #[error("the mount '{mount}' gives account '{account}' no path: {problem}")]
     Mount {
-        /// The mount.
+        /// Name of the mount, which may belong to a group of the account.
         mount: String,
-        /// The account.
+        /// Name of the account that should see it.
         account: String,
-        /// Why.
+        /// What is wrong with its prefix or its endpoint.
         problem: String,
     },
     /// The account is refused.
     #[error("account '{account}' is refused: {reason}")]
     Refused {
-        /// The account.
+        /// The name that was asked for, whether or not an account has it.
         account: String,
         /// Why, for operators.
         reason: String,

@@ -4,54 +4,38 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
-use entrepot_crypto::{HashCost, Sha256, StreamDigest};
+use entrepot_crypto::HashCost;
 use entrepot_journal::{Recorder, Scope};
 use entrepot_model::login::LoginCheck;
-use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId, Timestamp};
+use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId};
 use entrepot_spawn::Spawner;
 
+use crate::account_key::AccountKey;
 use crate::clients;
 use crate::codes::Codes;
-use crate::credential::Credential;
-use crate::directory::{Directory, ListenerPolicy};
+use crate::credential::{Credential, Proof};
+use crate::directory::{Directory, TOO_MANY_SESSIONS};
 use crate::error::{AuthError, Result};
 use crate::hook::Hooks;
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, WRONG_PER_CONNECTION};
 use crate::login_key::check_blob;
 use crate::passwords::{Compared, Passwords, Stored};
-use crate::penalties::{AccountKey, Claimant, Hearing, Origin, Penalties, Penalty};
-use crate::principal::{EffectivePolicy, Principal, key_blob};
-use crate::rates::SharedRates;
+use crate::peer::Peer;
+use crate::penalties::{Claimant, Hearing, Origin, Penalties, Penalty};
+use crate::policy::{EffectivePolicy, ListenerPolicy, NOT_HERE};
+use crate::principal::Principal;
+use crate::ssh_key::{SIGNATURES, fingerprint, key_blob};
 
 mod certified;
+mod grant;
 mod hooked;
 mod hosts;
 mod interactive;
 mod limited;
 mod secured;
 
+pub use grant::Grant;
 pub use limited::{LimitState, LoginLimit};
-
-/// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
-pub(crate) const SIGNATURES: [&str; 8] = [
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "rsa-sha2-256",
-    "rsa-sha2-512",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-];
-
-/// Why one more session is refused.
-pub(crate) const TOO_MANY_SESSIONS: &str = "it has too many sessions open";
-/// Why an address is refused by a listener.
-const NOT_HERE: &str = "the listener does not admit this address";
-/// Why an address is refused.
-const ADDRESS_BARRED: &str = "its policy does not admit this address";
 
 /// How the gate works.
 #[derive(Clone, Debug, Default)]
@@ -98,25 +82,6 @@ struct Inner {
     meters: Meters,
 }
 
-/// Who knocks.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// The site whose account logs in.
-    pub site: SiteId,
-    /// The site of the listener: mostly the same, but clients may choose another by its host name.
-    pub home: SiteId,
-    /// Spoken.
-    pub protocol: Protocol,
-    /// Which listener.
-    pub listener: Name,
-    /// From where.
-    pub address: SocketAddr,
-    /// How the client names itself; never trusted for anything.
-    pub client: String,
-    /// The algorithms of the connection, for people.
-    pub algorithms: String,
-}
-
 /// One connection's tries. A step counts only for the same name on the same connection.
 pub struct Attempt {
     gate: Gate,
@@ -137,14 +102,13 @@ pub struct Attempt {
 struct Steps {
     user: String,
     done: Vec<AuthMethod>,
-    proof: Vec<String>,
-    credentials: Vec<Credential>,
+    proofs: Vec<Proof>,
 }
 
 /// The answer to one try.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Logged in.
+    /// All that the account asks for was proved; the grant opens a session.
     Granted(Grant),
     /// Right so far; one of these must follow.
     Partial {
@@ -161,75 +125,6 @@ pub enum Verdict {
         /// The connection must end now.
         end: bool,
     },
-}
-
-/// Proof that someone was admitted. Only the [`Gate`] makes one:
-///
-/// ```compile_fail,E0451
-/// let grant = entrepot_auth::Grant {
-///     principal: todo!(),
-///     proof: todo!(),
-///     credentials: todo!(),
-///     peer: todo!(),
-///     listener: todo!(),
-/// };
-/// ```
-#[derive(Clone, Debug)]
-pub struct Grant {
-    principal: Arc<Principal>,
-    proof: String,
-    credentials: Vec<Credential>,
-    peer: Peer,
-    listener: Option<Arc<ListenerPolicy>>,
-}
-
-impl Grant {
-    /// What everybody who came in by the same listener shares; a rule came in by none.
-    pub(crate) fn listener_rates(&self) -> Option<&SharedRates> {
-        self.listener.as_deref().map(|listener| &listener.shared)
-    }
-    /// Who was admitted, as resolved at that moment.
-    pub fn principal(&self) -> &Arc<Principal> {
-        &self.principal
-    }
-    /// What proved it, such as `public-key SHA256:… + password`.
-    pub fn proof(&self) -> &str {
-        &self.proof
-    }
-    /// Why it would not be given now to `principal`, the same account as it is now, by a listener
-    /// of this policy; `None`: it would.
-    pub(crate) fn why_gone(
-        &self,
-        principal: &Principal,
-        listener: &EffectivePolicy,
-        now: Timestamp,
-    ) -> Option<&'static str> {
-        let barred = match self.peer.protocol {
-            // A rule comes from no address.
-            Protocol::Internal => principal.barred_at(now),
-            _ => why_barred(principal, &self.peer, listener, now),
-        };
-        let address = self.peer.address.ip();
-        let mut credentials = self.credentials.iter();
-        barred.or_else(|| credentials.find_map(|it| it.why_gone(principal, address, now)))
-    }
-
-    /// `principal`, the same account as it is now, with no more rights than what proved the login
-    /// gives.
-    pub(crate) fn narrowed(&self, principal: Arc<Principal>, now: Timestamp) -> Arc<Principal> {
-        let address = self.peer.address.ip();
-        let narrows = |it: &Credential| it.is_read_only(&principal, address, now);
-        if self.credentials.iter().any(narrows) {
-            Arc::new(principal.read_only())
-        } else {
-            principal
-        }
-    }
-
-    /// Whence.
-    pub fn peer(&self) -> &Peer {
-        &self.peer
-    }
 }
 
 impl Gate {
@@ -346,7 +241,8 @@ enum Fault {
     Wrong(&'static str),
     /// Refused whatever the secret.
     Barred(String),
-    /// Not now.
+    /// It could not be decided, such as while the database is away: it counts against neither
+    /// address nor account.
     Later(String),
 }
 
@@ -382,7 +278,7 @@ impl Attempt {
         };
         let principal = self.principal(user).await;
         if let Some(check) = self.asked_elsewhere(&principal) {
-            return self.ask_elsewhere((user, password), &check, hearing).await;
+            return self.ask_elsewhere(user, password, &check, hearing).await;
         }
         let admitted = self.admit(&principal, method);
         // Unknown, barred or not asked for: the same work, then the same answer.
@@ -404,7 +300,8 @@ impl Attempt {
             (Compared::Right, Ok(principal)) => {
                 hearing.give_back();
                 let hash = principal.account.password_hash.clone().unwrap_or_default();
-                let proof = ("password".to_owned(), Credential::Password(hash));
+                let credential = Credential::Password(hash);
+                let proof = Proof { text: "password".to_owned(), credential };
                 return self.passed(user, principal, method, proof).await;
             }
             (Compared::Busy, _) => return self.busy(user, hearing),
@@ -442,7 +339,8 @@ impl Attempt {
             }
             Ok(principal) if self.knows_key(&principal, key) => {
                 let blob = key_blob(key).unwrap_or_default();
-                let proof = (format!("public-key {}", fingerprint(&blob)), Credential::Key(blob));
+                let text = format!("public-key {}", fingerprint(&blob));
+                let proof = Proof { text, credential: Credential::Key(blob) };
                 return self.passed(user, principal, method, proof).await;
             }
             Ok(_) => Fault::Barred("unknown key".to_owned()),
@@ -548,8 +446,8 @@ impl Attempt {
             Ok(None) => return Err(Fault::Wrong("no such account")),
             Err(error) => return Err(Fault::Later(error.to_string())),
         };
-        let now = self.gate.0.recorder.env().now();
-        if let Some(reason) = why_barred(principal, &self.peer, self.here(), now) {
+        let (now, address) = (self.gate.0.recorder.env().now(), self.peer.address.ip());
+        if let Some(reason) = principal.why_barred(address, self.here(), now) {
             return Err(Fault::Barred(reason.to_owned()));
         }
         if !next_methods(principal, self.done()).contains(&method) {
@@ -573,23 +471,20 @@ impl Attempt {
         user: &str,
         principal: Arc<Principal>,
         method: AuthMethod,
-        (proof, credential): (String, Credential),
+        proof: Proof,
     ) -> Verdict {
         let steps = self.steps.get_or_insert_with(|| Steps {
             user: user.to_owned(),
             done: Vec::new(),
-            proof: Vec::new(),
-            credentials: Vec::new(),
+            proofs: Vec::new(),
         });
         steps.done.push(method);
-        steps.proof.push(proof);
-        steps.credentials.push(credential);
-        let (done, proof) = (steps.done.clone(), steps.proof.join(" + "));
-        let credentials = steps.credentials.clone();
-        if !completes(&principal, &done) {
-            return Verdict::Partial { next: next_methods(&principal, &done) };
+        steps.proofs.push(proof);
+        if !completes(&principal, &steps.done) {
+            return Verdict::Partial { next: next_methods(&principal, &steps.done) };
         }
-        self.admit_as(user, principal, proof, credentials).await
+        let proofs = steps.proofs.clone();
+        self.admit_as(user, principal, proofs).await
     }
 
     /// Everything is proved: lets `user` in as this account.
@@ -597,8 +492,7 @@ impl Attempt {
         &mut self,
         user: &str,
         principal: Arc<Principal>,
-        proof: String,
-        credentials: Vec<Credential>,
+        proofs: Vec<Proof>,
     ) -> Verdict {
         let name = &principal.account.name;
         // Counted for good when the session begins: `Directory::enlist`.
@@ -611,6 +505,9 @@ impl Attempt {
         self.gate.0.meters.granted.fetch_add(1, Ordering::Relaxed);
         let peer = self.peer.clone();
         let listener = self.listener.clone();
+        let (texts, credentials): (Vec<String>, Vec<Credential>) =
+            proofs.into_iter().map(|proof| (proof.text, proof.credential)).unzip();
+        let proof = texts.join(" + ");
         let mut grant = Grant { principal, proof, credentials, peer, listener };
         grant.principal = grant.narrowed(grant.principal.clone(), self.gate.0.recorder.env().now());
         Verdict::Granted(grant)
@@ -672,20 +569,6 @@ impl Attempt {
     }
 }
 
-/// Why nobody may act as `principal` from where `peer` is, whatever he proves; `None`: one may.
-fn why_barred(
-    principal: &Principal,
-    peer: &Peer,
-    listener: &EffectivePolicy,
-    now: Timestamp,
-) -> Option<&'static str> {
-    let address = peer.address.ip();
-    principal
-        .barred_at(now)
-        .or_else(|| (!listener.admits(address)).then_some(NOT_HERE))
-        .or_else(|| (!principal.policy.admits(address)).then_some(ADDRESS_BARRED))
-}
-
 /// The chains of methods that admit the account.
 fn alternatives(principal: &Principal) -> Vec<Vec<AuthMethod>> {
     if !principal.login.is_empty() {
@@ -717,12 +600,4 @@ fn next_methods(principal: &Principal, done: &[AuthMethod]) -> Vec<AuthMethod> {
         }
     }
     next
-}
-
-/// `SHA256:…` as OpenSSH shows it.
-pub(crate) fn fingerprint(blob: &[u8]) -> String {
-    let mut digest = StreamDigest::new(Sha256::Wanted);
-    digest.update(blob);
-    let hash = digest.finish().sha256.unwrap_or_default();
-    format!("SHA256:{}", STANDARD_NO_PAD.encode(hash))
 }

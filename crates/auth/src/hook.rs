@@ -24,10 +24,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
-use crate::gate::Peer;
 use crate::limits::{
     HOOK_ANSWER_BYTES, HOOKS_AT_A_TIME, HOOKS_OF_A_SITE, HOOKS_WAITING, HOOKS_WAITING_OF_A_SITE,
 };
+use crate::peer::Peer;
+
+/// A login with a password that this server cannot check by itself.
+pub(crate) struct PasswordLogin<'a> {
+    /// The name as the client gave it, which need not be an account's.
+    pub(crate) user: &'a str,
+    pub(crate) password: &'a Secret,
+    pub(crate) peer: &'a Peer,
+}
 
 /// What a hook is asked.
 #[derive(Serialize)]
@@ -90,10 +98,10 @@ impl Hooks {
     pub(crate) async fn ask(
         &self,
         check: &LoginCheck,
-        (user, password): (&str, &Secret),
-        peer: &Peer,
+        login: &PasswordLogin<'_>,
         now: Timestamp,
     ) -> Told {
+        let PasswordLogin { user, password, peer } = login;
         let Ok(text) = std::str::from_utf8(password.expose()) else { return Told::Refused };
         let question = Question {
             user,
@@ -314,7 +322,8 @@ mod tests {
             let (hooks, check, peer) = (hooks.clone(), check(argv), peer(site));
             async move {
                 let password = Secret::new(b"x");
-                hooks.ask(&check, ("anna", &password), &peer, Timestamp::default()).await
+                let login = PasswordLogin { user: "anna", password: &password, peer: &peer };
+                hooks.ask(&check, &login, Timestamp::default()).await
             }
         };
         let mut waiting = JoinSet::new();

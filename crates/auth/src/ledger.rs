@@ -21,7 +21,7 @@ struct Failures(VecDeque<Duration>);
 /// Whether one more try may be heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// It may.
+    /// It may: even if all tries that are being heard now fail, the limit is not reached.
     Free,
     /// Tries that are being heard now decide.
     Undecided,

@@ -1,5 +1,7 @@
 //! Who may act: [`Directory`] resolves accounts, [`Gate`] admits, and only it makes a [`Grant`].
 
+mod account_key;
+mod authority;
 mod certificate;
 mod clients;
 mod codes;
@@ -14,9 +16,13 @@ mod ledger;
 pub mod limits;
 mod login_key;
 mod passwords;
+mod peer;
 mod penalties;
+mod policy;
 mod principal;
 mod rates;
+mod resolve;
+mod ssh_key;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -24,7 +30,10 @@ mod turns;
 pub use directory::{Directory, LiveSession, ReachedSite, TransferPlace};
 pub use entrepot_net::meter::Throttles;
 pub use error::{AuthError, Result};
-pub use gate::{Attempt, Gate, GateOptions, Grant, LimitState, LoginLimit, Meters, Peer, Verdict};
+pub use gate::{Attempt, Gate, GateOptions, Grant, LimitState, LoginLimit, Meters, Verdict};
 pub use login_key::{UnusableKey, check_login_key};
-pub use principal::{EffectiveMount, EffectivePolicy, Principal, UserKey};
+pub use peer::Peer;
+pub use policy::EffectivePolicy;
+pub use principal::{EffectiveMount, Principal};
 pub use rates::{TimedRate, TimedRates};
+pub use ssh_key::UserKey;

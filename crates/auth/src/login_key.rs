@@ -4,7 +4,7 @@
 use entrepot_net::ssh::{keys, wire};
 
 use crate::limits::RSA_BITS;
-use crate::principal::key_blob;
+use crate::ssh_key::key_blob;
 
 /// Types of key that can log in. RSA keys are measured as well.
 const KEY_TYPES: [&str; 7] = [

@@ -13,10 +13,11 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{Env, Name, SiteId};
+use entrepot_model::{Env, SiteId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::account_key::AccountKey;
 use crate::ledger::{Ledger, Room, Span};
 use crate::limits::{
     ACCOUNT_WINDOW, ADDRESS_WINDOW, FIRST_DELAY, KNOWN_ADDRESSES, KNOWN_FAILURES, KNOWN_FOR,
@@ -48,13 +49,6 @@ impl fmt::Display for Origin {
     }
 }
 
-/// An account, or a name that somebody says.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AccountKey {
-    pub(crate) site: SiteId,
-    pub(crate) name: Name,
-}
-
 /// Who wants to be an account, and from where.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Claimant {
@@ -65,18 +59,18 @@ pub(crate) struct Claimant {
 /// What a login must wait for, or that it is refused unheard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Penalty {
-    /// None.
+    /// The answer is given at once.
     None,
     /// The answer to a wrong password is given after this time.
     Delay(Duration),
-    /// Refused unheard.
+    /// Address or account is locked: no password is compared, and the connection ends.
     Limited,
 }
 
 /// What has had too many failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locked {
-    /// The address.
+    /// The address, for accounts that did not log in from there lately.
     Address,
     /// The account, from addresses where it is not known.
     Account,

@@ -4,7 +4,7 @@ use entrepot_model::{Event, EventId, Fact, JobId, Name, SessionId, SiteId, Times
 
 use crate::error::Result;
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
-use crate::tx::{Batch, Work};
+use crate::tx::{Batch, Tx};
 use crate::{Db, name_filter, page};
 
 /// Which events are wanted. The default wants all, oldest first, as many as a page holds.
@@ -29,7 +29,7 @@ pub struct EventFilter {
     /// Only those later in the table than this sequence. Who goes on from the last sequence seen
     /// misses none: sequences appear in the order of commits.
     pub after_sequence: Option<i64>,
-    /// Newest first.
+    /// In the opposite order of sequences: then `limit` keeps the newest.
     pub newest_first: bool,
     /// At most this many, and never more than [`crate::limits::PAGE_ROWS`].
     pub limit: u32,
@@ -58,7 +58,7 @@ impl Default for EventFilter {
 pub struct EventRow {
     /// Its place: grows in the order of commits, with gaps.
     pub sequence: i64,
-    /// The event.
+    /// The event as it was recorded; that it is here does not mean that it is sealed.
     pub event: Event,
 }
 
@@ -123,7 +123,7 @@ pub(crate) const PROJECT_POSTGRES: Sql = sql!(
 pub(crate) const SEAL_POSTGRES: Sql =
     sql!("UPDATE events SET sealed = TRUE WHERE id = ANY($1::UUID[])");
 
-/// Events of the journal. One that came by [`Work`] before (unsealed) is sealed.
+/// Events of the journal. One that [`Tx::insert_event`] wrote before (unsealed) is sealed.
 pub(crate) const PROJECT: Batch =
     Batch { sqlite: PROJECT_SQLITE, postgres: PROJECT_POSTGRES, width: 12 };
 const SEAL: Batch = Batch { sqlite: SEAL_SQLITE, postgres: SEAL_POSTGRES, width: 1 };
@@ -160,13 +160,6 @@ fn path(fact: &Fact) -> Option<String> {
         | Fact::DirectoryRemoved { path } => Some(path.clone()),
         other => other.file().map(|file| file.path.clone()),
     }
-}
-
-pub(crate) async fn insert_unsealed(work: &mut Work, event: &Event) -> Result<()> {
-    let mut row = Vec::with_capacity(PROJECT.width);
-    push_row(event, None, &mut row)?;
-    work.lock_events().await?;
-    work.execute(INSERT_UNSEALED, row).await.map(drop)
 }
 
 /// The statement whose index fits the filter best, and the value that leads it.
@@ -229,5 +222,16 @@ impl Db {
         let mut work = self.work(crate::Purpose::Other).await?;
         work.each(SEAL, ids.iter().map(|id| id.0.into()).collect()).await?;
         work.commit().await
+    }
+}
+
+impl Tx {
+    /// Writes an event that is not yet in the chain of its node's journal: see
+    /// [`Db::unsealed_events`].
+    pub async fn insert_event(&mut self, event: &Event) -> Result<()> {
+        let mut row = Vec::with_capacity(PROJECT.width);
+        push_row(event, None, &mut row)?;
+        self.work.lock_events().await?;
+        self.work.execute(INSERT_UNSEALED, row).await.map(drop)
     }
 }

@@ -10,15 +10,15 @@ use entrepot_model::{EventId, Job, JobId, JobState, Name, SiteId, Timestamp};
 use crate::error::Result;
 use crate::limits;
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
-use crate::tx::{Batch, Work};
+use crate::tx::{Batch, Tx};
 use crate::{Db, Dialect, name_filter, page};
 
 /// A job as a node holds it: what each later write must show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobHold {
-    /// The job.
+    /// The job that was claimed.
     pub id: JobId,
-    /// Its epoch at the claim.
+    /// Its epoch at the claim; a later claim, or a cancellation, has raised it.
     pub epoch: i64,
 }
 
@@ -33,9 +33,9 @@ impl From<&Job> for JobHold {
 pub enum JobEnd {
     /// All steps done.
     Done,
-    /// Try again.
+    /// The job is ready again, for any node to claim.
     Retry {
-        /// Not before this.
+        /// No node claims it before this.
         due_at: Timestamp,
         /// Why it failed, one sentence.
         error: String,
@@ -69,7 +69,7 @@ impl Default for JobFilter {
 pub struct JobCounts {
     /// Waiting, due or not.
     pub ready: u64,
-    /// Leased.
+    /// Claimed by a node, also where the lease has run out and nobody claimed it anew.
     pub running: u64,
     /// In the dead-letter state.
     pub failed: u64,
@@ -296,7 +296,7 @@ impl Db {
         self.read(SEARCH, values, read_row).await
     }
 
-    /// One job.
+    /// The job with this id, in whatever state; `None` if the site has no such job.
     pub async fn job(&self, site: SiteId, id: JobId) -> Result<Option<Job>> {
         Ok(self.read(FIND, vec![site.0.into(), id.0.into()], read_row).await?.pop())
     }
@@ -324,22 +324,18 @@ impl Db {
     }
 }
 
-/// See [`crate::Tx::retry_job`].
-pub(crate) async fn retry(
-    work: &mut Work,
-    site: SiteId,
-    id: JobId,
-    now: Timestamp,
-) -> Result<bool> {
-    Ok(work.execute(RETRY, vec![now.into(), site.0.into(), id.0.into()]).await? > 0)
-}
+impl Tx {
+    /// Makes a failed, cancelled or waiting job due at once, with its attempts counted anew; the
+    /// steps already done stay done. False if there is no such job in such a state.
+    pub async fn retry_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
+        let values = vec![now.into(), site.0.into(), id.0.into()];
+        Ok(self.work.execute(RETRY, values).await? > 0)
+    }
 
-/// See [`crate::Tx::cancel_job`].
-pub(crate) async fn cancel(
-    work: &mut Work,
-    site: SiteId,
-    id: JobId,
-    now: Timestamp,
-) -> Result<bool> {
-    Ok(work.execute(CANCEL, vec![now.into(), site.0.into(), id.0.into()]).await? > 0)
+    /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is
+    /// no such job in such a state.
+    pub async fn cancel_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
+        let values = vec![now.into(), site.0.into(), id.0.into()];
+        Ok(self.work.execute(CANCEL, values).await? > 0)
+    }
 }

@@ -40,7 +40,7 @@ pub use tx::Tx;
 use postgres::Purpose;
 use sql::{Reader, Sql, Value, sql, statements};
 
-/// Which database.
+/// The kinds of database that a [`Db`] can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     /// A SQLite file: one node.

@@ -9,7 +9,7 @@ use crate::sql::{Value, sql, statements};
 /// A member process, as the others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// Unique among the nodes of this database; each process has it from its own configuration.
     pub name: Name,
     /// When it last gave a sign of life.
     pub heartbeat_at: Timestamp,

@@ -1,13 +1,13 @@
 //! Configuration: one table a noun, the same statements for each.
 
-use entrepot_model::{Key, Kind, Mount, Name, Noun, Site, SiteId, Stored, Timestamp};
+use entrepot_model::{AnyNoun, Key, Kind, Mount, Name, Noun, Site, SiteId, Stored, Timestamp};
 use uuid::Uuid;
 
 use crate::Db;
 use crate::error::{DbError, Result};
 use crate::references::{self, Bound, NounUser};
 use crate::sql::{Reader, Row, Sql, Value, sql, statements, to_json};
-use crate::tx::Work;
+use crate::tx::{Tx, Work};
 
 /// The statements of one table.
 struct Table {
@@ -101,7 +101,6 @@ statements! {
         "WHERE site = $1 AND owner = $2 ORDER BY name",
     );
     REVISION = sql!("SELECT revision FROM config_revision");
-    BUMP = sql!("UPDATE config_revision SET revision = revision + 1");
 }
 
 fn table(kind: Kind) -> &'static Table {
@@ -135,11 +134,11 @@ fn stored<N: Noun>(row: &Row<'_>) -> Result<Stored<N>> {
     })
 }
 
-pub(crate) fn list<N: Noun>(site: SiteId) -> Query<Stored<N>> {
+fn list<N: Noun>(site: SiteId) -> Query<Stored<N>> {
     (table(N::KIND).list, vec![site.0.into()], stored::<N>)
 }
 
-pub(crate) fn find<N: Noun>(site: SiteId, name: &Name) -> Query<Stored<N>> {
+fn find<N: Noun>(site: SiteId, name: &Name) -> Query<Stored<N>> {
     (table(N::KIND).find, vec![site.0.into(), name.into()], stored::<N>)
 }
 
@@ -149,7 +148,7 @@ fn owner<N: Noun>(noun: &N) -> Option<Name> {
     references.find(|reference| reference.kind == Kind::Account).map(|account| account.name)
 }
 
-pub(crate) async fn put<N: Noun>(
+async fn put<N: Noun>(
     work: &mut Work,
     site: SiteId,
     id: Uuid,
@@ -179,7 +178,7 @@ pub(crate) async fn put<N: Noun>(
     Ok(revision)
 }
 
-pub(crate) async fn delete(work: &mut Work, site: SiteId, kind: Kind, name: &Name) -> Result<bool> {
+async fn delete(work: &mut Work, site: SiteId, kind: Kind, name: &Name) -> Result<bool> {
     let values = vec![site.0.into(), name.into()];
     let deleted = work.execute(table(kind).delete, values).await? > 0;
     if deleted {
@@ -187,10 +186,6 @@ pub(crate) async fn delete(work: &mut Work, site: SiteId, kind: Kind, name: &Nam
         work.execute(sql, values).await?;
     }
     Ok(deleted)
-}
-
-pub(crate) async fn bump_revision(work: &mut Work) -> Result<()> {
-    work.execute(BUMP, Vec::new()).await.map(drop)
 }
 
 impl Db {
@@ -265,5 +260,67 @@ impl Db {
     pub async fn config_revision(&self) -> Result<i64> {
         let revision = self.read(REVISION, Vec::new(), |row| row.int(0)).await?.pop();
         revision.ok_or_else(|| DbError::Corrupt("config_revision has no row".to_owned()))
+    }
+}
+
+impl Tx {
+    /// Creates the noun (revision 1) or replaces the one with this id and name (one revision
+    /// more). Returns the revision.
+    ///
+    /// # Errors
+    /// [`DbError::Conflict`] if the name belongs to another id, the id to another name, site or
+    /// kind of row, or the site does not exist. The transaction can then only be dropped.
+    pub async fn put<N: Noun>(
+        &mut self,
+        site: SiteId,
+        id: Uuid,
+        noun: &N,
+        at: Timestamp,
+    ) -> Result<i64> {
+        let revision = put(&mut self.work, site, id, noun, at).await;
+        self.nouns_changed = true;
+        self.work.noted(revision)
+    }
+
+    /// Does the same as [`Tx::put`] for a noun whose kind is known at run time only.
+    pub async fn put_any(
+        &mut self,
+        site: SiteId,
+        id: Uuid,
+        noun: &AnyNoun,
+        at: Timestamp,
+    ) -> Result<i64> {
+        match noun {
+            AnyNoun::Site(noun) => self.put(site, id, noun, at).await,
+            AnyNoun::Policy(noun) => self.put(site, id, noun, at).await,
+            AnyNoun::Key(noun) => self.put(site, id, noun, at).await,
+            AnyNoun::Endpoint(noun) => self.put(site, id, noun, at).await,
+            AnyNoun::Account(noun) => self.put(site, id, noun, at).await,
+            AnyNoun::Mount(noun) => self.put(site, id, noun, at).await,
+            AnyNoun::Rule(noun) => self.put(site, id, noun, at).await,
+            AnyNoun::Listener(noun) => self.put(site, id, noun, at).await,
+        }
+    }
+
+    /// Deletes a noun; false if there is none of that name. The site `main` cannot be deleted.
+    ///
+    /// # Errors
+    /// [`DbError::Conflict`] for a site that still owns something.
+    pub async fn delete(&mut self, site: SiteId, kind: Kind, name: &Name) -> Result<bool> {
+        let deleted = delete(&mut self.work, site, kind, name).await?;
+        self.nouns_changed |= deleted;
+        Ok(deleted)
+    }
+
+    /// As [`Db::list`], with what this transaction changed.
+    pub async fn list<N: Noun>(&mut self, site: SiteId) -> Result<Vec<Stored<N>>> {
+        let (sql, values, reader) = list::<N>(site);
+        self.work.query(sql, values, reader).await
+    }
+
+    /// As [`Db::find`], with what this transaction changed.
+    pub async fn find<N: Noun>(&mut self, site: SiteId, name: &Name) -> Result<Option<Stored<N>>> {
+        let (sql, values, reader) = find::<N>(site, name);
+        Ok(self.work.query(sql, values, reader).await?.pop())
     }
 }

@@ -61,11 +61,11 @@ statements! {
 /// What a transaction is for; it decides what it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Changes nouns.
+    /// It changes nouns: it waits for other changes of the configuration, of all nodes.
     Configuration,
-    /// Writes events.
+    /// It writes events: it waits for all others that write events.
     Events,
-    /// Neither.
+    /// It changes neither, and waits only where it meets a locked row.
     Other,
 }
 
@@ -85,15 +85,11 @@ impl Postgres {
         let (config, tls) = tls::parse(url)?;
         let pool = pool(config.clone(), tls, connections)?;
         let postgres = Postgres { pool };
-        let latest = migrate::latest();
         let found = {
             let client = postgres.client().await?;
-            migrate::postgres_version(&client).await?
+            version(&client).await?
         };
-        if found > latest {
-            return Err(migrate::newer(found));
-        }
-        if found < latest {
+        if migrate::is_outdated(found)? {
             let serving = config.get_user().unwrap_or_default();
             migrate_tables(migrate_url.unwrap_or(url), serving).await?;
         }
@@ -312,12 +308,25 @@ async fn migrate_tables(url: &str, serving: &str) -> Result<()> {
     let longer = "SET statement_timeout = 0; SET lock_timeout = 0";
     client.batch_execute(longer).await.map_err(refused)?;
     client.batch_execute(LOCK_MIGRATION).await.map_err(refused)?;
-    migrate::postgres(&mut client).await?;
+    // Another node may have been first.
+    if migrate::is_outdated(version(&client).await?)? {
+        migrate::run_on_postgres(&mut client).await?;
+    }
     query(&client, SET_ROLE, &[Value::text(serving)], |_| Ok(())).await?;
     client.batch_execute(GRANT).await.map_err(refused)?;
     // Closing the connection lets the lock go.
     drop(Object::take(client));
     Ok(())
+}
+
+/// The version of the tables; 0 if there are none.
+async fn version(client: &Client) -> Result<i64> {
+    let known = "SELECT to_regclass('refinery_schema_history') IS NOT NULL";
+    if !client.query_one(known, &[]).await.map_err(refused)?.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    let newest = "SELECT COALESCE(MAX(version), 0)::BIGINT FROM refinery_schema_history";
+    Ok(client.query_one(newest, &[]).await.map_err(refused)?.get(0))
 }
 
 async fn query<T>(
@@ -376,7 +385,7 @@ fn unreachable_server(error: PoolError) -> DbError {
 
 /// Sorts an error of PostgreSQL by what the caller can do about it (PostgreSQL 18 Documentation,
 /// Appendix A).
-pub(crate) fn refused(error: tokio_postgres::Error) -> DbError {
+fn refused(error: tokio_postgres::Error) -> DbError {
     let Some(db) = error.as_db_error() else {
         let why = with_source(&error);
         return if error.is_closed() || is_transport(&error) {
@@ -417,9 +426,4 @@ fn with_source(error: &tokio_postgres::Error) -> String {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     }
-}
-
-/// The client of a pooled connection, for migrations.
-pub(crate) fn raw(client: &mut Object) -> &mut Client {
-    client
 }

@@ -12,7 +12,7 @@ use crate::{Db, Purpose, events, jobs, nodes, transfers};
 /// A piece of a node's journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Projection<'a> {
-    /// The node.
+    /// The node whose journal it is; its cursor moves to `up_to`.
     pub node: &'a Name,
     /// The last sequence that this piece covers, events or not.
     pub up_to: u64,

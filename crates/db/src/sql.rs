@@ -20,7 +20,7 @@ impl Sql {
         Sql(text)
     }
 
-    /// The text.
+    /// The statement as both databases parse it.
     pub(crate) fn text(self) -> &'static str {
         self.0
     }
@@ -170,7 +170,7 @@ impl Row<'_> {
         Ok(Timestamp(self.int(index)?))
     }
 
-    /// A name.
+    /// A name of a noun; text that is no valid name is [`DbError::Corrupt`].
     pub(crate) fn name(&self, index: usize) -> Result<Name> {
         self.text(index)?.parse().map_err(column(index))
     }

@@ -40,7 +40,7 @@ impl Sqlite {
         let writer = spawn_blocking(move || {
             create(&path)?;
             let mut writer = connect(&path)?;
-            migrate::sqlite(&mut writer)?;
+            bring_up_to_date(&mut writer)?;
             Ok(writer)
         });
         Ok(Sqlite {
@@ -252,6 +252,29 @@ fn write_ahead(connection: &Connection) -> Result<String> {
     }
 }
 
+/// Brings the tables up to date.
+fn bring_up_to_date(connection: &mut Connection) -> Result<()> {
+    let mut attempt = 1;
+    while migrate::is_outdated(version(connection)?)? {
+        // Another process may be making the same tables: the one that comes second fails, looks
+        // again and finds them.
+        match migrate::run_on_sqlite(connection) {
+            Err(error) if attempt == limits::MIGRATION_ATTEMPTS => return Err(error),
+            _ => attempt += 1,
+        }
+    }
+    Ok(())
+}
+
+/// The version of the tables; 0 if there are none.
+fn version(connection: &Connection) -> Result<i64> {
+    if !connection.table_exists(None, "refinery_schema_history").map_err(refused)? {
+        return Ok(0);
+    }
+    let newest = "SELECT COALESCE(MAX(version), 0) FROM refinery_schema_history";
+    connection.query_row(newest, [], |row| row.get(0)).map_err(refused)
+}
+
 fn query<T>(
     connection: &Connection,
     sql: Sql,
@@ -286,7 +309,7 @@ impl rusqlite::ToSql for Value {
 }
 
 /// Sorts an error of SQLite by what the caller can do about it.
-pub(crate) fn refused(error: rusqlite::Error) -> DbError {
+fn refused(error: rusqlite::Error) -> DbError {
     let text = error.to_string();
     match error.sqlite_error_code() {
         Some(

@@ -269,7 +269,7 @@ impl Db {
         self.read(sql, values, read_row).await
     }
 
-    /// One transfer.
+    /// The transfer with this id, in whatever state; `None` if the site has no such transfer.
     pub async fn transfer(&self, site: SiteId, id: TransferId) -> Result<Option<Transfer>> {
         Ok(self.read(FIND, vec![site.0.into(), id.0.into()], read_row).await?.pop())
     }

@@ -1,107 +1,33 @@
-//! Transactions.
-
-use entrepot_model::{AnyNoun, Event, JobId, Kind, Name, Noun, SiteId, Stored, Timestamp};
-use uuid::Uuid;
+//! Transactions of either database: [`Tx`], in which administrators change things, and [`Work`],
+//! the transaction below it, in which batches are written too. What a [`Tx`] can change stands
+//! beside the statements that do it: `nouns.rs`, `jobs.rs`, `events.rs`.
 
 use crate::error::{DbError, Result};
-use crate::sql::{Reader, Sql, Value};
-use crate::{events, jobs, nouns, postgres, sqlite};
+use crate::sql::{Reader, Sql, Value, sql, statements};
+use crate::{postgres, sqlite};
 
 /// A write transaction on what administrators change: nouns and the state of jobs, with the
 /// events that tell of it.
 pub struct Tx {
-    work: Work,
-    changed: bool,
+    pub(crate) work: Work,
+    /// The commit must raise the revision of the configuration.
+    pub(crate) nouns_changed: bool,
+}
+
+statements! {
+    BUMP_REVISION = sql!("UPDATE config_revision SET revision = revision + 1");
 }
 
 impl Tx {
     pub(crate) fn new(work: Work) -> Self {
-        Tx { work, changed: false }
-    }
-
-    /// Creates the noun (revision 1) or replaces the one with this id and name (one revision
-    /// more). Returns the revision.
-    ///
-    /// # Errors
-    /// [`DbError::Conflict`] if the name belongs to another id, the id to another name, site or
-    /// kind of row, or the site does not exist. The transaction can then only be dropped.
-    pub async fn put<N: Noun>(
-        &mut self,
-        site: SiteId,
-        id: Uuid,
-        noun: &N,
-        at: Timestamp,
-    ) -> Result<i64> {
-        let revision = nouns::put(&mut self.work, site, id, noun, at).await;
-        self.changed = true;
-        self.work.noted(revision)
-    }
-
-    /// As [`Tx::put`].
-    pub async fn put_any(
-        &mut self,
-        site: SiteId,
-        id: Uuid,
-        noun: &AnyNoun,
-        at: Timestamp,
-    ) -> Result<i64> {
-        match noun {
-            AnyNoun::Site(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Policy(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Key(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Endpoint(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Account(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Mount(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Rule(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Listener(noun) => self.put(site, id, noun, at).await,
-        }
-    }
-
-    /// Deletes a noun; false if there is none of that name. The site `main` cannot be deleted.
-    ///
-    /// # Errors
-    /// [`DbError::Conflict`] for a site that still owns something.
-    pub async fn delete(&mut self, site: SiteId, kind: Kind, name: &Name) -> Result<bool> {
-        let deleted = nouns::delete(&mut self.work, site, kind, name).await?;
-        self.changed |= deleted;
-        Ok(deleted)
-    }
-
-    /// Writes an event that is not yet in the chain of its node's journal: see
-    /// [`crate::Db::unsealed_events`].
-    pub async fn insert_event(&mut self, event: &Event) -> Result<()> {
-        events::insert_unsealed(&mut self.work, event).await
-    }
-
-    /// Makes a failed, cancelled or waiting job due at once, with its attempts counted anew; the
-    /// steps already done stay done. False if there is no such job in such a state.
-    pub async fn retry_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
-        jobs::retry(&mut self.work, site, id, now).await
-    }
-
-    /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is
-    /// no such job in such a state.
-    pub async fn cancel_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
-        jobs::cancel(&mut self.work, site, id, now).await
-    }
-
-    /// As [`crate::Db::list`], with what this transaction changed.
-    pub async fn list<N: Noun>(&mut self, site: SiteId) -> Result<Vec<Stored<N>>> {
-        let (sql, values, reader) = nouns::list::<N>(site);
-        self.work.query(sql, values, reader).await
-    }
-
-    /// As [`crate::Db::find`], with what this transaction changed.
-    pub async fn find<N: Noun>(&mut self, site: SiteId, name: &Name) -> Result<Option<Stored<N>>> {
-        let (sql, values, reader) = nouns::find::<N>(site, name);
-        Ok(self.work.query(sql, values, reader).await?.pop())
+        Tx { work, nouns_changed: false }
     }
 
     /// Commits; durable when it returns. The configuration has one revision more if a noun
     /// changed.
     pub async fn commit(mut self) -> Result<()> {
-        if self.changed {
-            nouns::bump_revision(&mut self.work).await?;
+        if self.nouns_changed {
+            self.work.execute(BUMP_REVISION, Vec::new()).await?;
         }
         self.work.commit().await
     }
@@ -138,7 +64,8 @@ impl Work {
         Work { backend: WorkOf::Postgres(Box::new(work)), failed: false }
     }
 
-    fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
+    /// Refuses the commit from now on if `result` is an error.
+    pub(crate) fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
         self.failed |= result.is_err();
         result
     }

@@ -4,8 +4,9 @@ use entrepot_model::AuthMethod;
 use entrepot_net::ssh::Certificate;
 
 use super::{Attempt, Fault, Verdict};
-use crate::certificate::{self, Authority};
-use crate::credential::Credential;
+use crate::authority::Authority;
+use crate::certificate;
+use crate::credential::{Credential, Proof};
 
 impl Attempt {
     /// Hears a signature by the key of a certificate; that signature, and the one on the
@@ -21,7 +22,7 @@ impl Attempt {
             Ok(principal) => match certificate::check(&principal, shown, address, now) {
                 Ok(_) => {
                     let credential = Credential::Certificate(shown.clone().into());
-                    let proof = (certificate::proof(shown), credential);
+                    let proof = Proof { text: certificate::proof(shown), credential };
                     return self.passed(user, principal, AuthMethod::PublicKey, proof).await;
                 }
                 Err(reason) => Fault::Barred(reason.to_owned()),

@@ -3,9 +3,9 @@
 use entrepot_model::login::LoginCheck;
 use entrepot_model::{AccountType, AuthMethod, Secret};
 
-use super::{Attempt, Fault, Verdict, why_barred};
-use crate::credential::Credential;
-use crate::hook::Told;
+use super::{Attempt, Fault, Verdict};
+use crate::credential::{Credential, Proof};
+use crate::hook::{PasswordLogin, Told};
 use crate::penalties::Hearing;
 use crate::principal::Principal;
 
@@ -13,12 +13,14 @@ impl Attempt {
     /// Hears a password of a name that has none here.
     pub(super) async fn ask_elsewhere(
         &mut self,
-        (user, password): (&str, &Secret),
+        user: &str,
+        password: &Secret,
         check: &LoginCheck,
         hearing: Hearing,
     ) -> Verdict {
         let now = self.gate.0.recorder.env().now();
-        let told = self.gate.0.hooks.ask(check, (user, password), &self.peer, now).await;
+        let login = PasswordLogin { user, password, peer: &self.peer };
+        let told = self.gate.0.hooks.ask(check, &login, now).await;
         let unknown = Ok(None);
         let fault = match told {
             Told::Busy => return self.busy(user, hearing),
@@ -37,13 +39,13 @@ impl Attempt {
                         Some(reason) => Fault::Barred(reason.to_owned()),
                         None => {
                             hearing.give_back();
-                            let proof = if user == name {
+                            let text = if user == name {
                                 "password, by the login hook".to_owned()
                             } else {
                                 format!("password of '{user}', by the login hook")
                             };
-                            let credentials = vec![Credential::Hook];
-                            return self.admit_as(user, principal, proof, credentials).await;
+                            let proof = Proof { text, credential: Credential::Hook };
+                            return self.admit_as(user, principal, vec![proof]).await;
                         }
                     },
                 }
@@ -54,8 +56,8 @@ impl Attempt {
 
     /// Why a hook cannot let anybody in as this account.
     fn why_not_by_hook(&self, principal: &Principal) -> Option<&'static str> {
-        let now = self.gate.0.recorder.env().now();
-        if let Some(reason) = why_barred(principal, &self.peer, self.here(), now) {
+        let (now, address) = (self.gate.0.recorder.env().now(), self.peer.address.ip());
+        if let Some(reason) = principal.why_barred(address, self.here(), now) {
             return Some(reason);
         }
         if principal.account.account_type == AccountType::Admin {

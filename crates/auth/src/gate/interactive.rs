@@ -6,8 +6,9 @@ use entrepot_crypto::totp;
 use entrepot_model::{AuthMethod, Secret};
 
 use super::{Attempt, Fault, Verdict, completes, next_methods};
+use crate::account_key::AccountKey;
 use crate::codes::USED;
-use crate::credential::Credential;
+use crate::credential::{Credential, Proof};
 use crate::principal::Principal;
 
 impl Attempt {
@@ -75,7 +76,7 @@ impl Attempt {
         match taken {
             Ok((principal, credential)) => {
                 hearing.give_back();
-                let proof = ("code".to_owned(), credential);
+                let proof = Proof { text: "code".to_owned(), credential };
                 self.passed(user, principal, AuthMethod::Totp, proof).await
             }
             Err(fault) => self.fail(user, &principal, hearing, fault).await,
@@ -95,9 +96,10 @@ impl Attempt {
             tracing::error!(account = %name, %error, "the secret of a code generator is lost");
             Fault::Later("the secret of its code generator cannot be opened".to_owned())
         })?;
-        let (place, now) = ((principal.site, name.clone()), self.gate.0.recorder.env().now());
-        let step = self.gate.0.codes.take(&place, &secret, code, now).map_err(Fault::Wrong)?;
-        match self.gate.0.directory.db().take_code(place.0, &place.1, step).await {
+        let account = AccountKey { site: principal.site, name: name.clone() };
+        let now = self.gate.0.recorder.env().now();
+        let step = self.gate.0.codes.take(&account, &secret, code, now).map_err(Fault::Wrong)?;
+        match self.gate.0.directory.db().take_code(principal.site, name, step).await {
             Ok(true) => {}
             Ok(false) => return Err(Fault::Wrong(USED)),
             // Known accounts log in while the database is away.

@@ -10,9 +10,10 @@ use entrepot_journal::Scope;
 use entrepot_model::{Fact, Name, SiteId, Timestamp};
 
 use super::{Attempt, Gate, Verdict};
+use crate::account_key::AccountKey;
 use crate::error::Result;
 use crate::limits::LISTED;
-use crate::penalties::{AccountKey, Allowed, Claimant, Limit, Listed, Locked, Origin};
+use crate::penalties::{Allowed, Claimant, Limit, Listed, Locked, Origin};
 
 /// An address, an account, or an account at an address that has had too many wrong passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct LoginLimit {
     pub state: LimitState,
     /// Wrong passwords that count.
     pub failures: u32,
-    /// Since when.
+    /// When the wrong password came that was one too many.
     pub since: Timestamp,
     /// Until when, if no more come.
     pub until: Timestamp,
@@ -41,7 +42,7 @@ pub enum LimitState {
 }
 
 impl LimitState {
-    /// Its word.
+    /// The word for it in answers of the control plane.
     pub fn as_str(self) -> &'static str {
         match self {
             LimitState::Locked => "locked",

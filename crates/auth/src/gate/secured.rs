@@ -5,10 +5,11 @@ use std::sync::Arc;
 use entrepot_model::AuthMethod;
 use entrepot_net::tls::ClientCertificate;
 
-use super::{Attempt, Peer, Verdict};
-use crate::credential::Credential;
+use super::{Attempt, Verdict};
+use crate::credential::{Credential, Proof};
 use crate::identity;
 use crate::limits::KEYS_OFFERED;
+use crate::peer::Peer;
 
 impl Attempt {
     /// Begins anew, as a protocol does that lets its client say another name at any time. What was
@@ -43,8 +44,8 @@ impl Attempt {
         let certified = shown.certified && self.peer.site == self.peer.home;
         let shown = ClientCertificate { certified, ..shown.clone() };
         let Ok(by) = identity::check(&principal.account, &shown, now) else { return refused };
-        let proof = format!("certificate {by}");
-        let credential = Credential::Tls(Arc::new(shown));
-        self.passed(user, principal, AuthMethod::Certificate, (proof, credential)).await
+        let text = format!("certificate {by}");
+        let proof = Proof { text, credential: Credential::Tls(Arc::new(shown)) };
+        self.passed(user, principal, AuthMethod::Certificate, proof).await
     }
 }

@@ -20,7 +20,7 @@ use crate::limits;
 
 /// How a server is spoken to.
 pub(crate) enum Tls {
-    /// In clear.
+    /// In clear: asked for by `sslmode=disable`, or the server is local.
     Off,
     /// Over TLS, chain and name checked.
     Verified(MakeRustlsConnect),

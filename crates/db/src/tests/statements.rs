@@ -12,6 +12,7 @@ use crate::{Db, EventFilter, JobEnd, JobFilter, JobHold, TransferFilter};
 fn common() -> Vec<Sql> {
     let files = [
         crate::ALL,
+        crate::tx::ALL,
         crate::nouns::ALL,
         crate::events::ALL,
         crate::transfers::ALL,

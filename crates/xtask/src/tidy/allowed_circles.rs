@@ -31,44 +31,6 @@ pub(super) fn below_crates(file: &str) -> &str {
 pub(super) const ALLOWED: &[Allowed] = &[
     Allowed {
         files: &[
-            "auth/src/certificate.rs",
-            "auth/src/credential.rs",
-            "auth/src/directory.rs",
-            "auth/src/gate.rs",
-            "auth/src/hook.rs",
-            "auth/src/login_key.rs",
-            "auth/src/principal.rs",
-        ],
-        pairs: &[
-            "auth/src/certificate.rs ↔ auth/src/principal.rs",
-            "auth/src/directory.rs ↔ auth/src/gate.rs",
-            "auth/src/directory.rs ↔ auth/src/principal.rs",
-            "auth/src/gate.rs ↔ auth/src/hook.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
-            "db/src/events.rs",
-            "db/src/jobs.rs",
-            "db/src/lib.rs",
-            "db/src/nouns.rs",
-            "db/src/tx.rs",
-        ],
-        pairs: &[
-            "db/src/events.rs ↔ db/src/tx.rs",
-            "db/src/jobs.rs ↔ db/src/tx.rs",
-            "db/src/nouns.rs ↔ db/src/tx.rs",
-        ],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &["db/src/migrate.rs", "db/src/postgres.rs", "db/src/sqlite.rs"],
-        pairs: &["db/src/migrate.rs ↔ db/src/postgres.rs", "db/src/migrate.rs ↔ db/src/sqlite.rs"],
-        reason: "not broken yet",
-    },
-    Allowed {
-        files: &[
             "engine/src/hold.rs",
             "engine/src/hooks.rs",
             "engine/src/lib.rs",
