@@ -1,5 +1,4 @@
-//! Development tasks: `cargo xtask tidy`, and `cargo xtask tidy --lower` after old habits were
-//! mended.
+//! Development tasks: `cargo xtask tidy` checks the rules of ARCHITECTURE.md.
 
 mod tidy;
 
@@ -10,8 +9,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["tidy"] => tidy::run(),
-        ["tidy", "--lower"] => tidy::lower(),
-        _ => Err(anyhow::anyhow!("usage: cargo xtask tidy [--lower]")),
+        _ => Err(anyhow::anyhow!("usage: cargo xtask tidy")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(dependencies::check(&metadata, &files)?);
     findings.extend(files.iter().flat_map(source::check));
     findings.extend(circles::check(&files));
-    findings.extend(habits::check(root, &files)?);
+    findings.extend(files.iter().flat_map(habits::check));
     findings.extend(texts::check(root, &files)?);
     for finding in &findings {
         println!("{finding}");
@@ -33,14 +33,6 @@ pub(crate) fn run() -> Result<()> {
         return Ok(());
     }
     bail!("tidy: {} findings", findings.len())
-}
-
-/// Lowers the list of old habits to what is left of them, and checks again.
-pub(crate) fn lower() -> Result<()> {
-    let metadata = workspace::metadata()?;
-    let root = metadata.workspace_root.as_std_path();
-    habits::lower(root, &workspace::source_files(root)?)?;
-    run()
 }
 
 #[cfg(test)]

@@ -28,29 +28,27 @@ pub(super) fn below_crates(file: &str) -> &str {
     file.strip_prefix("crates/").unwrap_or(file)
 }
 
-pub(super) const ALLOWED: &[Allowed] = &[
-    Allowed {
-        files: &[
-            "engine/src/hold.rs",
-            "engine/src/hooks.rs",
-            "engine/src/lib.rs",
-            "engine/src/places.rs",
-            "engine/src/projector.rs",
-            "engine/src/rooms.rs",
-            "engine/src/run.rs",
-            "engine/src/step/exec.rs",
-            "engine/src/step/mod.rs",
-            "engine/src/step/source.rs",
-            "engine/src/worker.rs",
-        ],
-        pairs: &[
-            "engine/src/hooks.rs ↔ engine/src/lib.rs",
-            "engine/src/lib.rs ↔ engine/src/projector.rs",
-            "engine/src/lib.rs ↔ engine/src/worker.rs",
-            "engine/src/run.rs ↔ engine/src/step/mod.rs",
-            "engine/src/run.rs ↔ engine/src/step/source.rs",
-            "engine/src/step/mod.rs ↔ engine/src/step/source.rs",
-        ],
-        reason: "the crate is rebuilt with the rules",
-    },
-];
+pub(super) const ALLOWED: &[Allowed] = &[Allowed {
+    files: &[
+        "engine/src/hold.rs",
+        "engine/src/hooks.rs",
+        "engine/src/lib.rs",
+        "engine/src/places.rs",
+        "engine/src/projector.rs",
+        "engine/src/rooms.rs",
+        "engine/src/run.rs",
+        "engine/src/step/exec.rs",
+        "engine/src/step/mod.rs",
+        "engine/src/step/source.rs",
+        "engine/src/worker.rs",
+    ],
+    pairs: &[
+        "engine/src/hooks.rs ↔ engine/src/lib.rs",
+        "engine/src/lib.rs ↔ engine/src/projector.rs",
+        "engine/src/lib.rs ↔ engine/src/worker.rs",
+        "engine/src/run.rs ↔ engine/src/step/mod.rs",
+        "engine/src/run.rs ↔ engine/src/step/source.rs",
+        "engine/src/step/mod.rs ↔ engine/src/step/source.rs",
+    ],
+    reason: "the crate is rebuilt with the rules",
+}];

@@ -1,12 +1,6 @@
-//! Habits of STYLE that are on their way out: tuple parameters, `bool` parameters, `match` on a
-//! boolean, and doc comments of one or two words. Each is counted per file and compared with
-//! `habits.txt`: a file may not have more of a habit than the list says, and a count that fell
-//! must be lowered there too (`cargo xtask tidy --lower`), so that it can only fall.
+//! What hides from a reader what a caller passes or what an item is: tuple parameters, `bool`
+//! parameters, `match` on a boolean, and doc comments of one or two words.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -14,13 +8,10 @@ use super::finding::Finding;
 use super::source::{is_cfg_test, is_test_attribute, is_test_file};
 use super::workspace::SourceFile;
 
-/// The list, from the root of the workspace.
-const LIST: &str = "crates/xtask/src/tidy/habits.txt";
-
 /// A doc comment with no more words than this says nothing that the name does not.
 const SHORT_DOC_WORDS: usize = 2;
 
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Habit {
     BoolMatch,
     BoolParameter,
@@ -29,10 +20,7 @@ enum Habit {
 }
 
 impl Habit {
-    const ALL: [Habit; 4] =
-        [Habit::BoolMatch, Habit::BoolParameter, Habit::ShortDoc, Habit::TupleParameter];
-
-    /// The name in the list and in findings.
+    /// The name of the rule in findings.
     fn name(self) -> &'static str {
         match self {
             Habit::BoolMatch => "bool-match",
@@ -54,99 +42,35 @@ impl Habit {
     }
 }
 
-/// Per file and habit the lines where it was met.
-type Met = BTreeMap<(String, Habit), Vec<usize>>;
+/// A habit, and the line where it was met.
+type Met = (Habit, usize);
 
-/// Per file and habit how many are allowed.
-type Allowed = BTreeMap<(String, Habit), usize>;
-
-pub(super) fn check(root: &Path, files: &[SourceFile]) -> Result<Vec<Finding>> {
-    Ok(judge(&count(files), &parse(&std::fs::read_to_string(root.join(LIST))?)?))
-}
-
-/// Writes the counts that fell into the list. Those that rose stay findings.
-pub(super) fn lower(root: &Path, files: &[SourceFile]) -> Result<()> {
-    let path = root.join(LIST);
-    let lowered = lowered(&count(files), parse(&std::fs::read_to_string(&path)?)?);
-    std::fs::write(path, format(&lowered)).context("cannot write the list of habits")
-}
-
-fn count(files: &[SourceFile]) -> Met {
-    let mut met = Met::new();
-    for file in files.iter().filter(|file| !is_test_file(&file.name)) {
-        let mut counter =
-            Counter { file: &file.name, in_trait_impl: false, docs: Vec::new(), met: &mut met };
-        counter.visit_file(&file.tree);
-        counter.short_docs();
+pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
+    if is_test_file(&file.name) {
+        return Vec::new();
     }
-    met
-}
-
-fn judge(met: &Met, allowed: &Allowed) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for ((file, habit), lines) in met {
-        let limit = allowed.get(&(file.clone(), *habit)).copied().unwrap_or_default();
-        if lines.len() > limit {
-            findings.extend(lines.iter().map(|line| Finding {
-                file: file.clone(),
-                line: *line,
-                rule: habit.name(),
-                what: match limit {
-                    0 => habit.advice().to_owned(),
-                    _ => format!("{} (one of {}, allowed {limit})", habit.advice(), lines.len()),
-                },
-            }));
-        }
-    }
-    for ((file, habit), limit) in allowed {
-        let count = met.get(&(file.clone(), *habit)).map_or(0, Vec::len);
-        if count < *limit {
-            findings.push(Finding {
-                file: file.clone(),
-                line: 1,
-                rule: habit.name(),
-                what: format!(
-                    "{count} are left and {LIST} allows {limit}: run 'cargo xtask tidy --lower'"
-                ),
-            });
-        }
-    }
-    findings
-}
-
-fn lowered(met: &Met, mut allowed: Allowed) -> Allowed {
-    for (key, limit) in &mut allowed {
-        *limit = (*limit).min(met.get(key).map_or(0, Vec::len));
-    }
-    allowed.retain(|_, limit| *limit > 0);
-    allowed
-}
-
-/// One line each: file, habit, count.
-fn parse(list: &str) -> Result<Allowed> {
-    let row = |line: &str| {
-        let mut words = line.split(' ');
-        let (file, name, count) = (words.next()?, words.next()?, words.next()?);
-        let habit = Habit::ALL.into_iter().find(|habit| habit.name() == name)?;
-        Some(((file.to_owned(), habit), count.parse().ok()?))
+    let finding = |(habit, line): Met| Finding {
+        file: file.name.clone(),
+        line,
+        rule: habit.name(),
+        what: habit.advice().to_owned(),
     };
-    let parsed = |line: &str| row(line).with_context(|| format!("{LIST}: cannot read '{line}'"));
-    list.lines().map(parsed).collect()
+    habits_of(file).into_iter().map(finding).collect()
 }
 
-fn format(allowed: &Allowed) -> String {
-    let row = |((file, habit), count): (&(String, Habit), &usize)| {
-        format!("{file} {} {count}\n", habit.name())
-    };
-    allowed.iter().map(row).collect()
+fn habits_of(file: &SourceFile) -> Vec<Met> {
+    let mut looker = Looker::default();
+    looker.visit_file(&file.tree);
+    looker.short_docs();
+    looker.met
 }
 
-struct Counter<'a> {
-    file: &'a str,
+#[derive(Default)]
+struct Looker {
     /// Inside `impl Trait for`: the trait decides on the parameters.
     in_trait_impl: bool,
     docs: Vec<DocLine>,
-    met: &'a mut Met,
+    met: Vec<Met>,
 }
 
 /// One line of a doc comment.
@@ -155,9 +79,9 @@ struct DocLine {
     words: usize,
 }
 
-impl Counter<'_> {
+impl Looker {
     fn meet(&mut self, habit: Habit, line: usize) {
-        self.met.entry((self.file.to_owned(), habit)).or_default().push(line);
+        self.met.push((habit, line));
     }
 
     fn signature(&mut self, signature: &syn::Signature) {
@@ -215,7 +139,7 @@ fn is_bool_pattern(pattern: &syn::Pat) -> bool {
     matches!(pattern, syn::Pat::Lit(syn::ExprLit { lit: syn::Lit::Bool(_), .. }))
 }
 
-impl<'ast> Visit<'ast> for Counter<'_> {
+impl<'ast> Visit<'ast> for Looker {
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
         self.docs.extend(doc_line(attribute));
     }
@@ -265,14 +189,9 @@ impl<'ast> Visit<'ast> for Counter<'_> {
 mod tests {
     use super::*;
 
-    const FILE: &str = "crates/x/src/a.rs";
-
-    fn met(text: &str) -> Met {
-        count(&[SourceFile::parse(FILE, text).unwrap()])
-    }
-
     fn lines(text: &str, habit: Habit) -> Vec<usize> {
-        met(text).remove(&(FILE.to_owned(), habit)).unwrap_or_default()
+        let met = habits_of(&SourceFile::parse("crates/x/src/a.rs", text).unwrap());
+        met.into_iter().filter(|(it, _)| *it == habit).map(|(_, line)| line).collect()
     }
 
     #[test]
@@ -309,33 +228,5 @@ mod tests {
                 c: u8,
             }";
         assert_eq!(lines(text, Habit::ShortDoc), [1, 3]);
-    }
-
-    #[test]
-    fn counts_may_only_fall_and_the_list_falls_with_them() {
-        let two = met("fn f(a: bool, b: bool) {}");
-        let reports = |list: &str| -> Vec<String> {
-            judge(&two, &parse(list).unwrap()).iter().map(ToString::to_string).collect()
-        };
-        let row = |count: usize| format!("{FILE} bool-parameter {count}\n");
-        assert_eq!(reports(&row(2)), [""; 0]);
-        assert_eq!(reports("").len(), 2, "each place is named");
-        let risen = reports(&row(1));
-        assert_eq!(risen.len(), 2);
-        assert!(risen[0].ends_with("(one of 2, allowed 1)"), "{}", risen[0]);
-        let fallen = reports(&row(3));
-        assert_eq!(fallen.len(), 1);
-        assert!(fallen[0].contains("2 are left and"), "{}", fallen[0]);
-
-        let list = |count| parse(&row(count)).unwrap();
-        assert_eq!(format(&lowered(&two, list(3))), row(2));
-        assert_eq!(format(&lowered(&two, list(1))), row(1), "a list is never raised");
-        assert_eq!(format(&lowered(&Met::new(), list(2))), "");
-    }
-
-    #[test]
-    fn a_list_that_cannot_be_read_is_an_error() {
-        assert!(parse("crates/x/src/a.rs bool-parameters 2").is_err());
-        assert!(parse("crates/x/src/a.rs bool-parameter").is_err());
     }
 }
