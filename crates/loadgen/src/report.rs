@@ -112,7 +112,7 @@ pub struct SizeGroup {
     pub count: u64,
     /// How many of them failed.
     pub failed: u64,
-    /// Time of the fastest transfer that succeeded; infinite if none did.
+    /// Time of the fastest transfer that succeeded; zero if none did.
     pub min_seconds: f64,
     /// Mean time of those that succeeded; zero if none did.
     pub average_seconds: f64,

@@ -32,7 +32,7 @@ pub enum VfsError {
     #[error("this is not a directory; name a directory")]
     NotDirectory,
     /// Old and new name lie in different mounts.
-    #[error("old and new name lie in different places of storage; copy the file, then remove it")]
+    #[error("the new name lies in another mount; copy the file, then remove the old one")]
     OtherMount,
     /// The storage is full.
     #[error("the storage is full; nothing was kept, try again when there is room")]

@@ -157,7 +157,8 @@ pub(super) fn groups(tried: &[Tried]) -> Vec<SizeGroup> {
                 most_megabytes: most,
                 count: these.len() as u64,
                 failed: (these.len() - seconds.len()) as u64,
-                min_seconds: seconds.iter().copied().fold(f64::INFINITY, f64::min),
+                // JSON has no infinity.
+                min_seconds: seconds.iter().copied().min_by(f64::total_cmp).unwrap_or_default(),
                 average_seconds: seconds.iter().sum::<f64>() / (seconds.len() as f64).max(1.0),
                 max_seconds: seconds.iter().copied().fold(0.0, f64::max),
             });
@@ -193,5 +194,15 @@ mod tests {
             assert!(all.iter().any(|size| (least..most).contains(size)), "{least}");
         }
         assert_eq!(megabytes(0, 1), 10);
+    }
+
+    #[test]
+    fn a_group_in_which_all_failed_is_read_back_from_its_report() {
+        let item = Item { direction: Direction::Up, path: "a".into(), megabytes: 10, bytes: 1 };
+        let failed = Tried { item, time: Duration::from_secs(1), result: Err(BenchError::HungUp) };
+        let groups = groups(&[failed]);
+        assert_eq!((groups.len(), groups[0].failed), (1, 1));
+        let report = serde_json::to_string(&groups).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<SizeGroup>>(&report).unwrap(), groups);
     }
 }
