@@ -7,7 +7,7 @@ use entrepot_sftp_proto::{Attrs, Handle, OpenFlags};
 use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, Uploaded, VfsError};
 
 use super::channel_state::ChannelState;
-use super::open::{Open, OpenCounts, OpenDownload, OpenListing, OpenShared, OpenUpload};
+use super::open::{Access, Open, OpenCounts, OpenDownload, OpenListing, OpenShared, OpenUpload};
 use crate::attributes::timestamps;
 use crate::limits::LISTING_PAGE;
 use crate::out::Out;
@@ -83,21 +83,26 @@ impl ChannelState {
         if flags.has(OpenFlags::READ) {
             file.expect_any_order().await?;
         }
-        let mut open = self.begun(file, Some(held));
-        open.append = append;
+        let access = if append { Access::Append } else { Access::Write };
+        let mut open = self.begun(file, access, Some(held));
         open.continued = continued;
         open.replaces = intent == CreateIntent::New;
         Ok(open)
     }
 
-    /// An upload that begins; the caller sets what its OPEN asked for besides.
-    pub(super) fn begun(&mut self, file: Upload, held: Option<OpenCounts>) -> OpenUpload {
+    /// An upload that begins.
+    pub(super) fn begun(
+        &mut self,
+        file: Upload,
+        access: Access,
+        held: Option<OpenCounts>,
+    ) -> OpenUpload {
         self.uploads = self.uploads.wrapping_add(1);
         OpenUpload {
             path: file.path().clone(),
             file,
             number: self.uploads,
-            append: false,
+            access,
             replaces: false,
             continued: false,
             held,
@@ -157,7 +162,7 @@ impl ChannelState {
             Some(Open::Upload(open)) => open,
             _ => return Box::pin(self.write_shared(handle, offset, data)).await,
         };
-        let offset = if open.append { open.file.size() } else { offset };
+        let offset = open.place_of(offset);
         Ok(open.write(offset, data).await?)
     }
 

@@ -111,7 +111,7 @@ impl ChannelState {
             return Err(Problem::SameFile);
         }
         let len = (copy.len > 0).then_some(copy.len);
-        let at = if to.append { to.file.size() } else { copy.to_offset };
+        let at = to.place_of(copy.to_offset);
         to.file.copy_from(&from.file, copy.offset, len, at).await?;
         Ok(())
     }

@@ -38,8 +38,8 @@ pub(super) struct OpenUpload {
     pub(super) path: VPath,
     /// Grows with every upload of the channel.
     pub(super) number: u64,
-    /// Every WRITE goes to the end.
-    pub(super) append: bool,
+    /// Never [`Access::Read`]: who only reads has no upload.
+    pub(super) access: Access,
     /// It replaces whatever has the name when it is closed.
     pub(super) replaces: bool,
     /// OPEN found a file or a partial and continues it: where nothing is written, the CLOSE has
@@ -94,6 +94,11 @@ impl Open {
 }
 
 impl OpenUpload {
+    /// Where bytes go that a client sends for `offset`: where its handle appends, to the end.
+    pub(super) fn place_of(&self, offset: u64) -> u64 {
+        if self.access == Access::Append { self.file.size() } else { offset }
+    }
+
     /// False if there is nothing new to publish.
     pub(super) fn publishes(&self) -> bool {
         self.file.is_touched() || !self.continued
@@ -141,6 +146,7 @@ pub(super) struct OpenShared {
 pub(super) enum Access {
     Read,
     Write,
+    /// Every WRITE goes to the end.
     Append,
 }
 
@@ -167,7 +173,7 @@ impl OpenShared {
     pub(super) fn behind(open: &mut OpenUpload) -> OpenShared {
         OpenShared {
             path: open.path.clone(),
-            access: if open.append { Access::Append } else { Access::Write },
+            access: open.access,
             touched: false,
             refused: None,
             published: None,

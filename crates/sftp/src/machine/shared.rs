@@ -83,18 +83,18 @@ impl ChannelState {
         if let Some(refused) = &shared.refused {
             return Err(refused.clone().into());
         }
-        let (path, append) = (shared.path.clone(), shared.access == Access::Append);
+        let (path, access) = (shared.path.clone(), shared.access);
         if let Some(writer) = self.writer(&path) {
             self.shared(handle)?.touched = true;
             return Ok(writer);
         }
+        let append = access == Access::Append;
         let how = Create { intent: CreateIntent::Continue, expected_size: None, append };
         let created = self.shared.session.vfs().create(&path, how).await;
         let shared = self.shared(handle)?;
         shared.refused = created.as_ref().err().cloned();
         let (file, held) = (created?, shared.held.take());
-        let mut open = self.begun(file, held);
-        open.append = append;
+        let open = self.begun(file, access, held);
         self.displace(handle, Open::Upload(Box::new(open)));
         Ok(handle)
     }
