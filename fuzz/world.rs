@@ -7,12 +7,12 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_model::endpoint::MemoryTarget;
-use entrepot_model::{
+use entrepot_net::ssh::keys;
+use entrepot_nouns::endpoint::MemoryTarget;
+use entrepot_nouns::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Mount, MountOption, Name, Noun, Quota,
     Rights, Secret, SiteId,
 };
-use entrepot_net::ssh::keys;
 use entrepot_sftp::{SshConfig, SshOptions};
 use entrepot_vfs::{ListenerContext, Service, ServiceOptions, ServiceParts, Session};
 
@@ -114,7 +114,7 @@ impl World {
 
 async fn put<N: Noun>(db: &Db, env: &Env, noun: &N) {
     let mut tx = db.begin().await.or_stop();
-    let id = env.new_id::<entrepot_model::AccountId>().0;
+    let id = env.new_id::<entrepot_nouns::AccountId>().0;
     tx.put(SiteId::MAIN, id, noun, env.now()).await.or_stop();
     tx.commit().await.or_stop();
 }

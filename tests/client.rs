@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
-use entrepot_model::endpoint::FtpTls;
+use entrepot_nouns::endpoint::FtpTls;
 use entrepot_testkit::clients::python::AsyncsshServer;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::ftpd::Ftpd;

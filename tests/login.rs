@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_crypto::totp;
-use entrepot_model::{Env, Secret};
+use entrepot_nouns::{Env, Secret};
 use entrepot_testkit::clients::{Login, text};
 use entrepot_testkit::server::{Node, run};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use entrepot_model::endpoint::FtpTls;
+use entrepot_nouns::endpoint::FtpTls;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::ftpd::Ftpd;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};

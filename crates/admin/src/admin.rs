@@ -5,7 +5,7 @@ use std::sync::Arc;
 use entrepot_crypto::HashCost;
 use entrepot_db::Tx;
 use entrepot_journal::{RecordKind, Scope};
-use entrepot_model::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId};
+use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;

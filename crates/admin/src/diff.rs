@@ -1,6 +1,6 @@
 //! What differs between two nouns, field by field, without showing a secret.
 
-use entrepot_model::AnyNoun;
+use entrepot_nouns::AnyNoun;
 use serde_json::{Map, Value};
 
 use crate::request::FieldChange;

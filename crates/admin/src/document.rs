@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use entrepot_model::AnyNoun;
+use entrepot_nouns::AnyNoun;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 

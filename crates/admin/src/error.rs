@@ -3,7 +3,7 @@
 use entrepot_auth::{AuthError, UnusableKey};
 use entrepot_db::DbError;
 use entrepot_journal::JournalError;
-use entrepot_model::{Kind, SessionId};
+use entrepot_nouns::{Kind, SessionId};
 use serde::{Deserialize, Serialize};
 
 use crate::live::NotRecorded;

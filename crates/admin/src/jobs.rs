@@ -1,7 +1,7 @@
 //! What administrators do to jobs: the row and the event in one transaction.
 
 use entrepot_journal::Scope;
-use entrepot_model::{Event, Fact, Job, JobId};
+use entrepot_nouns::{Event, Fact, Job, JobId};
 
 use crate::error::{AdminError, Result};
 use crate::parts::AdminParts;

@@ -1,7 +1,7 @@
 //! The live state of a node as the administration sees and steers it: open sessions, rates, the
 //! end of the node. The process that serves implements [`LiveNode`] over its data plane.
 
-use entrepot_model::{Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
+use entrepot_nouns::{Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
 
 /// A node that serves clients.
 pub trait LiveNode: Send + Sync {

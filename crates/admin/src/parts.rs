@@ -6,7 +6,7 @@ use entrepot_auth::{Directory, Gate};
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
 use entrepot_journal::Recorder;
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 
 use crate::live::LiveNode;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use entrepot_crypto::ProcessKey;
 use entrepot_crypto::password::{self, HashCost, PasswordError};
-use entrepot_model::{Env, Secret};
+use entrepot_nouns::{Env, Secret};
 use parking_lot::Mutex;
 
 use crate::limits::{KNOWN_PASSWORDS, KNOWN_PASSWORDS_FOR};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use entrepot_auth::UnusableKey;
-use entrepot_model::{AnyNoun, KeyType, Kind, Name};
+use entrepot_nouns::{AnyNoun, KeyType, Kind, Name};
 use serde_json::Value;
 
 use crate::diff;

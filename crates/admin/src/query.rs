@@ -1,7 +1,7 @@
 //! What is only read.
 
 use entrepot_db::{EventFilter, JobFilter, TransferFilter};
-use entrepot_model::{Fact, Job, JobId, Kind, Name, SiteId, TransferId};
+use entrepot_nouns::{Fact, Job, JobId, Kind, Name, SiteId, TransferId};
 
 use crate::error::{AdminError, Result};
 use crate::limits;

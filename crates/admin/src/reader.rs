@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use entrepot_db::{Db, Tx};
-use entrepot_model::{
+use entrepot_nouns::{
     Account, AnyNoun, Endpoint, Key, Kind, Listener, Mount, Name, Noun, Policy, Rule, Site, SiteId,
     Stored,
 };

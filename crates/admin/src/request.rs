@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use entrepot_auth::{Grant, LoginLimit};
-use entrepot_model::{
+use entrepot_nouns::{
     AccountType, AnyNoun, Event, Job, JobId, Kind, Name, PerDirection, Protocol, SessionId, SiteId,
     Stored, Timestamp, Transfer, TransferId,
 };
@@ -229,9 +229,9 @@ pub struct TransferQuery {
     /// Of this account.
     pub account: Option<Name>,
     /// In this state.
-    pub state: Option<entrepot_model::TransferState>,
+    pub state: Option<entrepot_nouns::TransferState>,
     /// In this direction.
-    pub direction: Option<entrepot_model::Direction>,
+    pub direction: Option<entrepot_nouns::Direction>,
     /// Path holds this text.
     pub path: Option<String>,
     /// Changed at or after.
@@ -271,7 +271,7 @@ pub struct EventQuery {
 #[serde(default, deny_unknown_fields)]
 pub struct JobQuery {
     /// In this state.
-    pub state: Option<entrepot_model::JobState>,
+    pub state: Option<entrepot_nouns::JobState>,
     /// Of this rule.
     pub rule: Option<Name>,
     /// Most rows; 100 if unset.

@@ -2,9 +2,9 @@
 
 use entrepot_crypto::password::{self, HashCost};
 use entrepot_crypto::{MasterKey, constant_time_eq, totp};
-use entrepot_model::account::Account;
-use entrepot_model::key::Key;
-use entrepot_model::{AnyNoun, EndpointTarget, Env, Sealed, Secret};
+use entrepot_nouns::account::Account;
+use entrepot_nouns::key::Key;
+use entrepot_nouns::{AnyNoun, EndpointTarget, Env, Sealed, Secret};
 use serde_json::Value;
 
 use crate::passwords::Passwords;
@@ -140,11 +140,11 @@ pub(crate) struct Settler {
 
 /// Says what of a rule cannot be run.
 pub type RuleCheck =
-    fn(&entrepot_model::Rule) -> std::result::Result<(), entrepot_model::FieldError>;
+    fn(&entrepot_nouns::Rule) -> std::result::Result<(), entrepot_nouns::FieldError>;
 
 /// Says what of a listener cannot be served.
 pub type ListenerCheck =
-    fn(&entrepot_model::Listener) -> std::result::Result<(), entrepot_model::FieldError>;
+    fn(&entrepot_nouns::Listener) -> std::result::Result<(), entrepot_nouns::FieldError>;
 
 /// One secret of a noun.
 struct Slot<'a> {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use entrepot_journal::Scope;
-use entrepot_model::{Fact, Name, SessionId, SiteId};
+use entrepot_nouns::{Fact, Name, SessionId, SiteId};
 
 use crate::error::{AdminError, Result};
 use crate::limits;

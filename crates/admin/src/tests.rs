@@ -5,7 +5,7 @@ use std::sync::Arc;
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_model::{AnyNoun, Env, Event, Fact, Kind, Name, Secret, SiteId};
+use entrepot_nouns::{AnyNoun, Env, Event, Fact, Kind, Name, Secret, SiteId};
 use serde_json::{Value, json};
 
 use crate::*;
@@ -95,11 +95,11 @@ impl Bench {
         let name: Name = name.parse().unwrap();
         match kind {
             Kind::Account => {
-                let found = self.db.find::<entrepot_model::Account>(SiteId::MAIN, &name).await;
+                let found = self.db.find::<entrepot_nouns::Account>(SiteId::MAIN, &name).await;
                 serde_json::to_value(found.unwrap().unwrap()).unwrap()
             }
             Kind::Endpoint => {
-                let found = self.db.find::<entrepot_model::Endpoint>(SiteId::MAIN, &name).await;
+                let found = self.db.find::<entrepot_nouns::Endpoint>(SiteId::MAIN, &name).await;
                 serde_json::to_value(found.unwrap().unwrap()).unwrap()
             }
             other => panic!("{other}"),
@@ -259,7 +259,7 @@ async fn secrets_are_hashed_and_sealed_and_never_shown() {
     assert!(password::verify(&Secret::new("hunter2"), &hash).unwrap());
     let endpoint = bench.stored(Kind::Endpoint, "bucket").await;
     let sealed = &endpoint["noun"]["target"]["object"]["secret_key_sealed"];
-    let sealed = entrepot_model::Sealed(sealed.as_str().unwrap().to_owned());
+    let sealed = entrepot_nouns::Sealed(sealed.as_str().unwrap().to_owned());
     let opened = bench.master.open("endpoint/bucket/secret_key", &sealed).unwrap();
     assert_eq!(opened.expose(), b"opensesame");
 
@@ -303,7 +303,7 @@ async fn a_code_generator_is_sealed_and_goes() {
     let shown = serde_json::to_string(&shown).unwrap();
     assert!(shown.contains("\"totp_sealed\":\"***\"") && !shown.contains(secret), "{shown}");
     let stored = bench.stored(Kind::Account, "b").await;
-    let sealed = entrepot_model::Sealed(stored["noun"]["totp_sealed"].as_str().unwrap().to_owned());
+    let sealed = entrepot_nouns::Sealed(stored["noun"]["totp_sealed"].as_str().unwrap().to_owned());
     assert_eq!(bench.master.open("account/b/totp", &sealed).unwrap(), Secret::new(secret));
     bench.change(Kind::Account, "b", json!({"note": "n", "totp": null})).await.unwrap();
     let stored = bench.stored(Kind::Account, "b").await;

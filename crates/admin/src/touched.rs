@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use entrepot_db::Db;
-use entrepot_model::{AnyNoun, Kind, Name, Reference, SiteId, Stored};
+use entrepot_nouns::{AnyNoun, Kind, Name, Reference, SiteId, Stored};
 
 use crate::error::Result;
 use crate::limits;

@@ -1,6 +1,6 @@
 //! Which account is meant, before it is known whether there is one.
 
-use entrepot_model::{Name, SiteId};
+use entrepot_nouns::{Name, SiteId};
 
 /// An account, or a name that a client gave which no account has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

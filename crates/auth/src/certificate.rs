@@ -6,8 +6,8 @@
 
 use std::net::IpAddr;
 
-use entrepot_model::{Source, Timestamp};
 use entrepot_net::ssh::Certificate;
+use entrepot_nouns::{Source, Timestamp};
 use entrepot_openssh::SftpCommand;
 
 use crate::authority::Authority;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use entrepot_crypto::limits::{TOTP_DRIFT, TOTP_STEP_SECONDS};
 use entrepot_crypto::totp;
-use entrepot_model::{Secret, Timestamp};
+use entrepot_nouns::{Secret, Timestamp};
 use parking_lot::Mutex;
 
 use crate::account_key::AccountKey;
@@ -54,7 +54,7 @@ impl Codes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use entrepot_model::{Env, SiteId};
+    use entrepot_nouns::{Env, SiteId};
 
     #[test]
     fn a_code_is_taken_once_and_an_older_one_never_after_it() {

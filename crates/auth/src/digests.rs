@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use parking_lot::Mutex;
 
 use crate::account_key::AccountKey;
@@ -70,7 +70,7 @@ impl DigestBudgets {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_model::SiteId;
+    use entrepot_nouns::SiteId;
 
     use super::*;
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
-use entrepot_model::login::LoginCheck;
-use entrepot_model::{
+use entrepot_net::meter::{Lane, Throttles};
+use entrepot_nouns::login::LoginCheck;
+use entrepot_nouns::{
     Env, HostName, Name, PerDirection, Protocol, SessionId, Site, SiteId, Stored, Timestamp,
 };
-use entrepot_net::meter::{Lane, Throttles};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use entrepot_crypto::HashCost;
 use entrepot_journal::{Recorder, Scope};
-use entrepot_model::login::LoginCheck;
-use entrepot_model::{AuthMethod, Fact, Name, Protocol, Secret, SiteId};
+use entrepot_nouns::login::LoginCheck;
+use entrepot_nouns::{AuthMethod, Fact, Name, Protocol, Secret, SiteId};
 use entrepot_spawn::Spawner;
 
 use crate::account_key::AccountKey;

@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_model::login::{ExecHook, HookUrl, HttpHook, LoginCheck, LoginHook};
-use entrepot_model::{Name, Secret, SiteId, Timestamp};
 use entrepot_net::NetError;
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::tls::{ServerTrust, TlsClient, TlsConfigError};
+use entrepot_nouns::login::{ExecHook, HookUrl, HttpHook, LoginCheck, LoginHook};
+use entrepot_nouns::{Name, Secret, SiteId, Timestamp};
 use entrepot_spawn::{How, Program, Spawner, Stdin};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
@@ -284,7 +284,7 @@ fn understand(said: &[u8], user: &str) -> Result<Told, String> {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_model::{Env, Protocol};
+    use entrepot_nouns::{Env, Protocol};
     use entrepot_spawn::{Allowed, Helper, SpawnerOptions};
     use tokio::task::JoinSet;
 

@@ -1,7 +1,7 @@
 //! Certificates of TLS: whether one is an account's.
 
-use entrepot_model::{Account, CertificateName, Timestamp};
 use entrepot_net::tls::ClientCertificate;
+use entrepot_nouns::{Account, CertificateName, Timestamp};
 
 /// By which entry of its list the account takes `shown` for its own. A name counts only in what an
 /// authority of a listener of its site has signed; dates count for all.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use entrepot_crypto::{HashCost, ProcessKey, constant_time_eq, password};
-use entrepot_model::{AccountId, Env, Secret};
+use entrepot_nouns::{AccountId, Env, Secret};
 use parking_lot::Mutex;
 
 use crate::limits::{REMEMBERED, REMEMBERED_FOR};

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use entrepot_model::{Name, Protocol, SiteId};
+use entrepot_nouns::{Name, Protocol, SiteId};
 
 /// Who wants to log in, and by which listener. A rule that acts as an account, which comes by no
 /// listener, is described in the same way: its protocol is [`Protocol::Internal`].

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{Env, SiteId};
+use entrepot_nouns::{Env, SiteId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -544,7 +544,7 @@ mod tests {
         let acme = acme_from(from("192.0.2.1"));
         (0..20).for_each(|_| assert!(guess(&penalties, &acme)));
         for years in [-30i64, 30] {
-            env.set_now(entrepot_model::Timestamp(env.now().micros() + years * 31_536_000_000_000));
+            env.set_now(entrepot_nouns::Timestamp(env.now().micros() + years * 31_536_000_000_000));
             assert_eq!(penalties.look(&acme, ALLOWED), Penalty::Limited);
         }
     }

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use entrepot_model::ftp::TlsReuse;
-use entrepot_model::login::LoginCheck;
-use entrepot_model::{AlgorithmPreset, LegacyAlgorithm, Policy, Timestamp};
+use entrepot_nouns::ftp::TlsReuse;
+use entrepot_nouns::login::LoginCheck;
+use entrepot_nouns::{AlgorithmPreset, LegacyAlgorithm, Policy, Timestamp};
 use ipnet::IpNet;
 
 use crate::limits::DIGEST_BYTES_PER_HOUR;

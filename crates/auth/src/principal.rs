@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use entrepot_model::{
+use entrepot_nouns::{
     Account, AccountId, AccountType, AuthMethod, Endpoint, Mount, Name, Rights, SiteId, StorePath,
     Stored, Timestamp, VPath,
 };

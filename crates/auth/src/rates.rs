@@ -1,8 +1,8 @@
 //! How fast who may go together: rates as policies say them by the hour, and the buckets of those
 //! who share them.
 
-use entrepot_model::{Env, Name, PerDirection, Policy, Rates, Timestamp, Window};
 use entrepot_net::meter::Throttle;
+use entrepot_nouns::{Env, Name, PerDirection, Policy, Rates, Timestamp, Window};
 
 /// Picks one of the rates that a policy, or an entry of its hours, sets.
 pub(crate) type Pick = fn(&Rates) -> PerDirection;

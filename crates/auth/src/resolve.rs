@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use entrepot_db::Db;
-use entrepot_model::login::LoginCheck;
-use entrepot_model::{
+use entrepot_nouns::login::LoginCheck;
+use entrepot_nouns::{
     Account, AccountId, AccountType, Endpoint, Key, KeyType, Listener, Mount, Name, Policy, Site,
     SiteId,
 };

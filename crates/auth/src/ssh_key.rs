@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_model::{Key, Name, Source, Timestamp};
+use entrepot_nouns::{Key, Name, Source, Timestamp};
 
 /// Signature algorithms that count (RFC 8332 for RSA: SHA-1 is not among them).
 pub(crate) const SIGNATURES: [&str; 8] = [

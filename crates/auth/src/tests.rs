@@ -7,7 +7,7 @@ use std::time::Duration;
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_model::{
+use entrepot_nouns::{
     Account, AccountType, AuthMethod, Endpoint, EndpointTarget, Env, Key, KeyType, Listener, Mount,
     Name, Noun, PerDirection, Policy, Protocol, Rights, Secret, SiteId, VPath,
 };
@@ -53,7 +53,7 @@ impl World {
 
     async fn put<N: Noun>(&self, noun: &N) {
         let known = self.db.find::<N>(SiteId::MAIN, noun.name()).await.unwrap();
-        let id = known.map_or_else(|| self.env.new_id::<entrepot_model::AccountId>().0, |s| s.id);
+        let id = known.map_or_else(|| self.env.new_id::<entrepot_nouns::AccountId>().0, |s| s.id);
         let mut tx = self.db.begin().await.unwrap();
         tx.put(SiteId::MAIN, id, noun, self.env.now()).await.unwrap();
         tx.commit().await.unwrap();
@@ -84,7 +84,7 @@ impl World {
 
     /// Gives the account all rights at `/`.
     async fn mount(&self, account: &str) {
-        let target = EndpointTarget::Memory(entrepot_model::endpoint::MemoryTarget::default());
+        let target = EndpointTarget::Memory(entrepot_nouns::endpoint::MemoryTarget::default());
         self.put(&Endpoint { name: name("e"), target, note: String::new() }).await;
         let mount = Mount {
             name: name(&format!("{account}-home")),
@@ -327,7 +327,7 @@ async fn many_logins_at_once_keep_their_names() {
 #[tokio::test(start_paused = true)]
 async fn mounts_and_policies_are_inherited_from_groups() {
     let world = World::new().await;
-    let target = EndpointTarget::Memory(entrepot_model::endpoint::MemoryTarget::default());
+    let target = EndpointTarget::Memory(entrepot_nouns::endpoint::MemoryTarget::default());
     world.put(&Endpoint { name: name("e"), target, note: String::new() }).await;
     let mut policy = Policy::new(name("p"));
     policy.sessions = Some(1);
@@ -403,7 +403,7 @@ async fn live_sessions_follow_changes_and_end_with_their_account() {
     world.put(&account).await;
     assert_eq!(live.ended().await, "the account is disabled");
     let mut tx = world.db.begin().await.unwrap();
-    tx.delete(SiteId::MAIN, entrepot_model::Kind::Account, &name("acme")).await.unwrap();
+    tx.delete(SiteId::MAIN, entrepot_nouns::Kind::Account, &name("acme")).await.unwrap();
     tx.commit().await.unwrap();
     let other = world.enlist(&grant).unwrap();
     world.directory.refresh().await.unwrap();
@@ -510,7 +510,7 @@ async fn a_name_without_account_is_looked_up_once_until_the_configuration_change
     assert!(world.directory.resolve(SiteId::MAIN, &name("new")).await.unwrap().is_none());
     let account = Account::new(name("new"), AccountType::Partner);
     let mut tx = world.db.begin().await.unwrap();
-    let id = world.env.new_id::<entrepot_model::AccountId>().0;
+    let id = world.env.new_id::<entrepot_nouns::AccountId>().0;
     tx.put(SiteId::MAIN, id, &account, world.env.now()).await.unwrap();
     tx.commit().await.unwrap();
     assert!(world.directory.resolve(SiteId::MAIN, &name("new")).await.unwrap().is_none());
@@ -558,7 +558,7 @@ async fn a_session_ends_when_what_it_logged_in_with_is_taken_away() {
     assert_eq!(by_key.end_reason(), None, "the key still counts");
 
     let mut tx = world.db.begin().await.unwrap();
-    tx.delete(SiteId::MAIN, entrepot_model::Kind::Key, &name("acme-key")).await.unwrap();
+    tx.delete(SiteId::MAIN, entrepot_nouns::Kind::Key, &name("acme-key")).await.unwrap();
     tx.commit().await.unwrap();
     world.directory.refresh().await.unwrap();
     let reason = "the key that it logged in with was taken away";
@@ -636,7 +636,7 @@ fn listener(policy: &str) -> Listener {
         login: None,
         policy: Some(name(policy)),
         banner: String::new(),
-        tls: entrepot_model::tls::ListenerTls::default(),
+        tls: entrepot_nouns::tls::ListenerTls::default(),
         ftp: None,
     }
 }

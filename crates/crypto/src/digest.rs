@@ -4,7 +4,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use blake3::hazmat::{
     ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root,
 };
-use entrepot_model::Digests;
+use entrepot_nouns::Digests;
 
 /// Bytes of one subtree of a digest that can be noted. A power of two.
 const SEGMENT: u64 = 1024 * 1024;
@@ -165,7 +165,7 @@ impl StreamDigest {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_model::transfer::hex;
+    use entrepot_nouns::transfer::hex;
 
     use super::*;
 

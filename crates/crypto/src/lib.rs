@@ -14,7 +14,7 @@ pub use password::HashCost;
 pub use process_key::ProcessKey;
 pub use seal::MasterKey;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 
 /// Compares without telling by its time where two values differ. Lengths are not secret.
 pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
-use entrepot_model::Secret;
+use entrepot_nouns::Secret;
 
 use crate::limits::{HASH_MEMORY_KIB, PASSWORD_BYTES, PHC_BYTES};
 

@@ -1,6 +1,6 @@
 //! A key of this process alone: what is hashed under it is worthless to anyone else.
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use zeroize::Zeroizing;
 
 /// A random key that is never written anywhere.

@@ -15,7 +15,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::{hkdf, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use entrepot_model::{Env, Sealed, Secret};
+use entrepot_nouns::{Env, Sealed, Secret};
 use zeroize::Zeroizing;
 
 use crate::limits::{MASTER_KEY_FILE_BYTES, SEALED_BYTES};

@@ -3,7 +3,7 @@
 //! and one truncation, less than a dependency would bring along.
 
 use aws_lc_rs::hmac;
-use entrepot_model::{Env, Secret};
+use entrepot_nouns::{Env, Secret};
 use zeroize::Zeroizing;
 
 use crate::constant_time_eq;

@@ -4,8 +4,8 @@
 use std::error::Error;
 
 use entrepot_db::{Db, DbOptions, Projection};
-use entrepot_model::event::FileFact;
-use entrepot_model::{Digests, Env, Event, Fact, Name, Protocol, SessionId, SiteId};
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::{Digests, Env, Event, Fact, Name, Protocol, SessionId, SiteId};
 
 /// Events of one transaction.
 const BATCH: usize = 500;
@@ -41,7 +41,7 @@ fn events(
     env: &Env,
     node: &Name,
     count: usize,
-) -> Result<Vec<(u64, Event)>, entrepot_model::name::NameError> {
+) -> Result<Vec<(u64, Event)>, entrepot_nouns::name::NameError> {
     let sessions: Vec<SessionId> = (0..100).map(|_| env.new_id()).collect();
     let mut events = Vec::with_capacity(count);
     for (sequence, n) in (1u64..).zip(0..count) {

@@ -1,6 +1,6 @@
 //! Steps of code generators that were taken.
 
-use entrepot_model::{Name, SiteId};
+use entrepot_nouns::{Name, SiteId};
 
 use crate::Db;
 use crate::error::Result;

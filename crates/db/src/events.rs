@@ -1,6 +1,6 @@
 //! The audit log.
 
-use entrepot_model::{Event, EventId, Fact, JobId, Name, SessionId, SiteId, Timestamp, TransferId};
+use entrepot_nouns::{Event, EventId, Fact, JobId, Name, SessionId, SiteId, Timestamp, TransferId};
 
 use crate::error::Result;
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};

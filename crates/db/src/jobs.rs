@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use entrepot_model::{EventId, Job, JobId, JobState, Name, SiteId, Timestamp};
+use entrepot_nouns::{EventId, Job, JobId, JobState, Name, SiteId, Timestamp};
 
 use crate::error::Result;
 use crate::limits;

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{Env, Name, SiteId};
+use entrepot_nouns::{Env, Name, SiteId};
 
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventRow};

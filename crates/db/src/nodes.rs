@@ -1,6 +1,6 @@
 //! Nodes: member processes.
 
-use entrepot_model::{Name, Timestamp};
+use entrepot_nouns::{Name, Timestamp};
 
 use crate::Db;
 use crate::error::Result;

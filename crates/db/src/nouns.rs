@@ -1,6 +1,6 @@
 //! Configuration: one table a noun, the same statements for each.
 
-use entrepot_model::{AnyNoun, Key, Kind, Mount, Name, Noun, Site, SiteId, Stored, Timestamp};
+use entrepot_nouns::{AnyNoun, Key, Kind, Mount, Name, Noun, Site, SiteId, Stored, Timestamp};
 use uuid::Uuid;
 
 use crate::Db;

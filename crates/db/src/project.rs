@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use entrepot_model::{Event, Job, Name};
+use entrepot_nouns::{Event, Job, Name};
 
 use crate::error::Result;
 use crate::sql::Value;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use entrepot_model::{Kind, Name, Noun, SiteId};
+use entrepot_nouns::{Kind, Name, Noun, SiteId};
 
 use crate::error::{DbError, Result};
 use crate::sql::{Row, Sql, Value, sql, statements};

@@ -3,7 +3,7 @@
 //! A [`Sql`] can be made from a literal only, by [`statements!`]; the connections take nothing
 //! else. So no code outside of a literal, and nothing that arrives at run time, can become SQL.
 
-use entrepot_model::{Name, Timestamp};
+use entrepot_nouns::{Name, Timestamp};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 

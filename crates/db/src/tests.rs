@@ -9,8 +9,8 @@ mod sqlite;
 mod statements;
 mod transfers;
 
-use entrepot_model::event::FileFact;
-use entrepot_model::{
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::{
     Digests, Env, Event, Fact, Job, JobState, Name, Noun, Protocol, SiteId, Timestamp, TransferId,
 };
 use entrepot_testkit::postgres::Postgres;
@@ -126,7 +126,7 @@ async fn project(db: &Db, node: &str, events: &[(u64, Event)], jobs: &[Job]) {
     db.project(&Projection { node: &name(node), up_to, events, jobs }).await.unwrap();
 }
 
-fn account(text: &str) -> entrepot_model::Account {
+fn account(text: &str) -> entrepot_nouns::Account {
     noun(json!({ "name": text, "type": "partner" }))
 }
 

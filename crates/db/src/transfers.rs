@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use entrepot_model::event::FileFact;
-use entrepot_model::transfer::{hex, unhex32};
-use entrepot_model::{
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::transfer::{hex, unhex32};
+use entrepot_nouns::{
     Digests, Direction, Event, EventId, Fact, JobId, Name, SessionId, SiteId, Timestamp, Transfer,
     TransferId, TransferState,
 };

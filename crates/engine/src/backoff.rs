@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use entrepot_model::Env;
-use entrepot_model::rule::Retry;
+use entrepot_nouns::Env;
+use entrepot_nouns::rule::Retry;
 
 use crate::limits::{AWAY_FIRST, AWAY_LONGEST};
 

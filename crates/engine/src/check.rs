@@ -1,9 +1,9 @@
 //! What of a rule cannot be run, said before it is stored.
 
 use entrepot_ftp_proto::table as ftp;
-use entrepot_model::event::FileFact;
-use entrepot_model::rule::{StepSpec, When};
-use entrepot_model::{
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::rule::{StepSpec, When};
+use entrepot_nouns::{
     CommandFact, CommandPattern, Digests, Event, Fact, FieldError, Protocol, Rule, SessionId,
     SiteId, Timestamp, TransferId,
 };

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue};
 use cel::{Context, Env as CelEnv, Program, Value};
-use entrepot_model::Event;
-use entrepot_model::transfer::hex;
+use entrepot_nouns::Event;
+use entrepot_nouns::transfer::hex;
 
 use crate::limits::{
     CONDITION_BYTES, CONDITION_COST, CONDITION_DEPTH, CONDITION_INPUT_BYTES,
@@ -131,7 +131,7 @@ fn file(event: &Event) -> Value {
     let Some(path) = pattern::event_path(event) else { return Value::Null };
     let fact = event.fact.file();
     let size = match (&event.fact, fact) {
-        (entrepot_model::Fact::FileRenamed { size, .. }, _) => *size,
+        (entrepot_nouns::Fact::FileRenamed { size, .. }, _) => *size,
         (_, fact) => fact.map_or(0, |file| file.size),
     };
     let digest = fact.and_then(|file| file.digests.blake3).map(|bytes| hex(&bytes));
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn conditions_over_events_without_a_file_fail_closed() {
         let mut event = uploaded("/in/a");
-        event.fact = entrepot_model::Fact::NodeStopped {};
+        event.fact = entrepot_nouns::Fact::NodeStopped {};
         event.account = None;
         let subject = Subject::new(&event, "main");
         let holds = |source: &str| Condition::compile(source).unwrap().holds(&subject);

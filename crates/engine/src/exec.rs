@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use entrepot_model::rule::{ExecSpec, StepSpec};
-use entrepot_model::{Event, Fact, FieldError, Name};
+use entrepot_nouns::rule::{ExecSpec, StepSpec};
+use entrepot_nouns::{Event, Fact, FieldError, Name};
 use entrepot_spawn::{Ended, How, Program, Stdin};
 
 use crate::limits::PROGRAM_WORDS;

@@ -1,7 +1,7 @@
 //! Things the tests of this crate share.
 
-use entrepot_model::event::FileFact;
-use entrepot_model::{Digests, Env, Event, Fact, Protocol, SiteId};
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::{Digests, Env, Event, Fact, Protocol, SiteId};
 
 /// A small file that `acme` uploaded.
 pub(crate) fn uploaded(path: &str) -> Event {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use entrepot_db::{DbError, JobHold};
-use entrepot_model::Job;
+use entrepot_nouns::Job;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 

@@ -9,9 +9,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use entrepot_model::noun::Stored;
-use entrepot_model::rule::{ExecSpec, ExecStdin, StepSpec};
-use entrepot_model::{Event, Fact, Job, JobId, JobState, Name, Rule, SiteId, VPath};
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::rule::{ExecSpec, ExecStdin, StepSpec};
+use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, Rule, SiteId, VPath};
 use entrepot_vfs::{Ask, Hooks, Moment, Refused};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;

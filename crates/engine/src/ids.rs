@@ -2,7 +2,7 @@
 //! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
 
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_model::{EventId, JobId, Name, TransferId};
+use entrepot_nouns::{EventId, JobId, Name, TransferId};
 use uuid::Uuid;
 
 fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {

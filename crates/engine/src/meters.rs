@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 
 macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident )*) => {

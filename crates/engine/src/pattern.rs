@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use entrepot_model::transfer::hex;
-use entrepot_model::{Event, Fact, StorePath, VPath};
+use entrepot_nouns::transfer::hex;
+use entrepot_nouns::{Event, Fact, StorePath, VPath};
 
 /// Why a pattern gives no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use bytes::BytesMut;
-use entrepot_model::noun::Stored;
-use entrepot_model::rule::Existing;
-use entrepot_model::{Endpoint, Job, Name, Timestamp, VPath};
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::rule::Existing;
+use entrepot_nouns::{Endpoint, Job, Name, Timestamp, VPath};
 use entrepot_storage::AnyStore;
 
 use crate::step::StepError;

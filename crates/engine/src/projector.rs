@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use entrepot_db::{DbError, Projection};
 use entrepot_journal::{JournalError, Reader, Record, RecordKind};
-use entrepot_model::{Event, Fact, Job, Name, SiteId, Timestamp};
+use entrepot_nouns::{Event, Fact, Job, Name, SiteId, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::Shared;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use entrepot_db::{Db, DbError};
 use entrepot_journal::Scope;
-use entrepot_model::limits::CAUSE_DEPTH;
-use entrepot_model::noun::Stored;
-use entrepot_model::rule::{StepSpec, When};
-use entrepot_model::{
+use entrepot_nouns::limits::CAUSE_DEPTH;
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::rule::{StepSpec, When};
+use entrepot_nouns::{
     CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, Rule, Site, SiteId, Timestamp,
 };
 use entrepot_vfs::{Hook, Moment};

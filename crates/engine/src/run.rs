@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use entrepot_db::JobEnd;
-use entrepot_model::noun::Stored;
-use entrepot_model::rule::StepSpec;
-use entrepot_model::{Endpoint, Event, EventId, Fact, Job, Name, Rule, VPath, step::reached};
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::rule::StepSpec;
+use entrepot_nouns::{Endpoint, Event, EventId, Fact, Job, Name, Rule, VPath, crash};
 use tokio_util::sync::CancellationToken;
 
 use crate::hold::Hold;
@@ -243,7 +243,7 @@ impl Run<'_> {
     async fn advance(&self, step: u32) -> Result<(), StepError> {
         let db = &self.shared.db;
         self.hold.write(|| db.advance_job(self.hold.key(), step)).await?;
-        reached("job.advanced");
+        crash::point("job.advanced");
         self.reached(Pause::Advanced)
     }
 

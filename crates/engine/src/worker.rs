@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use entrepot_model::{Job, JobId};
+use entrepot_nouns::{Job, JobId};
 use tokio::sync::Mutex;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;

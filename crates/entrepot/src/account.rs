@@ -2,7 +2,7 @@
 
 use entrepot_admin::Response;
 use entrepot_crypto::totp;
-use entrepot_model::{AnyNoun, AuthMethod, Env, Kind, Name};
+use entrepot_nouns::{AnyNoun, AuthMethod, Env, Kind, Name};
 use serde_json::{Value, json};
 
 use crate::args::AccountCommand;

@@ -2,7 +2,7 @@
 //! let go.
 
 use entrepot_admin::{LoginLimitRow, Response, UnlockTarget};
-use entrepot_model::Name;
+use entrepot_nouns::Name;
 use serde_json::json;
 
 use crate::args::AddressCommand;

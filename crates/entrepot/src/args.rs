@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use entrepot_model::{Name, SessionId};
+use entrepot_nouns::{Name, SessionId};
 
 pub(crate) use bench::{
     BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs, FtpTls, FtpWorkload, Workload,
@@ -205,7 +205,7 @@ pub(crate) struct ApplyArgs {
 pub(crate) struct ExportArgs {
     /// Only these kinds.
     #[arg(value_parser = units::kind())]
-    pub(crate) kinds: Vec<entrepot_model::Kind>,
+    pub(crate) kinds: Vec<entrepot_nouns::Kind>,
     /// Write one file a kind into this folder instead of printing.
     #[arg(long)]
     pub(crate) output: Option<PathBuf>,

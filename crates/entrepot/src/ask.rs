@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use entrepot_admin::{Actor, Problem, ProblemClass, Request, Response, Role, explained};
-use entrepot_model::SiteId;
+use entrepot_nouns::SiteId;
 use http_body_util::{BodyExt, Full};
 use hyper::StatusCode;
 use hyper::body::Incoming;

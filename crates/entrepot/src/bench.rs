@@ -6,7 +6,7 @@ use entrepot_loadgen::ftp::{self, FtpBench, Step};
 use entrepot_loadgen::sftp::{self, Login, Mix, SftpBench, Workload};
 use entrepot_loadgen::wan::Wan;
 use entrepot_loadgen::{Measure, Report, page};
-use entrepot_model::{Env, Secret};
+use entrepot_nouns::{Env, Secret};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{self, BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs};

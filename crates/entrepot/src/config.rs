@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use entrepot_model::Name;
+use entrepot_nouns::Name;
 use entrepot_spawn::Allowed;
 use serde::Deserialize;
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use entrepot_admin::{Document, NumberedEvent, Response};
-use entrepot_model::{Env, Fact};
+use entrepot_nouns::{Env, Fact};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 

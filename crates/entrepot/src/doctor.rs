@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use entrepot_db::{Db, DbOptions};
-use entrepot_model::{Env, Timestamp};
+use entrepot_nouns::{Env, Timestamp};
 use serde::Serialize;
 
 use crate::config::{Config, MasterKeySource};

@@ -1,7 +1,7 @@
 //! `transfer`, `event`, `job`: what happened and what happens.
 
 use entrepot_admin::{NumberedEvent, Response};
-use entrepot_model::{CommandFact, Event, Fact, Job, Transfer};
+use entrepot_nouns::{CommandFact, Event, Fact, Job, Transfer};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(crate) async fn transfers(
 
 fn print_transfers(transfers: &[Transfer]) {
     let cells = |transfer: &Transfer| {
-        let digest = transfer.digests.blake3.map(|digest| entrepot_model::transfer::hex(&digest));
+        let digest = transfer.digests.blake3.map(|digest| entrepot_nouns::transfer::hex(&digest));
         vec![
             transfer.changed_at.to_string(),
             transfer.id.to_string(),
@@ -224,10 +224,10 @@ fn said(command: &CommandFact) -> String {
     format!("{} {} {}{code}", command.protocol.as_str(), command.verb, command.argument)
 }
 
-fn digest(file: &entrepot_model::event::FileFact) -> String {
+fn digest(file: &entrepot_nouns::event::FileFact) -> String {
     match file.digests.blake3 {
         Some(digest) => {
-            format!("blake3 {}…", entrepot_model::transfer::hex(digest.get(..8).unwrap_or(&digest)))
+            format!("blake3 {}…", entrepot_nouns::transfer::hex(digest.get(..8).unwrap_or(&digest)))
         }
         None => "no digest".to_owned(),
     }

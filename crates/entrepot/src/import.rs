@@ -15,7 +15,7 @@ mod settings;
 use std::collections::{HashMap, HashSet};
 
 use entrepot_admin::{Document, Response};
-use entrepot_model::{AnyNoun, Kind, Listener, Name};
+use entrepot_nouns::{AnyNoun, Kind, Listener, Name};
 use entrepot_openssh::{Config as Sshd, Setting, Who, groups, users};
 use serde_json::{Value, json};
 

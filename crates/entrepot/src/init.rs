@@ -6,7 +6,7 @@ use std::path::Path;
 
 use entrepot_admin::Document;
 use entrepot_crypto::seal::MasterKey;
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use serde_json::json;
 
 use crate::args::InitArgs;

@@ -8,14 +8,14 @@ use std::time::Duration;
 use entrepot_admin::Admin;
 use entrepot_auth::Gate;
 use entrepot_db::Db;
-use entrepot_model::{
-    AlgorithmPreset, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, SiteId, Stored,
-};
 use entrepot_net::NetError;
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Admission, Listening, ServerShared};
 use entrepot_net::ssh::algorithms::Offered;
 use entrepot_net::tls::TlsOptions;
+use entrepot_nouns::{
+    AlgorithmPreset, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, SiteId, Stored,
+};
 use entrepot_sftp::SshConfig;
 use entrepot_vfs::{ListenerContext, Service};
 use serde_json::{Value, json};

@@ -31,7 +31,7 @@ mod table;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use entrepot_model::Kind;
+use entrepot_nouns::Kind;
 
 use args::{Cli, Command, ImportCommand, NounCommand};
 use config::Config;

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use entrepot_admin::{Action, Document, PlannedChange, Response};
-use entrepot_model::{AnyNoun, Kind, Stored};
+use entrepot_nouns::{AnyNoun, Kind, Stored};
 use serde_json::{Map, Value, json};
 
 use crate::args::{ApplyArgs, ExportArgs, FieldArgs, NounCommand};

@@ -14,7 +14,7 @@ use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
 use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request, explained};
-use entrepot_model::Name;
+use entrepot_nouns::Name;
 use futures_util::stream;
 use serde::Deserialize;
 use tokio::net::UnixListener;

@@ -9,7 +9,7 @@ use entrepot_auth::Directory;
 use entrepot_crypto::seal::MasterKey;
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder, Recovered};
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use entrepot_spawn::Allowed;
 
 use crate::config::{Config, MasterKeySource};

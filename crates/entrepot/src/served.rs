@@ -1,7 +1,7 @@
 //! The node that the administration of a server sees and steers.
 
 use entrepot_admin::{LiveNode, NotRecorded, OpenSession};
-use entrepot_model::{PerDirection, SessionId};
+use entrepot_nouns::{PerDirection, SessionId};
 use entrepot_vfs::{Service, SessionInfo, VfsError};
 
 /// The data plane of this process, as the administration steers it.

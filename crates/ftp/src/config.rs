@@ -4,12 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use entrepot_ftp_proto::{ActivePolicy, AsciiPolicy, Settings, TlsMode};
-use entrepot_model::Listener;
-use entrepot_model::ftp::{AsciiTransfers, DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse};
 use entrepot_net::control::{ControlOptions, ControlTls};
 use entrepot_net::data::{DataPeer, PortRange};
 use entrepot_net::server::Admission;
 use entrepot_net::tls::{ClientCertificates as Clients, Reuse, TlsConfig};
+use entrepot_nouns::Listener;
+use entrepot_nouns::ftp::{AsciiTransfers, DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse};
 
 use crate::limits::LOGIN_TIME;
 

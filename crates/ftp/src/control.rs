@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_ftp_proto::{Answer, Server, Settings};
-use entrepot_model::Env;
 use entrepot_net::control::{Control, PeerState};
 use entrepot_net::meter::{SessionMeter, Stage};
 use entrepot_net::tls::TlsSession;
+use entrepot_nouns::Env;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{sleep, timeout};
 

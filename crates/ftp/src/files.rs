@@ -1,7 +1,7 @@
 //! Commands about names and files that move no data, and what they leave for those that follow.
 
 use entrepot_ftp_proto::{Answer, Request};
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_vfs::{Room, Vfs};
 
 use crate::control::{ControlConnection, Over};

@@ -1,7 +1,7 @@
 //! Rules before and after commands: what they are asked, and what the client is answered.
 
 use entrepot_ftp_proto::{Answer, Command, End, Refusal};
-use entrepot_model::{CommandFact, CommandOrigin, Name, Protocol, SiteId};
+use entrepot_nouns::{CommandFact, CommandOrigin, Name, Protocol, SiteId};
 use entrepot_vfs::{Begun, Hooks, Refused, Uploaded, Who};
 
 use crate::control::{ControlConnection, Over};

@@ -6,8 +6,8 @@ use entrepot_ftp_proto::entry::{Kind, Stat};
 use entrepot_ftp_proto::limits::STAT_LINES;
 use entrepot_ftp_proto::listing::{Format, heading, is_listed, next_heading};
 use entrepot_ftp_proto::{Answer, End, Refusal, Target, Time, pattern};
-use entrepot_model::VPath;
 use entrepot_net::data::Lingerer;
+use entrepot_nouns::VPath;
 use entrepot_vfs::{Attributes, Entry, EntryKind, Listing, Vfs, VfsError};
 
 use crate::limits::{LISTING_BYTES, LISTING_PAGE, SORTED_ENTRIES, TREE_DEPTH};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use entrepot_auth::{Attempt, Grant, Peer, Verdict};
 use entrepot_ftp_proto::{Answer, Login, Refusal, Secret as Sent, Why};
-use entrepot_model::ftp::TlsReuse;
-use entrepot_model::{AuthMethod, PerDirection, Protocol, Right, Secret, SiteId};
 use entrepot_net::guard::{Checking, Stranger};
 use entrepot_net::meter::{EndClass, Stage};
 use entrepot_net::tls::{ClientCertificate, ClientCertificates, TlsSession};
+use entrepot_nouns::ftp::TlsReuse;
+use entrepot_nouns::{AuthMethod, PerDirection, Protocol, Right, Secret, SiteId};
 use entrepot_vfs::{Session, Vfs, VfsError, Who};
 use tokio::task::JoinSet;
 

@@ -1,7 +1,7 @@
 //! Paths of the protocol machine as paths of the account's files.
 
 use entrepot_ftp_proto::Refusal;
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_vfs::VfsError;
 
 use crate::status::refusal;

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use entrepot_ftp_proto::ascii::ToNetwork;
 use entrepot_ftp_proto::{Algorithm, Answer, ByteRange, Changes, Refusal, Request, Why};
-use entrepot_model::{Right, VPath};
+use entrepot_nouns::{Right, VPath};
 use entrepot_vfs::{
     Attributes, Create, CreateIntent, EntryKind, Existing, HashAlgorithm, HashRange, Upload, Vfs,
     VfsError,

@@ -1,8 +1,8 @@
 //! What all sessions of one listener share.
 
 use entrepot_auth::Gate;
-use entrepot_model::{Env, Name, SiteId};
 use entrepot_net::data::{DataPorts, Lingerer};
+use entrepot_nouns::{Env, Name, SiteId};
 use entrepot_vfs::Service as Vfs;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

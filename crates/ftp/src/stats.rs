@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entrepot_ftp_proto::Time;
 use entrepot_ftp_proto::entry::{Kind, Rights, Stat};
-use entrepot_model::{Env, Right, Timestamp};
+use entrepot_nouns::{Env, Right, Timestamp};
 use entrepot_vfs::{Attributes, EntryKind};
 
 /// How entries are shown. Cheap to clone.
@@ -56,7 +56,7 @@ fn stat(of: &Attributes) -> Stat {
 }
 
 /// What the letters of the fact `perm` say.
-fn rights(of: entrepot_model::Rights, kind: Kind) -> Rights {
+fn rights(of: entrepot_nouns::Rights, kind: Kind) -> Rights {
     const FILE: [(Right, Rights); 4] = [
         (Right::Read, Rights::READ),
         (Right::Overwrite, Rights::WRITE.and(Rights::APPEND)),
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn rights_become_letters() {
-        let all = entrepot_model::Rights::all();
+        let all = entrepot_nouns::Rights::all();
         assert_eq!(rights(all, Kind::File).letters(Kind::File), "adfrw");
         assert_eq!(rights(all, Kind::Directory).letters(Kind::Directory), "cdeflmp");
-        let few = entrepot_model::Rights::read_only();
+        let few = entrepot_nouns::Rights::read_only();
         assert_eq!(rights(few, Kind::File).letters(Kind::File), "r");
         assert_eq!(rights(few, Kind::Directory).letters(Kind::Directory), "el");
     }

@@ -1,6 +1,6 @@
 //! What concerns a directory and all below it, to a bounded depth.
 
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_vfs::{EntryKind, Result, Vfs, VfsError};
 
 use crate::limits::{LISTING_PAGE, TREE_DEPTH, TREE_ENTRIES};

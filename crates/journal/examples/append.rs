@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use entrepot_journal::{Journal, Options, RecordKind};
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 
 #[tokio::main]
 async fn main() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use entrepot_model::{Env, Name};
+use entrepot_nouns::{Env, Name};
 use parking_lot::Mutex;
 
 use crate::error::JournalError;

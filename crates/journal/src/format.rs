@@ -28,7 +28,7 @@
 //! in memory. `synced` lets recovery tell a torn tail (never acknowledged) from damage:
 //! what a later record calls synced was on stable storage once.
 
-use entrepot_model::Name;
+use entrepot_nouns::Name;
 
 /// A chain hash.
 pub(crate) type Chain = [u8; 32];
@@ -48,7 +48,7 @@ const VERSION: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// A fact: JSON of [`entrepot_model::Event`].
+    /// A fact: JSON of [`entrepot_nouns::Event`].
     Event = 1,
     /// Something is about to be made visible: JSON, by `vfs`.
     Intent = 2,

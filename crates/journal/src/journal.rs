@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{Env, Name};
+use entrepot_nouns::{Env, Name};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 

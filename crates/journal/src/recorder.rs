@@ -1,7 +1,7 @@
 //! Writes facts into the journal as [`Event`]s, with the node, time and id filled in.
 
-use entrepot_model::event::{Event, Fact};
-use entrepot_model::{Env, EventId, JobId, Name, SessionId, SiteId};
+use entrepot_nouns::event::{Event, Fact};
+use entrepot_nouns::{Env, EventId, JobId, Name, SessionId, SiteId};
 
 use crate::error::{JournalError, Result};
 use crate::format::RecordKind;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use entrepot_model::{Env, Name};
+use entrepot_nouns::{Env, Name};
 
 use crate::account::Account;
 use crate::error::{JournalError, Result};

@@ -192,7 +192,7 @@ impl Verification {
         self.next = Some((scanner.next_sequence(), scanner.chain()));
         self.report.head = Some(Head {
             sequence: scanner.next_sequence() - 1,
-            chain: entrepot_model::transfer::hex(&scanner.chain()),
+            chain: entrepot_nouns::transfer::hex(&scanner.chain()),
         });
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use entrepot_journal::{
     Journal, JournalError, Options, RecordKind, Recorder, Report, Scope, verify,
 };
-use entrepot_model::{Env, Fact, Name, SiteId};
+use entrepot_nouns::{Env, Fact, Name, SiteId};
 use sim::{Call, SimDisk};
 
 fn node() -> Name {
@@ -414,7 +414,7 @@ async fn a_recorded_event_reads_back() {
     let event = recorder.record_durable(&Scope::site(SiteId::MAIN), fact).await.unwrap();
     let record = journal.reader(0).next_batch(1).await.unwrap().remove(0);
     assert_eq!(record.kind, RecordKind::Event);
-    let read: entrepot_model::Event = serde_json::from_slice(&record.payload).unwrap();
+    let read: entrepot_nouns::Event = serde_json::from_slice(&record.payload).unwrap();
     assert_eq!(read, event);
 }
 

@@ -5,7 +5,7 @@ mod sim;
 use std::sync::{Arc, Mutex};
 
 use entrepot_journal::{Journal, JournalError, Options, RecordKind, verify_on};
-use entrepot_model::{Env, Name};
+use entrepot_nouns::{Env, Name};
 use sim::{Call, Cut, Random, SimDisk};
 
 fn node() -> Name {

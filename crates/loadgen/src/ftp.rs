@@ -9,7 +9,7 @@ mod users;
 
 use std::time::Duration;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 
 use crate::process::{spent, spent_by_group};
 use crate::report::{Latency, Measure, Report};

@@ -8,7 +8,7 @@ mod workloads;
 
 use std::time::Duration;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 
 use crate::process::{Spent, spent};
 use crate::report::{Latency, Measure, Report};

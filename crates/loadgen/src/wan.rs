@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_model::Env;
 use entrepot_net::NetError;
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::listen::{self, TcpAcceptor};
+use entrepot_nouns::Env;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

@@ -9,7 +9,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::Env;
 use entrepot_net::control::{
     ControlGuest, ControlOptions, ControlProtocol, ControlSessions, ControlTls,
 };
@@ -18,6 +17,7 @@ use entrepot_net::guard::Strangers;
 use entrepot_net::listen;
 use entrepot_net::meter::Stage;
 use entrepot_net::server::{Listening, Server, ServerShared};
+use entrepot_nouns::Env;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;

@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{Env, Listener};
+use entrepot_nouns::{Env, Listener};
 use ipnet::IpNet;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -40,7 +40,7 @@ pub struct Admission {
 impl Admission {
     /// As a listener says.
     pub fn of(listener: &Listener) -> Admission {
-        let limit = |it: &entrepot_model::listener::StrangerLimit| StrangerLimit {
+        let limit = |it: &entrepot_nouns::listener::StrangerLimit| StrangerLimit {
             network: it.network,
             connections: it.connections as usize,
         };

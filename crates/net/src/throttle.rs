@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use tokio::time::Sleep;
 
 use crate::limits::{LEAST_RATE, THROTTLE_SLICE, TURN_BYTES};

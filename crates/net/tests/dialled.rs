@@ -3,12 +3,12 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use entrepot_model::Env;
 use entrepot_net::dialled::Dialled;
 use entrepot_net::tls::{
     ClientCertificates, Reuse, SelfSigned, ServerTrust, TlsClient, TlsConfig, TlsOptions,
     TlsSession, TlsVersion, self_signed,
 };
+use entrepot_nouns::Env;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 

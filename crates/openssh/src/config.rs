@@ -5,7 +5,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use entrepot_model::source::wildcard;
+use entrepot_nouns::source::wildcard;
 
 use crate::limits::{INCLUDE_DEPTH, LINE_BYTES, LINES, SETTINGS};
 use crate::words;

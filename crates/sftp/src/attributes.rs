@@ -1,6 +1,6 @@
 //! How files look to a client (draft-ietf-secsh-filexfer-02 §5, §7).
 
-use entrepot_model::{AccountId, Right, Timestamp};
+use entrepot_nouns::{AccountId, Right, Timestamp};
 use entrepot_sftp_proto::attrs::{self, OwnerNames};
 use entrepot_sftp_proto::{Attrs, Owner, Times};
 use entrepot_vfs::{Attributes, EntryKind};

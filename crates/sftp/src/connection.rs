@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use entrepot_model::{Env, VPath};
 use entrepot_net::meter::SessionMeter;
+use entrepot_nouns::{Env, VPath};
 use entrepot_sftp_proto::ClientSoftware;
 use entrepot_sftp_proto::limits::HANDLES;
 use entrepot_vfs::{HashRange, Session, VfsError};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_model::{AccountId, Env};
 use entrepot_net::guard::Strangers;
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::server::Drain;
 use entrepot_net::ssh::server::{Guest, converse};
+use entrepot_nouns::{AccountId, Env};
 use entrepot_vfs::{ListenerContext, Session};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{Semaphore, mpsc};

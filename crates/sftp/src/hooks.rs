@@ -1,7 +1,7 @@
 //! Rules before and after requests of SFTP, and of what `scp` and the hash commands do: what is
 //! asked, and what comes of it. Whoever asks does so in a task of his own, never in the session's.
 
-use entrepot_model::{Protocol, VPath};
+use entrepot_nouns::{Protocol, VPath};
 use entrepot_sftp_proto::Status;
 use entrepot_vfs::{Begun, Refused, Uploaded, VfsError, Who};
 use thiserror::Error;

@@ -30,11 +30,11 @@ mod status;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use entrepot_model::Name;
 use entrepot_net::NetError;
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::server::{Listening, Server};
 use entrepot_net::ssh::server::{Services, Ssh};
+use entrepot_nouns::Name;
 use entrepot_vfs::ListenerContext;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;

@@ -12,7 +12,7 @@ mod shared;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::reply;
 use entrepot_sftp_proto::{Handle, Incoming, Request, Server};
 use entrepot_vfs::{Existing, VfsError};

@@ -1,7 +1,7 @@
 //! Why a request of SFTP is answered with an error, and with which.
 
 use bytes::Bytes;
-use entrepot_model::path::PathError;
+use entrepot_nouns::path::PathError;
 use entrepot_sftp_proto::Status;
 use entrepot_sftp_proto::reply;
 use entrepot_vfs::{Refused, VfsError};

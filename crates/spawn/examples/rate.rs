@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use entrepot_spawn::{Allowed, Program, Spawner, SpawnerOptions};
 
 fn main() -> ExitCode {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use entrepot_spawn::{
     Allowed, Ended, Helper, How, Program, SpawnError, Spawner, SpawnerOptions, Stdin, limits, pipe,
 };

@@ -1,7 +1,7 @@
 //! What a small file costs: stages, writes, syncs and publishes COUNT files of 1 KiB in DIR and
 //! prints CPU and wall time a file. `cargo run --release --example small_files -- DIR [COUNT]`
 
-use entrepot_model::{Env, StorePath, TransferId};
+use entrepot_nouns::{Env, StorePath, TransferId};
 use entrepot_storage::{Existing, Publish, StoreError, fs};
 use rustix::time::{ClockId, clock_gettime};
 

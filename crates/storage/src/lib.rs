@@ -23,7 +23,7 @@ pub use error::{Result, StoreError};
 pub use secrets::ResolvedSecrets;
 pub use store::*;
 
-use entrepot_model::{EndpointTarget, Env};
+use entrepot_nouns::{EndpointTarget, Env};
 
 /// Opens the store of an endpoint. For a directory it is made if its parent exists; for memory
 /// it is new and empty; for an object store and a server nothing is dialled yet.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use entrepot_model::Env;
-use entrepot_model::endpoint::MemoryTarget;
+use entrepot_nouns::Env;
+use entrepot_nouns::endpoint::MemoryTarget;
 
 use crate::error::Result;
 use crate::fs::Fs;

@@ -1,6 +1,6 @@
 //! Names that no path may say.
 
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 
 use crate::error::{Result, StoreError};
 use crate::limits::{DIRECTORY_MARKER, STAGING_NAME};

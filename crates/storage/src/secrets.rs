@@ -1,6 +1,6 @@
 //! What a store needs to log in at its endpoint.
 
-use entrepot_model::Secret;
+use entrepot_nouns::Secret;
 
 /// The secrets of an endpoint, already opened with the master key.
 #[derive(Clone, Default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_model::{StorePath, Timestamp, TransferId};
+use entrepot_nouns::{StorePath, Timestamp, TransferId};
 
 use crate::error::Result;
 use crate::thread::Threads;

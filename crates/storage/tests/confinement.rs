@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::BytesMut;
-use entrepot_model::{Env, StorePath, Timestamp};
+use entrepot_nouns::{Env, StorePath, Timestamp};
 use entrepot_storage::*;
 
 const SECRET: &[u8] = b"outside";

@@ -5,7 +5,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::time::Instant;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use entrepot_storage::{fs, limits};
 
 /// Bytes of this process in memory.

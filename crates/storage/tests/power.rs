@@ -2,7 +2,7 @@
 //! directories. A failure prints its seed.
 
 use bytes::BytesMut;
-use entrepot_model::{Env, StorePath, TransferId};
+use entrepot_nouns::{Env, StorePath, TransferId};
 use entrepot_storage::fault::{Cut, DiskCall, SimDisk, SimError, SimStore};
 use entrepot_storage::*;
 
@@ -293,7 +293,7 @@ async fn a_failed_sync_is_never_repeated_into_a_success() {
 #[tokio::test]
 async fn a_full_disk_says_so_and_works_again() {
     let env = Env::simulated(1);
-    let target = entrepot_model::endpoint::MemoryTarget { size_bytes: Some(100_000) };
+    let target = entrepot_nouns::endpoint::MemoryTarget { size_bytes: Some(100_000) };
     let store = memory::open(&target, &env).unwrap();
     let id = env.new_id();
     let file = store.stage(id, &path("big")).await.unwrap();

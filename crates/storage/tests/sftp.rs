@@ -2,8 +2,8 @@
 //! under us, that die; pinned keys; several processes.
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::{PublishBy, SftpTarget};
-use entrepot_model::{EndpointTarget, Env, StorePath, TransferId};
+use entrepot_nouns::endpoint::{PublishBy, SftpTarget};
+use entrepot_nouns::{EndpointTarget, Env, StorePath, TransferId};
 use entrepot_storage::*;
 use entrepot_testkit::sshd::Sshd;
 

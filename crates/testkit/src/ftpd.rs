@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use entrepot_model::endpoint::{FtpTarget, FtpTls};
+use entrepot_nouns::endpoint::{FtpTarget, FtpTls};
 
 use crate::clients::python;
 use crate::server::PATIENCE;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 pub use entrepot_loadgen::wan::Peaks;
 use entrepot_loadgen::wan::{Relay, Wan};
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use tokio::runtime::Runtime;
 
 /// A relay; it ends, with all its connections, when dropped.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use entrepot_auth::TransferPlace;
 use entrepot_crypto::StreamDigest;
 use entrepot_journal::{Journal, JournalError, RecordKind};
-use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{
+use entrepot_nouns::event::{Fact, FileFact};
+use entrepot_nouns::{
     Direction, Event, EventId, Name, SessionId, SiteId, StorePath, Timestamp, TransferId, VPath,
 };
 use entrepot_storage::thread;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use entrepot_auth::Gate;
-use entrepot_model::{Env, Name, SiteId};
+use entrepot_nouns::{Env, Name, SiteId};
 
 use crate::Service;
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::BytesMut;
 use entrepot_auth::{EffectiveMount, TransferPlace};
-use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{Digests, Direction, Protocol, Right, TransferId, VPath};
+use entrepot_nouns::event::{Fact, FileFact};
+use entrepot_nouns::{Digests, Direction, Protocol, Right, TransferId, VPath};
 use entrepot_storage::ReadFile;
 
 use crate::book::Moving;

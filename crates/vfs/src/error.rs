@@ -173,8 +173,8 @@ impl From<JournalError> for VfsError {
     }
 }
 
-impl From<entrepot_model::path::PathError> for VfsError {
-    fn from(_: entrepot_model::path::PathError) -> Self {
+impl From<entrepot_nouns::path::PathError> for VfsError {
+    fn from(_: entrepot_nouns::path::PathError) -> Self {
         VfsError::denied("use so long a path")
     }
 }

@@ -3,7 +3,7 @@
 
 use bytes::BytesMut;
 use entrepot_crypto::Hasher;
-use entrepot_model::{Right, VPath};
+use entrepot_nouns::{Right, VPath};
 
 use crate::download::Download;
 use crate::error::{Result, VfsError};

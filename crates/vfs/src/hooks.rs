@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use entrepot_journal::{Recorder, Scope};
-use entrepot_model::{CommandFact, CommandPattern, Event, Fact, Name, Protocol, SessionId, SiteId};
+use entrepot_nouns::{CommandFact, CommandPattern, Event, Fact, Name, Protocol, SessionId, SiteId};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -65,7 +65,7 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// It began when [`entrepot_model::Env::elapsed`] was `at`.
+    /// It began when [`entrepot_nouns::Env::elapsed`] was `at`.
     pub fn new(command: CommandFact, at: Duration) -> Begun {
         Begun { command, at }
     }

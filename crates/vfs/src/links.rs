@@ -11,10 +11,10 @@
 use std::borrow::Cow;
 
 use entrepot_auth::EffectiveMount;
-use entrepot_model::event::Fact;
-use entrepot_model::limits::PATH_BYTES;
-use entrepot_model::path::PathError;
-use entrepot_model::{MountOption, Right, VPath};
+use entrepot_nouns::event::Fact;
+use entrepot_nouns::limits::PATH_BYTES;
+use entrepot_nouns::path::PathError;
+use entrepot_nouns::{MountOption, Right, VPath};
 use entrepot_storage::{EntryKind, StoreError};
 
 use crate::error::{Result, VfsError};
@@ -231,7 +231,7 @@ fn step(mount: &EffectiveMount, at: VPath, part: &str) -> Result<VPath> {
 }
 
 /// Where a path of the mount lies at its endpoint.
-fn at_endpoint(mount: &EffectiveMount, path: &VPath) -> Result<entrepot_model::StorePath> {
+fn at_endpoint(mount: &EffectiveMount, path: &VPath) -> Result<entrepot_nouns::StorePath> {
     let below = path.below(&mount.path).ok_or(VfsError::LinkOutside)?;
     Ok(mount.prefix.append(&below)?)
 }

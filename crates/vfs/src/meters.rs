@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use entrepot_model::{Direction, Protocol};
+use entrepot_nouns::{Direction, Protocol};
 
 /// Counters since the start, and what is active now.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Permission bits, where the store keeps them: clients change those that the mask of the mount
 //! has. Elsewhere, and of the directory that is a mount itself, nothing is changed.
 
-use entrepot_model::event::Fact;
-use entrepot_model::{Right, VPath};
+use entrepot_nouns::event::Fact;
+use entrepot_nouns::{Right, VPath};
 use entrepot_storage::{ModeChange, ModeOrigin};
 
 use crate::error::{Result, VfsError};

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;

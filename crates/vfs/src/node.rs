@@ -2,7 +2,7 @@
 //! fast everything together may go, and its end. Each order is in the audit log.
 
 use entrepot_journal::Scope;
-use entrepot_model::{AccountType, Fact, PerDirection, SiteId};
+use entrepot_nouns::{AccountType, Fact, PerDirection, SiteId};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Result, VfsError};

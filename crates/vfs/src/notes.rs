@@ -2,8 +2,8 @@
 //! (records of kind `Intent`), and how it is read back.
 
 use entrepot_crypto::StreamDigest;
-use entrepot_model::listener::Protocol;
-use entrepot_model::{Event, EventId, Name, SiteId, StorePath, Timestamp, TransferId, VPath};
+use entrepot_nouns::listener::Protocol;
+use entrepot_nouns::{Event, EventId, Name, SiteId, StorePath, Timestamp, TransferId, VPath};
 use serde::{Deserialize, Serialize};
 
 /// A record of kind `Intent`.

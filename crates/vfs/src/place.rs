@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entrepot_auth::{EffectiveMount, Principal};
 use entrepot_crypto::Sha256;
-use entrepot_model::{MountOption, Right, StorePath, VPath};
+use entrepot_nouns::{MountOption, Right, StorePath, VPath};
 use entrepot_storage::AnyStore;
 use uuid::Uuid;
 

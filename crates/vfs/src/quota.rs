@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{Quota, StorePath};
+use entrepot_nouns::{Quota, StorePath};
 use entrepot_storage::{AnyStore, EntryKind, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -111,7 +111,7 @@ struct Tally {
     /// What changed while a count runs.
     changed_bytes: i64,
     changed_files: i64,
-    /// When it was last counted, as [`entrepot_model::Env::elapsed`] says.
+    /// When it was last counted, as [`entrepot_nouns::Env::elapsed`] says.
     counted_at: Duration,
 }
 

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use bytes::BytesMut;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_journal::{Journal, JournalError, RecordKind};
-use entrepot_model::event::{Event, Fact, FileFact};
-use entrepot_model::{EventId, TransferId};
+use entrepot_nouns::event::{Event, Fact, FileFact};
+use entrepot_nouns::{EventId, TransferId};
 use entrepot_storage::{AnyStore, EntryKind, StoreError};
 
 use crate::error::StartError;
@@ -207,7 +207,7 @@ fn same_file(change: &Change, found: Option<&str>) -> bool {
 
 async fn exists(
     store: &AnyStore,
-    path: &entrepot_model::StorePath,
+    path: &entrepot_nouns::StorePath,
 ) -> Result<Option<EntryKind>, StoreError> {
     match store.stat(path).await {
         Ok(meta) => Ok(Some(meta.kind)),

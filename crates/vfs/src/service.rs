@@ -9,7 +9,7 @@ use entrepot_auth::Directory;
 use entrepot_crypto::MasterKey;
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
-use entrepot_model::{
+use entrepot_nouns::{
     Direction, Endpoint, EndpointTarget, Env, Key, Kind, Name, Noun as _, PerDirection, Quota,
     Sealed, SessionId, SiteId, StorePath, Stored, Timestamp,
 };
@@ -99,7 +99,7 @@ impl Service {
         parts: ServiceParts,
     ) -> std::result::Result<(Service, RecoveryReport), StartError> {
         let boot = parts.options.boot.clone();
-        let fallback = parts.env.new_id::<entrepot_model::EventId>().to_string();
+        let fallback = parts.env.new_id::<entrepot_nouns::EventId>().to_string();
         let service = Service(Arc::new(DataPlane {
             book: Book::new(parts.recorder.journal().clone()),
             hooks: Hooks::new(parts.recorder.clone()),
@@ -368,8 +368,8 @@ impl Service {
         match outcome {
             Ok(Outcome::Happened(event)) => {
                 match &event.fact {
-                    entrepot_model::Fact::FileRecovered { .. } => report.recovered += 1,
-                    entrepot_model::Fact::FileUnknown { .. } => report.unknown += 1,
+                    entrepot_nouns::Fact::FileRecovered { .. } => report.recovered += 1,
+                    entrepot_nouns::Fact::FileUnknown { .. } => report.unknown += 1,
                     _ => report.changes += 1,
                 }
                 self.0.book.record(&event)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::{AuthError, Grant, Principal, Throttles};
 use entrepot_journal::Scope;
-use entrepot_model::{
+use entrepot_nouns::{
     CommandFact, CommandOrigin, EventId, Fact, JobId, Protocol, SessionId, SiteId,
 };
 

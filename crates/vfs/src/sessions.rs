@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::{LiveSession, Peer};
-use entrepot_model::{Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
+use entrepot_nouns::{Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
 use parking_lot::Mutex;
 
 /// A session as `session list` shows it.

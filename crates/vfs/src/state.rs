@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use entrepot_auth::TransferPlace;
 use entrepot_journal::Scope;
-use entrepot_model::{Event, Fact, Protocol, VPath};
+use entrepot_nouns::{Event, Fact, Protocol, VPath};
 use parking_lot::Mutex;
 
 use crate::book::Moving;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::{Rights, Timestamp, TransferId, VPath, step};
+use entrepot_nouns::{Rights, Timestamp, TransferId, VPath, crash};
 use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 
 use crate::book::Moving;
@@ -108,7 +108,7 @@ impl Upload {
         start::may_begin(vfs)?;
         let slot = vfs.0.transfer_slot()?;
         let (mut start, staged) = Start::at(vfs, path, &place, how).await?;
-        step::reached("upload.staged");
+        crash::point("upload.staged");
         Ok(Upload {
             vfs: vfs.clone(),
             path: path.clone(),

@@ -1,6 +1,6 @@
 //! What an upload came to, for those who asked for it and for rules on commands.
 
-use entrepot_model::{Digests, TransferId};
+use entrepot_nouns::{Digests, TransferId};
 
 /// The result of a finished upload.
 #[derive(Clone, Copy, Debug, PartialEq)]

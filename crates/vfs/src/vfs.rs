@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use entrepot_auth::EffectiveMount;
-use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::{EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath};
+use entrepot_nouns::event::{Fact, FileFact};
+use entrepot_nouns::{EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath};
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
 use crate::book::{PartialKey, TemporaryKey};

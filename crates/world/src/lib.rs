@@ -10,9 +10,9 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, RecordKind, Recorder};
-use entrepot_model::endpoint::{DirectoryTarget, MemoryTarget};
-use entrepot_model::event::FileFact;
-use entrepot_model::{
+use entrepot_nouns::endpoint::{DirectoryTarget, MemoryTarget};
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::{
     Account, AccountId, AccountType, Endpoint, EndpointTarget, Env, Event, Fact, Mount, Name, Noun,
     Rights, Secret, SiteId,
 };

@@ -2,7 +2,7 @@
 
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_journal::RecordKind;
-use entrepot_model::{PerDirection, Protocol, SessionId};
+use entrepot_nouns::{PerDirection, Protocol, SessionId};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -263,7 +263,7 @@ async fn a_node_is_serving_then_drained_or_silent() {
 
     // A node that has not written for long, and did not say why.
     let other: Name = "n0".parse().unwrap();
-    let old = entrepot_model::Timestamp::from_seconds(1);
+    let old = entrepot_nouns::Timestamp::from_seconds(1);
     world.bench.db.heartbeat(&other, old).await.unwrap();
     let states: Vec<NodeState> = nodes().await.into_iter().map(|node| node.state).collect();
     assert_eq!(states, [NodeState::Silent, NodeState::Drained]);

@@ -1,7 +1,7 @@
 //! Logins with a certificate.
 
-use entrepot_model::AuthMethod;
 use entrepot_net::ssh::Certificate;
+use entrepot_nouns::AuthMethod;
 
 use super::{Attempt, Fault, Verdict};
 use crate::authority::Authority;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_model::{Protocol, Timestamp};
+use entrepot_nouns::{Protocol, Timestamp};
 
 use crate::credential::Credential;
 use crate::peer::Peer;

@@ -1,7 +1,7 @@
 //! Logins that a hook decides.
 
-use entrepot_model::login::LoginCheck;
-use entrepot_model::{AccountType, AuthMethod, Secret};
+use entrepot_nouns::login::LoginCheck;
+use entrepot_nouns::{AccountType, AuthMethod, Secret};
 
 use super::{Attempt, Fault, Verdict};
 use crate::credential::{Credential, Proof};

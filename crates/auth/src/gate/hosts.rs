@@ -1,6 +1,6 @@
 //! Sites by their host names.
 
-use entrepot_model::{HostName, SiteId};
+use entrepot_nouns::{HostName, SiteId};
 
 use super::Gate;
 use crate::directory::ReachedSite;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entrepot_crypto::totp;
-use entrepot_model::{AuthMethod, Secret};
+use entrepot_nouns::{AuthMethod, Secret};
 
 use super::{Attempt, Fault, Verdict, completes, next_methods};
 use crate::account_key::AccountKey;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use entrepot_journal::Scope;
-use entrepot_model::{Fact, Name, SiteId, Timestamp};
+use entrepot_nouns::{Fact, Name, SiteId, Timestamp};
 
 use super::{Attempt, Gate, Verdict};
 use crate::account_key::AccountKey;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use entrepot_model::AuthMethod;
 use entrepot_net::tls::ClientCertificate;
+use entrepot_nouns::AuthMethod;
 
 use super::{Attempt, Verdict};
 use crate::credential::{Credential, Proof};

@@ -2,8 +2,8 @@
 
 use entrepot_crypto::totp;
 use entrepot_journal::RecordKind;
-use entrepot_model::login::{ExecHook, LoginCheck, LoginHook};
-use entrepot_model::{AccountType, AuthMethod, Env};
+use entrepot_nouns::login::{ExecHook, LoginCheck, LoginHook};
+use entrepot_nouns::{AccountType, AuthMethod, Env};
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
 
 use super::{World, granted, name, secret, wrong};
@@ -69,7 +69,7 @@ async fn a_hook_opens_no_door_that_is_closed() {
     for account in ["admin", "off", "code", "key"] {
         plain(&world, account).await;
     }
-    let change = |account: &'static str, change: fn(&mut entrepot_model::Account)| {
+    let change = |account: &'static str, change: fn(&mut entrepot_nouns::Account)| {
         world.account(account, move |account| {
             account.password_hash = None;
             change(account);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use entrepot_model::{Account, AccountType, Noun, PerDirection, Policy, Site};
+use entrepot_nouns::{Account, AccountType, Noun, PerDirection, Policy, Site};
 
 use super::{World, listener, name};
 

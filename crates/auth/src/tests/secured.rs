@@ -1,9 +1,9 @@
 //! Certificates of TLS, and sites chosen by their host names.
 
 use entrepot_db::Db;
-use entrepot_model::AuthMethod::{Certificate, Password, Totp};
-use entrepot_model::{CertificateName, Site, Timestamp};
 use entrepot_net::tls::ClientCertificate;
+use entrepot_nouns::AuthMethod::{Certificate, Password, Totp};
+use entrepot_nouns::{CertificateName, Site, Timestamp};
 
 use super::*;
 use crate::limits::KEYS_OFFERED;
@@ -123,7 +123,7 @@ async fn one_connection_shows_its_certificate_with_so_many_names() {
 /// Stores a noun at a site.
 async fn put_at<N: Noun>(world: &World, db: &Db, site: SiteId, noun: &N) {
     let mut tx = db.begin().await.unwrap();
-    let id = world.env.new_id::<entrepot_model::AccountId>().0;
+    let id = world.env.new_id::<entrepot_nouns::AccountId>().0;
     tx.put(site, id, noun, world.env.now()).await.unwrap();
     tx.commit().await.unwrap();
     world.directory.refresh().await.unwrap();
@@ -239,21 +239,21 @@ struct Broken {
 }
 
 impl Noun for Broken {
-    const KIND: entrepot_model::Kind = entrepot_model::Kind::Site;
+    const KIND: entrepot_nouns::Kind = entrepot_nouns::Kind::Site;
     fn name(&self) -> &Name {
         &self.name
     }
-    fn references(&self) -> Vec<entrepot_model::Reference> {
+    fn references(&self) -> Vec<entrepot_nouns::Reference> {
         Vec::new()
     }
-    fn check(&self) -> Result<(), entrepot_model::FieldError> {
+    fn check(&self) -> Result<(), entrepot_nouns::FieldError> {
         Ok(())
     }
 }
 
 async fn break_sites(world: &World) {
     let mut tx = world.db.begin().await.unwrap();
-    let id = world.env.new_id::<entrepot_model::AccountId>().0;
+    let id = world.env.new_id::<entrepot_nouns::AccountId>().0;
     let broken = Broken { name: name("broken"), hosts: 5 };
     tx.put(SiteId::MAIN, id, &broken, world.env.now()).await.unwrap();
     tx.commit().await.unwrap();

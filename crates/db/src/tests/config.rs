@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_model::{
+use entrepot_nouns::{
     Account, AnyNoun, Endpoint, Env, Event, Fact, Key, Kind, Listener, Mount, Policy, Rule, Site,
     SiteId,
 };

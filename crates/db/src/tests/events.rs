@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_model::{Env, Event, Fact, JobId, Kind, SessionId, SiteId};
+use entrepot_nouns::{Env, Event, Fact, JobId, Kind, SessionId, SiteId};
 
 use super::{both, event, job, journal, name, project, uploaded};
 use crate::{Db, EventFilter, JobFilter, Projection, TransferFilter};
@@ -29,7 +29,7 @@ async fn repeated_and_overlapping_pieces_change_nothing(db: Db) {
     let (fresh, its_job) = (uploaded(&env, "/in/60"), job(&env, "route", env.now()));
     let elsewhere = Event { site: SiteId(uuid::Uuid::from_u128(44)), ..fresh };
     let twice = [(61, elsewhere.clone()), (61, elsewhere)];
-    let other = entrepot_model::Job { site: SiteId(uuid::Uuid::from_u128(44)), ..its_job };
+    let other = entrepot_nouns::Job { site: SiteId(uuid::Uuid::from_u128(44)), ..its_job };
     project(&db, "n3", &twice, &[other.clone(), other]).await;
     assert_eq!(all(&db).await, events);
     let transfers = db.transfers(SiteId::MAIN, &TransferFilter::default()).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{Env, Job, JobId, JobState, SiteId};
+use entrepot_nouns::{Env, Job, JobId, JobState, SiteId};
 
 use super::{both, job, name, project};
 use crate::{Db, JobCounts, JobEnd, JobFilter, JobHold};

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use entrepot_model::{Env, SiteId};
+use entrepot_nouns::{Env, SiteId};
 use entrepot_testkit::postgres::Postgres;
 
 use super::{journal, name, project, uploaded};

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use entrepot_model::{Env, SiteId};
+use entrepot_nouns::{Env, SiteId};
 
 use super::{journal, name, sqlite_db, uploaded};
 use crate::{Backend, Db, DbError, DbOptions, EventFilter, Projection};
@@ -101,7 +101,7 @@ async fn readers_do_not_wait_for_the_writer() {
     let mut tx = db.begin().await.unwrap();
     let account = super::account("acme");
     tx.put(SiteId::MAIN, uuid::Uuid::from_u128(4), &account, Env::real().now()).await.unwrap();
-    assert_eq!(db.list::<entrepot_model::Account>(SiteId::MAIN).await.unwrap(), []);
+    assert_eq!(db.list::<entrepot_nouns::Account>(SiteId::MAIN).await.unwrap(), []);
     tx.commit().await.unwrap();
-    assert_eq!(db.list::<entrepot_model::Account>(SiteId::MAIN).await.unwrap().len(), 1);
+    assert_eq!(db.list::<entrepot_nouns::Account>(SiteId::MAIN).await.unwrap().len(), 1);
 }

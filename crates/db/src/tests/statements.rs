@@ -1,7 +1,7 @@
 //! Nothing becomes SQL: every statement is static and prepares on both databases, and values stay
 //! values whatever they hold.
 
-use entrepot_model::{Account, Env, Event, Fact, JobState, SiteId};
+use entrepot_nouns::{Account, Env, Event, Fact, JobState, SiteId};
 use serde_json::json;
 
 use super::{both, event, file, journal, name, noun, project, sqlite_db, uploaded};

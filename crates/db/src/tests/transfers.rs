@@ -1,7 +1,7 @@
 //! Transfers follow from events, in whatever order and how often these come.
 
-use entrepot_model::event::FileFact;
-use entrepot_model::{
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::{
     Digests, Direction, Env, Event, Fact, SiteId, Transfer, TransferId, TransferState,
 };
 

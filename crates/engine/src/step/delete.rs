@@ -1,7 +1,7 @@
 //! `delete`: removes the file of the event, or another one that the rule names.
 
 use async_trait::async_trait;
-use entrepot_model::rule::DeleteSpec;
+use entrepot_nouns::rule::DeleteSpec;
 
 use super::{Step, StepError, source};
 use crate::pause::Pause;

@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::BytesMut;
-use entrepot_model::event::FileFact;
-use entrepot_model::noun::Stored;
-use entrepot_model::rule::{DeliverSpec, Existing};
-use entrepot_model::{
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::rule::{DeliverSpec, Existing};
+use entrepot_nouns::{
     Digests, Endpoint, EndpointTarget, Fact, Protocol, StorePath, Timestamp, TransferId,
-    TransferState, step::reached,
+    TransferState, crash,
 };
 use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError};
 
@@ -166,7 +166,7 @@ impl Delivery {
         let own = ids::staging(run.job.id, self.number, run.job.epoch);
         let staging = self.store.stage(own, &self.target);
         let staged = run.hold.waiting(staging).await?.map_err(|error| self.failed(&error))?;
-        reached("delivery.staged");
+        crash::point("delivery.staged");
         run.reached(Pause::Staged)?;
         let delivered = self.fill_and_publish(run, source.as_ref(), staged.as_ref()).await;
         if let Err(StepError::Transient { .. } | StepError::Permanent { .. } | StepError::Lost) =
@@ -194,7 +194,7 @@ impl Delivery {
         run.reached(Pause::Written)?;
         let synced = run.hold.waiting(staged.sync()).await?;
         synced.map_err(|error| self.failed(&error))?;
-        reached("delivery.synced");
+        crash::point("delivery.synced");
         run.reached(Pause::Synced)?;
         run.hold.fence().await?;
         let existing = match self.existing {
@@ -206,7 +206,7 @@ impl Delivery {
             (Err(StoreError::Exists), Existing::Refuse) => return Err(self.refused()),
             (published, _) => published.map_err(|error| self.failed(&error))?,
         };
-        reached("delivery.published");
+        crash::point("delivery.published");
         run.reached(Pause::Published)?;
         Ok(Delivered { size, digests, replaced: published.replaced })
     }
@@ -292,7 +292,7 @@ impl Delivery {
         event.id = ids::told(run.job.id, "delivered", self.number);
         run.seal(&event).await?;
         Meters::add(&run.shared.meters.deliveries, 1);
-        reached("delivery.recorded");
+        crash::point("delivery.recorded");
         run.reached(Pause::Recorded)
     }
 }

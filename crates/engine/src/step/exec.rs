@@ -6,8 +6,8 @@
 use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_db::EventFilter;
-use entrepot_model::rule::{ExecSpec, ExecStdin};
-use entrepot_model::{Fact, VPath};
+use entrepot_nouns::rule::{ExecSpec, ExecStdin};
+use entrepot_nouns::{Fact, VPath};
 use entrepot_spawn::{Ended, Program, SpawnError};
 use tokio::io::AsyncWriteExt as _;
 

@@ -8,8 +8,8 @@ mod rename;
 mod source;
 
 use async_trait::async_trait;
-use entrepot_model::VPath;
-use entrepot_model::rule::{RefuseSpec, StepSpec};
+use entrepot_nouns::VPath;
+use entrepot_nouns::rule::{RefuseSpec, StepSpec};
 use entrepot_storage::StoreError;
 
 use crate::pattern::PatternError;

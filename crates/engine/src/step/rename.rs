@@ -1,8 +1,8 @@
 //! `move`: gives the file of the event another name in the account's view.
 
 use async_trait::async_trait;
-use entrepot_model::VPath;
-use entrepot_model::rule::MoveSpec;
+use entrepot_nouns::VPath;
+use entrepot_nouns::rule::MoveSpec;
 
 use super::{Step, StepError, source};
 use crate::pattern;

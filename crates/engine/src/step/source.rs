@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_model::{Digests, Event, Fact, Timestamp, VPath};
+use entrepot_nouns::{Digests, Event, Fact, Timestamp, VPath};
 use entrepot_storage::{ReadFile, StoreError};
 
 use super::StepError;

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use entrepot_db::TransferFilter;
-use entrepot_model::event::FileFact;
-use entrepot_model::rule::{Existing, Retry};
-use entrepot_model::{Fact, JobState, Transfer};
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::rule::{Existing, Retry};
+use entrepot_nouns::{Fact, JobState, Transfer};
 use entrepot_storage::Store;
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 

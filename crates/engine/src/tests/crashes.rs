@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use entrepot_db::TransferFilter;
-use entrepot_model::rule::{Existing, Retry};
-use entrepot_model::{Env, JobState, TransferState};
+use entrepot_nouns::rule::{Existing, Retry};
+use entrepot_nouns::{Env, JobState, TransferState};
 use entrepot_storage::fault::{Cut, Fault, FaultStore, SimDisk, SimStore};
 use entrepot_storage::{AnyStore, Store};
 

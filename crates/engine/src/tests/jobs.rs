@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use entrepot_model::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
-use entrepot_model::{Fact, JobState, Name, Timestamp};
+use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
+use entrepot_nouns::{Fact, JobState, Name, Timestamp};
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 
 use super::world::{SITE, World, content, deliver, drop_once, files, memory_store, name, rule};
@@ -305,7 +305,7 @@ async fn a_job_without_its_rule_fails_and_one_that_is_cancelled_stays_so() {
     world.start();
     world.until(async |_| dropped.load(Ordering::SeqCst)).await;
     let mut tx = world.db.begin().await.unwrap();
-    assert!(tx.delete(SITE, entrepot_model::Kind::Rule, &name("r")).await.unwrap());
+    assert!(tx.delete(SITE, entrepot_nouns::Kind::Rule, &name("r")).await.unwrap());
     tx.commit().await.unwrap();
     let failed = world.ended(job).await;
     assert!(failed.error.as_deref().is_some_and(|e| e.starts_with("EP0811")), "{failed:?}");

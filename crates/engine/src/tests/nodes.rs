@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_db::TransferFilter;
-use entrepot_model::rule::{Existing, Retry};
-use entrepot_model::{JobId, JobState};
+use entrepot_nouns::rule::{Existing, Retry};
+use entrepot_nouns::{JobId, JobState};
 use entrepot_storage::AnyStore;
 use entrepot_storage::fault::{Fault, FaultStore, SimDisk, SimStore, StoreCall};
 use parking_lot::Mutex;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use entrepot_db::DbError;
-use entrepot_model::rule::{Existing, Retry};
-use entrepot_model::{Job, JobId, JobState};
+use entrepot_nouns::rule::{Existing, Retry};
+use entrepot_nouns::{Job, JobId, JobState};
 use entrepot_storage::fault::{FaultStore, StoreCall};
 
 use super::world::{SITE, World, content, deliver, files, memory_store, name, rule};

@@ -1,9 +1,9 @@
 //! Programs of rules, and rules that clients wait for. Real programs take real time, so the clock
 //! of the runtime is not stopped here.
 
-use entrepot_model::noun::Noun as _;
-use entrepot_model::rule::Retry;
-use entrepot_model::{CommandFact, Digests, Fact, Job, JobState, Protocol, Rule};
+use entrepot_nouns::noun::Noun as _;
+use entrepot_nouns::rule::Retry;
+use entrepot_nouns::{CommandFact, Digests, Fact, Job, JobState, Protocol, Rule};
 use entrepot_vfs::{Hooks, Who};
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 
 use entrepot_db::Projection;
 use entrepot_journal::{RecordKind, Scope};
-use entrepot_model::limits::CAUSE_DEPTH;
-use entrepot_model::rule::{Existing, When};
-use entrepot_model::{Fact, JobState};
+use entrepot_nouns::limits::CAUSE_DEPTH;
+use entrepot_nouns::rule::{Existing, When};
+use entrepot_nouns::{Fact, JobState};
 
 use super::world::{SITE, World, content, deliver, fact, files, memory_store, name, rule};
 
@@ -45,7 +45,7 @@ async fn the_same_batches_again_change_nothing() {
     world.projected().await;
     // As if the commit had been answered, and the answer lost.
     let done = world.db.job(SITE, job).await.unwrap().unwrap();
-    let again = [entrepot_model::Job { state: JobState::Ready, step: 0, ..done.clone() }];
+    let again = [entrepot_nouns::Job { state: JobState::Ready, step: 0, ..done.clone() }];
     let node = name("n1");
     let events = [(1, event)];
     let piece = Projection { node: &node, up_to: 1, events: &events, jobs: &again };
@@ -176,7 +176,7 @@ async fn a_rule_that_starts_itself_ends_at_the_limit_of_depth() {
     again.when = When::Event("job.done".to_owned());
     again.condition = Some("event.rule == 'again' || event.rule == 'first'".to_owned());
     // `job.done` is about no file: each run fails after its condition held, and says so.
-    again.steps = vec![entrepot_model::rule::StepSpec::Delete(entrepot_model::rule::DeleteSpec {
+    again.steps = vec![entrepot_nouns::rule::StepSpec::Delete(entrepot_nouns::rule::DeleteSpec {
         path: Some("/nothing".parse().unwrap()),
     })];
     world.put(&again).await;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey};
-use entrepot_model::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
-use entrepot_model::{Account, AccountType, Event, Job, JobState, Mount, Right, Rights, Rule};
+use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
+use entrepot_nouns::{Account, AccountType, Event, Job, JobState, Mount, Right, Rights, Rule};
 use entrepot_storage::AnyStore;
 use entrepot_vfs::{Create, CreateIntent, Service, ServiceOptions, ServiceParts, Session};
 
@@ -253,12 +253,12 @@ async fn a_rule_that_replaces_does_and_a_lack_of_rights_is_found_at_each_attempt
 async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
     let mut rooms = Rooms::new(94).await;
     // The service has no store of this name: it opens what the endpoint says, and there is none.
-    let target = entrepot_model::endpoint::DirectoryTarget {
+    let target = entrepot_nouns::endpoint::DirectoryTarget {
         path: rooms.world.dir.path().join("not/there/yet").display().to_string(),
     };
-    let endpoint = entrepot_model::Endpoint {
+    let endpoint = entrepot_nouns::Endpoint {
         name: name("late"),
-        target: entrepot_model::EndpointTarget::Directory(target),
+        target: entrepot_nouns::EndpointTarget::Directory(target),
         note: String::new(),
     };
     rooms.world.put(&endpoint).await;

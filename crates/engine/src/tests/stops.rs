@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::JobState;
-use entrepot_model::rule::Existing;
+use entrepot_nouns::JobState;
+use entrepot_nouns::rule::Existing;
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 
 use super::world::{SITE, World, content, deliver, files, memory_store, rule};

@@ -13,11 +13,11 @@ use entrepot_auth::Gate;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_db::{Db, DbOptions, EventFilter};
 use entrepot_journal::{Journal, Options, Recorder, Scope};
-use entrepot_model::endpoint::MemoryTarget;
-use entrepot_model::event::FileFact;
-use entrepot_model::noun::Stored;
-use entrepot_model::rule::{DeliverSpec, Existing, Retry, StepSpec, When};
-use entrepot_model::{
+use entrepot_nouns::endpoint::MemoryTarget;
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, StepSpec, When};
+use entrepot_nouns::{
     Endpoint, EndpointTarget, Env, Event, Fact, Job, JobId, JobState, Name, Noun, Protocol, Rule,
     SiteId, StorePath, Timestamp, VPath,
 };

@@ -257,7 +257,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use clap::FromArgMatches;
-    use entrepot_model::AnyNoun;
+    use entrepot_nouns::AnyNoun;
 
     use super::super::{Cli, Command as Meant, FieldArgs, NounCommand};
     use super::*;

@@ -1,7 +1,7 @@
 //! Arguments of `transfer`, `event` and `job`: what happened, and what happens.
 
 use clap::{Args, Subcommand};
-use entrepot_model::{JobId, JobState, Name, SessionId, TransferId, TransferState};
+use entrepot_nouns::{JobId, JobState, Name, SessionId, TransferId, TransferState};
 
 use super::units::word;
 
@@ -62,10 +62,10 @@ pub(crate) struct EventListArgs {
     pub(crate) job: Option<JobId>,
     /// At or after, RFC 3339.
     #[arg(long)]
-    pub(crate) since: Option<entrepot_model::Timestamp>,
+    pub(crate) since: Option<entrepot_nouns::Timestamp>,
     /// Before, RFC 3339.
     #[arg(long)]
-    pub(crate) until: Option<entrepot_model::Timestamp>,
+    pub(crate) until: Option<entrepot_nouns::Timestamp>,
     /// Show no more than so many, the newest; at most 10000.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use entrepot_admin::explained;
-use entrepot_model::Kind;
 use entrepot_net::tls::TlsVersion;
+use entrepot_nouns::Kind;
 
 /// Reads a kind of configuration.
 pub(super) fn kind() -> impl TypedValueParser<Value = Kind> {

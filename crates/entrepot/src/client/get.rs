@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use bytes::BytesMut;
-use entrepot_model::{StorePath, Timestamp};
+use entrepot_nouns::{StorePath, Timestamp};
 use entrepot_storage::{EntryKind, Meta, ReadFile};
 
 use super::{Moved, PIECE_BYTES, Session, failed, local_failed};

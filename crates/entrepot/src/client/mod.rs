@@ -7,9 +7,9 @@ mod put;
 
 use std::path::{Path, PathBuf};
 
-use entrepot_model::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy, SftpTarget};
-use entrepot_model::{EndpointTarget, Env, Secret, StorePath};
 use entrepot_net::ssh::keys;
+use entrepot_nouns::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy, SftpTarget};
+use entrepot_nouns::{EndpointTarget, Env, Secret, StorePath};
 use entrepot_storage::{AnyStore, ResolvedSecrets, StoreError};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! `sftp://user@host:port/path`, as browsers and curl write it, and the same with `ftp` and `ftps`:
 //! `/~/path` lies below the home.
 
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 
 /// How a server is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

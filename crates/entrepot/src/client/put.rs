@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_model::transfer::hex;
-use entrepot_model::{StorePath, Timestamp, TransferId};
+use entrepot_nouns::transfer::hex;
+use entrepot_nouns::{StorePath, Timestamp, TransferId};
 use entrepot_storage::{EntryKind, Existing, Publish, StagedFile, StoreError};
 
 use super::{Moved, PIECE_BYTES, Session, failed, local_failed, name_of};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use entrepot_model::endpoint::DirectoryTarget;
-use entrepot_model::{
+use entrepot_nouns::endpoint::DirectoryTarget;
+use entrepot_nouns::{
     Account, AccountType, Endpoint, EndpointTarget, KeyType, Kind, Mount, Name, Rights, VPath,
 };
 use entrepot_openssh::{authorized_keys, expand};
@@ -45,7 +45,7 @@ impl Plan {
     }
 
     /// Adds a noun, unless one of its name is planned already.
-    pub(crate) fn add<N: entrepot_model::Noun>(
+    pub(crate) fn add<N: entrepot_nouns::Noun>(
         &mut self,
         noun: &N,
         account: Option<&Name>,
@@ -125,7 +125,7 @@ fn restrictions(person: &Person) -> String {
 
 /// Hashes of passwords are not read: what `shadow` holds cannot be checked here.
 fn passwords(plan: &mut Plan, person: &Person, keys: usize) {
-    use entrepot_model::AuthMethod::Password;
+    use entrepot_nouns::AuthMethod::Password;
     let by_password =
         person.login.is_empty() || person.login.iter().any(|chain| chain.contains(&Password));
     let name = &person.user.name;

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use entrepot_model::source::wildcard;
+use entrepot_nouns::source::wildcard;
 use entrepot_openssh::Included;
 
 /// Longest file that is read.

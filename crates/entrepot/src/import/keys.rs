@@ -2,7 +2,7 @@
 
 use entrepot_auth::check_login_key;
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_model::{Key, KeyType, Name, Source, Timestamp};
+use entrepot_nouns::{Key, KeyType, Name, Source, Timestamp};
 use entrepot_openssh::{AuthorizedKey, Expiry, KeyOption, SftpCommand};
 
 use super::revoked::Revoked;
@@ -146,7 +146,7 @@ mod tests {
     use entrepot_net::ssh::keys;
 
     use super::*;
-    use entrepot_model::{Env, Noun};
+    use entrepot_nouns::{Env, Noun};
 
     fn taken(options: &str) -> Taken {
         let public = keys::generate(&Env::simulated(1), "anna").unwrap().public;

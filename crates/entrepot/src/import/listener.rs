@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use entrepot_model::{Key, KeyType, Listener, Name, Protocol, Secret};
 use entrepot_net::ssh::keys as ssh;
+use entrepot_nouns::{Key, KeyType, Listener, Name, Protocol, Secret};
 use entrepot_openssh::Config as Sshd;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use entrepot_model::AuthMethod;
+use entrepot_nouns::AuthMethod;
 use entrepot_openssh::{Config, Criterion, Group, Setting, SftpCommand, User, Who, expand};
 
 /// A user whose account is taken over.

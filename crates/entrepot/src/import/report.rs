@@ -1,6 +1,6 @@
 //! What an import says of each thing that it saw.
 
-use entrepot_model::Name;
+use entrepot_nouns::Name;
 use serde::Serialize;
 
 use crate::table;

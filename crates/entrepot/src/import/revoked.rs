@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_keys_lets_none_count() {
-        let env = entrepot_model::Env::simulated(1);
+        let env = entrepot_nouns::Env::simulated(1);
         let lost = keys::generate(&env, "lost").unwrap().public;
         let kept = keys::generate(&env, "kept").unwrap().public;
         let scratch = tempfile::tempdir().unwrap();

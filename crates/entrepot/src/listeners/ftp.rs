@@ -1,8 +1,8 @@
 //! The settings of an open FTP listener, and how they change while it is open.
 
 use entrepot_ftp::FtpConfig;
-use entrepot_model::{Env, Listener};
 use entrepot_net::tls::{TlsConfig, TlsConfigError, TlsOptions};
+use entrepot_nouns::{Env, Listener};
 use tokio::sync::watch;
 
 use crate::failure::{Exit, Failure};

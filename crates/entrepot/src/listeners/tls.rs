@@ -1,8 +1,8 @@
 //! The TLS settings of a listener, in the form that connections are served with.
 
-use entrepot_model::tls::{ClientCertificates as Asked, LeastVersion};
-use entrepot_model::{FieldError, Listener, Secret};
 use entrepot_net::tls::{ClientCertificates, TlsOptions, TlsVersion, Trust};
+use entrepot_nouns::tls::{ClientCertificates as Asked, LeastVersion};
+use entrepot_nouns::{FieldError, Listener, Secret};
 
 /// The settings of `listener` with its certificate, PEM, and the private key of that.
 pub(super) fn options(listener: &Listener, chain: &str, key: Secret) -> TlsOptions {

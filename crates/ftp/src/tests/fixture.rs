@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use entrepot_model::ftp::{FtpOptions, FtpTls};
-use entrepot_model::{AccountType, Listener, Mount, Protocol, Quota, Rights, SiteId};
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Listening, ServerShared};
 use entrepot_net::tls::{
     self, ClientCertificates, SelfSigned, ServerTrust, TlsClient, TlsConfig, TlsOptions, TlsVersion,
 };
+use entrepot_nouns::ftp::{FtpOptions, FtpTls};
+use entrepot_nouns::{AccountType, Listener, Mount, Protocol, Quota, Rights, SiteId};
 use entrepot_vfs::ListenerContext;
 use entrepot_world::{World, mount, name};
 use tokio::sync::watch;
@@ -122,7 +122,7 @@ fn listener(options: FtpOptions) -> Listener {
         policy: None,
         login: None,
         banner: String::new(),
-        tls: entrepot_model::tls::ListenerTls::default(),
+        tls: entrepot_nouns::tls::ListenerTls::default(),
         ftp: Some(options),
     }
 }

@@ -1,6 +1,6 @@
 //! Who may come in, and what ends a session.
 
-use entrepot_model::{Account, Fact};
+use entrepot_nouns::{Account, Fact};
 
 use super::client::Client;
 use super::fixture::Node;

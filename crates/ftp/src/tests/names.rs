@@ -1,6 +1,6 @@
 //! Names, times and digests, and the words of SITE.
 
-use entrepot_model::ftp::{FtpOptions, FtpTls, SiteCommand};
+use entrepot_nouns::ftp::{FtpOptions, FtpTls, SiteCommand};
 
 use super::fixture::Node;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use entrepot_model::SiteId;
+use entrepot_nouns::SiteId;
 use entrepot_vfs::{Ask, Hook, Hooks, Moment, Refused};
 
 use super::fixture::Node;

@@ -1,6 +1,6 @@
 //! TLS: off, by AUTH TLS, required, and on data connections.
 
-use entrepot_model::ftp::{FtpOptions, FtpTls, TlsReuse};
+use entrepot_nouns::ftp::{FtpOptions, FtpTls, TlsReuse};
 
 use super::client::Client;
 use super::fixture::Node;

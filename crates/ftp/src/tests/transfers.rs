@@ -1,7 +1,7 @@
 //! Uploads and downloads: what is published, what is refused, and what a cut leaves.
 
-use entrepot_model::Protocol;
-use entrepot_model::ftp::{AsciiTransfers, FtpOptions, FtpTls};
+use entrepot_nouns::Protocol;
+use entrepot_nouns::ftp::{AsciiTransfers, FtpOptions, FtpTls};
 
 use super::client::{Client, port_argument};
 use super::fixture::{Node, SMALL_BYTES};

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use entrepot_ftp_proto::{Answer, Refusal, Request, Why};
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_vfs::Vfs;
 
 use super::line::DataLine;

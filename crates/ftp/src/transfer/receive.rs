@@ -6,8 +6,8 @@ use bytes::Bytes;
 use entrepot_ftp_proto::ascii::FromNetwork;
 use entrepot_ftp_proto::zlib::{Inflate, ZlibFlaw};
 use entrepot_ftp_proto::{End, Refusal, StoreHow, Why};
-use entrepot_model::{Env, VPath};
 use entrepot_net::data::{DataStream, UploadBuffer};
+use entrepot_nouns::{Env, VPath};
 use entrepot_vfs::{Create, CreateIntent, Upload, Vfs, VfsError};
 use tokio::time::timeout;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use entrepot_ftp_proto::client::Mode;
-use entrepot_model::Secret;
 use entrepot_net::tls::TlsVersion;
+use entrepot_nouns::Secret;
 
 /// What is measured, and against what.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::Env;
 use entrepot_net::data::Pattern;
 use entrepot_net::tls::LoadClient;
+use entrepot_nouns::Env;
 use futures_util::StreamExt as _;
 use tokio::task::JoinSet;
 

@@ -1,6 +1,6 @@
 //! What `bench sftp` measures, and against what.
 
-use entrepot_model::Secret;
+use entrepot_nouns::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::wan::Wan;

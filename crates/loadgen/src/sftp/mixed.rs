@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use entrepot_sftp_proto::OpenFlags;
 use entrepot_sftp_proto::client::{Answer, Extent, NotBegun};
 use tokio::sync::{Barrier, Semaphore};

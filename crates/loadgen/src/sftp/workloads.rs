@@ -1,7 +1,7 @@
 //! The workloads themselves.
 
 use bytes::Bytes;
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use entrepot_sftp_proto::OpenFlags;
 use entrepot_sftp_proto::client::{Answer, Extent, NotBegun};
 use tokio::task::JoinSet;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use entrepot_loadgen::ftp::{self, FtpBench, Step, Tls, Workload};
 use entrepot_loadgen::{Counts, Report};
-use entrepot_model::{Env, Secret};
 use entrepot_net::tls::TlsVersion;
+use entrepot_nouns::{Env, Secret};
 
 use server::{Fake, Script};
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use entrepot_ftp_proto::{
     Answer, Channel, Data, End, Login, Refusal, Request, Server, Settings, TlsMode, Why,
 };
-use entrepot_model::{Env, Secret};
 use entrepot_net::listen::{self, TcpAcceptor};
 use entrepot_net::tls::{
     ClientCertificates, Reuse, TlsConfig, TlsOptions, TlsSession, TlsStream, TlsVersion,
 };
+use entrepot_nouns::{Env, Secret};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;

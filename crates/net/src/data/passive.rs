@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;

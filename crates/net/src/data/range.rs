@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 
 use crate::limits::DATA_PORTS;
 

@@ -18,7 +18,7 @@ pub(super) struct Arrived {
     pub(super) stream: TcpStream,
     /// Where the client is, also behind a balancer.
     pub(super) peer: SocketAddr,
-    /// When it was accepted, on the clock of [`entrepot_model::Env::elapsed`].
+    /// When it was accepted, on the clock of [`entrepot_nouns::Env::elapsed`].
     pub(super) accepted: Duration,
 }
 

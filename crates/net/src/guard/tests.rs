@@ -1,6 +1,6 @@
 //! Who is let in, who gives way and who is refused, on a simulated clock.
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 
 use super::*;
 use crate::meter::Stage;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-pub use entrepot_model::AlgorithmPreset as Preset;
+pub use entrepot_nouns::AlgorithmPreset as Preset;
 use russh::keys::{Algorithm, EcdsaCurve, HashAlg};
 use russh::{Preferred, cipher, compression, kex, mac};
 
@@ -94,7 +94,7 @@ const MACS: &[mac::Name] = &[mac::HMAC_SHA256_ETM, mac::HMAC_SHA512_ETM];
 const MACS_COMPATIBLE: &[mac::Name] =
     &[mac::HMAC_SHA256_ETM, mac::HMAC_SHA512_ETM, mac::HMAC_SHA256, mac::HMAC_SHA512];
 
-/// Offered by name only; the names are those of [`entrepot_model::policy::LEGACY_ALGORITHMS`].
+/// Offered by name only; the names are those of [`entrepot_nouns::policy::LEGACY_ALGORITHMS`].
 const LEGACY_KEX: &[kex::Name] = &[kex::DH_G14_SHA1];
 const LEGACY_CIPHERS: &[cipher::Name] =
     &[cipher::AES_128_CBC, cipher::AES_192_CBC, cipher::AES_256_CBC];
@@ -185,7 +185,7 @@ impl Offered {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_model::policy::LEGACY_ALGORITHMS;
+    use entrepot_nouns::policy::LEGACY_ALGORITHMS;
 
     use super::*;
 

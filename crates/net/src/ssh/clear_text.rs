@@ -133,7 +133,7 @@ impl ClearText {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use entrepot_model::Env;
+    use entrepot_nouns::Env;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_model::{Env, Secret};
+use entrepot_nouns::{Env, Secret};
 use parking_lot::Mutex;
 use russh::client::{AuthResult, Handle, Handler, KeyboardInteractiveAuthResponse, Msg, Session};
 use russh::keys::{HashAlg, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{AuthMethod, Secret};
+use entrepot_nouns::{AuthMethod, Secret};
 use russh::keys::{Certificate, PrivateKey};
 use russh::{MethodKind, MethodSet, Preferred, SshId};
 

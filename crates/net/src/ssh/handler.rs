@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_model::{AuthMethod, Secret};
+use entrepot_nouns::{AuthMethod, Secret};
 use russh::server::{
     Auth, ChannelOpenHandle, Config, Handler, Msg, PublicKeyOffer, Response, Session,
     VerifiedPublicKey,

@@ -162,7 +162,7 @@ mod tests {
         let offer = Offer::parse(&packet).unwrap();
         assert!(!offer.has_cipher(&["aes128-gcm@openssh.com"]), "in one direction only");
         assert!(offer.has_cipher(&["aes128-gcm@openssh.com", "aes128-ctr"]));
-        let pair = keys::generate(&entrepot_model::Env::simulated(1), "x").unwrap();
+        let pair = keys::generate(&entrepot_nouns::Env::simulated(1), "x").unwrap();
         let key = keys::private(&pair.private).unwrap();
         let preferred = Offered::new(Preset::Modern, &[]).server();
         let agreed = offer.agree(&preferred, &[key], &[]);

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::path::Path;
 
-use entrepot_model::{Env, Secret};
+use entrepot_nouns::{Env, Secret};
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::ssh_key::certificate::CertType;
 use russh::keys::ssh_key::private::{EcdsaKeypair, Ed25519Keypair, KeypairData, RsaKeypair};

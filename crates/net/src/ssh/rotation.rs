@@ -55,7 +55,7 @@ fn blob(key: &PrivateKey) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_model::Env;
+    use entrepot_nouns::Env;
     use russh::keys::signature::Verifier as _;
     use russh::keys::ssh_key::Signature;
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use entrepot_model::{AuthMethod, Secret};
+use entrepot_nouns::{AuthMethod, Secret};
 use russh::ChannelId;
 use russh::keys::PublicKey;
 

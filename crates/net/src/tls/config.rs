@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use entrepot_model::{Env, Secret, Timestamp};
+use entrepot_nouns::{Env, Secret, Timestamp};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -1,7 +1,7 @@
 //! What the certificate of a client says of it.
 
 use aws_lc_rs::digest;
-use entrepot_model::{CertificateName, Timestamp};
+use entrepot_nouns::{CertificateName, Timestamp};
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 use x509_cert::der::asn1::{

@@ -1,6 +1,6 @@
 //! A certificate of our own making, for the time until a real one is there.
 
-use entrepot_model::Secret;
+use entrepot_nouns::Secret;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
 use super::error::TlsConfigError;
@@ -33,7 +33,7 @@ pub fn self_signed(names: Vec<String>) -> Result<SelfSigned, TlsConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_model::Env;
+    use entrepot_nouns::Env;
 
     use super::*;
     use crate::tls::{ClientCertificates, TlsConfig, TlsOptions, TlsVersion};

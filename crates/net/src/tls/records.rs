@@ -150,7 +150,7 @@ pub(super) fn fuzz(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_model::Env;
+    use entrepot_nouns::Env;
 
     #[test]
     fn whatever_comes_passes_record_by_record() {

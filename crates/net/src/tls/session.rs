@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use entrepot_model::AccountId;
+use entrepot_nouns::AccountId;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
@@ -286,7 +286,7 @@ impl StoresServerSessions for Issuer {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_model::Env;
+    use entrepot_nouns::Env;
 
     use super::*;
     use crate::tls::tests::{Client, account, control, download, options};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use entrepot_model::{AccountId, Env, Secret, Timestamp};
+use entrepot_nouns::{AccountId, Env, Secret, Timestamp};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption};
 use rustls::client::{Tls12ClientSessionValue, Tls13ClientSessionValue};

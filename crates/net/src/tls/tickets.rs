@@ -5,7 +5,7 @@
 //! open data connections any more. Ours are kept for [`TICKET_KEY_TIME`] and as long again.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use parking_lot::RwLock;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! When a certificate is valid.
 
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 
 /// The moments between which a certificate is valid.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Both ends of the channel that a command runs on.
 
 use bytes::Bytes;
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::shell::Word;
 use entrepot_vfs::VfsError;
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,6 @@
 //! `*`, `?` and `[…]` in the paths of `scp -f`.
 
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::shell::{Component, Pattern, Word};
 use entrepot_vfs::EntryKind;
 

@@ -2,8 +2,8 @@
 //! word that they are whole and answered when that is durable.
 
 use bytes::Bytes;
-use entrepot_model::{Timestamp, VPath};
 use entrepot_net::meter::Running;
+use entrepot_nouns::{Timestamp, VPath};
 use entrepot_sftp_proto::scp::{self, ACK, Command, Directories, Fatal, Incoming, Sink, Times};
 use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, VfsError};
 use tokio_util::sync::CancellationToken;
@@ -258,7 +258,7 @@ impl SinkCopy<'_> {
     async fn enter(&mut self, mode: u32, name: &str) -> Result<(), String> {
         let path = self.place(name).map_err(|error| error.to_string())?;
         if self.entered.len() >= SCP_DEPTH {
-            return Err(entrepot_model::path::PathError::TooLong.to_string());
+            return Err(entrepot_nouns::path::PathError::TooLong.to_string());
         }
         let vfs = self.account.session.vfs();
         let shown = || Shown::writes("mkdir", name, Some(&path));

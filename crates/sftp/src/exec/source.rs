@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::scp::{self, ACK, Answer, Answers, Command, END, Fatal, Times};
 use entrepot_vfs::{Attributes, Download, Entry, EntryKind, Listing, VfsError};
 

@@ -1,7 +1,7 @@
 //! Open files: OPEN, READ, WRITE, CLOSE and what else has a handle.
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::reply::{self, Names};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags};
 use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, Uploaded, VfsError};

@@ -1,7 +1,7 @@
 //! What rules see of each request, and what they make of its answer.
 
 use bytes::Bytes;
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::request::CheckTarget;
 use entrepot_sftp_proto::{Handle, OpenFlags, Request, Status, SymlinkOrder};
 use entrepot_vfs::Begun;

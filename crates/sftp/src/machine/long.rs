@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_model::VPath;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::Handle;
 use entrepot_sftp_proto::reply::{self, Hashes};
 use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};

@@ -1,8 +1,8 @@
 //! Requests on paths.
 
 use bytes::Bytes;
-use entrepot_model::Right;
-use entrepot_model::VPath;
+use entrepot_nouns::Right;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::reply::{self, Statvfs};
 use entrepot_sftp_proto::{Attrs, SymlinkOrder};
 use entrepot_vfs::{Attributes, Create, CreateIntent, EntryKind, Existing, VfsError};

@@ -1,8 +1,8 @@
 //! What the handles of a channel stand for.
 
 use bytes::Bytes;
-use entrepot_model::VPath;
 use entrepot_net::meter::Running;
+use entrepot_nouns::VPath;
 use entrepot_sftp_proto::{Attrs, OpenFlags};
 use entrepot_vfs::{Download, Entry, Listing, ModeOrigin, Upload, VfsError};
 

@@ -8,7 +8,7 @@
 //! published.
 
 use bytes::Bytes;
-use entrepot_model::{Right, VPath};
+use entrepot_nouns::{Right, VPath};
 use entrepot_sftp_proto::{Attrs, Handle, OpenFlags, reply};
 use entrepot_vfs::{Create, CreateIntent, Download, Existing, VfsError};
 

@@ -8,16 +8,16 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_model::endpoint::{
-    DirectoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
-};
-use entrepot_model::{
-    Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, MountOption, Name,
-    Noun, Policy, Quota, Rights, Secret, SiteId,
-};
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Listening, ServerShared};
 use entrepot_net::ssh::keys;
+use entrepot_nouns::endpoint::{
+    DirectoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
+};
+use entrepot_nouns::{
+    Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, MountOption, Name,
+    Noun, Policy, Quota, Rights, Secret, SiteId,
+};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_vfs::{Hooks, ListenerContext, Service, ServiceOptions, ServiceParts};
 use tokio::sync::watch;
@@ -203,7 +203,7 @@ impl Fixture {
     async fn put<N: Noun>(&self, noun: &N) {
         let known = self.db.find::<N>(SiteId::MAIN, noun.name()).await.unwrap();
         let id = known
-            .map_or_else(|| self.env.new_id::<entrepot_model::AccountId>().0, |stored| stored.id);
+            .map_or_else(|| self.env.new_id::<entrepot_nouns::AccountId>().0, |stored| stored.id);
         let mut tx = self.db.begin().await.unwrap();
         tx.put(SiteId::MAIN, id, noun, self.env.now()).await.unwrap();
         tx.commit().await.unwrap();

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use entrepot_model::{Env, StorePath};
+use entrepot_nouns::{Env, StorePath};
 use rustix::io::Errno;
 
 use crate::error::Result;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_model::{StorePath, Timestamp, TransferId};
+use entrepot_nouns::{StorePath, Timestamp, TransferId};
 use parking_lot::Mutex;
 
 use crate::error::{Result, StoreError};

@@ -5,7 +5,7 @@
 use std::os::fd::BorrowedFd;
 
 use bytes::BytesMut;
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 use rustix::io::Errno;
 
 use crate::store::{CopyRange, EntryKind, Identity, Meta, Space};

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use bytes::BytesMut;
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Statx, StatxFlags,
     StatxTimestamp, Timespec, Timestamps, UTIME_OMIT,

@@ -1,6 +1,6 @@
 //! Staged files that nobody writes: found for recovery, and dropped.
 
-use entrepot_model::TransferId;
+use entrepot_nouns::TransferId;
 use rustix::io::Errno;
 
 use super::disk::{Disk, StatKind};
@@ -39,7 +39,7 @@ fn is_old<D: Disk>(tree: &Tree<D>, id: &str) -> bool {
     let Some(made) = id.parse::<TransferId>().ok().and_then(|id| id.0.get_timestamp()) else {
         return false;
     };
-    let made = entrepot_model::Timestamp::from_seconds(
+    let made = entrepot_nouns::Timestamp::from_seconds(
         i64::try_from(made.to_unix().0).unwrap_or(i64::MAX),
     );
     tree.env.now().since(made) > KEPT_FOR

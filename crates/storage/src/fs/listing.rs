@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 

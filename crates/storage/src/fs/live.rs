@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use entrepot_model::TransferId;
+use entrepot_nouns::TransferId;
 use parking_lot::Mutex;
 
 #[derive(Default)]

@@ -36,7 +36,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_model::{Env, StorePath, Timestamp, TransferId};
+use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
 
 use self::disk::{DirEntry, Disk, Times};
 use self::kernel::KernelDisk;

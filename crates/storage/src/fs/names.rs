@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use entrepot_model::{StorePath, TransferId};
+use entrepot_nouns::{StorePath, TransferId};
 use rustix::io::Errno;
 
 use super::disk::{Access, DirEntry, Disk, Mounts, OpenHow, RenameHow, Stat, StatKind, Times};

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use entrepot_model::TransferId;
+use entrepot_nouns::TransferId;
 use rustix::io::Errno;
 
 use super::disk::{DirEntry, Disk, RenameHow, Stat, StatKind, Times};

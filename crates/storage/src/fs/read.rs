@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::BytesMut;
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 use rustix::io::Errno;
 
 use super::disk::{Disk, OpenHow};

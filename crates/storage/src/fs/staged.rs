@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_model::{StorePath, TransferId};
+use entrepot_nouns::{StorePath, TransferId};
 use rustix::io::Errno;
 
 use super::disk::{DirEntry, Disk, OpenHow, Stat, StatKind};

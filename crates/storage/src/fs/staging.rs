@@ -154,7 +154,7 @@ impl<D: Disk> Stagings<D> {
 fn read_marker<D: Disk>(disk: &D, staging: &D::Dir, name: &str) -> Option<String> {
     let file = disk.open_file(staging, name, OpenHow::Read).ok()?;
     let mut content = BytesMut::new();
-    disk.read(&file, 0, &mut content, entrepot_model::limits::PATH_BYTES).ok()?;
-    let path: entrepot_model::StorePath = std::str::from_utf8(&content).ok()?.parse().ok()?;
+    disk.read(&file, 0, &mut content, entrepot_nouns::limits::PATH_BYTES).ok()?;
+    let path: entrepot_nouns::StorePath = std::str::from_utf8(&content).ok()?.parse().ok()?;
     if path.is_root() { None } else { Some(path.as_str().to_owned()) }
 }

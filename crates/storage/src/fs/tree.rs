@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use entrepot_model::{Env, StorePath};
+use entrepot_nouns::{Env, StorePath};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_ftp_proto::Time;
 use entrepot_ftp_proto::client::{Form, Moves, Op, Parser};
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 
 use super::lookup::meta_of;
 use super::pool::Lease;

@@ -2,7 +2,7 @@
 
 use entrepot_ftp_proto::Time;
 use entrepot_ftp_proto::client::{Op, OpError, Outcome, RemoteEntry, RemoteKind};
-use entrepot_model::{StorePath, Timestamp};
+use entrepot_nouns::{StorePath, Timestamp};
 
 use super::errors::Failed;
 use super::remote::Remote;

@@ -36,10 +36,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use entrepot_ftp_proto::Time;
 use entrepot_ftp_proto::client::{Account, Mode, Op, Tls};
-use entrepot_model::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy};
-use entrepot_model::{Env, StorePath, Timestamp, TransferId};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::tls::{ServerTrust, TlsClient};
+use entrepot_nouns::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy};
+use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
 
 use self::listing::FtpListing;
 use self::lookup::{find, name_state, stat};

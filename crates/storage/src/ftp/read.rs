@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_ftp_proto::client::{Moves, Op};
-use entrepot_model::{StorePath, Timestamp};
+use entrepot_nouns::{StorePath, Timestamp};
 
 use super::errors::Failed;
 use super::lookup::find;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use entrepot_ftp_proto::client::{Account, Client, Event, Features, Moves, Op, Outcome, Tls};
-use entrepot_model::{Env, StorePath, Timestamp};
 use entrepot_net::data::{self, ClientPort};
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::dialled::Dialled;
 use entrepot_net::tls::TlsClient;
+use entrepot_nouns::{Env, StorePath, Timestamp};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 

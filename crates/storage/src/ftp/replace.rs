@@ -5,8 +5,8 @@
 //! the old one is removed. If the second step is refused, the old file gets its name back.
 
 use entrepot_ftp_proto::client::Op;
-use entrepot_model::StorePath;
-use entrepot_model::endpoint::PublishBy;
+use entrepot_nouns::StorePath;
+use entrepot_nouns::endpoint::PublishBy;
 
 use super::lookup::name_state;
 use super::remote::Remote;

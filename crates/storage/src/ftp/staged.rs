@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_ftp_proto::Time;
 use entrepot_ftp_proto::client::{Moves, Op};
-use entrepot_model::StorePath;
-use entrepot_model::endpoint::PublishBy;
+use entrepot_nouns::StorePath;
+use entrepot_nouns::endpoint::PublishBy;
 use parking_lot::Mutex;
 
 use super::errors::Failed;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use entrepot_model::{Env, StorePath, TransferId};
+use entrepot_nouns::{Env, StorePath, TransferId};
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use object_store::{GetOptions, MultipartId, ObjectMeta, ObjectStoreExt as _, PutPayload};

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_model::endpoint::{ObjectProvider, ObjectTarget};
+use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::{

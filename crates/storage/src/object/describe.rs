@@ -1,6 +1,6 @@
 //! What an object and its metadata say of a file.
 
-use entrepot_model::{Timestamp, TransferId};
+use entrepot_nouns::{Timestamp, TransferId};
 use object_store::{Attribute, Attributes, ObjectMeta};
 
 use crate::store::{EntryKind, Identity, Meta};

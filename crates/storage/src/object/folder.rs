@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use entrepot_model::StorePath;
-use entrepot_model::endpoint::ObjectProvider;
+use entrepot_nouns::StorePath;
+use entrepot_nouns::endpoint::ObjectProvider;
 use futures_util::{StreamExt as _, stream};
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;

@@ -1,7 +1,7 @@
 //! Multipart uploads that can be gone on with: the id of the upload and of each part. What another
 //! process must know of one is its ticket, a line of JSON that the caller keeps.
 
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 use object_store::MultipartId;
 use object_store::multipart::PartId;
 use object_store::path::Path;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 use object_store::list::PaginatedListOptions;
 
 use super::bucket::{Bucket, MARKER};

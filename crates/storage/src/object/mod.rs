@@ -30,8 +30,8 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_model::endpoint::ObjectTarget;
-use entrepot_model::{Env, StorePath, Timestamp, TransferId};
+use entrepot_nouns::endpoint::ObjectTarget;
+use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
 use object_store::path::Path;
 use object_store::{PutMode, PutPayload};
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! Renaming: a file is copied, then its old name is removed; a directory goes object by object
 //! ([`super::folder`]).
 
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 use object_store::{CopyMode, CopyOptions};
 
 use super::bucket::Bucket;

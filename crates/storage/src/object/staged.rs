@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_model::TransferId;
+use entrepot_nouns::TransferId;
 use object_store::path::Path;
 use object_store::{Attribute, Attributes, PutMode, PutMultipartOptions, PutOptions, PutPayload};
 use tokio::sync::Mutex;

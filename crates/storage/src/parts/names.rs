@@ -1,6 +1,6 @@
 //! Names on the server: ours for what is staged, theirs for all else.
 
-use entrepot_model::{StorePath, TransferId};
+use entrepot_nouns::{StorePath, TransferId};
 
 use crate::error::{Result, StoreError};
 use crate::reserved;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use entrepot_model::{StorePath, TransferId};
+use entrepot_nouns::{StorePath, TransferId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

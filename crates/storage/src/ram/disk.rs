@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use entrepot_model::{Env, Timestamp};
+use entrepot_nouns::{Env, Timestamp};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use parking_lot::Mutex;
 
 use super::disk::{RamDisk, Shared};

@@ -1,6 +1,6 @@
 //! What the server says of a name or of an open file, in the terms of the store.
 
-use entrepot_model::{StorePath, Timestamp};
+use entrepot_nouns::{StorePath, Timestamp};
 use entrepot_sftp_proto::client::{Answer, RemoteHandle};
 use entrepot_sftp_proto::{Attrs, Times, attrs};
 

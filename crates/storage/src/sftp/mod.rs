@@ -28,11 +28,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_model::endpoint::{PublishBy, SftpTarget};
-use entrepot_model::{Env, StorePath, Timestamp, TransferId};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::ssh::algorithms::Preset;
 use entrepot_net::ssh::client::{ClientOptions, Credential, HostKeyPins};
+use entrepot_nouns::endpoint::{PublishBy, SftpTarget};
+use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
 use entrepot_sftp_proto::client::NamedEntry;
 use entrepot_sftp_proto::{Attrs, OpenFlags, Status, Times};
 

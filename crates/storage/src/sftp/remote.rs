@@ -116,7 +116,7 @@ impl Remote {
     }
 
     /// The absolute name on the server.
-    pub(super) fn path(&self, path: &entrepot_model::StorePath) -> String {
+    pub(super) fn path(&self, path: &entrepot_nouns::StorePath) -> String {
         match (path.is_root(), self.root.is_empty()) {
             (true, true) => "/".to_owned(),
             (true, false) => self.root.clone(),

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use entrepot_model::StorePath;
-use entrepot_model::endpoint::PublishBy;
+use entrepot_nouns::StorePath;
+use entrepot_nouns::endpoint::PublishBy;
 use entrepot_sftp_proto::Status;
 
 use super::errors::Failed;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::PublishBy;
-use entrepot_model::{StorePath, Timestamp};
+use entrepot_nouns::endpoint::PublishBy;
+use entrepot_nouns::{StorePath, Timestamp};
 use entrepot_sftp_proto::client::RemoteHandle;
 use entrepot_sftp_proto::{Attrs, Status, Times};
 use parking_lot::Mutex;

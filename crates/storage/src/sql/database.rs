@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 
 use super::postgres::Postgres;
 use super::row::{Change, Changed, Row};

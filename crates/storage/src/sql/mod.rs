@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::{MemoryTarget, SqlTarget};
-use entrepot_model::{Env, StorePath, Timestamp, TransferId};
+use entrepot_nouns::endpoint::{MemoryTarget, SqlTarget};
+use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
 
 use self::database::{Database, Files};
 use self::postgres::Postgres;

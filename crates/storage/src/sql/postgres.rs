@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::SqlTarget;
-use entrepot_model::{Secret, Timestamp};
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::tls::{ServerTrust, TlsClient};
+use entrepot_nouns::endpoint::SqlTarget;
+use entrepot_nouns::{Secret, Timestamp};
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::sync::{RwLock, Semaphore};

@@ -1,7 +1,7 @@
 //! Files as rows: what the list says of one, what may be changed, and what must be true afterwards.
 
 use bytes::Bytes;
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 
 use crate::error::{Result, StoreError};
 use crate::limits::SQL_FILE_BYTES;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_model::Timestamp;
-use entrepot_model::endpoint::SqlContent;
+use entrepot_nouns::Timestamp;
+use entrepot_nouns::endpoint::SqlContent;
 use parking_lot::Mutex;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, TransactionBehavior};

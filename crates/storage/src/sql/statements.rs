@@ -1,6 +1,6 @@
 //! The statements of an endpoint, and the ones that are built around its list.
 
-use entrepot_model::endpoint::SqlTarget;
+use entrepot_nouns::endpoint::SqlTarget;
 
 /// The endpoint's statements; `page` and `one` are queries around its list.
 pub(super) struct Statements {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_model::endpoint::{
+use entrepot_nouns::endpoint::{
     FtpTarget, FtpTls, MemoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
     SqlContent, SqlTarget,
 };

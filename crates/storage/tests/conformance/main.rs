@@ -12,7 +12,7 @@ pub(crate) use kinds::{each, on_server};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::{Env, StorePath, TransferId};
+use entrepot_nouns::{Env, StorePath, TransferId};
 use entrepot_storage::*;
 
 pub(crate) fn path(text: &str) -> StorePath {

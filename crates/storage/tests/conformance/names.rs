@@ -1,6 +1,6 @@
 //! Names: listing, renaming, directories, odd ones, the hidden one.
 
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 use entrepot_storage::*;
 
 use crate::*;

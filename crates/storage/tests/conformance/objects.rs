@@ -71,7 +71,7 @@ async fn writes_out_of_order_are_refused_and_dropped_uploads_can_be_discarded() 
 #[tokio::test]
 async fn a_wrong_key_and_a_dead_server_are_told_apart() {
     let server = S3Server::start().unwrap();
-    let target = entrepot_model::endpoint::ObjectTarget {
+    let target = entrepot_nouns::endpoint::ObjectTarget {
         bucket: "bucket".to_owned(),
         url: Some(server.url()),
         access_key_id: Some("AKIDEXAMPLE".to_owned()),

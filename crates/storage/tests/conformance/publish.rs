@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_model::Timestamp;
+use entrepot_nouns::Timestamp;
 use entrepot_storage::*;
 
 use crate::*;

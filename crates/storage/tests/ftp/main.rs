@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use broken::{Broken, Faults, start};
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy};
-use entrepot_model::{EndpointTarget, Env, StorePath, TransferId};
+use entrepot_nouns::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy};
+use entrepot_nouns::{EndpointTarget, Env, StorePath, TransferId};
 use entrepot_storage::*;
 use entrepot_testkit::ftpd::Ftpd;
 

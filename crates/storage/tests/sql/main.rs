@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::{Endpoint, EndpointTarget, SqlContent, SqlTarget};
-use entrepot_model::{Env, Noun as _, StorePath};
+use entrepot_nouns::endpoint::{Endpoint, EndpointTarget, SqlContent, SqlTarget};
+use entrepot_nouns::{Env, Noun as _, StorePath};
 use entrepot_storage::*;
 use entrepot_testkit::postgres::Postgres;
 

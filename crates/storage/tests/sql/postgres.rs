@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use entrepot_model::endpoint::SqlTarget;
+use entrepot_nouns::endpoint::SqlTarget;
 use entrepot_storage::*;
 use entrepot_testkit::postgres::Postgres;
 

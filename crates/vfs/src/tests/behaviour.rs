@@ -1,6 +1,6 @@
 //! Rights, names, mounts, sessions: what each may see and do.
 
-use entrepot_model::{Account, AccountType, Direction, Fact, Right, Rights};
+use entrepot_nouns::{Account, AccountType, Direction, Fact, Right, Rights};
 use entrepot_storage::EntryKind;
 use entrepot_storage::fault::SimDisk;
 
@@ -312,7 +312,7 @@ async fn an_upload_that_is_left_changes_no_bytes() {
     put(session.vfs(), "/f", b"as it was").await.unwrap();
     let events = node.events().await.len();
     let mut upload = session.vfs().create(&path("/f"), CONTINUE).await.unwrap();
-    let stamp = entrepot_model::Timestamp::from_seconds(1_000_000_000);
+    let stamp = entrepot_nouns::Timestamp::from_seconds(1_000_000_000);
     upload.set_times(Some(stamp), Some(stamp));
     assert!(!upload.is_touched());
     upload.leave().await.unwrap();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use entrepot_model::{Env, Fact, TransferId};
+use entrepot_nouns::{Env, Fact, TransferId};
 use entrepot_storage::fault::{Cut, DiskCall, SimDisk};
 
 use super::{How, NEW, Node, Random, World, content, digest, names, path, put, read, write};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use entrepot_model::Fact;
-use entrepot_model::endpoint::MemoryTarget;
+use entrepot_nouns::Fact;
+use entrepot_nouns::endpoint::MemoryTarget;
 use entrepot_storage::fault::{DiskCall, SimDisk, SimError};
 
 use super::{How, NEW, World, content, digest, name, names, path, put, read, with_quota, write};
@@ -129,7 +129,7 @@ async fn a_refused_write_poisons_the_upload() {
     assert!(names(session.vfs(), "/").await.unwrap().is_empty());
     assert_eq!(node.staged().await, 0);
     let events = node.events().await;
-    let told = |event: &&entrepot_model::Event| {
+    let told = |event: &&entrepot_nouns::Event| {
         matches!(&event.fact, Fact::FileInterrupted { kept: false, .. })
     };
     assert_eq!(events.iter().filter(told).count(), 1);

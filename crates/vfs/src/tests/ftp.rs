@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use entrepot_model::endpoint::{FtpTarget, FtpTls, PublishBy};
+use entrepot_nouns::endpoint::{FtpTarget, FtpTls, PublishBy};
 use entrepot_storage::fault::SimDisk;
 use entrepot_storage::{AnyStore, ResolvedSecrets, ftp};
 use entrepot_testkit::ftpd::Ftpd;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::MemoryTarget;
-use entrepot_model::{StorePath, Timestamp, TransferId};
+use entrepot_nouns::endpoint::MemoryTarget;
+use entrepot_nouns::{StorePath, Timestamp, TransferId};
 use entrepot_storage::fault::SimDisk;
 use entrepot_storage::{
     AnyStore, Caps, Existing, Identity, Listing, Meta, Publish, Published, ReadFile, Renamed,

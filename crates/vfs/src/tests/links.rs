@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use entrepot_model::{MountOption, Right, StorePath};
+use entrepot_nouns::{MountOption, Right, StorePath};
 use entrepot_storage::fault::Cut;
 
 use super::*;
@@ -138,7 +138,7 @@ async fn two_names_of_a_file_are_one_file() {
     assert_eq!(said(vfs, "/m").await.unwrap(), "d/f");
     put(vfs, "/taken", b"x").await.unwrap();
     assert!(vfs.rename(&path("/m"), &path("/taken"), Existing::Replace).await.unwrap().replaced);
-    vfs.set_times(&path("/taken"), None, Some(entrepot_model::Timestamp(5))).await.unwrap();
+    vfs.set_times(&path("/taken"), None, Some(entrepot_nouns::Timestamp(5))).await.unwrap();
     assert_eq!(vfs.stat(&path("/d/f")).await.unwrap().modified.0, 5);
     vfs.remove(&path("/taken")).await.unwrap();
     assert_eq!(vfs.lstat(&path("/taken")).await, Err(VfsError::NotFound));
@@ -401,7 +401,7 @@ async fn a_swapped_name_never_leads_a_link_outside() {
         for at in ["/to-d/newer", "/to-d/link"] {
             let _ = vfs.remove(&path(at)).await;
         }
-        let _ = vfs.set_times(&path("/to-file"), None, Some(entrepot_model::Timestamp(0))).await;
+        let _ = vfs.set_times(&path("/to-file"), None, Some(entrepot_nouns::Timestamp(0))).await;
         if round > 300 && inside > 20 && refused > 20 {
             break;
         }

@@ -24,9 +24,9 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, RecordKind, Recorder};
-use entrepot_model::endpoint::MemoryTarget;
-use entrepot_model::event::{Event, FileFact};
-use entrepot_model::{
+use entrepot_nouns::endpoint::MemoryTarget;
+use entrepot_nouns::event::{Event, FileFact};
+use entrepot_nouns::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Fact, Mount, Name, Noun, Quota, Rights,
     SiteId, VPath,
 };
@@ -89,7 +89,7 @@ impl World {
 
     pub(super) async fn put<N: Noun>(&self, noun: &N) {
         let known = self.db.find::<N>(SiteId::MAIN, noun.name()).await.unwrap();
-        let id = known.map_or_else(|| self.env.new_id::<entrepot_model::AccountId>().0, |s| s.id);
+        let id = known.map_or_else(|| self.env.new_id::<entrepot_nouns::AccountId>().0, |s| s.id);
         let mut tx = self.db.begin().await.unwrap();
         tx.put(SiteId::MAIN, id, noun, self.env.now()).await.unwrap();
         tx.commit().await.unwrap();

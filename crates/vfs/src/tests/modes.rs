@@ -1,6 +1,6 @@
 //! Permission bits: what of a client's wishes the mount lets through, and what is told of it.
 
-use entrepot_model::{ModeMask, Right};
+use entrepot_nouns::{ModeMask, Right};
 use entrepot_storage::fault::{Cut, DiskCall, SimError};
 
 use super::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::endpoint::{ObjectProvider, ObjectTarget};
+use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget};
 use entrepot_storage::fault::{Cut, Fault, FaultStore, SimDisk, StoreCall};
 use entrepot_storage::{AnyStore, Existing, ResolvedSecrets, limits::PART_BYTES, object};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};

@@ -1,6 +1,6 @@
 //! What a mount offers beyond rights.
 
-use entrepot_model::MountOption;
+use entrepot_nouns::MountOption;
 
 use super::*;
 use crate::{VfsError, limits};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_model::{Env, Fact};
+use entrepot_nouns::{Env, Fact};
 use entrepot_storage::fault::{Cut, SimDisk};
 use entrepot_storage::limits::POOL_TASKS;
 

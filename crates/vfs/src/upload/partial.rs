@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use entrepot_model::event::{Fact, FileFact};
-use entrepot_model::transfer::hex;
-use entrepot_model::{Digests, Direction};
+use entrepot_nouns::event::{Fact, FileFact};
+use entrepot_nouns::transfer::hex;
+use entrepot_nouns::{Digests, Direction};
 
 use super::layout::Layout;
 use super::{Phase, Upload};

@@ -6,8 +6,8 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use entrepot_auth::EffectiveMount;
-use entrepot_model::event::Fact;
-use entrepot_model::{Digests, EventId, Right, step};
+use entrepot_nouns::event::Fact;
+use entrepot_nouns::{Digests, EventId, Right, crash};
 use entrepot_storage::thread::Threads;
 use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
 
@@ -117,7 +117,7 @@ impl Upload {
             return Begun::Ended(Err(self.failed(error.into()).await));
         }
         self.marks.synced = self.size;
-        step::reached("upload.synced");
+        crash::point("upload.synced");
         match poll_fn(|context| Poll::Ready(wanted.as_mut().poll(context))).await {
             Poll::Ready(true) => Begun::Ended(self.commit(digests).await),
             Poll::Ready(false) => Begun::Ended(Err(self.failed(VfsError::Gone).await)),
@@ -175,7 +175,7 @@ impl Upload {
         change.left = self.left().map(Box::new);
         let mut event = change.event.clone();
         service.0.book.announce(change).await?;
-        step::reached("upload.intent");
+        crash::point("upload.intent");
         let how = Publish {
             existing: self.existing,
             accessed: self.wanted.accessed,
@@ -190,7 +190,7 @@ impl Upload {
                 return Err(error.into());
             }
         };
-        step::reached("upload.published");
+        crash::point("upload.published");
         // From here on the file is visible: whatever happens, it is not dropped.
         self.phase = Phase::Over;
         if let Fact::FileUploaded { file } = &mut event.fact {
@@ -200,7 +200,7 @@ impl Upload {
             }
         }
         let recorded = service.0.book.record(&event);
-        step::reached("upload.recorded");
+        crash::point("upload.recorded");
         self.count(there.as_ref());
         self.end(UploadEnd::Completed);
         recorded?;

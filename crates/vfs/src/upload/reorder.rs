@@ -2,7 +2,7 @@
 //! the spool, and the finish puts all in order.
 
 use bytes::{Bytes, BytesMut};
-use entrepot_model::StorePath;
+use entrepot_nouns::StorePath;
 
 use super::Upload;
 use super::layout::{Layout, Spooled};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::TransferPlace;
 use entrepot_crypto::StreamDigest;
-use entrepot_model::{Direction, Right, Timestamp, TransferId, VPath};
+use entrepot_nouns::{Direction, Right, Timestamp, TransferId, VPath};
 use entrepot_storage::{EntryKind, Identity, ReadFile, StagedFile, StoreError};
 
 use super::create::{Create, CreateIntent};

@@ -15,7 +15,7 @@ const PARAMETERS: usize = 5;
 /// Files that may use `unsafe` (rule 5): one function per system call.
 const UNSAFE: &[&str] = &["crates/storage/", "crates/net/", "crates/crypto/src/ffi.rs"];
 /// The one place with a clock and randomness.
-const CLOCK: &[&str] = &["crates/model/src/env.rs"];
+const CLOCK: &[&str] = &["crates/nouns/src/env.rs"];
 /// Only `net` binds or dials. Tests and the test kit start servers and clients of their own.
 const SOCKETS: &[&str] = &["crates/net/", "crates/testkit/", "tests/"];
 /// Only `storage` opens users' files. The others named here open the node's own files only:
@@ -157,7 +157,7 @@ impl Rules<'_> {
             || ends(&["Timestamp", "now"])
             || ends(&["Zoned", "now"]);
         if clock && self.test_depth == 0 && !self.is_in(CLOCK) {
-            self.report(path.span(), "env", format!("'{}' outside model::Env", words.join("::")));
+            self.report(path.span(), "env", format!("'{}' outside nouns::Env", words.join("::")));
         }
         let socket = ["TcpListener", "TcpStream", "TcpSocket", "UdpSocket"].iter().any(|name| {
             ends(&[name, "bind"]) || ends(&[name, "connect"]) || ends(&[name, "new_v4"])

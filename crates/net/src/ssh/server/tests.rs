@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_model::{AuthMethod, Env, Secret};
+use entrepot_nouns::{AuthMethod, Env, Secret};
 use parking_lot::Mutex;
 use russh::ChannelId;
 use russh::keys::PublicKey;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use entrepot_model::Env;
+use entrepot_nouns::Env;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_model::SiteId;
+use entrepot_nouns::SiteId;
 use entrepot_vfs::{Ask, Hook, Hooks, Moment, Refused};
 use parking_lot::Mutex;
 

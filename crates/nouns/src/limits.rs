@@ -1,4 +1,4 @@
-//! Named limits of the data model.
+//! Named limits of the nouns.
 
 /// Longest [`crate::Name`], in bytes.
 pub const NAME_BYTES: usize = 64;

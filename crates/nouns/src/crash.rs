@@ -1,18 +1,18 @@
-//! Numbered steps of what must survive a crash, so that tests can crash a node at each of them.
+//! Crash points: named places in what must survive a crash, at each of which a test can end a node.
 
-/// Says that a step was reached. In programs built with debug assertions (tests), the variable
+/// Marks a crash point. In programs built with debug assertions (tests), the variable
 /// `ENTREPOT_CRASH_AT=name` or `name:n` ends the process there, the n-th time, as `kill -9` would:
-/// nothing is flushed, nothing unwinds. Elsewhere it is nothing at all.
+/// nothing is flushed, nothing unwinds. In other builds the call compiles to nothing.
 #[inline]
-pub fn reached(name: &str) {
+pub fn point(name: &str) {
     #[cfg(debug_assertions)]
-    crash::look(name);
+    plan::look(name);
     #[cfg(not(debug_assertions))]
     let _ = name;
 }
 
 #[cfg(debug_assertions)]
-mod crash {
+mod plan {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,7 +34,7 @@ mod crash {
         });
         let Some(plan) = plan else { return };
         if plan.name == name && plan.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-            eprintln!("crash test: ending at step '{name}'");
+            eprintln!("crash test: ending at '{name}'");
             std::process::abort();
         }
     }
