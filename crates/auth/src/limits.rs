@@ -14,10 +14,10 @@ pub const CACHED_ABSENT: usize = 4_096;
 pub const RECORDED_REFUSALS: u32 = 60;
 /// How often the configuration's revision is looked at.
 pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
-/// Passwords hashed at a time, as far as [`HASHES_KIB`] allows.
+/// Password hashes computed concurrently, within [`HASHES_KIB`].
 pub const HASHES_AT_A_TIME: usize = 2;
-/// Memory of all passwords that are hashed at a time, in KiB; each takes 64 MiB unless its hash
-/// asks for other. One that asks for more than this is hashed alone.
+/// Memory budget of concurrent Argon2 hashes, in KiB; each takes 64 MiB unless the stored hash
+/// names another cost. A hash that needs more than the whole budget is computed alone.
 pub const HASHES_KIB: u32 = 256 * 1024;
 /// Passwords that wait for their turn: what two cores hash in the time that a login may take.
 /// Above it a login is asked to come back.

@@ -49,7 +49,7 @@ pub const BLOCK_BYTES: usize = 256 * 1024;
 /// How many leases beyond its attempts a job may use up without an answer, such as by crashes of
 /// its node or stops in the middle of it, before it is taken to be their cause.
 pub const LEASES_OVER: u32 = 20;
-/// Of how many earlier leases of a job what they left staged is looked for.
+/// How many earlier leases of a job are searched for staging files that they left behind.
 pub const LEASES_SEARCHED: usize = 64;
 
 /// How often it is looked whether the rules before and after commands changed.

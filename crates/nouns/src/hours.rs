@@ -159,28 +159,28 @@ pub struct Hours {
     /// Whose clocks. Default `UTC`.
     #[serde(default, skip_serializing_if = "Zone::is_utc")]
     pub timezone: Zone,
-    /// As in the policy; unset: as at other times.
+    /// Bytes a second from the peer to us, each session by itself; unset: the policy's own rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_upload_bytes_per_second: Option<u64>,
-    /// As in the policy.
+    /// Bytes a second from us to the peer, each session by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_download_bytes_per_second: Option<u64>,
-    /// As in the policy.
+    /// Bytes a second from the peer to us, all sessions of the account together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload_bytes_per_second: Option<u64>,
-    /// As in the policy.
+    /// Bytes a second from us to the peer, all sessions of the account together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub download_bytes_per_second: Option<u64>,
-    /// As in the policy.
+    /// Bytes a second from the peer to us, of everything together that the policy is set on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_upload_bytes_per_second: Option<u64>,
-    /// As in the policy.
+    /// Bytes a second from us to the peer, of everything together that the policy is set on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_download_bytes_per_second: Option<u64>,
-    /// As in the policy.
+    /// Bytes a second from the peer to us, of all sites together; on the site `main` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_upload_bytes_per_second: Option<u64>,
-    /// As in the policy.
+    /// Bytes a second from us to the peer, of all sites together; on the site `main` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_download_bytes_per_second: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! One thread for a row of calls that wait for a disk, in place of a change of thread for each.
+//! Runs a sequence of blocking disk calls on one thread of the pool, in place of one hop per call.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ thread_local! {
     static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if this thread may wait for a disk: stores then make their calls here.
+/// True if this thread may block on a disk: stores then make their calls on it directly.
 pub fn may_wait() -> bool {
     MAY_WAIT.get()
 }
