@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(files.iter().flat_map(source::check));
     findings.extend(circles::check(&files));
     findings.extend(files.iter().flat_map(habits::check));
-    findings.extend(texts::check(root, &files)?);
+    findings.extend(texts::check(root, &files, &workspace::documents(root)?)?);
     for finding in &findings {
         println!("{finding}");
     }

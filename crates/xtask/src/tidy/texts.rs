@@ -1,5 +1,5 @@
 //! Rules on texts: every error code has a page, and every page a code; a large crate has a README;
-//! nothing cites a document that is not in the repository.
+//! nothing cites a document that is not in the repository; links of documents lead to files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,9 +7,13 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::finding::Finding;
-use super::workspace::SourceFile;
+use super::workspace::{Document, SourceFile};
 
-pub(super) fn check(root: &Path, files: &[SourceFile]) -> Result<Vec<Finding>> {
+pub(super) fn check(
+    root: &Path,
+    files: &[SourceFile],
+    documents: &[Document],
+) -> Result<Vec<Finding>> {
     let mut used = BTreeSet::new();
     for file in files {
         if !file.name.starts_with("crates/xtask/") {
@@ -25,7 +29,11 @@ pub(super) fn check(root: &Path, files: &[SourceFile]) -> Result<Vec<Finding>> {
         }
     }
     let mut findings = readmes(root, files);
-    findings.extend(files.iter().flat_map(citations));
+    findings.extend(files.iter().flat_map(|file| citations(&file.name, &file.text)));
+    for document in documents {
+        findings.extend(citations(&document.name, &document.text));
+        findings.extend(dead_links(root, document));
+    }
     let missing = used.difference(&pages).map(|code| Finding {
         file: format!("docs/errors/{code}.md"),
         line: 1,
@@ -67,20 +75,41 @@ fn readmes(root: &Path, files: &[SourceFile]) -> Vec<Finding> {
 }
 
 /// Names of documents that are not in the repository.
-const FOREIGN: &[&str] = &["`DESIGN`", "DESIGN.md", "STYLE.md", "facts/"];
+const FOREIGN: &[&str] = &["DESIGN", "STYLE", "facts/", "reviews/"];
 
-fn citations(file: &SourceFile) -> Vec<Finding> {
-    if file.name.starts_with("crates/xtask/") {
+fn citations(name: &str, text: &str) -> Vec<Finding> {
+    if name.starts_with("crates/xtask/") {
         return Vec::new();
     }
-    let lines = file.text.lines().enumerate();
+    let lines = text.lines().enumerate();
     let found = lines.filter_map(|(at, line)| {
-        let name = FOREIGN.iter().find(|name| line.contains(**name))?;
+        let foreign = FOREIGN.iter().find(|foreign| line.contains(**foreign))?;
         Some(Finding {
-            file: file.name.clone(),
+            file: name.to_owned(),
             line: at + 1,
             rule: "citations",
-            what: format!("{name} is not in the repository"),
+            what: format!("{foreign} is not in the repository"),
+        })
+    });
+    found.collect()
+}
+
+/// Links of a document, `[text](path)`, to files that are not there.
+fn dead_links(root: &Path, document: &Document) -> Vec<Finding> {
+    let folder = root.join(&document.name);
+    let folder = folder.parent().unwrap_or(root);
+    let lines = document.text.lines().enumerate();
+    let found = lines.flat_map(|(at, line)| {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let dead = targets.filter(|target| {
+            let path = target.split('#').next().unwrap_or_default();
+            !path.is_empty() && !path.contains("://") && !folder.join(path).exists()
+        });
+        dead.map(move |target| Finding {
+            file: document.name.clone(),
+            line: at + 1,
+            rule: "links",
+            what: format!("the link to '{target}' leads nowhere"),
         })
     });
     found.collect()
@@ -95,5 +124,23 @@ fn codes(text: &str, found: &mut BTreeSet<String>) {
         if whole && !longer {
             found.extend(text.get(at..at + 6).map(str::to_owned));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_links_and_foreign_documents_are_found() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = "See [a](src/main.rs#l1), [b](https://example.com) and [c](#here).\n\
+                    As DESIGN says, [gone](src/gone.rs).";
+        let document = Document { name: "README.md".to_owned(), text: text.to_owned() };
+        let dead = dead_links(root, &document);
+        assert_eq!(dead.iter().map(|it| it.line).collect::<Vec<_>>(), [2]);
+        assert!(dead.iter().all(|it| it.what.contains("src/gone.rs")));
+        let foreign = citations(&document.name, &document.text);
+        assert_eq!(foreign.iter().map(|it| it.line).collect::<Vec<_>>(), [2]);
     }
 }

@@ -1,4 +1,4 @@
-//! The Rust files of the workspace, each read and parsed once for all checks.
+//! The files of the workspace, each read once for all checks; Rust files are parsed too.
 
 use std::path::{Path, PathBuf};
 
@@ -30,25 +30,57 @@ pub(super) fn metadata() -> Result<Metadata> {
 pub(super) fn source_files(root: &Path) -> Result<Vec<SourceFile>> {
     let mut paths = Vec::new();
     for top in ["crates", "tests", "fuzz"] {
-        collect(&root.join(top), &mut paths)?;
+        collect(&root.join(top), "rs", &mut paths)?;
     }
     paths.sort();
     let read = |path: &PathBuf| {
-        let name = path.strip_prefix(root)?.to_string_lossy().replace('\\', "/");
-        SourceFile::parse(&name, &std::fs::read_to_string(path)?)
+        let (name, text) = named_text(root, path)?;
+        SourceFile::parse(&name, &text)
     };
     paths.iter().map(read).collect()
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+/// A document in Markdown.
+pub(super) struct Document {
+    /// The path from the root of the workspace, with `/` on every system.
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+/// All documents of ours: those of the root, of `docs` and of the crates.
+pub(super) fn documents(root: &Path) -> Result<Vec<Document>> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(root)? {
+        let path = entry?.path();
+        if path.is_file() && path.extension().is_some_and(|extension| extension == "md") {
+            paths.push(path);
+        }
+    }
+    for top in ["crates", "docs", "fuzz"] {
+        collect(&root.join(top), "md", &mut paths)?;
+    }
+    paths.sort();
+    let read = |path: &PathBuf| {
+        let (name, text) = named_text(root, path)?;
+        Ok(Document { name, text })
+    };
+    paths.iter().map(read).collect()
+}
+
+fn named_text(root: &Path, path: &Path) -> Result<(String, String)> {
+    let name = path.strip_prefix(root)?.to_string_lossy().replace('\\', "/");
+    Ok((name, std::fs::read_to_string(path)?))
+}
+
+fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) -> Result<()> {
     if !folder.is_dir() {
         return Ok(());
     }
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
-            collect(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&path, extension, found)?;
+        } else if path.extension().is_some_and(|its| its == extension) {
             found.push(path);
         }
     }
