@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test lint bench crash help
+.PHONY: demo test lint bench crash advisories help
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -27,3 +27,6 @@ bench: ## the tables of docs/performance.md, beside OpenSSH
 crash: ## thousands of kills: CYCLES=1000 make crash
 	@scripts/need test
 	ENTREPOT_CRASH_CYCLES=$${CYCLES:-1000} $(CARGO) test --locked --package entrepot --test e2e -- crash --nocapture
+
+advisories: ## known weaknesses of the crates that we use, from the RustSec database (needs the network)
+	@scripts/advisories
