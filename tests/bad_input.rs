@@ -174,7 +174,7 @@ fn a_guesser_is_slowed_and_the_owner_is_not() -> Result<()> {
 }
 
 /// Connects over and over from 50 addresses and holds the newest connections open; some say a
-/// little. Whoever is cut comes again.
+/// little. A client that is cut connects again.
 async fn crowd(port: u16, starts: &AtomicUsize) {
     let mut held = std::collections::VecDeque::new();
     loop {

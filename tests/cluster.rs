@@ -28,7 +28,7 @@ fn a_database_outage_loses_nothing_and_doubles_nothing() -> Result<()> {
         let (local, ledger) = (text(&local)?.to_owned(), text(&ledger)?.to_owned());
         Ok(format!("put {local} {name}\n!echo {name} >> {ledger}{pause}\n"))
     };
-    // One session lives through the outage: it is told what to put part by part.
+    // One session lives through the outage: it gets what to upload part by part.
     let mut child = login.sftp(&node)?.spawn()?;
     let mut input = child.stdin.take().expect("piped");
     let acknowledged = || std::fs::read_to_string(&ledger).unwrap_or_default().lines().count();

@@ -1,5 +1,5 @@
 //! Many logins at once from one address, as behind the NAT of a company after a restart of ours:
-//! all succeed, and when there really is no room left the newest is told so in its protocol.
+//! all succeed, and when all places are taken the newest is refused in its protocol.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -103,7 +103,7 @@ fn a_hundred_log_in_at_once_from_one_address_over_sftp() -> Result<()> {
     burst(&node_for_crowds()?, "sftp")
 }
 
-/// The first line that each of so many connections of one address is told.
+/// The first line that each of so many connections of one address receives.
 fn first_lines(port: u16, count: usize) -> Result<Vec<String>> {
     let open: std::io::Result<Vec<TcpStream>> =
         (0..count).map(|_| TcpStream::connect(("127.0.0.1", port))).collect();
@@ -131,7 +131,7 @@ fn the_newest_without_room_is_told_421() -> Result<()> {
     let lines = first_lines(port, 300)?;
     let told = |code: &str| lines.iter().filter(|line| line.starts_with(code)).count();
     assert_eq!(told("220") + told("421"), 300, "{lines:?}");
-    // On a busy machine some give way, and are told so behind their 220.
+    // On a busy machine some make room for others, and get 421 behind their 220.
     ensure!(told("220") >= 256, "{} were let in", told("220"));
     narrow(&node, "ftp")?;
     let refused = "421 Too many connections have not logged in yet: try again in a moment.";

@@ -169,7 +169,7 @@ fn the_page_run_a_program_after_a_transfer_tells_the_truth() -> Result<()> {
     Ok(())
 }
 
-/// Programs that a client waits for, and what it is told when they do not end well.
+/// Programs that a client waits for, and its reply when they fail.
 #[test]
 fn what_a_client_waits_for_refuses_unless_it_ends_well() -> Result<()> {
     let (node, login, folder) = node_with_programs()?;

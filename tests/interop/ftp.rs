@@ -375,7 +375,7 @@ fn a_transfer_is_asked_about_and_aborted_and_the_session_goes_on() -> Result<()>
     data.read_to_end(&mut all)?;
     raw.await_code(226)?;
     assert_eq!(all.len(), 30_000_000);
-    // Somebody else may log in on the same connection.
+    // Another account may log in on the same connection.
     raw.say("USER acme", 331)?;
     raw.say("PASS wrong", 530)?;
     raw.say("PWD", 530)?;
@@ -400,13 +400,13 @@ fn a_cut_replacement_goes_on_while_the_old_version_is_seen() -> Result<()> {
     raw.await_code(226)?;
     drop(data);
     assert_eq!(std::fs::read(login.on_disk(&node, "f"))?, b"the old version");
-    // Which of the two is meant nobody knows before SIZE.
+    // Before SIZE it is open which of the two is meant.
     let untold = raw.data()?;
     raw.say("REST 3", 350)?;
     raw.say("STOR f", 554)?;
     drop(untold);
     raw.say("SIZE f", 213).map(|reply| assert_eq!(reply, "213 3"))?;
-    // Whoever logs in next has been told nothing.
+    // The next login starts without any knowledge of sizes.
     raw.say("REIN", 220)?;
     raw.say("USER acme", 331)?;
     raw.say(&format!("PASS {}", login.password), 230)?;

@@ -35,7 +35,7 @@ fn codes(raw: &mut Raw, talk: &[(&str, u16)]) -> Result<()> {
 fn host_chooses_the_site_whose_account_logs_in() -> Result<()> {
     let (node, login) = node_with_ftp()?;
     let own = format!("PASS {}", login.password);
-    // Nobody has a host name yet.
+    // No site has a host name yet.
     let mut raw = Raw::connect(&node)?;
     codes(&mut raw, &[("HOST north.example", 502), ("HELP HOST", 502)])?;
     let files = add_north(&node)?;
@@ -61,7 +61,7 @@ fn host_chooses_the_site_whose_account_logs_in() -> Result<()> {
             ("TYPE I", 200),
         ],
     )?;
-    // Whoever looks sees at which site it is.
+    // The list of sessions shows its site.
     let sessions = node.json(&["session", "list"])?;
     assert_eq!((&sessions[0]["site"], &sessions[1]), (&"north".into(), &serde_json::Value::Null));
     let mut other = Raw::connect(&node)?;
@@ -210,7 +210,7 @@ def refused(ftp, command):
         Ok(node.events("session.opened")?.into_iter().next())
     })?;
     assert_eq!(proof["proof"], "password + code");
-    // Accounts whose steps FTP cannot ask for are told so.
+    // FTP cannot ask for the steps of these accounts, and says so.
     set_login(&node, "acme", r#"[["password","public-key"]]"#)?;
     let told = node.until("the change", || {
         let mut raw = Raw::connect(&node)?;
@@ -340,7 +340,7 @@ except (ftplib.Error, OSError):
     login.ftplib_with(&node, Tls, script, &shown)?;
     ensure!(!login.on_disk(&node, "none").exists());
     ensure!(upload((&node, &login), None, (&login.password, "by-password"))?.0);
-    // The same names, signed by somebody else: no handshake.
+    // The same names, signed by another authority: no handshake.
     let (moved, told) = with(&login, "rogue", &login.password, "x")?;
     // In TLS 1.3 the client is done before it hears of it.
     ensure!(!moved && told.contains("alert") && !told.contains("< 331"), "{told}");

@@ -66,7 +66,7 @@ fn interrupted(node: &Node) -> Result<()> {
     })
 }
 
-/// FileZilla asks nobody but the listing how much there is, so the mount lists what was cut.
+/// FileZilla reads from the listing alone how much there is, so the mount lists what was cut.
 #[test]
 fn filezilla_goes_on_with_what_was_cut_from_the_size_listed() -> Result<()> {
     let (node, login) = node_with("acme")?;

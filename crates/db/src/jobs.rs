@@ -1,7 +1,8 @@
 //! Jobs: a queue with leases and fencing.
 //!
-//! A claim gives a node a lease and the job a new epoch. Whoever writes to a job shows the epoch
-//! he was given; if the job was claimed anew or cancelled since, nothing is written and he is told.
+//! A claim gives a node a lease and the job a new epoch. A write to a job names the epoch
+//! of its claim; if the job was claimed anew or cancelled since, nothing is written and the writer
+//! gets an error.
 
 use std::time::Duration;
 
@@ -131,7 +132,7 @@ statements! {
         "claim_at = $2, error = $3, changed_at = $4, node = NULL, leased_until = NULL ",
         "WHERE id = $5 AND epoch = $6 AND state = 'running'",
     );
-    /// The epoch stays: the next claim raises it, and with it fences whoever held the job.
+    /// The epoch stays: the next claim raises it, and fences the node that held the job.
     RELEASE = sql!(
         "UPDATE jobs SET state = 'ready', node = NULL, leased_until = NULL, due_at = $1, ",
         "claim_at = $1, changed_at = $1 WHERE node = $2 AND state = 'running'",
@@ -279,7 +280,7 @@ impl Db {
         Ok(self.execute(END, values).await? > 0)
     }
 
-    /// Gives back all leases of a node that starts: whoever held them died with its process.
+    /// Gives back all leases of a node that starts: their holders died with its process.
     /// Says how many.
     pub async fn release_jobs(&self, node: &Name, now: Timestamp) -> Result<u64> {
         self.execute(RELEASE, vec![now.into(), node.into()]).await

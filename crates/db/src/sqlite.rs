@@ -93,7 +93,7 @@ impl Sqlite {
         work.await.map_err(joined)?
     }
 
-    /// Begins a transaction; until it ends nobody else writes.
+    /// Begins a transaction; until it ends there is no other writer.
     pub(crate) async fn begin(&self) -> Result<Work> {
         let mut work = Work { writer: Some(Writer(self.writer.clone().lock_owned().await)) };
         work.on(|writer| writer.execute_batch("BEGIN IMMEDIATE").map_err(refused)).await?;

@@ -8,7 +8,7 @@ use crate::time::Time;
 /// Why something is refused; the code follows from it and the verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Nothing has this name, or nobody may know. 550.
+    /// Nothing has this name, or its existence is not shown. 550.
     NotFound,
     /// No right. 550, for a new name 553.
     Denied,
@@ -22,7 +22,7 @@ pub enum Why {
     NotDirectory,
     /// The name is against the rules of the store. 553.
     Name,
-    /// Somebody else writes it, or it changed meanwhile. 450.
+    /// Another upload writes it, or it changed meanwhile. 450.
     Busy,
     /// The disk is full. 552.
     NoSpace,
@@ -34,7 +34,7 @@ pub enum Why {
     Store,
     /// The store cannot do that. 504.
     Unsupported,
-    /// REST lies beyond the end, or nobody asked for SIZE before. 554.
+    /// REST lies beyond the end, or no SIZE came before. 554.
     Offset,
     /// Refused by policy. 534.
     Policy,
@@ -42,7 +42,7 @@ pub enum Why {
     DigestDenied,
     /// Too many digests at once. 450.
     DigestBusy,
-    /// No port, or nobody connected. 425.
+    /// No port, or no data connection came. 425.
     NoData,
     /// The node drains or is overloaded: 421 and the session ends.
     Closing,
@@ -168,7 +168,7 @@ impl Login {
 pub enum End {
     /// Whole; an upload is published and journalled. 226.
     Complete,
-    /// Nobody connected, or we could not. 425.
+    /// The data connection was not made, by the client or by us. 425.
     NoConnection,
     /// The data connection was cut, ended without close_notify, or stalled. 426.
     Cut,

@@ -153,7 +153,7 @@ pub enum Request {
     },
     /// ACCT: `LoggedIn` or `Denied` before the login, `Done` or a refusal after it.
     Account(Secret),
-    /// *Notice*: whoever was logged in is not any more.
+    /// *Notice*: the login has ended, no account is logged in.
     Logout,
     /// The 234 is written: make TLS stand, then `TlsStands`. If it fails drop the connection.
     StartTls,
@@ -240,7 +240,7 @@ pub enum Request {
     Progress,
     /// PASV, EPSV: `Passive` once a port listens, 425 if there is none. Ends what was expected.
     Passive {
-        /// EPSV: only the port is told.
+        /// EPSV: the reply has only the port.
         extended: bool,
     },
     /// *Notice*: the expectation of PASV ends without a transfer.

@@ -165,7 +165,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What a listener offers when nobody said anything: clear text, all digests.
+    /// What a listener offers by default: clear text, all digests.
     pub fn new(peer: SocketAddr, local: SocketAddr) -> Settings {
         Settings {
             peer,

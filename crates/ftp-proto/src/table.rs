@@ -442,7 +442,7 @@ pub struct SiteVerb {
     pub syntax: &'static str,
     /// 550 for accounts that may only read.
     pub write: bool,
-    /// For administrators only: nobody else learns that there is such a word.
+    /// For administrators only; to others it is an unknown word.
     pub administrator: bool,
     /// One line for HELP and the coverage page.
     pub help: &'static str,

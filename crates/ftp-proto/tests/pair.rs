@@ -59,7 +59,7 @@ impl Pair {
         }
     }
 
-    /// Passes bytes to and fro until nobody has any.
+    /// Passes bytes to and fro until neither side has any.
     fn run(&mut self) -> Result<(), Fault> {
         self.model.run();
         loop {

@@ -11,7 +11,7 @@ fn settings() -> Settings {
     Settings::new("127.0.0.1:40000".parse().unwrap(), "127.0.0.1:21".parse().unwrap())
 }
 
-/// A server with somebody logged in and nothing to be written.
+/// A server with an account logged in and nothing to be written.
 fn logged_in(settings: Settings) -> Server {
     let mut server = Server::new(settings, ZERO);
     server.receive(b"USER alice\r\nPASS secret\r\n", ZERO);

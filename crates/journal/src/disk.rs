@@ -1,4 +1,4 @@
-//! The one writer: batches into segments, syncs, rotation, archive. Whoever holds it flushes.
+//! The one writer: batches into segments, syncs, rotation, archive. Its holder flushes for all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::state::{Batch, Cut};
 pub(crate) enum Failure {
     /// It may be tried again as it is.
     Write(JournalError),
-    /// Nobody knows what is on the disk.
+    /// What is on the disk is unknown.
     Sync(String),
 }
 

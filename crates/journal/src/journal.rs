@@ -496,7 +496,7 @@ impl Shared {
                 tracing::warn!(%error, "the journal could not move segments to its archive");
             }
             self.state.lock().append_mark(CLOSED_MARK);
-            // A failure is told by `close`, which sees that not everything is durable.
+            // `close` reports a failure: it sees that not everything is durable.
             if self.flush(&mut disk).is_ok() {
                 disk.trim();
             }

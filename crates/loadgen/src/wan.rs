@@ -189,7 +189,7 @@ async fn arrive(mut to: impl AsyncWrite + Unpin, road: &Road, line: &Line) {
             let _ = to.shutdown().await;
             return;
         }
-        // Where nobody listens any more bytes are lost, and the sender finds out by himself.
+        // Without a receiver the bytes are lost; the sender's own socket shows it.
         gone = gone || to.write_all(&bytes).await.is_err();
         road.state.lock().bytes -= bytes.len() as u64;
         road.emptied.notify_one();

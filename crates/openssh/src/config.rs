@@ -37,7 +37,7 @@ pub enum Criterion {
     User(Vec<String>),
     /// The name of one of the groups does.
     Group(Vec<String>),
-    /// Of an address, host or port: not known before somebody comes.
+    /// Of an address, host or port: not known before a client connects.
     Other(String),
 }
 

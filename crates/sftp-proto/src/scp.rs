@@ -233,7 +233,7 @@ impl Sink {
         }
         match self.state {
             State::Ended => return Err(Fatal::Protocol("the copy has ended")),
-            // Nobody accepted: the source does not send it either.
+            // Not accepted: the source does not send it either.
             State::AskedFile(_) | State::AskedDirectory => self.state = State::Record,
             _ => {}
         }

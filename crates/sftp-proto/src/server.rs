@@ -51,7 +51,7 @@ pub enum Fatal {
     /// An answer came from a client.
     #[error("the peer sent packet type {0}, which only servers send")]
     Backwards(u8),
-    /// A field runs past its frame, or an attribute has bits nobody defined.
+    /// A field runs past its frame, or an attribute has undefined bits.
     #[error("the peer sent a malformed packet of type {kind}")]
     Malformed {
         /// Type of the packet.

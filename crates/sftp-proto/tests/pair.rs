@@ -71,7 +71,7 @@ impl Pair {
         self
     }
 
-    /// Passes bytes to and fro until nobody has any.
+    /// Passes bytes to and fro until neither side has any.
     fn run(&mut self) {
         loop {
             self.supply();

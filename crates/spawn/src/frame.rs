@@ -11,7 +11,7 @@ use crate::program::{Ended, How, Output};
 #[error("the other end sent what is no frame")]
 pub struct NotFrame;
 
-/// What a helper is told to start.
+/// The program that a helper is to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) id: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Start {
 pub(crate) enum Frame {
     /// To the helper.
     Start(Start),
-    /// To the helper: end it, nobody waits.
+    /// To the helper: end it, its result is not wanted any more.
     Cancel(u64),
     /// To the server.
     Ended(u64, Ended),

@@ -80,7 +80,7 @@ impl Link {
         let (sender, answer) = oneshot::channel();
         let waits = Waits { id: start.id, link: self.clone() };
         self.waiting.lock().insert(start.id, sender);
-        // Looked at after the insertion: whoever says so takes all that wait.
+        // Looked at after the insertion: the one that ends the link takes all that wait.
         if self.is_gone() {
             return Err(Gone);
         }
@@ -151,7 +151,7 @@ async fn take(link: &Link, mut stream: OwnedReadHalf) {
             };
             link.proven.store(true, Ordering::Release);
             if let Some(waits) = link.waiting.lock().remove(&id) {
-                // Whoever waited may have gone just now.
+                // The waiting caller may have gone just now.
                 let _ = waits.send(answer);
             }
         }

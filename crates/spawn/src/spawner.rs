@@ -124,7 +124,7 @@ impl Spawner {
     /// kills the program.
     ///
     /// # Errors
-    /// The program did not run, or nobody knows how it ended.
+    /// The program did not run, or how it ended is unknown.
     pub async fn run(&self, program: Program) -> Result<Ended, SpawnError> {
         let path = program.argv.first().cloned().unwrap_or_default();
         self.permits(&path)?;

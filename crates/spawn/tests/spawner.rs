@@ -66,7 +66,7 @@ async fn each_argument_arrives_as_it_stands() {
     assert_eq!(text(&ended), odd.map(|item| format!("[{item}]")).concat());
 }
 
-/// Descriptors that this very test was given by whoever started it, for anyone to have.
+/// Descriptors that this test inherited from its parent and that its children would inherit.
 fn inherited() -> Vec<String> {
     let all = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
     let names = all.filter_map(|entry| entry.file_name().into_string().ok());

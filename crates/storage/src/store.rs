@@ -71,7 +71,7 @@ impl ModeChange {
         let mask = match self.origin {
             ModeOrigin::Request => self.mask,
             // A new file has the read and write bits that the umask leaves it, and none to
-            // execute: whoever may read may execute as well.
+            // execute: the right to read includes the right to execute.
             ModeOrigin::Creation => self.mask & (now | (now & 0o444) >> 2),
         };
         let least = match kind {

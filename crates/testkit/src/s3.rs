@@ -171,7 +171,7 @@ fn refusal(status: StatusCode) -> Response<s3s::Body> {
     response
 }
 
-/// A request as a gate is told of it.
+/// A request as a gate sees it.
 fn line(request: &Request<Incoming>) -> String {
     let path = decode(request.uri().path().trim_start_matches('/'));
     let key = path.split_once('/').map_or("", |(_, key)| key);

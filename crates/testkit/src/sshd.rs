@@ -15,7 +15,8 @@ const SSHD: &str = "/usr/sbin/sshd";
 const PORT_TRIES: usize = 5;
 
 /// A running `sshd` on a free port of loopback with a host key, a user key and a scratch folder
-/// of its own. `root` (or whoever runs the test) logs in with the user key. Stops when dropped.
+/// of its own. `root` (or the user who runs the test) logs in with the user key. It stops when it
+/// is dropped.
 pub struct Sshd {
     child: Child,
     port: u16,

@@ -1,4 +1,4 @@
-//! The queue: nobody works on what another holds.
+//! The queue: a job that one worker holds is given to no other.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -101,7 +101,7 @@ async fn order_and_repetition_make_no_difference(db: Db) {
     }
 }
 
-/// Whatever is told of an ended transfer later, in the same piece or another, it stays as it is.
+/// An ended transfer stays as it is, whatever comes later, in the same batch or another.
 async fn ended_transfers_stay_ended(db: Db) {
     let env = Env::simulated(1);
     let id = env.new_id::<TransferId>();

@@ -87,21 +87,21 @@ pub struct Features {
 pub enum Op {
     /// RETR, with REST if `offset` is above 0.
     Retrieve {
-        /// The name as the server is told it.
+        /// The name as it is sent.
         path: String,
         /// The first byte.
         offset: u64,
     },
     /// STOR, with REST if `offset` is above 0.
     Store {
-        /// The name as the server is told it.
+        /// The name as it is sent.
         path: String,
         /// The first byte that is sent.
         offset: u64,
     },
     /// APPE: behind the end of a file, or a new one.
     Append {
-        /// The name as the server is told it.
+        /// The name as it is sent.
         path: String,
     },
     /// MLSD, or CWD and LIST where the server has none.

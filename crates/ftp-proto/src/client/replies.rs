@@ -15,7 +15,7 @@ pub enum Fault {
     /// A line that is no reply.
     #[error("the server sent '{0}', which is no reply")]
     Malformed(String),
-    /// A reply that nobody asked for, or one that cannot come here.
+    /// A reply without a command, or one that cannot come here.
     #[error("the server sent an unexpected {0}")]
     Unexpected(u16),
     /// A 421, whatever it answers: the server ends the connection.

@@ -13,7 +13,7 @@ pub(super) fn run(state: &mut ServerState, verb: &Verb, argument: &str) {
     }
 }
 
-/// Whether the command can run at all; else the client is told why not. Hooks are not asked about
+/// Whether the command can run at all; else the reply says why not. Hooks are not asked about
 /// what would be refused anyway, so a client without a login can start nothing by them.
 pub(super) fn may_run(state: &mut ServerState, verb: &Verb, argument: &str) -> bool {
     let blank = argument.trim().is_empty();

@@ -15,7 +15,7 @@ use entrepot_ftp_proto::{
 
 pub(crate) const NOW: &str = "20261121034506";
 
-/// What a session of the model is told to do, and what it did.
+/// What a session of the model is to do, and what it did.
 pub(crate) struct Model {
     pub(crate) server: Server,
     pub(crate) files: BTreeMap<String, Vec<u8>>,

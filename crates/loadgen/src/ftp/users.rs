@@ -219,7 +219,7 @@ impl User {
                     in_a_row = 0;
                 }
                 Err(error) => {
-                    // What the session is in now, nobody knows.
+                    // The state of the session is unknown now.
                     self.link = None;
                     tally.tell(error.to_string());
                     if matches!(error, BenchError::Hung(_)) {

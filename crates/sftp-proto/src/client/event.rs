@@ -26,7 +26,7 @@ pub enum Event<'a> {
         /// Lent from the input where they lay whole there.
         data: &'a [u8],
     },
-    /// The operation is over; nothing more is told of it.
+    /// The operation is over; no event of it follows.
     Ended {
         /// The operation that is over.
         op: Op,

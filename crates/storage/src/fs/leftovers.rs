@@ -1,4 +1,4 @@
-//! Staged files that nobody writes: found for recovery, and dropped.
+//! Staged files without a writer: found for recovery, and dropped.
 
 use entrepot_nouns::TransferId;
 use rustix::io::Errno;

@@ -20,7 +20,7 @@ pub(super) enum Failed {
     Short(String),
     /// There was no session to ask in.
     Store(StoreError),
-    /// There is no connection, and none before somebody changes something.
+    /// There is no connection, and none before the configuration or the server changes.
     Never(String),
 }
 

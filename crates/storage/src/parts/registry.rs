@@ -50,7 +50,7 @@ impl Registry {
         self.parts.lock().iter().map(|(id, (part, _))| (*id, part.clone())).collect()
     }
 
-    /// Forgets a part that is gone, unless somebody writes it.
+    /// Forgets a part that is gone, unless it has a writer.
     pub(crate) fn forget(&self, id: TransferId) {
         let mut parts = self.parts.lock();
         if parts.get(&id).is_some_and(|(_, now)| *now == Use::Idle) {
@@ -92,7 +92,7 @@ impl Claim {
         self.gone.store(true, Ordering::SeqCst);
     }
 
-    /// Nobody writes any more, but bytes are on their way.
+    /// It has no writer any more, but bytes are on their way.
     pub(crate) fn set_closing(&self) {
         if let Some((_, now)) = self.registry.parts.lock().get_mut(&self.id) {
             *now = Use::Closing;

@@ -50,7 +50,7 @@ impl From<Failed> for StoreError {
     }
 }
 
-/// A connection that was not made: later it may be, or somebody must change something first.
+/// A connection that was not made: it may succeed later, or only after a change of configuration.
 pub(super) fn not_connected(error: &NetError) -> StoreError {
     if error.is_temporary() {
         StoreError::Unavailable(error.to_string())

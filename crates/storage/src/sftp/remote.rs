@@ -31,7 +31,7 @@ pub(super) struct Place {
     pub(super) login: ClientOptions,
 }
 
-/// What a WRITE that failed leaves for whoever wrote it.
+/// The error of a failed WRITE, kept for its writer.
 pub(super) type Outcome = Arc<Mutex<Option<StoreError>>>;
 
 /// A connection, logged in, with its channel. Ends when dropped.
@@ -60,7 +60,7 @@ enum Waiter {
         outcome: Outcome,
         _room: OwnedSemaphorePermit,
     },
-    /// Nobody; what is kept is let go.
+    /// No operation waits; what is kept is released.
     Kept {
         _keep: Box<dyn Send>,
     },
@@ -375,7 +375,7 @@ impl State {
         }
     }
 
-    /// Takes bytes in, tells whoever waits, and uses the room that came of it.
+    /// Takes bytes in, wakes those who wait, and uses the window that this opened.
     fn take(&mut self, bytes: &[u8]) {
         self.dispatch(bytes);
         self.supply();
@@ -388,7 +388,7 @@ impl State {
                 Ok(None) => return,
                 Err(fault) => return self.lose(&fault.to_string()),
                 Ok(Some(Event::Ready)) => {
-                    // Whoever waited may have gone.
+                    // The waiting operation may have been dropped.
                     let _ = self.ready.take().map(|ready| ready.send(()));
                 }
                 Ok(Some(Event::Data { op, data, .. })) => {
@@ -454,7 +454,7 @@ impl State {
         }
     }
 
-    /// The connection is gone: everybody is told.
+    /// The connection is gone: every waiting operation fails.
     fn lose(&mut self, why: &str) {
         if self.lost.is_some() {
             return;

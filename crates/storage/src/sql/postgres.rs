@@ -113,7 +113,7 @@ fn is_conflict(error: &StoreError) -> bool {
     let codes = [
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
-        // Of two who insert the same name one is told so.
+        // Of two that insert the same name one gets this error.
         SqlState::UNIQUE_VIOLATION,
     ];
     let (StoreError::Unavailable(text) | StoreError::Denied(text)) = error else { return false };

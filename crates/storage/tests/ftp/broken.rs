@@ -16,7 +16,7 @@ pub(crate) struct Faults {
     pub(crate) cut_upload: Option<usize>,
     /// Uploads are refused after the first bytes, with this.
     pub(crate) refuse_upload: Option<&'static str>,
-    /// Added to every size that is told.
+    /// Added to every size in a reply.
     pub(crate) size_error: u64,
     /// Sends 150 and 226 for a download that stops here.
     pub(crate) short: Option<usize>,

@@ -47,7 +47,7 @@ pub struct AsyncsshServer {
 }
 
 impl AsyncsshServer {
-    /// Serves `folder` to whoever has the key whose public half is in `public_key`.
+    /// Serves `folder` to clients with the key whose public half is in `public_key`.
     ///
     /// # Errors
     /// The environment was not made, or it did not start.
