@@ -183,7 +183,8 @@ impl Admin {
             Role::Admin => self.settler.clone(),
             Role::Auditor => self.settler.for_readers(),
         };
-        let steps = compute(&state, wanted, settler, PasswordWork::Leave).await?;
+        let site = self.site_name(actor.site).await?;
+        let steps = compute(&state, site, wanted, settler, PasswordWork::Leave).await?;
         Ok(self.shown(&steps))
     }
 
@@ -339,7 +340,7 @@ impl Admin {
             } else {
                 let mut tx = self.parts.db.begin().await?;
                 let before = Arc::new(Reader::Tx(&mut tx).all(actor.site).await?);
-                let steps = self.steps(&before, wanted(&before)?).await?;
+                let steps = self.steps(actor.site, &before, wanted(&before)?).await?;
                 (Computed { before, steps }, Some(tx))
             };
             let Computed { before, steps } = computed;
@@ -386,18 +387,28 @@ impl Admin {
             && let Some(before) = touched::load(db, site, &wanted).await?
         {
             let before = Arc::new(before);
-            if let Ok(steps) = self.steps(&before, wanted).await {
+            if let Ok(steps) = self.steps(site, &before, wanted).await {
                 return Ok(Computed { before, steps });
             }
         }
         let before = self.state(site).await?;
-        let steps = self.steps(&before, wanted(&before)?).await?;
+        let steps = self.steps(site, &before, wanted(&before)?).await?;
         Ok(Computed { before, steps })
     }
 
-    async fn steps(&self, before: &Arc<State>, wanted: Wanted) -> Result<Vec<Step>> {
-        let work = wanted.work();
-        compute(before, wanted, self.settler.clone(), work).await
+    async fn steps(&self, site: SiteId, before: &Arc<State>, wanted: Wanted) -> Result<Vec<Step>> {
+        let (site, work) = (self.site_name(site).await?, wanted.work());
+        compute(before, site, wanted, self.settler.clone(), work).await
+    }
+
+    /// The name of a site, for which its secrets are sealed.
+    async fn site_name(&self, site: SiteId) -> Result<Name> {
+        let name = self.parts.db.site_name(site).await?;
+        name.ok_or_else(|| AdminError::NotFound {
+            what: Kind::Site.as_str(),
+            name: site.to_string(),
+            hint: String::new(),
+        })
     }
 
     async fn write(
@@ -477,12 +488,13 @@ struct Computed {
 /// Off the reactor: hashing a password takes tens of milliseconds.
 async fn compute(
     state: &Arc<State>,
+    site: Name,
     wanted: Wanted,
     settler: Settler,
     work: PasswordWork,
 ) -> Result<Vec<Step>> {
     let state = state.clone();
-    let task = move || plan::compute(&state, wanted, &settler, work);
+    let task = move || plan::compute(&state, &site, wanted, &settler, work);
     let computed = tokio::task::spawn_blocking(task).await;
     computed.map_err(|error| AdminError::Internal {
         what: "computing the change",

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use entrepot_crypto::{HashCost, MasterKey, password};
+use entrepot_crypto::{HashCost, MasterKey, SealingContext, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_nouns::{AnyNoun, Env, Event, Fact, Kind, Name, Secret, SiteId};
+use entrepot_nouns::{AnyNoun, Endpoint, Env, Event, Fact, Kind, Name, Secret, SiteId};
 use serde_json::{Value, json};
 
 use crate::*;
 
+mod sealed;
 mod serving;
 mod touched;
 
@@ -44,6 +45,10 @@ async fn bench() -> Bench {
 
 fn actor(role: Role) -> Actor {
     Actor { name: "cli:root".to_owned(), role, site: SiteId::MAIN }
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
 }
 
 fn document(text: &str) -> Vec<Document> {
@@ -258,9 +263,11 @@ async fn secrets_are_hashed_and_sealed_and_never_shown() {
     let hash = account["noun"]["password_hash"].as_str().unwrap().to_owned();
     assert!(password::verify(&Secret::new("hunter2"), &hash).unwrap());
     let endpoint = bench.stored(Kind::Endpoint, "bucket").await;
-    let sealed = &endpoint["noun"]["target"]["object"]["secret_key_sealed"];
-    let sealed = entrepot_nouns::Sealed(sealed.as_str().unwrap().to_owned());
-    let opened = bench.master.open("endpoint/bucket/secret_key", &sealed).unwrap();
+    let mut endpoint: Endpoint = serde_json::from_value(endpoint["noun"].clone()).unwrap();
+    let secret = endpoint.target.secret().unwrap();
+    let context = SealingContext::endpoint(&name("main"), &name("bucket"), &secret);
+    let sealed = secret.sealed.clone().unwrap();
+    let opened = bench.master.open(&context, &sealed).unwrap();
     assert_eq!(opened.expose(), b"opensesame");
 
     let mut seen = format!("{changes:?} {:?}", bench.events().await);
@@ -304,7 +311,8 @@ async fn a_code_generator_is_sealed_and_goes() {
     assert!(shown.contains("\"totp_sealed\":\"***\"") && !shown.contains(secret), "{shown}");
     let stored = bench.stored(Kind::Account, "b").await;
     let sealed = entrepot_nouns::Sealed(stored["noun"]["totp_sealed"].as_str().unwrap().to_owned());
-    assert_eq!(bench.master.open("account/b/totp", &sealed).unwrap(), Secret::new(secret));
+    let context = SealingContext::code_generator(&name("main"), &name("b"));
+    assert_eq!(bench.master.open(&context, &sealed).unwrap(), Secret::new(secret));
     bench.change(Kind::Account, "b", json!({"note": "n", "totp": null})).await.unwrap();
     let stored = bench.stored(Kind::Account, "b").await;
     assert_eq!(stored["noun"]["totp_sealed"], Value::Null);
