@@ -39,7 +39,7 @@ mod touched;
 
 pub use admin::{Admin, ProgramCheck};
 pub use error::{AdminError, Problem, ProblemClass, Result};
-pub use live::{LiveNode, NotRecorded, OpenSession};
+pub use live::{LiveNode, NotRecorded};
 pub use near::explained;
 pub use parts::{AdminParts, ServingParts};
 pub use request::*;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use entrepot_auth::{Grant, LoginLimit};
 use entrepot_nouns::{
-    AccountType, AnyNoun, Event, Job, JobId, Kind, Name, PerDirection, Protocol, SessionId, SiteId,
-    Stored, Timestamp, Transfer, TransferId,
+    AccountType, AnyNoun, Event, Job, JobId, Kind, Name, PerDirection, SessionId, SessionInfo,
+    SiteId, Stored, Timestamp, Transfer, TransferId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -367,31 +367,14 @@ pub enum Response {
     Done,
 }
 
-/// An open session.
+/// An open session with what only its list says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
-    /// The id that events of the session carry.
-    pub id: SessionId,
     /// Name of the account's site; its id while the database cannot be asked.
     pub site: String,
-    /// The account that logged in.
-    pub account: Name,
-    /// The protocol of its connection.
-    pub protocol: Protocol,
-    /// The remote address, with the port.
-    pub address: String,
-    /// Name and version that the client gave of itself.
-    pub client: String,
-    /// The algorithms of its encryption, if any.
-    pub algorithms: String,
-    /// The time of its login.
-    pub opened_at: Timestamp,
-    /// Bytes of files from the client, unfinished transfers included.
-    pub bytes_in: u64,
-    /// Bytes of files to the client, unfinished transfers included.
-    pub bytes_out: u64,
-    /// Transfers begun, finished ones included.
-    pub transfers: u64,
+    /// The session, its fields beside the name of its site.
+    #[serde(flatten)]
+    pub session: SessionInfo,
     /// Bytes a second on the wire, at present, from the client.
     pub in_per_second: u64,
     /// Bytes a second on the wire, at present, to the client.

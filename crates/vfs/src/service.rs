@@ -11,7 +11,7 @@ use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
 use entrepot_nouns::{
     Direction, Endpoint, EndpointTarget, Env, Key, Kind, Name, Noun as _, PerDirection, Quota,
-    Sealed, SessionId, SiteId, StorePath, Stored, Timestamp,
+    Sealed, SessionId, SessionInfo, SiteId, StorePath, Stored, Timestamp,
 };
 use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ use crate::names::Names;
 use crate::notes::{self, Change};
 use crate::quota::{CountedDirectory, Ledger, Ledgers, Reservation, is_below};
 use crate::recovery::{self, Outcome, RecoveryReport};
-use crate::sessions::{SessionInfo, Sessions};
+use crate::sessions::Sessions;
 use crate::unbroken::later;
 
 /// What the data plane works with.

@@ -2,7 +2,7 @@
 
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_journal::RecordKind;
-use entrepot_nouns::{PerDirection, Protocol, SessionId};
+use entrepot_nouns::{PerDirection, Protocol, SessionId, SessionInfo};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -11,14 +11,14 @@ use super::*;
 /// A node with two sessions, which remembers what it was asked for.
 #[derive(Default)]
 struct FakeNode {
-    sessions: Mutex<Vec<OpenSession>>,
+    sessions: Mutex<Vec<SessionInfo>>,
     orders: Mutex<Vec<String>>,
     /// The journal takes no records.
     is_full: Mutex<bool>,
 }
 
 impl LiveNode for FakeNode {
-    fn sessions(&self) -> Vec<OpenSession> {
+    fn sessions(&self) -> Vec<SessionInfo> {
         let mut sessions = self.sessions.lock();
         // Half a second later a megabyte has arrived.
         let before = sessions.clone();
@@ -74,7 +74,7 @@ async fn world() -> World {
     let north = sites.iter().find(|site| site.noun.name.as_str() == "north").unwrap();
     let north_site = SiteId(north.id);
     let env = Env::simulated(5);
-    let session = |site: SiteId, account: &str| OpenSession {
+    let session = |site: SiteId, account: &str| SessionInfo {
         id: env.new_id(),
         site,
         account: account.parse().unwrap(),
@@ -130,11 +130,14 @@ async fn a_site_sees_its_own_sessions_and_main_sees_all() {
     let world = world().await;
     let rows = world.sessions(SiteId::MAIN).await;
     let shown: Vec<(&str, &str)> =
-        rows.iter().map(|row| (row.site.as_str(), row.account.as_str())).collect();
+        rows.iter().map(|row| (row.site.as_str(), row.session.account.as_str())).collect();
     assert_eq!(shown, [("main", "acme"), ("north", "boreas")]);
     assert_eq!((rows[0].in_per_second, rows[0].out_per_second), (2_000_000, 0));
+    let told = serde_json::to_value(&rows[1]).unwrap();
+    assert_eq!((&told["site"], &told["site_id"]), (&json!("north"), &json!(world.north_site)));
+    assert_eq!(serde_json::from_value::<SessionRow>(told).unwrap(), rows[1]);
     let rows = world.sessions(world.north_site).await;
-    assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [world.north]);
+    assert_eq!(rows.iter().map(|row| row.session.id).collect::<Vec<_>>(), [world.north]);
 }
 
 #[tokio::test]
