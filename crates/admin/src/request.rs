@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::error::{AdminError, Result};
 
-/// What can be asked. Changing requests need the role `admin`.
+/// What can be asked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -500,19 +500,18 @@ pub struct FieldChange {
     pub new: Option<Value>,
 }
 
-/// An administrator or auditor who makes a request.
+/// The administrator who makes a request: whoever has one may read and change everything at its
+/// site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// An admin account, or `cli:<user>`.
     pub name: String,
-    /// What it may do.
-    pub role: Role,
     /// The site it works on.
     pub site: SiteId,
 }
 
 impl Actor {
-    /// The administrator who logged in, with what it may do at its own site.
+    /// The administrator who logged in, at its own site.
     ///
     /// # Errors
     /// [`AdminError::NotAdministrator`]: the account is of another type than admin.
@@ -520,7 +519,7 @@ impl Actor {
         let principal = grant.principal();
         let name = principal.account.name.to_string();
         match principal.account.account_type {
-            AccountType::Admin => Ok(Actor { name, role: Role::Admin, site: principal.site }),
+            AccountType::Admin => Ok(Actor { name, site: principal.site }),
             AccountType::Person
             | AccountType::Partner
             | AccountType::Service
@@ -541,27 +540,4 @@ impl Actor {
     pub(crate) fn account(&self) -> Option<Name> {
         self.name.parse().ok()
     }
-
-    /// Checks that it may do more than read; `action` says what for, such as `create it`.
-    ///
-    /// # Errors
-    /// It may not.
-    pub fn may_change(&self, action: &str) -> Result<()> {
-        match self.role {
-            Role::Admin => Ok(()),
-            Role::Auditor => {
-                let (actor, action) = (self.name.clone(), action.to_owned());
-                Err(AdminError::Denied { actor, action })
-            }
-        }
-    }
-}
-
-/// What an actor may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// May read and change everything at its site.
-    Admin,
-    /// May read everything but secrets.
-    Auditor,
 }

@@ -157,11 +157,6 @@ struct Slot<'a> {
 }
 
 impl Settler {
-    /// For those who may only read: they could else try passwords by plans.
-    pub(crate) fn for_readers(&self) -> Settler {
-        Settler { passwords: self.passwords.without_memory(), ..self.clone() }
-    }
-
     /// Brings the secrets of `noun`, of the site with this name, into the form in which they are
     /// stored; a secret that is the same as before keeps its form. A password may be left: see
     /// [`Settler::hash_password`].

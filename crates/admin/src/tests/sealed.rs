@@ -28,7 +28,7 @@ async fn with_sites(names: &[&str]) -> Bench {
 }
 
 async fn at(bench: &Bench, site: &str) -> Actor {
-    bench.admin.at_site(actor(Role::Admin), Some(&name(site))).await.unwrap()
+    bench.admin.at_site(actor(), Some(&name(site))).await.unwrap()
 }
 
 async fn apply(bench: &Bench, site: &str, documents: Vec<Document>) -> Result<Response> {

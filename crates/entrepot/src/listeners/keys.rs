@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use entrepot_admin::{Actor, Admin, Request, Role};
+use entrepot_admin::{Actor, Admin, Request};
 use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::Db;
 use entrepot_net::ssh::keys::{self, KeyKind};
@@ -132,7 +132,7 @@ impl ListenerKeys {
     async fn save_made(&self, site: SiteId, mut key: Key) -> Result<Key, Failure> {
         let name = key.name.clone();
         key.note = "made at first start".to_owned();
-        let actor = Actor { name: "node".to_owned(), role: Role::Admin, site };
+        let actor = Actor { name: "node".to_owned(), site };
         let request = Request::Create { noun: Box::new(AnyNoun::Key(key)) };
         let made = self.admin.handle(&actor, request).await;
         made.map_err(|error| crate::ask::problem(error.into()))?;
