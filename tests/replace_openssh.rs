@@ -192,7 +192,8 @@ fn said(report: &Value) -> Result<()> {
         ["user anna", "account with 3 keys"],
         ["user_ca.pub:1", "signs certificates for 'anna'"],
         ["user anna", "read only as it was but for /upload"],
-        ["sshd_config:16", "forcecommand internal-sftp -d /upload"],
+        ["sshd_config:17", "forcecommand internal-sftp -d /upload"],
+        ["sshd_config:7", "kbdinteractiveauthentication no"],
         ["sshd_config:4", "hostkey"],
         ["own.conf:5", "of key sshd-ed25519-"],
         ["own.conf:6", "revokedkeys"],
@@ -222,7 +223,7 @@ fn said(report: &Value) -> Result<()> {
     ensure!(!has(&refused, &["user anna", "password"]), "she logged in by key only");
     ensure!(!has(&taken, &["dora"]), "something of another's account is taken");
     let not_needed = lines(report, "not-needed");
-    for words in [["own.conf:1", "clientaliveinterval"], ["sshd_config:7", "x11forwarding"]] {
+    for words in [["own.conf:1", "clientaliveinterval"], ["sshd_config:8", "x11forwarding"]] {
         ensure!(has(&not_needed, &words), "{words:?} not in {not_needed:#?}");
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::parts::{AdminParts, ServingParts};
 use crate::passwords::Passwords;
 use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
-use crate::request::{Action, Actor, Document, PlannedChange, Request, Response, Role};
+use crate::request::{Action, Actor, Document, PlannedChange, Request, Response};
 use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
 use crate::{diff, nodes, query, serving, touched};
 
@@ -116,14 +116,11 @@ impl Admin {
         Ok(Actor { site: SiteId(site.id), ..actor })
     }
 
-    /// Does what `request` says, if `actor` may.
+    /// Does what `request` says at the site of `actor`.
     ///
     /// # Errors
     /// See [`AdminError`]; nothing was changed then.
     pub async fn handle(&self, actor: &Actor, request: Request) -> Result<Response> {
-        if let Some(action) = change_asked_for(&request) {
-            actor.may_change(action)?;
-        }
         let parts = &*self.parts;
         match request {
             Request::List { kind, after, limit } => {
@@ -179,11 +176,9 @@ impl Admin {
 
     async fn plan(&self, actor: &Actor, wanted: Wanted) -> Result<Response> {
         let state = self.state(actor.site).await?;
-        let settler = match actor.role {
-            Role::Admin => self.settler.clone(),
-            Role::Auditor => self.settler.for_readers(),
-        };
-        let steps = compute(&state, wanted, settler, PasswordWork::Leave).await?;
+        let site = self.site_name(actor.site).await?;
+        let steps =
+            compute(&state, site, wanted, self.settler.clone(), PasswordWork::Leave).await?;
         Ok(self.shown(&steps))
     }
 
@@ -300,12 +295,7 @@ impl Admin {
                 continue;
             }
             let nouns = state.values().filter(|stored| stored.noun.kind() == kind);
-            let nouns: Vec<AnyNoun> = nouns
-                .map(|stored| match actor.role {
-                    Role::Admin => stored.noun.clone(),
-                    Role::Auditor => secrets::redacted(stored.noun.clone()),
-                })
-                .collect();
+            let nouns: Vec<AnyNoun> = nouns.map(|stored| stored.noun.clone()).collect();
             if nouns.is_empty() {
                 continue;
             }
@@ -339,7 +329,7 @@ impl Admin {
             } else {
                 let mut tx = self.parts.db.begin().await?;
                 let before = Arc::new(Reader::Tx(&mut tx).all(actor.site).await?);
-                let steps = self.steps(&before, wanted(&before)?).await?;
+                let steps = self.steps(actor.site, &before, wanted(&before)?).await?;
                 (Computed { before, steps }, Some(tx))
             };
             let Computed { before, steps } = computed;
@@ -386,18 +376,28 @@ impl Admin {
             && let Some(before) = touched::load(db, site, &wanted).await?
         {
             let before = Arc::new(before);
-            if let Ok(steps) = self.steps(&before, wanted).await {
+            if let Ok(steps) = self.steps(site, &before, wanted).await {
                 return Ok(Computed { before, steps });
             }
         }
         let before = self.state(site).await?;
-        let steps = self.steps(&before, wanted(&before)?).await?;
+        let steps = self.steps(site, &before, wanted(&before)?).await?;
         Ok(Computed { before, steps })
     }
 
-    async fn steps(&self, before: &Arc<State>, wanted: Wanted) -> Result<Vec<Step>> {
-        let work = wanted.work();
-        compute(before, wanted, self.settler.clone(), work).await
+    async fn steps(&self, site: SiteId, before: &Arc<State>, wanted: Wanted) -> Result<Vec<Step>> {
+        let (site, work) = (self.site_name(site).await?, wanted.work());
+        compute(before, site, wanted, self.settler.clone(), work).await
+    }
+
+    /// The name of a site, for which its secrets are sealed.
+    async fn site_name(&self, site: SiteId) -> Result<Name> {
+        let name = self.parts.db.site_name(site).await?;
+        name.ok_or_else(|| AdminError::NotFound {
+            what: Kind::Site.as_str(),
+            name: site.to_string(),
+            hint: String::new(),
+        })
     }
 
     async fn write(
@@ -477,46 +477,18 @@ struct Computed {
 /// Off the reactor: hashing a password takes tens of milliseconds.
 async fn compute(
     state: &Arc<State>,
+    site: Name,
     wanted: Wanted,
     settler: Settler,
     work: PasswordWork,
 ) -> Result<Vec<Step>> {
     let state = state.clone();
-    let task = move || plan::compute(&state, wanted, &settler, work);
+    let task = move || plan::compute(&state, &site, wanted, &settler, work);
     let computed = tokio::task::spawn_blocking(task).await;
     computed.map_err(|error| AdminError::Internal {
         what: "computing the change",
         problem: error.to_string(),
     })?
-}
-
-/// What an auditor would need an administrator for.
-fn change_asked_for(request: &Request) -> Option<&'static str> {
-    match request {
-        Request::Create { .. } => Some("create it"),
-        Request::Change { .. } => Some("change it"),
-        Request::Delete { .. } => Some("delete it"),
-        Request::Apply { .. } => Some("apply documents"),
-        Request::RetryJob { .. } => Some("retry the job"),
-        Request::CancelJob { .. } => Some("cancel the job"),
-        Request::EndSession { .. } => Some("end the session"),
-        Request::LimitSession { .. } => Some("limit the session"),
-        Request::LimitNode { .. } => Some("limit the node"),
-        Request::DrainNode => Some("drain the node"),
-        Request::Unlock { .. } => Some("unlock it"),
-        Request::List { .. }
-        | Request::Show { .. }
-        | Request::Plan { .. }
-        | Request::Export { .. }
-        | Request::Transfers { .. }
-        | Request::Transfer { .. }
-        | Request::Events { .. }
-        | Request::Jobs { .. }
-        | Request::Job { .. }
-        | Request::Sessions
-        | Request::Nodes
-        | Request::LoginLimits => None,
-    }
 }
 
 fn missing<'a>(key: &NounKey, known: impl Iterator<Item = &'a Name>) -> AdminError {

@@ -111,14 +111,6 @@ pub enum AdminError {
         /// The nouns that refer to it, with their kinds.
         by: String,
     },
-    /// The role does not allow it.
-    #[error("'{actor}' may read only; ask an administrator to {action}")]
-    Denied {
-        /// The actor whose role is too low.
-        actor: String,
-        /// What an administrator could do, such as `create it`.
-        action: String,
-    },
     /// A job is in a state in which this cannot be done.
     #[error("job '{id}' is {state}, it cannot be {action}")]
     JobState {
@@ -198,7 +190,7 @@ pub enum ProblemClass {
     Invalid,
     /// It contradicts what there is.
     Conflict,
-    /// The role does not allow it.
+    /// Only administrators may.
     Denied,
     /// Try again later.
     Unavailable,
@@ -228,7 +220,6 @@ impl AdminError {
             AdminError::NotFound { .. } => "EP0105",
             AdminError::Exists { .. } => "EP0106",
             AdminError::InUse { .. } => "EP0107",
-            AdminError::Denied { .. } => "EP0108",
             AdminError::JobState { .. } => "EP0109",
             AdminError::TooMuch { .. } => "EP0110",
             AdminError::Refused { .. } => "EP0111",
@@ -260,7 +251,7 @@ impl AdminError {
             | AdminError::InUse { .. }
             | AdminError::JobState { .. }
             | AdminError::Refused { .. } => ProblemClass::Conflict,
-            AdminError::Denied { .. } | AdminError::NotAdministrator { .. } => ProblemClass::Denied,
+            AdminError::NotAdministrator { .. } => ProblemClass::Denied,
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,
             AdminError::Database(DbError::Conflict(_)) => ProblemClass::Conflict,
             AdminError::Internal { .. }

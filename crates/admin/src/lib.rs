@@ -1,6 +1,6 @@
-//! The control plane: every configuration change, with role check, row and event in one
-//! transaction; live sessions, rates, locked logins and the end of a node, with role check and
-//! event. Used by the command line and `apply`.
+//! The control plane: every configuration change, with row and event in one transaction; live
+//! sessions, rates, locked logins and the end of a node, with their events. Used by the command
+//! line and `apply`. Every request needs an [`Actor`]: an administrator.
 //!
 //! What it guarantees:
 //! 1. A change is checked whole, against the configuration as it shall be, before anything is
@@ -39,7 +39,7 @@ mod touched;
 
 pub use admin::{Admin, ProgramCheck};
 pub use error::{AdminError, Problem, ProblemClass, Result};
-pub use live::{LiveNode, NotRecorded, OpenSession};
+pub use live::{LiveNode, NotRecorded};
 pub use near::explained;
 pub use parts::{AdminParts, ServingParts};
 pub use request::*;

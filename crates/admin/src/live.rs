@@ -1,12 +1,12 @@
 //! The live state of a node as the administration sees and steers it: open sessions, rates, the
 //! end of the node. The process that serves implements [`LiveNode`] over its data plane.
 
-use entrepot_nouns::{Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
+use entrepot_nouns::{PerDirection, SessionId, SessionInfo};
 
 /// A node that serves clients.
 pub trait LiveNode: Send + Sync {
     /// The open sessions of clients, of every site.
-    fn sessions(&self) -> Vec<OpenSession>;
+    fn sessions(&self) -> Vec<SessionInfo>;
 
     /// Ends a session; its `session.closed` gives this reason. False if it is not open.
     fn end_session(&self, id: SessionId, reason: &str) -> bool;
@@ -33,37 +33,6 @@ pub trait LiveNode: Send + Sync {
     /// # Errors
     /// It could not be recorded; the node goes on.
     fn drain_node(&self, by: &str) -> Result<(), NotRecorded>;
-}
-
-/// A session that is open now.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OpenSession {
-    /// The id that events of the session carry.
-    pub id: SessionId,
-    /// The site of its account.
-    pub site: SiteId,
-    /// The account that logged in.
-    pub account: Name,
-    /// The protocol of its connection.
-    pub protocol: Protocol,
-    /// The remote address, with the port.
-    pub address: String,
-    /// Name and version that the client gave of itself.
-    pub client: String,
-    /// The algorithms of its encryption, if any.
-    pub algorithms: String,
-    /// The time of its login.
-    pub opened_at: Timestamp,
-    /// Bytes of files from the client, unfinished transfers included.
-    pub bytes_in: u64,
-    /// Bytes of files to the client, unfinished transfers included.
-    pub bytes_out: u64,
-    /// Bytes on the wire from the client since login.
-    pub wire_in: u64,
-    /// Bytes on the wire to the client since login.
-    pub wire_out: u64,
-    /// Transfers begun, finished ones included.
-    pub transfers: u64,
 }
 
 /// The journal refused the event of an order, so the order was not carried out.

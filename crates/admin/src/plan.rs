@@ -83,10 +83,11 @@ pub(crate) struct Step {
     pub(crate) noun: Option<AnyNoun>,
 }
 
-/// Computes the steps. Slow if passwords are hashed: argon2. That comes last, when everything else
+/// Computes the steps at the site of this name. Slow if passwords are hashed: argon2. That comes last, when everything else
 /// is known to be right.
 pub(crate) fn compute(
     state: &State,
+    site: &Name,
     wanted: Wanted,
     settler: &Settler,
     work: PasswordWork,
@@ -107,7 +108,7 @@ pub(crate) fn compute(
         let old = state.get(&key).map(|stored| &stored.noun);
         let source = given.source;
         let at = |fault: Fault| field_error(&documents, &source, &key, fault);
-        let noun = settler.settle(given.noun, old, wanted.absent).map_err(at)?;
+        let noun = settler.settle(site, given.noun, old, wanted.absent).map_err(at)?;
         let checked = noun.check().and_then(|()| match &noun {
             AnyNoun::Rule(rule) => (settler.rule_check)(rule),
             AnyNoun::Listener(listener) => (settler.listener_check)(listener),

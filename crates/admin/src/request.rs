@@ -5,15 +5,15 @@ use std::net::IpAddr;
 
 use entrepot_auth::{Grant, LoginLimit};
 use entrepot_nouns::{
-    AccountType, AnyNoun, Event, Job, JobId, Kind, Name, PerDirection, Protocol, SessionId, SiteId,
-    Stored, Timestamp, Transfer, TransferId,
+    AccountType, AnyNoun, Event, Job, JobId, Kind, Name, PerDirection, SessionId, SessionInfo,
+    SiteId, Stored, Timestamp, Transfer, TransferId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{AdminError, Result};
 
-/// What can be asked. Changing requests need the role `admin`.
+/// What can be asked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -367,31 +367,14 @@ pub enum Response {
     Done,
 }
 
-/// An open session.
+/// An open session with what only its list says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
-    /// The id that events of the session carry.
-    pub id: SessionId,
     /// Name of the account's site; its id while the database cannot be asked.
     pub site: String,
-    /// The account that logged in.
-    pub account: Name,
-    /// The protocol of its connection.
-    pub protocol: Protocol,
-    /// The remote address, with the port.
-    pub address: String,
-    /// Name and version that the client gave of itself.
-    pub client: String,
-    /// The algorithms of its encryption, if any.
-    pub algorithms: String,
-    /// The time of its login.
-    pub opened_at: Timestamp,
-    /// Bytes of files from the client, unfinished transfers included.
-    pub bytes_in: u64,
-    /// Bytes of files to the client, unfinished transfers included.
-    pub bytes_out: u64,
-    /// Transfers begun, finished ones included.
-    pub transfers: u64,
+    /// The session, its fields beside the name of its site.
+    #[serde(flatten)]
+    pub session: SessionInfo,
     /// Bytes a second on the wire, at present, from the client.
     pub in_per_second: u64,
     /// Bytes a second on the wire, at present, to the client.
@@ -517,19 +500,18 @@ pub struct FieldChange {
     pub new: Option<Value>,
 }
 
-/// An administrator or auditor who makes a request.
+/// The administrator who makes a request: whoever has one may read and change everything at its
+/// site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// An admin account, or `cli:<user>`.
     pub name: String,
-    /// What it may do.
-    pub role: Role,
     /// The site it works on.
     pub site: SiteId,
 }
 
 impl Actor {
-    /// The administrator who logged in, with what it may do at its own site.
+    /// The administrator who logged in, at its own site.
     ///
     /// # Errors
     /// [`AdminError::NotAdministrator`]: the account is of another type than admin.
@@ -537,7 +519,7 @@ impl Actor {
         let principal = grant.principal();
         let name = principal.account.name.to_string();
         match principal.account.account_type {
-            AccountType::Admin => Ok(Actor { name, role: Role::Admin, site: principal.site }),
+            AccountType::Admin => Ok(Actor { name, site: principal.site }),
             AccountType::Person
             | AccountType::Partner
             | AccountType::Service
@@ -558,27 +540,4 @@ impl Actor {
     pub(crate) fn account(&self) -> Option<Name> {
         self.name.parse().ok()
     }
-
-    /// Checks that it may do more than read; `action` says what for, such as `create it`.
-    ///
-    /// # Errors
-    /// It may not.
-    pub fn may_change(&self, action: &str) -> Result<()> {
-        match self.role {
-            Role::Admin => Ok(()),
-            Role::Auditor => {
-                let (actor, action) = (self.name.clone(), action.to_owned());
-                Err(AdminError::Denied { actor, action })
-            }
-        }
-    }
-}
-
-/// What an actor may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// May read and change everything at its site.
-    Admin,
-    /// May read everything but secrets.
-    Auditor,
 }

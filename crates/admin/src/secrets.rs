@@ -1,10 +1,10 @@
 //! Secrets on their way in and out: hashed or sealed before anything is stored, `***` when shown.
 
 use entrepot_crypto::password::{self, HashCost};
-use entrepot_crypto::{MasterKey, constant_time_eq, totp};
+use entrepot_crypto::{MasterKey, SealingContext, constant_time_eq, totp};
 use entrepot_nouns::account::Account;
 use entrepot_nouns::key::Key;
-use entrepot_nouns::{AnyNoun, EndpointTarget, Env, Sealed, Secret};
+use entrepot_nouns::{AnyNoun, Endpoint, EndpointTarget, Env, Name, Sealed, Secret};
 use serde_json::Value;
 
 use crate::passwords::Passwords;
@@ -150,22 +150,19 @@ pub type ListenerCheck =
 struct Slot<'a> {
     /// Path of the field that takes clear text.
     field: &'static str,
-    context: String,
+    context: SealingContext,
     plain: &'a mut Option<Secret>,
     sealed: &'a mut Option<Sealed>,
     stored: Option<&'a Sealed>,
 }
 
 impl Settler {
-    /// For those who may only read: they could else try passwords by plans.
-    pub(crate) fn for_readers(&self) -> Settler {
-        Settler { passwords: self.passwords.without_memory(), ..self.clone() }
-    }
-
-    /// Brings the secrets of `noun` into the form in which they are stored; a secret that is
-    /// the same as before keeps its form. A password may be left: see [`Settler::hash_password`].
+    /// Brings the secrets of `noun`, of the site with this name, into the form in which they are
+    /// stored; a secret that is the same as before keeps its form. A password may be left: see
+    /// [`Settler::hash_password`].
     pub(crate) fn settle(
         &self,
+        site: &Name,
         mut noun: AnyNoun,
         stored: Option<&AnyNoun>,
         absent: Absent,
@@ -178,22 +175,22 @@ impl Settler {
                 });
                 let hash = stored.and_then(|old| old.password_hash.as_deref());
                 self.password(account, hash, absent)?;
-                self.totp(account, stored.and_then(|old| old.totp_sealed.as_ref()), absent)?;
+                let stored = stored.and_then(|old| old.totp_sealed.as_ref());
+                self.totp(site, account, stored, absent)?;
             }
             (AnyNoun::Key(key), stored) => {
                 let stored = stored.and_then(|noun| match noun {
                     AnyNoun::Key(old) => old.private_sealed.as_ref(),
                     _ => None,
                 });
-                self.private_key(key, stored, absent)?;
+                self.private_key(site, key, stored, absent)?;
             }
             (AnyNoun::Endpoint(endpoint), stored) => {
                 let stored = stored.and_then(|noun| match noun {
                     AnyNoun::Endpoint(old) => Some(&old.target),
                     _ => None,
                 });
-                let name = endpoint.name.to_string();
-                self.target(&mut endpoint.target, &name, stored, absent)?;
+                self.target(site, endpoint, stored, absent)?;
             }
             _ => {}
         }
@@ -203,6 +200,7 @@ impl Settler {
     /// The secret of a code generator.
     fn totp(
         &self,
+        site: &Name,
         account: &mut Account,
         stored: Option<&Sealed>,
         absent: Absent,
@@ -212,7 +210,7 @@ impl Settler {
         }
         let slot = Slot {
             field: "totp",
-            context: totp::sealed_for(account.name.as_str()),
+            context: SealingContext::code_generator(site, &account.name),
             plain: &mut account.totp,
             sealed: &mut account.totp_sealed,
             stored,
@@ -222,13 +220,14 @@ impl Settler {
 
     fn private_key(
         &self,
+        site: &Name,
         key: &mut Key,
         stored: Option<&Sealed>,
         absent: Absent,
     ) -> Result<(), Fault> {
         let slot = Slot {
             field: "private",
-            context: format!("key/{}/private", key.name),
+            context: SealingContext::private_key(site, &key.name),
             plain: &mut key.private,
             sealed: &mut key.private_sealed,
             stored,
@@ -238,19 +237,19 @@ impl Settler {
 
     fn target(
         &self,
-        target: &mut EndpointTarget,
-        name: &str,
+        site: &Name,
+        endpoint: &mut Endpoint,
         stored: Option<&EndpointTarget>,
         absent: Absent,
     ) -> Result<(), Fault> {
         let mut old = stored.cloned();
-        let Some(secret) = target.secret() else { return Ok(()) };
+        let Some(secret) = endpoint.target.secret() else { return Ok(()) };
         // A secret of another kind of endpoint is not this one's.
         let stored = old.as_mut().and_then(EndpointTarget::secret);
         let stored = stored.filter(|old| old.field == secret.field);
         let slot = Slot {
             field: secret.field,
-            context: format!("endpoint/{name}/{}", secret.word()),
+            context: SealingContext::endpoint(site, &endpoint.name, &secret),
             plain: secret.plain,
             sealed: secret.sealed,
             stored: stored.as_ref().and_then(|old| old.sealed.as_ref()),
@@ -344,9 +343,9 @@ impl Settler {
                 }
             }
             (None, Some(sealed)) if Some(&sealed) != slot.stored => {
-                self.master.open(&slot.context, &sealed).map_err(|error| {
-                    fault(format!("it was not sealed for this place by this master key ({error})"))
-                })?;
+                self.master
+                    .open(&slot.context, &sealed)
+                    .map_err(|error| fault(format!("{error}; give '{last}' itself")))?;
                 Some(sealed)
             }
             (None, Some(sealed)) => Some(sealed),

@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 
 use entrepot_journal::Scope;
-use entrepot_nouns::{Fact, Name, SessionId, SiteId};
+use entrepot_nouns::{Fact, Name, SessionId, SessionInfo, SiteId};
 
 use crate::error::{AdminError, Result};
 use crate::limits;
-use crate::live::OpenSession;
 use crate::parts::{AdminParts, ServingParts};
 use crate::request::{Actor, LoginLimitRow, RateOrder, Response, SessionRow, UnlockTarget};
 
@@ -19,7 +18,7 @@ pub(crate) async fn sessions(
     serving: &ServingParts,
     actor: &Actor,
 ) -> Result<Response> {
-    let before: HashMap<SessionId, OpenSession> =
+    let before: HashMap<SessionId, SessionInfo> =
         serving.node.sessions().into_iter().map(|session| (session.id, session)).collect();
     let ((), names) = tokio::join!(tokio::time::sleep(limits::RATE_TIME), site_names(parts));
     let visible = serving.node.sessions().into_iter().filter(|session| may_see(actor, session));
@@ -28,21 +27,8 @@ pub(crate) async fn sessions(
         let in_per_second = per_second(session.wire_in, earlier.wire_in);
         let out_per_second = per_second(session.wire_out, earlier.wire_out);
         let site = names.get(&session.site);
-        SessionRow {
-            id: session.id,
-            site: site.map_or_else(|| session.site.0.to_string(), Name::to_string),
-            account: session.account,
-            protocol: session.protocol,
-            address: session.address,
-            client: session.client,
-            algorithms: session.algorithms,
-            opened_at: session.opened_at,
-            bytes_in: session.bytes_in,
-            bytes_out: session.bytes_out,
-            transfers: session.transfers,
-            in_per_second,
-            out_per_second,
-        }
+        let site = site.map_or_else(|| session.site.0.to_string(), Name::to_string);
+        SessionRow { site, session, in_per_second, out_per_second }
     });
     Ok(Response::Sessions { sessions: rows.collect() })
 }
@@ -59,12 +45,12 @@ async fn site_names(parts: &AdminParts) -> HashMap<SiteId, Name> {
 }
 
 /// The site `main` owns all others, so its actors see every session of the node.
-fn may_see(actor: &Actor, session: &OpenSession) -> bool {
+fn may_see(actor: &Actor, session: &SessionInfo) -> bool {
     actor.site == SiteId::MAIN || actor.site == session.site
 }
 
 /// The session of this id, if the actor may see it.
-fn visible(serving: &ServingParts, actor: &Actor, id: SessionId) -> Result<OpenSession> {
+fn visible(serving: &ServingParts, actor: &Actor, id: SessionId) -> Result<SessionInfo> {
     let mut sessions = serving.node.sessions().into_iter();
     let found = sessions.find(|session| session.id == id && may_see(actor, session));
     found.ok_or(AdminError::NoSession { id })
@@ -113,7 +99,7 @@ pub(crate) fn limit_session(
 }
 
 /// The event is found by the site and the session that it is about.
-fn scope(actor: &Actor, session: &OpenSession) -> Scope {
+fn scope(actor: &Actor, session: &SessionInfo) -> Scope {
     let session_id = Some(session.id);
     Scope { account: actor.account(), session: session_id, ..Scope::site(session.site) }
 }

@@ -42,6 +42,8 @@ struct Inner {
     revision: AtomicI64,
     changed: watch::Sender<i64>,
     cache: RwLock<Cache>,
+    /// Names of sites never change: they are not read again.
+    site_names: RwLock<HashMap<SiteId, Name>>,
     live: Mutex<Roll>,
     /// One pair of buckets for all who share it: an account, a group, a listener, a site.
     rates: Mutex<HashMap<(SiteId, Sharers), SharedBuckets>>,
@@ -200,6 +202,7 @@ impl Directory {
             revision: AtomicI64::new(-1),
             changed: watch::Sender::new(-1),
             cache: RwLock::default(),
+            site_names: RwLock::default(),
             live: Mutex::default(),
             rates: Mutex::default(),
             node: Mutex::new(node),
@@ -235,11 +238,29 @@ impl Directory {
             None => cache.absent.contains(&key).then_some(None),
         };
         let read = |revision| async move {
+            // A site that is deleted at this moment has no accounts any more.
+            let Some(_) = self.site_name(site).await? else { return Ok(None) };
             let authorities = self.site_authorities(site).await?;
             let found = resolve::account(&self.0.db, site, name, revision, &authorities).await?;
             Ok(found.map(Arc::new))
         };
         self.cached(find, read, |cache, principal| cache.keep(key.clone(), principal)).await
+    }
+
+    /// The name of a site, for which its secrets are sealed; `None` if there is no such site. That
+    /// of a site of which an account was resolved is known also while the database is away.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn site_name(&self, site: SiteId) -> Result<Option<Name>> {
+        if let Some(name) = self.0.site_names.read().get(&site) {
+            return Ok(Some(name.clone()));
+        }
+        let found = self.0.db.site_name(site).await?;
+        if let Some(name) = &found {
+            self.0.site_names.write().insert(site, name.clone());
+        }
+        Ok(found)
     }
 
     /// The policy of a site: what holds for a name whether or not an account has it.

@@ -6,6 +6,7 @@ pub mod limits;
 pub mod password;
 pub mod process_key;
 pub mod seal;
+pub mod sealing_context;
 pub mod totp;
 
 pub use digest::{Sha256, StreamDigest};
@@ -13,6 +14,7 @@ pub use hash::{HashAlgorithm, Hasher};
 pub use password::HashCost;
 pub use process_key::ProcessKey;
 pub use seal::MasterKey;
+pub use sealing_context::SealingContext;
 
 use entrepot_nouns::Env;
 

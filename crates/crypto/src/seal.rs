@@ -3,8 +3,8 @@
 //! A sealed secret is base64 of: version 1, a salt of 32 random bytes, ciphertext and tag of
 //! AES-256-GCM (NIST SP 800-38D). The key is derived for this one seal by HKDF-SHA-256 (RFC 5869)
 //! from the master key, the salt and the context, so that a nonce of zero never repeats under one
-//! key; the context (`kind/name/field`) is authenticated too: a sealed secret cannot be moved to
-//! another place.
+//! key; the context (site, kind and name of the noun, field) is authenticated too: see
+//! [`SealingContext`].
 
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -19,6 +19,7 @@ use entrepot_nouns::{Env, Sealed, Secret};
 use zeroize::Zeroizing;
 
 use crate::limits::{MASTER_KEY_FILE_BYTES, SEALED_BYTES};
+use crate::sealing_context::SealingContext;
 
 const VERSION: u8 = 1;
 const SALT: usize = 32;
@@ -55,12 +56,12 @@ pub enum SealError {
     /// Longer than a secret may be.
     #[error("the secret is longer than {SEALED_BYTES} bytes")]
     TooLong,
-    /// Damaged, from another place, or sealed under another master key.
+    /// Damaged, or sealed for another context or under another master key.
     #[error(
-        "the secret of '{0}' cannot be opened: it was moved, damaged, or sealed under another \
-         master key"
+        "this is no sealed secret for {0}: it was sealed for another noun or site, or under \
+         another master key, or is damaged"
     )]
-    CannotOpen(String),
+    CannotOpen(Box<SealingContext>),
     /// The cryptographic library refused.
     #[error("the cryptographic library failed")]
     Library,
@@ -115,15 +116,24 @@ impl MasterKey {
         Secret::new(format!("{TEXT_MARK}{}\n", STANDARD_NO_PAD.encode(self.0.as_slice())))
     }
 
-    /// Seals `secret` for the place named by `context`, such as `endpoint/partner/password`.
-    pub fn seal(&self, env: &Env, context: &str, secret: &Secret) -> Result<Sealed, SealError> {
+    /// Seals `secret` for `context`.
+    ///
+    /// # Errors
+    /// It is longer than [`SEALED_BYTES`].
+    pub fn seal(
+        &self,
+        env: &Env,
+        context: &SealingContext,
+        secret: &Secret,
+    ) -> Result<Sealed, SealError> {
         if secret.expose().len() > SEALED_BYTES {
             return Err(SealError::TooLong);
         }
         let mut salt = [0; SALT];
         env.fill_random(&mut salt);
         let mut sealed = Zeroizing::new(secret.expose().to_vec());
-        let key = self.key_for(&salt, context)?;
+        let context = context.text();
+        let key = self.key_for(&salt, &context)?;
         let aad = Aad::from(context.as_bytes());
         let tag = key
             .seal_in_place_separate_tag(nonce(), aad, &mut sealed)
@@ -133,8 +143,11 @@ impl MasterKey {
     }
 
     /// Opens what was sealed for `context`.
-    pub fn open(&self, context: &str, sealed: &Sealed) -> Result<Secret, SealError> {
-        let closed = || SealError::CannotOpen(context.to_owned());
+    ///
+    /// # Errors
+    /// [`SealError::CannotOpen`].
+    pub fn open(&self, context: &SealingContext, sealed: &Sealed) -> Result<Secret, SealError> {
+        let closed = || SealError::CannotOpen(Box::new(context.clone()));
         let whole = STANDARD_NO_PAD.decode(&sealed.0).map_err(|_| closed())?;
         let (version, rest) = whole.split_first().ok_or_else(closed)?;
         let (salt, text) = rest.split_at_checked(SALT).ok_or_else(closed)?;
@@ -142,8 +155,9 @@ impl MasterKey {
             return Err(closed());
         }
         let mut text = Zeroizing::new(text.to_vec());
+        let context = context.text();
         let aad = Aad::from(context.as_bytes());
-        let key = self.key_for(salt, context)?;
+        let key = self.key_for(salt, &context)?;
         let open = key.open_in_place(nonce(), aad, &mut text).map_err(|_| closed())?;
         Ok(Secret::new(&*open))
     }
@@ -182,23 +196,47 @@ impl std::fmt::Debug for MasterKey {
 
 #[cfg(test)]
 mod tests {
+    use entrepot_nouns::Name;
+    use entrepot_nouns::endpoint::TargetSecret;
+
     use super::*;
 
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    fn password_of(site: &str, endpoint: &str) -> SealingContext {
+        let (plain, sealed) = (&mut None, &mut None);
+        let secret = TargetSecret { field: "target.sftp.password", plain, sealed };
+        SealingContext::endpoint(&name(site), &name(endpoint), &secret)
+    }
+
     #[test]
-    fn what_is_sealed_opens_only_in_its_place_and_under_its_key() {
+    fn what_is_sealed_opens_only_for_its_context_and_under_its_key() {
         let env = Env::simulated(3);
         let key = MasterKey::generate(&env);
         let secret = Secret::new(*b"partner password");
-        let sealed = key.seal(&env, "endpoint/a/password", &secret).unwrap();
-        assert_ne!(sealed, key.seal(&env, "endpoint/a/password", &secret).unwrap());
-        assert_eq!(key.open("endpoint/a/password", &sealed).unwrap(), secret);
-        assert!(key.open("endpoint/b/password", &sealed).is_err());
-        assert!(MasterKey::generate(&env).open("endpoint/a/password", &sealed).is_err());
+        let own = password_of("main", "a");
+        let sealed = key.seal(&env, &own, &secret).unwrap();
+        assert_ne!(sealed, key.seal(&env, &own, &secret).unwrap());
+        assert_eq!(key.open(&own, &sealed).unwrap(), secret);
+        let others = [
+            password_of("main", "b"),
+            password_of("north", "a"),
+            password_of("a", "main"),
+            SealingContext::private_key(&name("main"), &name("a")),
+            SealingContext::code_generator(&name("main"), &name("a")),
+        ];
+        for other in others {
+            let error = key.open(&other, &sealed).unwrap_err();
+            assert!(matches!(&error, SealError::CannotOpen(it) if **it == other), "{error}");
+        }
+        assert!(MasterKey::generate(&env).open(&own, &sealed).is_err());
         for at in 0..sealed.0.len() {
             let mut text = sealed.0.clone().into_bytes();
             text[at] = if text[at] == b'A' { b'B' } else { b'A' };
             let damaged = Sealed(String::from_utf8(text).unwrap());
-            assert!(key.open("endpoint/a/password", &damaged).is_err(), "at {at}");
+            assert!(key.open(&own, &damaged).is_err(), "at {at}");
         }
     }
 

@@ -22,11 +22,6 @@ pub fn new_secret(env: &Env) -> Secret {
     Secret::new(encode(bytes.as_ref()))
 }
 
-/// Where the secret of an account's generator is sealed for.
-pub fn sealed_for(account: &str) -> String {
-    format!("account/{account}/totp")
-}
-
 /// Checks that a secret can be used.
 ///
 /// # Errors

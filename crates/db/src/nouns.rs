@@ -100,6 +100,7 @@ statements! {
         "SELECT id, site, revision, changed_at, body FROM mounts ",
         "WHERE site = $1 AND owner = $2 ORDER BY name",
     );
+    SITE_NAME = sql!("SELECT name FROM sites WHERE id = $1");
     REVISION = sql!("SELECT revision FROM config_revision");
 }
 
@@ -254,6 +255,11 @@ impl Db {
     /// All sites, by name.
     pub async fn sites(&self) -> Result<Vec<Stored<Site>>> {
         self.list::<Site>(SiteId::MAIN).await
+    }
+
+    /// The name of a site; `None` if there is no such site any more.
+    pub async fn site_name(&self, site: SiteId) -> Result<Option<Name>> {
+        Ok(self.read(SITE_NAME, vec![site.0.into()], |row| row.name(0)).await?.pop())
     }
 
     /// One more at each committed change of any noun in any site.

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use entrepot_admin::{Actor, Problem, ProblemClass, Request, Response, Role, explained};
+use entrepot_admin::{Actor, Problem, ProblemClass, Request, Response, explained};
 use entrepot_nouns::SiteId;
 use http_body_util::{BodyExt, Full};
 use hyper::StatusCode;
@@ -116,5 +116,5 @@ pub(crate) fn of_site(path: &str, config: &Config) -> String {
 /// The actor behind a local socket: the user that the kernel names. Whoever may read the data
 /// directory may do everything.
 pub(crate) fn actor_of(uid: u32) -> Actor {
-    Actor { name: format!("cli:uid-{uid}"), role: Role::Admin, site: SiteId::MAIN }
+    Actor { name: format!("cli:uid-{uid}"), site: SiteId::MAIN }
 }

@@ -14,7 +14,8 @@ use entrepot_net::server::{Admission, Listening, ServerShared};
 use entrepot_net::ssh::algorithms::Offered;
 use entrepot_net::tls::TlsOptions;
 use entrepot_nouns::{
-    AlgorithmPreset, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, SiteId, Stored,
+    AlgorithmPreset, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, Site, SiteId,
+    Stored,
 };
 use entrepot_sftp::SshConfig;
 use entrepot_vfs::{ListenerContext, Service};
@@ -69,6 +70,7 @@ const LEGACY_INTERVAL: Duration = Duration::from_secs(60);
 /// What the database says of a listener.
 #[derive(Clone, PartialEq)]
 struct Wanted {
+    site: Name,
     noun: Listener,
     keys: Vec<Key>,
     algorithms: AlgorithmPreset,
@@ -183,24 +185,32 @@ impl Listeners {
     async fn wanted(&self) -> Result<BTreeMap<(SiteId, Name), Wanted>, Failure> {
         let mut wanted = BTreeMap::new();
         for site in self.0.db.sites().await.map_err(database)? {
-            let site = SiteId::from(site.id);
-            let listeners: Vec<Stored<Listener>> = self.0.db.list(site).await.map_err(database)?;
+            let id = SiteId::from(site.id);
+            let listeners: Vec<Stored<Listener>> = self.0.db.list(id).await.map_err(database)?;
             for noun in listeners.into_iter().map(|stored| stored.noun) {
                 if noun.enabled {
-                    wanted.insert((site, noun.name.clone()), self.wish(site, noun).await?);
+                    wanted.insert((id, noun.name.clone()), self.wish(&site, noun).await?);
                 }
             }
         }
         Ok(wanted)
     }
 
-    async fn wish(&self, site: SiteId, noun: Listener) -> Result<Wanted, Failure> {
+    async fn wish(&self, site: &Stored<Site>, noun: Listener) -> Result<Wanted, Failure> {
+        let Stored { id, noun: Site { name, .. }, .. } = site;
+        let (site, name) = (SiteId::from(*id), name.clone());
         let policy = self.0.gate.listener_policy(site, &noun.name).await;
         let policy = policy
             .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
         let keys = self.0.keys.of(site, &noun, policy.algorithms).await?;
         let legacy = policy.legacy_at(self.0.env.now()).map(str::to_owned).collect();
-        Ok(Wanted { noun, keys, algorithms: policy.algorithms, legacy_algorithms: legacy })
+        Ok(Wanted {
+            site: name,
+            noun,
+            keys,
+            algorithms: policy.algorithms,
+            legacy_algorithms: legacy,
+        })
     }
 
     /// Gives connections to an open listener other settings from now on.
@@ -230,7 +240,7 @@ impl Listeners {
 
     fn ssh(&self, wanted: &Wanted) -> Result<SshConfig, Failure> {
         let private: Result<Vec<Secret>, Failure> =
-            wanted.keys.iter().map(|key| self.0.keys.open(key)).collect();
+            wanted.keys.iter().map(|key| self.0.keys.open(&wanted.site, key)).collect();
         let noun = &wanted.noun;
         let options = entrepot_sftp::SshOptions {
             host_keys: private?,
@@ -246,7 +256,8 @@ impl Listeners {
     /// The TLS settings of a listener of FTP; absent where it speaks clear text.
     fn tls_options(&self, wanted: &Wanted) -> Result<Option<TlsOptions>, Failure> {
         let Some(key) = wanted.keys.first() else { return Ok(None) };
-        Ok(Some(tls::options(&wanted.noun, &key.public, self.0.keys.open(key)?)))
+        let private = self.0.keys.open(&wanted.site, key)?;
+        Ok(Some(tls::options(&wanted.noun, &key.public, private)))
     }
 
     /// The one match from a listener's protocol to what serves it.

@@ -45,18 +45,19 @@ fn set(upload: Option<u64>, download: Option<u64>) -> Value {
 
 fn print_sessions(rows: &[SessionRow]) {
     let cells = |row: &SessionRow| {
+        let session = &row.session;
         vec![
-            row.id.to_string(),
+            session.id.to_string(),
             row.site.clone(),
-            row.account.to_string(),
-            row.protocol.as_str().to_owned(),
-            row.address.clone(),
-            row.client.clone(),
-            row.algorithms.clone(),
-            row.opened_at.to_string(),
-            table::bytes(row.bytes_in),
-            table::bytes(row.bytes_out),
-            row.transfers.to_string(),
+            session.account.to_string(),
+            session.protocol.as_str().to_owned(),
+            session.address.clone(),
+            session.client.clone(),
+            session.algorithms.clone(),
+            session.opened_at.to_string(),
+            table::bytes(session.bytes_in),
+            table::bytes(session.bytes_out),
+            session.transfers.to_string(),
             rate(row.in_per_second),
             rate(row.out_per_second),
         ]

@@ -43,7 +43,6 @@ pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
 pub use service::{Service, ServiceOptions, ServiceParts};
 pub use session::Session;
-pub use sessions::SessionInfo;
 pub use upload::{Create, CreateIntent, Upload};
 pub use uploaded::Uploaded;
 pub use vfs::{Attributes, Entry, Listing, Renamed, Room, Vfs};

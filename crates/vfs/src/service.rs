@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_auth::Directory;
-use entrepot_crypto::MasterKey;
+use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
 use entrepot_nouns::{
     Direction, Endpoint, EndpointTarget, Env, Key, Kind, Name, Noun as _, PerDirection, Quota,
-    Sealed, SessionId, SiteId, StorePath, Stored, Timestamp,
+    Sealed, SessionId, SessionInfo, SiteId, StorePath, Stored, Timestamp,
 };
 use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ use crate::names::Names;
 use crate::notes::{self, Change};
 use crate::quota::{CountedDirectory, Ledger, Ledgers, Reservation, is_below};
 use crate::recovery::{self, Outcome, RecoveryReport};
-use crate::sessions::{SessionInfo, Sessions};
+use crate::sessions::Sessions;
 use crate::unbroken::later;
 
 /// What the data plane works with.
@@ -167,14 +167,17 @@ impl Service {
 
     /// The secrets that a store needs to be opened: its own, and the private key that it names.
     async fn secrets(&self, endpoint: &Stored<Endpoint>) -> Result<ResolvedSecrets> {
-        let open = |context: String, sealed: Option<&Sealed>| {
+        let site = self.0.directory.site_name(endpoint.site).await;
+        let site = site.map_err(|_| VfsError::busy("secrets cannot be looked up now"))?;
+        let site = site.ok_or_else(|| VfsError::busy("its site is being deleted"))?;
+        let open = |context: SealingContext, sealed: Option<&Sealed>| {
             let opened = sealed.map(|sealed| self.0.master.open(&context, sealed)).transpose();
             opened.map_err(|error| VfsError::Io { problem: error.to_string() })
         };
         let mut target = endpoint.noun.target.clone();
         let secret = match target.secret() {
             Some(secret) => {
-                let context = format!("endpoint/{}/{}", endpoint.noun.name, secret.word());
+                let context = SealingContext::endpoint(&site, &endpoint.noun.name, &secret);
                 open(context, secret.sealed.as_ref())?
             }
             None => None,
@@ -187,7 +190,7 @@ impl Service {
         let found = self.0.db.find::<Key>(endpoint.site, key).await;
         let found = found.map_err(|_| VfsError::busy("keys cannot be looked up now"))?;
         let sealed = found.and_then(|found| found.noun.private_sealed);
-        let private_key = open(format!("key/{key}/private"), sealed.as_ref())?;
+        let private_key = open(SealingContext::private_key(&site, key), sealed.as_ref())?;
         Ok(ResolvedSecrets { secret, private_key })
     }
 

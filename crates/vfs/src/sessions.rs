@@ -5,37 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::{LiveSession, Peer};
-use entrepot_nouns::{Name, PerDirection, Protocol, SessionId, SiteId, Timestamp};
+use entrepot_nouns::{PerDirection, Protocol, SessionId, SessionInfo, Timestamp};
 use parking_lot::Mutex;
-
-/// A session as `session list` shows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SessionInfo {
-    /// The session's id.
-    pub id: SessionId,
-    /// The site of the account.
-    pub site: SiteId,
-    /// The name of the account.
-    pub account: Name,
-    /// The protocol of the connection.
-    pub protocol: Protocol,
-    /// Address and port of the peer.
-    pub address: String,
-    /// How the client names itself.
-    pub client: String,
-    /// The algorithms of its connection.
-    pub algorithms: String,
-    /// When it was opened.
-    pub opened_at: Timestamp,
-    /// Bytes of files from the peer, those on their way included.
-    pub bytes_in: u64,
-    /// Bytes of files to the peer, those on their way included.
-    pub bytes_out: u64,
-    /// Bytes on the wire, from and to the peer, since login.
-    pub wire: (u64, u64),
-    /// Transfers begun since then.
-    pub transfers: u64,
-}
 
 /// A session while it is open.
 pub(crate) struct OpenSession {
@@ -77,7 +48,8 @@ impl OpenSession {
             opened_at: self.opened_at,
             bytes_in: self.moved_in.load(Ordering::Relaxed),
             bytes_out: self.moved_out.load(Ordering::Relaxed),
-            wire: (throttles.upload.moved(), throttles.download.moved()),
+            wire_in: throttles.upload.moved(),
+            wire_out: throttles.download.moved(),
             transfers: self.transfers.load(Ordering::Relaxed),
         }
     }

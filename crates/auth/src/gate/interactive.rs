@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_crypto::totp;
+use entrepot_crypto::SealingContext;
 use entrepot_nouns::{AuthMethod, Secret};
 
 use super::{Attempt, Fault, Verdict, completes, next_methods};
@@ -92,7 +92,10 @@ impl Attempt {
         let sealed = principal.account.totp_sealed.clone();
         let sealed = sealed.ok_or(Fault::Wrong("the account has no code generator"))?;
         let master = self.gate.0.directory.master();
-        let secret = master.open(&totp::sealed_for(name.as_str()), &sealed).map_err(|error| {
+        let site = self.gate.0.directory.site_name(principal.site).await.ok().flatten();
+        let site = site.ok_or_else(|| Fault::Later("its site cannot be looked up".to_owned()))?;
+        let context = SealingContext::code_generator(&site, name);
+        let secret = master.open(&context, &sealed).map_err(|error| {
             tracing::error!(account = %name, %error, "the secret of a code generator is lost");
             Fault::Later("the secret of its code generator cannot be opened".to_owned())
         })?;

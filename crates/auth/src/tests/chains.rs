@@ -1,6 +1,6 @@
 //! Orders of methods, codes, rounds of keyboard-interactive, and options of keys.
 
-use entrepot_crypto::totp;
+use entrepot_crypto::{SealingContext, totp};
 use entrepot_nouns::AuthMethod::{Password, PublicKey, Totp};
 
 use super::*;
@@ -9,7 +9,8 @@ use super::*;
 async fn with_codes(world: &World, account: &str, login: Vec<Vec<AuthMethod>>) -> Secret {
     let secret = totp::new_secret(&world.env);
     let master = world.directory.master();
-    let sealed = master.seal(&world.env, &totp::sealed_for(account), &secret).unwrap();
+    let context = SealingContext::code_generator(&name("main"), &name(account));
+    let sealed = master.seal(&world.env, &context, &secret).unwrap();
     let change = |noun: &mut Account| {
         noun.totp_sealed = Some(sealed);
         noun.login = login;

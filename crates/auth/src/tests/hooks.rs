@@ -1,6 +1,6 @@
 //! Logins that a hook decides: a program that says what it is told to say.
 
-use entrepot_crypto::totp;
+use entrepot_crypto::{SealingContext, totp};
 use entrepot_journal::RecordKind;
 use entrepot_nouns::login::{ExecHook, LoginCheck, LoginHook};
 use entrepot_nouns::{AccountType, AuthMethod, Env};
@@ -80,7 +80,8 @@ async fn a_hook_opens_no_door_that_is_closed() {
     change("key", |account| account.login = vec![vec![AuthMethod::PublicKey]]).await;
     change("group", |account| account.account_type = AccountType::Group).await;
     let code = totp::new_secret(&world.env);
-    let sealed = world.directory.master().seal(&world.env, &totp::sealed_for("code"), &code);
+    let context = SealingContext::code_generator(&name("main"), &name("code"));
+    let sealed = world.directory.master().seal(&world.env, &context, &code);
     world
         .account("code", |account| {
             account.password_hash = None;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use entrepot_admin::{Actor, Admin, Request, Role};
-use entrepot_crypto::seal::MasterKey;
+use entrepot_admin::{Actor, Admin, Request};
+use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::Db;
 use entrepot_net::ssh::keys::{self, KeyKind};
 use entrepot_net::tls;
@@ -45,12 +45,12 @@ impl ListenerKeys {
         }
     }
 
-    /// The private half of a key.
-    pub(super) fn open(&self, key: &Key) -> Result<Secret, Failure> {
+    /// The private half of a key of the site with this name.
+    pub(super) fn open(&self, site: &Name, key: &Key) -> Result<Secret, Failure> {
         let sealed = key.private_sealed.as_ref().ok_or_else(|| {
             Failure::config(format!("the key '{}' has no private half", key.name))
         })?;
-        let context = format!("key/{}/private", key.name);
+        let context = SealingContext::private_key(site, &key.name);
         self.master.open(&context, sealed).map_err(|error| {
             Failure::config(format!("the key '{}' cannot be opened: {error}", key.name))
         })
@@ -132,7 +132,7 @@ impl ListenerKeys {
     async fn save_made(&self, site: SiteId, mut key: Key) -> Result<Key, Failure> {
         let name = key.name.clone();
         key.note = "made at first start".to_owned();
-        let actor = Actor { name: "node".to_owned(), role: Role::Admin, site };
+        let actor = Actor { name: "node".to_owned(), site };
         let request = Request::Create { noun: Box::new(AnyNoun::Key(key)) };
         let made = self.admin.handle(&actor, request).await;
         made.map_err(|error| crate::ask::problem(error.into()))?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use entrepot_auth::{Directory, Gate, GateOptions};
-use entrepot_crypto::{HashCost, MasterKey, password};
+use entrepot_crypto::{HashCost, MasterKey, SealingContext, password};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
 use entrepot_net::guard::Strangers;
@@ -154,45 +154,47 @@ impl Fixture {
         let mut key = Key::new(name("anna-key"), KeyType::SshUser, user.public);
         key.account = Some(name("anna"));
         self.put(&key).await;
-        let target = match (&self.behind, &self.objects) {
+        let (mut target, secret) = match (&self.behind, &self.objects) {
             (_, Some(server)) => {
-                let secret = Secret::new(SECRET_KEY);
-                let sealed = master.seal(&self.env, "endpoint/files/secret_key", &secret).unwrap();
-                EndpointTarget::Object(ObjectTarget {
+                let target = EndpointTarget::Object(ObjectTarget {
                     provider: ObjectProvider::S3,
                     bucket: BUCKET.to_owned(),
                     prefix: String::new(),
                     url: Some(server.url()),
                     region: None,
                     access_key_id: Some(ACCESS_KEY_ID.to_owned()),
-                    secret_key_sealed: Some(sealed),
+                    secret_key_sealed: None,
                     secret_key: None,
                     allow_private: true,
-                })
+                });
+                (target, SECRET_KEY)
             }
             (Some(behind), _) => {
-                let sealed = master
-                    .seal(&self.env, "endpoint/files/password", &Secret::new(PASSWORD))
-                    .unwrap();
-                EndpointTarget::Sftp(SftpTarget {
+                let target = EndpointTarget::Sftp(SftpTarget {
                     host: "127.0.0.1".to_owned(),
                     port: behind.address.port(),
                     user: "anna".to_owned(),
                     host_keys: vec![behind.host_key.clone()],
                     root: String::new(),
                     key: None,
-                    password_sealed: Some(sealed),
+                    password_sealed: None,
                     password: None,
                     allow_private: true,
                     publish: PublishBy::Rename,
-                })
+                });
+                (target, PASSWORD)
             }
             (None, None) => {
                 std::fs::create_dir_all(self.folder().join("small")).unwrap();
                 let path = self.folder().to_str().unwrap().to_owned();
-                EndpointTarget::Directory(DirectoryTarget { path })
+                (EndpointTarget::Directory(DirectoryTarget { path }), "")
             }
         };
+        if let Some(field) = target.secret() {
+            let context = SealingContext::endpoint(&name("main"), &name("files"), &field);
+            let sealed = master.seal(&self.env, &context, &Secret::new(secret)).unwrap();
+            *field.sealed = Some(sealed);
+        }
         let endpoint = Endpoint { name: name("files"), target, note: String::new() };
         self.put(&endpoint).await;
         self.put(&mount("all", "/", "", None)).await;

@@ -37,12 +37,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("sftp", &["nouns", "net", "auth", "vfs", "sftp-proto"]),
     ("ftp", &["nouns", "net", "auth", "vfs", "ftp-proto"]),
+    ("import", &["nouns", "crypto", "net", "openssh", "auth"]),
     ("loadgen", &["nouns", "net", "sftp-proto", "ftp-proto"]),
     (
         "entrepot",
         &[
-            "nouns", "crypto", "journal", "db", "net", "openssh", "storage", "auth", "vfs",
-            "admin", "engine", "sftp", "ftp", "loadgen", "spawn",
+            "nouns", "crypto", "journal", "db", "net", "storage", "auth", "vfs", "admin", "engine",
+            "sftp", "ftp", "import", "loadgen", "spawn",
         ],
     ),
     ("testkit", &["nouns", "journal", "storage", "loadgen"]),

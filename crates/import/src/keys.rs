@@ -5,7 +5,7 @@ use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_nouns::{Key, KeyType, Name, Source, Timestamp};
 use entrepot_openssh::{AuthorizedKey, Expiry, KeyOption, SftpCommand};
 
-use super::revoked::Revoked;
+use crate::revoked::Revoked;
 
 /// A key, and what of its options is not as it was.
 #[derive(Clone, Debug)]
@@ -199,8 +199,8 @@ mod tests {
     fn weak_and_broken_keys_are_not_taken() {
         for (public, words) in [
             ("ssh-ed25519 AAAA", "cannot be read"),
-            (include_str!("../../../auth/fixtures/dsa.pub"), "DSA keys are too weak"),
-            (include_str!("../../../auth/fixtures/rsa1024.pub"), "an RSA key of 1024 bits"),
+            (include_str!("../../auth/fixtures/dsa.pub"), "DSA keys are too weak"),
+            (include_str!("../../auth/fixtures/rsa1024.pub"), "an RSA key of 1024 bits"),
         ] {
             let line = AuthorizedKey { line: 1, options: Vec::new(), public: public.to_owned() };
             let taken = take("anna", &line, &Revoked::default());

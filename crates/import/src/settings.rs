@@ -1,8 +1,14 @@
-//! What each keyword of `sshd_config` means to an import.
+//! What each keyword of `sshd_config` means to an import, and the report of each line.
+
+use std::collections::HashSet;
+
+use entrepot_openssh::{Config as Sshd, Criterion, Setting, Who};
+
+use crate::report::{Outcome, Report};
 
 /// What an import does with a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+enum Meaning {
     /// It is looked at for each user.
     OfUsers,
     /// It is looked at for the listener.
@@ -51,7 +57,7 @@ const MEANINGS: [(&str, Meaning); 84] = [
     ("authorizedkeyscommanduser", Ours("see AuthorizedKeysCommand")),
     ("authorizedprincipalscommand", Look("principals of a command are not read")),
     ("authorizedprincipalscommanduser", Ours("see AuthorizedPrincipalsCommand")),
-    ("usepam", Ours("PAM is not asked: passwords and code generators are our own")),
+    ("usepam", Ours("PAM is not asked: passwords are our own, by whichever method PAM asked")),
     ("permitrootlogin", Ours("accounts of the machine mean nothing here")),
     ("permitemptypasswords", Ours("never")),
     ("strictmodes", OfUsers),
@@ -109,8 +115,11 @@ const MEANINGS: [(&str, Meaning); 84] = [
     ("loglevel", Ours(LOGS)),
 ];
 
+/// The file and line of a setting.
+pub(crate) type SettingPlace = (String, usize);
+
 /// What a keyword means.
-pub(crate) fn meaning(keyword: &str) -> Meaning {
+fn meaning(keyword: &str) -> Meaning {
     let others = [
         ("usedns", Ours("addresses are never looked up")),
         ("pidfile", Ours("the process file has settings of its own")),
@@ -121,6 +130,59 @@ pub(crate) fn meaning(keyword: &str) -> Meaning {
     ];
     let found = MEANINGS.iter().chain(&others).find(|(known, _)| *known == keyword);
     found.map_or(Look("not known here: see whether it restricts somebody"), |(_, it)| *it)
+}
+
+/// File and line of each setting that counts for somebody.
+pub(crate) fn counting(sshd: &Sshd, who: Who<'_>) -> HashSet<SettingPlace> {
+    let keywords: HashSet<&str> =
+        sshd.settings.iter().map(|setting| setting.keyword.as_str()).collect();
+    let all = keywords.into_iter().flat_map(|keyword| sshd.all(keyword, Some(who)));
+    let matched = sshd.settings.iter().filter(|setting| {
+        setting.keyword == "match" && setting.when.iter().all(|criterion| criterion.holds(who))
+    });
+    all.chain(matched).map(|setting| (setting.file.clone(), setting.line)).collect()
+}
+
+/// Puts a line for each line of the configuration before the rest of the report.
+pub(crate) fn report_on(report: &mut Report, sshd: &Sshd, taken: &HashSet<SettingPlace>) {
+    let mut said = Report::default();
+    for (file, bad) in &sshd.bad {
+        said.refused(format!("{file}:{}", bad.line), "-", bad.problem.clone());
+    }
+    for setting in &sshd.settings {
+        let (place, what) = (place_of(setting), setting.to_string());
+        match meaning(&setting.keyword) {
+            Meaning::OfListener => {}
+            Meaning::Ours(why) => said.add(Outcome::NotNeeded, place, what, why),
+            Meaning::Look(why) => said.refused(place, what, why),
+            Meaning::OfUsers => say_of_users(&mut said, setting, taken),
+        }
+    }
+    said.lines.append(&mut report.lines);
+    *report = said;
+}
+
+/// File and line, as reports show it.
+fn place_of(setting: &Setting) -> String {
+    format!("{}:{}", setting.file, setting.line)
+}
+
+fn say_of_users(said: &mut Report, setting: &Setting, taken: &HashSet<SettingPlace>) {
+    let (place, what) = (place_of(setting), setting.to_string());
+    let by_address = setting.when.iter().find_map(|criterion| match criterion {
+        Criterion::Other(text) => Some(text),
+        _ => None,
+    });
+    if let Some(criterion) = by_address {
+        let why =
+            format!("it depends on '{criterion}': use 'allow' of a policy, or 'from' of keys");
+        said.refused(place, what, why);
+    } else if setting.keyword == "include" || taken.contains(&(setting.file.clone(), setting.line))
+    {
+        said.taken(place, what, "");
+    } else {
+        said.add(Outcome::NotNeeded, place, what, "it counts for nobody who is taken");
+    }
 }
 
 #[cfg(test)]

@@ -1,44 +1,42 @@
-//! What an import says of each thing that it saw.
+//! What an import says of each setting, user, key and folder that it found.
 
 use entrepot_nouns::Name;
 use serde::Serialize;
 
-use crate::table;
-
-/// What became of it.
+/// Whether something was taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It is, or will be, as it was.
     Taken,
     /// A run before took it.
     AlreadyThere,
     /// Nothing to take: it has no meaning here, or is always so.
     NotNeeded,
-    /// Somebody must look: it is not, or not wholly, as it was.
+    /// An administrator must decide: it is not, or not wholly, as it was.
     NotTaken,
 }
 
 /// One row of the report: a setting, a user, a key or a folder, and the outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Line {
+pub struct ReportLine {
     /// File and line, or the user.
-    pub(crate) place: String,
-    /// What stands there.
-    pub(crate) what: String,
-    /// What became of it.
-    pub(crate) outcome: Outcome,
+    pub place: String,
+    /// The setting, key, folder or noun that is found there.
+    pub what: String,
+    /// Whether it was taken over.
+    pub outcome: Outcome,
     /// How, or why not and what to do.
-    pub(crate) why: String,
+    pub why: String,
     /// The user that it is about.
     #[serde(skip)]
     pub(crate) about: Option<Name>,
 }
 
-/// All of them.
+/// The lines, in the order in which they are shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<ReportLine>,
     /// The user that is being looked at.
     pub(crate) about: Option<Name>,
 }
@@ -53,7 +51,7 @@ impl Report {
     ) {
         let (place, what, why) = (place.into(), what.into(), why.into());
         let about = self.about.clone();
-        self.lines.push(Line { place, what, outcome, why, about });
+        self.lines.push(ReportLine { place, what, outcome, why, about });
     }
 
     pub(crate) fn taken(
@@ -72,25 +70,5 @@ impl Report {
         why: impl Into<String>,
     ) {
         self.add(Outcome::NotTaken, place, what, why);
-    }
-
-    /// Prints a table and the meaning of its signs.
-    pub(crate) fn print(&self) {
-        let rows: Vec<Vec<String>> = self
-            .lines
-            .iter()
-            .map(|line| {
-                let sign = match line.outcome {
-                    Outcome::Taken => "+",
-                    Outcome::AlreadyThere => "=",
-                    Outcome::NotNeeded => ".",
-                    Outcome::NotTaken => "!",
-                };
-                vec![sign.to_owned(), line.place.clone(), line.what.clone(), line.why.clone()]
-            })
-            .collect();
-        table::print(&["", "where", "what", "result"], &rows);
-        println!();
-        println!("+ taken   = already there   . not needed   ! look at this");
     }
 }

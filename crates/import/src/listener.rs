@@ -7,9 +7,9 @@ use entrepot_nouns::{Key, KeyType, Listener, Name, Protocol, Secret};
 use entrepot_openssh::Config as Sshd;
 use serde_json::json;
 
-use super::build::Plan;
-use super::report::Outcome;
-use super::{files, keys};
+use crate::plan::Plan;
+use crate::report::Outcome;
+use crate::{files, keys};
 
 /// What `sshd` takes if nothing is set.
 const DEFAULT_KEYS: [&str; 3] =

@@ -1,4 +1,4 @@
-//! From a user to the nouns that stand for it.
+//! From a user of the machine to its account, keys, endpoint and mounts.
 
 use std::path::Path;
 
@@ -7,72 +7,17 @@ use entrepot_nouns::{
     Account, AccountType, Endpoint, EndpointTarget, KeyType, Kind, Mount, Name, Rights, VPath,
 };
 use entrepot_openssh::{authorized_keys, expand};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::files;
-use super::folder::{self, Folder};
-use super::keys;
-use super::people::Person;
-use super::report::Report;
-use super::revoked::Revoked;
+use crate::files;
+use crate::folder::{self, Folder};
+use crate::keys;
+use crate::people::Person;
+use crate::plan::{NOTE, Plan, Planned};
+use crate::revoked::Revoked;
 
-/// Note of every account that an import made: another run goes on with it.
-pub(crate) const NOTE: &str = "imported from OpenSSH";
-
-/// A noun that shall be.
-#[derive(Clone, Debug)]
-pub(crate) struct Planned {
-    pub(crate) kind: Kind,
-    pub(crate) name: Name,
-    /// The account that it belongs to.
-    pub(crate) account: Option<Name>,
-    /// The noun as `apply` takes it: its fields below the name of its kind.
-    pub(crate) document: Value,
-    /// Where it came from.
-    pub(crate) place: String,
-}
-
-/// All that is planned, and what is said of it.
-#[derive(Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) nouns: Vec<Planned>,
-    pub(crate) report: Report,
-}
-
-impl Plan {
-    fn planned(&self, kind: Kind, name: &Name) -> Option<&Planned> {
-        self.nouns.iter().find(|known| known.kind == kind && known.name == *name)
-    }
-
-    /// Adds a noun, unless one of its name is planned already.
-    pub(crate) fn add<N: entrepot_nouns::Noun>(
-        &mut self,
-        noun: &N,
-        account: Option<&Name>,
-        place: &str,
-        secret: Option<(&str, String)>,
-    ) {
-        let (kind, name) = (N::KIND, noun.name().clone());
-        // Nouns are maps of text, numbers and lists: they always have a JSON form.
-        let mut body = serde_json::to_value(noun).unwrap_or_default();
-        if let (Some((field, text)), Value::Object(body)) = (secret, &mut body) {
-            body.insert(field.to_owned(), Value::from(text));
-        }
-        let document = Value::Object([(kind.as_str().to_owned(), body)].into_iter().collect());
-        let (account, place) = (account.cloned(), place.to_owned());
-        if let Some(known) = self.planned(kind, &name) {
-            if known.document != document {
-                let why = "another of this name comes from elsewhere: make it yourself";
-                self.report.refused(place, format!("{kind} {name}"), why);
-            }
-            return;
-        }
-        self.nouns.push(Planned { kind, name, account, document, place });
-    }
-}
-
-/// Plans a user with its folder and keys.
-pub(crate) fn person(plan: &mut Plan, person: &Person) {
+/// Plans the account of a user with its folder and keys.
+pub(crate) fn plan(plan: &mut Plan, person: &Person) {
     let place = format!("user {}", person.user.name);
     let Ok(name) = person.user.name.parse::<Name>() else {
         return plan.report.refused(
@@ -130,6 +75,11 @@ fn passwords(plan: &mut Plan, person: &Person, keys: usize) {
         person.login.is_empty() || person.login.iter().any(|chain| chain.contains(&Password));
     let name = &person.user.name;
     let set = format!("entrepot account change {name} --password-stdin");
+    if person.asks_by_dialogue && by_password {
+        let why = "PAM asks for it by keyboard-interactive, although PasswordAuthentication is no; \
+                   if only keys shall count, set KbdInteractiveAuthentication no before the import";
+        plan.report.taken(format!("user {name}"), "password", why);
+    }
     if by_password {
         let why = match keys {
             0 => format!("it cannot log in before a new one is set: {set}"),
@@ -383,18 +333,5 @@ mod tests {
         assert_eq!(endpoint_name(&plan, "/srv/a/b", &berta).unwrap().as_str(), "berta-files");
         let long = format!("/{}", "x".repeat(100));
         assert_eq!(endpoint_name(&plan, &long, &berta).unwrap().as_str(), "berta-files");
-    }
-
-    #[test]
-    fn of_two_nouns_with_one_name_the_second_is_told() {
-        let mut plan = Plan::default();
-        let name: Name = "anna-x".parse().unwrap();
-        let mut account = Account::new(name.clone(), AccountType::Partner);
-        plan.add(&account, None, "a", None);
-        plan.add(&account, None, "a", None);
-        assert!(plan.report.lines.is_empty(), "the same twice is one");
-        account.note = "another".to_owned();
-        plan.add(&account, None, "b", None);
-        assert_eq!((plan.nouns.len(), plan.report.lines.len()), (1, 1));
     }
 }

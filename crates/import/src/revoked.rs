@@ -7,7 +7,7 @@ use entrepot_net::ssh::keys;
 use entrepot_openssh::authorized_keys;
 use entrepot_openssh::limits::LINES;
 
-use super::files;
+use crate::files;
 
 /// How a binary list begins (OpenSSH's PROTOCOL.krl).
 const KRL: &[u8] = b"SSHKRL\n\0";

@@ -27,6 +27,8 @@ pub(crate) struct Person {
     pub(crate) principals: Option<String>,
     /// File of keys that count no longer.
     pub(crate) revoked: Option<String>,
+    /// `PasswordAuthentication` is off, but PAM asks for the password by keyboard-interactive.
+    pub(crate) asks_by_dialogue: bool,
     /// Why the account must be looked at before it may log in.
     pub(crate) doubts: Vec<String>,
 }
@@ -53,10 +55,7 @@ pub(crate) fn groups_of(user: &User, groups: &[Group]) -> (Vec<String>, Vec<u32>
 pub(crate) fn look(config: &Config, user: &User, groups: &[Group]) -> Found {
     let (names, gids) = groups_of(user, groups);
     let who = Who { name: &user.name, groups: &names };
-    let word = |keyword: &str| {
-        let setting = config.first(keyword, Some(who));
-        setting.and_then(|setting| setting.arguments.first()).map(String::as_str)
-    };
+    let word = |keyword: &str| first_word(config, who, keyword);
     let chroot = word("chrootdirectory").filter(|path| !path.eq_ignore_ascii_case("none"));
     let forced = config.first("forcecommand", Some(who)).map(|setting| setting.rest.as_str());
     let forced = forced.filter(|line| !line.eq_ignore_ascii_case("none"));
@@ -76,11 +75,10 @@ pub(crate) fn look(config: &Config, user: &User, groups: &[Group]) -> Found {
         return no("its ChrootDirectory has a token that is not known here");
     };
     let methods = config.first("authenticationmethods", Some(who));
+    let password = word("passwordauthentication").is_none_or(is_yes);
+    let dialogue = dialogue(config, who);
     let asked = Asked {
-        // Where sshd_config does not say, passwords and keys count as allowed, dialogues do not.
-        password: word("passwordauthentication").is_none_or(is_yes)
-            || word("kbdinteractiveauthentication").is_some_and(is_yes)
-            || word("challengeresponseauthentication").is_some_and(is_yes),
+        password: password || dialogue,
         key: word("pubkeyauthentication").is_none_or(is_yes),
         methods: methods.map_or(&[], |setting| setting.arguments.as_slice()),
     };
@@ -101,11 +99,18 @@ pub(crate) fn look(config: &Config, user: &User, groups: &[Group]) -> Found {
         key_files: key_files(files, user),
         is_strict: word("strictmodes").is_none_or(is_yes),
         login,
+        asks_by_dialogue: dialogue && !password,
         signers: path("trustedusercakeys"),
         principals: path("authorizedprincipalsfile"),
         revoked: path("revokedkeys"),
         doubts,
     }))
+}
+
+/// The first argument of a setting that counts for somebody.
+fn first_word<'a>(config: &'a Config, who: Who<'_>, keyword: &str) -> Option<&'a str> {
+    let setting = config.first(keyword, Some(who))?;
+    setting.arguments.first().map(String::as_str)
 }
 
 fn no(reason: &str) -> Found {
@@ -119,6 +124,16 @@ fn serves_itself(config: &Config) -> bool {
     let command = subsystem
         .map(|setting| setting.arguments.iter().skip(1).cloned().collect::<Vec<_>>().join(" "));
     command.is_some_and(|command| SftpCommand::parse(&command).is_some())
+}
+
+/// Whether a password can be given by keyboard-interactive. That method is on unless it is switched
+/// off (sshd_config(5)), but without PAM there is nothing on Linux that it would ask; where it is
+/// switched on by name, somebody wants it to ask.
+fn dialogue(config: &Config, who: Who<'_>) -> bool {
+    let word = |keyword: &str| first_word(config, who, keyword);
+    // The second is the older name of the first.
+    let set = word("kbdinteractiveauthentication").or(word("challengeresponseauthentication"));
+    set.or(word("usepam")).is_some_and(is_yes)
 }
 
 fn is_yes(word: &str) -> bool {
@@ -309,6 +324,32 @@ mod tests {
         assert!(anna.login.is_empty() && anna.doubts.len() == 1, "{:?}", anna.doubts);
         let twice = person(&format!("AuthenticationMethods publickey,publickey\n{USUAL}"), "anna");
         assert_eq!(twice.doubts.len(), 1);
+    }
+
+    #[test]
+    fn keyboard_interactive_takes_passwords_unless_it_is_off() {
+        let anna =
+            |lines: &str| person(&format!("PasswordAuthentication no\n{lines}{USUAL}"), "anna");
+        for by_key in [
+            "",
+            "UsePAM no\n",
+            "UsePAM yes\nKbdInteractiveAuthentication no\n",
+            "UsePAM yes\nChallengeResponseAuthentication no\n",
+        ] {
+            let anna = anna(by_key);
+            assert_eq!(anna.login, [[AuthMethod::PublicKey]], "{by_key}");
+            assert!(!anna.asks_by_dialogue, "{by_key}");
+        }
+        for with_password in [
+            "UsePAM yes\n",
+            "KbdInteractiveAuthentication yes\n",
+            "ChallengeResponseAuthentication yes\n",
+        ] {
+            let anna = anna(with_password);
+            assert!(anna.login.is_empty() && anna.asks_by_dialogue, "{with_password}");
+        }
+        let both = person(&format!("UsePAM yes\n{USUAL}"), "anna");
+        assert!(both.login.is_empty() && !both.asks_by_dialogue, "passwords are taken anyway");
     }
 
     #[test]

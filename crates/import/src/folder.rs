@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD};
 
-use super::people::Person;
+use crate::people::Person;
 
 /// How deep folders that may be written are looked for below those that may not.
 const DEPTH: usize = 3;
@@ -26,7 +26,7 @@ pub(crate) struct Folder {
     pub(crate) closed_to_us: Vec<PathBuf>,
 }
 
-/// Looks at `root` with the eyes of `person`.
+/// What `person` could do in `root`, and what this process can.
 pub(crate) fn look(root: &Path, person: &Person) -> Folder {
     let mut folder = Folder::default();
     let Ok(meta) = std::fs::metadata(root) else { return folder };

@@ -1,0 +1,54 @@
+//! What a secret is sealed for, spelt in this one place.
+
+use std::fmt;
+
+use entrepot_nouns::endpoint::TargetSecret;
+use entrepot_nouns::{Kind, Name};
+
+/// One field of one noun of one site. It is authenticated with the secret: what was sealed for one
+/// context opens in no other, so a row or document that was copied to another noun, or to a noun of
+/// the same name in another site, does not take the secret along.
+///
+/// The site counts by its name and not by its id: names never change, and an export that is applied
+/// to a new installation, where the sites have new ids, still opens under the same master key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealingContext {
+    site: Name,
+    kind: Kind,
+    name: Name,
+    field: &'static str,
+}
+
+impl SealingContext {
+    /// For the private half of a key.
+    pub fn private_key(site: &Name, key: &Name) -> Self {
+        Self::new(site, Kind::Key, key, "private")
+    }
+
+    /// For the secret of an account's code generator.
+    pub fn code_generator(site: &Name, account: &Name) -> Self {
+        Self::new(site, Kind::Account, account, "totp")
+    }
+
+    /// For the one secret that the target of an endpoint has.
+    pub fn endpoint(site: &Name, endpoint: &Name, secret: &TargetSecret<'_>) -> Self {
+        Self::new(site, Kind::Endpoint, endpoint, secret.word())
+    }
+
+    fn new(site: &Name, kind: Kind, name: &Name, field: &'static str) -> Self {
+        SealingContext { site: site.clone(), kind, name: name.clone(), field }
+    }
+
+    /// What is authenticated. No two contexts have the same text, for no part holds a slash.
+    pub(crate) fn text(&self) -> String {
+        let SealingContext { site, kind, name, field } = self;
+        format!("{site}/{kind}/{name}/{field}")
+    }
+}
+
+impl fmt::Display for SealingContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SealingContext { site, kind, name, field } = self;
+        write!(f, "'{field}' of the {kind} '{name}' of the site '{site}'")
+    }
+}
