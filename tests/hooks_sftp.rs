@@ -84,7 +84,10 @@ fn a_rule_refuses_requests_of_sftp_and_its_sentence_reaches_the_client() -> Resu
     node.until("the refusals in the log", || {
         let refused = node.events("command.refused")?;
         let by = |verb: &str| {
-            refused.iter().any(|event| event["protocol"] == "sftp" && event["verb"] == verb)
+            refused.iter().any(|event| {
+                let denied = event["protocol"] == "sftp" && event["code"] == 3;
+                denied && event["verb"] == verb
+            })
         };
         Ok((by("remove") && by("posix-rename") && by("open") && by("rmdir")).then_some(()))
     })?;

@@ -1,10 +1,11 @@
 //! Rules before and after commands: what they are asked, and what the client is answered.
 
-use entrepot_ftp_proto::{Answer, Command, End, Refusal};
+use entrepot_ftp_proto::{Answer, Command, End};
 use entrepot_nouns::{CommandFact, CommandOrigin, Name, Protocol, SiteId};
-use entrepot_vfs::{Begun, Hooks, Refused, Uploaded, Who};
+use entrepot_vfs::{Begun, CommandRefusal, Hooks, Uploaded, Who};
 
 use crate::control::{ControlConnection, Over};
+use crate::status::{code_of_rule, refusal_of_rule};
 use crate::transfer::Outcome;
 
 /// Commands that rules look at, from their arrival to their reply.
@@ -76,9 +77,9 @@ impl Commands {
         let origin = CommandOrigin { protocol, listener, address: peer };
         let mut fact = CommandFact::new(origin, command.verb, &command.argument);
         (fact.path, fact.writes) = (command.path, command.writes);
-        let asking = self.hooks.before_each(author, &mut fact, command.others);
+        let asking = self.hooks.before_each(author, &mut fact, command.others, code_of_rule);
         if let Err(refused) = connection.silently(asking).await? {
-            return Ok(Answer::Refused(Refusal::told(refused.code, refused.text)));
+            return Ok(Answer::Refused(refusal_of_rule(&refused)));
         }
         self.current = Some(Begun::new(fact, connection.now()));
         Ok(Answer::Proceed)
@@ -107,7 +108,7 @@ impl Commands {
         if let Err(refused) = self.report(connection, author, begun, code).await?
             && code < 400
         {
-            connection.machine.instead(refused.code, &refused.text);
+            connection.machine.instead(code_of_rule(&refused), &refused.text);
         }
         Ok(())
     }
@@ -147,7 +148,7 @@ impl Commands {
         author: &Who,
         begun: Begun,
         code: u16,
-    ) -> Result<Result<(), Refused>, Over> {
+    ) -> Result<Result<(), CommandRefusal>, Over> {
         let fact = begun.ended(code, connection.now());
         let _waited_for = connection.meter.waited_for();
         tokio::select! {

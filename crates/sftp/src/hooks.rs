@@ -3,12 +3,12 @@
 
 use entrepot_nouns::{Protocol, VPath};
 use entrepot_sftp_proto::Status;
-use entrepot_vfs::{Begun, Refused, Uploaded, VfsError, Who};
+use entrepot_vfs::{Begun, CommandRefusal, Uploaded, VfsError, Who};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::ConnectionShared;
-use crate::status::status;
+use crate::status::{code_of_rule, event_code, status};
 
 /// What rules see of a request.
 pub(crate) struct Shown {
@@ -46,7 +46,7 @@ pub(crate) enum Undone {
     #[error(transparent)]
     Vfs(#[from] VfsError),
     #[error("{}", .0.text)]
-    Ruled(Refused),
+    Ruled(CommandRefusal),
 }
 
 impl ConnectionShared {
@@ -64,18 +64,18 @@ impl ConnectionShared {
         &self,
         shown: Shown,
         gone: &CancellationToken,
-    ) -> Result<Begun, Refused> {
+    ) -> Result<Begun, CommandRefusal> {
         let Shown { verb, argument, path, others, writes } = shown;
         let mut command = self.session.command(verb, &argument);
         (command.path, command.writes) = (path, writes);
-        let who = self.who();
+        let (who, hooks) = (self.who(), self.session.hooks());
         let _waited_for = self.meter.waited_for();
+        let asking = hooks.before_each(&who, &mut command, others, code_of_rule);
         tokio::select! {
             biased;
-            answer = self.session.hooks().before_each(&who, &mut command, others) => answer?,
+            answer = asking => answer?,
             () = gone.cancelled() => {
-                let text = "The channel is closed.".to_owned();
-                return Err(Refused { code: 451, text, rule: None });
+                return Err(CommandRefusal::unanswered("The channel is closed."));
             }
         }
         Ok(Begun::new(command, self.env.elapsed()))
@@ -88,9 +88,8 @@ impl ConnectionShared {
         begun: Begun,
         code: Status,
         gone: &CancellationToken,
-    ) -> Result<(), Refused> {
-        let code = u16::try_from(code.code()).unwrap_or(u16::MAX);
-        let command = begun.ended(code, self.env.elapsed());
+    ) -> Result<(), CommandRefusal> {
+        let command = begun.ended(event_code(code), self.env.elapsed());
         let who = self.who();
         let _waited_for = self.meter.waited_for();
         tokio::select! {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use entrepot_nouns::path::PathError;
 use entrepot_sftp_proto::Status;
 use entrepot_sftp_proto::reply;
-use entrepot_vfs::{Refused, VfsError};
+use entrepot_vfs::{CommandRefusal, VfsError};
 use thiserror::Error;
 
 use crate::status;
@@ -36,7 +36,7 @@ pub(crate) enum Problem {
     SameFile,
     /// A rule said so.
     #[error("{}", .0.text)]
-    Ruled(Refused),
+    Ruled(CommandRefusal),
 }
 
 impl Problem {

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::limits::HOOK_QUEUE;
+use crate::refusal::CommandRefusal;
 use crate::uploaded::Uploaded;
 
 /// When a rule looks at a command.
@@ -85,30 +86,6 @@ impl Begun {
     }
 }
 
-/// What the client is told instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// Any 4xx or 5xx of FTP; for other protocols 4 is for now and 5 for good.
-    pub code: u16,
-    /// One sentence for the client.
-    pub text: String,
-    /// The rule that said so; `None`: it could not be asked.
-    pub rule: Option<Name>,
-}
-
-impl Refused {
-    /// A rule has said no; else nobody could be asked, or it is to be tried again.
-    pub fn is_for_good(&self) -> bool {
-        self.code >= 500
-    }
-
-    fn unanswered(why: &str) -> Refused {
-        tracing::error!(code = "EP0826", why, "a rule could not be asked about a command");
-        let text = "A rule of this server could not be asked: try again later.".to_owned();
-        Refused { code: 451, text, rule: None }
-    }
-}
-
 /// A question about one command. Dropped without an answer it counts as a refusal.
 #[derive(Debug)]
 pub struct Ask {
@@ -120,7 +97,7 @@ pub struct Ask {
     /// is gone; after one its rules run to their end all the same, for the command has run.
     pub limit: Duration,
     /// To be answered once.
-    pub answer: oneshot::Sender<Result<(), Refused>>,
+    pub answer: oneshot::Sender<Result<(), CommandRefusal>>,
 }
 
 /// Which commands rules look at, and where to ask. Cheap to clone.
@@ -198,16 +175,22 @@ impl Hooks {
         limits.reduce(Duration::saturating_add)
     }
 
-    /// Asks before `command` runs. An error is what the client is told; it is in the audit log.
+    /// Asks before `command` runs. An error is what the client is told; it is in the audit log,
+    /// with the number that `code_of` gives it in the client's protocol.
     ///
     /// # Errors
     /// A rule refuses, or cannot be asked.
-    pub async fn before(&self, who: &Who, command: &CommandFact) -> Result<(), Refused> {
+    pub async fn before(
+        &self,
+        who: &Who,
+        command: &CommandFact,
+        code_of: fn(&CommandRefusal) -> u16,
+    ) -> Result<(), CommandRefusal> {
         let Some(limit) = self.limit(who, Moment::Before, command) else { return Ok(()) };
         let answer = self.ask(Moment::Before, limit, who, command).await;
         if let Err(refused) = &answer {
             let mut command = command.clone();
-            command.code = Some(refused.code);
+            command.code = Some(code_of(refused));
             let (rule, reason) = (refused.rule.clone(), refused.text.clone());
             let fact = Fact::CommandRefused { command, rule, reason };
             if let Err(error) = self.0.recorder.record(&who.scope(), fact) {
@@ -226,11 +209,12 @@ impl Hooks {
         who: &Who,
         command: &mut CommandFact,
         others: Vec<String>,
-    ) -> Result<(), Refused> {
-        self.before(who, command).await?;
+        code_of: fn(&CommandRefusal) -> u16,
+    ) -> Result<(), CommandRefusal> {
+        self.before(who, command, code_of).await?;
         for other in others {
             let path = command.path.replace(other);
-            let answer = self.before(who, command).await;
+            let answer = self.before(who, command, code_of).await;
             command.path = path;
             answer?;
         }
@@ -243,7 +227,7 @@ impl Hooks {
     ///
     /// # Errors
     /// What the reply waits for failed.
-    pub async fn after(&self, who: &Who, command: &CommandFact) -> Result<(), Refused> {
+    pub async fn after(&self, who: &Who, command: &CommandFact) -> Result<(), CommandRefusal> {
         if self.0.table.read().is_none() {
             // Nothing has run: each command was refused before.
             return Ok(());
@@ -254,7 +238,7 @@ impl Hooks {
             }
             let fact = Fact::CommandDone { command: command.clone() };
             let told = self.0.recorder.record_durable(&who.scope(), fact).await;
-            told.map(drop).map_err(|error| Refused::unanswered(&error.to_string()))
+            told.map(drop).map_err(|error| unanswered(&error.to_string()))
         };
         let asking = async {
             match self.limit(who, Moment::Reply, command) {
@@ -272,17 +256,23 @@ impl Hooks {
         limit: Duration,
         who: &Who,
         command: &CommandFact,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandRefusal> {
         let fact = Fact::CommandDone { command: command.clone() };
         let event = Box::new(self.0.recorder.event(&who.scope(), fact));
         let (answer, answered) = oneshot::channel();
         if let Err(error) = self.0.asks.try_send(Ask { moment, event, limit, answer }) {
-            return Err(Refused::unanswered(&error.to_string()));
+            return Err(unanswered(&error.to_string()));
         }
         match timeout(limit, answered).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Refused::unanswered("whoever answers is gone")),
-            Err(_) => Err(Refused::unanswered("the answer took too long")),
+            Ok(Err(_)) => Err(unanswered("whoever answers is gone")),
+            Err(_) => Err(unanswered("the answer took too long")),
         }
     }
+}
+
+/// The refusal of a command whose rules gave no answer; the log says why.
+fn unanswered(why: &str) -> CommandRefusal {
+    tracing::error!(code = "EP0826", why, "a rule could not be asked about a command");
+    CommandRefusal::unanswered("A rule of this server could not be asked: try again later.")
 }

@@ -4,7 +4,7 @@
 use entrepot_nouns::noun::Noun as _;
 use entrepot_nouns::rule::Retry;
 use entrepot_nouns::{CommandFact, Digests, Fact, Job, JobState, Protocol, Rule};
-use entrepot_vfs::{Hooks, Who};
+use entrepot_vfs::{CommandRefusal, Hooks, RefusalClass, Who};
 use serde_json::json;
 
 use super::world::{SITE, World, content, name};
@@ -93,6 +93,11 @@ fn command(verb: &str, path: &str) -> CommandFact {
     }
 }
 
+/// The number that a refusal has in the protocol of a test.
+fn code(refused: &CommandRefusal) -> u16 {
+    refused.ftp_code.unwrap_or(451)
+}
+
 #[tokio::test]
 async fn commands_are_asked_about_and_nothing_passes_unasked() {
     let mut world = World::new(710).await;
@@ -109,41 +114,48 @@ async fn commands_are_asked_about_and_nothing_passes_unasked() {
         json!({"name": "f", "when": {"after": ["ftp STOR"]}, "if": "command.code == 226",
                "do": [{"exec": {"argv": ["/bin/sh", "-c", "exit 9"], "reply": "wait",
                                 "failure_code": 452}}]}),
+        json!({"name": "g", "when": {"before": ["ftp SIZE"]},
+               "do": [{"refuse": {"code": 450, "text": "Not now."}}]}),
     ] {
         world.put(&rule(document)).await;
     }
     let hooks = Hooks::new(world.recorder.clone());
     let who = Who::new(SITE, None);
     assert!(!hooks.are_any(SITE, Protocol::Ftp));
-    assert_eq!(hooks.before(&who, &command("DELE", "/in/a")).await, Ok(()), "nobody answers yet");
+    let unattached = hooks.before(&who, &command("DELE", "/in/a"), code).await;
+    assert_eq!(unattached, Ok(()), "nobody answers yet");
     world.start();
     world.answer(hooks.clone());
     // What is not known is not let pass.
-    let early = hooks.before(&who, &command("NOOP", "/")).await;
+    let early = hooks.before(&who, &command("NOOP", "/"), code).await;
     assert!(hooks.are_any(SITE, Protocol::Ftp));
-    assert!(early.is_ok() || early.is_err_and(|refused| refused.code == 451));
+    assert!(early.is_ok() || early.is_err_and(|refused| refused.class == RefusalClass::RuleFailed));
     world.engine().ready().await;
     assert!(!hooks.are_any(SITE, Protocol::Sftp));
     for (verb, path, wanted) in [
-        ("DELE", "/in/a", Some((553, Some("a")))),
+        ("DELE", "/in/a", Some((RefusalClass::Denied, Some(553), "a"))),
+        ("SIZE", "/in/a", Some((RefusalClass::NotNow, Some(450), "g"))),
         ("DELE", "/out/a", None),
-        ("MKD", "/d", Some((451, Some("b")))),
+        ("MKD", "/d", Some((RefusalClass::RuleFailed, None, "b"))),
         ("RMD", "/d", None),
-        ("CWD", "/d", Some((451, Some("d")))),
+        ("CWD", "/d", Some((RefusalClass::RuleFailed, None, "d"))),
         ("PWD", "/d", None),
         ("NOOP", "/d", None),
     ] {
-        let answer = hooks.before(&who, &command(verb, path)).await.err();
-        let told = answer.as_ref().map(|it| (it.code, it.rule.as_ref().map(|it| it.as_str())));
+        let answer = hooks.before(&who, &command(verb, path), code).await.err();
+        let told =
+            answer.as_ref().map(|it| (it.class, it.ftp_code, it.rule.as_ref().unwrap().as_str()));
         assert_eq!(told, wanted, "{verb}");
     }
     let mut stored = command("STOR", "/in/a");
     stored.code = Some(553);
     assert_eq!(hooks.after(&who, &stored).await, Ok(()));
     stored.code = Some(226);
-    assert_eq!(hooks.after(&who, &stored).await.unwrap_err().code, 452);
+    let failed = hooks.after(&who, &stored).await.unwrap_err();
+    assert_eq!((failed.class, failed.ftp_code), (RefusalClass::NotNow, Some(452)));
     world.stop(std::time::Duration::from_secs(5)).await;
-    let gone = hooks.before(&who, &command("DELE", "/out/a")).await;
-    assert_eq!(gone.map_err(|refused| (refused.code, refused.rule)), Err((451, None)));
-    assert_eq!(hooks.before(&who, &command("NOOP", "/out/a")).await, Ok(()));
+    let gone = hooks.before(&who, &command("DELE", "/out/a"), code).await;
+    let unasked = (RefusalClass::RuleFailed, None);
+    assert_eq!(gone.map_err(|refused| (refused.class, refused.rule)), Err(unasked));
+    assert_eq!(hooks.before(&who, &command("NOOP", "/out/a"), code).await, Ok(()));
 }

@@ -231,7 +231,7 @@ impl SinkCopy<'_> {
             match self.account.ask(shown, &self.gone).await {
                 Ok(begun) => Some(begun),
                 Err(refused) => {
-                    if refused.is_for_good() {
+                    if refused.is_permanent() {
                         upload.abort().await
                     } else {
                         upload.interrupt(&refused.text).await

@@ -71,7 +71,7 @@ impl ChannelState {
         let mut begun = match self.shared.ask(shown, &self.gone).await {
             Ok(begun) => begun,
             Err(refused) => {
-                if refused.is_for_good() {
+                if refused.is_permanent() {
                     open.discard().await
                 } else {
                     open.interrupt(&refused.text).await
