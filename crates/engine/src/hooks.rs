@@ -12,7 +12,7 @@ use std::sync::Arc;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin, StepSpec};
 use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, Rule, SiteId, VPath};
-use entrepot_vfs::{Ask, CommandRefusal, Hooks, Moment, RefusalClass};
+use entrepot_vfs::{CommandRefusal, Hooks, Moment, RefusalClass, RuleQuestion};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, timeout};
@@ -29,7 +29,7 @@ use crate::step::{StepError, exec as step};
 /// What the answering task works with.
 pub(crate) struct Desk {
     pub(crate) hooks: Hooks,
-    pub(crate) asks: mpsc::Receiver<Ask>,
+    pub(crate) questions: mpsc::Receiver<RuleQuestion>,
     /// True once the rules are known.
     pub(crate) ready: watch::Sender<bool>,
     pub(crate) stop: CancellationToken,
@@ -57,15 +57,15 @@ pub(crate) async fn run(shared: Arc<Shared>, mut desk: Desk) {
                 desk.hooks.set(rules.hooks.clone());
                 desk.ready.send_replace(true);
             },
-            Some(ask) = desk.asks.recv(), if room => {
-                answering.spawn(answer(shared.clone(), rules.clone(), ask));
+            Some(question) = desk.questions.recv(), if room => {
+                answering.spawn(answer(shared.clone(), rules.clone(), question));
             }
             Some(_) = answering.join_next() => {}
         }
     }
-    desk.asks.close();
-    while let Some(ask) = desk.asks.recv().await {
-        answering.spawn(answer(shared.clone(), rules.clone(), ask));
+    desk.questions.close();
+    while let Some(question) = desk.questions.recv().await {
+        answering.spawn(answer(shared.clone(), rules.clone(), question));
     }
     while answering.join_next().await.is_some() {}
 }
@@ -96,8 +96,8 @@ fn warned(shared: &Shared, rules: &Rules, told: &Unrunnable) -> Unrunnable {
     now
 }
 
-async fn answer(shared: Arc<Shared>, rules: Arc<Rules>, ask: Ask) {
-    let Ask { moment, event, limit, mut answer } = ask;
+async fn answer(shared: Arc<Shared>, rules: Arc<Rules>, question: RuleQuestion) {
+    let RuleQuestion { moment, event, limit, mut answer } = question;
     let asked = rules.asked(moment, &event);
     let decided = timeout(limit, decide(&shared, asked, &event));
     tokio::select! {

@@ -1,5 +1,5 @@
-//! The one mapping from errors of the account's files, and from refusals by rules, to replies of FTP
-//! (RFC 959 §4.2).
+//! The one mapping from errors of the account's files, and from refusals by rules, to replies of
+//! FTP (RFC 959 §4.2).
 
 use entrepot_ftp_proto::{Refusal, Why};
 use entrepot_vfs::{CommandRefusal, RefusalClass, VfsError};

@@ -34,9 +34,9 @@ pub(crate) enum Problem {
     TooManyBlocks,
     #[error("source and target are the same file; copy to another name")]
     SameFile,
-    /// A rule said so.
-    #[error("{}", .0.text)]
-    Ruled(CommandRefusal),
+    /// A rule refused it.
+    #[error(transparent)]
+    Ruled(#[from] CommandRefusal),
 }
 
 impl Problem {

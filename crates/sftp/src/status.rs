@@ -1,5 +1,5 @@
-//! The one mapping from what a session was told to what SFTP says
-//! (draft-ietf-secsh-filexfer-02 §7).
+//! The one mapping from errors of the account's files, and from refusals by rules, to statuses of
+//! SFTP (draft-ietf-secsh-filexfer-02 §7).
 
 use entrepot_sftp_proto::Status;
 use entrepot_vfs::{CommandRefusal, RefusalClass, VfsError};

@@ -6,6 +6,7 @@
 //! upload". [`Service::start`] looks at what a crash left.
 
 mod book;
+mod commands;
 mod context;
 mod download;
 mod error;
@@ -33,13 +34,17 @@ mod upload;
 mod uploaded;
 mod vfs;
 
+pub use commands::{
+    CommandAuthor, CommandClient, CommandNotRun, CommandReply, CommandRuleWatch, IncomingCommand,
+    RunningCommand,
+};
 pub use context::ListenerContext;
 pub use download::Download;
 pub use entrepot_storage::{EntryKind, Existing, ModeOrigin, Space};
 pub use error::{Result, StartError, VfsError};
 pub use hash::{HashAlgorithm, HashRange};
 
-pub use hooks::{Ask, Begun, Hook, Hooks, Moment, Who};
+pub use hooks::{Hook, Hooks, Moment, RuleQuestion};
 pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
 pub use refusal::{CommandRefusal, RefusalClass};

@@ -16,7 +16,8 @@ pub enum RefusalClass {
 }
 
 /// A refusal that the client gets instead of the command, or in place of its reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct CommandRefusal {
     /// Why; the number of the answer follows from it.
     pub class: RefusalClass,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use entrepot_nouns::{Fact, SiteId};
-use entrepot_vfs::{Ask, CommandRefusal, Hook, Hooks, Moment, RefusalClass};
+use entrepot_vfs::{CommandRefusal, Hook, Hooks, Moment, RefusalClass, RuleQuestion};
 
 use super::fixture::Node;
 
@@ -13,12 +13,12 @@ fn rule(
     hooks: &Hooks,
     decide: impl Fn(Moment, &str) -> Option<u16> + Send + 'static,
 ) -> Arc<Mutex<Vec<String>>> {
-    let mut asks = hooks.attach().unwrap();
+    let mut questions = hooks.attach().unwrap();
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&asked);
     tokio::spawn(async move {
-        while let Some(ask) = asks.recv().await {
-            let Ask { moment, event, answer, .. } = ask;
+        while let Some(question) = questions.recv().await {
+            let RuleQuestion { moment, event, answer, .. } = question;
             let command = event.fact.command().unwrap();
             let refused = decide(moment, &command.verb);
             let path = command.path.as_deref().unwrap_or_default();
