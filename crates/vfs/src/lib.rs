@@ -18,7 +18,9 @@ mod meters;
 mod modes;
 mod names;
 mod node;
+mod node_quotas;
 mod notes;
+mod partials;
 mod place;
 mod quota;
 mod recovery;
@@ -27,6 +29,7 @@ mod service;
 mod session;
 mod sessions;
 mod state;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod unbroken;
