@@ -81,12 +81,16 @@ fn a_rule_refuses_requests_of_sftp_and_its_sentence_reaches_the_client() -> Resu
     let line = format!("/free {}\n", blake3::hash(b"new").to_hex());
     // The reply waited for it.
     assert_eq!(std::fs::read_to_string(&book)?, line.repeat(2));
+    until_denied(&node, &["remove", "posix-rename", "open", "rmdir"])
+}
+
+/// Waits until requests of all these verbs are in the log, denied as their clients were told.
+fn until_denied(node: &Node, verbs: &[&str]) -> Result<()> {
     node.until("the refusals in the log", || {
         let refused = node.events("command.refused")?;
-        let by = |verb: &str| {
-            refused.iter().any(|event| event["protocol"] == "sftp" && event["verb"] == verb)
-        };
-        Ok((by("remove") && by("posix-rename") && by("open") && by("rmdir")).then_some(()))
-    })?;
-    Ok(())
+        let denied = |event: &&serde_json::Value| event["protocol"] == "sftp" && event["code"] == 3;
+        let found =
+            |verb: &&str| refused.iter().filter(denied).any(|event| event["verb"] == **verb);
+        Ok(verbs.iter().all(found).then_some(()))
+    })
 }

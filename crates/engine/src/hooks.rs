@@ -12,7 +12,7 @@ use std::sync::Arc;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin, StepSpec};
 use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, Rule, SiteId, VPath};
-use entrepot_vfs::{Ask, Hooks, Moment, Refused};
+use entrepot_vfs::{CommandRefusal, Hooks, Moment, RefusalClass, RuleQuestion};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, timeout};
@@ -29,7 +29,7 @@ use crate::step::{StepError, exec as step};
 /// What the answering task works with.
 pub(crate) struct Desk {
     pub(crate) hooks: Hooks,
-    pub(crate) asks: mpsc::Receiver<Ask>,
+    pub(crate) questions: mpsc::Receiver<RuleQuestion>,
     /// True once the rules are known.
     pub(crate) ready: watch::Sender<bool>,
     pub(crate) stop: CancellationToken,
@@ -57,15 +57,15 @@ pub(crate) async fn run(shared: Arc<Shared>, mut desk: Desk) {
                 desk.hooks.set(rules.hooks.clone());
                 desk.ready.send_replace(true);
             },
-            Some(ask) = desk.asks.recv(), if room => {
-                answering.spawn(answer(shared.clone(), rules.clone(), ask));
+            Some(question) = desk.questions.recv(), if room => {
+                answering.spawn(answer(shared.clone(), rules.clone(), question));
             }
             Some(_) = answering.join_next() => {}
         }
     }
-    desk.asks.close();
-    while let Some(ask) = desk.asks.recv().await {
-        answering.spawn(answer(shared.clone(), rules.clone(), ask));
+    desk.questions.close();
+    while let Some(question) = desk.questions.recv().await {
+        answering.spawn(answer(shared.clone(), rules.clone(), question));
     }
     while answering.join_next().await.is_some() {}
 }
@@ -96,8 +96,8 @@ fn warned(shared: &Shared, rules: &Rules, told: &Unrunnable) -> Unrunnable {
     now
 }
 
-async fn answer(shared: Arc<Shared>, rules: Arc<Rules>, ask: Ask) {
-    let Ask { moment, event, limit, mut answer } = ask;
+async fn answer(shared: Arc<Shared>, rules: Arc<Rules>, question: RuleQuestion) {
+    let RuleQuestion { moment, event, limit, mut answer } = question;
     let asked = rules.asked(moment, &event);
     let decided = timeout(limit, decide(&shared, asked, &event));
     tokio::select! {
@@ -113,7 +113,7 @@ async fn answer(shared: Arc<Shared>, rules: Arc<Rules>, ask: Ask) {
 
 type Asked<'a> = Vec<(&'a Stored<Rule>, Result<bool, crate::condition::ConditionError>)>;
 
-async fn decide(shared: &Shared, asked: Asked<'_>, event: &Event) -> Result<(), Refused> {
+async fn decide(shared: &Shared, asked: Asked<'_>, event: &Event) -> Result<(), CommandRefusal> {
     for (rule, holds) in asked {
         let name = &rule.noun.name;
         match holds {
@@ -122,34 +122,50 @@ async fn decide(shared: &Shared, asked: Asked<'_>, event: &Event) -> Result<(), 
             Err(error) => {
                 let rule = name.as_str();
                 tracing::error!(code = "EP0803", rule, %error, "a rule cannot be asked");
-                return Err(refused(name, None));
+                return Err(failed(name, None));
             }
         }
         for spec in &rule.noun.steps {
             match spec {
                 StepSpec::Refuse(refuse) => {
-                    let (code, text) = (refuse.code, refuse.text.clone());
-                    return Err(Refused { code, text, rule: Some(name.clone()) });
+                    return Err(CommandRefusal {
+                        class: class_of(refuse.code),
+                        text: refuse.text.clone(),
+                        rule: Some(name.clone()),
+                        ftp_code: Some(refuse.code),
+                    });
                 }
                 StepSpec::Exec(exec) => {
                     let ended = program(shared, rule, exec, event).await;
                     if let Err(error) = ended {
                         let rule = name.as_str();
                         tracing::warn!(code = "EP0824", rule, %error, "a command is refused");
-                        return Err(refused(name, exec.failure_code));
+                        return Err(failed(name, exec.failure_code));
                     }
                 }
                 // The invariant: no other step is taken into such a rule.
-                _ => return Err(refused(name, None)),
+                _ => return Err(failed(name, None)),
             }
         }
     }
     Ok(())
 }
 
-fn refused(rule: &Name, code: Option<u16>) -> Refused {
-    let text = format!("The rule '{rule}' of this server did not end well: try again later.");
-    Refused { code: code.unwrap_or(451), text, rule: Some(rule.clone()) }
+/// What the client is told when a rule or its program failed. `ftp_code` is the reply of FTP that
+/// the author of the rule names for that.
+fn failed(rule: &Name, ftp_code: Option<u16>) -> CommandRefusal {
+    CommandRefusal {
+        class: ftp_code.map_or(RefusalClass::RuleFailed, class_of),
+        text: format!("The rule '{rule}' of this server did not end well: try again later."),
+        rule: Some(rule.clone()),
+        ftp_code,
+    }
+}
+
+/// What the author of a rule means by a reply code of FTP: 4yz is a transient refusal, 5yz a
+/// permanent one (RFC 959 §4.2.1).
+fn class_of(ftp_code: u16) -> RefusalClass {
+    if ftp_code < 500 { RefusalClass::NotNow } else { RefusalClass::Denied }
 }
 
 /// Runs one program and tells of its end; an error if it did not end well.

@@ -144,10 +144,10 @@ impl Engine {
 
     /// Answers what sessions ask about commands.
     fn answer(&mut self, hooks: Hooks) {
-        let Some(asks) = hooks.attach() else { return };
+        let Some(questions) = hooks.attach() else { return };
         let ready = watch::Sender::new(false);
         self.ready = ready.subscribe();
-        let desk = hooks::Desk { hooks, asks, ready, stop: self.answers.clone() };
+        let desk = hooks::Desk { hooks, questions, ready, stop: self.answers.clone() };
         self.answering = Some(tokio::spawn(hooks::run(self.shared.clone(), desk)));
     }
 

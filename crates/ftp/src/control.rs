@@ -120,36 +120,41 @@ impl ControlConnection {
     pub(crate) async fn patiently<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Over> {
         let mut work = pin!(work);
         loop {
-            if let Some(done) = self.wait_a_while(work.as_mut()).await? {
-                return Ok(done);
+            tokio::select! {
+                biased;
+                done = work.as_mut() => return Ok(done),
+                over = self.session_ended() => return Err(over),
+                () = sleep(PATIENCE_INTERVAL) => {}
             }
+            self.check_hung_up()?;
             self.machine.still_hashing();
             self.flush().await?;
         }
     }
 
-    /// Waits as [`ControlConnection::patiently`] does, but writes nothing meanwhile: a rule may
-    /// yet replace the reply that is in the output.
-    pub(crate) async fn silently<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Over> {
-        let mut work = pin!(work);
+    /// Completes when the client has hung up, or when the session must end.
+    pub(crate) async fn gone(&self) -> Over {
         loop {
-            if let Some(done) = self.wait_a_while(work.as_mut()).await? {
-                return Ok(done);
+            tokio::select! {
+                biased;
+                over = self.session_ended() => return over,
+                () = sleep(PATIENCE_INTERVAL) => {}
+            }
+            if let Err(over) = self.check_hung_up() {
+                return over;
             }
         }
     }
 
-    /// `None` if the work goes on and the client is still there.
-    async fn wait_a_while<T>(&mut self, work: impl Future<Output = T>) -> Result<Option<T>, Over> {
-        tokio::select! {
-            biased;
-            done = work => return Ok(Some(done)),
-            end = self.meter.ending() => return Err(Over::Ended(end.reason.clone())),
-            () = sleep(PATIENCE_INTERVAL) => {}
-        }
+    /// Completes when the server ends the session.
+    pub(crate) async fn session_ended(&self) -> Over {
+        Over::Ended(self.meter.ending().await.reason.clone())
+    }
+
+    fn check_hung_up(&self) -> Result<(), Over> {
         match self.stream.peer_state() {
             PeerState::Closed | PeerState::Reset => Err(hung_up()),
-            PeerState::Open | PeerState::ClosedBehindBytes => Ok(None),
+            PeerState::Open | PeerState::ClosedBehindBytes => Ok(()),
         }
     }
 

@@ -11,7 +11,7 @@ use entrepot_net::meter::{EndClass, Stage};
 use entrepot_net::tls::{ClientCertificate, ClientCertificates, TlsSession};
 use entrepot_nouns::ftp::TlsReuse;
 use entrepot_nouns::{AuthMethod, PerDirection, Protocol, Right, Secret, SiteId};
-use entrepot_vfs::{Session, Vfs, VfsError, Who};
+use entrepot_vfs::{CommandAuthor, Session, Vfs, VfsError};
 use tokio::task::JoinSet;
 
 use crate::control::{ControlConnection, Over};
@@ -84,8 +84,9 @@ impl LoginState {
     }
 
     /// The author of commands, for rules.
-    pub(crate) fn author(&self) -> Who {
-        Who::new(self.site_of_rules(), self.session())
+    pub(crate) fn author(&self) -> CommandAuthor {
+        let anonymous = || CommandAuthor::anonymous(self.shared.site);
+        self.session().map_or_else(anonymous, Session::author)
     }
 
     pub(crate) fn peer(&self, connection: &ControlConnection) -> Peer {

@@ -72,7 +72,11 @@ impl Conversation {
             login: LoginState::new(Arc::clone(&shared), stranger),
             files: FileCommands::new(shared.view.clone()),
             transfers: Transfers::default(),
-            commands: Commands::new(shared.vfs.hooks().clone(), shared.listener.clone()),
+            commands: Commands::new(
+                shared.vfs.hooks().clone(),
+                shared.site,
+                shared.listener.clone(),
+            ),
             shared,
         }
     }
@@ -215,7 +219,6 @@ impl Conversation {
 
     /// The rest of the session takes over what the account brings with it.
     fn logged_in(&mut self) {
-        self.commands.forget_generation();
         if let Some(vfs) = self.login.vfs() {
             self.files.begin(vfs.home());
         }
@@ -223,21 +226,20 @@ impl Conversation {
 
     async fn log_out(&mut self, reason: &str) {
         self.files.end();
-        self.commands.forget_generation();
         self.login.log_out(&self.connection, reason).await;
     }
 
     /// Informs rules of a command that has its reply.
     async fn after(&mut self, verb: &str, code: u16) -> Result<(), Over> {
-        let begun = if self.transfers.is_running() {
+        let command = if self.transfers.is_running() {
             self.commands.take_command(verb)
         } else {
             self.commands.take_any(verb)
         };
         // None: the command came before the first rule did.
-        let Some(begun) = begun else { return Ok(()) };
+        let Some(command) = command else { return Ok(()) };
         let author = self.login.author();
-        self.commands.after(&mut self.connection, &author, begun, code).await
+        self.commands.after(&mut self.connection, &author, command, code).await
     }
 
     /// PASV and EPSV.

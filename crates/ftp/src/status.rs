@@ -1,7 +1,8 @@
-//! The one mapping from errors of the account's files to replies of FTP (RFC 959 §4.2).
+//! The one mapping from errors of the account's files, and from refusals by rules, to replies of
+//! FTP (RFC 959 §4.2).
 
 use entrepot_ftp_proto::{Refusal, Why};
-use entrepot_vfs::VfsError;
+use entrepot_vfs::{CommandRefusal, RefusalClass, VfsError};
 
 /// The refusal for an error: a reason, from which the code follows, and its sentence.
 pub(crate) fn refusal(error: &VfsError) -> Refusal {
@@ -35,6 +36,21 @@ fn why(error: &VfsError) -> Why {
         | VfsError::Incomplete { .. }
         | VfsError::Io { .. } => Why::Store,
         VfsError::Ended { .. } => Why::Closing,
+    }
+}
+
+/// The reply to a command that a rule refused.
+pub(crate) fn refusal_of_rule(refused: &CommandRefusal) -> Refusal {
+    Refusal::told(code_of_rule(refused), refused.text.as_str())
+}
+
+/// The code of that reply: the one that the author of the rule names, else that of the class.
+pub(crate) fn code_of_rule(refused: &CommandRefusal) -> u16 {
+    match (refused.ftp_code, refused.class) {
+        (Some(code), _) => code,
+        (None, RefusalClass::Denied) => 550,
+        (None, RefusalClass::NotNow) => 450,
+        (None, RefusalClass::RuleFailed) => 451,
     }
 }
 
@@ -73,5 +89,20 @@ mod tests {
             assert_eq!(refusal(&error).code(verb), code, "{error}");
         }
         assert_eq!(refusal(&VfsError::NotFound).sentence(), "There is no such file or directory.");
+    }
+
+    #[test]
+    fn a_rule_chooses_the_code_or_else_its_class_does() {
+        for (class, ftp_code, code) in [
+            (RefusalClass::Denied, None, 550),
+            (RefusalClass::NotNow, None, 450),
+            (RefusalClass::RuleFailed, None, 451),
+            (RefusalClass::Denied, Some(553), 553),
+            (RefusalClass::NotNow, Some(421), 421),
+        ] {
+            let refused = CommandRefusal { class, text: "No.".to_owned(), rule: None, ftp_code };
+            let reply = refusal_of_rule(&refused);
+            assert_eq!((reply.code("STOR"), reply.sentence()), (code, "No."), "{refused:?}");
+        }
     }
 }

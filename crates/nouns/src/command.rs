@@ -171,8 +171,8 @@ pub struct CommandFact {
     pub address: String,
     /// The listener that accepted the connection.
     pub listener: Name,
-    /// The reply code of FTP or the status of SFTP that answered it; of a refusal the code that the
-    /// rule names. Absent until then.
+    /// The reply code of FTP or the status of SFTP that answered it, also where a rule refused it.
+    /// Absent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
     /// Bytes of the file that it moved.

@@ -121,7 +121,8 @@ pub struct ExecSpec {
     /// In a rule `after` a command: whether the reply waits for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reply: ReplyTime,
-    /// Where a client waits for it: what the client is told if it fails.
+    /// Where a client waits for it: the reply code of FTP if it fails, 4xx or 5xx. A client of
+    /// SFTP is told that the request failed (4xx) or is denied (5xx).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<u16>,
 }
@@ -152,7 +153,8 @@ pub enum ReplyTime {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RefuseSpec {
-    /// Any 4xx or 5xx of FTP; SFTP says that it failed (4xx) or is denied.
+    /// The reply code of FTP, any 4xx or 5xx. A client of SFTP is told that the request failed
+    /// (4xx) or is denied (5xx).
     #[serde(default = "refuse_code")]
     pub code: u16,
     /// One line that the client gets: why it was refused, and what to do. 1,000 bytes at most.

@@ -14,11 +14,10 @@ pub(crate) use entrepot_sftp_proto::exec::{Command, parse};
 use entrepot_sftp_proto::exec::{HashCommand, hash_line};
 use entrepot_sftp_proto::scp::Role;
 use entrepot_sftp_proto::shell::Word;
-use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, VfsError};
+use entrepot_vfs::{EntryKind, HashAlgorithm, HashRange, IncomingCommand, VfsError};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::ConnectionShared;
-use crate::hooks::Shown;
 use crate::limits::HASH_PATHS;
 use crate::out::{Out as _, Outbox};
 use ends::resolve;
@@ -79,8 +78,8 @@ async fn hash(
         let hashed = match resolve(account, word) {
             Ok(path) => {
                 let range = HashRange::whole(algorithm);
-                let shown = || Shown::reads("check-file", word.text(), Some(&path));
-                account.around(shown, gone, account.hash_path(&path, &range)).await
+                let command = || IncomingCommand::reading("check-file", word.text(), Some(&path));
+                account.with_rules(command, gone, account.hash_path(&path, &range)).await
             }
             Err(error) => Err(error.into()),
         };

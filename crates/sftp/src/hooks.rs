@@ -1,145 +1,136 @@
-//! Rules before and after requests of SFTP, and of what `scp` and the hash commands do: what is
-//! asked, and what comes of it. Whoever asks does so in a task of his own, never in the session's.
+//! Rules before and after requests of SFTP, and before and after what `scp` and the hash commands
+//! do. They are asked in the task of a channel or command, never in the session's.
 
-use entrepot_nouns::{Protocol, VPath};
+use entrepot_nouns::{CommandOrigin, Protocol};
 use entrepot_sftp_proto::Status;
-use entrepot_vfs::{Begun, Refused, Uploaded, VfsError, Who};
-use thiserror::Error;
+use entrepot_vfs::{
+    CommandAuthor, CommandClient, CommandNotRun, CommandRefusal, CommandReply, CommandRuleWatch,
+    IncomingCommand, RunningCommand, Uploaded, VfsError,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::ConnectionShared;
-use crate::status::status;
+use crate::problem::Problem;
+use crate::status::{code_of_rule, event_code};
 
-/// What rules see of a request.
-pub(crate) struct Shown {
-    verb: &'static str,
-    argument: String,
-    /// Of a rename the new one.
-    path: Option<String>,
-    /// More paths that it names: the rule is asked about each.
-    others: Vec<String>,
-    writes: bool,
+/// The client behind one channel, as rules on its requests see it.
+struct ChannelClient<'a> {
+    shared: &'a ConnectionShared,
+    /// The channel is closed, or the session has ended.
+    closed: &'a CancellationToken,
 }
 
-impl Shown {
-    /// A request that reads, or one that names nothing.
-    pub(crate) fn reads(verb: &'static str, argument: &str, path: Option<&VPath>) -> Shown {
-        let path = path.map(|path| path.as_str().to_owned());
-        Shown { verb, argument: argument.to_owned(), path, others: Vec::new(), writes: false }
+impl CommandClient for ChannelClient<'_> {
+    type Gone = ();
+
+    fn origin(&self) -> CommandOrigin {
+        self.shared.session.command_origin()
     }
 
-    /// A request that changes files or names.
-    pub(crate) fn writes(verb: &'static str, argument: &str, path: Option<&VPath>) -> Shown {
-        Shown { writes: true, ..Shown::reads(verb, argument, path) }
+    fn author(&self) -> CommandAuthor {
+        self.shared.session.author()
     }
 
-    /// It names one more.
-    pub(crate) fn and(mut self, other: Option<&VPath>) -> Shown {
-        self.others.extend(other.map(|path| path.as_str().to_owned()));
-        self
+    fn hold_drain(&self) -> impl Send {
+        self.shared.meter.waited_for()
+    }
+
+    async fn gone(&self) {
+        self.closed.cancelled().await;
+    }
+
+    async fn session_ended(&self) {
+        self.closed.cancelled().await;
+    }
+
+    fn code(&self, refusal: &CommandRefusal) -> u16 {
+        code_of_rule(refusal)
     }
 }
 
-/// Why something was not done, or is not said to be.
-#[derive(Debug, Error)]
-pub(crate) enum Undone {
-    #[error(transparent)]
-    Vfs(#[from] VfsError),
-    #[error("{}", .0.text)]
-    Ruled(Refused),
+/// Whether rules may turn a good answer into a failure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GoodAnswer {
+    Replaceable,
+    /// It gives a handle, which cannot be taken back.
+    Final,
 }
 
 impl ConnectionShared {
     /// Whether any rule looks at requests of SFTP.
-    pub(crate) fn is_hooked(&self) -> bool {
+    pub(crate) fn has_rules(&self) -> bool {
         self.session.hooks().are_any(self.session.principal().site, Protocol::Sftp)
     }
 
-    fn who(&self) -> Who {
-        Who::new(self.session.principal().site, Some(&self.session))
+    /// As [`ConnectionShared::has_rules`], for what asks before each request.
+    pub(crate) fn watch_rules(&self) -> CommandRuleWatch {
+        let site = self.session.principal().site;
+        CommandRuleWatch::new(self.session.hooks().clone(), Protocol::Sftp, site)
     }
 
     /// Asks before a request is carried out, as long as the channel is there.
-    pub(crate) async fn ask(
+    pub(crate) async fn before(
         &self,
-        shown: Shown,
-        gone: &CancellationToken,
-    ) -> Result<Begun, Refused> {
-        let Shown { verb, argument, path, others, writes } = shown;
-        let mut command = self.session.command(verb, &argument);
-        (command.path, command.writes) = (path, writes);
-        let who = self.who();
-        let _waited_for = self.meter.waited_for();
-        tokio::select! {
-            biased;
-            answer = self.session.hooks().before_each(&who, &mut command, others) => answer?,
-            () = gone.cancelled() => {
-                let text = "The channel is closed.".to_owned();
-                return Err(Refused { code: 451, text, rule: None });
+        command: IncomingCommand,
+        closed: &CancellationToken,
+    ) -> Result<RunningCommand, CommandRefusal> {
+        let client = ChannelClient { shared: self, closed };
+        match self.session.hooks().before(&client, command).await {
+            Ok(command) => Ok(command),
+            Err(CommandNotRun::Refused(refusal)) => Err(refusal),
+            Err(CommandNotRun::ClientGone(())) => {
+                Err(CommandRefusal::unanswered("The channel is closed."))
             }
         }
-        Ok(Begun::new(command, self.env.elapsed()))
     }
 
-    /// Tells of a request that was carried out, also if the channel is gone. A drain waits for
-    /// what its answer waits for.
-    pub(crate) async fn tell(
+    /// Informs rules of a request that was carried out, also if the channel is closed. Gives its
+    /// answer, or the refusal that takes the place of a good one.
+    pub(crate) async fn after<T>(
         &self,
-        begun: Begun,
-        code: Status,
-        gone: &CancellationToken,
-    ) -> Result<(), Refused> {
-        let code = u16::try_from(code.code()).unwrap_or(u16::MAX);
-        let command = begun.ended(code, self.env.elapsed());
-        let who = self.who();
-        let _waited_for = self.meter.waited_for();
-        tokio::select! {
-            biased;
-            answer = self.session.hooks().after(&who, &command) => answer,
-            // The rules go on without us.
-            () = gone.cancelled() => Ok(()),
+        command: RunningCommand,
+        answer: Result<T, Problem>,
+        good: GoodAnswer,
+        closed: &CancellationToken,
+    ) -> Result<T, Problem> {
+        let status = answer.as_ref().map_or_else(Problem::status, |_| Status::Ok);
+        let is_replaceable = answer.is_ok() && good == GoodAnswer::Replaceable;
+        let reply = CommandReply { code: event_code(status), is_replaceable };
+        let client = ChannelClient { shared: self, closed };
+        match self.session.hooks().after(&client, command, reply).await {
+            Ok(Some(refusal)) => Err(Problem::Ruled(refusal)),
+            Ok(None) | Err(()) => answer,
         }
     }
 
-    /// Carries out what a command on a channel does, as the request that it is like.
-    pub(crate) async fn around<T>(
+    /// Does what a command on a channel asks for, between the rules before and after the request
+    /// that it is like.
+    pub(crate) async fn with_rules<T>(
         &self,
-        shown: impl FnOnce() -> Shown,
-        gone: &CancellationToken,
+        command: impl FnOnce() -> IncomingCommand,
+        closed: &CancellationToken,
         work: impl Future<Output = Result<T, VfsError>>,
-    ) -> Result<T, Undone> {
-        if !self.is_hooked() {
+    ) -> Result<T, Problem> {
+        if !self.has_rules() {
             return Ok(work.await?);
         }
-        let begun = self.ask(shown(), gone).await.map_err(Undone::Ruled)?;
-        self.conclude(begun, work.await, gone).await
+        let command = self.before(command(), closed).await?;
+        let done = work.await.map_err(Problem::Vfs);
+        self.after(command, done, GoodAnswer::Replaceable, closed).await
     }
 
-    /// As [`ConnectionShared::around`] for the end of an upload.
+    /// Publishes what a command on a channel uploaded, and informs rules if they were asked.
     pub(crate) async fn publish(
         &self,
-        begun: Option<Begun>,
+        command: Option<RunningCommand>,
         work: impl Future<Output = Result<Uploaded, VfsError>>,
-        gone: &CancellationToken,
-    ) -> Result<(), Undone> {
-        let done = work.await;
-        let Some(mut begun) = begun else { return Ok(done.map(drop)?) };
+        closed: &CancellationToken,
+    ) -> Result<(), Problem> {
+        let done = work.await.map_err(Problem::Vfs);
+        let Some(mut command) = command else { return done.map(drop) };
         if let Ok(uploaded) = &done {
-            begun.published(uploaded);
+            command.published(uploaded);
         }
-        self.conclude(begun, done, gone).await.map(drop)
-    }
-
-    async fn conclude<T>(
-        &self,
-        begun: Begun,
-        done: Result<T, VfsError>,
-        gone: &CancellationToken,
-    ) -> Result<T, Undone> {
-        let code = done.as_ref().map_or_else(status, |_| Status::Ok);
-        let told = self.tell(begun, code, gone).await;
-        let done = done?;
-        told.map_err(Undone::Ruled)?;
-        Ok(done)
+        self.after(command, done, GoodAnswer::Replaceable, closed).await.map(drop)
     }
 }

@@ -75,9 +75,9 @@ impl Machine {
         driver: Driver,
         out: &mut impl Out,
     ) -> Result<(), Broken> {
-        self.state.follow_hooks();
+        self.state.rules.refresh();
         // What is parked is asked about as well, by the channel's own task.
-        if driver == Driver::ChannelTask || !self.state.hooked {
+        if driver == Driver::ChannelTask || !self.state.rules.are_any() {
             self.resume(out).await;
         }
         while self.goes_on(driver) {
@@ -129,7 +129,7 @@ impl Machine {
     /// The answer to the oldest of what is parked.
     pub(crate) async fn next_parked(&mut self) -> Option<Bytes> {
         let waiting = self.state.parked.pop()?;
-        self.state.follow_hooks();
+        self.state.rules.refresh();
         self.state.progress = self.state.progress.wrapping_add(1);
         Some(match waiting {
             Waiting::Read(read) => self.state.read(read).await,
@@ -156,13 +156,13 @@ impl Machine {
     /// nothing is half done; or something was asked that takes long; or rules look at requests.
     pub(crate) fn wants_own_task(&self) -> bool {
         let half_done = self.state.rescued || !self.state.parked.is_empty();
-        let long = self.state.long.is_some() || self.state.hooked;
+        let long = self.state.long.is_some() || self.state.rules.are_any();
         long || (self.state.waits && !half_done)
     }
 
     /// Whether the next request is taken here. Rules may have changed since the last.
     fn goes_on(&mut self, driver: Driver) -> bool {
-        self.state.follow_hooks();
+        self.state.rules.refresh();
         driver == Driver::ChannelTask || !self.wants_own_task()
     }
 
@@ -204,17 +204,17 @@ impl ChannelState {
     }
 
     async fn request(&mut self, id: u32, request: Request<'_>, out: &mut impl Out) {
-        let begun = if !self.hooked {
+        let command = if !self.rules.are_any() {
             None
         } else {
-            match Box::pin(self.ask(&request)).await {
-                Ok(begun) => begun,
+            match Box::pin(self.before(&request)).await {
+                Ok(command) => command,
                 Err(problem) => return self.answer(id, Err(problem), out),
             }
         };
         match request {
             Request::CheckFile { .. } | Request::CopyData { .. } => {
-                self.long = Long::of(id, begun, &request).map(Box::new);
+                self.long = Long::of(id, command, &request).map(Box::new);
             }
             Request::Read { handle, offset, len } => {
                 self.read_or_park(Read { id, handle, offset, len }, out).await;
@@ -236,12 +236,12 @@ impl ChannelState {
             Request::Fsetstat { handle, attrs } => {
                 self.settle(handle, out).await;
                 let answer = self.set_open(handle, &attrs).await;
-                self.conclude(id, begun, answer.map(|()| reply::ok(id)), out).await;
+                self.conclude(id, command, answer.map(|()| reply::ok(id)), out).await;
             }
             other => {
                 // Apart from what runs for each READ and WRITE, which is small.
                 let answer = Box::pin(self.carry_out(id, other)).await;
-                self.conclude(id, begun, answer, out).await;
+                self.conclude(id, command, answer, out).await;
             }
         }
     }

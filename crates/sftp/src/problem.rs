@@ -4,7 +4,7 @@ use bytes::Bytes;
 use entrepot_nouns::path::PathError;
 use entrepot_sftp_proto::Status;
 use entrepot_sftp_proto::reply;
-use entrepot_vfs::{Refused, VfsError};
+use entrepot_vfs::{CommandRefusal, VfsError};
 use thiserror::Error;
 
 use crate::status;
@@ -34,9 +34,9 @@ pub(crate) enum Problem {
     TooManyBlocks,
     #[error("source and target are the same file; copy to another name")]
     SameFile,
-    /// A rule said so.
-    #[error("{}", .0.text)]
-    Ruled(Refused),
+    /// A rule refused it.
+    #[error(transparent)]
+    Ruled(#[from] CommandRefusal),
 }
 
 impl Problem {

@@ -1,8 +1,8 @@
-//! The one mapping from what a session was told to what SFTP says
-//! (draft-ietf-secsh-filexfer-02 §7).
+//! The one mapping from errors of the account's files, and from refusals by rules, to statuses of
+//! SFTP (draft-ietf-secsh-filexfer-02 §7).
 
 use entrepot_sftp_proto::Status;
-use entrepot_vfs::{Refused, VfsError};
+use entrepot_vfs::{CommandRefusal, RefusalClass, VfsError};
 
 /// The code for an error.
 pub(crate) fn status(error: &VfsError) -> Status {
@@ -28,9 +28,22 @@ pub(crate) fn status(error: &VfsError) -> Status {
     }
 }
 
-/// The code for what a rule refused: denied for good, or a failure for now.
-pub(crate) fn status_of_rule(refused: &Refused) -> Status {
-    if refused.is_for_good() { Status::PermissionDenied } else { Status::Failure }
+/// The status of a request that a rule refused. The draft has none for "try again later".
+pub(crate) fn status_of_rule(refused: &CommandRefusal) -> Status {
+    match refused.class {
+        RefusalClass::Denied => Status::PermissionDenied,
+        RefusalClass::NotNow | RefusalClass::RuleFailed => Status::Failure,
+    }
+}
+
+/// The number of [`status_of_rule`], as events record it.
+pub(crate) fn code_of_rule(refused: &CommandRefusal) -> u16 {
+    event_code(status_of_rule(refused))
+}
+
+/// The number of a status, as events record it.
+pub(crate) fn event_code(status: Status) -> u16 {
+    u16::try_from(status.code()).unwrap_or(u16::MAX)
 }
 
 /// True if the sentence is also sent to the standard error of OpenSSH's client, which prints of a
@@ -72,6 +85,17 @@ mod tests {
         ] {
             assert_eq!(status(&error).code(), code, "{error}");
             assert_eq!(is_told(&error), told, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_forbids_is_permission_denied_and_every_other_refusal_a_failure() {
+        for (class, code) in
+            [(RefusalClass::Denied, 3), (RefusalClass::NotNow, 4), (RefusalClass::RuleFailed, 4)]
+        {
+            let ftp_code = Some(553);
+            let refused = CommandRefusal { class, text: String::new(), rule: None, ftp_code };
+            assert_eq!(code_of_rule(&refused), code, "{class:?}: the code of FTP does not count");
         }
     }
 }

@@ -53,18 +53,18 @@ impl Download {
         mount: &EffectiveMount,
         slot: TransferPlace,
     ) -> Download {
-        let core = &state.service.0;
-        let id: TransferId = core.env.new_id();
+        let plane = state.data_plane();
+        let id: TransferId = plane.env.new_id();
         let moving = Arc::new(Moving {
             id,
             direction: Direction::Out,
             session: state.scope.session,
-            started_at: core.env.now(),
+            started_at: plane.env.now(),
             bytes: AtomicU64::new(0),
             _place: slot,
         });
-        core.book.begin(moving.clone());
-        state.service.begun(Direction::Out);
+        plane.book.begin(moving.clone());
+        plane.meters.active_changed(Direction::Out, 1);
         state.session.transfers.fetch_add(1, Ordering::Relaxed);
         let attributes = attributes(file.meta(), mount);
         Download { state, path, attributes, file, moving }
@@ -148,12 +148,12 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        let core = &self.state.service.0;
+        let plane = self.state.data_plane();
         let sent = self.moving.bytes.load(Ordering::Relaxed);
-        core.book.end(self.moving.id);
-        core.meters.active_changed(Direction::Out, -1);
-        core.meters.download_ended();
-        core.meters.moved(Direction::Out, self.state.protocol(), sent);
+        plane.book.end(self.moving.id);
+        plane.meters.active_changed(Direction::Out, -1);
+        plane.meters.download_ended();
+        plane.meters.moved(Direction::Out, self.state.protocol(), sent);
         self.state.session.moved_out.fetch_add(sent, Ordering::Relaxed);
         // What a rule reads is told by its own events.
         if self.state.protocol() == Protocol::Internal {
@@ -169,6 +169,6 @@ impl Drop for Download {
             replaced: false,
             temporary: false,
         };
-        core.book.tell(&self.state.event(Fact::FileDownloaded { file }));
+        plane.book.tell(&self.state.event(Fact::FileDownloaded { file }));
     }
 }

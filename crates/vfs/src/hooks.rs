@@ -1,4 +1,4 @@
-//! Rules before and after commands: what sessions ask, and the engine answers.
+//! The rules on commands that are in force, and the queue of questions that the engine answers.
 //!
 //! Sessions know which commands rules look at ([`Hooks::are_any`]: one atomic load if none does),
 //! and put a question into a bounded queue for those. Before a command no answer is a refusal: a
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use entrepot_journal::{Recorder, Scope};
-use entrepot_nouns::{CommandFact, CommandPattern, Event, Fact, Name, Protocol, SessionId, SiteId};
+use entrepot_nouns::{CommandFact, CommandPattern, Event, Fact, Protocol, SiteId};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::limits::HOOK_QUEUE;
-use crate::uploaded::Uploaded;
+use crate::refusal::CommandRefusal;
 
 /// When a rule looks at a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,120 +41,54 @@ pub struct Hook {
     pub limit: Duration,
 }
 
-/// Who gives a command.
-#[derive(Clone, Debug)]
-pub struct Who {
-    pub(crate) site: SiteId,
-    pub(crate) account: Option<Name>,
-    pub(crate) session: Option<SessionId>,
-}
-
-impl Who {
-    fn scope(&self) -> Scope {
-        let account = self.account.clone();
-        Scope { account, session: self.session, ..Scope::site(self.site) }
-    }
-}
-
-/// A command that may run, from its arrival to its reply.
-#[derive(Debug)]
-pub struct Begun {
-    /// The request as it came, completed with its result.
-    pub command: CommandFact,
-    at: Duration,
-}
-
-impl Begun {
-    /// It began when [`entrepot_nouns::Env::elapsed`] was `at`.
-    pub fn new(command: CommandFact, at: Duration) -> Begun {
-        Begun { command, at }
-    }
-
-    /// It published a file, whose size counts where nobody counted what came by the wire.
-    pub fn published(&mut self, uploaded: &Uploaded) {
-        self.command.bytes.get_or_insert(uploaded.size);
-        self.command.transfer = Some(uploaded.transfer);
-        self.command.digests = uploaded.digests;
-    }
-
-    /// The whole fact: how it was answered, and when.
-    pub fn ended(self, code: u16, now: Duration) -> CommandFact {
-        let taken = now.saturating_sub(self.at).as_millis();
-        let duration_ms = Some(u64::try_from(taken).unwrap_or(u64::MAX));
-        CommandFact { code: Some(code), duration_ms, ..self.command }
-    }
-}
-
-/// What the client is told instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// Any 4xx or 5xx of FTP; for other protocols 4 is for now and 5 for good.
-    pub code: u16,
-    /// One sentence for the client.
-    pub text: String,
-    /// The rule that said so; `None`: it could not be asked.
-    pub rule: Option<Name>,
-}
-
-impl Refused {
-    /// A rule has said no; else nobody could be asked, or it is to be tried again.
-    pub fn is_for_good(&self) -> bool {
-        self.code >= 500
-    }
-
-    fn unanswered(why: &str) -> Refused {
-        tracing::error!(code = "EP0826", why, "a rule could not be asked about a command");
-        let text = "A rule of this server could not be asked: try again later.".to_owned();
-        Refused { code: 451, text, rule: None }
-    }
-}
-
 /// A question about one command. Dropped without an answer it counts as a refusal.
 #[derive(Debug)]
-pub struct Ask {
+pub struct RuleQuestion {
     /// Before it runs, or before its reply leaves.
     pub moment: Moment,
     /// The command, as the event it would be.
     pub event: Box<Event>,
-    /// The answer takes at most so long. Before a command it is wanted no more when whoever asked
-    /// is gone; after one its rules run to their end all the same, for the command has run.
+    /// The answer takes at most so long. Before a command it is no longer needed when the receiver
+    /// of `answer` is dropped; after one its rules run to their end all the same, for the command
+    /// has run.
     pub limit: Duration,
     /// To be answered once.
-    pub answer: oneshot::Sender<Result<(), Refused>>,
+    pub answer: oneshot::Sender<Result<(), CommandRefusal>>,
 }
 
-/// Which commands rules look at, and where to ask. Cheap to clone.
+/// The commands that rules look at, and the way to ask the rules. Cheap to clone.
 #[derive(Clone)]
-pub struct Hooks(Arc<Inner>);
+pub struct Hooks(Arc<HooksShared>);
 
-struct Inner {
+struct HooksShared {
     recorder: Recorder,
-    /// `None`: somebody will answer, but what to ask about is not known yet.
+    /// `None`: the engine will answer, but has not read the rules yet.
     table: RwLock<Option<Arc<Vec<Hook>>>>,
     generation: AtomicU64,
-    asks: mpsc::Sender<Ask>,
-    answering: Mutex<Option<mpsc::Receiver<Ask>>>,
+    questions: mpsc::Sender<RuleQuestion>,
+    /// `None`: the engine has taken it.
+    unclaimed: Mutex<Option<mpsc::Receiver<RuleQuestion>>>,
 }
 
 impl Hooks {
     /// No rules; refusals are recorded there.
     pub fn new(recorder: Recorder) -> Hooks {
-        let (asks, answering) = mpsc::channel(HOOK_QUEUE);
-        Hooks(Arc::new(Inner {
+        let (questions, unclaimed) = mpsc::channel(HOOK_QUEUE);
+        Hooks(Arc::new(HooksShared {
             recorder,
             table: RwLock::new(Some(Arc::default())),
             generation: AtomicU64::new(1),
-            asks,
-            answering: Mutex::new(Some(answering)),
+            questions,
+            unclaimed: Mutex::new(Some(unclaimed)),
         }))
     }
 
-    /// Questions come here from now on; until the first [`Hooks::set`] every command is refused.
-    /// `None`: somebody else has them.
-    pub fn attach(&self) -> Option<mpsc::Receiver<Ask>> {
-        let answering = self.0.answering.lock().take()?;
+    /// The queue of questions; from now on until the first [`Hooks::set`] every command is
+    /// refused. `None`: it was taken before.
+    pub fn attach(&self) -> Option<mpsc::Receiver<RuleQuestion>> {
+        let questions = self.0.unclaimed.lock().take()?;
         self.replace(None);
-        Some(answering)
+        Some(questions)
     }
 
     /// The rules there are now.
@@ -170,8 +104,8 @@ impl Hooks {
         self.0.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One more whenever [`Hooks::are_any`] may have changed: a cheap look.
-    pub fn generation(&self) -> u64 {
+    /// One more whenever [`Hooks::are_any`] may have changed; costs one atomic load.
+    pub(crate) fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
     }
 
@@ -184,105 +118,96 @@ impl Hooks {
         }
     }
 
-    /// How long the answer about this command may take; `None`: nobody asks.
-    fn limit(&self, who: &Who, moment: Moment, command: &CommandFact) -> Option<Duration> {
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.0.recorder
+    }
+
+    /// The time within which the rules on this command must answer; `None`: no rule looks at it.
+    fn limit(&self, site: SiteId, moment: Moment, command: &CommandFact) -> Option<Duration> {
         let table = self.0.table.read().clone();
-        // Nothing is known yet: the answer will be that nobody can be asked.
+        // The rules are not known yet: the answer will be that they cannot be asked.
         let Some(table) = table else { return Some(Duration::ZERO) };
         let looks = |hook: &&Hook| {
             let is =
                 |it: &CommandPattern| it.is_for(command.protocol, &command.verb, &command.argument);
-            hook.site == who.site && hook.moment == moment && hook.commands.iter().any(is)
+            hook.site == site && hook.moment == moment && hook.commands.iter().any(is)
         };
         let limits = table.iter().filter(looks).map(|hook| hook.limit);
         limits.reduce(Duration::saturating_add)
     }
 
-    /// Asks before `command` runs. An error is what the client is told; it is in the audit log.
+    /// Asks before `command` runs; it is about the one path that it has.
     ///
     /// # Errors
     /// A rule refuses, or cannot be asked.
-    pub async fn before(&self, who: &Who, command: &CommandFact) -> Result<(), Refused> {
-        let Some(limit) = self.limit(who, Moment::Before, command) else { return Ok(()) };
-        let answer = self.ask(Moment::Before, limit, who, command).await;
-        if let Err(refused) = &answer {
-            let mut command = command.clone();
-            command.code = Some(refused.code);
-            let (rule, reason) = (refused.rule.clone(), refused.text.clone());
-            let fact = Fact::CommandRefused { command, rule, reason };
-            if let Err(error) = self.0.recorder.record(&who.scope(), fact) {
-                tracing::error!(code = error.code(), %error, "a refusal was not recorded");
-            }
-        }
-        answer
-    }
-
-    /// As [`Hooks::before`], about each of the paths that a command names.
-    ///
-    /// # Errors
-    /// As [`Hooks::before`].
-    pub async fn before_each(
+    pub(crate) async fn ask_before(
         &self,
-        who: &Who,
-        command: &mut CommandFact,
-        others: Vec<String>,
-    ) -> Result<(), Refused> {
-        self.before(who, command).await?;
-        for other in others {
-            let path = command.path.replace(other);
-            let answer = self.before(who, command).await;
-            command.path = path;
-            answer?;
+        scope: &Scope,
+        command: &CommandFact,
+    ) -> Result<(), CommandRefusal> {
+        match self.limit(scope.site, Moment::Before, command) {
+            Some(limit) => self.ask(Moment::Before, limit, scope, command).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Tells of `command`, which has run and whose reply has not left. An error is what the client
-    /// is told instead. With the first poll it is told and asked; whoever waits no longer changes
-    /// nothing of what follows.
+    /// Informs of `command`, which has run and whose reply has not left. An error is what the
+    /// client gets instead. The event is recorded and the question put with the first poll;
+    /// dropping the future afterwards changes nothing of what follows.
     ///
     /// # Errors
     /// What the reply waits for failed.
-    pub async fn after(&self, who: &Who, command: &CommandFact) -> Result<(), Refused> {
+    pub(crate) async fn inform(
+        &self,
+        scope: &Scope,
+        command: &CommandFact,
+    ) -> Result<(), CommandRefusal> {
         if self.0.table.read().is_none() {
             // Nothing has run: each command was refused before.
             return Ok(());
         }
-        let telling = async {
-            if self.limit(who, Moment::Done, command).is_none() {
+        let recording = async {
+            if self.limit(scope.site, Moment::Done, command).is_none() {
                 return Ok(());
             }
             let fact = Fact::CommandDone { command: command.clone() };
-            let told = self.0.recorder.record_durable(&who.scope(), fact).await;
-            told.map(drop).map_err(|error| Refused::unanswered(&error.to_string()))
+            let recorded = self.0.recorder.record_durable(scope, fact).await;
+            recorded.map(drop).map_err(|error| unanswered(&error.to_string()))
         };
         let asking = async {
-            match self.limit(who, Moment::Reply, command) {
-                Some(limit) => self.ask(Moment::Reply, limit, who, command).await,
+            match self.limit(scope.site, Moment::Reply, command) {
+                Some(limit) => self.ask(Moment::Reply, limit, scope, command).await,
                 None => Ok(()),
             }
         };
-        let (told, answered) = tokio::join!(telling, asking);
-        told.and(answered)
+        let (recorded, answered) = tokio::join!(recording, asking);
+        recorded.and(answered)
     }
 
     async fn ask(
         &self,
         moment: Moment,
         limit: Duration,
-        who: &Who,
+        scope: &Scope,
         command: &CommandFact,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandRefusal> {
         let fact = Fact::CommandDone { command: command.clone() };
-        let event = Box::new(self.0.recorder.event(&who.scope(), fact));
+        let event = Box::new(self.0.recorder.event(scope, fact));
         let (answer, answered) = oneshot::channel();
-        if let Err(error) = self.0.asks.try_send(Ask { moment, event, limit, answer }) {
-            return Err(Refused::unanswered(&error.to_string()));
+        let question = RuleQuestion { moment, event, limit, answer };
+        if let Err(error) = self.0.questions.try_send(question) {
+            return Err(unanswered(&error.to_string()));
         }
         match timeout(limit, answered).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Refused::unanswered("whoever answers is gone")),
-            Err(_) => Err(Refused::unanswered("the answer took too long")),
+            Ok(Err(_)) => Err(unanswered("the engine dropped the question")),
+            Err(_) => Err(unanswered("the answer took too long")),
         }
     }
+}
+
+/// The refusal of a command whose rules gave no answer; the log says why.
+fn unanswered(why: &str) -> CommandRefusal {
+    tracing::error!(code = "EP0826", why, "a rule could not be asked about a command");
+    CommandRefusal::unanswered("A rule of this server could not be asked: try again later.")
 }

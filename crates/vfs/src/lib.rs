@@ -6,6 +6,7 @@
 //! upload". [`Service::start`] looks at what a crash left.
 
 mod book;
+mod commands;
 mod context;
 mod download;
 mod error;
@@ -17,14 +18,18 @@ mod meters;
 mod modes;
 mod names;
 mod node;
+mod node_quotas;
 mod notes;
+mod partials;
 mod place;
 mod quota;
 mod recovery;
+mod refusal;
 mod service;
 mod session;
 mod sessions;
 mod state;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod unbroken;
@@ -32,15 +37,20 @@ mod upload;
 mod uploaded;
 mod vfs;
 
+pub use commands::{
+    CommandAuthor, CommandClient, CommandNotRun, CommandReply, CommandRuleWatch, IncomingCommand,
+    RunningCommand,
+};
 pub use context::ListenerContext;
 pub use download::Download;
 pub use entrepot_storage::{EntryKind, Existing, ModeOrigin, Space};
 pub use error::{Result, StartError, VfsError};
 pub use hash::{HashAlgorithm, HashRange};
 
-pub use hooks::{Ask, Begun, Hook, Hooks, Moment, Refused, Who};
+pub use hooks::{Hook, Hooks, Moment, RuleQuestion};
 pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
+pub use refusal::{CommandRefusal, RefusalClass};
 pub use service::{Service, ServiceOptions, ServiceParts};
 pub use session::Session;
 pub use upload::{Create, CreateIntent, Upload};

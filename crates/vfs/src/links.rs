@@ -79,7 +79,7 @@ impl Vfs {
             _ => self.target(Located { place: &place, path: &path }, target)?,
         };
         let said = way(&path, &leads_to)?;
-        let held = self.0.service.0.names.hold(place.endpoint(), &place.path).await;
+        let held = self.data_plane().names.hold(place.endpoint(), &place.path).await;
         match place.store.stat(&place.path).await {
             Ok(_) => return Err(VfsError::Exists),
             Err(StoreError::NotFound) => {}
@@ -92,7 +92,7 @@ impl Vfs {
         let (store, at) = (place.store.clone(), place.path.clone());
         self.carry_out(change, held, async move { store.make_link(&said, &at).await }).await?;
         drop(room);
-        self.0.service.counted(place.endpoint(), &place.path, 0, 1);
+        self.data_plane().quotas.changed(place.endpoint(), &place.path, 0, 1);
         Ok(())
     }
 

@@ -37,7 +37,7 @@ impl Vfs {
         if wanted == before {
             return Ok(Some(before));
         }
-        let held = self.0.service.0.names.hold(place.endpoint(), &place.path).await;
+        let held = self.data_plane().names.hold(place.endpoint(), &place.path).await;
         let (path, from, to) = (path.to_string(), octal(before), octal(wanted));
         let intent =
             self.change(&place, Fact::ModeChanged { path, from, to }, meta.identity.clone());

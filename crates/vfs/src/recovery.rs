@@ -1,21 +1,30 @@
 //! At start: what was about to change when the node stopped, and what can be resumed.
 //!
-//! For each change without an end: the target has its file → the event is
-//! recorded; nothing changed → the staged file is kept to resume; neither → "outcome unknown". No
-//! scan of data: only the end of the journal is read, and the names in question are looked at.
+//! For each change without an end: the target has its file → the event is recorded; nothing
+//! changed → the staged file is kept to resume; neither → "outcome unknown". No scan of data: only
+//! the end of the journal is read, and the names in question are looked at.
 
-use std::collections::HashMap;
+mod journal_tail;
+mod outcome;
 
-use bytes::BytesMut;
-use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_journal::{Journal, JournalError, RecordKind};
-use entrepot_nouns::event::{Event, Fact, FileFact};
-use entrepot_nouns::{EventId, TransferId};
-use entrepot_storage::{AnyStore, EntryKind, StoreError};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
+use entrepot_db::{Db, Dialect};
+use entrepot_journal::Recorder;
+use entrepot_nouns::{Endpoint, EndpointTarget, Fact, SiteId, Stored, Timestamp};
+use entrepot_storage::StoreError;
+use parking_lot::Mutex;
+
+use crate::book::{Book, Kept, TemporaryKey};
 use crate::error::StartError;
 use crate::limits;
-use crate::notes::{Change, Note, Partial, octal};
+use crate::meters::Meters;
+use crate::notes::{Change, Partial};
+use crate::partials::Partials;
+use crate::stores::Stores;
+use outcome::Outcome;
 
 /// What recovery found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,255 +45,186 @@ pub struct RecoveryReport {
     pub partials: u64,
 }
 
-/// What the journal's end says.
-#[derive(Default)]
-pub(crate) struct JournalTail {
-    pub(crate) changes: HashMap<EventId, Change>,
-    pub(crate) partials: HashMap<TransferId, Partial>,
-    /// Uploads under temporary names: place and file.
-    pub(crate) temporaries: Vec<(Change, FileFact)>,
+/// What recovery works with.
+pub(crate) struct RecoveryParts {
+    /// The journal of the last run, and the clock.
+    pub(crate) recorder: Recorder,
+    pub(crate) db: Db,
+    pub(crate) book: Arc<Book>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) stores: Arc<Stores>,
+    pub(crate) partials: Partials,
+    /// Which start of the machine this is.
+    pub(crate) boot: String,
 }
 
-/// Reads back as much of the journal as holds a whole checkpoint.
-pub(crate) fn read(journal: &Journal) -> Result<JournalTail, StartError> {
-    let last = journal.usage().appended;
-    let mut window = limits::RECOVERY_WINDOW;
-    loop {
-        let after = last.saturating_sub(window);
-        match read_after(journal, after) {
-            Ok((found, true)) => return Ok(found),
-            Ok((found, false)) if after == 0 => return Ok(found),
-            Ok((_, false)) => window = window.saturating_mul(4),
-            Err(StartError::Journal(JournalError::Gone { first, .. })) => {
-                let (found, _) = read_after(journal, first.saturating_sub(1))?;
-                return Ok(found);
+/// Decides what the last run left undecided: at start, and later where an endpoint could not be
+/// reached then.
+pub(crate) struct Recovery {
+    parts: RecoveryParts,
+    /// Changes at endpoints that could not be reached.
+    waiting: Mutex<Vec<Change>>,
+}
+
+impl Recovery {
+    pub(crate) fn new(parts: RecoveryParts) -> Recovery {
+        Recovery { parts, waiting: Mutex::default() }
+    }
+
+    /// Looks at what the journal says of the last run.
+    ///
+    /// # Errors
+    /// The journal or the database cannot be read, or a newer version wrote the journal.
+    pub(crate) async fn run(&self) -> Result<RecoveryReport, StartError> {
+        let RecoveryParts { recorder, book, partials, .. } = &self.parts;
+        let found = journal_tail::read(recorder.journal())?;
+        let mut report = RecoveryReport::default();
+        // An upload that was being published is decided by its change alone.
+        let of = |change: &Change| change.event.fact.file().map(|file| file.transfer);
+        let publishing: HashSet<_> = found.changes.values().filter_map(of).collect();
+        for note in found.partials.into_values() {
+            if publishing.contains(&note.transfer) {
+                continue;
             }
-            Err(error) => return Err(error),
+            if note.outlives_process() {
+                drop(book.adopt_kept(Kept::of(note)));
+            } else {
+                partials.discard_later(vec![Kept::of(note)]);
+            }
+        }
+        for change in found.changes.into_values() {
+            book.adopt_pending(change.clone());
+            self.settle(change, &mut report).await?;
+        }
+        for (change, file) in found.temporaries {
+            let Change { event, endpoint, target: path, .. } = change;
+            book.remember(TemporaryKey { site: event.site, endpoint, path }, file);
+        }
+        self.sweep_staging().await?;
+        book.each_kept(|_| report.partials += 1);
+        book.checkpoint()?;
+        Ok(report)
+    }
+
+    /// Looks again at changes whose endpoint could not be reached.
+    pub(crate) async fn retry(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for change in waiting {
+            let mut report = RecoveryReport::default();
+            if let Err(error) = self.settle(change.clone(), &mut report).await {
+                tracing::warn!(code = error.code(), %error, "a change of the last run waits");
+                self.waiting.lock().push(change);
+            }
         }
     }
-}
 
-/// Folds the records behind `after`. True: a whole checkpoint was among them.
-fn read_after(journal: &Journal, after: u64) -> Result<(JournalTail, bool), StartError> {
-    let (mut found, mut complete) = (JournalTail::default(), false);
-    let mut reader = journal.reader(after);
-    loop {
-        let batch = reader.read_now(limits::PAGE)?;
-        if batch.is_empty() {
-            return Ok((found, complete));
-        }
-        for record in batch {
-            let form = || StartError::Form { sequence: record.sequence };
-            match record.kind {
-                RecordKind::Intent => {
-                    let note = serde_json::from_slice(&record.payload).map_err(|_| form())?;
-                    complete |= matches!(note, Note::Checkpoint { from } if from > after);
-                    found.note(note);
+    /// Decides one change of the last run.
+    async fn settle(&self, change: Change, report: &mut RecoveryReport) -> Result<(), StartError> {
+        let RecoveryParts { db, book, meters, stores, .. } = &self.parts;
+        let endpoint = db.find::<Endpoint>(change.event.site, &change.endpoint).await?;
+        let outcome = match &endpoint {
+            None => Err(StoreError::NotFound),
+            Some(endpoint) => match stores.open(endpoint).await {
+                Ok(store) => outcome::look(&store, &change).await,
+                Err(error) => Err(StoreError::Unavailable(error.to_string())),
+            },
+        };
+        match outcome {
+            Ok(Outcome::Happened(event)) => {
+                match &event.fact {
+                    Fact::FileRecovered { .. } => report.recovered += 1,
+                    Fact::FileUnknown { .. } => report.unknown += 1,
+                    _ => report.changes += 1,
                 }
-                RecordKind::Event if is_of_files(&record.payload) => {
-                    let event = serde_json::from_slice(&record.payload).map_err(|_| form())?;
-                    found.event(&event);
+                book.record(&event)?;
+                meters.intent_recovered();
+            }
+            Ok(Outcome::NotPublished) => {
+                report.unpublished += 1;
+                self.keep_unpublished(&change);
+                book.dismiss(change.id());
+            }
+            Ok(Outcome::NotDone) => {
+                report.undone += 1;
+                book.dismiss(change.id());
+            }
+            Err(error) => {
+                let endpoint = &change.endpoint;
+                tracing::warn!(%error, %endpoint, "a change of the last run waits");
+                report.waiting += 1;
+                self.waiting.lock().push(change);
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole upload that was not published: its owner may resume it, all of it is durable.
+    fn keep_unpublished(&self, change: &Change) {
+        let RecoveryParts { recorder, partials, boot, .. } = &self.parts;
+        if let Some(left) = &change.left {
+            let left = Kept::of((**left).clone());
+            if left.note.outlives_process() {
+                partials.keep(left);
+            } else {
+                partials.discard_later(vec![left]);
+            }
+            return;
+        }
+        let Some(file) = change.event.fact.file() else { return };
+        let (Some(account), Ok(path)) = (change.event.account.clone(), file.path.parse()) else {
+            return;
+        };
+        let now = recorder.env().now();
+        let note = Partial {
+            transfer: file.transfer,
+            site: change.event.site,
+            account,
+            path,
+            endpoint: change.endpoint.clone(),
+            mount: change.mount.clone(),
+            target: change.target.clone(),
+            protocol: file.protocol,
+            contiguous: file.size,
+            synced: file.size,
+            boot: boot.clone(),
+            started_at: file.started_at,
+            at: now,
+            until: now.plus(limits::UNPUBLISHED_KEPT),
+            ticket: None,
+            digest: None,
+            replaces: None,
+        };
+        partials.keep(Kept::of(note));
+    }
+
+    /// Drops staged files that nobody can resume, where a store lists them by itself.
+    async fn sweep_staging(&self) -> Result<(), StartError> {
+        let RecoveryParts { recorder, db, stores, .. } = &self.parts;
+        let alone = db.dialect() == Dialect::Sqlite;
+        let age = if alone { Duration::ZERO } else { limits::FOREIGN_STAGING };
+        let before = recorder.env().now().minus(age);
+        for site in db.sites().await? {
+            for endpoint in db.list::<Endpoint>(SiteId(site.id)).await? {
+                let given = stores.is_given(&endpoint.noun.name);
+                if given || matches!(endpoint.noun.target, EndpointTarget::Directory(_)) {
+                    self.sweep_endpoint(&endpoint, before).await;
                 }
-                RecordKind::Event => {}
-                RecordKind::Closed => {
-                    found.closed(&String::from_utf8_lossy(&record.payload));
-                }
             }
         }
+        Ok(())
     }
-}
 
-/// Cheap look before an event is parsed: most are not about files.
-fn is_of_files(payload: &[u8]) -> bool {
-    let text = std::str::from_utf8(payload).unwrap_or_default();
-    let kinds =
-        [r#""kind":"file."#, r#""kind":"directory."#, r#""kind":"link."#, r#""kind":"mode."#];
-    kinds.iter().any(|kind| text.contains(kind))
-}
-
-impl JournalTail {
-    fn note(&mut self, note: Note) {
-        match note {
-            Note::Change(change) => {
-                self.changes.insert(change.id(), *change);
+    async fn sweep_endpoint(&self, endpoint: &Stored<Endpoint>, before: Timestamp) {
+        let RecoveryParts { book, stores, boot, .. } = &self.parts;
+        let Ok(store) = stores.open(endpoint).await else { return };
+        let Ok(staged) = store.staged().await else { return };
+        let sizes = staged.iter().map(|file| (file.id, file.size)).collect();
+        book.reconcile(endpoint.site, &endpoint.noun.name, boot, &sizes);
+        for file in staged {
+            let wanted = file.modified > before || book.needs_staging(file.id);
+            if !wanted && let Err(error) = store.discard_staged(file.id).await {
+                tracing::warn!(%error, transfer = %file.id, "a staged file cannot be dropped");
             }
-            Note::Partial(partial) => {
-                self.partials.insert(partial.transfer, *partial);
-            }
-            Note::Checkpoint { .. } => {}
         }
-    }
-
-    fn event(&mut self, event: &Event) {
-        let change = self.changes.remove(&event.id);
-        if let Some(ended) = crate::book::ended_transfer(&event.fact) {
-            self.partials.remove(&ended);
-        }
-        if let (Some(change), Fact::FileUploaded { file } | Fact::FileRecovered { file }) =
-            (change, &event.fact)
-            && file.temporary
-        {
-            self.temporaries.push((change, file.clone()));
-        }
-    }
-
-    fn closed(&mut self, id: &str) {
-        if let Ok(event) = id.parse::<EventId>() {
-            self.changes.remove(&event);
-        }
-        if let Ok(transfer) = id.parse::<TransferId>() {
-            self.partials.remove(&transfer);
-        }
-    }
-}
-
-/// How a change turned out.
-pub(crate) enum Outcome {
-    /// It had happened: this is the event to record.
-    Happened(Box<Event>),
-    /// It had not; of an upload the staged file is there, whole or as the change says.
-    NotPublished,
-    /// It had not.
-    NotDone,
-}
-
-/// Looks at the names of a change.
-pub(crate) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, StoreError> {
-    // What was removed or renamed may have been a link.
-    let with_links = store.with_links();
-    let store = with_links.as_ref().unwrap_or(store);
-    let has_happened = match &change.event.fact {
-        Fact::FileUploaded { file } => return look_upload(store, change, file).await,
-        Fact::FileRemoved { .. } | Fact::DirectoryRemoved { .. } => {
-            exists(store, &change.target).await?.is_none()
-        }
-        Fact::DirectoryCreated { .. } => {
-            exists(store, &change.target).await? == Some(EntryKind::Directory)
-        }
-        Fact::LinkCreated { .. } => exists(store, &change.target).await? == Some(EntryKind::Link),
-        Fact::ModeChanged { to, .. } => match store.stat(&change.target).await {
-            Ok(meta) => meta.mode.is_some_and(|mode| octal(mode) == *to),
-            Err(StoreError::NotFound | StoreError::NotDirectory) => false,
-            Err(error) => return Err(error),
-        },
-        Fact::FileLinked { .. } => has_target(store, change).await?,
-        Fact::FileRenamed { .. } => {
-            let Some(source) = &change.source else { return Ok(Outcome::NotDone) };
-            let gone = exists(store, source).await?.is_none();
-            let arrived = has_target(store, change).await?;
-            if !gone && arrived && !store.caps().atomic_rename {
-                let (from, to) = (source.as_str(), change.target.as_str());
-                tracing::warn!(from, to, "a rename was cut: look for files under both names");
-            }
-            gone && arrived
-        }
-        _ => false,
-    };
-    Ok(if has_happened {
-        Outcome::Happened(Box::new(change.event.clone()))
-    } else {
-        Outcome::NotDone
-    })
-}
-
-/// True if the target name exists and, as far as identities tell, is the file of the change.
-async fn has_target(store: &AnyStore, change: &Change) -> Result<bool, StoreError> {
-    match store.stat(&change.target).await {
-        Ok(meta) => Ok(same_file(change, meta.identity.as_ref().map(|id| id.0.as_str()))),
-        Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// True unless both are known and differ. Where copies get new identities (objects), the old
-/// name being gone and the new one there has to do.
-fn same_file(change: &Change, found: Option<&str>) -> bool {
-    match (&change.identity, found) {
-        (Some(wanted), Some(found)) => wanted == found,
-        _ => true,
-    }
-}
-
-async fn exists(
-    store: &AnyStore,
-    path: &entrepot_nouns::StorePath,
-) -> Result<Option<EntryKind>, StoreError> {
-    match store.stat(path).await {
-        Ok(meta) => Ok(Some(meta.kind)),
-        Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-async fn look_upload(
-    store: &AnyStore,
-    change: &Change,
-    file: &FileFact,
-) -> Result<Outcome, StoreError> {
-    if is_published(store, change, file).await? {
-        // The staging name may have come back with the power, or hold the version before.
-        store.discard_staged(file.transfer).await?;
-        let mut event = change.event.clone();
-        event.fact = Fact::FileRecovered { file: file.clone() };
-        return Ok(Outcome::Happened(Box::new(event)));
-    }
-    if change.left.is_some() {
-        return Ok(Outcome::NotPublished);
-    }
-    let staged = store.staged().await?;
-    let ours = staged.iter().find(|staged| staged.id == file.transfer);
-    if ours.is_some_and(|staged| {
-        staged.size == file.size
-            && same_file(change, staged.identity.as_ref().map(|id| id.0.as_str()))
-    }) {
-        return Ok(Outcome::NotPublished);
-    }
-    let mut event = change.event.clone();
-    event.fact = Fact::FileUnknown { file: file.clone() };
-    Ok(Outcome::Happened(Box::new(event)))
-}
-
-/// Identity and size decide, and the digest where it is cheap. Where the identity of a published
-/// file is another than that of the upload (objects), the digest decides.
-async fn is_published(
-    store: &AnyStore,
-    change: &Change,
-    file: &FileFact,
-) -> Result<bool, StoreError> {
-    let meta = match store.stat(&change.target).await {
-        Ok(meta) => meta,
-        Err(StoreError::NotFound | StoreError::NotDirectory) => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    if meta.kind != EntryKind::File || meta.size != file.size {
-        return Ok(false);
-    }
-    let stable = store.caps().local;
-    let found = meta.identity.as_ref().map(|id| id.0.as_str());
-    if stable && !same_file(change, found) {
-        return Ok(false);
-    }
-    if stable && meta.size > limits::RECOVERY_DIGEST_BYTES {
-        return Ok(true);
-    }
-    let Some(wanted) = file.digests.blake3 else { return Ok(true) };
-    Ok(digest(store, change).await? == Some(wanted))
-}
-
-async fn digest(store: &AnyStore, change: &Change) -> Result<Option<[u8; 32]>, StoreError> {
-    let file = match store.open(&change.target).await {
-        Ok(file) => file,
-        Err(StoreError::NotFound) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut digest = StreamDigest::new(Sha256::Unwanted);
-    let mut block = BytesMut::with_capacity(limits::BLOCK_BYTES);
-    loop {
-        block.clear();
-        block = file.read_at(digest.length(), block, limits::BLOCK_BYTES).await?;
-        if block.is_empty() {
-            return Ok(digest.finish().blake3);
-        }
-        digest.update(&block);
     }
 }

@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::{AuthError, Grant, Principal, Throttles};
 use entrepot_journal::Scope;
-use entrepot_nouns::{
-    CommandFact, CommandOrigin, EventId, Fact, JobId, Protocol, SessionId, SiteId,
-};
+use entrepot_nouns::{CommandOrigin, EventId, Fact, JobId, Protocol, SessionId};
 
+use crate::commands::CommandAuthor;
 use crate::error::{Result, VfsError};
-use crate::hooks::{Hooks, Who};
+use crate::hooks::Hooks;
 use crate::service::Service;
 use crate::sessions::OpenSession;
 use crate::state::SessionState;
@@ -49,12 +48,18 @@ impl Session {
         self.vfs.0.service.hooks()
     }
 
-    /// A command of its peer, as it came.
-    pub fn command(&self, verb: &str, argument: &str) -> CommandFact {
+    /// The protocol, listener and address that its commands come by.
+    pub fn command_origin(&self) -> CommandOrigin {
         let peer = &self.vfs.0.session.peer;
         let address = peer.address.ip().to_canonical().to_string();
-        let (protocol, listener) = (peer.protocol, peer.listener.clone());
-        CommandFact::new(CommandOrigin { protocol, listener, address }, verb, argument)
+        CommandOrigin { protocol: peer.protocol, listener: peer.listener.clone(), address }
+    }
+
+    /// The author of its commands, for rules and events.
+    pub fn author(&self) -> CommandAuthor {
+        let principal = self.principal();
+        let account = Some(principal.account.name.clone());
+        CommandAuthor { site: principal.site, account, session: Some(self.id()) }
     }
 
     fn open_in(
@@ -126,17 +131,6 @@ impl Session {
     /// Closes it in good order. `bytes_in` and `bytes_out` are those of the connection.
     pub async fn close(self, reason: &str, bytes_in: u64, bytes_out: u64) {
         self.vfs.0.close(reason, bytes_in, bytes_out);
-    }
-}
-
-impl Who {
-    /// A client of a site, and its session once it has logged in.
-    pub fn new(site: SiteId, session: Option<&Session>) -> Who {
-        Who {
-            site,
-            account: session.map(|session| session.principal().account.name.clone()),
-            session: session.map(Session::id),
-        }
     }
 }
 

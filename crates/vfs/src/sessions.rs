@@ -8,6 +8,9 @@ use entrepot_auth::{LiveSession, Peer};
 use entrepot_nouns::{PerDirection, Protocol, SessionId, SessionInfo, Timestamp};
 use parking_lot::Mutex;
 
+use crate::book::Book;
+use crate::meters::Meters;
+
 /// A session while it is open.
 pub(crate) struct OpenSession {
     pub(crate) id: SessionId,
@@ -56,28 +59,46 @@ impl OpenSession {
 }
 
 /// All sessions that are open, those of jobs included.
-#[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<SessionId, Arc<OpenSession>>>);
+pub(crate) struct Sessions {
+    open: Mutex<HashMap<SessionId, Arc<OpenSession>>>,
+    /// Has the bytes of transfers that still move.
+    book: Arc<Book>,
+    meters: Arc<Meters>,
+}
 
 impl Sessions {
+    pub(crate) fn new(book: Arc<Book>, meters: Arc<Meters>) -> Sessions {
+        Sessions { open: Mutex::default(), book, meters }
+    }
+
     pub(crate) fn add(&self, session: Arc<OpenSession>) {
-        self.0.lock().insert(session.id, session);
+        self.open.lock().insert(session.id, session);
+        self.meters.sessions_changed(1);
     }
 
     pub(crate) fn remove(&self, id: SessionId) {
-        self.0.lock().remove(&id);
+        self.open.lock().remove(&id);
+        self.meters.sessions_changed(-1);
     }
 
-    /// Those of peers.
+    /// Those of peers, with the bytes of their running transfers.
     pub(crate) fn of_peers(&self) -> Vec<SessionInfo> {
-        let sessions = self.0.lock();
+        let moving = self.book.moving_bytes();
+        let sessions = self.open.lock();
         let peers = sessions.values().filter(|open| open.peer.protocol != Protocol::Internal);
-        peers.map(|open| open.info()).collect()
+        let infos = peers.map(|open| {
+            let mut info = open.info();
+            let (received, sent) = moving.get(&info.id).copied().unwrap_or_default();
+            info.bytes_in += received;
+            info.bytes_out += sent;
+            info
+        });
+        infos.collect()
     }
 
     /// Ends a session; false if it is not open.
     pub(crate) fn end(&self, id: SessionId, reason: &str) -> bool {
-        let session = self.0.lock().get(&id).cloned();
+        let session = self.open.lock().get(&id).cloned();
         if let Some(session) = &session {
             session.live.end(reason);
         }
@@ -86,7 +107,7 @@ impl Sessions {
 
     /// Sets the rates of a session, `None`: those of its policies; false if it is not open.
     pub(crate) fn limit(&self, id: SessionId, rates: Option<PerDirection>) -> bool {
-        let session = self.0.lock().get(&id).cloned();
+        let session = self.open.lock().get(&id).cloned();
         if let Some(session) = &session {
             session.live.order_rates(rates);
         }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
-use crate::service::Service;
+use crate::service::{DataPlane, Service};
 use crate::sessions::OpenSession;
 
 /// One session, for everything that is done in it.
@@ -29,7 +29,6 @@ impl SessionState {
     pub(crate) fn open(service: &Service, session: OpenSession, scope: Scope) -> SessionState {
         let session = Arc::new(session);
         service.0.sessions.add(session.clone());
-        service.0.meters.sessions_changed(1);
         SessionState {
             service: service.clone(),
             session,
@@ -39,18 +38,22 @@ impl SessionState {
         }
     }
 
+    /// What all sessions of the node share.
+    pub(crate) fn data_plane(&self) -> &DataPlane {
+        &self.service.0
+    }
+
     /// Records the end of the session, once.
     pub(crate) fn close(&self, reason: &str, bytes_in: u64, bytes_out: u64) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.service.0.sessions.remove(self.session.id);
-        self.service.0.meters.sessions_changed(-1);
+        self.data_plane().sessions.remove(self.session.id);
         if self.protocol() == Protocol::Internal {
             return;
         }
         let fact = Fact::SessionClosed { reason: reason.to_owned(), bytes_in, bytes_out };
-        self.service.0.book.tell(&self.event(fact));
+        self.data_plane().book.tell(&self.event(fact));
     }
 
     pub(crate) fn protocol(&self) -> Protocol {
@@ -58,7 +61,7 @@ impl SessionState {
     }
 
     pub(crate) fn event(&self, fact: Fact) -> Event {
-        self.service.0.recorder.event(&self.scope, fact)
+        self.data_plane().recorder.event(&self.scope, fact)
     }
 
     /// Counts one more transfer towards the limit of the account, until the answer is dropped.

@@ -17,6 +17,7 @@ use crate::limits;
 use crate::notes::Change;
 use crate::place::{self, Last, Located, Lookup, MountedPath};
 use crate::quota::Reservation;
+use crate::service::DataPlane;
 use crate::state::SessionState;
 use crate::unbroken::unbroken;
 
@@ -145,6 +146,11 @@ fn check_same_mount(old: &MountedPath, new: &MountedPath) -> Result<()> {
 }
 
 impl Vfs {
+    /// What all sessions of the node share.
+    pub(crate) fn data_plane(&self) -> &DataPlane {
+        self.0.data_plane()
+    }
+
     /// Where the session starts.
     pub fn home(&self) -> VPath {
         self.0.session.live.principal().account.home.clone()
@@ -172,8 +178,8 @@ impl Vfs {
             Lookup::Above => return Ok((None, Cow::Borrowed(path))),
             Lookup::Nothing => return Err(VfsError::NotFound),
         };
-        let store = self.0.service.store(&mount.endpoint).await?;
-        self.0.service.ensure_prefix(mount.endpoint.id, &store, &mount.prefix).await?;
+        let store = self.data_plane().stores.open(&mount.endpoint).await?;
+        self.data_plane().stores.ensure_prefix(mount.endpoint.id, &store, &mount.prefix).await?;
         let has_links = mount.mount.offers(MountOption::Symlinks);
         let place = MountedPath { is_root: *path == mount.path, mount, store, path: at };
         if has_links {
@@ -222,8 +228,8 @@ impl Vfs {
             return Ok(Attributes {
                 kind: EntryKind::File,
                 size: moving.bytes.load(Ordering::Relaxed),
-                modified: self.0.service.0.env.now(),
-                accessed: self.0.service.0.env.now(),
+                modified: self.data_plane().env.now(),
+                accessed: self.data_plane().env.now(),
                 rights,
                 mode: None,
                 partial: true,
@@ -238,10 +244,11 @@ impl Vfs {
     }
 
     fn partial(&self, path: &VPath, rights: Rights) -> Result<Attributes> {
-        let note = self.0.service.0.book.look(&self.partial_key(path)).ok_or(VfsError::NotFound)?;
+        let note =
+            self.data_plane().book.look(&self.partial_key(path)).ok_or(VfsError::NotFound)?;
         Ok(Attributes {
             kind: EntryKind::File,
-            size: note.trusted(&self.0.service.0.boot),
+            size: note.trusted(&self.data_plane().boot),
             modified: note.at,
             accessed: note.at,
             rights,
@@ -255,7 +262,7 @@ impl Vfs {
     /// to replace.
     pub async fn unfinished(&self, path: &VPath) -> Option<Attributes> {
         let (place, path) = self.place(path, Last::Followed).await.ok()?;
-        let note = self.0.service.0.book.look(&self.partial_key(&path))?;
+        let note = self.data_plane().book.look(&self.partial_key(&path))?;
         let place = place.filter(|_| note.replaces.is_some())?;
         let there = place.store.stat(&place.path).await.ok()?.identity?;
         let is_same = note.replaces.as_deref() == Some(there.0.as_str());
@@ -308,7 +315,7 @@ impl Vfs {
         first: &mut VecDeque<Entry>,
     ) -> Result<()> {
         let principal = self.0.session.live.principal();
-        let book = &self.0.service.0.book;
+        let book = &self.data_plane().book;
         for partial in book.partials_in(principal.site, &principal.account.name, path) {
             let Some(name) = partial.file_name() else { continue };
             let Ok(at) = place.path.join(name) else { continue };
@@ -334,7 +341,7 @@ impl Vfs {
         let place = place.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
         let endpoint = &place.mount.endpoint.noun;
-        let injected = self.0.service.has_own_store(&endpoint.name);
+        let injected = self.data_plane().stores.is_given(&endpoint.name);
         let EndpointTarget::Directory(target) = &endpoint.target else { return Ok(None) };
         place.store.stat(&place.path).await?;
         let local = std::path::Path::new(&target.path).join(place.path.as_str());
@@ -350,8 +357,8 @@ impl Vfs {
         let meta = match place.store.stat(&place.path).await {
             Ok(meta) => meta,
             Err(StoreError::NotFound | StoreError::NotDirectory) => {
-                let kept = self.0.service.0.book.take(&self.partial_key(&path));
-                self.0.service.discard(kept.ok_or(VfsError::NotFound)?).await;
+                let kept = self.data_plane().book.take(&self.partial_key(&path));
+                self.data_plane().partials.discard(kept.ok_or(VfsError::NotFound)?).await;
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -360,12 +367,12 @@ impl Vfs {
             return Err(VfsError::IsDirectory);
         }
         place.need(Right::Delete)?;
-        let held = self.0.service.0.names.hold(place.endpoint(), &place.path).await;
+        let held = self.data_plane().names.hold(place.endpoint(), &place.path).await;
         let change = self.change(&place, Fact::FileRemoved { path: path.to_string() }, None);
         let (store, at) = (place.store.clone(), place.path.clone());
         self.carry_out(change, held, async move { store.remove(&at).await }).await?;
         self.forget_temporary(&place);
-        self.0.service.counted(place.endpoint(), &place.path, -counted_bytes(&meta), -1);
+        self.data_plane().quotas.changed(place.endpoint(), &place.path, -counted_bytes(&meta), -1);
         Ok(())
     }
 
@@ -450,7 +457,7 @@ impl Vfs {
         let (new, to) = self.changeable(to, Last::Itself).await?;
         check_same_mount(&old, &new)?;
         old.need(Right::Rename)?;
-        let names = &self.0.service.0.names;
+        let names = &self.data_plane().names;
         let held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
         let meta = old.store.stat(&old.path).await?;
         let there = match new.store.stat(&new.path).await {
@@ -481,7 +488,7 @@ impl Vfs {
         self.carry_out(change, held, work).await?;
         self.forget_temporary(&old);
         if let Some(gone) = &there {
-            self.0.service.counted(new.endpoint(), &new.path, -counted_bytes(gone), -1);
+            self.data_plane().quotas.changed(new.endpoint(), &new.path, -counted_bytes(gone), -1);
         }
         Ok(Renamed { replaced: there.is_some(), arrival })
     }
@@ -500,7 +507,7 @@ impl Vfs {
         }
         old.need(Right::Read)?;
         new.need(Right::Write)?;
-        let names = &self.0.service.0.names;
+        let names = &self.data_plane().names;
         let held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
         let meta = old.store.stat(&old.path).await?;
         if meta.kind == EntryKind::Directory {
@@ -523,7 +530,7 @@ impl Vfs {
         self.carry_out(change, held, work).await?;
         drop(room);
         let grown = i64::try_from(size).unwrap_or(i64::MAX);
-        self.0.service.counted(new.endpoint(), &path, grown, 1);
+        self.data_plane().quotas.changed(new.endpoint(), &path, grown, 1);
         Ok(())
     }
 
@@ -539,7 +546,7 @@ impl Vfs {
         let (from, replaced) = (old.path, gone.is_some());
         let is_file = meta.kind == EntryKind::File;
         let arrival = is_file && self.is_temporary(from) && !self.is_temporary(to);
-        let known = self.0.service.0.book.recall(&self.temporary_key(old.place));
+        let known = self.data_plane().book.recall(&self.temporary_key(old.place));
         let file = known.filter(|_| arrival).map(|file| {
             Box::new(FileFact { path: to.to_string(), temporary: false, replaced, ..file })
         });
@@ -586,7 +593,7 @@ impl Vfs {
         };
         let mut space = place.store.space().await?;
         let Some(quota) = place.mount.mount.quota else { return Ok(space) };
-        let ledger = self.0.service.ledger(&place.counted(), &place.store).await?;
+        let ledger = self.data_plane().quotas.ledger(&place.counted(), &place.store).await?;
         let (bytes, files) = ledger.used();
         if let Some(limit) = quota.size_bytes {
             space.total_bytes = space.total_bytes.min(limit);
@@ -621,7 +628,8 @@ impl Vfs {
         match place.mount.mount.quota {
             None => Ok(Reservation::new(None, Quota::default())),
             Some(quota) => {
-                let ledger = self.0.service.ledger(&place.counted(), &place.store).await?;
+                let ledger =
+                    self.data_plane().quotas.ledger(&place.counted(), &place.store).await?;
                 Ok(Reservation::new(Some(ledger), quota))
             }
         }
@@ -654,18 +662,18 @@ impl Vfs {
         held: impl Send + 'static,
         work: impl Future<Output = std::result::Result<(), StoreError>> + Send + 'static,
     ) -> Result<()> {
-        let service = self.0.service.clone();
+        let book = Arc::clone(&self.data_plane().book);
         unbroken(async move {
             let _held = held;
             let event = change.event.clone();
-            service.0.book.announce(change).await?;
+            book.announce(change).await?;
             match work.await {
                 Ok(()) => {
-                    service.0.book.record(&event)?;
+                    book.record(&event)?;
                     Ok(())
                 }
                 Err(error) => {
-                    service.0.book.dismiss(event.id);
+                    book.dismiss(event.id);
                     Err(error.into())
                 }
             }
@@ -690,6 +698,6 @@ impl Vfs {
     }
 
     fn forget_temporary(&self, place: &MountedPath) {
-        self.0.service.0.book.unremember(&self.temporary_key(place));
+        self.data_plane().book.unremember(&self.temporary_key(place));
     }
 }

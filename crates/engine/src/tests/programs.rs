@@ -1,10 +1,16 @@
 //! Programs of rules, and rules that clients wait for. Real programs take real time, so the clock
 //! of the runtime is not stopped here.
 
+use std::convert::Infallible;
+use std::future::pending;
+
 use entrepot_nouns::noun::Noun as _;
 use entrepot_nouns::rule::Retry;
-use entrepot_nouns::{CommandFact, Digests, Fact, Job, JobState, Protocol, Rule};
-use entrepot_vfs::{Hooks, Who};
+use entrepot_nouns::{CommandOrigin, Fact, Job, JobState, Protocol, Rule};
+use entrepot_vfs::{
+    CommandAuthor, CommandClient, CommandNotRun, CommandRefusal, CommandReply, Hooks,
+    IncomingCommand, RefusalClass, RunningCommand,
+};
 use serde_json::json;
 
 use super::world::{SITE, World, content, name};
@@ -76,20 +82,57 @@ async fn programs_that_do_not_end_well_fail_the_step_with_their_words() {
     }
 }
 
-fn command(verb: &str, path: &str) -> CommandFact {
-    CommandFact {
-        protocol: Protocol::Ftp,
-        verb: verb.to_owned(),
-        argument: "a".to_owned(),
-        path: Some(path.to_owned()),
-        writes: true,
-        address: "192.0.2.7".to_owned(),
-        listener: name("ftp"),
-        code: None,
-        bytes: None,
-        transfer: None,
-        digests: Digests::default(),
-        duration_ms: None,
+/// A client of FTP that has not logged in, and never leaves.
+struct Client;
+
+impl CommandClient for Client {
+    type Gone = Infallible;
+
+    fn origin(&self) -> CommandOrigin {
+        let (protocol, address) = (Protocol::Ftp, "192.0.2.7".to_owned());
+        CommandOrigin { protocol, listener: name("ftp"), address }
+    }
+
+    fn author(&self) -> CommandAuthor {
+        CommandAuthor::anonymous(SITE)
+    }
+
+    fn hold_drain(&self) -> impl Send {}
+
+    async fn gone(&self) -> Infallible {
+        pending().await
+    }
+
+    async fn session_ended(&self) -> Infallible {
+        pending().await
+    }
+
+    fn code(&self, refusal: &CommandRefusal) -> u16 {
+        refusal.ftp_code.unwrap_or(451)
+    }
+}
+
+async fn before(
+    hooks: &Hooks,
+    verb: &'static str,
+    path: &str,
+) -> Result<RunningCommand, CommandRefusal> {
+    let path = path.parse().unwrap();
+    let command = IncomingCommand::writing(verb, "a", Some(&path));
+    match hooks.before(&Client, command).await {
+        Ok(command) => Ok(command),
+        Err(CommandNotRun::Refused(refusal)) => Err(refusal),
+        Err(CommandNotRun::ClientGone(never)) => match never {},
+    }
+}
+
+/// What takes the place of the reply to a STOR.
+async fn after_store(hooks: &Hooks, code: u16) -> Option<CommandRefusal> {
+    let command = before(hooks, "STOR", "/in/a").await.unwrap();
+    let reply = CommandReply { code, is_replaceable: code < 400 };
+    match hooks.after(&Client, command, reply).await {
+        Ok(refusal) => refusal,
+        Err(never) => match never {},
     }
 }
 
@@ -109,41 +152,42 @@ async fn commands_are_asked_about_and_nothing_passes_unasked() {
         json!({"name": "f", "when": {"after": ["ftp STOR"]}, "if": "command.code == 226",
                "do": [{"exec": {"argv": ["/bin/sh", "-c", "exit 9"], "reply": "wait",
                                 "failure_code": 452}}]}),
+        json!({"name": "g", "when": {"before": ["ftp SIZE"]},
+               "do": [{"refuse": {"code": 450, "text": "Not now."}}]}),
     ] {
         world.put(&rule(document)).await;
     }
     let hooks = Hooks::new(world.recorder.clone());
-    let who = Who::new(SITE, None);
     assert!(!hooks.are_any(SITE, Protocol::Ftp));
-    assert_eq!(hooks.before(&who, &command("DELE", "/in/a")).await, Ok(()), "nobody answers yet");
+    before(&hooks, "DELE", "/in/a").await.expect("no engine answers yet");
     world.start();
     world.answer(hooks.clone());
     // What is not known is not let pass.
-    let early = hooks.before(&who, &command("NOOP", "/")).await;
+    let early = before(&hooks, "NOOP", "/").await;
     assert!(hooks.are_any(SITE, Protocol::Ftp));
-    assert!(early.is_ok() || early.is_err_and(|refused| refused.code == 451));
+    assert!(early.is_ok() || early.is_err_and(|refused| refused.class == RefusalClass::RuleFailed));
     world.engine().ready().await;
     assert!(!hooks.are_any(SITE, Protocol::Sftp));
     for (verb, path, wanted) in [
-        ("DELE", "/in/a", Some((553, Some("a")))),
+        ("DELE", "/in/a", Some((RefusalClass::Denied, Some(553), "a"))),
+        ("SIZE", "/in/a", Some((RefusalClass::NotNow, Some(450), "g"))),
         ("DELE", "/out/a", None),
-        ("MKD", "/d", Some((451, Some("b")))),
+        ("MKD", "/d", Some((RefusalClass::RuleFailed, None, "b"))),
         ("RMD", "/d", None),
-        ("CWD", "/d", Some((451, Some("d")))),
+        ("CWD", "/d", Some((RefusalClass::RuleFailed, None, "d"))),
         ("PWD", "/d", None),
         ("NOOP", "/d", None),
     ] {
-        let answer = hooks.before(&who, &command(verb, path)).await.err();
-        let told = answer.as_ref().map(|it| (it.code, it.rule.as_ref().map(|it| it.as_str())));
+        let answer = before(&hooks, verb, path).await.err();
+        let told =
+            answer.as_ref().map(|it| (it.class, it.ftp_code, it.rule.as_ref().unwrap().as_str()));
         assert_eq!(told, wanted, "{verb}");
     }
-    let mut stored = command("STOR", "/in/a");
-    stored.code = Some(553);
-    assert_eq!(hooks.after(&who, &stored).await, Ok(()));
-    stored.code = Some(226);
-    assert_eq!(hooks.after(&who, &stored).await.unwrap_err().code, 452);
+    assert_eq!(after_store(&hooks, 553).await, None);
+    let failed = after_store(&hooks, 226).await.unwrap();
+    assert_eq!((failed.class, failed.ftp_code), (RefusalClass::NotNow, Some(452)));
     world.stop(std::time::Duration::from_secs(5)).await;
-    let gone = hooks.before(&who, &command("DELE", "/out/a")).await;
-    assert_eq!(gone.map_err(|refused| (refused.code, refused.rule)), Err((451, None)));
-    assert_eq!(hooks.before(&who, &command("NOOP", "/out/a")).await, Ok(()));
+    let unasked = before(&hooks, "DELE", "/out/a").await.unwrap_err();
+    assert_eq!((unasked.class, unasked.rule), (RefusalClass::RuleFailed, None));
+    before(&hooks, "NOOP", "/out/a").await.expect("no rule looks at it");
 }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use entrepot_nouns::SiteId;
-use entrepot_vfs::{Ask, Hook, Hooks, Moment, Refused};
+use entrepot_nouns::{Fact, SiteId};
+use entrepot_vfs::{CommandRefusal, Hook, Hooks, Moment, RefusalClass, RuleQuestion};
 
 use super::fixture::Node;
 
@@ -13,18 +13,23 @@ fn rule(
     hooks: &Hooks,
     decide: impl Fn(Moment, &str) -> Option<u16> + Send + 'static,
 ) -> Arc<Mutex<Vec<String>>> {
-    let mut asks = hooks.attach().unwrap();
+    let mut questions = hooks.attach().unwrap();
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&asked);
     tokio::spawn(async move {
-        while let Some(ask) = asks.recv().await {
-            let Ask { moment, event, answer, .. } = ask;
+        while let Some(question) = questions.recv().await {
+            let RuleQuestion { moment, event, answer, .. } = question;
             let command = event.fact.command().unwrap();
             let refused = decide(moment, &command.verb);
             let path = command.path.as_deref().unwrap_or_default();
             let word = if moment == Moment::Before { "?" } else { "!" };
             kept.lock().unwrap().push(format!("{word}{} {path}", command.verb));
-            let refused = refused.map(|code| Refused { code, text: "No.".into(), rule: None });
+            let refused = refused.map(|code| CommandRefusal {
+                class: RefusalClass::Denied,
+                text: "No.".into(),
+                rule: None,
+                ftp_code: Some(code),
+            });
             let _ = answer.send(refused.map_or(Ok(()), Err));
         }
     });
@@ -68,8 +73,14 @@ async fn a_rule_refuses_a_command_before_it_runs() {
         "!RNTO /d/kept",
     ];
     assert_eq!(*asked.lock().unwrap(), wanted);
-    let uploads = node.stop().await.uploads().await;
-    assert_eq!(uploads.len(), 1, "nothing was published by the refused STOR");
+    let world = node.stop().await;
+    let refused = world.events().await.into_iter().filter_map(|event| match event.fact {
+        Fact::CommandRefused { command, .. } => Some((command.verb, command.code)),
+        _ => None,
+    });
+    let recorded = |verb: &str| (verb.to_owned(), Some(550));
+    assert_eq!(refused.collect::<Vec<_>>(), [recorded("DELE"), recorded("STOR")]);
+    assert_eq!(world.uploads().await.len(), 1, "nothing was published by the refused STOR");
 }
 
 #[tokio::test]

@@ -5,12 +5,13 @@ use bytes::Bytes;
 use entrepot_net::meter::Running;
 use entrepot_nouns::{Timestamp, VPath};
 use entrepot_sftp_proto::scp::{self, ACK, Command, Directories, Fatal, Incoming, Sink, Times};
-use entrepot_vfs::{Create, CreateIntent, EntryKind, ModeOrigin, Upload, VfsError};
+use entrepot_vfs::{
+    Create, CreateIntent, EntryKind, IncomingCommand, ModeOrigin, Upload, VfsError,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::ends::{Ended, Ends, Next, resolve};
 use crate::connection::ConnectionShared;
-use crate::hooks::Shown;
 use crate::limits::SCP_DEPTH;
 use crate::out::Out as _;
 
@@ -186,9 +187,9 @@ impl SinkCopy<'_> {
         let path = self.place(name).map_err(|error| error.to_string())?;
         let running = self.account.meter.running();
         let how = Create { intent: CreateIntent::New, expected_size: Some(size), append: false };
-        let shown = || Shown::writes("open", name, Some(&path));
+        let command = || IncomingCommand::writing("open", name, Some(&path));
         let creating = self.account.session.vfs().create(&path, how);
-        let created = Box::pin(self.account.around(shown, &self.gone, creating)).await;
+        let created = Box::pin(self.account.with_rules(command, &self.gone, creating)).await;
         let mut upload = created.map_err(|error| error.to_string())?;
         if let Some(times) = self.times.take() {
             let (accessed, modified) = stamps(times);
@@ -224,14 +225,14 @@ impl SinkCopy<'_> {
             upload.abort().await;
             return Err(told(error.to_string()));
         }
-        let begun = if !self.account.is_hooked() {
+        let command = if !self.account.has_rules() {
             None
         } else {
-            let shown = Shown::writes("close", "", Some(upload.path()));
-            match self.account.ask(shown, &self.gone).await {
-                Ok(begun) => Some(begun),
+            let command = IncomingCommand::writing("close", "", Some(upload.path()));
+            match self.account.before(command, &self.gone).await {
+                Ok(command) => Some(command),
                 Err(refused) => {
-                    if refused.is_for_good() {
+                    if refused.is_permanent() {
                         upload.abort().await
                     } else {
                         upload.interrupt(&refused.text).await
@@ -240,7 +241,7 @@ impl SinkCopy<'_> {
                 }
             }
         };
-        let published = self.account.publish(begun, upload.finish(), &self.gone).await;
+        let published = self.account.publish(command, upload.finish(), &self.gone).await;
         published.map_err(|error| told(error.to_string()))
     }
 
@@ -261,9 +262,9 @@ impl SinkCopy<'_> {
             return Err(entrepot_nouns::path::PathError::TooLong.to_string());
         }
         let vfs = self.account.session.vfs();
-        let shown = || Shown::writes("mkdir", name, Some(&path));
+        let command = || IncomingCommand::writing("mkdir", name, Some(&path));
         let making = vfs.make_directory_with_mode(&path, mode);
-        if let Err(error) = self.account.around(shown, &self.gone, making).await {
+        if let Err(error) = self.account.with_rules(command, &self.gone, making).await {
             match vfs.stat(&path).await {
                 Ok(found) if found.kind == EntryKind::Directory => {}
                 Ok(_) => return Err(VfsError::NotDirectory.to_string()),
@@ -281,7 +282,7 @@ impl SinkCopy<'_> {
             return Ok(());
         }
         let vfs = self.account.session.vfs();
-        let shown = || Shown::writes("setstat", "", Some(&path));
+        let command = || IncomingCommand::writing("setstat", "", Some(&path));
         let setting = async {
             if let Some(mode) = mode {
                 vfs.set_mode(&path, mode).await?;
@@ -291,7 +292,7 @@ impl SinkCopy<'_> {
             }
             Ok(())
         };
-        let set = self.account.around(shown, &self.gone, setting).await;
+        let set = self.account.with_rules(command, &self.gone, setting).await;
         set.map_err(|error| format!("{}: {error}", path.as_str()))
     }
 }

@@ -6,16 +6,16 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::VPath;
 use entrepot_sftp_proto::scp::{self, ACK, Answer, Answers, Command, END, Fatal, Times};
-use entrepot_vfs::{Attributes, Download, Entry, EntryKind, Listing, VfsError};
+use entrepot_vfs::{Attributes, Download, Entry, EntryKind, IncomingCommand, Listing, VfsError};
 
 use super::ends::{Ended, Ends, Next, resolve};
 use super::glob::{self, TooMany};
 use crate::connection::ConnectionShared;
-use crate::hooks::{Shown, Undone};
 use crate::limits::{
     EARLY_BYTES, LISTING_PAGE, SCP_BLOCK_BYTES, SCP_BLOCKS, SCP_DEPTH, SCP_LINKED,
 };
 use crate::out::Out as _;
+use crate::problem::Problem;
 
 /// A copy to the client while it runs.
 struct SourceCopy<'a> {
@@ -115,11 +115,11 @@ impl SourceCopy<'_> {
         told: &str,
         work: impl Future<Output = Result<T, VfsError>>,
     ) -> Result<Option<T>, Ended> {
-        let shown = || Shown::reads(verb, told, Some(path));
-        match self.account.around(shown, &self.ends.gone, work).await {
+        let command = || IncomingCommand::reading(verb, told, Some(path));
+        match self.account.with_rules(command, &self.ends.gone, work).await {
             Ok(done) => return Ok(Some(done)),
-            Err(Undone::Vfs(error)) => self.refuse(told, &error)?,
-            Err(Undone::Ruled(refused)) => self.warn(told, &refused.text)?,
+            Err(Problem::Vfs(error)) => self.refuse(told, &error)?,
+            Err(problem) => self.warn(told, &problem.to_string())?,
         }
         Ok(None)
     }

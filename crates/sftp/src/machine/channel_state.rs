@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use entrepot_sftp_proto::Handles;
 use entrepot_sftp_proto::reply::DataBuffer;
+use entrepot_vfs::CommandRuleWatch;
 use tokio_util::sync::CancellationToken;
 
 use super::long_request::Long;
@@ -33,16 +34,15 @@ pub(super) struct ChannelState {
     pub(super) gone: CancellationToken,
     /// Waits for the channel's own task.
     pub(super) long: Option<Box<Long>>,
-    /// Of the rules that are known.
-    pub(super) generation: u64,
-    /// A rule looks at requests.
-    pub(super) hooked: bool,
+    /// Whether rules look at requests.
+    pub(super) rules: CommandRuleWatch,
     pub(super) broken: Option<&'static str>,
 }
 
 impl ChannelState {
     pub(super) fn new(shared: Arc<ConnectionShared>, gone: CancellationToken) -> ChannelState {
         ChannelState {
+            rules: shared.watch_rules(),
             shared,
             handles: Handles::default(),
             parked: Parked::default(),
@@ -55,8 +55,6 @@ impl ChannelState {
             waits: false,
             gone,
             long: None,
-            generation: 0,
-            hooked: false,
             broken: None,
         }
     }

@@ -201,7 +201,7 @@ impl ChannelState {
 
     /// Ends what a handle stood for, and asks rules that look at it.
     pub(super) async fn close_whole(&mut self, open: Open) -> Result<(), Problem> {
-        if self.hooked {
+        if self.rules.are_any() {
             return Box::pin(self.close_hooked(open)).await;
         }
         self.close_open(open).await.map(drop)

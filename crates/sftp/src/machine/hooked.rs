@@ -3,57 +3,49 @@
 use bytes::Bytes;
 use entrepot_nouns::VPath;
 use entrepot_sftp_proto::request::CheckTarget;
-use entrepot_sftp_proto::{Handle, OpenFlags, Request, Status, SymlinkOrder};
-use entrepot_vfs::Begun;
+use entrepot_sftp_proto::{Handle, OpenFlags, Request, SymlinkOrder};
+use entrepot_vfs::{IncomingCommand, RunningCommand};
 
 use super::channel_state::ChannelState;
 use super::open::Open;
-use crate::hooks::Shown;
+use crate::hooks::GoodAnswer;
 use crate::out::Out;
 use crate::problem::Problem;
 
 impl ChannelState {
-    /// Takes over whether any rule looks at requests: one look when nothing changed.
-    pub(super) fn follow_hooks(&mut self) {
-        let generation = self.shared.session.hooks().generation();
-        if generation != self.generation {
-            self.generation = generation;
-            self.hooked = self.shared.is_hooked();
-        }
-    }
-
     /// Asks about a request before it is carried out; `None`: rules do not look at it.
-    pub(super) async fn ask(&self, request: &Request<'_>) -> Result<Option<Begun>, Problem> {
-        let Some(shown) = self.shown(request) else { return Ok(None) };
-        let asked = self.shared.ask(shown, &self.gone).await;
-        asked.map(Some).map_err(Problem::Ruled)
+    pub(super) async fn before(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<Option<RunningCommand>, Problem> {
+        let Some(command) = self.command_of(request) else { return Ok(None) };
+        Ok(Some(self.shared.before(command, &self.gone).await?))
     }
 
-    /// Tells of a request that was carried out. What a rule says then takes the place of a good
+    /// Informs rules of a request that was carried out. A refusal then takes the place of a good
     /// answer, but for a handle, which cannot be taken back.
-    pub(super) async fn told<T>(
+    async fn after<T>(
         &self,
-        begun: Begun,
+        command: RunningCommand,
         answer: Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let opens = matches!(begun.command.verb.as_str(), "open" | "opendir");
-        let code = answer.as_ref().map_or_else(Problem::status, |_| Status::Ok);
-        match self.shared.tell(begun, code, &self.gone).await {
-            Err(refused) if answer.is_ok() && !opens => Err(Problem::Ruled(refused)),
-            _ => answer,
-        }
+        let good = match command.verb() {
+            "open" | "opendir" => GoodAnswer::Final,
+            _ => GoodAnswer::Replaceable,
+        };
+        self.shared.after(command, answer, good, &self.gone).await
     }
 
-    /// Answers a request that rules were asked about, if they were.
+    /// Answers a request, after its rules if any look at it.
     pub(super) async fn conclude(
         &mut self,
         id: u32,
-        begun: Option<Begun>,
+        command: Option<RunningCommand>,
         answer: Result<Bytes, Problem>,
         out: &mut impl Out,
     ) {
-        let answer = match begun {
-            Some(begun) => Box::pin(self.told(begun, answer)).await,
+        let answer = match command {
+            Some(command) => Box::pin(self.after(command, answer)).await,
             None => answer,
         };
         self.answer(id, answer, out);
@@ -62,16 +54,16 @@ impl ChannelState {
     /// CLOSE: whatever a rule says, the handle is dead. An upload that is refused for good is
     /// dropped; one that is refused for now, or whose client has gone meanwhile, is kept to resume.
     pub(super) async fn close_hooked(&mut self, open: Open) -> Result<(), Problem> {
-        let shown = match &open {
-            Open::Upload(_) => Shown::writes("close", "", Some(open.path())),
+        let command = match &open {
+            Open::Upload(_) => IncomingCommand::writing("close", "", Some(open.path())),
             Open::Download(_) | Open::Listing(_) | Open::Shared(_) | Open::Removed(_) => {
-                Shown::reads("close", "", Some(open.path()))
+                IncomingCommand::reading("close", "", Some(open.path()))
             }
         };
-        let mut begun = match self.shared.ask(shown, &self.gone).await {
-            Ok(begun) => begun,
+        let mut command = match self.shared.before(command, &self.gone).await {
+            Ok(command) => command,
             Err(refused) => {
-                if refused.is_for_good() {
+                if refused.is_permanent() {
                     open.discard().await
                 } else {
                     open.interrupt(&refused.text).await
@@ -81,9 +73,9 @@ impl ChannelState {
         };
         let closed = self.close_open(open).await;
         if let Ok(Some(uploaded)) = &closed {
-            begun.published(uploaded);
+            command.published(uploaded);
         }
-        self.told(begun, closed.map(drop)).await
+        self.after(command, closed.map(drop)).await
     }
 
     fn path_of(&self, sent: &str) -> Option<VPath> {
@@ -94,12 +86,13 @@ impl ChannelState {
         self.handles.get(handle).map(Open::path)
     }
 
-    /// `None`: what has its own way, or is about what was opened before.
-    fn shown(&self, request: &Request<'_>) -> Option<Shown> {
+    /// A request as rules see it. `None`: rules are asked elsewhere (CLOSE), or were asked when the
+    /// handle was opened.
+    fn command_of(&self, request: &Request<'_>) -> Option<IncomingCommand> {
         let verb = request.name();
-        let reads = |sent: &str| Shown::reads(verb, sent, self.path_of(sent).as_ref());
-        let writes = |sent: &str| Shown::writes(verb, sent, self.path_of(sent).as_ref());
-        let opened = |handle: &Handle| Shown::reads(verb, "", self.opened(*handle));
+        let reads = |sent: &str| IncomingCommand::reading(verb, sent, self.path_of(sent).as_ref());
+        let writes = |sent: &str| IncomingCommand::writing(verb, sent, self.path_of(sent).as_ref());
+        let opened = |handle: &Handle| IncomingCommand::reading(verb, "", self.opened(*handle));
         Some(match request {
             Request::Open { path, flags, .. } if flags.has(OpenFlags::WRITE) => writes(path),
             Request::Open { path, .. }
@@ -111,12 +104,14 @@ impl ChannelState {
             | Request::ExpandPath { path }
             | Request::Statvfs { path }
             | Request::CheckFile { target: CheckTarget::Path(path), .. } => reads(path),
-            Request::HomeDirectory { user } => Shown::reads(verb, user, None),
+            Request::HomeDirectory { user } => IncomingCommand::reading(verb, user, None),
             Request::Fstat { handle }
             | Request::Fstatvfs { handle }
             | Request::Fsync { handle }
             | Request::CheckFile { target: CheckTarget::Handle(handle), .. } => opened(handle),
-            Request::Fsetstat { handle, .. } => Shown::writes(verb, "", self.opened(*handle)),
+            Request::Fsetstat { handle, .. } => {
+                IncomingCommand::writing(verb, "", self.opened(*handle))
+            }
             Request::Setstat { path, .. }
             | Request::Lsetstat { path, .. }
             | Request::Remove { path }
@@ -124,10 +119,10 @@ impl ChannelState {
             | Request::Rmdir { path } => writes(path),
             Request::Rename { from, to }
             | Request::PosixRename { from, to }
-            | Request::Hardlink { from, to } => self.shown_pair(verb, from, to),
-            Request::Symlink { first, second } => self.shown_link(verb, first, second),
+            | Request::Hardlink { from, to } => self.command_of_two(verb, from, to),
+            Request::Symlink { first, second } => self.command_of_link(verb, first, second),
             Request::CopyData { from, to, .. } => {
-                Shown::writes(verb, "", self.opened(*to)).and(self.opened(*from))
+                IncomingCommand::writing(verb, "", self.opened(*to)).and(self.opened(*from))
             }
             Request::Close { .. } | Request::Read { .. } | Request::Write { .. } => return None,
             Request::Readdir { .. } | Request::Limits | Request::UsersGroupsById { .. } => {
@@ -136,13 +131,14 @@ impl ChannelState {
         })
     }
 
-    fn shown_pair(&self, verb: &'static str, from: &str, to: &str) -> Shown {
-        let shown = Shown::writes(verb, &format!("{from} {to}"), self.path_of(to).as_ref());
-        shown.and(self.path_of(from).as_ref())
+    fn command_of_two(&self, verb: &'static str, from: &str, to: &str) -> IncomingCommand {
+        let both = format!("{from} {to}");
+        let command = IncomingCommand::writing(verb, &both, self.path_of(to).as_ref());
+        command.and(self.path_of(from).as_ref())
     }
 
     /// The link, and what it leads to.
-    fn shown_link(&self, verb: &'static str, first: &str, second: &str) -> Shown {
+    fn command_of_link(&self, verb: &'static str, first: &str, second: &str) -> IncomingCommand {
         let (target, link) = match self.shared.software.symlinks {
             SymlinkOrder::TargetFirst => (first, second),
             SymlinkOrder::LinkFirst => (second, first),
@@ -150,6 +146,7 @@ impl ChannelState {
         let link = self.path_of(link);
         let from = link.as_ref().and_then(VPath::parent);
         let leads = from.and_then(|from| from.resolve(target.as_bytes()).ok());
-        Shown::writes(verb, &format!("{first} {second}"), link.as_ref()).and(leads.as_ref())
+        IncomingCommand::writing(verb, &format!("{first} {second}"), link.as_ref())
+            .and(leads.as_ref())
     }
 }

@@ -19,7 +19,7 @@ use crate::problem::Problem;
 impl ChannelState {
     /// Carries out and answers what takes long.
     pub(super) async fn long(&mut self, long: Long, out: &mut impl Out) {
-        let Long { id, begun, what } = long;
+        let Long { id, command, what } = long;
         let gone = self.gone.clone();
         let _running = self.shared.meter.running();
         let carried_out = async {
@@ -38,7 +38,7 @@ impl ChannelState {
                 return;
             }
         };
-        self.conclude(id, begun, answer, out).await;
+        self.conclude(id, command, answer, out).await;
     }
 
     async fn check_file(&mut self, id: u32, check: &Check) -> Result<Bytes, Problem> {

@@ -2,13 +2,13 @@
 
 use entrepot_sftp_proto::request::{CheckDialect, CheckTarget};
 use entrepot_sftp_proto::{Handle, Request};
-use entrepot_vfs::Begun;
+use entrepot_vfs::RunningCommand;
 
 /// A long request that waits for the channel's own task.
 pub(super) struct Long {
     pub(super) id: u32,
-    /// Rules were asked about it.
-    pub(super) begun: Option<Begun>,
+    /// As rules have let it pass; `None`: none looks at it.
+    pub(super) command: Option<RunningCommand>,
     pub(super) what: What,
 }
 
@@ -41,7 +41,11 @@ pub(super) struct Copy {
 
 impl Long {
     /// The request, if it is a long one.
-    pub(super) fn of(id: u32, begun: Option<Begun>, request: &Request<'_>) -> Option<Long> {
+    pub(super) fn of(
+        id: u32,
+        command: Option<RunningCommand>,
+        request: &Request<'_>,
+    ) -> Option<Long> {
         let what = match *request {
             Request::CheckFile { target, algorithms, offset, len, block, dialect } => {
                 let target = match target {
@@ -56,6 +60,6 @@ impl Long {
             }
             _ => return None,
         };
-        Some(Long { id, begun, what })
+        Some(Long { id, command, what })
     }
 }

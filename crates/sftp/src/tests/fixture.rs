@@ -7,7 +7,7 @@ use std::time::Duration;
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey, SealingContext, password};
 use entrepot_db::{Db, DbOptions};
-use entrepot_journal::{Journal, Options, Recorder};
+use entrepot_journal::{Journal, Options, RecordKind, Recorder};
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Listening, ServerShared};
 use entrepot_net::ssh::keys;
@@ -15,8 +15,8 @@ use entrepot_nouns::endpoint::{
     DirectoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
 };
 use entrepot_nouns::{
-    Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, MountOption, Name,
-    Noun, Policy, Quota, Rights, Secret, SiteId,
+    Account, AccountType, Endpoint, EndpointTarget, Env, Event, Fact, Key, KeyType, Mount,
+    MountOption, Name, Noun, Policy, Quota, Rights, Secret, SiteId,
 };
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_vfs::{Hooks, ListenerContext, Service, ServiceOptions, ServiceParts};
@@ -44,6 +44,7 @@ pub(crate) struct Fixture {
     account: Account,
     /// What rules look at, and where is asked.
     pub(crate) hooks: Hooks,
+    journal: Journal,
     stop: CancellationToken,
     server: JoinHandle<()>,
     /// The node that this one keeps its files on.
@@ -91,7 +92,7 @@ impl Fixture {
         let journal = home.path().join("journal");
         let (journal, _) =
             Journal::open(&journal, &name("n1"), env.clone(), Options::default()).unwrap();
-        let recorder = Recorder::new(journal, env.clone(), name("n1"));
+        let recorder = Recorder::new(journal.clone(), env.clone(), name("n1"));
         let directory = Directory::new(db.clone(), env.clone(), master.clone());
         let gate_options = GateOptions { cost: HashCost::for_tests() };
         let gate = Gate::new(directory.clone(), recorder.clone(), gate_options);
@@ -138,6 +139,7 @@ impl Fixture {
             directory,
             account,
             hooks,
+            journal,
             stop,
             server,
             behind,
@@ -280,6 +282,19 @@ impl Fixture {
     /// Disables the account of `anna`.
     pub(crate) async fn disable(&self) {
         self.put(&Account { enabled: false, ..self.account.clone() }).await;
+    }
+
+    /// The requests that rules refused, by verb, with the recorded code.
+    pub(crate) async fn refusals(&self) -> Vec<(String, Option<u16>)> {
+        self.journal.sync(self.journal.usage().appended).await.unwrap();
+        let records = self.journal.reader(0).read_now(10_000).unwrap();
+        let of_events = records.iter().filter(|record| record.kind == RecordKind::Event);
+        let events = of_events.map(|record| serde_json::from_slice(&record.payload).unwrap());
+        let refused = events.filter_map(|event: Event| match event.fact {
+            Fact::CommandRefused { command, .. } => Some((command.verb, command.code)),
+            _ => None,
+        });
+        refused.collect()
     }
 
     /// Stops; running transfers get 200 ms.

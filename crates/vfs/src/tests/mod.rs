@@ -2,6 +2,7 @@
 //! simulated, with power cuts and failing calls.
 
 mod behaviour;
+mod commands;
 mod cut;
 mod faults;
 mod ftp;

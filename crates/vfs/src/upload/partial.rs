@@ -98,13 +98,12 @@ impl Upload {
 
     fn keep(&mut self) {
         let mut reservation = std::mem::take(&mut self.reservation);
-        let service = &self.vfs.0.service;
         let note = self.note();
         let end = if note.ticket.is_some() { note.contiguous } else { self.ranges.end() };
         reservation.shrink_to(end);
         let digest = self.layout.take_checkpoint();
         let kept = Kept { note, reservation: Some(reservation), digest };
-        service.discard_later(service.0.book.keep(kept));
+        self.vfs.data_plane().partials.keep(kept);
     }
 
     fn drop_later(&mut self) {
@@ -123,21 +122,21 @@ impl Upload {
         let file = self.fact(Digests::default());
         let (kept, reason) = (staged == Staged::Kept, reason.to_owned());
         let event = self.vfs.0.event(Fact::FileInterrupted { file, kept, reason });
-        self.vfs.0.service.0.book.tell(&event);
+        self.vfs.data_plane().book.tell(&event);
     }
 
     /// It moves no more.
     pub(super) fn end(&mut self, end: UploadEnd) {
-        let core = &self.vfs.0.service.0;
+        let plane = self.vfs.data_plane();
         let mut uploads = self.vfs.0.uploads.lock();
         if uploads.get(&self.path).is_some_and(|other| other.id == self.moving.id) {
             uploads.remove(&self.path);
         }
         drop(uploads);
-        core.book.end(self.moving.id);
-        core.meters.active_changed(Direction::In, -1);
-        core.meters.upload_ended(end);
-        core.meters.moved(Direction::In, self.vfs.0.protocol(), self.size);
+        plane.book.end(self.moving.id);
+        plane.meters.active_changed(Direction::In, -1);
+        plane.meters.upload_ended(end);
+        plane.meters.moved(Direction::In, self.vfs.0.protocol(), self.size);
         self.vfs.0.session.moved_in.fetch_add(self.size, Ordering::Relaxed);
     }
 
@@ -184,7 +183,7 @@ impl Upload {
 
     fn note_progress(&mut self, bytes: u64) {
         self.marks.noted = bytes;
-        self.vfs.0.service.0.book.mark(&self.note());
+        self.vfs.data_plane().book.mark(&self.note());
     }
 
     /// The file was cut: a mark beyond that would be trusted although something else is written
@@ -203,8 +202,8 @@ impl Upload {
     }
 
     fn note(&self) -> Partial {
-        let core = &self.vfs.0.service.0;
-        let now = core.env.now();
+        let plane = self.vfs.data_plane();
+        let now = plane.env.now();
         let days = self.vfs.0.session.live.principal().policy.partial_days;
         let PartialKey { site, account, path } = self.vfs.partial_key(&self.path);
         let contiguous = self.keepable();
@@ -224,7 +223,7 @@ impl Upload {
             protocol: self.vfs.0.protocol(),
             contiguous,
             synced,
-            boot: core.boot.clone(),
+            boot: plane.boot.clone(),
             started_at: self.moving.started_at,
             at: now,
             until: now.plus(Duration::from_secs(u64::from(days) * 86_400)),

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::BytesMut;
@@ -95,7 +96,7 @@ impl Upload {
             Err(error) => return Err(self.failed(error).await),
         };
         // Before the thread: who holds the name may be waiting for a thread.
-        let names = self.vfs.0.service.0.names.clone();
+        let names = self.vfs.data_plane().names.clone();
         let _held = names.hold(self.place.endpoint(), &self.place.path).await;
         let threads = self.place.store.threads();
         match on_thread(&threads, self.begin_commit(digests, wanted)).await? {
@@ -165,7 +166,7 @@ impl Upload {
 
     /// What is durable gets its name and its record.
     async fn publish(&mut self, digests: Digests) -> Result<Uploaded> {
-        let service = self.vfs.0.service.clone();
+        let book = Arc::clone(&self.vfs.data_plane().book);
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
         let mut file = self.fact(digests);
@@ -174,7 +175,7 @@ impl Upload {
         let mut change = self.vfs.change(&self.place, fact, self.staged.identity());
         change.left = self.left().map(Box::new);
         let mut event = change.event.clone();
-        service.0.book.announce(change).await?;
+        book.announce(change).await?;
         crash::point("upload.intent");
         let how = Publish {
             existing: self.existing,
@@ -196,10 +197,10 @@ impl Upload {
         if let Fact::FileUploaded { file } = &mut event.fact {
             file.replaced = published.replaced;
             if file.temporary {
-                service.0.book.remember(self.vfs.temporary_key(&self.place), file.clone());
+                book.remember(self.vfs.temporary_key(&self.place), file.clone());
             }
         }
-        let recorded = service.0.book.record(&event);
+        let recorded = book.record(&event);
         crash::point("upload.recorded");
         self.count(there.as_ref());
         self.end(UploadEnd::Completed);
@@ -224,7 +225,7 @@ impl Upload {
             self.end(UploadEnd::Failed);
             return;
         }
-        self.vfs.0.service.0.book.dismiss(intent);
+        self.vfs.data_plane().book.dismiss(intent);
     }
 
     /// Nothing was written to a file that is there (`touch`).
@@ -337,6 +338,11 @@ impl Upload {
         let now = i64::try_from(self.size).unwrap_or(i64::MAX);
         drop(std::mem::take(&mut self.reservation));
         let files = i64::from(there.is_none());
-        self.vfs.0.service.counted(self.place.endpoint(), &self.place.path, now - before, files);
+        self.vfs.data_plane().quotas.changed(
+            self.place.endpoint(),
+            &self.place.path,
+            now - before,
+            files,
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! Writes that do not come in the order that their store wants: a few wait in memory, more go to
 //! the spool, and the finish puts all in order.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::StorePath;
 
@@ -53,8 +55,8 @@ impl Upload {
 
     /// From now on bytes go to the local disk. What the store has in memory comes back.
     pub(super) async fn begin_spool(&mut self) -> Result<()> {
-        let service = self.vfs.0.service.clone();
-        let (Some(store), Layout::InOrder(layout)) = (service.0.spool.clone(), &mut self.layout)
+        let plane = self.vfs.data_plane();
+        let (Some(store), Layout::InOrder(layout)) = (plane.stores.spool(), &mut self.layout)
         else {
             return Err(VfsError::Unsupported);
         };
@@ -62,8 +64,8 @@ impl Upload {
         let file = store.stage(self.moving.id, &name).await?;
         let (waiting, sent) = (layout.order.drain(), self.ranges.contiguous());
         let mut digest = layout.digest.clone();
-        service.0.meters.spool_begun();
-        let mut spool = Spool::new(service, file, sent);
+        plane.meters.spool_begun();
+        let mut spool = Spool::new(Arc::clone(&plane.meters), file, sent);
         if let Some(kept) = self.staged.kept().filter(|kept| *kept < sent)
             && kept == digest.checkpoint_bytes()
         {

@@ -2,6 +2,7 @@
 //! that the store cannot take. What the store was sent before stays there; all behind it is put in
 //! order at the finish. An upload in order never needs one.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
@@ -9,12 +10,12 @@ use entrepot_storage::StagedFile;
 
 use crate::error::{Result, VfsError};
 use crate::limits::{BLOCK_BYTES, SPOOL_BYTES};
-use crate::service::Service;
+use crate::meters::Meters;
 use crate::unbroken::later;
 
 /// The bytes of an upload from `from` on.
 pub(super) struct Spool {
-    service: Service,
+    meters: Arc<Meters>,
     file: Option<Box<dyn StagedFile>>,
     /// Offset in the upload of its first byte: all before was sent to the store.
     pub(super) from: u64,
@@ -24,8 +25,8 @@ pub(super) struct Spool {
 
 impl Spool {
     /// Goes on where the store has `from` bytes.
-    pub(super) fn new(service: Service, file: Box<dyn StagedFile>, from: u64) -> Spool {
-        Spool { service, file: Some(file), from, counted: 0 }
+    pub(super) fn new(meters: Arc<Meters>, file: Box<dyn StagedFile>, from: u64) -> Spool {
+        Spool { meters, file: Some(file), from, counted: 0 }
     }
 
     /// Takes back the bytes from `kept` to `sent` that the store would not keep, and that it has in
@@ -62,7 +63,7 @@ impl Spool {
     /// Counts up to `end` bytes of it.
     fn grow(&mut self, end: u64) -> Result<()> {
         let more = end.saturating_sub(self.counted);
-        let all = &self.service.0.meters.spool_bytes;
+        let all = &self.meters.spool_bytes;
         if more > 0 {
             let before = all.fetch_add(more, Ordering::Relaxed);
             self.counted += more;
@@ -90,14 +91,14 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        let (service, counted, file) = (self.service.clone(), self.counted, self.file.take());
+        let (meters, counted, file) = (Arc::clone(&self.meters), self.counted, self.file.take());
         later(async move {
             if let Some(file) = file
                 && let Err(error) = file.discard().await
             {
                 tracing::warn!(%error, "a spooled file cannot be dropped");
             }
-            service.0.meters.spool_bytes.fetch_sub(counted, Ordering::Relaxed);
+            meters.spool_bytes.fetch_sub(counted, Ordering::Relaxed);
         });
     }
 }

@@ -69,7 +69,7 @@ impl Start {
         }
         let mut start = Start::new(vfs, place).await?;
         start.replaces = there.as_ref().and_then(|meta| Some(meta.identity.clone()?.0));
-        let kept = vfs.0.service.0.book.take(&vfs.partial_key(path));
+        let kept = vfs.data_plane().book.take(&vfs.partial_key(path));
         match (how.intent, kept) {
             (CreateIntent::Resume, Some(kept)) if kept.note.replaces == start.replaces => {
                 start.resume(vfs, place, kept).await?;
@@ -78,7 +78,7 @@ impl Start {
             (CreateIntent::Continue, Some(kept)) if there.is_none() => {
                 start.resume(vfs, place, kept).await?;
             }
-            (_, Some(kept)) => vfs.0.service.discard(kept).await,
+            (_, Some(kept)) => vfs.data_plane().partials.discard(kept).await,
             (_, None) => {}
         }
         if start.staged.is_none() && how.intent == CreateIntent::Resume {
@@ -102,10 +102,10 @@ impl Start {
     }
 
     async fn new(vfs: &Vfs, place: &MountedPath) -> Result<Start> {
-        let core = &vfs.0.service.0;
+        let plane = vfs.data_plane();
         Ok(Start {
-            id: core.env.new_id(),
-            started_at: core.env.now(),
+            id: plane.env.new_id(),
+            started_at: plane.env.now(),
             staged: None,
             note: None,
             ranges: Ranges::default(),
@@ -118,7 +118,7 @@ impl Start {
 
     /// Goes on with what was kept, as far as it can be trusted. What cannot be resumed is gone.
     async fn resume(&mut self, vfs: &Vfs, place: &MountedPath, mut kept: Kept) -> Result<()> {
-        let trusted = kept.note.trusted(&vfs.0.service.0.boot);
+        let trusted = kept.note.trusted(&vfs.data_plane().boot);
         let resumed = if kept.note.target == place.path && trusted > 0 {
             reopen(place, &mut kept).await
         } else {
@@ -127,22 +127,22 @@ impl Start {
         let staged = match resumed {
             Ok(staged) if staged.size() >= trusted => staged,
             Err(StoreError::Unavailable(_)) => {
-                vfs.0.service.0.book.adopt_kept(kept);
+                vfs.data_plane().partials.keep_noted(kept);
                 return Err(VfsError::busy("this upload is still being ended"));
             }
             _ if trusted == 0 => {
-                vfs.0.service.discard(kept).await;
+                vfs.data_plane().partials.discard(kept).await;
                 return Ok(());
             }
             // Its size was told: writes that continue it must not land behind a hole.
             _ => {
-                vfs.0.service.discard(kept).await;
+                vfs.data_plane().partials.discard(kept).await;
                 return Err(VfsError::Conflict);
             }
         };
         // What lies behind the first hole is sent again.
         if let Err(error) = staged.set_len(trusted).await {
-            vfs.0.service.discard(kept).await;
+            vfs.data_plane().partials.discard(kept).await;
             return Err(error.into());
         }
         self.id = kept.note.transfer;
@@ -185,8 +185,8 @@ impl Start {
             bytes: AtomicU64::new(self.size()),
             _place: slot,
         });
-        vfs.0.service.0.book.begin(moving.clone());
-        vfs.0.service.begun(Direction::In);
+        vfs.data_plane().book.begin(moving.clone());
+        vfs.data_plane().meters.active_changed(Direction::In, 1);
         vfs.0.session.transfers.fetch_add(1, Ordering::Relaxed);
         vfs.0.uploads.lock().insert(path.clone(), moving.clone());
         moving
@@ -196,18 +196,18 @@ impl Start {
     fn give_back(self, vfs: &Vfs) {
         if let Some(note) = self.note {
             let kept = Kept { note, reservation: Some(self.reservation), digest: self.digest };
-            vfs.0.service.discard_later(vfs.0.service.0.book.adopt_kept(kept));
+            vfs.data_plane().partials.keep_noted(kept);
         }
     }
 }
 
 /// Fails if the node may not begin uploads: it ends, or could not record them.
 pub(super) fn may_begin(vfs: &Vfs) -> Result<()> {
-    let core = &vfs.0.service.0;
-    if core.book.is_draining() {
+    let plane = vfs.data_plane();
+    if plane.book.is_draining() {
         return Err(VfsError::busy("the server is stopping"));
     }
-    let usage = core.recorder.journal().usage();
+    let usage = plane.recorder.journal().usage();
     if usage.full {
         return Err(VfsError::NoRecord);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entrepot_nouns::SiteId;
-use entrepot_vfs::{Ask, Hook, Hooks, Moment, Refused};
+use entrepot_vfs::{CommandRefusal, Hook, Hooks, Moment, RefusalClass, RuleQuestion};
 use parking_lot::Mutex;
 
 use super::*;
@@ -11,19 +11,24 @@ use super::*;
 /// Rules that look at every request; answers as `decide` says, and keeps what was asked.
 fn rule(
     hooks: &Hooks,
-    decide: impl Fn(&Ask) -> Option<u16> + Send + 'static,
+    decide: impl Fn(&RuleQuestion) -> Option<RefusalClass> + Send + 'static,
 ) -> Arc<Mutex<Vec<String>>> {
-    let mut asks = hooks.attach().unwrap();
+    let mut questions = hooks.attach().unwrap();
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&asked);
     tokio::spawn(async move {
-        while let Some(ask) = asks.recv().await {
-            let refused = decide(&ask).map(|code| Refused { code, text: "No.".into(), rule: None });
-            let command = ask.event.fact.command().unwrap();
+        while let Some(question) = questions.recv().await {
+            let refused = decide(&question).map(|class| CommandRefusal {
+                class,
+                text: "No.".into(),
+                rule: None,
+                ftp_code: Some(553),
+            });
+            let command = question.event.fact.command().unwrap();
             let (verb, path) = (&command.verb, command.path.as_deref().unwrap_or_default());
-            let word = if ask.moment == Moment::Before { "?" } else { "!" };
+            let word = if question.moment == Moment::Before { "?" } else { "!" };
             kept.lock().push(format!("{word}{verb} {path}"));
-            let _ = ask.answer.send(refused.map_or(Ok(()), Err));
+            let _ = question.answer.send(refused.map_or(Ok(()), Err));
         }
     });
     let hook = |moment| Hook {
@@ -36,8 +41,8 @@ fn rule(
     asked
 }
 
-fn is(ask: &Ask, moment: Moment, verb: &str) -> bool {
-    ask.moment == moment && ask.event.fact.command().is_some_and(|it| it.verb == verb)
+fn is(question: &RuleQuestion, moment: Moment, verb: &str) -> bool {
+    question.moment == moment && question.event.fact.command().is_some_and(|it| it.verb == verb)
 }
 
 #[tokio::test]
@@ -48,9 +53,9 @@ async fn pipelined_requests_are_asked_about_and_answered_in_their_order() {
     let mut wire = Wire::open(&client).await;
     // It began before there was a rule.
     let handle = wire.open_file("/keep", R).await.handle();
-    let asked = rule(&fixture.hooks, |ask| {
-        let refused = is(ask, Moment::Before, "remove").then_some(550);
-        refused.or(is(ask, Moment::Reply, "stat").then_some(451))
+    let asked = rule(&fixture.hooks, |question| {
+        let refused = is(question, Moment::Before, "remove").then_some(RefusalClass::Denied);
+        refused.or(is(question, Moment::Reply, "stat").then_some(RefusalClass::RuleFailed))
     });
     let two = |from: &str, to: &str| fields().u32(2).text(from).text(to);
     let all = [
@@ -93,14 +98,14 @@ async fn a_refused_close_publishes_nothing_and_a_done_one_is_told_with_its_diges
     let fixture = Fixture::start().await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&told);
-    rule(&fixture.hooks, move |ask| {
-        let command = ask.event.fact.command().unwrap();
-        if is(ask, Moment::Reply, "close") {
+    rule(&fixture.hooks, move |question| {
+        let command = question.event.fact.command().unwrap();
+        if is(question, Moment::Reply, "close") {
             kept.lock().push((command.code, command.bytes, command.digests.blake3.is_some()));
         }
-        match command.path.as_deref().filter(|_| is(ask, Moment::Before, "close")) {
-            Some("/no") => Some(550),
-            Some("/later") => Some(451),
+        match command.path.as_deref().filter(|_| is(question, Moment::Before, "close")) {
+            Some("/no") => Some(RefusalClass::Denied),
+            Some("/later") => Some(RefusalClass::NotNow),
             _ => None,
         }
     });
@@ -116,15 +121,17 @@ async fn a_refused_close_publishes_nothing_and_a_done_one_is_told_with_its_diges
     assert_eq!((fixture.read("/later"), wire.stat("/no").await.code()), (None, 2));
     assert_eq!(wire.stat("/later").await.size(), 5, "it is kept, to go on with");
     assert_eq!(*told.lock(), [(Some(0), Some(5), true)]);
+    let refused = |code| ("close".to_owned(), Some(code));
+    assert_eq!(fixture.refusals().await, [refused(3), refused(4)], "as the client was answered");
     fixture.stop().await;
 }
 
 #[tokio::test]
 async fn a_rename_of_what_is_being_written_asks_about_its_close_first() {
     let fixture = Fixture::start().await;
-    let asked = rule(&fixture.hooks, |ask| {
-        let no = ask.event.fact.command().is_some_and(|it| it.path.as_deref() == Some("/no"));
-        (no && is(ask, Moment::Before, "close")).then_some(550)
+    let asked = rule(&fixture.hooks, |question| {
+        let no = question.event.fact.command().is_some_and(|it| it.path.as_deref() == Some("/no"));
+        (no && is(question, Moment::Before, "close")).then_some(RefusalClass::Denied)
     });
     let client = login(&fixture).await;
     let mut wire = Wire::open(&client).await;

@@ -1,0 +1,78 @@
+//! Partials, the interrupted uploads that their owners can resume: kept in the book, and dropped
+//! from their stores when they are displaced, expired or no longer wanted.
+
+use std::sync::Arc;
+
+use entrepot_db::Db;
+use entrepot_nouns::{Endpoint, Timestamp};
+use entrepot_storage::{AnyStore, StoreError};
+
+use crate::book::{Book, Kept};
+use crate::notes::Partial;
+use crate::stores::Stores;
+use crate::unbroken::later;
+
+/// Keeps and drops partials. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Partials {
+    book: Arc<Book>,
+    stores: Arc<Stores>,
+    db: Db,
+}
+
+impl Partials {
+    pub(crate) fn new(book: Arc<Book>, stores: Arc<Stores>, db: Db) -> Partials {
+        Partials { book, stores, db }
+    }
+
+    /// Keeps a cut upload for its owner, with a note in the journal. What it displaces is dropped
+    /// in a task of its own.
+    pub(crate) fn keep(&self, kept: Kept) {
+        self.discard_later(self.book.keep(kept));
+    }
+
+    /// As [`Partials::keep`], of what the journal has a note of.
+    pub(crate) fn keep_noted(&self, kept: Kept) {
+        self.discard_later(self.book.adopt_kept(kept));
+    }
+
+    /// Drops staged files in a task of their own.
+    pub(crate) fn discard_later(&self, kept: Vec<Kept>) {
+        if kept.is_empty() {
+            return;
+        }
+        let partials = self.clone();
+        later(async move {
+            for kept in kept {
+                partials.discard(kept).await;
+            }
+        });
+    }
+
+    /// Drops a partial for good; its room is given back when that is done.
+    pub(crate) async fn discard(&self, kept: Kept) {
+        let note = &kept.note;
+        let endpoint = self.db.find::<Endpoint>(note.site, &note.endpoint).await;
+        if let Ok(Some(endpoint)) = endpoint
+            && let Ok(store) = self.stores.open(&endpoint).await
+            && let Err(error) = discard_in(&store, note).await
+        {
+            tracing::warn!(%error, transfer = %note.transfer, "a partial cannot be dropped");
+        }
+        self.book.forget(note.transfer);
+    }
+
+    /// Drops those whose time is over.
+    pub(crate) async fn discard_expired(&self, now: Timestamp) {
+        for kept in self.book.take_expired(now) {
+            self.discard(kept).await;
+        }
+    }
+}
+
+async fn discard_in(store: &AnyStore, note: &Partial) -> Result<(), StoreError> {
+    if let Some(ticket) = &note.ticket {
+        store.adopt(note.transfer, &note.target, ticket)?;
+    }
+    store.discard_staged(note.transfer).await
+}

@@ -1,0 +1,158 @@
+//! How a change turned out that the last run left without an end: its names tell.
+
+use bytes::BytesMut;
+use entrepot_crypto::{Sha256, StreamDigest};
+use entrepot_nouns::StorePath;
+use entrepot_nouns::event::{Event, Fact, FileFact};
+use entrepot_storage::{AnyStore, EntryKind, StoreError};
+
+use crate::limits;
+use crate::notes::{Change, octal};
+
+/// How a change turned out.
+pub(super) enum Outcome {
+    /// It had happened: this is the event to record.
+    Happened(Box<Event>),
+    /// It had not; of an upload the staged file is there, whole or as the change says.
+    NotPublished,
+    /// It had not.
+    NotDone,
+}
+
+/// Looks at the names of a change.
+pub(super) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, StoreError> {
+    // What was removed or renamed may have been a link.
+    let with_links = store.with_links();
+    let store = with_links.as_ref().unwrap_or(store);
+    let has_happened = match &change.event.fact {
+        Fact::FileUploaded { file } => return look_upload(store, change, file).await,
+        Fact::FileRemoved { .. } | Fact::DirectoryRemoved { .. } => {
+            exists(store, &change.target).await?.is_none()
+        }
+        Fact::DirectoryCreated { .. } => {
+            exists(store, &change.target).await? == Some(EntryKind::Directory)
+        }
+        Fact::LinkCreated { .. } => exists(store, &change.target).await? == Some(EntryKind::Link),
+        Fact::ModeChanged { to, .. } => match store.stat(&change.target).await {
+            Ok(meta) => meta.mode.is_some_and(|mode| octal(mode) == *to),
+            Err(StoreError::NotFound | StoreError::NotDirectory) => false,
+            Err(error) => return Err(error),
+        },
+        Fact::FileLinked { .. } => has_target(store, change).await?,
+        Fact::FileRenamed { .. } => {
+            let Some(source) = &change.source else { return Ok(Outcome::NotDone) };
+            let gone = exists(store, source).await?.is_none();
+            let arrived = has_target(store, change).await?;
+            if !gone && arrived && !store.caps().atomic_rename {
+                let (from, to) = (source.as_str(), change.target.as_str());
+                tracing::warn!(from, to, "a rename was cut: look for files under both names");
+            }
+            gone && arrived
+        }
+        _ => false,
+    };
+    Ok(if has_happened {
+        Outcome::Happened(Box::new(change.event.clone()))
+    } else {
+        Outcome::NotDone
+    })
+}
+
+/// True if the target name exists and, as far as identities tell, is the file of the change.
+async fn has_target(store: &AnyStore, change: &Change) -> Result<bool, StoreError> {
+    match store.stat(&change.target).await {
+        Ok(meta) => Ok(same_file(change, meta.identity.as_ref().map(|id| id.0.as_str()))),
+        Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// True unless both are known and differ. Where copies get new identities (objects), the old
+/// name being gone and the new one there has to do.
+fn same_file(change: &Change, found: Option<&str>) -> bool {
+    match (&change.identity, found) {
+        (Some(wanted), Some(found)) => wanted == found,
+        _ => true,
+    }
+}
+
+async fn exists(store: &AnyStore, path: &StorePath) -> Result<Option<EntryKind>, StoreError> {
+    match store.stat(path).await {
+        Ok(meta) => Ok(Some(meta.kind)),
+        Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn look_upload(
+    store: &AnyStore,
+    change: &Change,
+    file: &FileFact,
+) -> Result<Outcome, StoreError> {
+    if is_published(store, change, file).await? {
+        // The staging name may have come back with the power, or hold the version before.
+        store.discard_staged(file.transfer).await?;
+        let mut event = change.event.clone();
+        event.fact = Fact::FileRecovered { file: file.clone() };
+        return Ok(Outcome::Happened(Box::new(event)));
+    }
+    if change.left.is_some() {
+        return Ok(Outcome::NotPublished);
+    }
+    let staged = store.staged().await?;
+    let ours = staged.iter().find(|staged| staged.id == file.transfer);
+    if ours.is_some_and(|staged| {
+        staged.size == file.size
+            && same_file(change, staged.identity.as_ref().map(|id| id.0.as_str()))
+    }) {
+        return Ok(Outcome::NotPublished);
+    }
+    let mut event = change.event.clone();
+    event.fact = Fact::FileUnknown { file: file.clone() };
+    Ok(Outcome::Happened(Box::new(event)))
+}
+
+/// Identity and size decide, and the digest where it is cheap. Where the identity of a published
+/// file is another than that of the upload (objects), the digest decides.
+async fn is_published(
+    store: &AnyStore,
+    change: &Change,
+    file: &FileFact,
+) -> Result<bool, StoreError> {
+    let meta = match store.stat(&change.target).await {
+        Ok(meta) => meta,
+        Err(StoreError::NotFound | StoreError::NotDirectory) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    if meta.kind != EntryKind::File || meta.size != file.size {
+        return Ok(false);
+    }
+    let stable = store.caps().local;
+    let found = meta.identity.as_ref().map(|id| id.0.as_str());
+    if stable && !same_file(change, found) {
+        return Ok(false);
+    }
+    if stable && meta.size > limits::RECOVERY_DIGEST_BYTES {
+        return Ok(true);
+    }
+    let Some(wanted) = file.digests.blake3 else { return Ok(true) };
+    Ok(digest(store, change).await? == Some(wanted))
+}
+
+async fn digest(store: &AnyStore, change: &Change) -> Result<Option<[u8; 32]>, StoreError> {
+    let file = match store.open(&change.target).await {
+        Ok(file) => file,
+        Err(StoreError::NotFound) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut digest = StreamDigest::new(Sha256::Unwanted);
+    let mut block = BytesMut::with_capacity(limits::BLOCK_BYTES);
+    loop {
+        block.clear();
+        block = file.read_at(digest.length(), block, limits::BLOCK_BYTES).await?;
+        if block.is_empty() {
+            return Ok(digest.finish().blake3);
+        }
+        digest.update(&block);
+    }
+}

@@ -1,0 +1,162 @@
+//! The stores of a node: those of its endpoints, opened when they are first used, with the secrets
+//! they need, and that of its spool.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use entrepot_auth::Directory;
+use entrepot_crypto::{MasterKey, SealingContext};
+use entrepot_db::Db;
+use entrepot_nouns::{Endpoint, Env, Key, Kind, Name, Noun as _, Sealed, StorePath, Stored};
+use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use crate::error::{Result, VfsError};
+
+/// What stores are opened with.
+pub(crate) struct StoresParts {
+    pub(crate) db: Db,
+    /// Names the sites of endpoints.
+    pub(crate) directory: Directory,
+    /// Opens the secrets of endpoints and keys.
+    pub(crate) master: MasterKey,
+    pub(crate) env: Env,
+    /// Stores that tests give in place of those of their endpoints.
+    pub(crate) given: HashMap<Name, AnyStore>,
+    pub(crate) spool: Option<AnyStore>,
+}
+
+/// A store, and the revision of the endpoint that it was opened for.
+struct OpenStore {
+    revision: i64,
+    store: AnyStore,
+}
+
+/// All stores that are open, one for each endpoint.
+pub(crate) struct Stores {
+    parts: StoresParts,
+    open: Mutex<HashMap<Uuid, OpenStore>>,
+    /// Directories of mounts that are known to exist.
+    prefixes: Mutex<HashSet<(Uuid, StorePath)>>,
+}
+
+impl Stores {
+    pub(crate) fn new(parts: StoresParts) -> Stores {
+        Stores { parts, open: Mutex::default(), prefixes: Mutex::default() }
+    }
+
+    /// Whether a test gave the store of this endpoint.
+    pub(crate) fn is_given(&self, endpoint: &Name) -> bool {
+        self.parts.given.contains_key(endpoint)
+    }
+
+    /// The store of an endpoint, opened once for each revision of it.
+    ///
+    /// # Errors
+    /// Its secrets cannot be opened, or the store itself.
+    pub(crate) async fn open(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore> {
+        if let Some(store) = self.parts.given.get(&endpoint.noun.name) {
+            return Ok(store.clone());
+        }
+        if let Some(open) = self.open.lock().get(&endpoint.id)
+            && open.revision == endpoint.revision
+        {
+            return Ok(open.store.clone());
+        }
+        let secrets = self.secrets(endpoint).await?;
+        let store =
+            entrepot_storage::open(&endpoint.noun.target, &secrets, &self.parts.env).await?;
+        let mut stores = self.open.lock();
+        // Another session may have opened it meanwhile: all must share one.
+        match stores.get(&endpoint.id) {
+            Some(open) if open.revision == endpoint.revision => Ok(open.store.clone()),
+            _ => {
+                let open = OpenStore { revision: endpoint.revision, store: store.clone() };
+                stores.insert(endpoint.id, open);
+                Ok(store)
+            }
+        }
+    }
+
+    /// The store of an endpoint, if it is open.
+    pub(crate) fn opened(&self, endpoint: Uuid) -> Option<AnyStore> {
+        self.open.lock().get(&endpoint).map(|open| open.store.clone())
+    }
+
+    /// Where uploads lie that were not written in an order that their own store can take. `None`:
+    /// such writes are refused.
+    pub(crate) fn spool(&self) -> Option<&AnyStore> {
+        self.parts.spool.as_ref()
+    }
+
+    /// The secrets that a store needs to be opened: its own, and the private key that it names.
+    async fn secrets(&self, endpoint: &Stored<Endpoint>) -> Result<ResolvedSecrets> {
+        let site = self.parts.directory.site_name(endpoint.site).await;
+        let site = site.map_err(|_| VfsError::busy("secrets cannot be looked up now"))?;
+        let site = site.ok_or_else(|| VfsError::busy("its site is being deleted"))?;
+        let open = |context: SealingContext, sealed: Option<&Sealed>| {
+            let opened = sealed.map(|sealed| self.parts.master.open(&context, sealed)).transpose();
+            opened.map_err(|error| VfsError::Io { problem: error.to_string() })
+        };
+        let mut target = endpoint.noun.target.clone();
+        let secret = match target.secret() {
+            Some(secret) => {
+                let context = SealingContext::endpoint(&site, &endpoint.noun.name, &secret);
+                open(context, secret.sealed.as_ref())?
+            }
+            None => None,
+        };
+        let references = endpoint.noun.references();
+        let Some(reference) = references.iter().find(|it| it.kind == Kind::Key) else {
+            return Ok(ResolvedSecrets { secret, private_key: None });
+        };
+        let key = &reference.name;
+        let found = self.parts.db.find::<Key>(endpoint.site, key).await;
+        let found = found.map_err(|_| VfsError::busy("keys cannot be looked up now"))?;
+        let sealed = found.and_then(|found| found.noun.private_sealed);
+        let private_key = open(SealingContext::private_key(&site, key), sealed.as_ref())?;
+        Ok(ResolvedSecrets { secret, private_key })
+    }
+
+    /// Makes the directory that a mount shows, once.
+    pub(crate) async fn ensure_prefix(
+        &self,
+        endpoint: Uuid,
+        store: &AnyStore,
+        prefix: &StorePath,
+    ) -> Result<()> {
+        if prefix.is_root() || self.prefixes.lock().contains(&(endpoint, prefix.clone())) {
+            return Ok(());
+        }
+        let mut path = StorePath::root();
+        for component in prefix.components() {
+            path = path.join(component)?;
+            match store.stat(&path).await {
+                Ok(meta) if meta.kind == EntryKind::Directory => continue,
+                Ok(_) => return Err(VfsError::NotDirectory),
+                Err(StoreError::NotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match store.make_directory(&path).await {
+                Ok(()) | Err(StoreError::Exists) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.prefixes.lock().insert((endpoint, prefix.clone()));
+        Ok(())
+    }
+}
+
+/// The store of the spool, without what an earlier process left: that belongs to uploads that
+/// cannot be continued. `None`: it cannot be opened, which is logged.
+pub(crate) async fn open_spool(path: &Path, env: &Env) -> Option<AnyStore> {
+    let empty = async {
+        let spool = entrepot_storage::fs::open(path, env).await?;
+        for left in spool.staged().await? {
+            spool.discard_staged(left.id).await?;
+        }
+        Ok::<_, StoreError>(spool)
+    };
+    empty.await.inspect_err(|error| tracing::error!(%error, "nothing can be spooled")).ok()
+}

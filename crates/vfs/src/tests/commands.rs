@@ -1,0 +1,207 @@
+//! Rules on the commands of a client, whatever its protocol.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_journal::{Journal, Options, RecordKind, Recorder};
+use entrepot_nouns::{CommandFact, CommandOrigin, Env, Event, Fact, Protocol, SiteId};
+use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::CancellationToken;
+
+use super::{name, path};
+use crate::{
+    CommandAuthor, CommandClient, CommandNotRun, CommandRefusal, CommandReply, CommandRuleWatch,
+    Hook, Hooks, IncomingCommand, Moment, RefusalClass, RuleQuestion, RunningCommand,
+};
+
+/// A client of a protocol in which a refusal is 40 and up.
+#[derive(Default)]
+struct Client {
+    gone: CancellationToken,
+    ended: CancellationToken,
+    /// Shared once more while a server that stops waits for the client.
+    held: Arc<()>,
+}
+
+impl Client {
+    fn is_held(&self) -> bool {
+        Arc::strong_count(&self.held) > 1
+    }
+}
+
+impl CommandClient for Client {
+    type Gone = &'static str;
+
+    fn origin(&self) -> CommandOrigin {
+        let (protocol, address) = (Protocol::Ftp, "192.0.2.7".to_owned());
+        CommandOrigin { protocol, listener: name("l"), address }
+    }
+
+    fn author(&self) -> CommandAuthor {
+        CommandAuthor::anonymous(SiteId::MAIN)
+    }
+
+    fn hold_drain(&self) -> impl Send {
+        Arc::clone(&self.held)
+    }
+
+    async fn gone(&self) -> &'static str {
+        self.gone.cancelled().await;
+        "gone"
+    }
+
+    async fn session_ended(&self) -> &'static str {
+        self.ended.cancelled().await;
+        "ended"
+    }
+
+    fn code(&self, refusal: &CommandRefusal) -> u16 {
+        match refusal.class {
+            RefusalClass::Denied => 40,
+            RefusalClass::NotNow => 41,
+            RefusalClass::RuleFailed => 42,
+        }
+    }
+}
+
+/// Rules that look at every command, and the questions about them.
+struct World {
+    hooks: Hooks,
+    journal: Journal,
+    questions: Receiver<RuleQuestion>,
+    client: Client,
+    _folder: tempfile::TempDir,
+}
+
+fn hook(site: SiteId, moment: Moment) -> Hook {
+    let commands = vec!["ftp *".parse().unwrap()];
+    Hook { site, moment, commands, limit: Duration::from_secs(60) }
+}
+
+fn world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, node) = (Env::simulated(9), name("n1"));
+    let (journal, _) =
+        Journal::open(folder.path(), &node, env.clone(), Options::default()).unwrap();
+    let hooks = Hooks::new(Recorder::new(journal.clone(), env, node));
+    let questions = hooks.attach().unwrap();
+    hooks.set([Moment::Before, Moment::Reply].map(|it| hook(SiteId::MAIN, it)).into());
+    World { hooks, journal, questions, client: Client::default(), _folder: folder }
+}
+
+fn refusal(class: RefusalClass) -> CommandRefusal {
+    CommandRefusal { class, text: "No.".to_owned(), rule: None, ftp_code: Some(553) }
+}
+
+fn rename() -> IncomingCommand {
+    IncomingCommand::writing("RNTO", "b", Some(&path("/b"))).and(Some(&path("/a")))
+}
+
+fn asked(question: &RuleQuestion) -> CommandFact {
+    question.event.fact.command().unwrap().clone()
+}
+
+impl World {
+    /// A command that the rules let pass.
+    async fn pass(&mut self, command: IncomingCommand) -> RunningCommand {
+        let asking = self.hooks.before(&self.client, command);
+        let answering = async {
+            let question = self.questions.recv().await.unwrap();
+            question.answer.send(Ok(())).unwrap();
+        };
+        let (passed, ()) = tokio::join!(asking, answering);
+        passed.unwrap_or_else(|_| panic!("the rule let it pass"))
+    }
+
+    /// The refusals that were recorded: path and code.
+    async fn refusals(&self) -> Vec<(Option<String>, Option<u16>)> {
+        self.journal.sync(self.journal.usage().appended).await.unwrap();
+        let records = self.journal.reader(0).read_now(100).unwrap();
+        let of_events = records.iter().filter(|record| record.kind == RecordKind::Event);
+        let events = of_events.map(|record| serde_json::from_slice(&record.payload).unwrap());
+        let refused = events.filter_map(|event: Event| match event.fact {
+            Fact::CommandRefused { command, .. } => Some((command.path, command.code)),
+            _ => None,
+        });
+        refused.collect()
+    }
+}
+
+#[tokio::test]
+async fn each_path_is_asked_about_and_a_refusal_is_recorded_as_the_client_gets_it() {
+    let mut world = world();
+    let asking = world.hooks.before(&world.client, rename());
+    let answering = async {
+        let new = world.questions.recv().await.unwrap();
+        assert_eq!(asked(&new).path.as_deref(), Some("/b"));
+        assert!(world.client.is_held(), "a server that stops waits for the answer");
+        new.answer.send(Ok(())).unwrap();
+        let old = world.questions.recv().await.unwrap();
+        assert_eq!(asked(&old).path.as_deref(), Some("/a"));
+        old.answer.send(Err(refusal(RefusalClass::NotNow))).unwrap();
+    };
+    let (refused, ()) = tokio::join!(asking, answering);
+    let Err(CommandNotRun::Refused(refused)) = refused else { panic!("{refused:?}") };
+    assert_eq!(refused, refusal(RefusalClass::NotNow));
+    assert_eq!(world.refusals().await, [(Some("/a".to_owned()), Some(41))]);
+    assert!(!world.client.is_held());
+}
+
+#[tokio::test]
+async fn a_command_whose_client_leaves_is_given_up_and_no_refusal_is_recorded() {
+    let mut world = world();
+    let asking = world.hooks.before(&world.client, rename());
+    let leaving = async {
+        let question = world.questions.recv().await.unwrap();
+        world.client.gone.cancel();
+        question
+    };
+    let (given_up, mut question) = tokio::join!(asking, leaving);
+    assert!(matches!(given_up, Err(CommandNotRun::ClientGone("gone"))), "{given_up:?}");
+    question.answer.closed().await;
+    assert_eq!(world.refusals().await, []);
+}
+
+#[tokio::test]
+async fn only_a_reply_that_may_change_is_replaced_and_it_waits_for_the_session_alone() {
+    let mut world = world();
+    for (is_replaceable, wanted) in [(true, Some(refusal(RefusalClass::Denied))), (false, None)] {
+        let command = world.pass(IncomingCommand::reading("CWD", "d", Some(&path("/d")))).await;
+        world.client.gone.cancel();
+        let reply = CommandReply { code: 250, is_replaceable };
+        let informing = world.hooks.after(&world.client, command, reply);
+        let answering = async {
+            let question = world.questions.recv().await.unwrap();
+            assert_eq!((question.moment, asked(&question).code), (Moment::Reply, Some(250)));
+            assert!(world.client.is_held());
+            question.answer.send(Err(refusal(RefusalClass::Denied))).unwrap();
+        };
+        assert_eq!(tokio::join!(informing, answering).0, Ok(wanted));
+        world.client.gone = CancellationToken::new();
+    }
+    let command = world.pass(IncomingCommand::reading("CWD", "d", None)).await;
+    world.client.ended.cancel();
+    let reply = CommandReply { code: 250, is_replaceable: true };
+    assert_eq!(world.hooks.after(&world.client, command, reply).await, Err("ended"));
+    assert_eq!(
+        world.questions.recv().await.unwrap().moment,
+        Moment::Reply,
+        "it was asked all the same"
+    );
+    assert_eq!(world.refusals().await, [], "the command has run");
+}
+
+#[tokio::test]
+async fn a_watch_notices_rules_and_follows_its_site() {
+    let world = world();
+    let mut watch = CommandRuleWatch::new(world.hooks.clone(), Protocol::Ftp, SiteId::MAIN);
+    assert!(!watch.are_any(), "nothing was looked at");
+    assert!(watch.refresh() && watch.are_any());
+    let elsewhere = SiteId(uuid::Uuid::from_u128(7));
+    watch.set_site(elsewhere);
+    assert!(!watch.refresh());
+    world.hooks.set(vec![hook(elsewhere, Moment::Done)]);
+    assert!(watch.refresh());
+    let mut sftp = CommandRuleWatch::new(world.hooks.clone(), Protocol::Sftp, elsewhere);
+    assert!(!sftp.refresh());
+}
