@@ -8,19 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use entrepot_net::NetError;
-use entrepot_net::dial::{self, DialPolicy};
-use entrepot_net::tls::{ServerTrust, TlsClient, TlsConfigError};
-use entrepot_nouns::login::{ExecHook, HookUrl, HttpHook, LoginCheck, LoginHook};
+use entrepot_net::dial::DialPolicy;
+use entrepot_net::http::{ClearText, Client, HeaderValue, HttpError, Method, Request, StatusCode};
+use entrepot_net::tls::ServerTrust;
+use entrepot_nouns::login::{ExecHook, HttpHook, LoginCheck, LoginHook};
 use entrepot_nouns::{Name, Secret, SiteId, Timestamp};
 use entrepot_spawn::{How, Program, Spawner, Stdin};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST};
-use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
@@ -75,8 +70,8 @@ pub(crate) struct Hooks {
     turns: Semaphore,
     waiting: Mutex<Waiting>,
     spawner: OnceLock<Spawner>,
-    /// Believes whom this machine trusts; made at the first use.
-    client: OnceLock<TlsClient>,
+    /// For services whose certificates this machine trusts.
+    client: Client,
 }
 
 impl Hooks {
@@ -85,7 +80,7 @@ impl Hooks {
             turns: Semaphore::new(HOOKS_AT_A_TIME),
             waiting: Mutex::default(),
             spawner: OnceLock::new(),
-            client: OnceLock::new(),
+            client: Client::new(ServerTrust::System),
         }
     }
 
@@ -132,41 +127,31 @@ impl Hooks {
         answered.unwrap_or_else(|_| Told::Broken(format!("no answer within {limit:?}")))
     }
 
+    /// One POST; the time of the check limits it as a whole.
     async fn post(&self, http: &HttpHook, body: Zeroizing<Vec<u8>>) -> Result<Vec<u8>, String> {
-        let HookUrl { secure, host, port, .. } = &http.url;
-        let policy = DialPolicy { allow_private: http.private || !secure };
-        let dialled = dial::tcp(host, *port, &policy, Duration::MAX).await;
-        let stream = dialled.map_err(|error| match error {
-            NetError::PrivateAddress { host, .. } => {
+        let mut request = Request::new(Method::POST, &String::from(http.url.clone()))
+            .map_err(|error| error.to_string())?
+            .content(HeaderValue::from_static("application/json"), Bytes::from_owner(body));
+        request.dial = DialPolicy { allow_private: http.private || !http.url.secure };
+        request.clear_text = ClearText::ThisMachine;
+        let sent = match &http.authorities {
+            Some(own) => {
+                let trust = ServerTrust::Authorities(own.clone().into_bytes());
+                Client::new(trust).send(request).await
+            }
+            None => self.client.send(request).await,
+        };
+        let response = sent.map_err(|error| match error {
+            HttpError::Dial(NetError::PrivateAddress { host, .. }) => {
                 format!("'{host}' lies in a private network, set 'private' if that is meant")
             }
             other => other.to_string(),
         })?;
-        if *secure {
-            let client = match &http.authorities {
-                Some(own) => {
-                    TlsClient::new(host, &ServerTrust::Authorities(own.clone().into_bytes()))
-                }
-                None => self.usual_client(host),
-            };
-            let client = client.map_err(|error| error.to_string())?;
-            let (stream, _) = client.connect(stream).await.map_err(|error| error.to_string())?;
-            return send(stream, &http.url, body).await;
+        if response.status != StatusCode::OK {
+            return Err(format!("it answered {}", response.status.as_u16()));
         }
-        let here = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
-        if here {
-            send(stream, &http.url, body).await
-        } else {
-            Err(format!("'{host}' is not this machine, write https"))
-        }
-    }
-
-    fn usual_client(&self, host: &str) -> Result<TlsClient, TlsConfigError> {
-        if let Some(known) = self.client.get() {
-            return known.towards(host);
-        }
-        let made = TlsClient::new(host, &ServerTrust::System)?;
-        Ok(self.client.get_or_init(|| made).clone())
+        let body = response.body.read_all(HOOK_ANSWER_BYTES).await;
+        Ok(body.map_err(|error| error.to_string())?.to_vec())
     }
 
     async fn run(
@@ -238,34 +223,6 @@ impl Drop for Place<'_> {
             }
         }
     }
-}
-
-/// One POST on a connection of its own; no redirection is followed.
-async fn send<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    url: &HookUrl,
-    body: Zeroizing<Vec<u8>>,
-) -> Result<Vec<u8>, String> {
-    let told = |error: &dyn std::fmt::Display| error.to_string();
-    let request = Request::post(&url.path)
-        .header(HOST, url.authority())
-        .header(CONTENT_TYPE, "application/json")
-        .header(CONNECTION, "close")
-        .body(Full::new(Bytes::copy_from_slice(&body)))
-        .map_err(|error| told(&error))?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| told(&error))?;
-    let talk = async move {
-        let response = sender.send_request(request).await.map_err(|error| told(&error))?;
-        if response.status() != StatusCode::OK {
-            return Err(format!("it answered {}", response.status().as_u16()));
-        }
-        let body = Limited::new(response.into_body(), HOOK_ANSWER_BYTES).collect().await;
-        Ok(body.map_err(|error| told(&error))?.to_bytes().to_vec())
-    };
-    // The connection ends when the sender is gone; how it ends says nothing more.
-    let (said, _) = tokio::join!(talk, connection);
-    said
 }
 
 /// What an answer about `user` means.
