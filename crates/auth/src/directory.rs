@@ -299,7 +299,7 @@ impl Directory {
         found.or_else(|error| self.0.cache.read().hosts_before.clone().ok_or(error))
     }
 
-    /// The policy of a listener itself: which addresses may come in by it, whoever they are.
+    /// The policy of a listener itself: which addresses may come in by it, for every account.
     ///
     /// # Errors
     /// The database is away.

@@ -1,6 +1,6 @@
 //! Who guesses: failures by address and by account, and who is let try all the same.
 //!
-//! 1. An address with too many failures is locked: nobody is heard from there.
+//! 1. An address with too many failures is locked: no password from there is checked.
 //! 2. An account with too many failures from addresses that it never logged in from is heard from
 //!    those alone that it did log in from.
 //! 3. An account that logged in lately from an address that others have locked is heard from there.
@@ -148,9 +148,9 @@ struct Books {
     /// Of all accounts that were heard although the address was locked.
     spared: Ledger<Origin>,
     logins: HashMap<AccountKey, VecDeque<LastLogin>>,
-    /// Refusals recorded, limits told.
+    /// Refusals that were recorded, and limits that were reported.
     recorded: Ledger<Origin>,
-    told: Ledger<Origin>,
+    reported: Ledger<Origin>,
 }
 
 /// When an account last logged in from an address.
@@ -206,7 +206,7 @@ impl Penalties {
                 spared: Ledger::new(ADDRESS_WINDOW),
                 logins: HashMap::new(),
                 recorded: Ledger::new(ADDRESS_WINDOW),
-                told: Ledger::new(ADDRESS_WINDOW),
+                reported: Ledger::new(ADDRESS_WINDOW),
             }),
         }))
     }
@@ -275,9 +275,9 @@ impl Penalties {
     pub(crate) fn may_tell(&self, origin: Origin) -> bool {
         let now = self.0.env.elapsed();
         let mut books = self.0.books.lock();
-        let may = books.told.count(&origin, now) == 0;
+        let may = books.reported.count(&origin, now) == 0;
         if may {
-            books.told.add(origin, now, 1);
+            books.reported.add(origin, now, 1);
         }
         may
     }
@@ -385,7 +385,7 @@ impl Penalties {
         books.spared.forget(|other| *other == origin);
         // If it is locked again, that is news.
         books.recorded.forget(|other| *other == origin);
-        books.told.forget(|other| *other == origin);
+        books.reported.forget(|other| *other == origin);
         drop(books);
         self.0.settled.notify_waiters();
     }

@@ -130,12 +130,12 @@ impl World {
     }
 }
 
-mod certificates;
 mod chains;
-mod hooks;
 mod hours;
-mod locked;
-mod secured;
+mod login_hook;
+mod login_limits;
+mod ssh_certificates;
+mod tls_certificates;
 
 fn secret(account: &str) -> Secret {
     Secret::new(format!("password of {account}"))
@@ -247,8 +247,9 @@ async fn a_login_behind_a_full_queue_is_told_to_come_again_and_counts_against_no
     let world = World::new().await;
     world.account("acme", |_| {}).await;
     let origin = |at: u32| Origin::of(IpAddr::from((0x0a00_0000 + at).to_be_bytes()));
-    let turns = world.gate.turns();
-    let mut held: Vec<_> = (0..).map(|at| Box::pin(turns.take(origin(at), 64))).take(514).collect();
+    let queue = world.gate.hash_queue();
+    let mut held: Vec<_> =
+        (0..).map(|at| Box::pin(queue.acquire(origin(at), 64))).take(514).collect();
     let mut context = Context::from_waker(Waker::noop());
     let running = held.iter_mut().map(|take| take.as_mut().poll(&mut context));
     let running: Vec<_> = running.filter(Poll::is_ready).collect();

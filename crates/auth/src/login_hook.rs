@@ -1,6 +1,6 @@
-//! Asking somebody else about a password: a web service or a program (docs/howto/
-//! check-logins-elsewhere.md). Whoever does not answer well within his time has refused. Nothing of
-//! the question or the answer reaches a log.
+//! The external check of passwords: a web service or a program decides about a login
+//! (`docs/howto/check-logins-elsewhere.md`). A hook that does not answer in time and in the right
+//! form admits nobody. Neither its request nor its response reaches a log.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ use crate::limits::{
 };
 use crate::peer::Peer;
 
-/// A login with a password that this server cannot check by itself.
+/// A login with a password that this server cannot check itself.
 pub(crate) struct PasswordLogin<'a> {
     /// The name as the client gave it, which need not be an account's.
     pub(crate) user: &'a str,
@@ -32,9 +32,9 @@ pub(crate) struct PasswordLogin<'a> {
     pub(crate) peer: &'a Peer,
 }
 
-/// What a hook is asked.
+/// The JSON document that a hook gets.
 #[derive(Serialize)]
-struct Question<'a> {
+struct HookRequest<'a> {
     user: &'a str,
     password: &'a str,
     ip: String,
@@ -43,62 +43,62 @@ struct Question<'a> {
     time: Timestamp,
 }
 
-/// What it answers; more fields are not looked at.
+/// The JSON document that it answers with; further fields are ignored.
 #[derive(Deserialize)]
-struct Answer {
+struct HookResponse {
     allow: bool,
-    /// Unset: of the name that was asked about.
+    /// The account to log in as; unset: the one of the name in the request.
     #[serde(default)]
     account: Option<String>,
 }
 
-/// What came of asking.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// The password is right; the login is that of this account.
+pub(crate) enum HookDecision {
+    /// The password is right; the login is as this account.
     Allowed(String),
-    /// It is not.
+    /// The password is wrong, or the hook refuses the name.
     Refused,
-    /// There was no answer that could be understood, and why.
-    Broken(String),
-    /// Too many are asked at this moment.
+    /// No usable answer came; the reason, without anything that the hook wrote.
+    Failed(String),
+    /// Too many logins wait for a hook already.
     Busy,
 }
 
-/// Asks hooks, few at a time, and of each site fewer.
-pub(crate) struct Hooks {
-    turns: Semaphore,
-    waiting: Mutex<Waiting>,
+/// Asks login hooks, with a limit on concurrent calls, and a lower one for each site.
+pub(crate) struct LoginHooks {
+    calls: Semaphore,
+    waiting: Mutex<WaitingLogins>,
     spawner: OnceLock<Spawner>,
     /// For services whose certificates this machine trusts.
     client: Client,
 }
 
-impl Hooks {
+impl LoginHooks {
     pub(crate) fn new() -> Self {
-        Hooks {
-            turns: Semaphore::new(HOOKS_AT_A_TIME),
+        LoginHooks {
+            calls: Semaphore::new(HOOKS_AT_A_TIME),
             waiting: Mutex::default(),
             spawner: OnceLock::new(),
             client: Client::new(ServerTrust::System),
         }
     }
 
-    /// Programs are started by this.
+    /// Hooks that are programs are started by `spawner`; without one they fail.
     pub(crate) fn start_programs_by(&self, spawner: Spawner) {
         let _ = self.spawner.set(spawner);
     }
 
-    /// Asks about a password, within the time of `check`, the wait for a turn included.
+    /// Asks about a password, within the time of `check`, the wait in the queue included.
     pub(crate) async fn ask(
         &self,
         check: &LoginCheck,
         login: &PasswordLogin<'_>,
         now: Timestamp,
-    ) -> Told {
+    ) -> HookDecision {
         let PasswordLogin { user, password, peer } = login;
-        let Ok(text) = std::str::from_utf8(password.expose()) else { return Told::Refused };
-        let question = Question {
+        let Ok(text) = std::str::from_utf8(password.expose()) else { return HookDecision::Refused };
+        let request = HookRequest {
             user,
             password: text,
             ip: peer.address.ip().to_canonical().to_string(),
@@ -106,25 +106,30 @@ impl Hooks {
             listener: &peer.listener,
             time: now,
         };
-        let question = match serde_json::to_vec(&question) {
-            Ok(question) => Zeroizing::new(question),
-            Err(error) => return Told::Broken(error.to_string()),
+        let request = match serde_json::to_vec(&request) {
+            Ok(request) => Zeroizing::new(request),
+            Err(error) => return HookDecision::Failed(error.to_string()),
         };
-        let Some(place) = Place::take(&self.waiting, peer.site) else { return Told::Busy };
+        let Some(waiting) = WaitingLogin::join(&self.waiting, peer.site) else {
+            return HookDecision::Busy;
+        };
         let limit = Duration::from_secs(u64::from(check.seconds()));
         let asking = async {
-            // Neither is ever closed. Who waits for the second is one of few of his site, and it is
+            // Neither semaphore is ever closed. Few logins of a site wait for the second, which is
             // first come, first served.
-            let Ok(_of_site) = place.turns.acquire().await else { return Told::Busy };
-            let Ok(_turn) = self.turns.acquire().await else { return Told::Busy };
-            let said = match &check.hook {
-                LoginHook::Http(http) => self.post(http, question).await,
-                LoginHook::Exec(exec) => self.run(exec, question, limit).await,
+            let Ok(_of_site) = waiting.site_calls.acquire().await else {
+                return HookDecision::Busy;
             };
-            said.and_then(|said| understand(&said, user)).unwrap_or_else(Told::Broken)
+            let Ok(_of_all) = self.calls.acquire().await else { return HookDecision::Busy };
+            let answered = match &check.hook {
+                LoginHook::Http(http) => self.post(http, request).await,
+                LoginHook::Exec(exec) => self.run(exec, request, limit).await,
+            };
+            let decided = answered.and_then(|answer| decision(&answer, user));
+            decided.unwrap_or_else(HookDecision::Failed)
         };
         let answered = tokio::time::timeout(limit, asking).await;
-        answered.unwrap_or_else(|_| Told::Broken(format!("no answer within {limit:?}")))
+        answered.unwrap_or_else(|_| HookDecision::Failed(format!("no answer within {limit:?}")))
     }
 
     /// One POST; the time of the check limits it as a whole.
@@ -157,62 +162,63 @@ impl Hooks {
     async fn run(
         &self,
         exec: &ExecHook,
-        question: Zeroizing<Vec<u8>>,
+        request: Zeroizing<Vec<u8>>,
         limit: Duration,
     ) -> Result<Vec<u8>, String> {
         let spawner = self.spawner.get().ok_or("no programs are started here")?;
         let mut program = Program::new(exec.program.clone());
-        program.stdin = Stdin::Bytes(question);
+        program.stdin = Stdin::Bytes(request);
         program.limit = limit;
         let ended = spawner.run(program).await.map_err(|error| error.to_string())?;
         match ended.how {
             How::Code(0) if ended.stdout.dropped == 0 => Ok(ended.stdout.bytes),
             How::Code(0) => Err("it said too much".to_owned()),
-            // Not what it wrote about it: that may show the password.
+            // Not what it wrote on standard error: that may show the password.
             how => Err(how.to_string()),
         }
     }
 }
 
-/// Who waits for an answer.
+/// The logins that wait for an answer of a hook.
 #[derive(Default)]
-struct Waiting {
+struct WaitingLogins {
     count: usize,
-    /// Those of which somebody waits.
-    sites: HashMap<SiteId, Share>,
+    /// Sites with at least one waiting login.
+    sites: HashMap<SiteId, SiteShare>,
 }
 
-/// What one site has of the turns.
-struct Share {
+/// The waiting logins of one site, and its limit on concurrent calls.
+struct SiteShare {
     count: usize,
-    turns: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
 }
 
-/// One of those who wait for an answer.
-struct Place<'a> {
-    waiting: &'a Mutex<Waiting>,
+/// One login that waits for an answer; it is counted until this is dropped.
+struct WaitingLogin<'a> {
+    waiting: &'a Mutex<WaitingLogins>,
     site: SiteId,
-    turns: Arc<Semaphore>,
+    site_calls: Arc<Semaphore>,
 }
 
-impl<'a> Place<'a> {
-    fn take(waiting: &'a Mutex<Waiting>, site: SiteId) -> Option<Self> {
+impl<'a> WaitingLogin<'a> {
+    /// `None`: too many wait already, in all or of this site.
+    fn join(waiting: &'a Mutex<WaitingLogins>, site: SiteId) -> Option<Self> {
         let mut list = waiting.lock();
         let of_site = list.sites.get(&site).map_or(0, |share| share.count);
         if list.count >= HOOKS_WAITING || of_site >= HOOKS_WAITING_OF_A_SITE {
             return None;
         }
         list.count += 1;
-        let share = list.sites.entry(site).or_insert_with(|| Share {
+        let share = list.sites.entry(site).or_insert_with(|| SiteShare {
             count: 0,
-            turns: Arc::new(Semaphore::new(HOOKS_OF_A_SITE)),
+            calls: Arc::new(Semaphore::new(HOOKS_OF_A_SITE)),
         });
         share.count += 1;
-        Some(Place { waiting, site, turns: Arc::clone(&share.turns) })
+        Some(WaitingLogin { waiting, site, site_calls: Arc::clone(&share.calls) })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitingLogin<'_> {
     fn drop(&mut self) {
         let mut list = self.waiting.lock();
         list.count = list.count.saturating_sub(1);
@@ -225,17 +231,19 @@ impl Drop for Place<'_> {
     }
 }
 
-/// What an answer about `user` means.
-fn understand(said: &[u8], user: &str) -> Result<Told, String> {
-    if said.len() > HOOK_ANSWER_BYTES {
+/// The decision that an answer about `user` holds.
+fn decision(answer: &[u8], user: &str) -> Result<HookDecision, String> {
+    if answer.len() > HOOK_ANSWER_BYTES {
         return Err("it said too much".to_owned());
     }
-    // Not what it said: that may show the password.
-    let answer: Answer = serde_json::from_slice(said)
+    // Not the answer itself: it may show the password.
+    let answer: HookResponse = serde_json::from_slice(answer)
         .map_err(|_| r#"its answer is no JSON such as {"allow": false}"#.to_owned())?;
     Ok(match answer {
-        Answer { allow: false, .. } => Told::Refused,
-        Answer { account, .. } => Told::Allowed(account.unwrap_or_else(|| user.to_owned())),
+        HookResponse { allow: false, .. } => HookDecision::Refused,
+        HookResponse { account, .. } => {
+            HookDecision::Allowed(account.unwrap_or_else(|| user.to_owned()))
+        }
     })
 }
 
@@ -269,7 +277,7 @@ mod tests {
             ..SpawnerOptions::new(allowed)
         };
         let spawner = Spawner::new(options, Env::real());
-        let hooks = Arc::new(Hooks::new());
+        let hooks = Arc::new(LoginHooks::new());
         hooks.start_programs_by(spawner.clone());
         let check = |argv: &[&str]| {
             let program = argv.iter().map(|word| (*word).to_owned()).collect();
@@ -289,26 +297,26 @@ mod tests {
                 waiting.spawn(ask(&["/bin/sleep", "600"], site));
             }
         }
-        // One runtime thread: each of them has asked now, the last of each site in vain.
+        // One runtime thread: each of them has asked now, and the last of each site is refused.
         for _ in 1..=3 {
-            assert_eq!(waiting.join_next().await.unwrap().unwrap(), Told::Busy);
+            assert_eq!(waiting.join_next().await.unwrap().unwrap(), HookDecision::Busy);
         }
         let said = ask(&["/bin/echo", r#"{"allow": true}"#], 4).await;
-        assert_eq!(said, Told::Allowed("anna".to_owned()));
+        assert_eq!(said, HookDecision::Allowed("anna".to_owned()));
         let full = hooks.waiting.lock().count;
         assert_eq!(full, 3 * HOOKS_WAITING_OF_A_SITE);
         waiting.shutdown().await;
-        assert!(hooks.waiting.lock().sites.is_empty(), "the place of somebody who left is kept");
+        assert!(hooks.waiting.lock().sites.is_empty(), "a login that left still counts");
         spawner.stop().await;
     }
 
     #[test]
     fn only_a_clear_yes_is_one() {
-        let said = |text: &str| understand(text.as_bytes(), "anna");
-        assert_eq!(said(r#"{"allow": true}"#), Ok(Told::Allowed("anna".to_owned())));
+        let said = |text: &str| decision(text.as_bytes(), "anna");
+        assert_eq!(said(r#"{"allow": true}"#), Ok(HookDecision::Allowed("anna".to_owned())));
         let acme = r#"{"allow": true, "account": "acme", "more": 1}"#;
-        assert_eq!(said(acme), Ok(Told::Allowed("acme".to_owned())));
-        assert_eq!(said(r#"{"allow": false, "account": "acme"}"#), Ok(Told::Refused));
+        assert_eq!(said(acme), Ok(HookDecision::Allowed("acme".to_owned())));
+        assert_eq!(said(r#"{"allow": false, "account": "acme"}"#), Ok(HookDecision::Refused));
         for odd in
             ["", "true", "{}", r#"{"allow": "true"}"#, r#"{"allow": 1}"#, r#"{"allow": true"#]
         {
