@@ -32,7 +32,7 @@ pub(crate) enum Credential {
     Code(Sealed),
     /// A certificate of TLS.
     Tls(Arc<ClientCertificate>),
-    /// The word of a login hook, which was heard once.
+    /// The decision of a login hook, which was asked once, at the login.
     Hook,
 }
 
@@ -84,7 +84,7 @@ impl Credential {
         (!counts).then_some(gone)
     }
 
-    /// True if whoever logs in with it may list and read only.
+    /// True if a login with it may only list and read.
     pub(crate) fn is_read_only(
         &self,
         principal: &Principal,

@@ -289,7 +289,7 @@ impl Directory {
         .await
     }
 
-    /// Who is asked about passwords of names that a site does not have, unless a listener says.
+    /// The login hook of a site, for listeners without one of their own.
     ///
     /// # Errors
     /// The database is away.
@@ -320,7 +320,7 @@ impl Directory {
         found.or_else(|error| self.0.cache.read().hosts_before.clone().ok_or(error))
     }
 
-    /// The policy of a listener itself: which addresses may come in by it, whoever they are.
+    /// The policy of a listener itself: which addresses may come in by it, for every account.
     ///
     /// # Errors
     /// The database is away.

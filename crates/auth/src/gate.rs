@@ -1,4 +1,5 @@
-//! The one door: every way to prove who one is ends here, and only here is a [`Grant`] made.
+//! Every way to log in ends here, and only here is a [`Grant`] made. The methods are in the files
+//! of this module; passwords and plain keys are in this one.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,26 +17,26 @@ use crate::codes::Codes;
 use crate::credential::{Credential, Proof};
 use crate::directory::{Directory, TOO_MANY_SESSIONS};
 use crate::error::{AuthError, Result};
-use crate::hook::Hooks;
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, WRONG_PER_CONNECTION};
+use crate::login_hook::LoginHooks;
 use crate::login_key::check_blob;
 use crate::passwords::{Compared, Passwords, Stored};
 use crate::peer::Peer;
-use crate::penalties::{Claimant, Hearing, Origin, Penalties, Penalty};
+use crate::penalties::{Claimant, Origin, PasswordTry, Penalties, Penalty};
 use crate::policy::{EffectivePolicy, ListenerPolicy, NOT_HERE};
 use crate::principal::Principal;
 use crate::ssh_key::{SIGNATURES, fingerprint, key_blob};
 
-mod certified;
 mod grant;
-mod hooked;
-mod hosts;
+mod host_names;
 mod interactive;
-mod limited;
-mod secured;
+mod login_hook;
+mod login_limits;
+mod ssh_certificate;
+mod tls_certificate;
 
 pub use grant::Grant;
-pub use limited::{LimitState, LoginLimit};
+pub use login_limits::{LimitState, LoginLimit};
 
 /// How the gate works.
 #[derive(Clone, Debug, Default)]
@@ -58,11 +59,11 @@ impl Meters {
     pub fn granted(&self) -> u64 {
         self.granted.load(Ordering::Relaxed)
     }
-    /// Logins that were heard and refused.
+    /// Logins that were tried and refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
-    /// Logins that were refused unheard.
+    /// Logins that were refused without a check, because of earlier wrong passwords.
     pub fn limited(&self) -> u64 {
         self.limited.load(Ordering::Relaxed)
     }
@@ -76,7 +77,7 @@ struct Inner {
     directory: Directory,
     recorder: Recorder,
     passwords: Passwords,
-    hooks: Hooks,
+    hooks: LoginHooks,
     codes: Codes,
     penalties: Penalties,
     meters: Meters,
@@ -93,7 +94,7 @@ pub struct Attempt {
     offered: u32,
     /// The policy of the listener, as it was at the last look at the account.
     listener: Option<Arc<ListenerPolicy>>,
-    /// Who is asked about passwords of names that have none here.
+    /// The login hook for accounts without a password of their own.
     check: Option<LoginCheck>,
 }
 
@@ -115,8 +116,8 @@ pub enum Verdict {
         /// Methods that may come next.
         next: Vec<AuthMethod>,
     },
-    /// Not heard: too many passwords wait to be compared. The connection must end now; the peer may
-    /// come again in a moment.
+    /// Not checked: too many passwords wait to be compared. The connection must end now; the client
+    /// may try again in a moment.
     Busy,
     /// Refused; the peer learns no more than that.
     Refused {
@@ -133,7 +134,7 @@ impl Gate {
         let env = directory.env().clone();
         Gate(Arc::new(Inner {
             passwords: Passwords::new(env.clone(), options.cost),
-            hooks: Hooks::new(),
+            hooks: LoginHooks::new(),
             codes: Codes::default(),
             penalties: Penalties::new(env),
             directory,
@@ -147,7 +148,7 @@ impl Gate {
         self.0.hooks.start_programs_by(spawner);
     }
 
-    /// Begins to hear a connection.
+    /// Begins the logins of a connection.
     pub fn attempt(&self, peer: Peer) -> Attempt {
         Attempt {
             gate: self.clone(),
@@ -188,11 +189,11 @@ impl Gate {
         Ok(Grant { principal, proof: why.to_owned(), credentials, peer, listener: None })
     }
 
-    /// Why a client is turned away before it tries anything, in a sentence for it: its address or
-    /// its version, by the policy of the listener. `None`: it may try.
+    /// Why the policy of the listener refuses a client before it tries to log in, by its address or
+    /// its version, in a sentence for the client. `None`: it may try.
     pub async fn why_unwelcome(&self, peer: &Peer) -> Option<String> {
         let policy = self.0.directory.listener_policy(peer.home, &peer.listener).await;
-        // The database is away: whoever is known is let try.
+        // The database is away: accounts that are known may log in.
         let policy = policy.ok()?;
         if !policy.own.admits(peer.address.ip()) {
             return Some(NOT_HERE.to_owned());
@@ -230,8 +231,8 @@ impl Gate {
     }
 
     #[cfg(test)]
-    pub(crate) fn turns(&self) -> &crate::turns::Turns {
-        &self.0.passwords.turns
+    pub(crate) fn hash_queue(&self) -> &crate::hash_queue::HashQueue {
+        &self.0.passwords.queue
     }
 }
 
@@ -247,38 +248,50 @@ enum Fault {
 }
 
 impl Attempt {
+    /// Begins again with another peer or name, for protocols that let the client change its name at
+    /// any time. Proofs so far no longer count; wrong tries still do.
+    pub fn begin_again(&mut self, peer: Peer) {
+        self.peer = peer;
+        self.steps = None;
+    }
+
+    /// The name that has proved something and must prove more.
+    pub fn proving(&self) -> Option<&str> {
+        self.steps.as_ref().map(|steps| steps.user.as_str())
+    }
+
     /// Methods offered to a name that nothing is known of.
     pub fn methods(&self) -> Vec<AuthMethod> {
         vec![AuthMethod::PublicKey, AuthMethod::Password]
     }
 
-    /// True if a signature of this key would be heard. Proves nothing, and grants nothing.
+    /// True if a signature by this key may log `user` in. Proves nothing, and grants nothing.
     pub async fn offered(&mut self, user: &str, key: &str) -> bool {
         self.offered += 1;
         if self.offered > KEYS_OFFERED || self.is_other(user) {
             return false;
         }
-        let (by_site, by_account) = self.may_be_certified(user).await;
+        let certifies = self.certifying_authorities(user).await;
         let Some(principal) = self.principal(user).await.ok().flatten() else {
-            return by_site && self.here().admits(self.peer.address.ip());
+            return certifies.of_site && self.here().admits(self.peer.address.ip());
         };
-        let certified = by_site || by_account;
+        let certified = certifies.of_site || certifies.of_account;
         let next = next_methods(&principal, self.done());
         self.here().admits(self.peer.address.ip())
             && next.contains(&AuthMethod::PublicKey)
             && (certified || self.knows_key(&principal, key))
     }
 
-    /// Hears a password.
+    /// Checks a password, here or by the login hook.
     pub async fn password(&mut self, user: &str, password: &Secret) -> Verdict {
         let method = AuthMethod::Password;
-        let hearing = match self.hear(user).await {
-            Ok(hearing) => hearing,
+        let pending = match self.begin_try(user).await {
+            Ok(pending) => pending,
             Err(verdict) => return verdict,
         };
         let principal = self.principal(user).await;
-        if let Some(check) = self.asked_elsewhere(&principal) {
-            return self.ask_elsewhere(user, password, &check, hearing).await;
+        if let Some(check) = self.hook_for(&principal) {
+            return self.password_by_hook(user, password, &check, pending).await;
         }
         let admitted = self.admit(&principal, method);
         // Unknown, barred or not asked for: the same work, then the same answer.
@@ -287,7 +300,7 @@ impl Attempt {
             Some(Stored { account: principal.id, revision: principal.revision, phc })
         });
         let compared = self.gate.0.passwords.compare(self.origin(), password, stored).await;
-        // It may have waited for its turn: what holds is the account as it is now.
+        // It may have waited in the queue: what holds is the account as it is now.
         let (before, principal) = (admitted, self.principal(user).await);
         let admitted = match (before, self.admit(&principal, method)) {
             (Ok(old), Ok(new)) if old.account.password_hash != new.account.password_hash => {
@@ -298,36 +311,36 @@ impl Attempt {
         };
         let fault = match (compared, admitted) {
             (Compared::Right, Ok(principal)) => {
-                hearing.give_back();
+                pending.give_back();
                 let hash = principal.account.password_hash.clone().unwrap_or_default();
                 let credential = Credential::Password(hash);
                 let proof = Proof { text: "password".to_owned(), credential };
                 return self.passed(user, principal, method, proof).await;
             }
-            (Compared::Busy, _) => return self.busy(user, hearing),
+            (Compared::Busy, _) => return self.busy(user, pending),
             (_, Err(fault)) => fault,
             (Compared::Wrong, Ok(_)) => Fault::Wrong("wrong password"),
         };
-        self.fail(user, &principal, hearing, fault).await
+        self.fail(user, &principal, pending, fault).await
     }
 
-    /// Who is asked about this password: it is of a name that has none here.
-    fn asked_elsewhere(&self, principal: &Result<Option<Arc<Principal>>>) -> Option<LoginCheck> {
+    /// The hook that checks the password: the account has none of its own, or does not exist.
+    fn hook_for(&self, principal: &Result<Option<Arc<Principal>>>) -> Option<LoginCheck> {
         let check = self.check.as_ref()?;
         let own = match principal {
             Ok(Some(principal)) => principal.account.password_hash.is_some(),
             Ok(None) => false,
             Err(_) => true,
         };
-        // A step behind another one is the account's own affair.
+        // After another method the account's own password must follow.
         (!own && self.done().is_empty()).then(|| check.clone())
     }
 
-    /// Hears a signature that was verified by the caller: `key` (one line of OpenSSH form) is the
-    /// key that made it, `algorithm` the signature's.
+    /// Logs in by a signature that the caller has verified: `key` (one line of OpenSSH form) made
+    /// it, `algorithm` is the signature's.
     pub async fn public_key(&mut self, user: &str, key: &str, algorithm: &str) -> Verdict {
         let method = AuthMethod::PublicKey;
-        // No penalty for guessed passwords: a key is not guessed, and its owner is let in.
+        // Penalties are for guessed passwords: a key cannot be guessed, and its owner is let in.
         if let Some(verdict) = self.begin(user) {
             return verdict;
         }
@@ -395,37 +408,37 @@ impl Attempt {
         Some(Verdict::Refused { next: Vec::new(), end: true })
     }
 
-    /// Begins to hear a secret that could be guessed; else how it ends unheard.
-    async fn hear(&mut self, user: &str) -> std::result::Result<Hearing, Verdict> {
+    /// Takes one try for a secret that could be guessed, or refuses while penalties forbid it.
+    async fn begin_try(&mut self, user: &str) -> std::result::Result<PasswordTry, Verdict> {
         if let Some(verdict) = self.begin(user) {
             return Err(verdict);
         }
         let claimant = self.claimant(user);
         let allowed = self.gate.allowed(&claimant.account).await;
-        let hearing = self.gate.0.penalties.hear(&claimant, allowed).await;
-        hearing.map_err(|limit| self.unheard(user, limit))
+        let pending = self.gate.0.penalties.begin_try(&claimant, allowed).await;
+        pending.map_err(|limit| self.refuse_unchecked(user, limit))
     }
 
-    /// The end of a hearing that did not go well.
+    /// Ends a try that failed.
     async fn fail(
         &mut self,
         user: &str,
         principal: &Result<Option<Arc<Principal>>>,
-        hearing: Hearing,
+        pending: PasswordTry,
         fault: Fault,
     ) -> Verdict {
-        // Whatever is wrong counts alike, so that names cannot be told apart by it.
+        // Every fault counts alike, so that an unknown name is not told from a known one by it.
         match &fault {
-            Fault::Later(_) => hearing.give_back(),
-            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
+            Fault::Later(_) => pending.give_back(),
+            Fault::Wrong(_) | Fault::Barred(_) => drop(pending),
         }
         self.wrong += 1;
         self.refuse(user, principal, fault).await
     }
 
-    /// Nothing was compared: it counts against nobody.
-    fn busy(&mut self, user: &str, hearing: Hearing) -> Verdict {
-        hearing.give_back();
+    /// Nothing was compared, so the try does not count as wrong.
+    fn busy(&mut self, user: &str, pending: PasswordTry) -> Verdict {
+        pending.give_back();
         self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
         self.record(user, "too many passwords wait to be compared");
         Verdict::Busy

@@ -10,10 +10,11 @@ mod digests;
 mod directory;
 mod error;
 mod gate;
-mod hook;
+mod hash_queue;
 mod identity;
 mod ledger;
 pub mod limits;
+mod login_hook;
 mod login_key;
 mod passwords;
 mod peer;
@@ -25,7 +26,6 @@ mod resolve;
 mod ssh_key;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 pub use directory::{Directory, LiveSession, ReachedSite, TransferPlace};
 pub use entrepot_net::meter::Throttles;

@@ -1,5 +1,5 @@
-//! Comparing passwords: argon2id in turns, and a short memory of what was right, so that thousands
-//! of logins a second do not each pay for it.
+//! Comparing passwords: argon2id behind a queue, and a short memory of passwords that were right,
+//! so that thousands of logins a second do not each pay for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,11 +9,11 @@ use entrepot_crypto::{HashCost, ProcessKey, constant_time_eq, password};
 use entrepot_nouns::{AccountId, Env, Secret};
 use parking_lot::Mutex;
 
+use crate::hash_queue::HashQueue;
 use crate::limits::{REMEMBERED, REMEMBERED_FOR};
 use crate::penalties::Origin;
-use crate::turns::Turns;
 
-/// What comparing a password told.
+/// The result of comparing a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     /// It is the right one.
@@ -37,7 +37,7 @@ pub(crate) struct Passwords {
     env: Env,
     /// Of this process only: what is remembered is worthless to anyone else.
     key: ProcessKey,
-    pub(crate) turns: Turns,
+    pub(crate) queue: HashQueue,
     hashed: AtomicU64,
     /// Verified for names without a password.
     dummy: String,
@@ -87,7 +87,7 @@ impl Passwords {
         Passwords {
             key: ProcessKey::generate(&env),
             env,
-            turns: Turns::new(),
+            queue: HashQueue::new(),
             hashed: AtomicU64::new(0),
             // A cost that cannot be hashed leaves an empty text, which no password fits.
             dummy: password::dummy(cost).unwrap_or_default(),
@@ -107,20 +107,20 @@ impl Passwords {
             return Compared::Right;
         }
         let phc = stored.map_or(&*self.dummy, |stored| stored.phc);
-        let Some(turn) = self.turns.take(origin, password::memory_kib(phc)).await else {
+        let Some(permit) = self.queue.acquire(origin, password::memory_kib(phc)).await else {
             return Compared::Busy;
         };
-        // Others may have given the same password while this one waited for its turn.
+        // Others may have given the same password while this one waited in the queue.
         if self.remembers(remembered.as_ref()) {
             return Compared::Right;
         }
         self.hashed.fetch_add(1, Ordering::Relaxed);
         let (given, phc) = (given.clone(), phc.to_owned());
-        // The work goes on when the login is cut, so it keeps its turn until it is done: else
+        // The work goes on when the login is cut, so it keeps its permit until it is done: else
         // cut logins would hash without bound, 64 MiB each.
         let hashing = tokio::task::spawn_blocking(move || {
             let verified = password::verify(&given, &phc);
-            drop(turn);
+            drop(permit);
             verified
         });
         let right = match hashing.await {
@@ -181,7 +181,7 @@ mod tests {
             let waker = std::task::Waker::noop();
             assert!(cut.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
         }
-        assert_eq!(passwords.turns.running(), 1, "the turn was lost");
+        assert_eq!(passwords.queue.running(), 1, "the permit was lost");
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(crate) enum Sharers {
     Account(Name),
     /// All members of a group.
     Group(Name),
-    /// Whoever comes in by a listener.
+    /// All sessions that came in by one listener.
     Listener(Name),
     /// All of a site.
     Site,

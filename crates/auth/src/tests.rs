@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use entrepot_crypto::{HashCost, MasterKey, password};
-use entrepot_db::{Db, DbOptions};
-use entrepot_journal::{Journal, Options, Recorder};
+use entrepot_crypto::{HashCost, password};
+use entrepot_db::Db;
+use entrepot_journal::Journal;
 use entrepot_nouns::{
-    Account, AccountType, AuthMethod, Endpoint, EndpointTarget, Env, Key, KeyType, Listener, Mount,
-    Name, Noun, PerDirection, Policy, Protocol, Rights, Secret, SiteId, VPath,
+    Account, AccountType, AuthMethod, Env, Key, KeyType, Listener, Mount, Name, Noun, PerDirection,
+    Policy, Protocol, Rights, Secret, SiteId, VPath,
 };
+use entrepot_testbed::{Testbed, memory_endpoint, mount, name};
 use uuid::Uuid;
 
 use crate::penalties::Origin;
@@ -27,44 +28,26 @@ struct World {
     directory: Directory,
     gate: Gate,
     journal: Journal,
-    _folder: tempfile::TempDir,
-}
-
-fn name(text: &str) -> Name {
-    text.parse().unwrap()
+    bed: Testbed,
 }
 
 impl World {
     async fn new() -> World {
-        let folder = tempfile::tempdir().unwrap();
-        let env = Env::simulated(5);
-        let url = format!("sqlite://{}", folder.path().join("db").display());
-        let db = Db::open(&url, DbOptions::default()).await.unwrap();
-        let node = name("n1");
-        let (journal, _) =
-            Journal::open(&folder.path().join("journal"), &node, env.clone(), Options::default())
-                .unwrap();
-        let recorder = Recorder::new(journal.clone(), env.clone(), node);
-        let directory = Directory::new(db.clone(), env.clone(), MasterKey::generate(&env));
+        let bed = Testbed::start(Env::simulated(5)).await;
+        let (env, db, journal) = (bed.env.clone(), bed.db.clone(), bed.journal.clone());
+        let directory = Directory::new(db.clone(), env.clone(), bed.master.clone());
         let options = GateOptions { cost: HashCost::for_tests() };
-        let gate = Gate::new(directory.clone(), recorder, options);
-        World { env, db, directory, gate, journal, _folder: folder }
+        let gate = Gate::new(directory.clone(), bed.recorder.clone(), options);
+        World { env, db, directory, gate, journal, bed }
     }
 
     async fn put<N: Noun>(&self, noun: &N) {
-        let known = self.db.find::<N>(SiteId::MAIN, noun.name()).await.unwrap();
-        let id = known.map_or_else(|| self.env.new_id::<entrepot_nouns::AccountId>().0, |s| s.id);
-        let mut tx = self.db.begin().await.unwrap();
-        tx.put(SiteId::MAIN, id, noun, self.env.now()).await.unwrap();
-        tx.commit().await.unwrap();
+        self.bed.put(noun).await;
         self.directory.refresh().await.unwrap();
     }
 
     async fn account(&self, text: &str, change: impl FnOnce(&mut Account)) -> Account {
-        let mut account = Account::new(name(text), AccountType::Partner);
-        let secret = Secret::new(format!("password of {text}"));
-        let phc = password::hash(&secret, HashCost::for_tests(), &[1; 16]).unwrap();
-        account.password_hash = Some(phc);
+        let mut account = entrepot_testbed::account(text, &secret(text));
         change(&mut account);
         self.put(&account).await;
         account
@@ -84,21 +67,8 @@ impl World {
 
     /// Gives the account all rights at `/`.
     async fn mount(&self, account: &str) {
-        let target = EndpointTarget::Memory(entrepot_nouns::endpoint::MemoryTarget::default());
-        self.put(&Endpoint { name: name("e"), target, note: String::new() }).await;
-        let mount = Mount {
-            name: name(&format!("{account}-home")),
-            account: name(account),
-            path: VPath::root(),
-            endpoint: name("e"),
-            prefix: String::new(),
-            rights: Rights::all(),
-            quota: None,
-            options: std::collections::BTreeSet::new(),
-            sha256: false,
-            mode_mask: None,
-        };
-        self.put(&mount).await;
+        self.put(&memory_endpoint("e")).await;
+        self.put(&mount(&format!("{account}-home"), account, "/", "e")).await;
     }
 
     /// A login that is let in.
@@ -130,12 +100,12 @@ impl World {
     }
 }
 
-mod certificates;
 mod chains;
-mod hooks;
 mod hours;
-mod locked;
-mod secured;
+mod login_hook;
+mod login_limits;
+mod ssh_certificates;
+mod tls_certificates;
 
 fn secret(account: &str) -> Secret {
     Secret::new(format!("password of {account}"))
@@ -247,8 +217,9 @@ async fn a_login_behind_a_full_queue_is_told_to_come_again_and_counts_against_no
     let world = World::new().await;
     world.account("acme", |_| {}).await;
     let origin = |at: u32| Origin::of(IpAddr::from((0x0a00_0000 + at).to_be_bytes()));
-    let turns = world.gate.turns();
-    let mut held: Vec<_> = (0..).map(|at| Box::pin(turns.take(origin(at), 64))).take(514).collect();
+    let queue = world.gate.hash_queue();
+    let mut held: Vec<_> =
+        (0..).map(|at| Box::pin(queue.acquire(origin(at), 64))).take(514).collect();
     let mut context = Context::from_waker(Waker::noop());
     let running = held.iter_mut().map(|take| take.as_mut().poll(&mut context));
     let running: Vec<_> = running.filter(Poll::is_ready).collect();
@@ -327,8 +298,7 @@ async fn many_logins_at_once_keep_their_names() {
 #[tokio::test(start_paused = true)]
 async fn mounts_and_policies_are_inherited_from_groups() {
     let world = World::new().await;
-    let target = EndpointTarget::Memory(entrepot_nouns::endpoint::MemoryTarget::default());
-    world.put(&Endpoint { name: name("e"), target, note: String::new() }).await;
+    world.put(&memory_endpoint("e")).await;
     let mut policy = Policy::new(name("p"));
     policy.sessions = Some(1);
     world.put(&policy).await;
@@ -340,16 +310,8 @@ async fn mounts_and_policies_are_inherited_from_groups() {
     world.put(&group).await;
     world.account("acme", |account| account.groups = vec![name("group")]).await;
     let mount = |text: &str, account: &str, path: &str| Mount {
-        name: name(text),
-        account: name(account),
-        path: path.parse().unwrap(),
-        endpoint: name("e"),
         prefix: format!("{text}/{{account}}"),
-        rights: Rights::all(),
-        quota: None,
-        sha256: false,
-        options: Default::default(),
-        mode_mask: None,
+        ..mount(text, account, path, "e")
     };
     for noun in [mount("m1", "outer", "/"), mount("m2", "group", "/in"), mount("m3", "acme", "/in")]
     {

@@ -2,20 +2,20 @@
 //! none runs, on the database itself.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use entrepot_admin::{Actor, Problem, ProblemClass, Request, Response, explained};
+use entrepot_net::http::{self, Client, HeaderValue, HttpError, Method, StatusCode};
 use entrepot_nouns::SiteId;
-use http_body_util::{BodyExt, Full};
-use hyper::StatusCode;
-use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::UnixStream;
 
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;
+
+/// Longest answer of the server: lists come in pages, and events at most so many at a time.
+const ANSWER_BYTES: usize = 1 << 30;
 
 /// Asks; `request` is the JSON form of [`Request`]. It is not the type itself because that never
 /// writes a plain secret out again.
@@ -55,36 +55,34 @@ pub(crate) async fn ask_server<T: serde::de::DeserializeOwned>(
     }
 }
 
-/// Sends a request; `None` if no server listens there.
+/// Sends a request; `None` if no server listens there. The server may take as long as it needs:
+/// it is on this machine, and the caller is a person who can interrupt.
 pub(crate) async fn post(
     socket: &Path,
     path: &str,
     body: Option<&Value>,
-) -> Result<Option<hyper::Response<Incoming>>, Failure> {
-    let Ok(stream) = UnixStream::connect(socket).await else { return Ok(None) };
-    let talk = |error: hyper::Error| Failure::ops(format!("the server hung up: {error}"));
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(talk)?;
-    // Ends with the sender: it owns nothing but the socket.
-    tokio::spawn(connection);
+) -> Result<Option<http::Response>, Failure> {
     let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-    let request = hyper::Request::builder()
-        .method(hyper::Method::POST)
-        .uri(path)
-        .header("host", "entrepot")
-        .header("content-type", "application/json")
-        .body(Full::new(body))
-        .map_err(|error| Failure::ops(error.to_string()))?;
-    sender.send_request(request).await.map(Some).map_err(talk)
+    let mut request = http::Request::new(Method::POST, &format!("http://entrepot{path}"))
+        .map_err(|error| Failure::ops(error.to_string()))?
+        .content(HeaderValue::from_static("application/json"), body);
+    (request.head_time, request.body_time) = (Duration::MAX, Duration::MAX);
+    match Client::over_socket(socket).send(request).await {
+        Ok(response) => Ok(Some(response)),
+        Err(HttpError::Socket { .. }) => Ok(None),
+        Err(error) => Err(hung_up(&error)),
+    }
 }
 
-async fn decode<T: serde::de::DeserializeOwned>(
-    answer: hyper::Response<Incoming>,
-) -> Result<T, Failure> {
-    let status = answer.status();
-    let body = answer.into_body().collect().await;
-    let body = body.map_err(|error| Failure::ops(format!("the answer was cut: {error}")))?;
-    let bytes = body.to_bytes();
+/// The connection to the server ended before its answer did.
+pub(crate) fn hung_up(error: &HttpError) -> Failure {
+    Failure::ops(format!("the server hung up: {error}"))
+}
+
+async fn decode<T: serde::de::DeserializeOwned>(answer: http::Response) -> Result<T, Failure> {
+    let status = answer.status;
+    let body = answer.body.read_all(ANSWER_BYTES).await;
+    let bytes = body.map_err(|error| Failure::ops(format!("the answer was cut: {error}")))?;
     let odd = |error: serde_json::Error| {
         Failure::ops(format!("the server's answer cannot be read ({error}); is its version ours?"))
     };

@@ -2,11 +2,10 @@
 
 use entrepot_admin::{NumberedEvent, Response};
 use entrepot_nouns::{CommandFact, Event, Fact, Job, Transfer};
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::args::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
-use crate::ask::{ask, of_site, post};
+use crate::ask::{ask, hung_up, of_site, post};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
@@ -95,11 +94,9 @@ async fn follow(
     let Some(answer) = answer else {
         return Err(Failure::ops("no server runs, so no new events can come"));
     };
-    let mut body = answer.into_body();
+    let mut body = answer.body;
     let mut pending = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let cut = |error: hyper::Error| Failure::ops(format!("the server hung up: {error}"));
-        let Ok(data) = frame.map_err(cut)?.into_data() else { continue };
+    while let Some(data) = body.next().await.map_err(|error| hung_up(&error))? {
         pending.extend_from_slice(&data);
         while let Some(at) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=at).collect();

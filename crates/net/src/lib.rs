@@ -17,6 +17,7 @@ pub mod dialled;
 pub mod error;
 pub mod gather;
 pub mod guard;
+pub mod http;
 pub mod limits;
 pub mod listen;
 pub mod meter;

@@ -119,6 +119,15 @@ pub const DIAL_ADDRESSES: usize = 8;
 /// Our own keepalive as a client.
 pub const CLIENT_KEEPALIVE_TIME: Duration = Duration::from_secs(15);
 
+/// Time from the start of a request of HTTP to the head of its response, unless the request says.
+pub const HTTP_HEAD_TIME: Duration = Duration::from_secs(60);
+/// Time for each further part of the body of a response, unless the request says.
+pub const HTTP_BODY_TIME: Duration = Duration::from_secs(60);
+/// Longest head of a response, and most bytes of its body that wait to be read.
+pub const HTTP_HEAD_BYTES: usize = 64 * 1024;
+/// Most fields in the head of a response.
+pub const HTTP_FIELDS: usize = 100;
+
 /// A TLS handshake must be done by then.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// The peer must have answered our close_notify by then, where its own is waited for.

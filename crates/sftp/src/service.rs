@@ -145,7 +145,7 @@ impl Service for SftpService {
     }
 
     async fn certificate(&mut self, user: &str, certificate: &Certificate) -> Verdict {
-        let judged = self.attempt().certificate(user, certificate).await;
+        let judged = self.attempt().ssh_certificate(user, certificate).await;
         self.judge(judged)
     }
 

@@ -13,8 +13,8 @@ use crate::principal::Principal;
 
 impl Attempt {
     /// What `user` is asked for in one round. A name that nothing is known of is asked for a
-    /// password, as most are. Whoever asks learns of a name that has a code that it has one: that
-    /// is the price of asking for both at once.
+    /// password, as most are. A client can learn in this way that an account has a code generator:
+    /// that is the price of asking for both at once.
     pub async fn asked(&mut self, user: &str) -> Vec<AuthMethod> {
         let plain = vec![AuthMethod::Password];
         if self.is_other(user) {
@@ -37,8 +37,8 @@ impl Attempt {
         }
     }
 
-    /// Hears the answers of one round. It counts whole or not at all: which of two was wrong is
-    /// not told.
+    /// Checks the answers of one round. It counts whole or not at all: the client does not learn
+    /// which of two answers was wrong.
     pub async fn answers(&mut self, user: &str, given: &[(AuthMethod, Secret)]) -> Verdict {
         let before = self.steps.clone();
         let mut verdict = Verdict::Refused { next: self.methods(), end: false };
@@ -62,10 +62,10 @@ impl Attempt {
         verdict
     }
 
-    /// Hears a code.
+    /// Checks a code.
     pub async fn code(&mut self, user: &str, code: &Secret) -> Verdict {
-        let hearing = match self.hear(user).await {
-            Ok(hearing) => hearing,
+        let pending = match self.begin_try(user).await {
+            Ok(pending) => pending,
             Err(verdict) => return verdict,
         };
         let principal = self.principal(user).await;
@@ -75,11 +75,11 @@ impl Attempt {
         };
         match taken {
             Ok((principal, credential)) => {
-                hearing.give_back();
+                pending.give_back();
                 let proof = Proof { text: "code".to_owned(), credential };
                 self.passed(user, principal, AuthMethod::Totp, proof).await
             }
-            Err(fault) => self.fail(user, &principal, hearing, fault).await,
+            Err(fault) => self.fail(user, &principal, pending, fault).await,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Orders of methods, codes, rounds of keyboard-interactive, and options of keys.
 
 use entrepot_crypto::{SealingContext, totp};
+use entrepot_journal::Recorder;
 use entrepot_nouns::AuthMethod::{Password, PublicKey, Totp};
 
 use super::*;

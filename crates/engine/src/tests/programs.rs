@@ -45,7 +45,7 @@ async fn ended(world: &mut World, argv: serde_json::Value, more: serde_json::Val
 #[tokio::test]
 async fn a_program_reads_the_file_and_gets_each_argument_whole() {
     let mut world = World::new(701).await;
-    let out = world.dir.path().join("out");
+    let out = world.bed.folder().join("out");
     let script = "cat > \"$1\"; printf '%s|' \"$#\" \"$2\" \"$ENTREPOT_SIZE\" >> \"$1\"; exit 1";
     let argv = json!(["/bin/sh", "-c", script, "sh", out.to_str().unwrap(), "{name}"]);
     let job = ended(&mut world, argv, json!({"stdin": "file"})).await;

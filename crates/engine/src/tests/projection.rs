@@ -83,7 +83,7 @@ async fn a_database_that_hangs_or_loses_its_table_is_caught_up_with() {
     assert_eq!(world.events("file.removed").await.len(), ids.len());
 
     // The table is gone for a while: every write is refused, the database answers.
-    let path = world.dir.path().join("e.db");
+    let path = world.bed.database();
     let other = async |sql: &'static str| {
         let path = path.clone();
         let alter = tokio::task::spawn_blocking(move || {

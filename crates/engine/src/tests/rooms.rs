@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use entrepot_auth::{Directory, Gate, GateOptions};
-use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
 use entrepot_nouns::{Account, AccountType, Event, Job, JobState, Mount, Right, Rights, Rule};
 use entrepot_storage::AnyStore;
-use entrepot_vfs::{Create, CreateIntent, Service, ServiceOptions, ServiceParts, Session};
+use entrepot_testbed::mount;
+use entrepot_vfs::{Create, CreateIntent, ServiceOptions, Session};
 
 use super::world::{SITE, World, content, deliver, files, memory_store, name, rule};
 
@@ -17,9 +16,7 @@ use super::world::{SITE, World, content, deliver, files, memory_store, name, rul
 /// `reader` may only read; `gone` is disabled.
 struct Rooms {
     world: World,
-    service: Service,
-    gate: Gate,
-    directory: Directory,
+    node: entrepot_world::World,
     home: AnyStore,
     out: AnyStore,
 }
@@ -34,21 +31,9 @@ impl Rooms {
             world.target(label, store.clone()).await;
         }
         let stores = stores.map(|(label, store)| (name(label), store.clone())).into();
-        let master = MasterKey::from_bytes(&[7; 32]);
-        let directory = Directory::new(world.db.clone(), world.env.clone(), master.clone());
-        let options = GateOptions { cost: HashCost::for_tests() };
-        let gate = Gate::new(directory.clone(), world.recorder.clone(), options);
-        let (service, _) = Service::start(ServiceParts {
-            recorder: world.recorder.clone(),
-            directory: directory.clone(),
-            db: world.db.clone(),
-            env: world.env.clone(),
-            master,
-            options: ServiceOptions { stores, ..ServiceOptions::default() },
-        })
-        .await
-        .unwrap();
-        let rooms = Rooms { world, service, gate, directory, home, out };
+        let options = ServiceOptions { stores, ..ServiceOptions::default() };
+        let node = entrepot_world::World::over(world.bed.clone(), options).await;
+        let rooms = Rooms { world, node, home, out };
         rooms.accounts().await;
         rooms
     }
@@ -64,33 +49,23 @@ impl Rooms {
         self.mount("acme", "/other", "other", all).await;
         self.mount("reader", "/", "home", Rights::read_only()).await;
         self.mount("gone", "/", "home", all).await;
-        self.directory.refresh().await.unwrap();
+        self.node.directory.refresh().await.unwrap();
     }
 
     async fn mount(&self, account: &str, path: &str, endpoint: &str, rights: Rights) {
-        let mount = Mount {
-            name: name(&format!("{account}-{endpoint}")),
-            account: name(account),
-            path: path.parse().unwrap(),
-            endpoint: name(endpoint),
-            prefix: String::new(),
-            rights,
-            quota: None,
-            sha256: false,
-            options: Default::default(),
-            mode_mask: None,
-        };
+        let called = format!("{account}-{endpoint}");
+        let mount = Mount { rights, ..mount(&called, account, path, endpoint) };
         self.world.put(&mount).await;
     }
 
     fn start(&mut self) {
-        self.world.start_with(self.service.clone(), self.gate.clone());
+        self.world.start_with(self.node.vfs.clone(), self.node.gate.clone());
     }
 
     /// As a client of `acme` does it.
     async fn upload(&self, path: &str, bytes: &[u8]) -> Event {
-        let grant = self.gate.internal(SITE, &name("acme"), "a client").await.unwrap();
-        let session = Session::open(&self.service, grant).await.unwrap();
+        let grant = self.node.gate.internal(SITE, &name("acme"), "a client").await.unwrap();
+        let session = Session::open(&self.node.vfs, grant).await.unwrap();
         let how = Create { intent: CreateIntent::New, expected_size: None, append: false };
         let mut upload = session.vfs().create(&path.parse().unwrap(), how).await.unwrap();
         upload.write_at(0, Bytes::copy_from_slice(bytes)).await.unwrap();
@@ -115,7 +90,7 @@ impl Rooms {
 
     /// Waits until no session of `account` is open, of a peer or of a job.
     async fn left(&self, account: &str) {
-        let open = || self.directory.sessions_of(SITE, &name(account));
+        let open = || self.node.directory.sessions_of(SITE, &name(account));
         self.world.until(async |_| open() == 0).await;
     }
 }
@@ -242,7 +217,7 @@ async fn a_rule_that_replaces_does_and_a_lack_of_rights_is_found_at_each_attempt
     // The account loses a right, and the next job with it.
     let rights = Right::ALL.into_iter().filter(|right| *right != Right::Overwrite).collect();
     rooms.mount("acme", "/", "home", rights).await;
-    rooms.directory.refresh().await.unwrap();
+    rooms.node.directory.refresh().await.unwrap();
     let event = rooms.upload("/b", b"more").await;
     let failed = rooms.ended(&event, "r").await;
     assert!(failed.error.is_some_and(|error| error.starts_with("EP0812")));
@@ -254,7 +229,7 @@ async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
     let mut rooms = Rooms::new(94).await;
     // The service has no store of this name: it opens what the endpoint says, and there is none.
     let target = entrepot_nouns::endpoint::DirectoryTarget {
-        path: rooms.world.dir.path().join("not/there/yet").display().to_string(),
+        path: rooms.world.bed.folder().join("not/there/yet").display().to_string(),
     };
     let endpoint = entrepot_nouns::Endpoint {
         name: name("late"),
@@ -276,7 +251,7 @@ async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
             })
         })
         .await;
-    std::fs::create_dir_all(rooms.world.dir.path().join("not/there")).unwrap();
+    std::fs::create_dir_all(rooms.world.bed.folder().join("not/there")).unwrap();
     assert_eq!(rooms.ended(&event, "r").await.state, JobState::Done);
-    assert_eq!(std::fs::read(rooms.world.dir.path().join("not/there/yet/a")).unwrap(), b"abc");
+    assert_eq!(std::fs::read(rooms.world.bed.folder().join("not/there/yet/a")).unwrap(), b"abc");
 }

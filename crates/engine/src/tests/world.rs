@@ -2,7 +2,7 @@
 //! command.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,23 +11,23 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_auth::Gate;
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_db::{Db, DbOptions, EventFilter};
-use entrepot_journal::{Journal, Options, Recorder, Scope};
+use entrepot_db::{Db, EventFilter};
+use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::endpoint::MemoryTarget;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, StepSpec, When};
 use entrepot_nouns::{
-    Endpoint, EndpointTarget, Env, Event, Fact, Job, JobId, JobState, Name, Noun, Protocol, Rule,
-    SiteId, StorePath, Timestamp, VPath,
+    Endpoint, Env, Event, Fact, Job, JobId, JobState, Name, Noun, Protocol, Rule, SiteId,
+    StorePath, Timestamp, VPath,
 };
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
 use entrepot_storage::{
     AnyStore, EntryKind, Existing as Takes, Publish, ReadFile, StoreError, memory,
 };
+use entrepot_testbed::{Testbed, memory_endpoint};
 use entrepot_vfs::{Hooks, Service};
 use parking_lot::Mutex;
-use tempfile::TempDir;
 
 use crate::limits::BLOCK_BYTES;
 use crate::places::{Places, Room, Source};
@@ -36,9 +36,7 @@ use crate::{Engine, EngineOptions, EngineParts, Meters, Pause};
 
 pub(crate) const SITE: SiteId = SiteId::MAIN;
 
-pub(crate) fn name(text: &str) -> Name {
-    text.parse().unwrap()
-}
+pub(crate) use entrepot_testbed::name;
 
 /// Stores by endpoint; files of every account in `home`.
 #[derive(Clone)]
@@ -118,11 +116,6 @@ impl Source for SimSource {
     }
 }
 
-fn recorder(folder: &Path, env: &Env, node: Name) -> Recorder {
-    let (journal, _) = Journal::open(folder, &node, env.clone(), Options::default()).unwrap();
-    Recorder::new(journal, env.clone(), node)
-}
-
 /// Programs of the system, started by a thread of the test.
 fn spawner() -> Spawner {
     let allowed = Allowed::new(["/bin", "/usr/bin"].map(PathBuf::from)).unwrap();
@@ -136,7 +129,7 @@ pub(crate) fn memory_store(env: &Env) -> AnyStore {
 
 /// The node, and what lies around it.
 pub(crate) struct World {
-    pub(crate) dir: Arc<TempDir>,
+    pub(crate) bed: Arc<Testbed>,
     pub(crate) env: Env,
     pub(crate) db: Db,
     pub(crate) recorder: Recorder,
@@ -149,32 +142,26 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new(seed: u64) -> World {
-        // In memory where there is such a place: what is tried here is order, not disks.
-        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let env = Env::simulated(seed);
-        let url = format!("sqlite://{}", dir.path().join("e.db").display());
-        let options = DbOptions { env: env.clone(), ..DbOptions::default() };
-        let db = Db::open(&url, options).await.unwrap();
-        let recorder = recorder(&dir.path().join("journal"), &env, name("n1"));
+        // What is tried here is order, not disks.
+        let bed = Arc::new(Testbed::start_in_memory(Env::simulated(seed)).await);
+        let (env, db, recorder) = (bed.env.clone(), bed.db.clone(), bed.recorder.clone());
         let home = memory_store(&env);
         for directory in ["in", "done"] {
             home.make_directory(&directory.parse().unwrap()).await.unwrap();
         }
         let places = SimPlaces { home, targets: Arc::default() };
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
-        let dir = Arc::new(dir);
         let spawner = spawner();
-        World { dir, env, db, recorder, places, options, spawner, engine: None, files: 0 }
+        World { bed, env, db, recorder, places, options, spawner, engine: None, files: 0 }
     }
 
     /// Another node, with a journal of its own over the same database, clock and stores.
     pub(crate) fn beside(&self, label: &str) -> World {
-        let folder = self.dir.path().join(format!("journal-{label}"));
         World {
-            dir: self.dir.clone(),
+            bed: self.bed.clone(),
             env: self.env.clone(),
             db: self.db.clone(),
-            recorder: recorder(&folder, &self.env, name(label)),
+            recorder: self.bed.recorder_beside(label),
             places: self.places.clone(),
             options: self.options.clone(),
             spawner: self.spawner.clone(),
@@ -202,7 +189,7 @@ impl World {
 
     /// As somebody else who has the file of the database open.
     async fn sql(&self, text: String) {
-        let path = self.dir.path().join("e.db");
+        let path = self.bed.database();
         let alter = tokio::task::spawn_blocking(move || {
             let other = rusqlite::Connection::open(path).unwrap();
             other.busy_timeout(Duration::from_secs(30)).unwrap();
@@ -217,17 +204,12 @@ impl World {
     }
 
     pub(crate) async fn put<N: Noun>(&self, noun: &N) {
-        let mut tx = self.db.begin().await.unwrap();
-        let known = self.db.find::<N>(SITE, noun.name()).await.unwrap();
-        let id = known.map_or_else(|| self.env.new_id::<uuid::Uuid>(), |known| known.id);
-        tx.put(SITE, id, noun, self.env.now()).await.unwrap();
-        tx.commit().await.unwrap();
+        self.bed.put(noun).await;
     }
 
     /// An endpoint named `label` whose files are in `store`.
     pub(crate) async fn target(&self, label: &str, store: AnyStore) {
-        let target = EndpointTarget::Memory(MemoryTarget::default());
-        self.put(&Endpoint { name: name(label), target, note: String::new() }).await;
+        self.put(&memory_endpoint(label)).await;
         self.places.targets.lock().insert(label.to_owned(), store);
     }
 

@@ -4,22 +4,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use entrepot_auth::{Directory, Gate, GateOptions};
-use entrepot_crypto::{HashCost, MasterKey, SealingContext, password};
-use entrepot_db::{Db, DbOptions};
-use entrepot_journal::{Journal, Options, RecordKind, Recorder};
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Listening, ServerShared};
 use entrepot_net::ssh::keys;
-use entrepot_nouns::endpoint::{
-    DirectoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
-};
+use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget, PublishBy, SftpTarget};
 use entrepot_nouns::{
-    Account, AccountType, Endpoint, EndpointTarget, Env, Event, Fact, Key, KeyType, Mount,
-    MountOption, Name, Noun, Policy, Quota, Rights, Secret, SiteId,
+    Account, EndpointTarget, Env, Fact, Key, KeyType, Mount, MountOption, Policy, Quota, Secret,
+    SiteId,
 };
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
-use entrepot_vfs::{Hooks, ListenerContext, Service, ServiceOptions, ServiceParts};
+use entrepot_vfs::{Hooks, ListenerContext};
+use entrepot_world::{World, name};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -27,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 use super::write_key;
 use crate::{SshOptions, serve};
 
-/// The password of `anna`.
-pub(crate) const PASSWORD: &str = "correct horse battery";
+pub(crate) use entrepot_world::PASSWORD;
+
 /// What the mount `/small` takes.
 const SMALL_BYTES: u64 = 1 << 20;
 
@@ -38,23 +33,16 @@ pub(crate) struct Fixture {
     pub(crate) host_key: String,
     /// Scratch, with the key `id` of `anna`.
     pub(crate) home: tempfile::TempDir,
-    env: Env,
-    db: Db,
-    directory: Directory,
+    world: World,
     account: Account,
     /// What rules look at, and where is asked.
     pub(crate) hooks: Hooks,
-    journal: Journal,
     stop: CancellationToken,
     server: JoinHandle<()>,
     /// The node that this one keeps its files on.
     behind: Option<Box<Fixture>>,
     /// The S3 server that it keeps its files on.
     objects: Option<S3Server>,
-}
-
-fn name(text: &str) -> Name {
-    text.parse().unwrap()
 }
 
 impl Fixture {
@@ -85,37 +73,15 @@ impl Fixture {
         objects: Option<S3Server>,
     ) -> Fixture {
         let home = tempfile::tempdir().unwrap();
-        let env = Env::real();
-        let master = MasterKey::generate(&env);
-        let url = format!("sqlite://{}", home.path().join("db").display());
-        let db = Db::open(&url, DbOptions::default()).await.unwrap();
-        let journal = home.path().join("journal");
-        let (journal, _) =
-            Journal::open(&journal, &name("n1"), env.clone(), Options::default()).unwrap();
-        let recorder = Recorder::new(journal.clone(), env.clone(), name("n1"));
-        let directory = Directory::new(db.clone(), env.clone(), master.clone());
-        let gate_options = GateOptions { cost: HashCost::for_tests() };
-        let gate = Gate::new(directory.clone(), recorder.clone(), gate_options);
-        let spool = Some(home.path().join("spool"));
-        let options = ServiceOptions { spool, ..ServiceOptions::default() };
-        let (vfs, _) = Service::start(ServiceParts {
-            recorder,
-            directory: directory.clone(),
-            db: db.clone(),
-            env: env.clone(),
-            master: master.clone(),
-            options,
-        })
-        .await
-        .unwrap();
-
-        let hooks = vfs.hooks().clone();
+        let world = World::start().await;
+        let env = world.env.clone();
+        let hooks = world.vfs.hooks().clone();
         let host = keys::generate(&env, "host").unwrap();
         let context = ListenerContext {
             site: SiteId::MAIN,
             listener: name("sftp"),
-            gate,
-            vfs,
+            gate: world.gate.clone(),
+            vfs: world.vfs.clone(),
             env: env.clone(),
         };
         let options = SshOptions::new(vec![host.private]);
@@ -127,36 +93,32 @@ impl Fixture {
         let address = acceptor.local_address();
         let stop = CancellationToken::new();
         let (_unchanged, config) = watch::channel(config);
-        let listening = Listening { acceptor, config, shared: shared(env.clone()) };
+        let listening = Listening { acceptor, config, shared: shared(env) };
         let server = tokio::spawn(serve(listening, context, stop.clone()));
-        let account = account();
+        let account = world.account("anna", |_| {}).await;
         let fixture = Fixture {
             address,
             host_key: host.public,
             home,
-            env,
-            db,
-            directory,
+            world,
             account,
             hooks,
-            journal,
             stop,
             server,
             behind,
             objects,
         };
-        fixture.fill(&master).await;
+        fixture.fill().await;
         fixture
     }
 
-    async fn fill(&self, master: &MasterKey) {
-        let user = keys::generate(&self.env, "anna").unwrap();
+    async fn fill(&self) {
+        let user = keys::generate(&self.world.env, "anna").unwrap();
         write_key(&self.home.path().join("id"), &user);
-        self.put(&self.account).await;
         let mut key = Key::new(name("anna-key"), KeyType::SshUser, user.public);
         key.account = Some(name("anna"));
-        self.put(&key).await;
-        let (mut target, secret) = match (&self.behind, &self.objects) {
+        self.world.put(&key).await;
+        let (target, secret) = match (&self.behind, &self.objects) {
             (_, Some(server)) => {
                 let target = EndpointTarget::Object(ObjectTarget {
                     provider: ObjectProvider::S3,
@@ -187,35 +149,23 @@ impl Fixture {
                 (target, PASSWORD)
             }
             (None, None) => {
+                self.world.directory_endpoint("files").await;
                 std::fs::create_dir_all(self.folder().join("small")).unwrap();
-                let path = self.folder().to_str().unwrap().to_owned();
-                (EndpointTarget::Directory(DirectoryTarget { path }), "")
+                return self.mounts().await;
             }
         };
-        if let Some(field) = target.secret() {
-            let context = SealingContext::endpoint(&name("main"), &name("files"), &field);
-            let sealed = master.seal(&self.env, &context, &Secret::new(secret)).unwrap();
-            *field.sealed = Some(sealed);
-        }
-        let endpoint = Endpoint { name: name("files"), target, note: String::new() };
-        self.put(&endpoint).await;
-        self.put(&mount("all", "/", "", None)).await;
-        let quota = Quota { size_bytes: Some(SMALL_BYTES), files: None, file_size_bytes: None };
-        self.put(&mount("small", "/small", "small", Some(quota))).await;
+        self.world.endpoint_with_secret("files", target, &Secret::new(secret)).await;
+        self.mounts().await;
     }
 
-    async fn put<N: Noun>(&self, noun: &N) {
-        let known = self.db.find::<N>(SiteId::MAIN, noun.name()).await.unwrap();
-        let id = known
-            .map_or_else(|| self.env.new_id::<entrepot_nouns::AccountId>().0, |stored| stored.id);
-        let mut tx = self.db.begin().await.unwrap();
-        tx.put(SiteId::MAIN, id, noun, self.env.now()).await.unwrap();
-        tx.commit().await.unwrap();
-        self.directory.refresh().await.unwrap();
+    async fn mounts(&self) {
+        self.world.put(&mount("all", "/", "", None)).await;
+        let quota = Quota { size_bytes: Some(SMALL_BYTES), files: None, file_size_bytes: None };
+        self.world.put(&mount("small", "/small", "small", Some(quota))).await;
     }
 
     fn folder(&self) -> PathBuf {
-        self.home.path().join("files")
+        self.world.folder().join("files")
     }
 
     fn file(&self, path: &str) -> PathBuf {
@@ -257,20 +207,20 @@ impl Fixture {
     pub(crate) async fn allow_transfers(&self, transfers: u32) {
         let mut policy = Policy::new(name("few"));
         policy.transfers = Some(transfers);
-        self.put(&policy).await;
-        self.put(&Account { policy: Some(policy.name), ..self.account.clone() }).await;
+        self.world.put(&policy).await;
+        self.world.put(&Account { policy: Some(policy.name), ..self.account.clone() }).await;
     }
 
     /// From now on `/` offers symbolic links.
     pub(crate) async fn allow_links(&self) {
         let options = [MountOption::Symlinks].into();
-        self.put(&Mount { options, ..mount("all", "/", "", None) }).await;
+        self.world.put(&Mount { options, ..mount("all", "/", "", None) }).await;
     }
 
     /// From now on clients may change only these permission bits below `/`.
     pub(crate) async fn mask_modes(&self, mask: &str) {
         let mode_mask = Some(mask.parse().unwrap());
-        self.put(&Mount { mode_mask, ..mount("all", "/", "", None) }).await;
+        self.world.put(&Mount { mode_mask, ..mount("all", "/", "", None) }).await;
     }
 
     /// Permission bits of a name, as the disk has them.
@@ -281,16 +231,13 @@ impl Fixture {
 
     /// Disables the account of `anna`.
     pub(crate) async fn disable(&self) {
-        self.put(&Account { enabled: false, ..self.account.clone() }).await;
+        self.world.put(&Account { enabled: false, ..self.account.clone() }).await;
     }
 
     /// The requests that rules refused, by verb, with the recorded code.
     pub(crate) async fn refusals(&self) -> Vec<(String, Option<u16>)> {
-        self.journal.sync(self.journal.usage().appended).await.unwrap();
-        let records = self.journal.reader(0).read_now(10_000).unwrap();
-        let of_events = records.iter().filter(|record| record.kind == RecordKind::Event);
-        let events = of_events.map(|record| serde_json::from_slice(&record.payload).unwrap());
-        let refused = events.filter_map(|event: Event| match event.fact {
+        let events = self.world.events().await;
+        let refused = events.into_iter().filter_map(|event| match event.fact {
             Fact::CommandRefused { command, .. } => Some((command.verb, command.code)),
             _ => None,
         });
@@ -312,26 +259,9 @@ pub(crate) fn fingerprint(host_key: &str) -> String {
     keys::fingerprint(&keys::public(host_key).unwrap())
 }
 
-fn account() -> Account {
-    let mut account = Account::new(name("anna"), AccountType::Partner);
-    let secret = Secret::new(PASSWORD);
-    account.password_hash = Some(password::hash(&secret, HashCost::for_tests(), &[1; 16]).unwrap());
-    account
-}
-
-fn mount(mount: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount {
-    Mount {
-        name: name(mount),
-        account: name("anna"),
-        path: path.parse().unwrap(),
-        endpoint: name("files"),
-        prefix: prefix.to_owned(),
-        rights: Rights::all(),
-        quota,
-        sha256: false,
-        options: Default::default(),
-        mode_mask: None,
-    }
+fn mount(called: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount {
+    let mount = entrepot_world::mount(called, "anna", path, "files");
+    Mount { prefix: prefix.to_owned(), quota, ..mount }
 }
 
 fn shared(env: Env) -> ServerShared {

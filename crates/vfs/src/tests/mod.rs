@@ -22,26 +22,23 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use entrepot_auth::{Directory, Gate, GateOptions};
-use entrepot_crypto::{HashCost, MasterKey};
-use entrepot_db::{Db, DbOptions};
-use entrepot_journal::{Journal, Options, RecordKind, Recorder};
-use entrepot_nouns::endpoint::MemoryTarget;
+use entrepot_crypto::HashCost;
+use entrepot_db::Db;
+use entrepot_journal::{Journal, Options, Recorder};
 use entrepot_nouns::event::{Event, FileFact};
 use entrepot_nouns::{
-    Account, AccountType, Endpoint, EndpointTarget, Env, Fact, Mount, Name, Noun, Quota, Rights,
-    SiteId, VPath,
+    Account, AccountType, Env, Fact, Mount, Name, Noun, Quota, Rights, SiteId, VPath,
 };
 use entrepot_storage::AnyStore;
 use entrepot_storage::fault::{SimDisk, SimStore};
+use entrepot_testbed::{Testbed, memory_endpoint};
+
+pub(super) use entrepot_testbed::name;
 
 use crate::{
     Create, CreateIntent, RecoveryReport, Result, Service, ServiceOptions, ServiceParts, Session,
     Upload, Uploaded, Vfs,
 };
-
-pub(super) fn name(text: &str) -> Name {
-    text.parse().unwrap()
-}
 
 pub(super) fn path(text: &str) -> VPath {
     text.parse().unwrap()
@@ -53,33 +50,20 @@ pub(super) struct World {
     pub(super) db: Db,
     pub(super) directory: Directory,
     pub(super) gate: Gate,
-    _folder: tempfile::TempDir,
+    bed: Testbed,
 }
 
 impl World {
     /// With `alice` and `bob`, who see all of endpoint `files` with every right.
     pub(super) async fn new() -> World {
-        let folder = tempfile::tempdir().unwrap();
-        let env = Env::simulated(5);
-        let url = format!("sqlite://{}", folder.path().join("db").display());
-        let db = Db::open(&url, DbOptions::default()).await.unwrap();
-        let node = name("n1");
-        let (journal, _) =
-            Journal::open(&folder.path().join("journal"), &node, env.clone(), Options::default())
-                .unwrap();
-        let recorder = Recorder::new(journal, env.clone(), node);
-        let directory = Directory::new(db.clone(), env.clone(), MasterKey::from_bytes(&[7; 32]));
-        let gate =
-            Gate::new(directory.clone(), recorder, GateOptions { cost: HashCost::for_tests() });
-        let world = World { env, db, directory, gate, _folder: folder };
+        let bed = Testbed::start(Env::simulated(5)).await;
+        let (env, db) = (bed.env.clone(), bed.db.clone());
+        let directory = Directory::new(db.clone(), env.clone(), bed.master.clone());
+        let options = GateOptions { cost: HashCost::for_tests() };
+        let gate = Gate::new(directory.clone(), bed.recorder.clone(), options);
+        let world = World { env, db, directory, gate, bed };
         for text in ["files", "other"] {
-            world
-                .put(&Endpoint {
-                    name: name(text),
-                    target: EndpointTarget::Memory(MemoryTarget::default()),
-                    note: String::new(),
-                })
-                .await;
+            world.put(&memory_endpoint(text)).await;
         }
         for text in ["alice", "bob"] {
             world.account(text, "/", |_| {}).await;
@@ -89,11 +73,7 @@ impl World {
     }
 
     pub(super) async fn put<N: Noun>(&self, noun: &N) {
-        let known = self.db.find::<N>(SiteId::MAIN, noun.name()).await.unwrap();
-        let id = known.map_or_else(|| self.env.new_id::<entrepot_nouns::AccountId>().0, |s| s.id);
-        let mut tx = self.db.begin().await.unwrap();
-        tx.put(SiteId::MAIN, id, noun, self.env.now()).await.unwrap();
-        tx.commit().await.unwrap();
+        self.bed.put(noun).await;
     }
 
     /// An account with one mount, named after it.
@@ -109,18 +89,7 @@ impl World {
         at: &str,
         change: impl FnOnce(&mut Mount),
     ) {
-        let mut mount = Mount {
-            name: name(called),
-            account: name(account),
-            path: path(at),
-            endpoint: name("files"),
-            prefix: String::new(),
-            rights: Rights::all(),
-            quota: None,
-            sha256: false,
-            options: Default::default(),
-            mode_mask: None,
-        };
+        let mut mount = entrepot_testbed::mount(called, account, at, "files");
         change(&mut mount);
         self.put(&mount).await;
         self.directory.refresh().await.unwrap();
@@ -171,7 +140,7 @@ impl World {
             directory: self.directory.clone(),
             db: self.db.clone(),
             env: self.env.clone(),
-            master: MasterKey::from_bytes(&[7; 32]),
+            master: self.bed.master.clone(),
             options,
         })
         .await
@@ -217,16 +186,7 @@ impl Node {
         let last = self.journal.usage().appended;
         // What cannot be synced any more cannot be read either: the caller sees what is missing.
         let _ = self.journal.sync(last).await;
-        let mut reader = self.journal.reader(0);
-        let mut events = Vec::new();
-        loop {
-            let batch = reader.read_now(10_000).unwrap();
-            if batch.is_empty() {
-                return events;
-            }
-            let of_events = batch.iter().filter(|record| record.kind == RecordKind::Event);
-            events.extend(of_events.map(|r| serde_json::from_slice::<Event>(&r.payload).unwrap()));
-        }
+        entrepot_testbed::events(&self.journal)
     }
 
     /// Files that arrived, in the order of the journal.

@@ -47,7 +47,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &["nouns", "journal", "storage", "loadgen"]),
-    ("world", &["nouns", "crypto", "db", "journal", "auth", "vfs"]),
+    ("testbed", &["nouns", "crypto", "db", "journal"]),
+    ("world", &["nouns", "crypto", "auth", "vfs", "testbed"]),
     ("xtask", &[]),
 ];
 

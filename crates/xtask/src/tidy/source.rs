@@ -57,6 +57,7 @@ pub(super) fn is_test_file(file: &str) -> bool {
         || in_folder("examples")
         || file.ends_with("/tests.rs")
         || file.ends_with("/fixture.rs")
+        || file.starts_with("crates/testbed/")
         || file.starts_with("crates/testkit/")
         || file.starts_with("crates/world/")
         || file.starts_with("crates/xtask/")

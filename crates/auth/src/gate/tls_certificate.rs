@@ -1,4 +1,4 @@
-//! Logins with a certificate of TLS.
+//! Logins with the client certificate of a TLS connection.
 
 use std::sync::Arc;
 
@@ -9,28 +9,15 @@ use super::{Attempt, Verdict};
 use crate::credential::{Credential, Proof};
 use crate::identity;
 use crate::limits::KEYS_OFFERED;
-use crate::peer::Peer;
 
 impl Attempt {
-    /// Begins anew, as a protocol does that lets its client say another name at any time. What was
-    /// proved counts no longer; what was wrong still does.
-    pub fn begin_again(&mut self, peer: Peer) {
-        self.peer = peer;
-        self.steps = None;
-    }
-
-    /// The name that has proved something and must prove more.
-    pub fn proving(&self) -> Option<&str> {
-        self.steps.as_ref().map(|steps| steps.user.as_str())
-    }
-
-    /// Looks at the certificate of the connection; that the client has its key, and that it is of
-    /// an authority if it says so, was verified by the caller. It is shown with every name: one
-    /// that is not the account's is held against nobody, and what else the account asks for
-    /// may follow.
+    /// Logs in by the certificate of the connection. The caller has verified that the client has
+    /// its key, and that an authority signed it if it says so. A client shows it with every name:
+    /// a certificate that is not the account's does not count as a wrong try, and the other
+    /// methods that the account asks for may follow.
     pub async fn tls_certificate(&mut self, user: &str, shown: &ClientCertificate) -> Verdict {
         let refused = Verdict::Refused { next: self.methods(), end: false };
-        // Anybody can make a certificate: names are not looked up for it without an end.
+        // Anyone can make certificates: the number of names looked up for them is limited.
         self.offered += 1;
         if self.offered > KEYS_OFFERED || self.is_other(user) {
             return refused;

@@ -46,7 +46,7 @@ async fn world() -> World {
 async fn shown(world: &World, change: impl FnOnce(&mut Certificate)) -> Verdict {
     let mut certificate = certificate(world);
     change(&mut certificate);
-    world.attempt().certificate("acme", &certificate).await
+    world.attempt().ssh_certificate("acme", &certificate).await
 }
 
 fn critical(name: &str, value: &str) -> Vec<(String, String)> {
@@ -132,7 +132,7 @@ async fn a_signer_of_one_account_means_it_by_its_principals() {
     assert!(granted(&shown(&world, |c| c.principals = vec!["batch".to_owned()]).await));
     let mut batch = certificate(&world);
     batch.principals = vec!["batch".to_owned(), "other".to_owned()];
-    let other = world.attempt().certificate("other", &batch).await;
+    let other = world.attempt().ssh_certificate("other", &batch).await;
     assert!(!granted(&other), "the signer belongs to acme");
 }
 
@@ -180,7 +180,7 @@ async fn a_certificate_is_a_step_of_a_chain() {
     world.account("acme", |account| account.login = both).await;
     signer(&world, |_| {}).await;
     let mut attempt = world.attempt();
-    let step = attempt.certificate("acme", &certificate(&world)).await;
+    let step = attempt.ssh_certificate("acme", &certificate(&world)).await;
     assert!(matches!(step, Verdict::Partial { ref next } if *next == [AuthMethod::Password]));
     assert!(granted(&attempt.password("acme", &secret("acme")).await));
 }

@@ -1,4 +1,4 @@
-//! Sites by their host names.
+//! Which site a client reaches by a host name.
 
 use entrepot_nouns::{HostName, SiteId};
 
@@ -27,7 +27,7 @@ impl Gate {
     }
 }
 
-/// Listeners of `main` are everybody's door; those of another site are its own alone.
+/// Listeners of `main` serve every site; those of another site serve that one alone.
 fn serves(home: SiteId, site: SiteId) -> bool {
     home == SiteId::MAIN || home == site
 }

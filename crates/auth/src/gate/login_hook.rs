@@ -1,36 +1,36 @@
-//! Logins that a hook decides.
+//! Logins with a password that an external check, the login hook, decides about.
 
 use entrepot_nouns::login::LoginCheck;
 use entrepot_nouns::{AccountType, AuthMethod, Secret};
 
 use super::{Attempt, Fault, Verdict};
 use crate::credential::{Credential, Proof};
-use crate::hook::{PasswordLogin, Told};
-use crate::penalties::Hearing;
+use crate::login_hook::{HookDecision, PasswordLogin};
+use crate::penalties::PasswordTry;
 use crate::principal::Principal;
 
 impl Attempt {
-    /// Hears a password of a name that has none here.
-    pub(super) async fn ask_elsewhere(
+    /// Checks a password by the hook: the name has none here.
+    pub(super) async fn password_by_hook(
         &mut self,
         user: &str,
         password: &Secret,
         check: &LoginCheck,
-        hearing: Hearing,
+        pending: PasswordTry,
     ) -> Verdict {
         let now = self.gate.0.recorder.env().now();
         let login = PasswordLogin { user, password, peer: &self.peer };
-        let told = self.gate.0.hooks.ask(check, &login, now).await;
+        let decision = self.gate.0.hooks.ask(check, &login, now).await;
         let unknown = Ok(None);
-        let fault = match told {
-            Told::Busy => return self.busy(user, hearing),
-            Told::Refused => Fault::Wrong("the login hook refused"),
-            Told::Broken(why) => {
+        let fault = match decision {
+            HookDecision::Busy => return self.busy(user, pending),
+            HookDecision::Refused => Fault::Wrong("the login hook refused"),
+            HookDecision::Failed(why) => {
                 let listener = &self.peer.listener;
                 tracing::warn!(code = "EP0306", %listener, "the login hook did not decide: {why}");
                 Fault::Later(format!("the login hook did not decide: {why}"))
             }
-            Told::Allowed(name) => {
+            HookDecision::Allowed(name) => {
                 let principal = self.principal(&name).await;
                 match principal {
                     Err(error) => Fault::Later(error.to_string()),
@@ -38,7 +38,7 @@ impl Attempt {
                     Ok(Some(principal)) => match self.why_not_by_hook(&principal) {
                         Some(reason) => Fault::Barred(reason.to_owned()),
                         None => {
-                            hearing.give_back();
+                            pending.give_back();
                             let text = if user == name {
                                 "password, by the login hook".to_owned()
                             } else {
@@ -51,10 +51,10 @@ impl Attempt {
                 }
             }
         };
-        self.fail(user, &unknown, hearing, fault).await
+        self.fail(user, &unknown, pending, fault).await
     }
 
-    /// Why a hook cannot let anybody in as this account.
+    /// Why a hook may not admit a login as this account.
     fn why_not_by_hook(&self, principal: &Principal) -> Option<&'static str> {
         let (now, address) = (self.gate.0.recorder.env().now(), self.peer.address.ip());
         if let Some(reason) = principal.why_barred(address, self.here(), now) {

@@ -1,5 +1,5 @@
-//! Logins that are refused unheard after too many wrong passwords: what the log and the audit say
-//! of them, what an operator sees, and how he lets them go.
+//! Logins that are refused without a check after too many wrong passwords: what the log and the
+//! audit log say of them, what an operator sees, and how an operator unlocks them.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -35,7 +35,7 @@ pub struct LoginLimit {
 /// What wrong passwords have led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitState {
-    /// No password is heard.
+    /// No password is checked.
     Locked,
     /// Answers to wrong passwords are delayed.
     Delayed,
@@ -117,7 +117,7 @@ impl Gate {
     }
 
     /// Forgets the wrong passwords of an address (IPv6: of its /64), also those of accounts that
-    /// are known there; gives their number. `None`: there were none. `by`: who asks.
+    /// are known there; gives their number. `None`: there were none. `by`: the operator.
     ///
     /// # Errors
     /// It cannot be recorded; nothing was forgotten then.
@@ -161,13 +161,13 @@ impl Gate {
 }
 
 impl Attempt {
-    /// Who this is in the books of penalties; names that cannot exist share one.
+    /// The key of penalties for this name and address; names that cannot exist share one.
     pub(super) fn claimant(&self, user: &str) -> Claimant {
         let name = user.parse::<Name>().unwrap_or_else(|_| self.peer.listener.clone());
         Claimant { origin: self.origin(), account: AccountKey { site: self.peer.site, name } }
     }
 
-    pub(super) fn unheard(&mut self, user: &str, limit: Limit) -> Verdict {
+    pub(super) fn refuse_unchecked(&mut self, user: &str, limit: Limit) -> Verdict {
         self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
         self.record_limit(user, limit);
         Verdict::Refused { next: self.methods(), end: true }

@@ -1,4 +1,4 @@
-//! Logins with a certificate.
+//! Logins with an SSH certificate (OpenSSH `PROTOCOL.certkeys`).
 
 use entrepot_net::ssh::Certificate;
 use entrepot_nouns::AuthMethod;
@@ -8,10 +8,18 @@ use crate::authority::Authority;
 use crate::certificate;
 use crate::credential::{Credential, Proof};
 
+/// Whether a certificate may let a name in. If so, any key may be the one that it certifies.
+pub(super) struct CertifyingAuthorities {
+    /// By an authority of the whole site: the same for names that exist and for those that do not.
+    pub(super) of_site: bool,
+    /// By an authority of the account or its groups.
+    pub(super) of_account: bool,
+}
+
 impl Attempt {
-    /// Hears a signature by the key of a certificate; that signature, and the one on the
-    /// certificate by the key that it names, were verified by the caller.
-    pub async fn certificate(&mut self, user: &str, shown: &Certificate) -> Verdict {
+    /// Logs in by a signature of the certificate's key. The caller has verified that signature,
+    /// and the one on the certificate by the key that it names.
+    pub async fn ssh_certificate(&mut self, user: &str, shown: &Certificate) -> Verdict {
         if let Some(verdict) = self.begin(user) {
             return verdict;
         }
@@ -31,19 +39,19 @@ impl Attempt {
         self.refuse(user, &principal, fault).await
     }
 
-    /// Whether a certificate may let `user` in, by a key of the whole site (the same for names
-    /// that exist and for those that do not), by a key of the account: then any key may be the
-    /// one that it certifies.
-    pub(super) async fn may_be_certified(&self, user: &str) -> (bool, bool) {
+    /// Which authorities may certify a key of `user` now.
+    pub(super) async fn certifying_authorities(&self, user: &str) -> CertifyingAuthorities {
         let directory = &self.gate.0.directory;
         let (now, address) = (self.gate.0.recorder.env().now(), self.peer.address.ip());
         let counts = |signer: &Authority| signer.key.counts(address, now);
         let site = directory.site_authorities(self.peer.site).await.unwrap_or_default();
-        let by_site = site.iter().any(counts);
-        let Ok(name) = user.parse() else { return (by_site, false) };
+        let of_site = site.iter().any(counts);
+        let Ok(name) = user.parse() else {
+            return CertifyingAuthorities { of_site, of_account: false };
+        };
         let principal = directory.resolve(self.peer.site, &name).await.ok().flatten();
-        let by_account =
+        let of_account =
             principal.is_some_and(|principal| principal.authorities.iter().any(counts));
-        (by_site, by_account)
+        CertifyingAuthorities { of_site, of_account }
     }
 }
