@@ -7,13 +7,13 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_net::ssh::keys;
 use entrepot_nouns::endpoint::MemoryTarget;
 use entrepot_nouns::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Mount, MountOption, Name, Noun, Quota,
     Rights, Secret, SiteId,
 };
-use entrepot_sftp::{SshConfig, SshOptions};
+use entrepot_ssh::keys;
+use entrepot_ssh::server::{SshConfig, SshOptions};
 use entrepot_vfs::{ListenerContext, Service, ServiceOptions, ServiceParts, Session};
 
 /// Without its node a fuzz target has nothing to do.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use entrepot_net::meter::SessionMeter;
-use entrepot_net::ssh::ChannelId;
-use entrepot_net::ssh::server::{Link, Replies};
+use entrepot_ssh::ChannelId;
+use entrepot_ssh::server::{Link, Replies};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -10,7 +10,6 @@ use entrepot_db::{Db, DbOptions};
 use entrepot_journal::{Journal, Options, Recorder};
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Listening, ServerShared};
-use entrepot_net::ssh::keys;
 use entrepot_nouns::endpoint::{
     DirectoryTarget, ObjectProvider, ObjectTarget, PublishBy, SftpTarget,
 };
@@ -18,6 +17,8 @@ use entrepot_nouns::{
     Account, AccountType, Endpoint, EndpointTarget, Env, Key, KeyType, Mount, MountOption, Name,
     Noun, Policy, Quota, Rights, Secret, SiteId,
 };
+use entrepot_ssh::keys;
+use entrepot_ssh::server::SshOptions;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_vfs::{Hooks, ListenerContext, Service, ServiceOptions, ServiceParts};
 use tokio::sync::watch;
@@ -25,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::write_key;
-use crate::{SshOptions, serve};
+use crate::serve;
 
 /// The password of `anna`.
 pub(crate) const PASSWORD: &str = "correct horse battery";

@@ -12,11 +12,11 @@ mod staging;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use entrepot_net::ssh::algorithms::Preset;
-use entrepot_net::ssh::client::{
+use entrepot_nouns::{Env, Secret};
+use entrepot_ssh::algorithms::Preset;
+use entrepot_ssh::client::{
     Arrival, ChannelWriter, ClientOptions, Credential, HostKeyPins, SshClient,
 };
-use entrepot_nouns::{Env, Secret};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 

@@ -12,12 +12,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("journal", &["nouns"]),
     ("db", &["nouns"]),
     ("net", &["nouns"]),
+    ("ssh", &["nouns", "net"]),
     ("openssh", &["nouns"]),
     ("spawn", &["nouns"]),
     ("sftp-proto", &[]),
     ("ftp-proto", &[]),
-    ("storage", &["nouns", "net", "sftp-proto", "ftp-proto"]),
-    ("auth", &["nouns", "db", "net", "crypto", "journal", "openssh", "spawn"]),
+    ("storage", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
+    ("auth", &["nouns", "db", "net", "ssh", "crypto", "journal", "openssh", "spawn"]),
     ("vfs", &["nouns", "auth", "storage", "journal", "db", "crypto"]),
     ("admin", &["nouns", "auth", "db", "crypto", "journal"]),
     (
@@ -35,13 +36,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ftp-proto",
         ],
     ),
-    ("sftp", &["nouns", "net", "auth", "vfs", "sftp-proto"]),
+    ("sftp", &["nouns", "net", "ssh", "auth", "vfs", "sftp-proto"]),
     ("ftp", &["nouns", "net", "auth", "vfs", "ftp-proto"]),
-    ("loadgen", &["nouns", "net", "sftp-proto", "ftp-proto"]),
+    ("loadgen", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
     (
         "entrepot",
         &[
-            "nouns", "crypto", "journal", "db", "net", "openssh", "storage", "auth", "vfs",
+            "nouns", "crypto", "journal", "db", "net", "ssh", "openssh", "storage", "auth", "vfs",
             "admin", "engine", "sftp", "ftp", "loadgen", "spawn",
         ],
     ),
@@ -72,6 +73,9 @@ const NOT_FOR_PROTO: &[&str] = &[
     "futures-util",
 ];
 
+/// Libraries that one crate alone may use, so that the others see them through its types.
+const BEHIND: &[(&str, &str)] = &[("russh", "ssh")];
+
 pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in metadata.workspace_packages() {
@@ -87,6 +91,12 @@ pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
             let to = short_name(&dependency.name);
             if normal && ours && !allowed.contains(&to) {
                 findings.push(finding(&file, format!("the edge {short} → {to} is not allowed")));
+            }
+            let behind = BEHIND.iter().find(|(library, _)| *library == dependency.name);
+            if let Some((library, owner)) = behind
+                && *owner != short
+            {
+                findings.push(finding(&file, format!("only '{owner}' may depend on '{library}'")));
             }
             let proto = short.ends_with("-proto") && normal;
             if proto && NOT_FOR_PROTO.contains(&dependency.name.as_str()) {

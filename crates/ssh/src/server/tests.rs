@@ -6,6 +6,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use entrepot_net::guard::Strangers;
+use entrepot_net::listen;
+use entrepot_net::server::{Listening, Server, ServerShared};
 use entrepot_nouns::{AuthMethod, Env, Secret};
 use parking_lot::Mutex;
 use russh::ChannelId;
@@ -17,13 +20,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::guard::Strangers;
-use crate::listen;
-use crate::server::{Listening, Server, ServerShared};
-use crate::ssh::Certificate;
-use crate::ssh::algorithms::Preset;
-use crate::ssh::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
-use crate::ssh::keys;
+use crate::Certificate;
+use crate::algorithms::Preset;
+use crate::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
+use crate::keys;
 
 mod crowds;
 mod hostile;
@@ -247,7 +247,7 @@ async fn logged_in() -> (Pair, SshClient) {
 }
 
 /// A receiver that passes everything on.
-fn collector() -> (crate::ssh::client::Receiver, mpsc::UnboundedReceiver<Option<Vec<u8>>>) {
+fn collector() -> (crate::client::Receiver, mpsc::UnboundedReceiver<Option<Vec<u8>>>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let receive = move |arrival: Arrival<'_>| {
         let message = match arrival {

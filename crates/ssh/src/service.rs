@@ -4,13 +4,13 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use entrepot_net::meter::SessionMeter;
 use entrepot_nouns::{AuthMethod, Secret};
 use russh::ChannelId;
 use russh::keys::PublicKey;
 
-use crate::meter::SessionMeter;
-use crate::ssh::certificate::Certificate;
-use crate::ssh::channels::{Link, Replies};
+use crate::certificate::Certificate;
+use crate::channels::{Link, Replies};
 
 /// The answer to an attempt to log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
