@@ -38,7 +38,7 @@ struct LoggedIn {
     account: Arc<ConnectionShared>,
     link: Link,
     channels: Vec<Channel>,
-    /// Rescuing tasks and channels' own tasks.
+    /// Channels' own tasks, and those that send what they answer.
     tasks: JoinSet<()>,
     /// Waits for the end of the session.
     watch: JoinSet<()>,

@@ -164,6 +164,13 @@ impl<'a> Replies<'a> {
         self.session.has_pending_data(self.channel)
     }
 
+    /// Asks for one call of `Service::writable` as soon as nothing of what was sent waits any more:
+    /// not for the client's window, not for new keys, and not for the socket. A client whose window
+    /// is large says nothing itself then. A service that holds something back must ask.
+    pub fn notify_when_drained(&mut self) {
+        self.session.notify_when_drained(self.channel);
+    }
+
     /// Sends bytes; what the client's window does not take is kept.
     pub fn send(&mut self, bytes: Bytes) {
         let sent = self.session.data(self.channel, bytes);

@@ -187,6 +187,14 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
+    /// The client takes more on a channel.
+    async fn writable(&mut self, channel: ChannelId, session: &mut Session) -> Result<(), Stop> {
+        let service = self.service.as_mut().ok_or(Stop::Gone)?;
+        let mut out = Replies::new(session, channel, &self.shared);
+        service.writable(&mut out).await;
+        out.result()
+    }
+
     /// Refuses a forwarding.
     fn forwarding(&mut self, what: &'static str) -> Result<(), Stop> {
         self.service()?.forwarding_refused(what);
@@ -537,10 +545,15 @@ impl<S: Service> Handler for Connection<S> {
         _new_size: u32,
         session: &mut Session,
     ) -> Result<(), Stop> {
-        let service = self.service.as_mut().ok_or(Stop::Gone)?;
-        let mut out = Replies::new(session, channel, &self.shared);
-        service.writable(&mut out).await;
-        out.result()
+        self.writable(channel, session).await
+    }
+
+    async fn channel_drained(
+        &mut self,
+        channel: ChannelId,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.writable(channel, session).await
     }
 
     async fn channel_eof(&mut self, channel: ChannelId, session: &mut Session) -> Result<(), Stop> {

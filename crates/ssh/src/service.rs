@@ -107,7 +107,8 @@ pub trait Service: Send + Sized + 'static {
     /// Bytes for a running program.
     fn data(&mut self, data: &[u8], out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
 
-    /// The client's window has grown: what was held back may go on.
+    /// The client takes more: its window has grown, or what was sent has left after
+    /// [`Replies::notify_when_drained`]. What was held back may go on.
     fn writable(&mut self, out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
 
     /// The client sends no more on this channel. To be answered by [`Replies::finish`], now or

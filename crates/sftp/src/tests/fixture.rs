@@ -258,6 +258,14 @@ impl Fixture {
         self.put(&Account { policy: Some(policy.name), ..self.account.clone() }).await;
     }
 
+    /// From now on each session of `anna` downloads at most so many bytes a second.
+    pub(crate) async fn limit_downloads(&self, rate: Option<u64>) {
+        let mut policy = Policy::new(name("slow"));
+        policy.session_download_bytes_per_second = rate;
+        self.put(&policy).await;
+        self.put(&Account { policy: Some(policy.name), ..self.account.clone() }).await;
+    }
+
     /// From now on `/` offers symbolic links.
     pub(crate) async fn allow_links(&self) {
         let options = [MountOption::Symlinks].into();
