@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use entrepot_net::ssh::keys;
 use entrepot_nouns::{Env, Mount, MountOption, Quota, Secret, SiteId};
-use entrepot_sftp::{SshConfig, SshOptions};
+use entrepot_ssh::keys;
+use entrepot_ssh::server::{SshConfig, SshOptions};
 use entrepot_vfs::{ListenerContext, ServiceOptions, Session};
 use entrepot_world::{Testbed, mount, name};
 

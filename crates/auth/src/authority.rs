@@ -1,8 +1,8 @@
 //! Keys that sign certificates of users (OpenSSH, PROTOCOL.certkeys), and what each of them says of
 //! the certificates that it signed.
 
-use entrepot_net::ssh::Certificate;
 use entrepot_nouns::{Key, KeyType, Name};
+use entrepot_ssh::Certificate;
 
 use crate::ssh_key::UserKey;
 

@@ -6,9 +6,9 @@
 
 use std::net::IpAddr;
 
-use entrepot_net::ssh::Certificate;
 use entrepot_nouns::{Source, Timestamp};
 use entrepot_openssh::SftpCommand;
+use entrepot_ssh::Certificate;
 
 use crate::authority::Authority;
 use crate::login_key::check_blob;

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use entrepot_net::ssh::wire;
+use entrepot_ssh::wire;
 
 /// The entry of `least` that a client is older than; `None`: it is of that age or newer, of no name
 /// in the list, or says no version.

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use entrepot_net::ssh::Certificate;
 use entrepot_net::tls::ClientCertificate;
 use entrepot_nouns::{AccountType, Sealed, Timestamp};
+use entrepot_ssh::Certificate;
 
 use crate::certificate;
 use crate::identity;

@@ -1,7 +1,7 @@
 //! Which public keys can log in, or sign certificates that can: asked when a key is configured, so
 //! that a key which no login would accept is refused before it disappoints a partner.
 
-use entrepot_net::ssh::{keys, wire};
+use entrepot_ssh::{keys, wire};
 
 use crate::limits::RSA_BITS;
 use crate::ssh_key::key_blob;

@@ -140,7 +140,7 @@ fn user_key(folder: &Path, env: &Env) -> Result<String, Failure> {
     if let Ok(public) = std::fs::read_to_string(&public) {
         return Ok(public.trim().to_owned());
     }
-    let pair = entrepot_net::ssh::keys::generate(env, "demo")
+    let pair = entrepot_ssh::keys::generate(env, "demo")
         .map_err(|error| Failure::start(error.to_string()))?;
     write_private(&private, pair.private.expose())?;
     write(&public, &format!("{}\n", pair.public))?;

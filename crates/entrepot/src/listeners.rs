@@ -11,13 +11,13 @@ use entrepot_db::Db;
 use entrepot_net::NetError;
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Admission, Listening, ServerShared};
-use entrepot_net::ssh::algorithms::Offered;
 use entrepot_net::tls::TlsOptions;
 use entrepot_nouns::{
     AlgorithmPreset, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, Site, SiteId,
     Stored,
 };
-use entrepot_sftp::SshConfig;
+use entrepot_ssh::algorithms::Offered;
+use entrepot_ssh::server::{SshConfig, SshOptions};
 use entrepot_vfs::{ListenerContext, Service};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
@@ -242,7 +242,7 @@ impl Listeners {
         let private: Result<Vec<Secret>, Failure> =
             wanted.keys.iter().map(|key| self.0.keys.open(&wanted.site, key)).collect();
         let noun = &wanted.noun;
-        let options = entrepot_sftp::SshOptions {
+        let options = SshOptions {
             host_keys: private?,
             certificates: wanted.keys.iter().filter_map(|key| key.certificate.clone()).collect(),
             offered: Offered::new(wanted.algorithms, &wanted.legacy_algorithms),

@@ -143,7 +143,7 @@ fn moment(expiry: Expiry) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_net::ssh::keys;
+    use entrepot_ssh::keys;
 
     use super::*;
     use entrepot_nouns::{Env, Noun};

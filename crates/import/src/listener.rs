@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use entrepot_net::ssh::keys as ssh;
 use entrepot_nouns::{Key, KeyType, Listener, Name, Protocol, Secret};
 use entrepot_openssh::Config as Sshd;
+use entrepot_ssh::keys as ssh;
 use serde_json::json;
 
 use crate::plan::Plan;
@@ -117,7 +117,7 @@ fn certified<'a>(
 /// A host key and its private half as text.
 fn host_key(file: &str) -> Result<(Key, String), String> {
     let text = files::text(Path::new(file))?;
-    let not_ours = |error: entrepot_net::NetError| {
+    let not_ours = |error: entrepot_ssh::SshError| {
         format!("{error}; if it is an older form: ssh-keygen -p -N '' -f {file}")
     };
     let public = ssh::public_of(&Secret::new(text.clone())).map_err(not_ours)?;

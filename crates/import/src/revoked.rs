@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use entrepot_net::ssh::keys;
 use entrepot_openssh::authorized_keys;
 use entrepot_openssh::limits::LINES;
+use entrepot_ssh::keys;
 
 use crate::files;
 

@@ -11,12 +11,14 @@
 //! 5. The end of an upload is told apart from a cut (clear text has no sign for it: look at the
 //!    control connection, [`crate::control::Control::peer_state`]).
 
+use crate::acknowledging::Acknowledging;
+use crate::metered::Metered;
+
 mod active;
 mod buffer;
 mod client;
 mod error;
 mod linger;
-mod metered;
 mod passive;
 mod peer;
 mod port;
@@ -31,7 +33,6 @@ pub use buffer::UploadBuffer;
 pub use client::{ClientPort, Pattern, dial, discard};
 pub use error::DataError;
 pub use linger::Lingerer;
-pub use metered::Metered;
 pub use passive::{DataPorts, DataPortsOptions, PassiveSeat, SeatOptions};
 pub use peer::DataPeer;
 pub use port::Refused;
@@ -39,6 +40,9 @@ pub use range::PortRange;
 pub use secure::DataTls;
 pub use send_file::FileRange;
 pub use stream::DataStream;
+
+/// A data connection as its session sees it, before TLS.
+type DataSocket = Metered<Acknowledging>;
 
 #[cfg(test)]
 mod tests;

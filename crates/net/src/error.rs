@@ -1,4 +1,4 @@
-//! What can go wrong between two machines, and whose fault it is.
+//! What can go wrong before two machines speak with each other, and whose fault it is.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,30 +54,6 @@ pub enum NetError {
         /// What the system says.
         reason: String,
     },
-    /// The server's key is none of the pinned ones.
-    #[error(
-        "the server shows the host key '{shown}', which is not pinned: compare it with its owner, \
-         then add it to 'host_keys' of the endpoint, or give it with --accept-host-key"
-    )]
-    HostKey {
-        /// `SHA256:…` of the key shown.
-        shown: String,
-    },
-    /// The server refused user, password or key.
-    #[error("the server refused to log in '{user}': check user name, password and key")]
-    LoginRefused {
-        /// The name that we tried to log in with.
-        user: String,
-    },
-    /// The SSH conversation failed.
-    #[error("the SSH connection failed: {0}")]
-    Ssh(String),
-    /// The peer has gone, or we have ended the connection.
-    #[error("the connection is closed")]
-    Closed,
-    /// A key text cannot be read.
-    #[error("cannot read the key: {0}; give an unencrypted key in OpenSSH form")]
-    Key(String),
 }
 
 impl NetError {
@@ -92,23 +68,11 @@ impl NetError {
             NetError::PrivateAddress { .. } => "EP0221",
             NetError::DialTimeout(_) => "EP0222",
             NetError::Dial { .. } => "EP0223",
-            NetError::HostKey { .. } => "EP0230",
-            NetError::LoginRefused { .. } => "EP0231",
-            NetError::Ssh(_) => "EP0232",
-            NetError::Closed => "EP0233",
-            NetError::Key(_) => "EP0234",
         }
     }
 
     /// True if trying again later may help without anyone changing anything.
     pub fn is_temporary(&self) -> bool {
-        matches!(
-            self,
-            NetError::Resolve { .. }
-                | NetError::DialTimeout(_)
-                | NetError::Dial { .. }
-                | NetError::Ssh(_)
-                | NetError::Closed
-        )
+        matches!(self, NetError::Resolve { .. } | NetError::DialTimeout(_) | NetError::Dial { .. })
     }
 }

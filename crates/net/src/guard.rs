@@ -26,9 +26,8 @@ use crate::limits::{
 use crate::meter::{EndClass, SessionMeter};
 use crate::refusal::Refused;
 
-/// Said to whoever finds no room or must give way.
-pub(crate) const TOO_MANY: &str =
-    "too many connections have not logged in yet, try again in a moment";
+/// Said to a client that finds no room, or whose connection gives way to another.
+pub const TOO_MANY: &str = "too many connections have not logged in yet, try again in a moment";
 
 /// All connections of the process that have not logged in. Cheap to clone.
 #[derive(Clone, Debug)]

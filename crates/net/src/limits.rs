@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
+// Listening, and proxies in front.
+
 /// Connections the kernel keeps for us until they are accepted.
 pub const LISTEN_BACKLOG: u32 = 4096;
 /// Pause after `accept` failed for want of descriptors or memory.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
+/// Connections of proxies whose header has not come.
+pub const PROXIES_WAITING: usize = 512;
 /// A listed proxy must have sent its PROXY header by then.
 pub const PROXY_TIME: Duration = Duration::from_secs(10);
 /// Longest rest of a PROXY header behind its fixed part.
 pub const PROXY_HEADER_BYTES: usize = 4096;
-/// Connections of proxies whose header has not come.
-pub const PROXIES_WAITING: usize = 512;
+
+// Connections that have not logged in.
+
 /// Connections that have not logged in, in all.
 pub const STRANGERS: usize = 512;
 /// Connections that have not logged in, of one address (IPv6: one /64): a company behind NAT logs
@@ -23,6 +27,12 @@ pub const STRANGERS_PER_ADDRESS: usize = 256;
 pub const CHECKED: usize = 512;
 /// A connection that has got no further for so long before its login gives way to a newcomer.
 pub const STALLED_TIME: Duration = Duration::from_secs(3);
+/// Addresses that are remembered because somebody logged in from there.
+pub const KNOWN_ADDRESSES: usize = 10_000;
+/// Bytes received before login.
+pub const STRANGER_BYTES: u64 = 256 * 1024;
+/// How exactly the time to log in is measured.
+pub const LOGIN_TICK: Duration = Duration::from_secs(1);
 /// Connections that gave way and are being told so; one more is cut without a word.
 pub const FAREWELLS: usize = 64;
 /// Refused newcomers whose end is waited for, so that they can read why; one more is closed.
@@ -33,49 +43,9 @@ pub const REFUSAL_TIME: Duration = Duration::from_secs(2);
 pub const REFUSAL_BYTES: usize = 64 * 1024;
 /// The log says at most so often that newcomers are refused.
 pub const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// Addresses that are remembered because somebody logged in from there.
-pub const KNOWN_ADDRESSES: usize = 10_000;
-/// A client must have sent its identification line by then.
-pub const IDENTIFICATION_TIME: Duration = Duration::from_secs(10);
-/// A client's KEXINIT is waited for so long behind its identification line before ours is sent.
-pub const KEXINIT_PATIENCE: Duration = Duration::from_millis(200);
-/// A client must have logged in by then; the time in which its credentials are checked is ours.
-pub const LOGIN_TIME: Duration = Duration::from_secs(30);
-/// How exactly the time to log in is measured.
-pub const LOGIN_TICK: Duration = Duration::from_secs(1);
-/// Bytes received before login.
-pub const STRANGER_BYTES: u64 = 256 * 1024;
-/// Longest `packet_length` before NEWKEYS (RFC 4253 §6.1 asks for 35,000 to be accepted).
-pub const CLEAR_PACKET_BYTES: u32 = 35_000;
-/// Longest identification line (RFC 4253 §4.2), CR LF included.
-pub const IDENTIFICATION_BYTES: usize = 255;
-/// Wrong passwords on one connection.
-pub const WRONG_PASSWORDS: u32 = 3;
-/// Rounds of keyboard-interactive without a right answer.
-pub const INTERACTIVE_ROUNDS: u32 = 3;
-/// Keys a client may have accepted without signing with one (accepted probes count no attempt).
-pub const ACCEPTED_PROBES: u32 = 20;
-/// Refused attempts of any method on one connection.
-pub const LOGIN_ATTEMPTS: usize = 10;
 
-/// Channels of one connection at once (`MaxSessions` of OpenSSH).
-pub const CHANNELS: usize = 10;
-/// Channels of one connection in its life: russh keeps 3.3 KiB of each until the end.
-pub const CHANNELS_EVER: u32 = 10_000;
-/// Receive window of a channel, both roles.
-pub const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
-/// Largest packet a channel takes, both roles.
-pub const PACKET_BYTES: u32 = 65_536;
-/// Bytes under one key and one direction; never more, for tiny packets could repeat a nonce.
-pub const REKEY_BYTES: usize = 1 << 30;
-/// Longest use of one key.
-pub const REKEY_TIME: Duration = Duration::from_secs(3600);
-/// A silent connection is asked whether it still lives.
-pub const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
-/// Questions without an answer before it is given up.
-pub const KEEPALIVE_COUNT: usize = 3;
-/// Nothing read and a write stuck for so long: the connection is given up.
-pub const INACTIVITY_TIME: Duration = Duration::from_secs(300);
+// Sessions: pace, end and drain.
+
 /// Between telling the client why its connection ends and cutting it.
 pub const FAREWELL_TIME: Duration = Duration::from_millis(500);
 /// A transfer may be slower than the least rate for so long.
@@ -84,11 +54,9 @@ pub const PACE_TIME: Duration = Duration::from_secs(60);
 pub const PACE_INTERVAL: Duration = Duration::from_secs(10);
 /// How often a draining server looks whether a connection has become idle.
 pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
-/// Messages of tasks waiting for the session loop.
-pub const EVENT_QUEUE: usize = 16;
 
-/// Read buffer of a connection, held only while bytes are in it.
-pub const READ_BUFFER_BYTES: usize = 64 * 1024;
+// Reading in bulk.
+
 /// A peer that has sent so much is believed to send in bulk: beside it the wait behind its end is
 /// short.
 pub const BULK_BYTES: u64 = 32 << 20;
@@ -101,8 +69,9 @@ pub const BULK_MOST_BYTES: u64 = 1 << 30;
 pub const GATHER_BYTES: u32 = 128 * 1024;
 /// And after so long in any case. Clients that share a processor pause for 2 ms all the time.
 pub const GATHER_TIME: Duration = Duration::from_millis(5);
-/// Empty read buffers kept by each thread.
-pub const POOLED_BUFFERS: usize = 16;
+
+// Bandwidth.
+
 /// Least rate of a throttle, bytes a second.
 pub const LEAST_RATE: u64 = 1024;
 /// Most bytes that a throttled session moves before others have their turn.
@@ -110,14 +79,12 @@ pub const TURN_BYTES: usize = 64 * 1024;
 /// Longest wait of a throttled stream before it looks at the rate again.
 pub const THROTTLE_SLICE: Duration = Duration::from_millis(250);
 
-/// Time to reach a peer.
-pub const DIAL_TIME: Duration = Duration::from_secs(15);
-/// Time to shake hands and log in as a client, each.
-pub const CLIENT_TIME: Duration = Duration::from_secs(30);
+// Dialling.
+
 /// Addresses of one name that are tried.
 pub const DIAL_ADDRESSES: usize = 8;
-/// Our own keepalive as a client.
-pub const CLIENT_KEEPALIVE_TIME: Duration = Duration::from_secs(15);
+
+// TLS.
 
 /// Time from the start of a request of HTTP to the head of its response, unless the request says.
 pub const HTTP_HEAD_TIME: Duration = Duration::from_secs(60);
@@ -145,6 +112,12 @@ pub const TLS_SEND_BYTES: usize = 128 * 1024;
 pub const TLS_CONTROL_BYTES: usize = 4 * 1024;
 /// A certificate that ends within so long is warned about.
 pub const CERTIFICATE_WARNING_TIME: Duration = Duration::from_secs(14 * 24 * 3600);
+/// Servers whose TLS sessions a load generator's client remembers (rustls keeps 8 tickets of each).
+pub const CLIENT_TLS_SESSIONS: usize = 4;
+/// Tickets of TLS 1.3 that the control connection of a client and its data connections keep.
+pub const CLIENT_TLS_TICKETS: usize = 16;
+
+// Data connections of FTP: ports and their leases.
 
 /// Data ports are taken from here where no range is set: dynamic ports (RFC 6335 §6) above those
 /// that Linux gives to outgoing connections, 32768 to 60999. Who goes on calling a server that was
@@ -162,12 +135,18 @@ pub const DATA_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub const DATA_CANDIDATES: usize = 8;
 /// Under TLS one of them must have resumed the session by then.
 pub const DATA_CANDIDATE_TIME: Duration = Duration::from_secs(30);
+/// When a handshake has failed and no other is going on, the next candidate is awaited so long: the
+/// client itself has connected before it sent its command, so only one whose SYN was lost is later.
+pub const DATA_CANDIDATE_GRACE: Duration = Duration::from_millis(200);
 /// A listed proxy must have sent the PROXY header of a data connection by then.
 pub const DATA_PROXY_TIME: Duration = Duration::from_secs(5);
 /// Refused data connections that wait to be told.
 pub const DATA_REFUSALS: usize = 64;
 /// Least port that an active data connection goes to (RFC 2577 §3).
 pub const LEAST_ACTIVE_PORT: u16 = 1024;
+
+// Data connections of FTP: bytes.
+
 /// Bytes that sendfile moves before others have their turn.
 pub const DATA_STEP_BYTES: usize = 1024 * 1024;
 /// Buffer of an upload.
@@ -180,12 +159,3 @@ pub const LINGER_TIME: Duration = Duration::from_secs(30);
 pub const LINGER_BYTES: usize = 64 * 1024;
 /// Connections that linger at once; one more ends the way the kernel ends it.
 pub const LINGERING: usize = 1024;
-/// When a handshake has failed and no other is going on, the next candidate is awaited so long: the
-/// client itself has connected before it sent its command, so only one whose SYN was lost is later.
-pub const DATA_CANDIDATE_GRACE: Duration = Duration::from_millis(200);
-/// An active data connection must be there by then.
-pub const ACTIVE_TIME: Duration = Duration::from_secs(15);
-/// Servers whose TLS sessions a load generator's client remembers (rustls keeps 8 tickets of each).
-pub const CLIENT_TLS_SESSIONS: usize = 4;
-/// Tickets of TLS 1.3 that the control connection of a client and its data connections keep.
-pub const CLIENT_TLS_TICKETS: usize = 16;

@@ -195,14 +195,15 @@ impl SessionMeter {
         self.client.get().map_or("", |client| client)
     }
 
-    pub(crate) fn identified(&self, line: &[u8]) {
+    /// Notes what the peer calls itself; only the first line counts.
+    pub fn identified(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line.trim_ascii_end());
         let shown = line.chars().filter(|letter| !letter.is_control()).collect::<String>();
         let _ = self.client.set(shown.into_boxed_str());
     }
 
     /// Notes the algorithms that protect the connection; only the first call counts.
-    pub(crate) fn agreed(&self, algorithms: &impl std::fmt::Display) {
+    pub fn agreed(&self, algorithms: &impl std::fmt::Display) {
         let _ = self.algorithms.set(algorithms.to_string().into_boxed_str());
     }
 
@@ -317,6 +318,14 @@ impl SessionMeter {
         self.cut.load(Ordering::SeqCst)
     }
 
+    /// Fails once the session was cut, as each read and write of its streams does.
+    ///
+    /// # Errors
+    /// [`SessionMeter::cut`] was called.
+    pub fn unless_cut(&self) -> io::Result<()> {
+        if self.is_cut() { Err(cut()) } else { Ok(()) }
+    }
+
     /// For a stream that is to be cut with the session. What polls it registers itself whenever it
     /// has to wait, and then looks at [`SessionMeter::is_cut`], so that no cut is missed.
     pub(crate) fn stream(&self) -> Arc<StreamWakers> {
@@ -419,5 +428,36 @@ mod tests {
         assert_eq!(meter.idle(), Duration::from_secs(7));
         meter.touch();
         assert_eq!(meter.idle(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transfer_that_hardly_moves_is_ended_and_nobody_else() {
+        let meter = Arc::new(SessionMeter::new(Env::real()));
+        meter.set_least_rate(Some(1000));
+        let watch = |seconds: u64, bytes: usize| {
+            let (meter, moved) = (Arc::clone(&meter), Arc::clone(&meter));
+            let mut ticks = tokio::time::interval(Duration::from_secs(1));
+            let moving = async move {
+                loop {
+                    ticks.tick().await;
+                    moved.received(bytes);
+                }
+            };
+            let time = Duration::from_secs(seconds);
+            async move {
+                tokio::select! {
+                    ended = tokio::time::timeout(time, watch_pace(&meter)) => ended.is_ok(),
+                    () = moving => false,
+                }
+            }
+        };
+        assert!(!watch(600, 0).await, "no transfer runs");
+        let running = meter.running();
+        assert!(!watch(600, 1100).await, "it is fast enough");
+        assert!(!watch(55, 10).await, "it may be slow for a while");
+        assert!(watch(65, 10).await, "too slow for a minute");
+        let reason = meter.ended().unwrap().reason.clone();
+        assert_eq!(reason, "the transfer was slower than the least rate");
+        drop(running);
     }
 }

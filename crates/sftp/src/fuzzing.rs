@@ -7,14 +7,13 @@ use bytes::Bytes;
 use entrepot_net::guard::Strangers;
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::server::Drain;
-use entrepot_net::ssh::server::{Guest, converse};
 use entrepot_nouns::{AccountId, Env};
+use entrepot_ssh::server::{Guest, SshConfig, converse};
 use entrepot_vfs::{ListenerContext, Session};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::SshConfig;
 use crate::attributes::Ownership;
 use crate::connection::ConnectionShared;
 use crate::exec::{self, Command, Ends};

@@ -1,4 +1,4 @@
-//! SFTP and SCP over SSH: the adapter between `net::ssh`, `sftp-proto` and `vfs`.
+//! SFTP and SCP over SSH: the adapter between `ssh`, `sftp-proto` and `vfs`.
 //!
 //! What it guarantees:
 //! 1. Exactly one answer a request; those of one handle in order.
@@ -30,18 +30,16 @@ mod status;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use entrepot_net::NetError;
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::server::{Listening, Server};
-use entrepot_net::ssh::server::{Services, Ssh};
 use entrepot_nouns::Name;
+use entrepot_ssh::SshError;
+use entrepot_ssh::server::{Services, Ssh, SshConfig, SshOptions};
 use entrepot_vfs::ListenerContext;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use crate::service::SftpService;
-
-pub use entrepot_net::ssh::server::{SshConfig, SshOptions};
 
 /// Why a listener cannot serve.
 #[derive(Debug, Error)]
@@ -52,7 +50,7 @@ pub enum SftpError {
         /// Which listener the key was configured for.
         listener: Name,
         /// What is wrong.
-        error: NetError,
+        error: SshError,
     },
 }
 

@@ -10,8 +10,6 @@ pub const ANSWER_BYTES: u64 = 8 * 1024 * 1024;
 pub const LEAST_ANSWER_BYTES: u64 = 64 * 1024;
 /// Bytes of answers that are not READs kept for a client that takes none.
 pub const OWED_BYTES: u64 = 8 * 1024 * 1024;
-/// How often parked READs are looked after while nothing else moves them.
-pub const RESCUE_INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes of a channel that wait for its own task.
 pub const QUEUE_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of answers waiting to be sent before a channel's own task makes no more of READs.

@@ -120,44 +120,32 @@ impl Machine {
     /// Goes on with what is parked, as far as the client takes it.
     pub(crate) async fn resume(&mut self, out: &mut impl Out) {
         self.state.budget = self.state.shared.budget();
-        while !self.state.rescued && self.state.budget > 0 && !out.is_full() {
+        while self.state.budget > 0 && !out.is_full() {
             let Some(answer) = self.next_parked().await else { break };
             self.state.send(answer, out);
         }
     }
 
     /// The answer to the oldest of what is parked.
-    pub(crate) async fn next_parked(&mut self) -> Option<Bytes> {
+    async fn next_parked(&mut self) -> Option<Bytes> {
         let waiting = self.state.parked.pop()?;
         self.state.rules.refresh();
-        self.state.progress = self.state.progress.wrapping_add(1);
         Some(match waiting {
             Waiting::Read(read) => self.state.read(read).await,
             Waiting::Close { id, handle } => self.state.close(id, handle).await,
         })
     }
 
-    /// What is parked, by its progress; `None`: nothing.
-    pub(crate) fn parked(&self) -> Option<u64> {
-        (!self.state.parked.is_empty()).then_some(self.state.progress)
-    }
-
-    /// From now on only the rescuing task answers what is parked.
-    pub(crate) fn begin_rescue(&mut self) {
-        self.state.rescued = true;
-    }
-
-    /// The task that drives the machine answers what is parked again.
-    pub(crate) fn end_rescue(&mut self) {
-        self.state.rescued = false;
+    /// True if requests wait until the client takes more; [`Machine::resume`] goes on with them.
+    pub(crate) fn has_parked(&self) -> bool {
+        !self.state.parked.is_empty()
     }
 
     /// True if the channel should go on in a task of its own: its store waits for a network, and
     /// nothing is half done; or something was asked that takes long; or rules look at requests.
     pub(crate) fn wants_own_task(&self) -> bool {
-        let half_done = self.state.rescued || !self.state.parked.is_empty();
         let long = self.state.long.is_some() || self.state.rules.are_any();
-        long || (self.state.waits && !half_done)
+        long || (self.state.waits && !self.has_parked())
     }
 
     /// Whether the next request is taken here. Rules may have changed since the last.
@@ -169,7 +157,7 @@ impl Machine {
     /// The client sends no more: what is parked is answered, up to a limit.
     pub(crate) async fn finish(&mut self, out: &mut impl Out) {
         self.state.budget = ANSWER_BYTES;
-        while !self.state.rescued && self.state.budget > 0 {
+        while self.state.budget > 0 {
             let Some(answer) = self.next_parked().await else { break };
             self.state.send(answer, out);
         }
@@ -224,7 +212,7 @@ impl ChannelState {
                 let answer = self.write(handle, offset, data).await;
                 self.answer(id, answer.map(|()| reply::ok(id)), out);
             }
-            Request::Close { handle } if self.rescued || self.parked.has(handle) => {
+            Request::Close { handle } if self.parked.has(handle) => {
                 if self.parked.push_close(id, handle).is_err() {
                     self.broken = Some(TOO_MANY_PARKED);
                 }
@@ -268,7 +256,7 @@ impl ChannelState {
     }
 
     async fn read_or_park(&mut self, read: Read, out: &mut impl Out) {
-        let waits = self.rescued || !self.parked.is_empty() || self.budget == 0 || out.is_full();
+        let waits = !self.parked.is_empty() || self.budget == 0 || out.is_full();
         if waits {
             if self.parked.push_read(read).is_err() {
                 self.broken = Some(TOO_MANY_PARKED);
@@ -282,7 +270,7 @@ impl ChannelState {
     /// Before a handle's file is changed, the READs of it that came earlier are answered.
     async fn settle(&mut self, handle: Handle, out: &mut impl Out) {
         while self.parked.has(handle) {
-            if self.rescued || self.budget == 0 {
+            if self.budget == 0 {
                 self.broken = Some("the client writes to a file and leaves its READs untaken");
                 return;
             }

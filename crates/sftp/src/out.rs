@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_net::ssh::ChannelId;
-use entrepot_net::ssh::server::{Link, Replies};
+use entrepot_ssh::ChannelId;
+use entrepot_ssh::server::{Link, Replies};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

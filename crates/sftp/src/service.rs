@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use entrepot_auth::{Attempt, Grant, Peer, Verdict as Judged};
 use entrepot_net::meter::{EndClass, SessionMeter};
-use entrepot_net::ssh::server::{Link, Program, Replies, Service, Started, Summary, Verdict};
-use entrepot_net::ssh::{Certificate, ChannelId, PublicKey};
 use entrepot_nouns::{AuthMethod, Protocol, Secret};
 use entrepot_sftp_proto::ClientSoftware;
+use entrepot_ssh::server::{Link, Program, Replies, Service, Started, Summary, Verdict};
+use entrepot_ssh::{Certificate, ChannelId, PublicKey};
 use entrepot_vfs::{ListenerContext, Session};
 use tokio::task::JoinSet;
 
@@ -38,7 +38,7 @@ struct LoggedIn {
     account: Arc<ConnectionShared>,
     link: Link,
     channels: Vec<Channel>,
-    /// Rescuing tasks and channels' own tasks.
+    /// Channels' own tasks, and those that send what they answer.
     tasks: JoinSet<()>,
     /// Waits for the end of the session.
     watch: JoinSet<()>,

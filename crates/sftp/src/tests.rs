@@ -9,7 +9,7 @@ mod wire;
 
 use std::path::Path;
 
-use entrepot_net::ssh::keys::KeyPair;
+use entrepot_ssh::keys::KeyPair;
 
 /// Writes a key pair as ssh wants it: readable by nobody else.
 fn write_key(file: &Path, pair: &KeyPair) {

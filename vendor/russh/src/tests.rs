@@ -1798,3 +1798,132 @@ mod rekey_under_load {
         assert!(echoed == payload, "echoed data differs from what was sent");
     }
 }
+
+// Entrepot: `Session::notify_when_drained` and `Handler::channel_drained`.
+mod drained {
+    use std::sync::Arc;
+
+    use keys::PrivateKeyWithHashAlg;
+    use ssh_key::PrivateKey;
+
+    use super::*;
+    use crate::cert::PublicKeyOrCertificate;
+    use crate::server::Session;
+
+    const PIECE: usize = 100_000;
+    const PIECES: usize = 20;
+
+    struct Client;
+
+    impl client::Handler for Client {
+        type Error = crate::Error;
+
+        async fn check_server_key(
+            &mut self,
+            _: &PublicKeyOrCertificate,
+        ) -> Result<bool, Self::Error> {
+            Ok(true)
+        }
+    }
+
+    /// Sends a piece, and the next one whenever the one before has left.
+    struct Pieces(usize);
+
+    impl Pieces {
+        fn send(&mut self, channel: ChannelId, session: &mut Session) -> Result<(), crate::Error> {
+            if self.0 > 0 {
+                self.0 -= 1;
+                session.data(channel, vec![self.0 as u8; PIECE])?;
+                session.notify_when_drained(channel);
+            }
+            Ok(())
+        }
+    }
+
+    impl server::Handler for Pieces {
+        type Error = crate::Error;
+
+        async fn auth_publickey(
+            &mut self,
+            _: &str,
+            _: server::VerifiedPublicKey<'_>,
+        ) -> Result<server::Auth, Self::Error> {
+            Ok(server::Auth::Accept)
+        }
+
+        async fn channel_open_session(
+            &mut self,
+            _channel: Channel<server::Msg>,
+            reply: server::ChannelOpenHandle,
+            _session: &mut Session,
+        ) -> Result<(), Self::Error> {
+            reply.accept().await;
+            Ok(())
+        }
+
+        async fn data(
+            &mut self,
+            channel: ChannelId,
+            _: &[u8],
+            session: &mut Session,
+        ) -> Result<(), Self::Error> {
+            self.send(channel, session)
+        }
+
+        async fn channel_drained(
+            &mut self,
+            channel: ChannelId,
+            session: &mut Session,
+        ) -> Result<(), Self::Error> {
+            assert!(!session.has_pending_data(channel));
+            self.send(channel, session)
+        }
+    }
+
+    /// The client sends one byte and then takes what comes.
+    async fn all_pieces_arrive(window: u32, rekey_bytes: usize) {
+        let mut config = server::Config::default();
+        config.inactivity_timeout = None;
+        config.limits = Limits::new(rekey_bytes, 1 << 30, std::time::Duration::from_secs(3600));
+        config
+            .keys
+            .push(PrivateKey::random(&mut rand::rng(), ssh_key::Algorithm::Ed25519).unwrap());
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let server = tokio::spawn(server::run_stream(Arc::new(config), far, Pieces(PIECES)));
+        let config = client::Config { window_size: window, ..client::Config::default() };
+        let mut session = client::connect_stream(Arc::new(config), near, Client).await.unwrap();
+        let key = PrivateKey::random(&mut rand::rng(), ssh_key::Algorithm::Ed25519).unwrap();
+        let key = PrivateKeyWithHashAlg::new(Arc::new(key), None);
+        assert!(session.authenticate_publickey("user", key).await.unwrap().success());
+        let mut channel = session.channel_open_session().await.unwrap();
+        channel.data(&b"x"[..]).await.unwrap();
+        let mut got = 0;
+        let all = async {
+            while got < PIECE * PIECES {
+                match channel.wait().await {
+                    Some(ChannelMsg::Data { data }) => got += data.len(),
+                    other => panic!("{other:?} after {got} bytes"),
+                }
+            }
+        };
+        let came = tokio::time::timeout(std::time::Duration::from_secs(30), all).await;
+        assert!(came.is_ok(), "nothing more came after {got} bytes");
+        drop(session);
+        let _ = server.await;
+    }
+
+    #[tokio::test]
+    async fn output_goes_on_although_the_client_says_nothing() {
+        all_pieces_arrive(1 << 30, 1 << 30).await;
+    }
+
+    #[tokio::test]
+    async fn output_goes_on_after_key_exchanges_of_the_server() {
+        all_pieces_arrive(1 << 30, 150_000).await;
+    }
+
+    #[tokio::test]
+    async fn output_waits_for_a_small_window() {
+        all_pieces_arrive(70_000, 150_000).await;
+    }
+}

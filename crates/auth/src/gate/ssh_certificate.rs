@@ -1,7 +1,7 @@
 //! Logins with an SSH certificate (OpenSSH `PROTOCOL.certkeys`).
 
-use entrepot_net::ssh::Certificate;
 use entrepot_nouns::AuthMethod;
+use entrepot_ssh::Certificate;
 
 use super::{Attempt, Fault, Verdict};
 use crate::authority::Authority;

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use entrepot_net::ssh::Certificate;
+use entrepot_ssh::Certificate;
 
 use super::*;
 

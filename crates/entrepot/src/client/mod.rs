@@ -7,18 +7,18 @@ mod put;
 
 use std::path::{Path, PathBuf};
 
-use entrepot_net::ssh::keys;
 use entrepot_nouns::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy, SftpTarget};
 use entrepot_nouns::{EndpointTarget, Env, Secret, StorePath};
+use entrepot_ssh::keys;
 use entrepot_storage::{AnyStore, ResolvedSecrets, StoreError};
 use indicatif::{ProgressBar, ProgressStyle};
+use place::{Place, Scheme};
 use serde::Serialize;
 
 use crate::args::ServerArgs;
 use crate::failure::{Exit, Failure};
 use crate::nouns::line_from_stdin;
 use crate::output::Output;
-use place::{Place, Scheme};
 
 pub(crate) use get::run as get;
 pub(crate) use put::run as put;

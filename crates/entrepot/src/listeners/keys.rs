@@ -7,10 +7,10 @@ use std::sync::Arc;
 use entrepot_admin::{Actor, Admin, Request};
 use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::Db;
-use entrepot_net::ssh::keys::{self, KeyKind};
 use entrepot_net::tls;
 use entrepot_nouns::ftp::FtpTls;
 use entrepot_nouns::{AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, Secret, SiteId};
+use entrepot_ssh::keys::{self, KeyKind};
 
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use entrepot_ftp_proto::End;
 use entrepot_net::data::{
-    self, ActiveFrom, DataError, DataPeer, DataStream, DataTls, Lingerer, Metered, PassiveSeat,
+    self, ActiveFrom, DataError, DataPeer, DataStream, DataTls, Lingerer, PassiveSeat,
 };
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::tls::HandshakeError;
@@ -63,10 +63,7 @@ impl DataLine {
         let stream = data::connect(from, target, CONNECT_TIME).await?;
         match &self.tls {
             Some(tls) => Ok(tls.accept(stream, target, &self.meter).await?),
-            None => {
-                let metered = Metered::new(stream, Arc::clone(&self.meter));
-                Ok(DataStream::clear(metered, target))
-            }
+            None => Ok(DataStream::clear(stream, target, &self.meter)),
         }
     }
 

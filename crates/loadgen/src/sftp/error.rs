@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use entrepot_net::NetError;
 use entrepot_sftp_proto::client::{Fault, NotBegun, OpError};
+use entrepot_ssh::SshError;
 
 /// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// Connecting, logging in or talking failed.
+    /// The server was not reached.
     #[error(transparent)]
     Net(#[from] NetError),
+    /// Logging in or talking failed.
+    #[error(transparent)]
+    Ssh(#[from] SshError),
     /// The server refused a request.
     #[error("'{what}' failed: {error}")]
     Refused {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use entrepot_net::dial::{self, DialPolicy};
-use entrepot_net::ssh::algorithms::Preset;
-use entrepot_net::ssh::client::{
-    Arrival, ChannelWriter, ClientOptions, Credential, HostKeyPins, SshClient,
-};
 use entrepot_nouns::Env;
 use entrepot_sftp_proto::client::{Answer, Client, Depth, Event, Fault, Op, OpError, RemoteHandle};
 use entrepot_sftp_proto::{Attrs, OpenFlags};
+use entrepot_ssh::algorithms::Preset;
+use entrepot_ssh::client::{
+    Arrival, ChannelWriter, ClientOptions, Credential, HostKeyPins, SshClient,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

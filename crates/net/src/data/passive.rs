@@ -15,7 +15,6 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::error::DataError;
-use super::metered::Metered;
 use super::peer::DataPeer;
 use super::port::{Door, Port, Refused};
 use super::range::PortRange;
@@ -412,11 +411,10 @@ impl PassiveSeat {
         let meter = &self.options.meter;
         let taken = match tls {
             Some(tls) => secure::first_resumed(&slot, tls, meter, wait).await,
-            None => timeout(wait, first(&slot)).await.unwrap_or(Err(DataError::Timeout)).map(
-                |arrived| {
-                    DataStream::clear(Metered::new(arrived.stream, Arc::clone(meter)), arrived.peer)
-                },
-            ),
+            None => timeout(wait, first(&slot))
+                .await
+                .unwrap_or(Err(DataError::Timeout))
+                .map(|arrived| DataStream::clear(arrived.stream, arrived.peer, meter)),
         };
         slot.forget();
         taken

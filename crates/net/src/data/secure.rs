@@ -8,10 +8,11 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
+use super::DataSocket;
 use super::error::DataError;
-use super::metered::Metered;
 use super::slot::{Arrived, Slot};
 use super::stream::DataStream;
+use crate::acknowledging::Acknowledging;
 use crate::limits::{DATA_CANDIDATE_GRACE, DATA_CANDIDATE_TIME};
 use crate::meter::SessionMeter;
 use crate::tls::{HandshakeError, Reuse, TlsSession};
@@ -36,7 +37,7 @@ impl DataTls {
         peer: std::net::SocketAddr,
         meter: &Arc<SessionMeter>,
     ) -> Result<DataStream, HandshakeError> {
-        let metered = Metered::new(stream, Arc::clone(meter));
+        let metered = DataSocket::new(Acknowledging::new(stream), Arc::clone(meter));
         let stream = self.session.accept_data(metered, self.reuse).await?;
         Ok(DataStream::tls(stream, peer))
     }

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 use rustix::io::{Errno, ReadWriteFlags};
 use tokio::io::Interest;
 
+use super::DataSocket;
 use super::buffer::UploadBuffer;
-use super::metered::Metered;
 use crate::limits::DATA_STEP_BYTES;
 
 /// `f_type` of tmpfs and ramfs (statfs(2)).
@@ -110,7 +110,7 @@ fn read_through(file: &OwnedFd, from: u64, length: usize) -> io::Result<()> {
     Ok(())
 }
 
-impl Metered {
+impl DataSocket {
     /// Sends a step of a file, at most 1 MiB and what the throttles let pass; answers how much,
     /// 0 at the end of the range. May be dropped while it waits: nothing is lost.
     pub(super) async fn send_step(&mut self, range: &mut FileRange) -> io::Result<usize> {
@@ -137,12 +137,12 @@ impl Metered {
     ) -> Poll<io::Result<usize>> {
         let most = ready!(self.poll_may_write(cx))?.min(range.step());
         loop {
-            let ready = self.get_ref().poll_write_ready(cx);
+            let ready = self.get_ref().get_ref().poll_write_ready(cx);
             if ready.is_pending() {
                 self.wait_to_write(cx);
             }
             ready!(self.unless_cut(ready))?;
-            let socket = self.get_ref();
+            let socket = self.get_ref().get_ref();
             let sent = socket.try_io(Interest::WRITABLE, || {
                 let at = Some(&mut range.offset);
                 Ok(rustix::fs::sendfile(socket.as_fd(), &range.file, at, most)?)

@@ -4,16 +4,20 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::DataSocket;
 use super::buffer::UploadBuffer;
 use super::linger::Lingerer;
-use super::metered::Metered;
 use super::send_file::FileRange;
 use super::slot::reset;
+use crate::acknowledging::Acknowledging;
+use crate::meter::SessionMeter;
+use crate::metered::Metered;
 use crate::tls::{TlsInfo, TlsStream};
 
 /// A data connection: metered and throttled as its session is.
@@ -27,18 +31,19 @@ pub struct DataStream {
 
 #[derive(Debug)]
 enum DataTransport {
-    Clear(Metered),
-    Tls(Box<TlsStream<Metered>>),
+    Clear(DataSocket),
+    Tls(Box<TlsStream<DataSocket>>),
 }
 
 impl DataStream {
     /// A connection in clear text, for PROT C.
-    pub fn clear(stream: Metered, peer: SocketAddr) -> Self {
+    pub fn clear(stream: TcpStream, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Self {
+        let stream = Metered::new(Acknowledging::new(stream), Arc::clone(meter));
         DataStream { transport: DataTransport::Clear(stream), peer, failed: None }
     }
 
     /// A connection whose TLS handshake is done, for PROT P.
-    pub fn tls(stream: TlsStream<Metered>, peer: SocketAddr) -> Self {
+    pub(super) fn tls(stream: TlsStream<DataSocket>, peer: SocketAddr) -> Self {
         DataStream { transport: DataTransport::Tls(Box::new(stream)), peer, failed: None }
     }
 
@@ -100,9 +105,9 @@ impl DataStream {
     pub async fn finish_download(mut self, lingerer: &Lingerer) -> io::Result<()> {
         self.shutdown().await?;
         if let DataTransport::Clear(stream) = self.transport {
-            lingerer.take(stream.into_inner());
+            lingerer.take(stream.into_inner().into_inner());
         } else if let DataTransport::Tls(stream) = self.transport {
-            lingerer.take(stream.into_transport().into_inner());
+            lingerer.take(stream.into_transport().into_inner().into_inner());
         }
         Ok(())
     }
@@ -122,8 +127,8 @@ impl DataStream {
 
     fn socket(&self) -> &TcpStream {
         match &self.transport {
-            DataTransport::Clear(stream) => stream.get_ref(),
-            DataTransport::Tls(stream) => stream.transport().get_ref(),
+            DataTransport::Clear(stream) => stream.get_ref().get_ref(),
+            DataTransport::Tls(stream) => stream.transport().get_ref().get_ref(),
         }
     }
 }

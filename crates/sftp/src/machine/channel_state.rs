@@ -24,10 +24,6 @@ pub(super) struct ChannelState {
     pub(super) budget: u64,
     /// Bytes answered while the client took nothing.
     pub(super) owed: u64,
-    /// Grows with every answer to what was parked.
-    pub(super) progress: u64,
-    /// A task answers what is parked; see [`crate::channel`].
-    pub(super) rescued: bool,
     /// A path of a store that waits for a network was used.
     pub(super) waits: bool,
     /// The channel is gone: what takes long is given up.
@@ -50,8 +46,6 @@ impl ChannelState {
             uploads: 0,
             budget: 0,
             owed: 0,
-            progress: 0,
-            rescued: false,
             waits: false,
             gone,
             long: None,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-use entrepot_net::ssh::keys;
+use entrepot_ssh::keys;
 use tokio::process::Command;
 
 use super::fixture::Fixture;

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use entrepot_net::guard::Strangers;
 use entrepot_net::server::{Listening, ServerShared};
-use entrepot_net::ssh::keys;
 use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget, PublishBy, SftpTarget};
 use entrepot_nouns::{
     Account, EndpointTarget, Env, Fact, Key, KeyType, Mount, MountOption, Policy, Quota, Secret,
     SiteId,
 };
+use entrepot_ssh::keys;
+use entrepot_ssh::server::SshOptions;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_vfs::{Hooks, ListenerContext};
 use entrepot_world::{World, name};
@@ -20,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::write_key;
-use crate::{SshOptions, serve};
+use crate::serve;
 
 pub(crate) use entrepot_world::PASSWORD;
 
@@ -207,6 +208,14 @@ impl Fixture {
     pub(crate) async fn allow_transfers(&self, transfers: u32) {
         let mut policy = Policy::new(name("few"));
         policy.transfers = Some(transfers);
+        self.world.put(&policy).await;
+        self.world.put(&Account { policy: Some(policy.name), ..self.account.clone() }).await;
+    }
+
+    /// From now on each session of `anna` downloads at most so many bytes a second.
+    pub(crate) async fn limit_downloads(&self, rate: Option<u64>) {
+        let mut policy = Policy::new(name("slow"));
+        policy.session_download_bytes_per_second = rate;
         self.world.put(&policy).await;
         self.world.put(&Account { policy: Some(policy.name), ..self.account.clone() }).await;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_net::ssh::client::{Arrival, ChannelWriter, SshClient};
+use entrepot_ssh::client::{Arrival, ChannelWriter, SshClient};
 use tokio::process::Command;
 use tokio::sync::mpsc;
 

@@ -12,11 +12,11 @@ mod staging;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use entrepot_net::ssh::algorithms::Preset;
-use entrepot_net::ssh::client::{
+use entrepot_nouns::{Env, Secret};
+use entrepot_ssh::algorithms::Preset;
+use entrepot_ssh::client::{
     Arrival, ChannelWriter, ClientOptions, Credential, HostKeyPins, SshClient,
 };
-use entrepot_nouns::{Env, Secret};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -442,6 +442,40 @@ async fn parked_reads_are_answered_after_a_key_exchange_of_ours() {
     let closed = wire.answer().await.unwrap();
     assert_eq!((closed.id, closed.code()), (28, 0));
     assert_eq!(wire.stat("/f").await.size(), bytes.len() as u64, "the channel goes on");
+    fixture.stop().await;
+}
+
+/// More is asked for at once than is answered at once, and neither the client's window nor its next
+/// request says when the rest may follow.
+#[tokio::test]
+async fn what_is_more_than_one_call_answers_follows_when_the_first_answers_have_left() {
+    let fixture = Fixture::start().await;
+    let bytes = pattern(4 * 60_000);
+    fixture.write("/f", &bytes);
+    let client = login(&fixture).await;
+    let mut wire = Wire::open(&client).await;
+    let handle = wire.open_file("/f", R).await.handle();
+    // A throttled client gets 64 KiB of answers at once.
+    fixture.limit_downloads(Some(8 * 1024)).await;
+    let mut burst = Vec::new();
+    for n in 0..4u32 {
+        let offset = u64::from(n) * 60_000;
+        burst.extend(frame(READ, &fields().u32(n).text(&handle).u64(offset).u32(60_000)));
+    }
+    burst.extend(frame(CLOSE, &fields().u32(4).text(&handle)));
+    wire.send_bytes(burst).await;
+    let first = wire.arrived.recv().await.flatten().unwrap();
+    wire.bytes.extend_from_slice(&first);
+    // The server has made its answers and sends them; now it may do so at once.
+    fixture.limit_downloads(None).await;
+    for n in 0..4u32 {
+        let answer = wire.answer().await.unwrap();
+        let at = n as usize * 60_000;
+        assert_eq!((answer.id, answer.kind), (n, DATA));
+        assert!(answer.string() == &bytes[at..at + 60_000], "block {n}");
+    }
+    let closed = wire.answer().await.unwrap();
+    assert_eq!((closed.id, closed.code()), (4, 0));
     fixture.stop().await;
 }
 

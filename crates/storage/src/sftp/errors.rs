@@ -3,6 +3,7 @@
 use entrepot_net::NetError;
 use entrepot_sftp_proto::Status;
 use entrepot_sftp_proto::client::{NotBegun, OpError};
+use entrepot_ssh::SshError;
 
 use crate::error::StoreError;
 
@@ -50,11 +51,14 @@ impl From<Failed> for StoreError {
     }
 }
 
-/// A connection that was not made: it may succeed later, or only after a change of configuration.
-pub(super) fn not_connected(error: &NetError) -> StoreError {
-    if error.is_temporary() {
-        StoreError::Unavailable(error.to_string())
-    } else {
-        StoreError::Denied(error.to_string())
-    }
+/// A server that was not reached: it may be later, or only after a change of configuration.
+pub(super) fn not_reached(error: &NetError) -> StoreError {
+    let kind = if error.is_temporary() { StoreError::Unavailable } else { StoreError::Denied };
+    kind(error.to_string())
+}
+
+/// A server that was reached and gave us no channel: the same two kinds.
+pub(super) fn no_channel(error: &SshError) -> StoreError {
+    let kind = if error.is_temporary() { StoreError::Unavailable } else { StoreError::Denied };
+    kind(error.to_string())
 }

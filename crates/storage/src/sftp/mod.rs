@@ -29,12 +29,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entrepot_net::dial::DialPolicy;
-use entrepot_net::ssh::algorithms::Preset;
-use entrepot_net::ssh::client::{ClientOptions, Credential, HostKeyPins};
 use entrepot_nouns::endpoint::{PublishBy, SftpTarget};
 use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
 use entrepot_sftp_proto::client::NamedEntry;
 use entrepot_sftp_proto::{Attrs, OpenFlags, Status, Times};
+use entrepot_ssh::algorithms::Preset;
+use entrepot_ssh::client::{ClientOptions, Credential, HostKeyPins};
 
 use self::errors::Failed;
 use self::lookup::{NO_MODES, find, handle_of, meta_of, seconds_of, space_of, stat};

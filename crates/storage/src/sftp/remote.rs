@@ -8,16 +8,16 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::gather::Gathering;
-use entrepot_net::ssh::client::{Arrival, ChannelWriter, ClientOptions, SshClient};
 use entrepot_sftp_proto::Attrs;
 use entrepot_sftp_proto::client::{
     Answer, Client, Depth, Event, Extent, NamedEntry, NotBegun, Op, OpError, RemoteHandle,
 };
+use entrepot_ssh::client::{Arrival, ChannelWriter, ClientOptions, SshClient};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::errors::{Failed, not_connected};
+use super::errors::{Failed, no_channel, not_reached};
 use crate::error::{Result, StoreError};
 use crate::limits::{SFTP_ANSWER, SFTP_CONNECT, SFTP_LIST_PAGES};
 
@@ -86,15 +86,15 @@ impl Remote {
     /// Dials, logs in, opens the channel, agrees on the version and finds the root.
     pub(super) async fn connect(place: &Place) -> Result<Remote> {
         let stream = dial::tcp(&place.host, place.port, &place.policy, SFTP_CONNECT).await;
-        let stream = stream.map_err(|error| not_connected(&error))?;
+        let stream = stream.map_err(|error| not_reached(&error))?;
         let ssh = SshClient::connect(Gathering::new(stream), &place.login).await;
-        let ssh = ssh.map_err(|error| not_connected(&error))?;
+        let ssh = ssh.map_err(|error| no_channel(&error))?;
         let (ready, is_ready) = oneshot::channel();
         let shared =
             Arc::new(Shared { state: Mutex::new(State::new(ready)), output: Notify::new() });
         let receiving = Arc::clone(&shared);
         let receiver = Box::new(move |arrival: Arrival<'_>| receiving.arrive(arrival));
-        let writer = ssh.open_sftp(receiver).await.map_err(|error| not_connected(&error))?;
+        let writer = ssh.open_sftp(receiver).await.map_err(|error| no_channel(&error))?;
         let sender = tokio::spawn(send(Arc::clone(&shared), writer));
         let mut remote = Remote { shared, root: String::new(), sender, _ssh: ssh };
         let answered = remote.patient(is_ready).await?;

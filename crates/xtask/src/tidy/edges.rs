@@ -12,12 +12,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("journal", &["nouns"]),
     ("db", &["nouns"]),
     ("net", &["nouns"]),
+    ("ssh", &["nouns", "net"]),
     ("openssh", &["nouns"]),
     ("spawn", &["nouns"]),
     ("sftp-proto", &[]),
     ("ftp-proto", &[]),
-    ("storage", &["nouns", "net", "sftp-proto", "ftp-proto"]),
-    ("auth", &["nouns", "db", "net", "crypto", "journal", "openssh", "spawn"]),
+    ("storage", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
+    ("auth", &["nouns", "db", "net", "ssh", "crypto", "journal", "openssh", "spawn"]),
     ("vfs", &["nouns", "auth", "storage", "journal", "db", "crypto"]),
     ("admin", &["nouns", "auth", "db", "crypto", "journal"]),
     (
@@ -35,15 +36,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ftp-proto",
         ],
     ),
-    ("sftp", &["nouns", "net", "auth", "vfs", "sftp-proto"]),
+    ("sftp", &["nouns", "net", "ssh", "auth", "vfs", "sftp-proto"]),
     ("ftp", &["nouns", "net", "auth", "vfs", "ftp-proto"]),
-    ("import", &["nouns", "crypto", "net", "openssh", "auth"]),
-    ("loadgen", &["nouns", "net", "sftp-proto", "ftp-proto"]),
+    ("import", &["nouns", "crypto", "ssh", "openssh", "auth"]),
+    ("loadgen", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
     (
         "entrepot",
         &[
-            "nouns", "crypto", "journal", "db", "net", "storage", "auth", "vfs", "admin", "engine",
-            "sftp", "ftp", "import", "loadgen", "spawn",
+            "nouns", "crypto", "journal", "db", "net", "ssh", "storage", "auth", "vfs", "admin",
+            "engine", "sftp", "ftp", "import", "loadgen", "spawn",
         ],
     ),
     ("testkit", &["nouns", "journal", "storage", "loadgen"]),
@@ -74,6 +75,9 @@ const NOT_FOR_PROTO: &[&str] = &[
     "futures-util",
 ];
 
+/// Libraries that one crate alone may use, so that the others see them through its types.
+const BEHIND: &[(&str, &str)] = &[("russh", "ssh")];
+
 pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in metadata.workspace_packages() {
@@ -89,6 +93,12 @@ pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
             let to = short_name(&dependency.name);
             if normal && ours && !allowed.contains(&to) {
                 findings.push(finding(&file, format!("the edge {short} → {to} is not allowed")));
+            }
+            let behind = BEHIND.iter().find(|(library, _)| *library == dependency.name);
+            if let Some((library, owner)) = behind
+                && *owner != short
+            {
+                findings.push(finding(&file, format!("only '{owner}' may depend on '{library}'")));
             }
             let proto = short.ends_with("-proto") && normal;
             if proto && NOT_FOR_PROTO.contains(&dependency.name.as_str()) {

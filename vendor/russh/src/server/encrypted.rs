@@ -856,6 +856,7 @@ mod tests {
             priority_receiver,
             receiver,
             sender: handle,
+            undrained: Vec::new(),
             pending_reads: Vec::new(),
             pending_len: 0,
             channels: std::collections::HashMap::new(),

@@ -536,6 +536,18 @@ pub trait Handler: Sized {
         async { Ok(()) }
     }
 
+    /// Entrepot: called once after [`Session::notify_when_drained`], when nothing of what was sent
+    /// on the channel waits any more: its window has taken it, no keys are being exchanged, and all
+    /// output of the session was written to its stream. Not called for a channel that is closed.
+    #[allow(unused_variables)]
+    fn channel_drained(
+        &mut self,
+        channel: ChannelId,
+        session: &mut Session,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        async { Ok(()) }
+    }
+
     /// Called when this server adjusts the network window. Return the
     /// next target window.
     #[allow(unused_variables)]
@@ -1133,6 +1145,7 @@ where
         priority_receiver,
         receiver,
         sender: handle.clone(),
+        undrained: Vec::new(),
         pending_reads: Vec::new(),
         pending_len: 0,
         channels: HashMap::new(),

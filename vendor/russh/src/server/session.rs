@@ -29,6 +29,8 @@ pub struct Session {
     pub(crate) channels: HashMap<ChannelId, ChannelRef>,
     pub(crate) open_global_requests: VecDeque<GlobalRequestResponse>,
     pub(crate) kex: SessionKexState<ServerKex>,
+    /// Entrepot: channels of which the handler wants to know when their output has left.
+    pub(crate) undrained: Vec<ChannelId>,
 }
 
 #[derive(Debug)]
@@ -846,6 +848,13 @@ impl Session {
                     reading.set(start_reading(stream_read, buffer, opening_cipher));
                     }
                 }
+                // Entrepot: everything was written to the stream when this round began. One call a
+                // round, in competition with reading, so that neither keeps the other waiting.
+                () = std::future::ready(()), if unsent == 0 && self.has_drained() => {
+                    if let Some(channel) = self.take_drained() {
+                        handler.channel_drained(channel, &mut self).await?;
+                    }
+                }
                 () = &mut rekey_timer => {
                     // The flush after the select sees the elapsed limit.
                     debug!("rekey time limit reached");
@@ -1072,6 +1081,33 @@ impl Session {
         } else {
             false
         }
+    }
+
+    /// Entrepot: asks for one call of [`Handler::channel_drained`] when the output of a channel has
+    /// left; it follows also if that is so already.
+    pub fn notify_when_drained(&mut self, channel: ChannelId) {
+        if !self.undrained.contains(&channel) {
+            self.undrained.push(channel);
+        }
+    }
+
+    /// Entrepot: true if nothing of the channel's output waits for its window or for new keys.
+    fn is_drained(&self, channel: ChannelId) -> bool {
+        !self.kex.active() && !self.has_pending_data(channel)
+    }
+
+    fn has_drained(&self) -> bool {
+        self.undrained.iter().any(|channel| self.is_drained(*channel))
+    }
+
+    /// Entrepot: takes the channel that has waited longest of those whose output has left. Those
+    /// that were closed meanwhile are forgotten.
+    fn take_drained(&mut self) -> Option<ChannelId> {
+        if let Some(ref enc) = self.common.encrypted {
+            self.undrained.retain(|channel| enc.channels.contains_key(channel));
+        }
+        let place = self.undrained.iter().position(|channel| self.is_drained(*channel))?;
+        Some(self.undrained.remove(place))
     }
 
     /// Retrieves the configuration of this session.
@@ -1769,6 +1805,7 @@ mod tests {
             priority_receiver,
             receiver,
             target_window_size: config.window_size,
+            undrained: Vec::new(),
             pending_reads: Vec::new(),
             pending_len: 0,
             channels: HashMap::new(),

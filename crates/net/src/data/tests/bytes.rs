@@ -17,7 +17,7 @@ async fn pair(env: &Env) -> (DataStream, TcpStream, Arc<SessionMeter>) {
     let client = TcpStream::connect(acceptor.local_address()).await.unwrap();
     let (server, peer) = acceptor.accept().await;
     let meter = Arc::new(SessionMeter::new(env.clone()));
-    (DataStream::clear(Metered::new(server, Arc::clone(&meter)), peer), client, meter)
+    (DataStream::clear(server, peer, &meter), client, meter)
 }
 
 fn throttled(env: &Env, meter: &SessionMeter, rate: u64) -> Throttle {

@@ -3,7 +3,7 @@
 use russh::keys::ssh_key::PublicKey;
 use russh::keys::ssh_key::public::KeyData;
 
-use crate::NetError;
+use crate::SshError;
 
 /// A certificate whose signature by the key that it names was verified. That says nothing yet:
 /// anybody can sign one.
@@ -36,7 +36,7 @@ impl Certificate {
     ///
     /// # Errors
     /// The signature is not that of the key it names, or a key cannot be written.
-    pub(crate) fn verified(read: &russh::keys::Certificate) -> Result<Self, NetError> {
+    pub(crate) fn verified(read: &russh::keys::Certificate) -> Result<Self, SshError> {
         read.verify_signature().map_err(unusable)?;
         let options = read.critical_options().iter();
         Ok(Certificate {
@@ -54,11 +54,11 @@ impl Certificate {
     }
 }
 
-fn wire(key: &KeyData) -> Result<Vec<u8>, NetError> {
+fn wire(key: &KeyData) -> Result<Vec<u8>, SshError> {
     PublicKey::new(key.clone(), "").to_bytes().map_err(unusable)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "a function for map_err")]
-fn unusable(error: russh::keys::ssh_key::Error) -> NetError {
-    NetError::Key(error.to_string())
+fn unusable(error: russh::keys::ssh_key::Error) -> SshError {
+    SshError::Key(error.to_string())
 }

@@ -10,8 +10,8 @@ use russh::keys::ssh_key::private::{EcdsaKeypair, Ed25519Keypair, KeypairData, R
 use russh::keys::ssh_key::rand_core::{TryCryptoRng, TryRng};
 use russh::keys::{Certificate, EcdsaCurve, HashAlg, PrivateKey, PublicKey};
 
-use crate::NetError;
-use crate::ssh::algorithms::Preset;
+use crate::SshError;
+use crate::algorithms::Preset;
 
 /// A key pair, ready to be stored.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl KeyKind {
 ///
 /// # Errors
 /// Only if the comment cannot be encoded.
-pub fn generate(env: &Env, comment: &str) -> Result<KeyPair, NetError> {
+pub fn generate(env: &Env, comment: &str) -> Result<KeyPair, SshError> {
     generate_kind(env, KeyKind::Ed25519, comment)
 }
 
@@ -68,7 +68,7 @@ pub fn generate(env: &Env, comment: &str) -> Result<KeyPair, NetError> {
 ///
 /// # Errors
 /// As [`generate`].
-pub fn generate_kind(env: &Env, kind: KeyKind, comment: &str) -> Result<KeyPair, NetError> {
+pub fn generate_kind(env: &Env, kind: KeyKind, comment: &str) -> Result<KeyPair, SshError> {
     let mut random = Random(env);
     let pair = match kind {
         KeyKind::Ed25519 => {
@@ -124,13 +124,13 @@ impl TryCryptoRng for Random<'_> {}
 ///
 /// # Errors
 /// No certificate, one for users, or of another key.
-pub fn certificate(line: &str, keys: &[PrivateKey]) -> Result<Certificate, NetError> {
+pub fn certificate(line: &str, keys: &[PrivateKey]) -> Result<Certificate, SshError> {
     let certificate = Certificate::from_openssh(line.trim()).map_err(unreadable)?;
     if certificate.cert_type() != CertType::Host {
-        return Err(NetError::Key("it is a certificate for users, not for a host".to_owned()));
+        return Err(SshError::Key("it is a certificate for users, not for a host".to_owned()));
     }
     if !keys.iter().any(|key| key.public_key().key_data() == certificate.public_key()) {
-        return Err(NetError::Key("the certificate is of none of the host keys".to_owned()));
+        return Err(SshError::Key("the certificate is of none of the host keys".to_owned()));
     }
     Ok(certificate)
 }
@@ -139,10 +139,10 @@ pub fn certificate(line: &str, keys: &[PrivateKey]) -> Result<Certificate, NetEr
 ///
 /// # Errors
 /// Not such a key, or one that is encrypted with a passphrase.
-pub fn private(pem: &Secret) -> Result<PrivateKey, NetError> {
+pub fn private(pem: &Secret) -> Result<PrivateKey, SshError> {
     let key = PrivateKey::from_openssh(pem.expose()).map_err(unreadable)?;
     if key.is_encrypted() {
-        return Err(NetError::Key("it is encrypted with a passphrase".to_owned()));
+        return Err(SshError::Key("it is encrypted with a passphrase".to_owned()));
     }
     Ok(key)
 }
@@ -151,7 +151,7 @@ pub fn private(pem: &Secret) -> Result<PrivateKey, NetError> {
 ///
 /// # Errors
 /// Not such a line.
-pub fn public(line: &str) -> Result<PublicKey, NetError> {
+pub fn public(line: &str) -> Result<PublicKey, SshError> {
     PublicKey::from_openssh(line.trim()).map_err(unreadable)
 }
 
@@ -159,7 +159,7 @@ pub fn public(line: &str) -> Result<PublicKey, NetError> {
 ///
 /// # Errors
 /// As [`private`].
-pub fn public_of(pem: &Secret) -> Result<String, NetError> {
+pub fn public_of(pem: &Secret) -> Result<String, SshError> {
     private(pem)?.public_key().to_openssh().map_err(unreadable)
 }
 
@@ -167,9 +167,9 @@ pub fn public_of(pem: &Secret) -> Result<String, NetError> {
 ///
 /// # Errors
 /// A line of the host holds no key.
-pub fn known_hosts(file: &Path, host: &str, port: u16) -> Result<Vec<String>, NetError> {
+pub fn known_hosts(file: &Path, host: &str, port: u16) -> Result<Vec<String>, SshError> {
     let found = russh::keys::known_hosts::known_host_keys_path(host, port, file);
-    let found = found.map_err(|error| NetError::Key(error.to_string()))?;
+    let found = found.map_err(|error| SshError::Key(error.to_string()))?;
     found.iter().map(|(_, key)| key.to_openssh().map_err(unreadable)).collect()
 }
 
@@ -182,7 +182,7 @@ pub fn fingerprint(key: &PublicKey) -> String {
 ///
 /// # Errors
 /// `public` is no key.
-pub fn known_hosts_line(host: &str, port: u16, public_line: &str) -> Result<String, NetError> {
+pub fn known_hosts_line(host: &str, port: u16, public_line: &str) -> Result<String, SshError> {
     let mut key = public(public_line)?;
     key.set_comment("");
     let line = key.to_openssh().map_err(unreadable)?;
@@ -193,8 +193,8 @@ pub fn known_hosts_line(host: &str, port: u16, public_line: &str) -> Result<Stri
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "a function for map_err")]
-fn unreadable(error: russh::keys::ssh_key::Error) -> NetError {
-    NetError::Key(error.to_string())
+fn unreadable(error: russh::keys::ssh_key::Error) -> SshError {
+    SshError::Key(error.to_string())
 }
 
 #[cfg(test)]

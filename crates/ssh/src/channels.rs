@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use entrepot_net::meter::{EndClass, SessionMeter};
 use parking_lot::Mutex;
 use russh::ChannelId;
 use russh::server::{Handle, Session};
 use thiserror::Error;
 
-use crate::NetError;
+use crate::SshError;
 use crate::limits;
-use crate::meter::{EndClass, SessionMeter};
 
 /// Standard error (RFC 4254 §5.2).
 const STDERR: u32 = 1;
@@ -51,7 +51,7 @@ impl Stop {
 /// The channels of one connection, shared by its handler and its links.
 #[derive(Debug)]
 pub(crate) struct ConnectionChannels {
-    pub(super) meter: Arc<SessionMeter>,
+    pub(crate) meter: Arc<SessionMeter>,
     channels: Mutex<Channels>,
     /// A task has sent something.
     linked: AtomicBool,
@@ -73,7 +73,7 @@ impl ConnectionChannels {
     }
 
     /// Books a new channel.
-    pub(super) fn open(&self, channel: ChannelId) -> bool {
+    pub(crate) fn open(&self, channel: ChannelId) -> bool {
         let mut channels = self.channels.lock();
         channels.ever += 1;
         if channels.ever > limits::CHANNELS_EVER {
@@ -88,14 +88,14 @@ impl ConnectionChannels {
     }
 
     /// True once for each open channel: it may run one program.
-    pub(super) fn begin(&self, channel: ChannelId) -> bool {
+    pub(crate) fn begin(&self, channel: ChannelId) -> bool {
         let mut channels = self.channels.lock();
         let found = channels.open.iter_mut().find(|(id, started)| *id == channel && !*started);
         found.map(|(_, started)| *started = true).is_some()
     }
 
     /// Strikes a channel off; false if it was already.
-    pub(super) fn close(&self, channel: ChannelId) -> bool {
+    pub(crate) fn close(&self, channel: ChannelId) -> bool {
         let mut channels = self.channels.lock();
         let before = channels.open.len();
         channels.open.retain(|(id, _)| *id != channel);
@@ -104,7 +104,7 @@ impl ConnectionChannels {
 
     /// The client has closed a channel and will never take what still waits on it. russh serves
     /// no task of the connection any more then; who works inside the session task goes on.
-    pub(super) fn left_unread(&self) {
+    pub(crate) fn left_unread(&self) {
         self.stuck.store(true, Ordering::SeqCst);
         if self.linked.load(Ordering::SeqCst) {
             self.end_stuck();
@@ -118,16 +118,16 @@ impl ConnectionChannels {
     }
 
     /// Before a task sends; an error: it would wait for ever.
-    fn link(&self) -> Result<(), NetError> {
+    fn link(&self) -> Result<(), SshError> {
         self.linked.store(true, Ordering::SeqCst);
         if self.stuck.load(Ordering::SeqCst) {
             self.end_stuck();
-            return Err(NetError::Closed);
+            return Err(SshError::Closed);
         }
         Ok(())
     }
 
-    pub(super) fn closed_unread(&self) {
+    pub(crate) fn closed_unread(&self) {
         let mut channels = self.channels.lock();
         channels.unread_closes += 1;
         if channels.unread_closes >= UNREAD_CLOSES {
@@ -145,7 +145,7 @@ pub struct Replies<'a> {
 }
 
 impl<'a> Replies<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         session: &'a mut Session,
         channel: ChannelId,
         shared: &'a ConnectionChannels,
@@ -162,6 +162,13 @@ impl<'a> Replies<'a> {
     /// large answers should be held back until `Service::writable` or the next request.
     pub fn has_pending(&self) -> bool {
         self.session.has_pending_data(self.channel)
+    }
+
+    /// Asks for one call of `Service::writable` as soon as nothing of what was sent waits any more:
+    /// not for the client's window, not for new keys, and not for the socket. A client whose window
+    /// is large says nothing itself then. A service that holds something back must ask.
+    pub fn notify_when_drained(&mut self) {
+        self.session.notify_when_drained(self.channel);
     }
 
     /// Sends bytes; what the client's window does not take is kept.
@@ -198,7 +205,7 @@ impl<'a> Replies<'a> {
         }
     }
 
-    pub(super) fn result(self) -> Result<(), Stop> {
+    pub(crate) fn result(self) -> Result<(), Stop> {
         self.failed.map_or(Ok(()), |error| Err(Stop::Transport(error)))
     }
 }
@@ -207,8 +214,8 @@ impl<'a> Replies<'a> {
 /// it inside the session task. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Link {
-    pub(super) handle: Handle,
-    pub(super) shared: Arc<ConnectionChannels>,
+    pub(crate) handle: Handle,
+    pub(crate) shared: Arc<ConnectionChannels>,
 }
 
 impl Link {
@@ -221,30 +228,30 @@ impl Link {
     ///
     /// # Errors
     /// The connection is over.
-    pub async fn send(&self, channel: ChannelId, bytes: Bytes) -> Result<(), NetError> {
+    pub async fn send(&self, channel: ChannelId, bytes: Bytes) -> Result<(), SshError> {
         self.shared.link()?;
-        self.handle.data(channel, bytes).await.map_err(|_| NetError::Closed)
+        self.handle.data(channel, bytes).await.map_err(|_| SshError::Closed)
     }
 
     /// Sends a text to the client's standard error.
     ///
     /// # Errors
     /// The connection is over.
-    pub async fn send_error_text(&self, channel: ChannelId, text: Bytes) -> Result<(), NetError> {
+    pub async fn send_error_text(&self, channel: ChannelId, text: Bytes) -> Result<(), SshError> {
         self.shared.link()?;
-        self.handle.extended_data(channel, STDERR, text).await.map_err(|_| NetError::Closed)
+        self.handle.extended_data(channel, STDERR, text).await.map_err(|_| SshError::Closed)
     }
 
     /// Exit status, EOF and close.
     ///
     /// # Errors
     /// The connection is over.
-    pub async fn finish(&self, channel: ChannelId, status: u32) -> Result<(), NetError> {
+    pub async fn finish(&self, channel: ChannelId, status: u32) -> Result<(), SshError> {
         if !self.shared.close(channel) {
             return Ok(());
         }
         self.shared.link()?;
-        let gone = |()| NetError::Closed;
+        let gone = |()| SshError::Closed;
         self.handle.exit_status_request(channel, status).await.map_err(gone)?;
         self.handle.eof(channel).await.map_err(gone)?;
         self.handle.close(channel).await.map_err(gone)

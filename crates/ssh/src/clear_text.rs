@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use entrepot_net::meter::{SessionMeter, Stage};
 use parking_lot::Mutex;
 
+use crate::kexinit::{Algorithms, KEXINIT, Offer};
 use crate::limits::{CLEAR_PACKET_BYTES, IDENTIFICATION_BYTES};
-use crate::meter::{SessionMeter, Stage};
-use crate::ssh::kexinit::{Algorithms, KEXINIT, Offer};
 
 /// SSH_MSG_NEWKEYS (RFC 4253 §12).
 const NEWKEYS: u8 = 21;
@@ -32,7 +32,7 @@ impl ClientOffer {
 /// Follows the clear text of a peer up to its NEWKEYS: identification line, then packets of
 /// `uint32 packet_length, byte padding_length, byte type, …` (RFC 4253 §6).
 #[derive(Debug, Default)]
-pub(super) struct ClearText {
+pub(crate) struct ClearText {
     state: Clear,
     /// The packet that is coming, as long as it may be a KEXINIT.
     kexinit: Vec<u8>,
@@ -54,15 +54,15 @@ impl Default for Clear {
 }
 
 impl ClearText {
-    pub(super) fn offer(&self) -> ClientOffer {
+    pub(crate) fn offer(&self) -> ClientOffer {
         self.offer.clone()
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, Clear::Done)
     }
 
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
         meter: &SessionMeter,

@@ -4,7 +4,6 @@ use russh::client::connect_stream;
 
 use super::rounds::Trusting;
 use super::*;
-use crate::meter::watch_pace;
 
 #[tokio::test]
 async fn a_channel_before_login_is_never_opened() {
@@ -53,35 +52,4 @@ async fn a_bug_ends_the_session_that_met_it_and_no_other() {
     assert!(ended >= 1, "the session that broke was handed back and closed");
     drop(clients);
     shop.close().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_transfer_that_hardly_moves_is_ended_and_nobody_else() {
-    let meter = Arc::new(SessionMeter::new(Env::real()));
-    meter.set_least_rate(Some(1000));
-    let watch = |seconds: u64, bytes: usize| {
-        let (meter, moved) = (Arc::clone(&meter), Arc::clone(&meter));
-        let mut ticks = tokio::time::interval(Duration::from_secs(1));
-        let moving = async move {
-            loop {
-                ticks.tick().await;
-                moved.received(bytes);
-            }
-        };
-        let time = Duration::from_secs(seconds);
-        async move {
-            tokio::select! {
-                ended = tokio::time::timeout(time, watch_pace(&meter)) => ended.is_ok(),
-                () = moving => false,
-            }
-        }
-    };
-    assert!(!watch(600, 0).await, "no transfer runs");
-    let running = meter.running();
-    assert!(!watch(600, 1100).await, "it is fast enough");
-    assert!(!watch(55, 10).await, "it may be slow for a while");
-    assert!(watch(65, 10).await, "too slow for a minute");
-    let reason = meter.ended().unwrap().reason.clone();
-    assert_eq!(reason, "the transfer was slower than the least rate");
-    drop(running);
 }

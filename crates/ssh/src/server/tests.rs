@@ -6,6 +6,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use entrepot_net::guard::Strangers;
+use entrepot_net::listen;
+use entrepot_net::server::{Listening, Server, ServerShared};
 use entrepot_nouns::{AuthMethod, Env, Secret};
 use parking_lot::Mutex;
 use russh::ChannelId;
@@ -17,15 +20,13 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::guard::Strangers;
-use crate::listen;
-use crate::server::{Listening, Server, ServerShared};
-use crate::ssh::Certificate;
-use crate::ssh::algorithms::Preset;
-use crate::ssh::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
-use crate::ssh::keys;
+use crate::Certificate;
+use crate::algorithms::Preset;
+use crate::client::{Arrival, ClientOptions, Credential, HostKeyPins, SshClient};
+use crate::keys;
 
 mod crowds;
+mod drained;
 mod hostile;
 mod rounds;
 
@@ -47,6 +48,8 @@ struct Script {
     unwelcome: Option<&'static str>,
     /// How long a password waits to be compared, if not at once.
     hashing: Option<Duration>,
+    /// Bytes between two key exchanges, if few.
+    rekey_bytes: Option<usize>,
 }
 
 /// Echoes what it gets on a channel.
@@ -54,6 +57,8 @@ struct Toy {
     script: Arc<Script>,
     meter: Arc<SessionMeter>,
     key_done: bool,
+    /// Pieces that it has not sent yet.
+    pieces: usize,
 }
 
 impl Toy {
@@ -141,10 +146,16 @@ impl Service for Toy {
 
     async fn data(&mut self, data: &[u8], out: &mut Replies<'_>) {
         assert_ne!(data, b"boom", "a bug of the toy");
+        if data == drained::PIECES_PLEASE {
+            self.pieces = drained::PIECES;
+            return drained::send_a_piece(&mut self.pieces, out);
+        }
         out.send(Bytes::copy_from_slice(data));
     }
 
-    async fn writable(&mut self, _out: &mut Replies<'_>) {}
+    async fn writable(&mut self, out: &mut Replies<'_>) {
+        drained::send_a_piece(&mut self.pieces, out);
+    }
 
     async fn eof(&mut self, out: &mut Replies<'_>) {
         self.note("eof");
@@ -176,7 +187,7 @@ impl Services for Toys {
     fn connect(&self, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Toy {
         self.0.came.lock().push(peer.ip().to_string());
         self.0.meters.lock().push(Arc::clone(meter));
-        Toy { script: Arc::clone(&self.0), meter: Arc::clone(meter), key_done: false }
+        Toy { script: Arc::clone(&self.0), meter: Arc::clone(meter), key_done: false, pieces: 0 }
     }
 }
 
@@ -204,7 +215,10 @@ struct Pair {
 
 impl Pair {
     fn start(script: Script) -> (Pair, DuplexStream) {
-        let (config, host_key) = config();
+        let (mut config, host_key) = config();
+        if let Some(bytes) = script.rekey_bytes {
+            config = config.with_rekey_bytes(bytes);
+        }
         let (client, server) = duplex(1 << 20);
         let script = Arc::new(script);
         let meter = Arc::new(SessionMeter::new(Env::real()));
@@ -247,7 +261,7 @@ async fn logged_in() -> (Pair, SshClient) {
 }
 
 /// A receiver that passes everything on.
-fn collector() -> (crate::ssh::client::Receiver, mpsc::UnboundedReceiver<Option<Vec<u8>>>) {
+fn collector() -> (crate::client::Receiver, mpsc::UnboundedReceiver<Option<Vec<u8>>>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let receive = move |arrival: Arrival<'_>| {
         let message = match arrival {

@@ -1,11 +1,12 @@
 //! Many connections that have not logged in: who is let in, what those hear who are not, and whose
 //! time runs.
 
+use entrepot_net::guard::TOO_MANY;
+use entrepot_net::limits::{STALLED_TIME, STRANGERS_PER_ADDRESS};
 use russh::client::connect_stream;
 
 use super::rounds::Trusting;
 use super::*;
-use crate::guard::TOO_MANY;
 
 /// Connects, says who it is, and hears our identification line: the server counts it then.
 async fn begin(shop: &Toyshop) -> tokio::net::TcpStream {
@@ -21,19 +22,19 @@ fn farewell(packet: &[u8]) -> (u32, String) {
     // packet_length, padding_length, SSH_MSG_DISCONNECT, reason, sentence.
     assert_eq!(packet[5], 1, "{packet:?}");
     let reason = u32::from_be_bytes(packet[6..10].try_into().unwrap());
-    let sentence = crate::ssh::wire::take(&mut &packet[10..]).unwrap();
+    let sentence = crate::wire::take(&mut &packet[10..]).unwrap();
     (reason, String::from_utf8(sentence.to_vec()).unwrap())
 }
 
 #[tokio::test]
 async fn a_crowd_of_silent_strangers_shuts_nobody_out() {
-    let (env, room) = (Env::simulated(1), limits::STRANGERS_PER_ADDRESS);
+    let (env, room) = (Env::simulated(1), STRANGERS_PER_ADDRESS);
     let shop = Toyshop::with(Script::default(), Strangers::default(), env.clone());
     let mut crowd = Vec::new();
     for _ in 0..room {
         crowd.push(begin(&shop).await);
     }
-    env.advance(limits::STALLED_TIME);
+    env.advance(STALLED_TIME);
     for _ in 0..3 {
         let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
         SshClient::connect(stream, &shop.options()).await.unwrap().close().await;
@@ -48,7 +49,7 @@ async fn who_gives_way_is_told_in_clear_text() {
     let env = Env::simulated(1);
     let shop = Toyshop::with(Script::default(), Strangers::new(8, 1), env.clone());
     let mut silent = begin(&shop).await;
-    env.advance(limits::STALLED_TIME);
+    env.advance(STALLED_TIME);
     let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
     SshClient::connect(stream, &shop.options()).await.unwrap();
     let mut told = Vec::new();

@@ -4,7 +4,7 @@
 use russh::keys::PrivateKey;
 use russh::keys::signature::Signer;
 
-use crate::ssh::wire::{put, software, take};
+use crate::wire::{put, software, take};
 
 /// The request that announces.
 pub(crate) const ANNOUNCE: &str = "hostkeys-00@openssh.com";
@@ -60,7 +60,7 @@ mod tests {
     use russh::keys::ssh_key::Signature;
 
     use super::*;
-    use crate::ssh::keys::{self, KeyKind};
+    use crate::keys::{self, KeyKind};
 
     #[test]
     fn each_key_that_is_asked_for_proves_itself_and_no_other() {

@@ -4,8 +4,8 @@ use russh::client::{Handle, Handler, KeyboardInteractiveAuthResponse as Answer, 
 use russh::keys::PublicKeyOrCertificate;
 
 use super::*;
-use crate::ssh::channels::ConnectionChannels;
-use crate::ssh::handler::Connection;
+use crate::channels::ConnectionChannels;
+use crate::handler::Connection;
 
 pub(super) struct Trusting;
 

@@ -6,6 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use entrepot_net::limits::FAREWELL_TIME;
+use entrepot_net::meter::SessionMeter;
 use entrepot_nouns::{Env, Secret};
 use parking_lot::Mutex;
 use russh::client::{AuthResult, Handle, Handler, KeyboardInteractiveAuthResponse, Msg, Session};
@@ -14,12 +16,11 @@ use russh::{ChannelId, ChannelMsg, ChannelWriteHalf, Disconnect, MethodKind, Ssh
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::NetError;
+use crate::SshError;
+use crate::algorithms::{Offered, Preset};
+use crate::keys;
 use crate::limits;
-use crate::meter::SessionMeter;
-use crate::ssh::algorithms::{Offered, Preset};
-use crate::ssh::keys;
-use crate::ssh::stream::Guarded;
+use crate::stream::Guarded;
 
 /// Most rounds of keyboard-interactive.
 const INTERACTIVE_ROUNDS: usize = 3;
@@ -104,7 +105,7 @@ impl SshClient {
     ///
     /// # Errors
     /// A host key that is not pinned, a refused login, a broken conversation, no answer in time.
-    pub async fn connect<T>(stream: T, options: &ClientOptions) -> Result<Self, NetError>
+    pub async fn connect<T>(stream: T, options: &ClientOptions) -> Result<Self, SshError>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -119,11 +120,11 @@ impl SshClient {
         };
         let config = Arc::new(config(options)?);
         let shaking = russh::client::connect_stream(config, guarded, handler);
-        let mut handle = in_time(shaking, "no handshake in time").await?.map_err(NetError::from)?;
+        let mut handle = in_time(shaking, "no handshake in time").await?.map_err(SshError::from)?;
         let refused = in_time(login(&mut handle, options), "no login in time").await?;
         refused?;
         let host_key = shown.lock().take();
-        let host_key = host_key.ok_or_else(|| NetError::Ssh("no host key came".to_owned()))?;
+        let host_key = host_key.ok_or_else(|| SshError::Failed("no host key came".to_owned()))?;
         Ok(SshClient { handle, receivers, meter, host_key })
     }
 
@@ -146,7 +147,7 @@ impl SshClient {
     ///
     /// # Errors
     /// The server does not offer it, or the connection is over.
-    pub async fn open_sftp(&self, receiver: Receiver) -> Result<ChannelWriter, NetError> {
+    pub async fn open_sftp(&self, receiver: Receiver) -> Result<ChannelWriter, SshError> {
         in_time(self.open(None, receiver), "no subsystem in time").await?
     }
 
@@ -158,7 +159,7 @@ impl SshClient {
         &self,
         command: &str,
         receiver: Receiver,
-    ) -> Result<ChannelWriter, NetError> {
+    ) -> Result<ChannelWriter, SshError> {
         in_time(self.open(Some(command), receiver), "no command in time").await?
     }
 
@@ -166,7 +167,7 @@ impl SshClient {
         &self,
         command: Option<&str>,
         receiver: Receiver,
-    ) -> Result<ChannelWriter, NetError> {
+    ) -> Result<ChannelWriter, SshError> {
         let mut channel = self.handle.channel_open_session().await.map_err(transport)?;
         self.receivers.lock().push((channel.id(), receiver));
         match command {
@@ -177,8 +178,8 @@ impl SshClient {
             match channel.wait().await {
                 Some(ChannelMsg::Success) => break,
                 Some(ChannelMsg::WindowAdjusted { .. }) => {}
-                None => return Err(NetError::Closed),
-                Some(_) => return Err(NetError::Ssh("the server does not offer it".to_owned())),
+                None => return Err(SshError::Closed),
+                Some(_) => return Err(SshError::Failed("the server does not offer it".to_owned())),
             }
         }
         // The reading half is a bounded queue; what arrives goes to the receiver instead.
@@ -197,7 +198,7 @@ impl SshClient {
                 tracing::trace!(%error, "the connection ended otherwise");
             }
         };
-        if tokio::time::timeout(limits::FAREWELL_TIME, farewell).await.is_err() {
+        if tokio::time::timeout(FAREWELL_TIME, farewell).await.is_err() {
             tracing::trace!("the server did not take the farewell");
         }
     }
@@ -223,41 +224,42 @@ impl ChannelWriter {
     ///
     /// # Errors
     /// The connection is over.
-    pub async fn send(&self, bytes: Bytes) -> Result<(), NetError> {
-        self.0.data_bytes(bytes).await.map_err(|_| NetError::Closed)
+    pub async fn send(&self, bytes: Bytes) -> Result<(), SshError> {
+        self.0.data_bytes(bytes).await.map_err(|_| SshError::Closed)
     }
 
     /// Closes the channel, whatever is under way.
     ///
     /// # Errors
     /// The connection is over.
-    pub async fn close(&self) -> Result<(), NetError> {
-        self.0.close().await.map_err(|_| NetError::Closed)
+    pub async fn close(&self) -> Result<(), SshError> {
+        self.0.close().await.map_err(|_| SshError::Closed)
     }
 
     /// Sends no more: EOF. The server ends the channel when it is done.
     ///
     /// # Errors
     /// The connection is over.
-    pub async fn end(&self) -> Result<(), NetError> {
-        self.0.eof().await.map_err(|_| NetError::Closed)
+    pub async fn end(&self) -> Result<(), SshError> {
+        self.0.eof().await.map_err(|_| SshError::Closed)
     }
 }
 
-async fn in_time<F: Future>(future: F, late: &str) -> Result<F::Output, NetError> {
+async fn in_time<F: Future>(future: F, late: &str) -> Result<F::Output, SshError> {
     let waited = tokio::time::timeout(limits::CLIENT_TIME, future).await;
-    waited.map_err(|_| NetError::Ssh(late.to_owned()))
+    waited.map_err(|_| SshError::Failed(late.to_owned()))
 }
 
-fn transport(error: russh::Error) -> NetError {
-    NetError::from(ClientStop::from(error))
+fn transport(error: russh::Error) -> SshError {
+    SshError::from(ClientStop::from(error))
 }
 
-fn config(options: &ClientOptions) -> Result<russh::client::Config, NetError> {
+fn config(options: &ClientOptions) -> Result<russh::client::Config, SshError> {
     let mut preferred = Offered::new(options.preset, &[]).client();
     if let Some(name) = &options.cipher {
         let known = preferred.cipher.iter().find(|cipher| cipher.as_ref() == name.as_str());
-        let cipher = *known.ok_or_else(|| NetError::Ssh(format!("no cipher is named '{name}'")))?;
+        let cipher =
+            *known.ok_or_else(|| SshError::Failed(format!("no cipher is named '{name}'")))?;
         preferred.cipher = Cow::Owned(vec![cipher]);
     }
     let software = options.software.as_deref().unwrap_or("Entrepot");
@@ -276,7 +278,7 @@ fn config(options: &ClientOptions) -> Result<russh::client::Config, NetError> {
 async fn login(
     handle: &mut Handle<ClientHandler>,
     options: &ClientOptions,
-) -> Result<(), NetError> {
+) -> Result<(), SshError> {
     let accepted = match &options.credential {
         Credential::Password(password) => by_password(handle, &options.user, password).await?,
         Credential::Key(key) => by_key(handle, &options.user, key).await?,
@@ -285,14 +287,14 @@ async fn login(
                 || by_password(handle, &options.user, password).await?
         }
     };
-    if accepted { Ok(()) } else { Err(NetError::LoginRefused { user: options.user.clone() }) }
+    if accepted { Ok(()) } else { Err(SshError::LoginRefused { user: options.user.clone() }) }
 }
 
 async fn by_key(
     handle: &mut Handle<ClientHandler>,
     user: &str,
     key: &Secret,
-) -> Result<bool, NetError> {
+) -> Result<bool, SshError> {
     let key = Arc::new(keys::private(key)?);
     // RSA signs with SHA-2 only; for other keys the hash is part of the algorithm.
     let hash = key.algorithm().is_rsa().then_some(HashAlg::Sha512);
@@ -305,9 +307,9 @@ async fn by_password(
     handle: &mut Handle<ClientHandler>,
     user: &str,
     password: &Secret,
-) -> Result<bool, NetError> {
+) -> Result<bool, SshError> {
     let password = String::from_utf8(password.expose().to_vec())
-        .map_err(|_| NetError::LoginRefused { user: user.to_owned() })?;
+        .map_err(|_| SshError::LoginRefused { user: user.to_owned() })?;
     let result = handle.authenticate_password(user, password.as_str()).await.map_err(transport)?;
     let AuthResult::Failure { remaining_methods, .. } = result else { return Ok(true) };
     let only_interactive = remaining_methods.contains(&MethodKind::KeyboardInteractive)
@@ -323,7 +325,7 @@ async fn interactively(
     handle: &mut Handle<ClientHandler>,
     user: &str,
     password: &str,
-) -> Result<bool, NetError> {
+) -> Result<bool, SshError> {
     let mut step = handle
         .authenticate_keyboard_interactive_start(user, None::<String>)
         .await
@@ -353,14 +355,14 @@ enum ClientStop {
     HostKey(String),
 }
 
-impl From<ClientStop> for NetError {
+impl From<ClientStop> for SshError {
     fn from(stop: ClientStop) -> Self {
         match stop {
-            ClientStop::HostKey(shown) => NetError::HostKey { shown },
+            ClientStop::HostKey(shown) => SshError::HostKey { shown },
             ClientStop::Transport(
                 russh::Error::Disconnect | russh::Error::HUP | russh::Error::SendError,
-            ) => NetError::Closed,
-            ClientStop::Transport(error) => NetError::Ssh(error.to_string()),
+            ) => SshError::Closed,
+            ClientStop::Transport(error) => SshError::Failed(error.to_string()),
         }
     }
 }

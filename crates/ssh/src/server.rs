@@ -6,28 +6,29 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use entrepot_net::gather::Gathering;
+use entrepot_net::guard::{Stranger, TOO_MANY};
+use entrepot_net::limits::{DRAIN_INTERVAL, FAREWELL_TIME};
+use entrepot_net::meter::{EndClass, SessionMeter};
+use entrepot_net::server::{Admission, Drain, Incoming, Protocol, Refusal};
 use russh::Disconnect;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 
-use crate::gather::Gathering;
-use crate::guard::{Stranger, TOO_MANY};
+use crate::algorithms;
+use crate::channels::{ConnectionChannels, Stop};
+use crate::config::IDENTIFICATION_LINE;
+use crate::farewell;
+use crate::handler::Connection;
+use crate::kexinit::Offer;
 use crate::limits;
-use crate::meter::{EndClass, SessionMeter};
-use crate::server::{Admission, Drain, Incoming, Protocol, Refusal};
-use crate::ssh::algorithms::{self};
-use crate::ssh::channels::{ConnectionChannels, Stop};
-use crate::ssh::config::IDENTIFICATION_LINE;
-use crate::ssh::farewell;
-use crate::ssh::handler::Connection;
-use crate::ssh::kexinit::Offer;
-use crate::ssh::stream::Guarded;
+use crate::stream::Guarded;
 
-pub use crate::ssh::channels::{Link, Replies};
-pub use crate::ssh::config::{SshConfig, SshOptions};
-pub use crate::ssh::service::{Program, Service, Services, Started, Summary, Verdict};
+pub use crate::channels::{Link, Replies};
+pub use crate::config::{SshConfig, SshOptions};
+pub use crate::service::{Program, Service, Services, Started, Summary, Verdict};
 
-/// SSH as a server speaks it, for [`Server`](crate::server::Server).
+/// SSH as a server speaks it, for [`Server`](entrepot_net::server::Server).
 #[derive(Debug)]
 pub struct Ssh<F>(pub F);
 
@@ -143,7 +144,7 @@ where
         }
         (&mut running).await
     };
-    if let Ok(ended) = tokio::time::timeout(limits::FAREWELL_TIME, farewell).await {
+    if let Ok(ended) = tokio::time::timeout(FAREWELL_TIME, farewell).await {
         return ended.map_err(|stop| stop.sentence());
     }
     meter.cut();
@@ -174,7 +175,7 @@ where
         stream.write_all(&words).await?;
         stream.shutdown().await
     };
-    tokio::time::timeout(limits::FAREWELL_TIME, saying).await.unwrap_or(Ok(()))
+    tokio::time::timeout(FAREWELL_TIME, saying).await.unwrap_or(Ok(()))
 }
 
 fn disconnect(class: EndClass) -> Disconnect {
@@ -205,7 +206,7 @@ async fn watch_idle(meter: &SessionMeter) {
         } else if rest.is_zero() {
             return meter.end(EndClass::Decision, "the session was idle for too long");
         }
-        tokio::time::sleep(rest.clamp(limits::DRAIN_INTERVAL, limits::LOGIN_TIME)).await;
+        tokio::time::sleep(rest.clamp(DRAIN_INTERVAL, limits::LOGIN_TIME)).await;
     }
 }
 

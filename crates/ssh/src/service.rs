@@ -4,13 +4,13 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use entrepot_net::meter::SessionMeter;
 use entrepot_nouns::{AuthMethod, Secret};
 use russh::ChannelId;
 use russh::keys::PublicKey;
 
-use crate::meter::SessionMeter;
-use crate::ssh::certificate::Certificate;
-use crate::ssh::channels::{Link, Replies};
+use crate::certificate::Certificate;
+use crate::channels::{Link, Replies};
 
 /// The answer to an attempt to log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,8 @@ pub trait Service: Send + Sized + 'static {
     /// Bytes for a running program.
     fn data(&mut self, data: &[u8], out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
 
-    /// The client's window has grown: what was held back may go on.
+    /// The client takes more: its window has grown, or what was sent has left after
+    /// [`Replies::notify_when_drained`]. What was held back may go on.
     fn writable(&mut self, out: &mut Replies<'_>) -> impl Future<Output = ()> + Send;
 
     /// The client sends no more on this channel. To be answered by [`Replies::finish`], now or

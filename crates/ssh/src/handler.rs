@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use entrepot_net::guard::{Checking, Stranger};
+use entrepot_net::meter::{EndClass, SessionMeter, Stage};
 use entrepot_nouns::{AuthMethod, Secret};
 use russh::server::{
     Auth, ChannelOpenHandle, Config, Handler, Msg, PublicKeyOffer, Response, Session,
@@ -13,15 +15,13 @@ use russh::server::{
 use russh::{Channel, ChannelId, ChannelOpenFailure, Pty, Sig};
 use tokio::sync::oneshot;
 
-use crate::guard::{Checking, Stranger};
+use crate::certificate::Certificate;
+use crate::channels::{ConnectionChannels, Link, Replies, Stop};
+use crate::clear_text::ClientOffer;
+use crate::config::{Presentation, methods};
 use crate::limits;
-use crate::meter::{EndClass, SessionMeter, Stage};
-use crate::ssh::certificate::Certificate;
-use crate::ssh::channels::{ConnectionChannels, Link, Replies, Stop};
-use crate::ssh::clear_text::ClientOffer;
-use crate::ssh::config::{Presentation, methods};
-use crate::ssh::rotation;
-use crate::ssh::service::{Program, Service, Started, Verdict};
+use crate::rotation;
+use crate::service::{Program, Service, Started, Verdict};
 
 /// Least length of RSA user keys.
 const RSA_BITS: u32 = 2048;
@@ -185,6 +185,14 @@ impl<S: Service> Connection<S> {
             }
         }
         Ok(())
+    }
+
+    /// The client takes more on a channel.
+    async fn writable(&mut self, channel: ChannelId, session: &mut Session) -> Result<(), Stop> {
+        let service = self.service.as_mut().ok_or(Stop::Gone)?;
+        let mut out = Replies::new(session, channel, &self.shared);
+        service.writable(&mut out).await;
+        out.result()
     }
 
     /// Refuses a forwarding.
@@ -537,10 +545,15 @@ impl<S: Service> Handler for Connection<S> {
         _new_size: u32,
         session: &mut Session,
     ) -> Result<(), Stop> {
-        let service = self.service.as_mut().ok_or(Stop::Gone)?;
-        let mut out = Replies::new(session, channel, &self.shared);
-        service.writable(&mut out).await;
-        out.result()
+        self.writable(channel, session).await
+    }
+
+    async fn channel_drained(
+        &mut self,
+        channel: ChannelId,
+        session: &mut Session,
+    ) -> Result<(), Stop> {
+        self.writable(channel, session).await
     }
 
     async fn channel_eof(&mut self, channel: ChannelId, session: &mut Session) -> Result<(), Stop> {

@@ -1,5 +1,5 @@
-//! The stream an SSH connection runs on: buffers reads, counts and throttles both directions, reads
-//! the clear text before the key exchange is done, and fails at once when the connection is cut.
+//! The stream an SSH connection runs on: buffers reads and checks the clear text before the key
+//! exchange is done. Below it is the metered stream of the session.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,49 +8,39 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use entrepot_net::limits::STRANGER_BYTES;
+use entrepot_net::meter::{SessionMeter, Stage};
+use entrepot_net::metered::Metered;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::time::Sleep;
 
-use crate::limits::{POOLED_BUFFERS, READ_BUFFER_BYTES, STRANGER_BYTES};
-use crate::meter::{Lane, SessionMeter, Stage, StreamWakers, cut};
-use crate::ssh::clear_text::{ClearText, ClientOffer};
-use crate::throttle::poll_pause;
+use crate::clear_text::{ClearText, ClientOffer};
+use crate::limits::{POOLED_BUFFERS, READ_BUFFER_BYTES};
 
-/// A stream with a meter. It reads in pieces of up to 64 KiB, as russh itself reads without a
-/// buffer; the buffer is taken from a pool when bytes arrive and given back when they are used up,
+/// A metered stream that reads in pieces of up to 64 KiB, as russh itself reads without a buffer;
+/// the buffer is taken from a pool when bytes arrive and given back when they are used up,
 /// so that an idle session holds none.
 #[derive(Debug)]
-pub struct Guarded<S> {
-    inner: S,
-    meter: Arc<SessionMeter>,
-    wakers: Arc<StreamWakers>,
+pub(crate) struct Guarded<S> {
+    inner: Metered<S>,
     buffer: Option<ReadBuffer>,
     clear: Option<ClearText>,
-    read_pause: Option<Pin<Box<Sleep>>>,
-    write_pause: Option<Pin<Box<Sleep>>>,
     /// Bytes at the beginning of what is to be written that were sent already.
     sent_ahead: usize,
 }
 
 impl<S> Guarded<S> {
     /// A server's side: the clear text of the peer is checked until its NEWKEYS.
-    pub fn server(inner: S, meter: Arc<SessionMeter>) -> Self {
+    pub(crate) fn server(inner: S, meter: Arc<SessionMeter>) -> Self {
         Guarded { clear: Some(ClearText::default()), ..Guarded::client(inner, meter) }
     }
 
     /// A client's side.
-    pub fn client(inner: S, meter: Arc<SessionMeter>) -> Self {
-        let wakers = meter.stream();
-        Guarded {
-            inner,
-            meter,
-            wakers,
-            buffer: None,
-            clear: None,
-            read_pause: None,
-            write_pause: None,
-            sent_ahead: 0,
-        }
+    pub(crate) fn client(inner: S, meter: Arc<SessionMeter>) -> Self {
+        Guarded { inner: Metered::new(inner, meter), buffer: None, clear: None, sent_ahead: 0 }
+    }
+
+    fn meter(&self) -> &SessionMeter {
+        self.inner.meter()
     }
 
     /// What the client offers, once its KEXINIT has come. A stream of a client hears none.
@@ -62,55 +52,36 @@ impl<S> Guarded<S> {
 impl<S: AsyncRead + Unpin> Guarded<S> {
     /// Takes more from the peer into the buffer. `false`: end of the stream.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let throttle = self.meter.throttles().map(|throttles| &throttles.upload);
-        if poll_pause(&mut self.read_pause, throttle, cx).is_pending() {
-            return self.pending_read(cx);
-        }
         let mut buffer = self.buffer.take().unwrap_or_else(ReadBuffer::take);
         if buffer.unread().is_empty() {
             buffer.clear();
         }
-        let most = throttle.map_or(usize::MAX, Lane::turn);
-        match buffer.poll_read(&mut self.inner, most, cx) {
-            Poll::Pending => {
-                self.buffer = Some(buffer).filter(|buffer| !buffer.unread().is_empty());
-                self.pending_read(cx)
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(0)) => {
-                self.buffer = Some(buffer).filter(|buffer| !buffer.unread().is_empty());
-                Poll::Ready(Ok(false))
-            }
-            Poll::Ready(Ok(count)) => {
-                let received = self.meter.received(count);
-                let checked = self.check(buffer.newest(count), received);
-                self.buffer = Some(buffer);
-                Poll::Ready(checked.map(|()| true))
-            }
+        let read = buffer.poll_read(&mut self.inner, cx);
+        if let Poll::Ready(Ok(count @ 1..)) = read {
+            let checked = self.check(buffer.newest(count));
+            self.buffer = Some(buffer);
+            return Poll::Ready(checked.map(|()| true));
         }
+        self.buffer = Some(buffer).filter(|buffer| !buffer.unread().is_empty());
+        read.map_ok(|_| false)
     }
 
-    fn check(&mut self, newest: &[u8], received: u64) -> io::Result<()> {
-        let stage = self.meter.stage();
-        if stage < Stage::LoggedIn && received > STRANGER_BYTES && !self.is_client() {
+    fn check(&mut self, newest: &[u8]) -> io::Result<()> {
+        let meter = self.inner.meter();
+        let too_many = meter.stage() < Stage::LoggedIn && meter.bytes_in() > STRANGER_BYTES;
+        if too_many && !self.is_client() {
             return Err(broken("too many bytes before login"));
         }
         let Some(clear) = &mut self.clear else { return Ok(()) };
         if clear.is_done() {
             return Ok(());
         }
-        clear.receive(newest, &self.meter).map_err(broken)
+        clear.receive(newest, meter).map_err(broken)
     }
 
     /// A client trusts the server it dialled as far as its own limits.
     fn is_client(&self) -> bool {
         self.clear.is_none()
-    }
-
-    /// Registers for the cut, then looks again, so that none is missed.
-    fn pending_read<T>(&self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
-        self.wakers.reader.register(cx.waker());
-        if self.meter.is_cut() { Poll::Ready(Err(cut())) } else { Poll::Pending }
     }
 }
 
@@ -121,9 +92,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
     pub(crate) async fn preview(&mut self, line: &[u8], patience: Duration) -> io::Result<bool> {
         self.write_all(line).await?;
         self.sent_ahead = line.len();
-        while self.meter.stage() < Stage::Identified && self.more().await? {}
+        while self.meter().stage() < Stage::Identified && self.more().await? {}
         let kexinit = async {
-            while self.meter.stage() < Stage::Exchanging && self.more().await? {}
+            while self.meter().stage() < Stage::Exchanging && self.more().await? {}
             Ok::<(), io::Error>(())
         };
         match tokio::time::timeout(patience, kexinit).await {
@@ -149,9 +120,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.meter.is_cut() {
-            return Poll::Ready(Err(cut()));
-        }
+        this.meter().unless_cut()?;
         let empty = this.buffer.as_ref().is_none_or(|buffer| buffer.unread().is_empty());
         if empty && !ready!(this.poll_fill(cx))? {
             return Poll::Ready(Ok(()));
@@ -170,34 +139,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.meter.is_cut() {
-            return Poll::Ready(Err(cut()));
-        }
         if this.sent_ahead > 0 {
             let ahead = this.sent_ahead.min(data.len());
             this.sent_ahead -= ahead;
             return Poll::Ready(Ok(ahead));
         }
-        let throttle = this.meter.throttles().map(|throttles| &throttles.download);
-        let written = match poll_pause(&mut this.write_pause, throttle, cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => {
-                let most = throttle.map_or(usize::MAX, Lane::turn);
-                let piece = data.get(..most).unwrap_or(data);
-                Pin::new(&mut this.inner).poll_write(cx, piece)
-            }
-        };
-        match written {
-            Poll::Pending => {
-                this.wakers.writer.register(cx.waker());
-                if this.meter.is_cut() { Poll::Ready(Err(cut())) } else { Poll::Pending }
-            }
-            Poll::Ready(Ok(count)) => {
-                this.meter.sent(count);
-                Poll::Ready(Ok(count))
-            }
-            failed => failed,
-        }
+        Pin::new(&mut this.inner).poll_write(cx, data)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -240,11 +187,9 @@ impl ReadBuffer {
     fn poll_read(
         &mut self,
         inner: &mut (impl AsyncRead + Unpin),
-        most: usize,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let end = self.filled.saturating_add(most).min(self.bytes.len());
-        let mut out = ReadBuf::new(self.bytes.get_mut(self.filled..end).unwrap_or_default());
+        let mut out = ReadBuf::new(self.bytes.get_mut(self.filled..).unwrap_or_default());
         ready!(Pin::new(inner).poll_read(cx, &mut out))?;
         let count = out.filled().len();
         self.filled += count;

@@ -4,15 +4,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use entrepot_net::server::Admission;
 use entrepot_nouns::{AuthMethod, Secret};
 use russh::keys::{Certificate, PrivateKey};
 use russh::{MethodKind, MethodSet, Preferred, SshId};
 
-use crate::NetError;
+use crate::SshError;
+use crate::algorithms::{Offered, Preset};
+use crate::keys;
 use crate::limits;
-use crate::server::Admission;
-use crate::ssh::algorithms::{Offered, Preset};
-use crate::ssh::keys;
 
 /// How a server presents itself.
 #[derive(Debug)]
@@ -46,35 +46,35 @@ impl SshOptions {
 #[derive(Clone, Debug)]
 pub struct SshConfig {
     /// For clients without AES-GCM.
-    pub(super) any_cipher: Arc<russh::server::Config>,
+    pub(crate) any_cipher: Arc<russh::server::Config>,
     /// For the others.
-    pub(super) gcm: Arc<russh::server::Config>,
-    pub(super) presentation: Arc<Presentation>,
+    pub(crate) gcm: Arc<russh::server::Config>,
+    pub(crate) presentation: Arc<Presentation>,
 }
 
 /// What a handler needs of it.
 #[derive(Debug)]
-pub(super) struct Presentation {
+pub(crate) struct Presentation {
     pub(crate) banner: Option<String>,
     pub(crate) offered: Offered,
-    pub(super) admission: Admission,
+    pub(crate) admission: Admission,
 }
 
 /// Our identification, without a version that would tell what to attack.
 const IDENTIFICATION: &str = "SSH-2.0-Entrepot";
 /// As it is sent.
-pub(super) const IDENTIFICATION_LINE: &[u8] = b"SSH-2.0-Entrepot\r\n";
+pub(crate) const IDENTIFICATION_LINE: &[u8] = b"SSH-2.0-Entrepot\r\n";
 
 impl SshConfig {
     /// Reads the keys.
     ///
     /// # Errors
     /// No key, or one that cannot be read.
-    pub fn new(options: &SshOptions) -> Result<Self, NetError> {
+    pub fn new(options: &SshOptions) -> Result<Self, SshError> {
         let keys = options.host_keys.iter().map(keys::private).collect::<Result<Vec<_>, _>>()?;
         let offered = &options.offered;
         if !keys.iter().any(|key| offered.accepts(&key.algorithm()) || key.algorithm().is_rsa()) {
-            return Err(NetError::Key("a server needs a host key of its algorithms".to_owned()));
+            return Err(SshError::Key("a server needs a host key of its algorithms".to_owned()));
         }
         let certificates = options.certificates.iter().map(|line| keys::certificate(line, &keys));
         let certificates = certificates.collect::<Result<Vec<_>, _>>()?;

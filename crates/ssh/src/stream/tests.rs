@@ -1,12 +1,12 @@
 use std::time::Duration;
 
+use entrepot_net::meter::{EndClass, Lane, Throttle, Throttles};
 use entrepot_nouns::Env;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
+use crate::clear_text::tests::{opening, packet};
 use crate::limits::CLEAR_PACKET_BYTES;
-use crate::meter::{EndClass, Throttle, Throttles};
-use crate::ssh::clear_text::tests::{opening, packet};
 
 fn pair() -> (DuplexStream, Guarded<DuplexStream>, Arc<SessionMeter>) {
     let (peer, ours) = duplex(1 << 20);

@@ -3,7 +3,7 @@
 use russh::Preferred;
 use russh::keys::{Algorithm, Certificate, PrivateKey};
 
-use crate::ssh::wire;
+use crate::wire;
 
 /// SSH_MSG_KEXINIT (RFC 4253 §12).
 pub(crate) const KEXINIT: u8 = 20;
@@ -137,8 +137,8 @@ pub fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssh::algorithms::{Offered, Preset};
-    use crate::ssh::keys;
+    use crate::algorithms::{Offered, Preset};
+    use crate::keys;
 
     fn packet(lists: &[&str]) -> Vec<u8> {
         let mut packet = vec![4, KEXINIT];

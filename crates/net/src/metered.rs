@@ -1,4 +1,5 @@
-//! A data connection's bytes as they are on the wire: counted, throttled, cut with the session.
+//! A stream of a session whose bytes are counted as they are on the wire, throttled, and cut with
+//! the session.
 
 use std::io;
 use std::pin::Pin;
@@ -6,47 +7,45 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use crate::acknowledging::Acknowledging;
 use crate::meter::{Lane, SessionMeter, StreamWakers, cut};
 use crate::throttle::poll_pause;
 
-/// A stream that counts to a session's meter and waits for its throttles. Without a buffer: the
-/// caller's own is large.
+/// A stream that counts to a session's meter, waits for the throttles of its account, and fails at
+/// once when the session is cut, also in the middle of a read or write. It has no buffer.
 #[derive(Debug)]
-pub struct Metered {
-    inner: Acknowledging,
+pub struct Metered<S> {
+    inner: S,
     meter: Arc<SessionMeter>,
     wakers: Arc<StreamWakers>,
     read_pause: Option<Pin<Box<Sleep>>>,
     write_pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl Metered {
+impl<S> Metered<S> {
     /// Counts to `meter`.
-    pub fn new(inner: TcpStream, meter: Arc<SessionMeter>) -> Self {
-        let inner = Acknowledging::new(inner);
+    pub fn new(inner: S, meter: Arc<SessionMeter>) -> Self {
         let wakers = meter.stream();
         Metered { inner, meter, wakers, read_pause: None, write_pause: None }
     }
 
     /// What it runs over.
-    pub fn get_ref(&self) -> &TcpStream {
-        self.inner.get_ref()
+    pub fn get_ref(&self) -> &S {
+        &self.inner
     }
 
-    pub(super) fn into_inner(self) -> TcpStream {
-        self.inner.into_inner()
+    pub(crate) fn into_inner(self) -> S {
+        self.inner
     }
 
-    pub(super) fn meter(&self) -> &SessionMeter {
+    /// The meter that it counts to.
+    pub fn meter(&self) -> &Arc<SessionMeter> {
         &self.meter
     }
 
     /// Whoever waits to write is woken when the session is cut.
-    pub(super) fn wait_to_write(&self, cx: &Context<'_>) {
+    pub(crate) fn wait_to_write(&self, cx: &Context<'_>) {
         self.wakers.writer.register(cx.waker());
     }
 
@@ -61,7 +60,7 @@ impl Metered {
     }
 
     /// Waits until something may be written; answers how much.
-    pub(super) fn poll_may_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_may_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let lane = self.meter.throttles().map(|throttles| &throttles.download);
         let may = poll_may_pass(&mut self.write_pause, lane, &self.meter, cx);
         if may.is_pending() {
@@ -71,7 +70,7 @@ impl Metered {
     }
 
     /// Looks again after it was registered for the cut, so that none is missed.
-    pub(super) fn unless_cut<T>(&self, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    pub(crate) fn unless_cut<T>(&self, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if poll.is_pending() && self.meter.is_cut() { Poll::Ready(Err(cut())) } else { poll }
     }
 }
@@ -89,7 +88,7 @@ fn poll_may_pass(
     Poll::Ready(Ok(lane.map_or(usize::MAX, Lane::turn)))
 }
 
-impl AsyncRead for Metered {
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -109,7 +108,7 @@ impl AsyncRead for Metered {
     }
 }
 
-impl Metered {
+impl<S> Metered<S> {
     fn poll_written(
         &mut self,
         cx: &mut Context<'_>,
@@ -129,7 +128,7 @@ impl Metered {
     }
 }
 
-impl AsyncWrite for Metered {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -4,7 +4,7 @@
 
 use russh::Disconnect;
 
-use crate::ssh::wire;
+use crate::wire;
 
 /// The number of the message SSH_MSG_DISCONNECT (RFC 4253 §12).
 const DISCONNECT: u8 = 1;
@@ -14,7 +14,7 @@ const BLOCK_BYTES: usize = 8;
 const LEAST_PADDING: usize = 4;
 
 /// The packet that ends a connection, to be sent behind our identification line.
-pub(super) fn in_clear(reason: Disconnect, sentence: &str) -> Vec<u8> {
+pub(crate) fn in_clear(reason: Disconnect, sentence: &str) -> Vec<u8> {
     let mut payload = vec![DISCONNECT];
     payload.extend_from_slice(&(reason as u32).to_be_bytes());
     wire::put(&mut payload, sentence.as_bytes());
