@@ -32,7 +32,7 @@ pub(crate) struct Moving {
 }
 
 /// An upload that can be resumed, and the room it takes.
-pub(crate) struct Kept {
+pub(crate) struct KeptPartial {
     pub(crate) note: Partial,
     /// `None` until the quota of its place is counted.
     pub(crate) reservation: Option<Reservation>,
@@ -40,10 +40,10 @@ pub(crate) struct Kept {
     pub(crate) digest: Option<Box<StreamDigest>>,
 }
 
-impl Kept {
+impl KeptPartial {
     /// As it is known from a note alone.
     pub(crate) fn of(note: Partial) -> Self {
-        Kept { note, reservation: None, digest: None }
+        KeptPartial { note, reservation: None, digest: None }
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct TemporaryKey {
 #[derive(Default)]
 struct BookState {
     moving: HashMap<TransferId, Arc<Moving>>,
-    kept: HashMap<TransferId, Kept>,
+    kept: HashMap<TransferId, KeptPartial>,
     /// The transfer of each partial in `kept`.
     transfers: HashMap<PartialKey, TransferId>,
     pending: HashMap<EventId, Change>,
@@ -211,13 +211,13 @@ impl Book {
     }
 
     /// Keeps a cut upload for its owner. Returns those it displaces, to be discarded.
-    pub(crate) fn keep(&self, kept: Kept) -> Vec<Kept> {
+    pub(crate) fn keep(&self, kept: KeptPartial) -> Vec<KeptPartial> {
         self.mark(&kept.note);
         self.adopt_kept(kept)
     }
 
     /// [`Book::keep`] without a note.
-    pub(crate) fn adopt_kept(&self, kept: Kept) -> Vec<Kept> {
+    pub(crate) fn adopt_kept(&self, kept: KeptPartial) -> Vec<KeptPartial> {
         let mut state = self.state.lock();
         state.moving.remove(&kept.note.transfer);
         let key = PartialKey::of(&kept.note);
@@ -264,14 +264,14 @@ impl Book {
     }
 
     /// Takes it out, to resume or to discard it.
-    pub(crate) fn take(&self, key: &PartialKey) -> Option<Kept> {
+    pub(crate) fn take(&self, key: &PartialKey) -> Option<KeptPartial> {
         let mut state = self.state.lock();
         let id = *state.transfers.get(key)?;
         take(&mut state, id)
     }
 
     /// Takes out those whose time is over.
-    pub(crate) fn take_expired(&self, now: Timestamp) -> Vec<Kept> {
+    pub(crate) fn take_expired(&self, now: Timestamp) -> Vec<KeptPartial> {
         let mut state = self.state.lock();
         let over = state.kept.values().filter(|kept| kept.note.until <= now);
         let over: Vec<_> = over.map(|kept| kept.note.transfer).collect();
@@ -279,7 +279,7 @@ impl Book {
     }
 
     /// Looks at each partial.
-    pub(crate) fn each_kept(&self, look: impl FnMut(&mut Kept)) {
+    pub(crate) fn each_kept(&self, look: impl FnMut(&mut KeptPartial)) {
         self.state.lock().kept.values_mut().for_each(look);
     }
 
@@ -375,7 +375,7 @@ impl Book {
     }
 }
 
-fn take(state: &mut BookState, id: TransferId) -> Option<Kept> {
+fn take(state: &mut BookState, id: TransferId) -> Option<KeptPartial> {
     let kept = state.kept.remove(&id)?;
     let key = PartialKey::of(&kept.note);
     if state.transfers.get(&key) == Some(&id) {

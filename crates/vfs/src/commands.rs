@@ -47,8 +47,8 @@ pub trait CommandClient: Sync {
     /// Completes when the client is gone: a command that has not run is then given up.
     fn gone(&self) -> impl Future<Output = Self::Gone> + Send;
 
-    /// Completes when the session must end: after a command nothing shorter ends the wait for
-    /// its rules, which run to their end all the same.
+    /// Completes when the session must end. After a command nothing else ends the wait for its
+    /// rules, which run to their end all the same.
     fn session_ended(&self) -> impl Future<Output = Self::Gone> + Send;
 
     /// The number that this refusal has in the client's protocol.

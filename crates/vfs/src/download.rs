@@ -155,7 +155,7 @@ impl Drop for Download {
         plane.meters.download_ended();
         plane.meters.moved(Direction::Out, self.state.protocol(), sent);
         self.state.session.moved_out.fetch_add(sent, Ordering::Relaxed);
-        // What a rule reads is told by its own events.
+        // What a rule reads is recorded by events of its own.
         if self.state.protocol() == Protocol::Internal {
             return;
         }

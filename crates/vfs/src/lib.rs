@@ -2,7 +2,7 @@
 //!
 //! A [`Grant`](entrepot_auth::Grant) opens a [`Session`], a session has a [`Vfs`], and a `Vfs`
 //! gives an [`Upload`] or a [`Download`]. What is about to change is in the journal, durable,
-//! before it changes, and the record of it before anyone is told; see ARCHITECTURE.md, "One
+//! before it changes, and the record of it before a client is answered; see ARCHITECTURE.md, "One
 //! upload". [`Service::start`] looks at what a crash left.
 
 mod book;

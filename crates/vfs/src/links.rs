@@ -1,8 +1,8 @@
 //! Symbolic links, where a mount offers them.
 //!
-//! The store follows none, whoever made it: the way through links is found here, name by name and
-//! within the mount, and what the rest is given is a path without links. Whoever swaps a name
-//! meanwhile finds the store refusing it. So two names of a file are one file to everything else:
+//! The store follows none, whatever program made it: the way through links is found here, name by
+//! name and within the mount, and what the rest is given is a path without links. If a name is
+//! swapped meanwhile, the store refuses it. So two names of a file are one file to everything else:
 //! the book of uploads, quotas, events.
 //!
 //! A link that this program makes says the way to its target relative to its own directory, so that

@@ -7,7 +7,7 @@ use entrepot_db::Db;
 use entrepot_nouns::{Endpoint, Timestamp};
 use entrepot_storage::{AnyStore, StoreError};
 
-use crate::book::{Book, Kept};
+use crate::book::{Book, KeptPartial};
 use crate::notes::Partial;
 use crate::stores::Stores;
 use crate::unbroken::later;
@@ -27,17 +27,17 @@ impl Partials {
 
     /// Keeps a cut upload for its owner, with a note in the journal. What it displaces is dropped
     /// in a task of its own.
-    pub(crate) fn keep(&self, kept: Kept) {
+    pub(crate) fn keep(&self, kept: KeptPartial) {
         self.discard_later(self.book.keep(kept));
     }
 
     /// As [`Partials::keep`], of what the journal has a note of.
-    pub(crate) fn keep_noted(&self, kept: Kept) {
+    pub(crate) fn keep_noted(&self, kept: KeptPartial) {
         self.discard_later(self.book.adopt_kept(kept));
     }
 
     /// Drops staged files in a task of their own.
-    pub(crate) fn discard_later(&self, kept: Vec<Kept>) {
+    pub(crate) fn discard_later(&self, kept: Vec<KeptPartial>) {
         if kept.is_empty() {
             return;
         }
@@ -50,7 +50,7 @@ impl Partials {
     }
 
     /// Drops a partial for good; its room is given back when that is done.
-    pub(crate) async fn discard(&self, kept: Kept) {
+    pub(crate) async fn discard(&self, kept: KeptPartial) {
         let note = &kept.note;
         let endpoint = self.db.find::<Endpoint>(note.site, &note.endpoint).await;
         if let Ok(Some(endpoint)) = endpoint

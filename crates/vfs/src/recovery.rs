@@ -17,7 +17,7 @@ use entrepot_nouns::{Endpoint, EndpointTarget, Fact, SiteId, Stored, Timestamp};
 use entrepot_storage::StoreError;
 use parking_lot::Mutex;
 
-use crate::book::{Book, Kept, TemporaryKey};
+use crate::book::{Book, KeptPartial, TemporaryKey};
 use crate::error::StartError;
 use crate::limits;
 use crate::meters::Meters;
@@ -87,9 +87,9 @@ impl Recovery {
                 continue;
             }
             if note.outlives_process() {
-                drop(book.adopt_kept(Kept::of(note)));
+                drop(book.adopt_kept(KeptPartial::of(note)));
             } else {
-                partials.discard_later(vec![Kept::of(note)]);
+                partials.discard_later(vec![KeptPartial::of(note)]);
             }
         }
         for change in found.changes.into_values() {
@@ -162,7 +162,7 @@ impl Recovery {
     fn keep_unpublished(&self, change: &Change) {
         let RecoveryParts { recorder, partials, boot, .. } = &self.parts;
         if let Some(left) = &change.left {
-            let left = Kept::of((**left).clone());
+            let left = KeptPartial::of((**left).clone());
             if left.note.outlives_process() {
                 partials.keep(left);
             } else {
@@ -194,7 +194,7 @@ impl Recovery {
             digest: None,
             replaces: None,
         };
-        partials.keep(Kept::of(note));
+        partials.keep(KeptPartial::of(note));
     }
 
     /// Drops staged files that nobody can resume, where a store lists them by itself.

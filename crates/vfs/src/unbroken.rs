@@ -1,4 +1,4 @@
-//! Work that must come to its end although whoever asked for it may go away in the middle.
+//! Work that must come to its end although the task that began it may be dropped in the middle.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -12,7 +12,7 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
-    // Here already, so that whoever waits holds no more than the box.
+    // Here already, so that the waiting future holds no more than the box.
     let mut work = Box::pin(work);
     async move {
         let first = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;

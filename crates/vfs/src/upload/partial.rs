@@ -9,7 +9,7 @@ use entrepot_nouns::{Digests, Direction};
 
 use super::layout::Layout;
 use super::{Phase, Upload};
-use crate::book::{Kept, PartialKey};
+use crate::book::{KeptPartial, PartialKey};
 use crate::error::Result;
 use crate::limits;
 use crate::meters::UploadEnd;
@@ -102,7 +102,7 @@ impl Upload {
         let end = if note.ticket.is_some() { note.contiguous } else { self.ranges.end() };
         reservation.shrink_to(end);
         let digest = self.layout.take_checkpoint();
-        let kept = Kept { note, reservation: Some(reservation), digest };
+        let kept = KeptPartial { note, reservation: Some(reservation), digest };
         self.vfs.data_plane().partials.keep(kept);
     }
 

@@ -25,7 +25,7 @@ use crate::uploaded::Uploaded;
 type Wanted = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// An upload whose bytes are durable.
-enum Begun {
+enum CommitStart {
     Ended(Result<Uploaded>),
     /// It is not known yet whether it is wanted.
     Waits(Box<Upload>, Wanted),
@@ -100,8 +100,8 @@ impl Upload {
         let _held = names.hold(self.place.endpoint(), &self.place.path).await;
         let threads = self.place.store.threads();
         match on_thread(&threads, self.begin_commit(digests, wanted)).await? {
-            Begun::Ended(ended) => ended,
-            Begun::Waits(mut upload, wanted) => {
+            CommitStart::Ended(ended) => ended,
+            CommitStart::Waits(mut upload, wanted) => {
                 if wanted.await {
                     on_thread(&threads, upload.commit(digests)).await?
                 } else {
@@ -113,16 +113,16 @@ impl Upload {
 
     /// Makes the bytes durable, and goes on to the end where it is known already that the file is
     /// wanted.
-    async fn begin_commit(mut self, digests: Digests, mut wanted: Wanted) -> Begun {
+    async fn begin_commit(mut self, digests: Digests, mut wanted: Wanted) -> CommitStart {
         if let Err(error) = self.staged.sync().await {
-            return Begun::Ended(Err(self.failed(error.into()).await));
+            return CommitStart::Ended(Err(self.failed(error.into()).await));
         }
         self.marks.synced = self.size;
         crash::point("upload.synced");
         match poll_fn(|context| Poll::Ready(wanted.as_mut().poll(context))).await {
-            Poll::Ready(true) => Begun::Ended(self.commit(digests).await),
-            Poll::Ready(false) => Begun::Ended(Err(self.failed(VfsError::Gone).await)),
-            Poll::Pending => Begun::Waits(Box::new(self), wanted),
+            Poll::Ready(true) => CommitStart::Ended(self.commit(digests).await),
+            Poll::Ready(false) => CommitStart::Ended(Err(self.failed(VfsError::Gone).await)),
+            Poll::Pending => CommitStart::Waits(Box::new(self), wanted),
         }
     }
 

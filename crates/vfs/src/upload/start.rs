@@ -12,7 +12,7 @@ use entrepot_storage::{EntryKind, Identity, ReadFile, StagedFile, StoreError};
 use super::create::{Create, CreateIntent};
 use super::layout::{Layout, ResumableDigest};
 use super::ranges::Ranges;
-use crate::book::{Kept, Moving};
+use crate::book::{KeptPartial, Moving};
 use crate::error::{Result, VfsError};
 use crate::notes::Partial;
 use crate::place::MountedPath;
@@ -117,7 +117,12 @@ impl Start {
     }
 
     /// Goes on with what was kept, as far as it can be trusted. What cannot be resumed is gone.
-    async fn resume(&mut self, vfs: &Vfs, place: &MountedPath, mut kept: Kept) -> Result<()> {
+    async fn resume(
+        &mut self,
+        vfs: &Vfs,
+        place: &MountedPath,
+        mut kept: KeptPartial,
+    ) -> Result<()> {
         let trusted = kept.note.trusted(&vfs.data_plane().boot);
         let resumed = if kept.note.target == place.path && trusted > 0 {
             reopen(place, &mut kept).await
@@ -195,7 +200,8 @@ impl Start {
     /// It does not begin after all: what was resumed stays kept.
     fn give_back(self, vfs: &Vfs) {
         if let Some(note) = self.note {
-            let kept = Kept { note, reservation: Some(self.reservation), digest: self.digest };
+            let kept =
+                KeptPartial { note, reservation: Some(self.reservation), digest: self.digest };
             vfs.data_plane().partials.keep_noted(kept);
         }
     }
@@ -221,7 +227,7 @@ pub(super) fn may_begin(vfs: &Vfs) -> Result<()> {
 /// as good as gone.
 async fn reopen(
     place: &MountedPath,
-    kept: &mut Kept,
+    kept: &mut KeptPartial,
 ) -> std::result::Result<Box<dyn StagedFile>, StoreError> {
     if let Some(ticket) = &kept.note.ticket {
         let wanted = kept.note.contiguous;
