@@ -1,6 +1,6 @@
 //! Certificates of users: whether one lets its holder in as an account.
 //!
-//! A certificate proves only that its signer wanted it. Everything else is looked at here, at
+//! A certificate proves only that its signer wanted it. Everything else is checked here, at
 //! login and as long as the session lives: that the signer is one of ours, that it means this
 //! account, its dates, its revocation, and every option it calls critical.
 

@@ -32,7 +32,7 @@ pub(crate) enum Credential {
     Code(Sealed),
     /// A certificate of TLS.
     Tls(Arc<ClientCertificate>),
-    /// The word of a login hook, which was heard once.
+    /// The decision of a login hook, which was asked once, at the login.
     Hook,
 }
 

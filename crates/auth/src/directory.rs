@@ -268,7 +268,7 @@ impl Directory {
         .await
     }
 
-    /// Who is asked about passwords of names that a site does not have, unless a listener says.
+    /// The login hook of a site, for listeners without one of their own.
     ///
     /// # Errors
     /// The database is away.

@@ -1,4 +1,4 @@
-//! What can go wrong while finding out who someone is. What a peer hears is less: a refusal.
+//! What can go wrong while finding out who someone is. A peer learns less: that it is refused.
 
 use entrepot_db::DbError;
 use entrepot_journal::JournalError;

@@ -22,7 +22,7 @@ use crate::login_hook::LoginHooks;
 use crate::login_key::check_blob;
 use crate::passwords::{Compared, Passwords, Stored};
 use crate::peer::Peer;
-use crate::penalties::{Claimant, Hearing, Origin, Penalties, Penalty};
+use crate::penalties::{Claimant, Origin, PasswordTry, Penalties, Penalty};
 use crate::policy::{EffectivePolicy, ListenerPolicy, NOT_HERE};
 use crate::principal::Principal;
 use crate::ssh_key::{SIGNATURES, fingerprint, key_blob};
@@ -285,13 +285,13 @@ impl Attempt {
     /// Checks a password, here or by the login hook.
     pub async fn password(&mut self, user: &str, password: &Secret) -> Verdict {
         let method = AuthMethod::Password;
-        let hearing = match self.hear(user).await {
-            Ok(hearing) => hearing,
+        let pending = match self.begin_try(user).await {
+            Ok(pending) => pending,
             Err(verdict) => return verdict,
         };
         let principal = self.principal(user).await;
         if let Some(check) = self.hook_for(&principal) {
-            return self.password_by_hook(user, password, &check, hearing).await;
+            return self.password_by_hook(user, password, &check, pending).await;
         }
         let admitted = self.admit(&principal, method);
         // Unknown, barred or not asked for: the same work, then the same answer.
@@ -311,17 +311,17 @@ impl Attempt {
         };
         let fault = match (compared, admitted) {
             (Compared::Right, Ok(principal)) => {
-                hearing.give_back();
+                pending.give_back();
                 let hash = principal.account.password_hash.clone().unwrap_or_default();
                 let credential = Credential::Password(hash);
                 let proof = Proof { text: "password".to_owned(), credential };
                 return self.passed(user, principal, method, proof).await;
             }
-            (Compared::Busy, _) => return self.busy(user, hearing),
+            (Compared::Busy, _) => return self.busy(user, pending),
             (_, Err(fault)) => fault,
             (Compared::Wrong, Ok(_)) => Fault::Wrong("wrong password"),
         };
-        self.fail(user, &principal, hearing, fault).await
+        self.fail(user, &principal, pending, fault).await
     }
 
     /// The hook that checks the password: the account has none of its own, or does not exist.
@@ -409,14 +409,14 @@ impl Attempt {
     }
 
     /// Takes one try for a secret that could be guessed, or refuses while penalties forbid it.
-    async fn hear(&mut self, user: &str) -> std::result::Result<Hearing, Verdict> {
+    async fn begin_try(&mut self, user: &str) -> std::result::Result<PasswordTry, Verdict> {
         if let Some(verdict) = self.begin(user) {
             return Err(verdict);
         }
         let claimant = self.claimant(user);
         let allowed = self.gate.allowed(&claimant.account).await;
-        let hearing = self.gate.0.penalties.hear(&claimant, allowed).await;
-        hearing.map_err(|limit| self.refuse_unchecked(user, limit))
+        let pending = self.gate.0.penalties.begin_try(&claimant, allowed).await;
+        pending.map_err(|limit| self.refuse_unchecked(user, limit))
     }
 
     /// Ends a try that failed.
@@ -424,21 +424,21 @@ impl Attempt {
         &mut self,
         user: &str,
         principal: &Result<Option<Arc<Principal>>>,
-        hearing: Hearing,
+        pending: PasswordTry,
         fault: Fault,
     ) -> Verdict {
         // Every fault counts alike, so that an unknown name is not told from a known one by it.
         match &fault {
-            Fault::Later(_) => hearing.give_back(),
-            Fault::Wrong(_) | Fault::Barred(_) => drop(hearing),
+            Fault::Later(_) => pending.give_back(),
+            Fault::Wrong(_) | Fault::Barred(_) => drop(pending),
         }
         self.wrong += 1;
         self.refuse(user, principal, fault).await
     }
 
     /// Nothing was compared, so the try does not count as wrong.
-    fn busy(&mut self, user: &str, hearing: Hearing) -> Verdict {
-        hearing.give_back();
+    fn busy(&mut self, user: &str, pending: PasswordTry) -> Verdict {
+        pending.give_back();
         self.gate.0.meters.limited.fetch_add(1, Ordering::Relaxed);
         self.record(user, "too many passwords wait to be compared");
         Verdict::Busy

@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use crate::limits::PENALTIES;
 
-/// Failures of each key, and tries that are being heard now and may become failures.
+/// Failures of each key, and tries that are being checked now and may become failures.
 pub(crate) struct Ledger<K> {
     window: Duration,
     rows: HashMap<K, Failures>,
-    heard: HashMap<K, u32>,
+    pending: HashMap<K, u32>,
 }
 
 /// When each failure of one key was.
 #[derive(Default)]
 struct Failures(VecDeque<Duration>);
 
-/// Whether one more try may be heard.
+/// Whether one more try may be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// It may: even if all tries that are being heard now fail, the limit is not reached.
+    /// It may: even if all tries that are being checked now fail, the limit is not reached.
     Free,
-    /// Tries that are being heard now decide.
+    /// Tries that are being checked now decide.
     Undecided,
     /// Not before this time.
     Full { until: Duration },
@@ -50,7 +50,7 @@ impl Failures {
 
 impl<K: Hash + Eq + Clone> Ledger<K> {
     pub(crate) fn new(window: Duration) -> Self {
-        Ledger { window, rows: HashMap::new(), heard: HashMap::new() }
+        Ledger { window, rows: HashMap::new(), pending: HashMap::new() }
     }
 
     /// Failures of `key` in the window.
@@ -66,15 +66,15 @@ impl<K: Hash + Eq + Clone> Ledger<K> {
         count
     }
 
-    /// Whether one more try may be heard of a key that may fail `most` times.
+    /// Whether one more try of a key that may fail `most` times may be checked.
     pub(crate) fn room(&mut self, key: &K, most: u32, now: Duration) -> Room {
         let failures = self.count(key, now);
         if failures >= most {
             let until = self.span(key, most, now).map_or(now + self.window, |span| span.until);
             return Room::Full { until };
         }
-        let heard = self.heard.get(key).copied().unwrap_or(0);
-        if failures.saturating_add(heard) >= most { Room::Undecided } else { Room::Free }
+        let pending = self.pending.get(key).copied().unwrap_or(0);
+        if failures.saturating_add(pending) >= most { Room::Undecided } else { Room::Free }
     }
 
     /// From when to when `key` has `most` failures; `None`: it has not so many now.
@@ -90,17 +90,17 @@ impl<K: Hash + Eq + Clone> Ledger<K> {
         Some(Span { since: *since, until })
     }
 
-    /// A try of `key` is being heard.
+    /// A try of `key` is being checked.
     pub(crate) fn begin(&mut self, key: &K) {
-        *self.heard.entry(key.clone()).or_default() += 1;
+        *self.pending.entry(key.clone()).or_default() += 1;
     }
 
-    /// A try of `key` was heard.
+    /// A try of `key` was checked.
     pub(crate) fn end(&mut self, key: &K) {
-        if let Some(count) = self.heard.get_mut(key) {
+        if let Some(count) = self.pending.get_mut(key) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.heard.remove(key);
+                self.pending.remove(key);
             }
         }
     }
@@ -205,7 +205,7 @@ mod tests {
         ledger.end(&'a');
         ledger.end(&'a');
         assert_eq!(ledger.room(&'a', 3, at(2)), Room::Free);
-        assert!(ledger.heard.is_empty());
+        assert!(ledger.pending.is_empty());
     }
 
     #[test]

@@ -12,14 +12,14 @@ pub const CACHED_ACCOUNTS: usize = 100_000;
 pub const CACHED_ABSENT: usize = 4_096;
 /// Refused logins of one address that are recorded in an hour; more are only counted.
 pub const RECORDED_REFUSALS: u32 = 60;
-/// How often the configuration's revision is looked at.
+/// How often the configuration's revision is read.
 pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Passwords hashed at a time, as far as [`HASHES_KIB`] allows.
 pub const HASHES_AT_A_TIME: usize = 2;
 /// Memory of all passwords that are hashed at a time, in KiB; each takes 64 MiB unless its hash
 /// asks for other. One that asks for more than this is hashed alone.
 pub const HASHES_KIB: u32 = 256 * 1024;
-/// Passwords that wait for their turn: what two cores hash in the time that a login may take.
+/// Logins in the queue for hashing: what two cores hash in the time that a login may take.
 /// Above it a login is asked to come back.
 pub const HASHES_WAITING: usize = 512;
 /// Login hooks that are asked at a time.

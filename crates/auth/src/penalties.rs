@@ -1,11 +1,12 @@
-//! Who guesses: failures by address and by account, and who is let try all the same.
+//! Limits on guessing: failures by address and by account, and the tries that stay allowed for
+//! accounts which are known at their address.
 //!
 //! 1. An address with too many failures is locked: no password from there is checked.
-//! 2. An account with too many failures from addresses that it never logged in from is heard from
-//!    those alone that it did log in from.
-//! 3. An account that logged in lately from an address that others have locked is heard from there.
-//!    It has a limit of its own then, and all such accounts have one together: guesses that are
-//!    spread over the accounts of a company are guesses.
+//! 2. After too many failures of an account from addresses that it never logged in from, its
+//!    passwords are checked only if they come from addresses that it did log in from.
+//! 3. An account that logged in lately from an address that others have locked may still try from
+//!    there. It has a limit of its own then, and all such accounts have one together: guesses
+//!    that are spread over the accounts of a company are guesses.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -56,7 +57,7 @@ pub(crate) struct Claimant {
     pub(crate) account: AccountKey,
 }
 
-/// What a login must wait for, or that it is refused unheard.
+/// What a login must wait for, or that it is refused without a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Penalty {
     /// The answer is given at once.
@@ -78,7 +79,7 @@ pub(crate) enum Locked {
     AccountHere,
 }
 
-/// Why a login is refused unheard, and until when, on the monotonic clock.
+/// Why a login is refused without a check, and until when, on the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit {
     pub(crate) locked: Locked,
@@ -99,7 +100,7 @@ enum Tally {
 /// What a try meets.
 enum Way {
     Open(Tally),
-    /// Tries that are being heard now decide.
+    /// Tries that are being checked now decide.
     Undecided,
     Closed(Limit),
 }
@@ -111,14 +112,14 @@ pub(crate) struct Penalties(Arc<Shared>);
 struct Shared {
     env: Env,
     books: Mutex<Books>,
-    /// A guess that was being heard has ended.
+    /// A guess that was being checked has ended.
     settled: Notify,
 }
 
-/// A password that is being heard. It holds one of the tries of its address and account until it
+/// A password that is being checked. It holds one of the tries of its address and account until it
 /// is known how it ended; a login that is cut meanwhile was wrong.
 #[must_use]
-pub(crate) struct Hearing {
+pub(crate) struct PasswordTry {
     penalties: Penalties,
     claimant: Claimant,
     tally: Tally,
@@ -126,14 +127,14 @@ pub(crate) struct Hearing {
     right: bool,
 }
 
-impl Hearing {
+impl PasswordTry {
     /// It was right, or nothing was compared: the try is given back.
     pub(crate) fn give_back(mut self) {
         self.right = true;
     }
 }
 
-impl Drop for Hearing {
+impl Drop for PasswordTry {
     fn drop(&mut self) {
         self.penalties.settle(self);
     }
@@ -145,7 +146,7 @@ struct Books {
     accounts: Ledger<AccountKey>,
     /// Of accounts at addresses that they are known at.
     known: Ledger<Claimant>,
-    /// Of all accounts that were heard although the address was locked.
+    /// Of all accounts that could try although the address was locked.
     spared: Ledger<Origin>,
     logins: HashMap<AccountKey, VecDeque<LastLogin>>,
     /// Refusals that were recorded, and limits that were reported.
@@ -167,12 +168,12 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Failures of an account that is heard from an address although it is locked.
+    /// Failures of an account that may try from an address although it is locked.
     fn known(self) -> u32 {
         known_failures(self.address)
     }
 
-    /// Failures of all accounts together that are heard from an address although it is locked.
+    /// Failures of all accounts together that may try from an address although it is locked.
     fn spared(self) -> u32 {
         self.address.saturating_mul(SPARED_FACTOR)
     }
@@ -211,32 +212,36 @@ impl Penalties {
         }))
     }
 
-    /// Waits until a password of `claimant` may be heard, and takes one try: guesses at the same
+    /// Waits until a password of `claimant` may be checked, and takes one try: guesses at the same
     /// time share what is left.
     ///
     /// # Errors
-    /// Refused unheard.
-    pub(crate) async fn hear(
+    /// Refused without a check.
+    pub(crate) async fn begin_try(
         &self,
         claimant: &Claimant,
         allowed: Allowed,
-    ) -> Result<Hearing, Limit> {
+    ) -> Result<PasswordTry, Limit> {
         // Most need not wait.
-        if let Some(heard) = self.try_hear(claimant, allowed) {
-            return heard;
+        if let Some(checked) = self.try_begin(claimant, allowed) {
+            return checked;
         }
         loop {
             let mut settled = std::pin::pin!(self.0.settled.notified());
             settled.as_mut().enable();
-            if let Some(heard) = self.try_hear(claimant, allowed) {
-                return heard;
+            if let Some(checked) = self.try_begin(claimant, allowed) {
+                return checked;
             }
             settled.await;
         }
     }
 
-    /// `None`: guesses that are being heard now decide whether there is a try left.
-    fn try_hear(&self, claimant: &Claimant, allowed: Allowed) -> Option<Result<Hearing, Limit>> {
+    /// `None`: guesses that are being checked now decide whether there is a try left.
+    fn try_begin(
+        &self,
+        claimant: &Claimant,
+        allowed: Allowed,
+    ) -> Option<Result<PasswordTry, Limit>> {
         let now = self.0.env.elapsed();
         let mut books = self.0.books.lock();
         let tally = match books.way(claimant, allowed, now) {
@@ -246,16 +251,16 @@ impl Penalties {
         };
         books.begin(claimant, tally);
         let (penalties, claimant) = (self.clone(), claimant.clone());
-        Some(Ok(Hearing { penalties, claimant, tally, allowed, right: false }))
+        Some(Ok(PasswordTry { penalties, claimant, tally, allowed, right: false }))
     }
 
-    fn settle(&self, hearing: &Hearing) {
+    fn settle(&self, pending: &PasswordTry) {
         let now = self.0.env.elapsed();
         let mut books = self.0.books.lock();
-        if !hearing.right {
-            books.add(hearing, now);
+        if !pending.right {
+            books.add(pending, now);
         }
-        books.end(&hearing.claimant, hearing.tally);
+        books.end(&pending.claimant, pending.tally);
         drop(books);
         self.0.settled.notify_waiters();
     }
@@ -300,7 +305,7 @@ impl Penalties {
     }
 
     /// A login succeeded: the account is known at the address from now on. What was wrong before
-    /// still counts, else whoever guesses would gain tries by the logins of others.
+    /// still counts, else a guesser would gain tries by the logins of others.
     pub(crate) fn succeeded(&self, claimant: &Claimant) {
         let at = self.0.env.elapsed();
         let mut books = self.0.books.lock();
@@ -362,7 +367,7 @@ impl Penalties {
         Some(Listed { origin: None, account: Some(account), failures, locked, delayed: None })
     }
 
-    /// Failures that count against an address, those that were heard while it was locked included.
+    /// Failures that count against an address, those of tries while it was locked included.
     pub(crate) fn failures_of_address(&self, origin: Origin) -> u32 {
         let now = self.0.env.elapsed();
         let mut books = self.0.books.lock();
@@ -470,21 +475,21 @@ impl Books {
     }
 
     /// Notes that it failed.
-    fn add(&mut self, hearing: &Hearing, now: Duration) {
-        let (Claimant { origin, account }, allowed) = (&hearing.claimant, hearing.allowed);
-        match hearing.tally {
+    fn add(&mut self, pending: &PasswordTry, now: Duration) {
+        let (Claimant { origin, account }, allowed) = (&pending.claimant, pending.allowed);
+        match pending.tally {
             Tally::Unknown => {
                 self.origins.add(*origin, now, allowed.address);
                 self.accounts.add(account.clone(), now, allowed.account);
             }
             Tally::Known => {
                 self.origins.add(*origin, now, allowed.address);
-                self.known.add(hearing.claimant.clone(), now, allowed.known());
+                self.known.add(pending.claimant.clone(), now, allowed.known());
             }
             // The address stays locked for no longer: it is others who locked it.
             Tally::Spared => {
                 self.spared.add(*origin, now, allowed.spared());
-                self.known.add(hearing.claimant.clone(), now, allowed.known());
+                self.known.add(pending.claimant.clone(), now, allowed.known());
             }
         }
     }
@@ -505,22 +510,22 @@ mod tests {
         Claimant { origin, account }
     }
 
-    /// A wrong password; false: it was not heard.
+    /// A wrong password; false: it was not checked.
     fn guess(penalties: &Penalties, claimant: &Claimant) -> bool {
-        penalties.try_hear(claimant, ALLOWED).is_some_and(|heard| heard.is_ok())
+        penalties.try_begin(claimant, ALLOWED).is_some_and(|checked| checked.is_ok())
     }
 
     #[test]
-    fn an_address_is_heard_twenty_times_an_hour() {
+    fn an_address_may_guess_twenty_times_an_hour() {
         let env = Env::simulated(1);
         let penalties = Penalties::new(env.clone());
         let acme = acme_from(from("192.0.2.1"));
-        let mut heard = 0;
+        let mut checked = 0;
         for _ in 0..500 {
-            heard += u32::from(guess(&penalties, &acme));
+            checked += u32::from(guess(&penalties, &acme));
             env.advance(Duration::from_secs(7));
         }
-        assert!(heard <= 20, "{heard} guesses were heard in {} s", 500 * 7);
+        assert!(checked <= 20, "{checked} guesses were checked in {} s", 500 * 7);
         env.advance(Duration::from_secs(3601));
         assert_eq!(penalties.look(&acme, ALLOWED), Penalty::None, "the penalty never ends");
     }
@@ -532,8 +537,8 @@ mod tests {
         let owner = acme_from(from("198.51.100.7"));
         penalties.succeeded(&owner);
         let strangers = (0..1000u32).map(|at| Origin::of(IpAddr::from(at.to_be_bytes())));
-        let heard = strangers.filter(|origin| guess(&penalties, &acme_from(*origin))).count();
-        assert_eq!(heard, 100);
+        let checked = strangers.filter(|origin| guess(&penalties, &acme_from(*origin))).count();
+        assert_eq!(checked, 100);
         assert_eq!(penalties.look(&owner, ALLOWED), Penalty::None);
     }
 
@@ -582,11 +587,11 @@ mod tests {
         let penalties = Penalties::new(Env::simulated(1));
         let acme = acme_from(from("192.0.2.1"));
         for _ in 0..50 {
-            penalties.try_hear(&acme, ALLOWED).unwrap().ok().unwrap().give_back();
+            penalties.try_begin(&acme, ALLOWED).unwrap().ok().unwrap().give_back();
         }
-        let heard: Vec<_> = (0..20).map(|_| penalties.try_hear(&acme, ALLOWED)).collect();
-        assert!(penalties.try_hear(&acme, ALLOWED).is_none(), "those that are heard decide");
-        drop(heard);
+        let checked: Vec<_> = (0..20).map(|_| penalties.try_begin(&acme, ALLOWED)).collect();
+        assert!(penalties.try_begin(&acme, ALLOWED).is_none(), "those that are checked decide");
+        drop(checked);
         assert!(!guess(&penalties, &acme));
     }
 }

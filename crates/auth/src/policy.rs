@@ -60,7 +60,7 @@ pub struct EffectivePolicy {
 pub(crate) struct ListenerPolicy {
     pub(crate) own: EffectivePolicy,
     pub(crate) shared: SharedRates,
-    /// Who is asked about passwords of names that have none here.
+    /// The login hook for names without a password here.
     pub(crate) check: Option<LoginCheck>,
 }
 

@@ -194,7 +194,7 @@ pub(crate) async fn listener_policy(
     Ok(ListenerPolicy { own, shared, check })
 }
 
-/// Who is asked about passwords of names that the site does not have.
+/// The login hook of the site, for names without a password here.
 pub(crate) async fn site_check(db: &Db, site: SiteId) -> Result<Option<LoginCheck>> {
     Ok(site_noun(db, site).await?.and_then(|site| site.login))
 }

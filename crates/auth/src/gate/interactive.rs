@@ -64,8 +64,8 @@ impl Attempt {
 
     /// Checks a code.
     pub async fn code(&mut self, user: &str, code: &Secret) -> Verdict {
-        let hearing = match self.hear(user).await {
-            Ok(hearing) => hearing,
+        let pending = match self.begin_try(user).await {
+            Ok(pending) => pending,
             Err(verdict) => return verdict,
         };
         let principal = self.principal(user).await;
@@ -75,11 +75,11 @@ impl Attempt {
         };
         match taken {
             Ok((principal, credential)) => {
-                hearing.give_back();
+                pending.give_back();
                 let proof = Proof { text: "code".to_owned(), credential };
                 self.passed(user, principal, AuthMethod::Totp, proof).await
             }
-            Err(fault) => self.fail(user, &principal, hearing, fault).await,
+            Err(fault) => self.fail(user, &principal, pending, fault).await,
         }
     }
 

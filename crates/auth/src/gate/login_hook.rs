@@ -6,7 +6,7 @@ use entrepot_nouns::{AccountType, AuthMethod, Secret};
 use super::{Attempt, Fault, Verdict};
 use crate::credential::{Credential, Proof};
 use crate::login_hook::{HookDecision, PasswordLogin};
-use crate::penalties::Hearing;
+use crate::penalties::PasswordTry;
 use crate::principal::Principal;
 
 impl Attempt {
@@ -16,14 +16,14 @@ impl Attempt {
         user: &str,
         password: &Secret,
         check: &LoginCheck,
-        hearing: Hearing,
+        pending: PasswordTry,
     ) -> Verdict {
         let now = self.gate.0.recorder.env().now();
         let login = PasswordLogin { user, password, peer: &self.peer };
         let decision = self.gate.0.hooks.ask(check, &login, now).await;
         let unknown = Ok(None);
         let fault = match decision {
-            HookDecision::Busy => return self.busy(user, hearing),
+            HookDecision::Busy => return self.busy(user, pending),
             HookDecision::Refused => Fault::Wrong("the login hook refused"),
             HookDecision::Failed(why) => {
                 let listener = &self.peer.listener;
@@ -38,7 +38,7 @@ impl Attempt {
                     Ok(Some(principal)) => match self.why_not_by_hook(&principal) {
                         Some(reason) => Fault::Barred(reason.to_owned()),
                         None => {
-                            hearing.give_back();
+                            pending.give_back();
                             let text = if user == name {
                                 "password, by the login hook".to_owned()
                             } else {
@@ -51,7 +51,7 @@ impl Attempt {
                 }
             }
         };
-        self.fail(user, &unknown, hearing, fault).await
+        self.fail(user, &unknown, pending, fault).await
     }
 
     /// Why a hook may not admit a login as this account.
