@@ -5,8 +5,8 @@
 //! 2. After too many failures of an account from addresses that it never logged in from, its
 //!    passwords are checked only if they come from addresses that it did log in from.
 //! 3. An account that logged in lately from an address that others have locked may still try from
-//!    there. It has a limit of its own then, and all such accounts have one together: guesses that are
-//!    spread over the accounts of a company are guesses.
+//!    there. It has a limit of its own then, and all such accounts have one together: guesses
+//!    that are spread over the accounts of a company are guesses.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
