@@ -83,8 +83,8 @@ pub(crate) struct Step {
     pub(crate) noun: Option<AnyNoun>,
 }
 
-/// Computes the steps at the site of this name. Slow if passwords are hashed: argon2. That comes last, when everything else
-/// is known to be right.
+/// Computes the steps at the site of this name. Slow if passwords are hashed: argon2. That comes
+/// last, when everything else is known to be right.
 pub(crate) fn compute(
     state: &State,
     site: &Name,

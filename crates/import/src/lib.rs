@@ -36,7 +36,7 @@ use settings::SettingPlace;
 /// Where the files of the `sshd` lie that is taken over.
 #[derive(Clone, Debug)]
 pub struct OpensshFiles {
-    /// Its configuration.
+    /// The path of its main configuration file, usually `/etc/ssh/sshd_config`.
     pub sshd_config: PathBuf,
     /// The folder of the files `passwd` and `group`.
     pub users: PathBuf,

@@ -113,12 +113,43 @@ async fn lists_come_in_pages_that_miss_nothing() {
 }
 
 /// Times single changes among 100,000 accounts; run it with
-/// `cargo test -p entrepot-admin -- --ignored --nocapture among_100_000`. A change of a site reads
-/// the whole site, as every change did before `touched.rs`, and is printed to compare.
+/// `cargo test --release -p entrepot-admin -- --ignored --nocapture among_100_000`. A change of a
+/// site reads the whole site, as every change did before `touched.rs`, and is printed to compare.
 #[tokio::test]
 #[ignore = "a measurement, not a promise"]
 async fn a_change_among_100_000_accounts() {
     let bench = bench().await;
+    fill(&bench).await;
+    let account = |at: u32| format!("account-{}", at * 97 % 100_000);
+    time(&bench, "whole site", 3, |at| change(Kind::Site, "main", json!({"note": at.to_string()})))
+        .await;
+    time(&bench, "change an account", 500, |at| {
+        change(Kind::Account, &account(at), json!({"note": at.to_string()}))
+    })
+    .await;
+    time(&bench, "change the group of all", 500, |at| {
+        change(Kind::Account, "staff", json!({"note": at.to_string()}))
+    })
+    .await;
+    time(&bench, "change a mount", 500, |at| {
+        change(Kind::Mount, &format!("account-{}", at * 10), json!({"prefix": at.to_string()}))
+    })
+    .await;
+    time(&bench, "create an account", 500, |at| {
+        create(json!({"account": {"name": format!("new-{at}"), "groups": ["staff"]}}))
+    })
+    .await;
+    time(&bench, "delete an account", 500, |at| delete(Kind::Account, &format!("new-{at}"))).await;
+    time(&bench, "list a page of 100", 100, |at| Request::List {
+        kind: Kind::Account,
+        after: Some(account(at).parse().unwrap()),
+        limit: Some(100),
+    })
+    .await;
+}
+
+/// 100,000 accounts of one group, and a mount for each tenth of them.
+async fn fill(bench: &Bench) {
     let env = Env::simulated(9);
     let mut tx = bench.db.begin().await.unwrap();
     let mut put = async |noun: Value| {
@@ -138,31 +169,28 @@ async fn a_change_among_100_000_accounts() {
         }
     }
     tx.commit().await.unwrap();
+}
+
+/// Makes each request and prints how long one takes, and the CPU time of the whole process.
+async fn time(bench: &Bench, what: &str, count: u32, request: impl Fn(u32) -> Request) {
     let clock = Env::real();
-    let time = async |what: &str, count: u32, request: &dyn Fn(u32) -> Request| {
-        let began = clock.elapsed();
-        for at in 0..count {
-            bench.ask(request(at)).await.unwrap();
-        }
-        println!(
-            "{what}: {:.1} ms",
-            (clock.elapsed() - began).as_secs_f64() * 1000.0 / f64::from(count)
-        );
-    };
-    time("whole site", 3, &|at| change(Kind::Site, "main", json!({"note": at.to_string()}))).await;
-    time("change an account", 100, &|at| {
-        change(Kind::Account, &format!("account-{}", at * 7), json!({"note": "x"}))
-    })
-    .await;
-    time("create an account", 100, &|at| {
-        create(json!({"account": {"name": format!("new-{at}"), "groups": ["staff"]}}))
-    })
-    .await;
-    time("delete an account", 100, &|at| delete(Kind::Account, &format!("new-{at}"))).await;
-    time("list a page", 20, &|at| Request::List {
-        kind: Kind::Account,
-        after: Some(format!("account-{}", at * 100).parse().unwrap()),
-        limit: Some(100),
-    })
-    .await;
+    let (mut took, cpu_before) = (Vec::new(), cpu());
+    for at in 0..count {
+        let (request, began) = (request(at), clock.elapsed());
+        bench.ask(request).await.unwrap();
+        took.push(clock.elapsed() - began);
+    }
+    let cpu = (cpu() - cpu_before).as_secs_f64() * 1000.0 / f64::from(count);
+    took.sort();
+    let at = |share: usize| took[(took.len() - 1) * share / 100].as_secs_f64() * 1000.0;
+    let (least, median, high, most) = (at(0), at(50), at(95), at(100));
+    println!(
+        "{what}: median {median:.2} ms [{least:.2}-{most:.2}, 95 % below {high:.2}], \
+         CPU {cpu:.2} ms, of {count}"
+    );
+}
+
+fn cpu() -> std::time::Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    std::time::Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

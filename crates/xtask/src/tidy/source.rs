@@ -28,6 +28,8 @@ const FILES: &[&str] = &[
     "crates/crypto/src/seal/",
     "crates/vfs/src/spool.rs",
     "crates/entrepot/",
+    "crates/import/src/files.rs",
+    "crates/import/src/folder.rs",
     "crates/loadgen/",
     "crates/testkit/",
     "crates/xtask/",
