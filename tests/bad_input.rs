@@ -106,7 +106,7 @@ fn malformed_ssh_ends_only_its_own_connection() -> Result<()> {
 }
 
 #[test]
-fn strangers_do_not_shut_others_out() -> Result<()> {
+fn unauthenticated_connections_do_not_shut_others_out() -> Result<()> {
     let (node, login) = node_with("acme")?;
     let port = node.sftp_port()?;
     // 256 of one address may be without a login; those that make no progress give way.

@@ -296,7 +296,7 @@ fn ftp_is_under_tls_with_a_known_certificate_unless_it_is_told_otherwise() -> Re
     };
     let unknown = put(&with(&["--password-stdin"]))?;
     ensure!(said(&unknown).contains("certificate"), "{}", said(&unknown));
-    ensure!(node.events("session.opened")?.is_empty(), "a password went to a stranger");
+    ensure!(node.events("session.opened")?.is_empty(), "a password went to an unknown server");
     let wrong = put(&with(&["--password-stdin", "--known-hosts", NO_INPUT]))?;
     ensure!(said(&wrong).contains("known by its certificate"), "{}", said(&wrong));
     let clear = put(&with(&["--password-stdin", "--clear-text"]))?;

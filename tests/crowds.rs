@@ -119,7 +119,7 @@ fn first_lines(port: u16, count: usize) -> Result<Vec<String>> {
 
 /// Lets one connection without a login in from loopback, in place of the usual number.
 fn narrow(node: &Node, listener: &str) -> Result<()> {
-    let named = r#"strangers=[{"network":"127.0.0.0/8","connections":1}]"#;
+    let named = r#"unauthenticated=[{"network":"127.0.0.0/8","connections":1}]"#;
     node.cli(&["listener", "change", listener, named])?;
     Ok(())
 }

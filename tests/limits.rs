@@ -290,7 +290,7 @@ fn a_crowd_of_a_named_network_is_let_in() -> Result<()> {
     let port = node.ftp_port()?;
     let usual = crowd(port, 300)?;
     ensure!(usual == 256, "{usual} where 256 are usual");
-    let named = r#"strangers=[{"network":"127.0.0.0/8","connections":400}]"#;
+    let named = r#"unauthenticated=[{"network":"127.0.0.0/8","connections":400}]"#;
     node.cli(&["listener", "change", "ftp", named])?;
     // Those of a crowd before may not be gone yet.
     node.until("the network to count", || Ok((crowd(port, 300)? == 300).then_some(())))?;

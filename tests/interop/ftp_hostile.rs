@@ -1,5 +1,5 @@
-//! What strangers, thieves and broken clients try over FTP, and what the others notice of it:
-//! nothing.
+//! What unauthenticated clients, thieves of data connections and broken clients try over FTP, and
+//! what the others notice of it: nothing.
 
 use anyhow::{Result, ensure};
 use entrepot_testkit::clients::Login;
@@ -35,7 +35,7 @@ def port(ftp):
 ";
 
 #[test]
-fn a_stranger_neither_takes_nor_blocks_a_data_connection() -> Result<()> {
+fn another_host_neither_takes_nor_blocks_a_data_connection() -> Result<()> {
     let (node, login) = node_with_ftp()?;
     let script = format!(
         "{RAW}
@@ -45,7 +45,7 @@ for turn in range(20):
     try:
         # The reset may be there before the connection is told of.
         thief = socket.create_connection(('127.0.0.1', at), 30, source_address=('127.0.0.2', 0))
-        assert thief.recv(1) == b'', 'a stranger was served'
+        assert thief.recv(1) == b'', 'another host was served'
     except ConnectionError:
         pass
 own = socket.create_connection(('127.0.0.1', at), 30)

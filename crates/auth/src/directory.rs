@@ -59,7 +59,7 @@ struct Inner {
 #[derive(Default)]
 struct Cache {
     accounts: HashMap<AccountKey, Arc<Principal>>,
-    /// Names that no account has: strangers must not make the database work.
+    /// Names that no account has: clients that guess must not make the database work.
     absent: HashSet<AccountKey>,
     sites: HashMap<SiteId, Arc<EffectivePolicy>>,
     listeners: HashMap<(SiteId, Name), Arc<ListenerPolicy>>,

@@ -536,8 +536,8 @@ mod tests {
         let penalties = Penalties::new(env.clone());
         let owner = acme_from(from("198.51.100.7"));
         penalties.succeeded(&owner);
-        let strangers = (0..1000u32).map(|at| Origin::of(IpAddr::from(at.to_be_bytes())));
-        let checked = strangers.filter(|origin| guess(&penalties, &acme_from(*origin))).count();
+        let origins = (0..1000u32).map(|at| Origin::of(IpAddr::from(at.to_be_bytes())));
+        let checked = origins.filter(|origin| guess(&penalties, &acme_from(*origin))).count();
         assert_eq!(checked, 100);
         assert_eq!(penalties.look(&owner, ALLOWED), Penalty::None);
     }

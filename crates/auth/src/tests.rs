@@ -271,7 +271,7 @@ async fn a_guesser_is_ended_and_then_unheard() {
     assert!(heard <= 20, "{heard} guesses were heard");
     assert!(!granted(&world.attempt().password("acme", &secret("acme")).await));
     let elsewhere = world.attempt_from("203.0.113.9").password("acme", &secret("acme")).await;
-    assert!(granted(&elsewhere), "the owner was shut out by a stranger");
+    assert!(granted(&elsewhere), "the owner was shut out by a guesser");
 }
 
 #[tokio::test(start_paused = true)]
@@ -594,7 +594,7 @@ fn listener(policy: &str) -> Listener {
         enabled: true,
         host_keys: Vec::new(),
         proxies: Vec::new(),
-        strangers: Vec::new(),
+        unauthenticated: Vec::new(),
         login: None,
         policy: Some(name(policy)),
         banner: String::new(),

@@ -21,8 +21,8 @@ use uuid::Uuid;
 
 use crate::Shared;
 use crate::exec::{self, Setting};
+use crate::files::AccountFiles;
 use crate::limits::{HOOKS_AT_ONCE, HOOKS_POLL, HOOKS_READ};
-use crate::places::Room;
 use crate::rules::{self, Rules};
 use crate::step::{StepError, exec as step};
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut desk: Desk) {
     let mut ticks = tokio::time::interval(HOOKS_POLL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let room = answering.len() < HOOKS_AT_ONCE;
+        let has_room = answering.len() < HOOKS_AT_ONCE;
         tokio::select! {
             () = desk.stop.cancelled() => break,
             _ = ticks.tick(), if reading.is_empty() => {
@@ -57,7 +57,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut desk: Desk) {
                 desk.hooks.set(rules.hooks.clone());
                 desk.ready.send_replace(true);
             },
-            Some(question) = desk.questions.recv(), if room => {
+            Some(question) = desk.questions.recv(), if has_room => {
                 answering.spawn(answer(shared.clone(), rules.clone(), question));
             }
             Some(_) = answering.join_next() => {}
@@ -181,10 +181,10 @@ async fn program(
         let path = path.and_then(|path| path.parse().ok());
         path.ok_or_else(|| StepError::permanent("EP0812", "the command is about no file"))
     };
-    let mut room = None;
+    let mut files = None;
     let file = if exec::asks_for(spec, "file") {
         let path = path()?;
-        let local = enter(shared, rule, event, &mut room).await?.local(&path).await?;
+        let local = account_files(shared, rule, event, &mut files).await?.local(&path).await?;
         let local = local.and_then(|local| local.into_os_string().into_string().ok());
         Some(local.ok_or_else(|| step::no_local(&path))?)
     } else {
@@ -196,12 +196,12 @@ async fn program(
         ExecStdin::None => shared.spawner.run(program).await,
         ExecStdin::File => {
             let path = path()?;
-            let source = enter(shared, rule, event, &mut room).await?.open(&path).await?;
+            let source = account_files(shared, rule, event, &mut files).await?.open(&path).await?;
             step::run_with(&shared.spawner, program, source.as_ref(), None, &path).await?
         }
     };
-    if let Some(room) = room {
-        room.leave().await;
+    if let Some(files) = files {
+        files.close().await;
     }
     let ended = ended.map_err(|error| step::not_run(&error))?;
     let fact = exec::told(spec, name, &ended);
@@ -226,25 +226,25 @@ fn tell(shared: &Shared, scope: &entrepot_journal::Scope, fact: Fact) {
     }
 }
 
-/// The view of whoever gave the command.
-async fn enter<'a>(
+/// The files of the account that gave the command.
+async fn account_files<'a>(
     shared: &Shared,
     rule: &Stored<Rule>,
     event: &Event,
-    room: &'a mut Option<Box<dyn Room>>,
-) -> Result<&'a dyn Room, StepError> {
-    let entered = match room.take() {
-        Some(room) => room,
+    files: &'a mut Option<Box<dyn AccountFiles>>,
+) -> Result<&'a dyn AccountFiles, StepError> {
+    let opened = match files.take() {
+        Some(files) => files,
         None => {
             let nobody = || StepError::permanent("EP0811", "nobody is logged in");
             let account = event.account.as_ref().ok_or_else(nobody)?;
-            shared.places.enter(&passing_job(shared, rule, event), account).await?
+            shared.file_access.open_account(&passing_job(shared, rule, event), account).await?
         }
     };
-    Ok(&**room.insert(entered))
+    Ok(&**files.insert(opened))
 }
 
-/// A job that is in no table: rooms are entered for one.
+/// A job that is in no table: the files of accounts are opened for jobs.
 fn passing_job(shared: &Shared, rule: &Stored<Rule>, event: &Event) -> Job {
     let now = shared.recorder.env().now();
     Job {

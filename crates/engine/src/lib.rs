@@ -14,6 +14,7 @@ mod backoff;
 mod check;
 mod condition;
 mod exec;
+mod files;
 #[cfg(test)]
 mod fixture;
 mod hold;
@@ -23,11 +24,10 @@ pub mod limits;
 mod meters;
 mod pattern;
 mod pause;
-mod places;
 mod projector;
-mod rooms;
 mod rules;
 mod run;
+mod session_files;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -45,8 +45,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use places::Places;
-use rooms::Rooms;
+use files::FileAccess;
+use session_files::SessionFileAccess;
 
 pub use check::check_rule;
 pub use meters::Meters;
@@ -106,7 +106,7 @@ pub struct Lag {
 pub(crate) struct Shared {
     pub(crate) db: Db,
     pub(crate) recorder: Recorder,
-    pub(crate) places: Box<dyn Places>,
+    pub(crate) file_access: Box<dyn FileAccess>,
     pub(crate) spawner: Spawner,
     pub(crate) options: EngineOptions,
     pub(crate) meters: Arc<Meters>,
@@ -136,8 +136,8 @@ impl Engine {
     pub fn start(parts: EngineParts) -> Engine {
         let EngineParts { db, recorder, vfs, gate, spawner, options } = parts;
         let hooks = vfs.hooks().clone();
-        let places = Box::new(Rooms::new(vfs, gate));
-        let mut engine = Engine::start_in(db, recorder, places, spawner, options);
+        let file_access = Box::new(SessionFileAccess::new(vfs, gate));
+        let mut engine = Engine::start_in(db, recorder, file_access, spawner, options);
         engine.answer(hooks);
         engine
     }
@@ -161,14 +161,14 @@ impl Engine {
     fn start_in(
         db: Db,
         recorder: Recorder,
-        places: Box<dyn Places>,
+        file_access: Box<dyn FileAccess>,
         spawner: Spawner,
         options: EngineOptions,
     ) -> Engine {
         let shared = Arc::new(Shared {
             db,
             recorder,
-            places,
+            file_access,
             spawner,
             options,
             meters: Arc::default(),

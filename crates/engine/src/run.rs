@@ -12,11 +12,11 @@ use entrepot_nouns::rule::StepSpec;
 use entrepot_nouns::{Endpoint, Event, EventId, Fact, Job, Name, Rule, VPath, crash};
 use tokio_util::sync::CancellationToken;
 
+use crate::files::AccountFiles;
 use crate::hold::Hold;
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
 use crate::pause::Pause;
-use crate::places::Room;
 use crate::step::{self, StepError};
 use crate::{Shared, backoff, ids, pattern, rules};
 
@@ -33,7 +33,7 @@ pub(crate) struct Run<'a> {
     rule: Rule,
     /// Where the file is now: the event's path, or where the last move put it.
     path: Option<Result<VPath, StepError>>,
-    room: Option<Box<dyn Room>>,
+    files: Option<Box<dyn AccountFiles>>,
 }
 
 /// Works `job`, claimed when `Env::elapsed` was `claimed`, until it ends, waits for its next
@@ -72,10 +72,10 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
         let error = format!("EP0811: rule '{}' was deleted", job.rule);
         return fail(shared, job, hold, error).await;
     };
-    let mut run = Run { shared, job, hold, verified: None, rule, path: None, room: None };
+    let mut run = Run { shared, job, hold, verified: None, rule, path: None, files: None };
     let ended = run.attempt().await;
-    if let Some(room) = run.room.take() {
-        room.leave().await;
+    if let Some(files) = run.files.take() {
+        files.close().await;
     }
     ended
 }
@@ -164,21 +164,21 @@ impl Run<'_> {
     }
 
     /// The account's view of files.
-    pub(crate) async fn room(&mut self) -> Result<&dyn Room, StepError> {
-        let room = match self.room.take() {
-            Some(room) => room,
+    pub(crate) async fn files(&mut self) -> Result<&dyn AccountFiles, StepError> {
+        let files = match self.files.take() {
+            Some(files) => files,
             None => {
                 let account = self.rule.run_as.as_ref().or(self.job.event.account.as_ref());
                 let account = account.ok_or_else(|| {
                     let text = "the event has no account, say in the rule whom it runs as";
                     StepError::permanent("EP0811", text)
                 })?;
-                let enter = self.shared.places.enter(self.job, account);
+                let enter = self.shared.file_access.open_account(self.job, account);
                 self.hold.waiting(enter).await??
             }
         };
-        let room: &dyn Room = &**self.room.insert(room);
-        Ok(room)
+        let files: &dyn AccountFiles = &**self.files.insert(files);
+        Ok(files)
     }
 
     /// An endpoint by name.

@@ -9,7 +9,7 @@ use entrepot_admin::Admin;
 use entrepot_auth::Gate;
 use entrepot_db::Db;
 use entrepot_net::NetError;
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::server::{Admission, Listening, ServerShared};
 use entrepot_net::tls::TlsOptions;
 use entrepot_nouns::{
@@ -43,12 +43,12 @@ const BIND_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(crate) struct Listeners(Arc<Inner>);
 
-/// What every listener leads to.
-pub(crate) struct Doors {
+/// What all listeners share.
+pub(crate) struct ListenerParts {
     pub(crate) gate: Gate,
     pub(crate) vfs: Service,
     /// Connections that have not logged in, over all listeners.
-    pub(crate) strangers: Strangers,
+    pub(crate) unauthenticated: UnauthenticatedConnections,
 }
 
 struct Inner {
@@ -59,7 +59,7 @@ struct Inner {
     gate: Gate,
     vfs: Service,
     addresses: AddressesFile,
-    strangers: Strangers,
+    unauthenticated: UnauthenticatedConnections,
     drain: Duration,
     open: Mutex<BTreeMap<(SiteId, Name), Open>>,
 }
@@ -109,7 +109,7 @@ impl Listeners {
         config: &Config,
         parts: &Parts,
         admin: Arc<Admin>,
-        doors: Doors,
+        shared: ListenerParts,
         addresses: AddressesFile,
     ) -> Listeners {
         Listeners(Arc::new(Inner {
@@ -117,10 +117,10 @@ impl Listeners {
             db: parts.db.clone(),
             env: parts.env.clone(),
             keys: ListenerKeys::new(parts, admin),
-            gate: doors.gate,
-            vfs: doors.vfs,
+            gate: shared.gate,
+            vfs: shared.vfs,
             addresses,
-            strangers: doors.strangers,
+            unauthenticated: shared.unauthenticated,
             drain: Duration::from_secs(config.drain_seconds),
             open: Mutex::default(),
         }))
@@ -265,7 +265,7 @@ impl Listeners {
         let (inner, noun) = (&self.0, &wanted.noun);
         let stop = CancellationToken::new();
         let shared = ServerShared {
-            strangers: inner.strangers.clone(),
+            unauthenticated: inner.unauthenticated.clone(),
             env: inner.env.clone(),
             drain: inner.drain,
             stopping: inner.vfs.draining(),

@@ -10,7 +10,7 @@ use entrepot_auth::Gate;
 use entrepot_db::{Db, JobCounts};
 use entrepot_engine::Engine;
 use entrepot_journal::{Recorder, SYNC_BUCKETS_US, Usage};
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_nouns::{Direction, Protocol};
 use entrepot_ssh::wire;
 use entrepot_vfs::{Service, UploadEnd};
@@ -36,7 +36,7 @@ pub(crate) struct MetricsParts {
     pub(crate) gate: Gate,
     pub(crate) engine: Arc<Engine>,
     pub(crate) db: Db,
-    pub(crate) strangers: Strangers,
+    pub(crate) unauthenticated: UnauthenticatedConnections,
 }
 
 /// Reads all meters. Cheap to clone.
@@ -104,7 +104,7 @@ impl Scrape {
 
     /// Connections that have not logged in.
     fn without_login(&self, encoder: &mut DescriptorEncoder) -> Encoded {
-        let counts = self.parts.strangers.counts();
+        let counts = self.parts.unauthenticated.counts();
         let name = "entrepot_connections_without_login";
         let mut family = gauges(encoder, name, "Open connections that have not logged in.")?;
         for (state, count) in [("waiting", counts.waiting), ("checking", counts.checking)] {

@@ -10,7 +10,7 @@ use entrepot_admin::ServingParts;
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
 use entrepot_journal::Scope;
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_nouns::{Fact, SiteId};
 use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
-use crate::listeners::{Doors, Listeners};
+use crate::listeners::{ListenerParts, Listeners};
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
 use crate::parts::Parts;
@@ -85,23 +85,23 @@ impl Server {
             let (admin, draining, until) = heartbeat;
             admin.keep_node_alive(draining, until).await;
         }));
-        let strangers = Strangers::default();
+        let unauthenticated = UnauthenticatedConnections::default();
         let metrics = Metrics::new(MetricsParts {
             recorder: parts.recorder.clone(),
             vfs: vfs.clone(),
             gate: gate.clone(),
             engine: engine.clone(),
             db: parts.db.clone(),
-            strangers: strangers.clone(),
+            unauthenticated: unauthenticated.clone(),
         });
         let ready = Arc::new(AtomicBool::new(false));
         let ops = Ops { admin: admin.clone(), metrics, ready: ready.clone(), stop: asked.clone() };
         let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
-        let doors = Doors { gate, vfs: vfs.clone(), strangers };
+        let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
         let addresses = AddressesFile::new(&config.data, ops_address);
-        let listeners = Listeners::new(config, &parts, admin, doors, addresses.clone());
+        let listeners = Listeners::new(config, &parts, admin, shared, addresses.clone());
         listeners.open_all().await?;
         ready.store(true, Ordering::Release);
         tasks.push(tokio::spawn(signals(asked.clone())));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use entrepot_auth::{Attempt, Grant, Peer, Verdict};
 use entrepot_ftp_proto::{Answer, Login, Refusal, Secret as Sent, Why};
-use entrepot_net::guard::{Checking, Stranger};
+use entrepot_net::guard::{Checking, UnauthenticatedConnection};
 use entrepot_net::meter::{EndClass, Stage};
 use entrepot_net::tls::{ClientCertificate, ClientCertificates, TlsSession};
 use entrepot_nouns::ftp::TlsReuse;
@@ -32,7 +32,7 @@ struct OpenSession {
 pub(crate) struct LoginState {
     shared: Arc<ListenerShared>,
     /// The connection counts as one without a login until then.
-    stranger: Option<Stranger>,
+    unauthenticated: Option<UnauthenticatedConnection>,
     /// What has been proved so far; begun with the first credential.
     attempt: Option<Attempt>,
     /// The certificate was right, and a code is all that is missing.
@@ -51,11 +51,14 @@ const ASKS_OTHERWISE: &str = "The server asks for other certificates now: connec
 
 impl LoginState {
     /// Nobody is logged in.
-    pub(crate) fn new(shared: Arc<ListenerShared>, stranger: Stranger) -> LoginState {
+    pub(crate) fn new(
+        shared: Arc<ListenerShared>,
+        unauthenticated: UnauthenticatedConnection,
+    ) -> LoginState {
         let site = shared.site;
         LoginState {
             shared,
-            stranger: Some(stranger),
+            unauthenticated: Some(unauthenticated),
             attempt: None,
             code_is_next: false,
             site,
@@ -226,7 +229,8 @@ impl LoginState {
         connection: &mut ControlConnection,
         checking: impl Future<Output = T>,
     ) -> Result<T, Over> {
-        let _checking: Option<Checking> = self.stranger.as_ref().and_then(Stranger::checking);
+        let _checking: Option<Checking> =
+            self.unauthenticated.as_ref().and_then(UnauthenticatedConnection::checking);
         connection.patiently(checking).await
     }
 
@@ -276,8 +280,8 @@ impl LoginState {
         });
         connection.meter.bind(session.throttles());
         connection.meter.advance(Stage::LoggedIn);
-        if let Some(stranger) = self.stranger.take() {
-            stranger.logged_in();
+        if let Some(unauthenticated) = self.unauthenticated.take() {
+            unauthenticated.logged_in();
         }
         let mut login = Login::at_root();
         session.vfs().home().as_str().clone_into(&mut login.directory);

@@ -61,7 +61,7 @@ pub(crate) async fn serve(shared: Arc<ListenerShared>, guest: ControlGuest) {
 
 impl Conversation {
     fn new(shared: Arc<ListenerShared>, guest: ControlGuest) -> Conversation {
-        let ControlGuest { control, stranger, tls } = guest;
+        let ControlGuest { control, unauthenticated, tls } = guest;
         let config = shared.config.borrow().clone();
         let settings = config.settings(control.peer(), control.local());
         let connection = ControlConnection::new(control, tls, settings, shared.env.clone());
@@ -69,7 +69,7 @@ impl Conversation {
             timer: MachineTimer::new(&connection),
             config,
             connection,
-            login: LoginState::new(Arc::clone(&shared), stranger),
+            login: LoginState::new(Arc::clone(&shared), unauthenticated),
             files: FileCommands::new(shared.view.clone()),
             transfers: Transfers::default(),
             commands: Commands::new(

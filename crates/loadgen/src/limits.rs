@@ -24,8 +24,8 @@ pub const MIXED_LEAST_MB: u64 = 10;
 pub const MIXED_MOST_MB: u64 = 950;
 /// Groups of the mixed table, upper bounds excluded.
 pub const MIXED_GROUPS_MB: [(u64, u64); 4] = [(10, 100), (100, 250), (250, 500), (500, 951)];
-/// Logins at a time where many connections are opened: a server shows most strangers of one
-/// address the door.
+/// Concurrent logins where many connections are opened: servers refuse many unauthenticated
+/// connections of one address.
 pub const CONNECTING: usize = 16;
 /// What a large file may take besides the time of any other transfer: bytes a second at least.
 pub const LEAST_RATE: u64 = 8 << 20;

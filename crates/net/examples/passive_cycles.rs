@@ -13,7 +13,7 @@ use entrepot_net::control::{
     ControlGuest, ControlOptions, ControlProtocol, ControlSessions, ControlTls,
 };
 use entrepot_net::data::{DataPeer, DataPorts, DataPortsOptions, Lingerer, PortRange, SeatOptions};
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::listen;
 use entrepot_net::meter::Stage;
 use entrepot_net::server::{Listening, Server, ServerShared};
@@ -49,10 +49,10 @@ impl ControlSessions for Transfers {
 }
 
 async fn serve(guest: ControlGuest, ports: &DataPorts, lingerer: &Lingerer) -> Result<()> {
-    let ControlGuest { mut control, stranger, .. } = guest;
+    let ControlGuest { mut control, unauthenticated, .. } = guest;
     let meter = Arc::clone(control.meter());
     meter.advance(Stage::LoggedIn);
-    stranger.logged_in();
+    unauthenticated.logged_in();
     let (local, peer, policy) = (control.local(), control.peer().ip(), DataPeer::Same);
     let mut seat = ports.seat(SeatOptions { local, peer, policy, meter });
     // Larger than a command, so that tokio need not ask whether there is more.
@@ -129,7 +129,7 @@ async fn main() -> Result<()> {
         ControlOptions { admission: Arc::default(), tls: ControlTls::Off, login_time: SOON };
     let sessions = Transfers { ports: ports.clone(), lingerer: Lingerer::default() };
     let shared = ServerShared {
-        strangers: Strangers::default(),
+        unauthenticated: UnauthenticatedConnections::default(),
         env: env.clone(),
         drain: Duration::ZERO,
         stopping: CancellationToken::new(),

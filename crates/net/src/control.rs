@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::acknowledging::Acknowledging;
-use crate::limits::STRANGER_BYTES;
+use crate::limits::UNAUTHENTICATED_BYTES;
 use crate::meter::{SessionMeter, Stage, StreamWakers, cut};
 use crate::socket;
 use crate::tls::{HandshakeError, TlsInfo, TlsSession, TlsStream};
@@ -210,7 +210,8 @@ impl AsyncWrite for Control {
     }
 }
 
-/// Counts both directions, and fails when the session is cut or a stranger sends too much.
+/// Counts both directions, and fails when the session is cut or a client sends too much before it
+/// has logged in.
 #[derive(Debug)]
 struct Counted {
     inner: Acknowledging,
@@ -261,7 +262,7 @@ impl AsyncRead for Counted {
         let came = out.filled().get(before..).unwrap_or_default();
         self.within_line = came.last().is_some_and(|last| *last != b'\n');
         let received = self.meter.received(came.len());
-        if received > STRANGER_BYTES && self.meter.stage() < Stage::LoggedIn {
+        if received > UNAUTHENTICATED_BYTES && self.meter.stage() < Stage::LoggedIn {
             let many = "too many bytes before login";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, many)));
         }

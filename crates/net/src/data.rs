@@ -2,8 +2,8 @@
 //! the bytes.
 //!
 //! What it guarantees:
-//! 1. A stranger neither takes a data connection nor occupies its place: who is not expected at a
-//!    port is reset, and told ([`DataPorts`]).
+//! 1. Another host neither takes a data connection nor occupies its place: a connection that is not
+//!    expected at a port is reset and reported ([`DataPorts`]).
 //! 2. A transfer costs no bind and no task: PASV looks its lease up, the accept task of the port
 //!    looks the lease of the peer up ([`PassiveSeat`]).
 //! 3. Where we dial is decided before dialling ([`DataPeer::may_dial`]).

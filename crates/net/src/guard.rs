@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::limits::{
     CHECKED, FAREWELLS, KNOWN_ADDRESSES, REFUSAL_LOG_INTERVAL, REFUSALS_TOLD, STALLED_TIME,
-    STRANGERS, STRANGERS_PER_ADDRESS,
+    UNAUTHENTICATED, UNAUTHENTICATED_PER_ADDRESS,
 };
 use crate::meter::{EndClass, SessionMeter};
 use crate::refusal::Refused;
@@ -31,7 +31,7 @@ pub const TOO_MANY: &str = "too many connections have not logged in yet, try aga
 
 /// All connections of the process that have not logged in. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Strangers {
+pub struct UnauthenticatedConnections {
     crowd: Arc<Mutex<Crowd>>,
     /// Refused newcomers that are being told why.
     told: Arc<Semaphore>,
@@ -39,7 +39,7 @@ pub struct Strangers {
 
 /// Connections without a login since start, and now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StrangerCounts {
+pub struct UnauthenticatedCounts {
     /// Those that count towards a limit now.
     pub waiting: usize,
     /// Those whose credentials are being checked now, which do not count.
@@ -74,7 +74,7 @@ struct Crowd {
 
 /// How many connections without a login may come from a network, all its addresses together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StrangerLimit {
+pub struct UnauthenticatedLimit {
     /// Of several networks that contain an address, the first of the list counts.
     pub network: IpNet,
     /// So many at a time.
@@ -107,13 +107,13 @@ enum Checks {
     Counted,
 }
 
-impl Default for Strangers {
+impl Default for UnauthenticatedConnections {
     fn default() -> Self {
-        Strangers::new(STRANGERS, STRANGERS_PER_ADDRESS)
+        UnauthenticatedConnections::new(UNAUTHENTICATED, UNAUTHENTICATED_PER_ADDRESS)
     }
 }
 
-impl Strangers {
+impl UnauthenticatedConnections {
     /// At most `most` in all and `most_per_address` of one address (IPv6: one /64).
     pub fn new(most: usize, most_per_address: usize) -> Self {
         let crowd = Crowd {
@@ -130,7 +130,7 @@ impl Strangers {
             refused: 0,
             logged: None,
         };
-        Strangers {
+        UnauthenticatedConnections {
             crowd: Arc::new(Mutex::new(crowd)),
             told: Arc::new(Semaphore::new(REFUSALS_TOLD)),
         }
@@ -144,9 +144,9 @@ impl Strangers {
     pub fn admit(
         &self,
         address: IpAddr,
-        named: &[StrangerLimit],
+        named: &[UnauthenticatedLimit],
         meter: &Arc<SessionMeter>,
-    ) -> Result<Stranger, Refused> {
+    ) -> Result<UnauthenticatedConnection, Refused> {
         let canonical = address.to_canonical();
         let limit = named.iter().find(|limit| limit.network.contains(&canonical));
         let origin = limit
@@ -163,13 +163,13 @@ impl Strangers {
         crowd.present.insert(id, present);
         crowd.count(origin);
         drop(crowd);
-        Ok(Stranger { strangers: self.clone(), id, origin })
+        Ok(UnauthenticatedConnection { unauthenticated: self.clone(), id, origin })
     }
 
     /// How many there are, and how many found no room.
-    pub fn counts(&self) -> StrangerCounts {
+    pub fn counts(&self) -> UnauthenticatedCounts {
         let crowd = self.crowd.lock();
-        StrangerCounts {
+        UnauthenticatedCounts {
             waiting: crowd.present.len() - crowd.exempt,
             checking: crowd.exempt,
             refused: crowd.refused,
@@ -302,18 +302,18 @@ impl Present {
 
 /// A connection that has not logged in; dropping it leaves the crowd.
 #[derive(Debug)]
-pub struct Stranger {
-    strangers: Strangers,
+pub struct UnauthenticatedConnection {
+    unauthenticated: UnauthenticatedConnections,
     id: u64,
     origin: Origin,
 }
 
-impl Stranger {
+impl UnauthenticatedConnection {
     /// Its credentials are being checked until the guard is dropped: meanwhile it does not count,
     /// it gives way to nobody, and its time to log in does not run. `None`: it gave way before.
     #[must_use]
     pub fn checking(&self) -> Option<Checking> {
-        let mut crowd = self.strangers.crowd.lock();
+        let mut crowd = self.unauthenticated.crowd.lock();
         let checks = if crowd.exempt < CHECKED { Checks::Exempt } else { Checks::Counted };
         let present = crowd.present.get_mut(&self.id)?;
         present.checks = checks;
@@ -323,12 +323,12 @@ impl Stranger {
             crowd.uncount(self.origin);
         }
         meter.check_begins();
-        Some(Checking { strangers: self.strangers.clone(), id: self.id, meter })
+        Some(Checking { unauthenticated: self.unauthenticated.clone(), id: self.id, meter })
     }
 
     /// It has logged in: others from there are known from now on.
     pub fn logged_in(self) {
-        let mut crowd = self.strangers.crowd.lock();
+        let mut crowd = self.unauthenticated.crowd.lock();
         // Above the limit it begins anew: whoever comes often is soon known again.
         if crowd.known.len() >= KNOWN_ADDRESSES && !crowd.known.contains(&self.origin) {
             crowd.known.clear();
@@ -337,16 +337,16 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for UnauthenticatedConnection {
     fn drop(&mut self) {
-        self.strangers.crowd.lock().leave(self.id);
+        self.unauthenticated.crowd.lock().leave(self.id);
     }
 }
 
-/// See [`Stranger::checking`]; at most one of a connection at a time.
+/// See [`UnauthenticatedConnection::checking`]; at most one of a connection at a time.
 #[derive(Debug)]
 pub struct Checking {
-    strangers: Strangers,
+    unauthenticated: UnauthenticatedConnections,
     id: u64,
     meter: Arc<SessionMeter>,
 }
@@ -354,7 +354,7 @@ pub struct Checking {
 impl Drop for Checking {
     fn drop(&mut self) {
         self.meter.check_ends();
-        let mut crowd = self.strangers.crowd.lock();
+        let mut crowd = self.unauthenticated.crowd.lock();
         // Whoever has logged in meanwhile is not there any more.
         let Some(present) = crowd.present.get_mut(&self.id) else { return };
         let (checks, origin) = (present.checks, present.origin);

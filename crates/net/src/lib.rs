@@ -4,7 +4,8 @@
 //! What it guarantees:
 //! 1. Nothing is dialled that resolves to a private address, unless the endpoint allows it; the
 //!    address that was checked is the address that is dialled ([`dial`]).
-//! 2. A stranger costs at most the limits of [`guard`]; a crowd of them shuts nobody out.
+//! 2. An unauthenticated connection costs at most the limits of [`guard`]; a crowd of them shuts
+//!    out no honest client.
 //! 3. Every byte passes [`metered::Metered`] or, with FTP, [`control::Control`] and
 //!    [`data::DataStream`]: counted, throttled, and cut when the session ends.
 

@@ -18,10 +18,10 @@ pub const PROXY_HEADER_BYTES: usize = 4096;
 // Connections that have not logged in.
 
 /// Connections that have not logged in, in all.
-pub const STRANGERS: usize = 512;
+pub const UNAUTHENTICATED: usize = 512;
 /// Connections that have not logged in, of one address (IPv6: one /64): a company behind NAT logs
 /// in at once when it has lost its connections.
-pub const STRANGERS_PER_ADDRESS: usize = 256;
+pub const UNAUTHENTICATED_PER_ADDRESS: usize = 256;
 /// Connections whose credentials are being checked, and which therefore do not count among those
 /// that have not logged in; more of them count all the same.
 pub const CHECKED: usize = 512;
@@ -30,7 +30,7 @@ pub const STALLED_TIME: Duration = Duration::from_secs(3);
 /// Addresses that are remembered because somebody logged in from there.
 pub const KNOWN_ADDRESSES: usize = 10_000;
 /// Bytes received before login.
-pub const STRANGER_BYTES: u64 = 256 * 1024;
+pub const UNAUTHENTICATED_BYTES: u64 = 256 * 1024;
 /// How exactly the time to log in is measured.
 pub const LOGIN_TICK: Duration = Duration::from_secs(1);
 /// Connections that gave way and are being told so; one more is cut without a word.

@@ -29,7 +29,7 @@ pub enum Stage {
     Encrypted = 3,
     /// It tries to log in.
     Authenticating = 4,
-    /// It is no stranger any more.
+    /// It has logged in.
     LoggedIn = 5,
 }
 

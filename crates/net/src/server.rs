@@ -22,7 +22,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::guard::{Stranger, StrangerLimit, Strangers};
+use crate::guard::{UnauthenticatedConnection, UnauthenticatedConnections, UnauthenticatedLimit};
 use crate::limits::{DRAIN_INTERVAL, PROXIES_WAITING};
 use crate::listen::TcpAcceptor;
 use crate::meter::{self, EndClass, SessionMeter};
@@ -34,19 +34,19 @@ pub struct Admission {
     /// Balancers: connections from there must begin with a PROXY header that names the client.
     pub proxies: Vec<IpNet>,
     /// Networks with a limit of their own of connections that have not logged in.
-    pub strangers: Vec<StrangerLimit>,
+    pub unauthenticated: Vec<UnauthenticatedLimit>,
 }
 
 impl Admission {
     /// As a listener says.
     pub fn of(listener: &Listener) -> Admission {
-        let limit = |it: &entrepot_nouns::listener::StrangerLimit| StrangerLimit {
+        let limit = |it: &entrepot_nouns::listener::UnauthenticatedLimit| UnauthenticatedLimit {
             network: it.network,
             connections: it.connections as usize,
         };
         Admission {
             proxies: listener.proxies.clone(),
-            strangers: listener.strangers.iter().map(limit).collect(),
+            unauthenticated: listener.unauthenticated.iter().map(limit).collect(),
         }
     }
 
@@ -98,7 +98,7 @@ pub struct Incoming<C> {
     /// Its counters, its limits, and the switch that ends it.
     pub meter: Arc<SessionMeter>,
     /// Its place among the connections that have not logged in.
-    pub stranger: Stranger,
+    pub unauthenticated: UnauthenticatedConnection,
     /// How the listener presented itself when it came.
     pub config: C,
     /// When it must end with the listener.
@@ -147,7 +147,7 @@ impl Drain {
 #[derive(Clone, Debug)]
 pub struct ServerShared {
     /// Connections that have not logged in, of all listeners.
-    pub strangers: Strangers,
+    pub unauthenticated: UnauthenticatedConnections,
     /// Clock of meters.
     pub env: Env,
     /// When the listener stops, running transfers may go on for so long.
@@ -250,8 +250,8 @@ impl<P: Protocol> Entrance<P> {
         let meter = Arc::new(SessionMeter::new(self.shared.env.clone()));
         let (protocol, drain) = (Arc::clone(&self.protocol), self.drain.clone());
         let admitted = self.protocol.admits(peer).then(|| {
-            let limits = &P::admission(&config).strangers;
-            self.shared.strangers.admit(peer.ip(), limits, &meter)
+            let limits = &P::admission(&config).unauthenticated;
+            self.shared.unauthenticated.admit(peer.ip(), limits, &meter)
         });
         async move {
             match admitted {
@@ -261,8 +261,9 @@ impl<P: Protocol> Entrance<P> {
                         refused.tell(stream, &words).await;
                     }
                 }
-                Some(Ok(stranger)) => {
-                    let connection = Incoming { stream, peer, meter, stranger, config, drain };
+                Some(Ok(unauthenticated)) => {
+                    let connection =
+                        Incoming { stream, peer, meter, unauthenticated, config, drain };
                     protocol.serve(connection).await;
                 }
             }

@@ -74,16 +74,16 @@ async fn a_session_resumes_until_its_tickets_are_spent_and_says_so() {
 async fn only_who_is_pinned_or_signed_for_this_name_is_trusted() {
     let (config, own) = server();
     let session = config.session();
-    let stranger = self_signed(vec!["files.example".to_owned()]).unwrap();
+    let other = self_signed(vec!["files.example".to_owned()]).unwrap();
     let authorities = ServerTrust::Authorities(own.chain.clone().into_bytes());
     let pinned = |pem: &str| ServerTrust::Pinned(vec![pem.to_owned()]);
     for (host, trust, taken) in [
         ("files.example", pinned(&own.chain), true),
         ("192.0.2.7", pinned(&own.chain), true),
-        ("files.example", pinned(&stranger.chain), false),
+        ("files.example", pinned(&other.chain), false),
         ("files.example", authorities.clone(), true),
         ("other.example", authorities, false),
-        ("files.example", ServerTrust::Authorities(stranger.chain.into_bytes()), false),
+        ("files.example", ServerTrust::Authorities(other.chain.into_bytes()), false),
     ] {
         let (near, far) = pair().await;
         let client = client(host, &trust).session();

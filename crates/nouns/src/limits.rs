@@ -16,10 +16,10 @@ pub const SOURCE_BYTES: usize = 64;
 pub const REVOKED: usize = 10_000;
 /// Most entries of a policy's `hours`.
 pub const HOURS: usize = 64;
-/// Most networks of a listener's `strangers`.
-pub const STRANGER_NETWORKS: usize = 64;
+/// Most networks of a listener's `unauthenticated`.
+pub const UNAUTHENTICATED_NETWORKS: usize = 64;
 /// Most connections without a login that one of them may be given.
-pub const STRANGERS: u32 = 100_000;
+pub const UNAUTHENTICATED: u32 = 100_000;
 /// Longest argument of a command kept in an event, in characters.
 pub const COMMAND_ARGUMENT: usize = 1024;
 /// Longest sentence of a rule that refuses a command, in bytes.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::OnByDefault;
 use crate::ftp::{DataPeers, FtpOptions, FtpTls};
 use crate::key::KeyType;
-use crate::limits::{STRANGER_NETWORKS, STRANGERS};
+use crate::limits::{UNAUTHENTICATED, UNAUTHENTICATED_NETWORKS};
 use crate::login::LoginCheck;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
@@ -64,7 +64,7 @@ impl Protocol {
 /// How many connections without a login may come from a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StrangerLimit {
+pub struct UnauthenticatedLimit {
     /// The network; of several that fit the first counts.
     pub network: IpNet,
     /// So many at a time, all its addresses together; they take no place from others.
@@ -95,7 +95,7 @@ pub struct Listener {
     /// Networks from which more connections without a login may come than the usual 256 of one
     /// address: load balancers without the PROXY protocol, large offices, load generators.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub strangers: Vec<StrangerLimit>,
+    pub unauthenticated: Vec<UnauthenticatedLimit>,
     /// Policy of its own: which addresses may come in here, whoever they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Name>,
@@ -143,14 +143,15 @@ impl Noun for Listener {
             return Err(FieldError::new("tls", "a listener of this protocol has no TLS"));
         }
         self.check_tls()?;
-        if self.strangers.len() > STRANGER_NETWORKS {
-            let problem = format!("there are more than {STRANGER_NETWORKS} networks");
-            return Err(FieldError::new("strangers", problem));
+        if self.unauthenticated.len() > UNAUTHENTICATED_NETWORKS {
+            let problem = format!("there are more than {UNAUTHENTICATED_NETWORKS} networks");
+            return Err(FieldError::new("unauthenticated", problem));
         }
-        let fits = |limit: &StrangerLimit| (1..=STRANGERS).contains(&limit.connections);
-        if !self.strangers.iter().all(fits) {
-            let problem = format!("connections are from 1 to {STRANGERS}");
-            return Err(FieldError::new("strangers", problem));
+        let fits =
+            |limit: &UnauthenticatedLimit| (1..=UNAUTHENTICATED).contains(&limit.connections);
+        if !self.unauthenticated.iter().all(fits) {
+            let problem = format!("connections are from 1 to {UNAUTHENTICATED}");
+            return Err(FieldError::new("unauthenticated", problem));
         }
         self.login.as_ref().map_or(Ok(()), LoginCheck::check)?;
         self.ftp.as_ref().map_or(Ok(()), check_ftp)

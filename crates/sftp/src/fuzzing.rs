@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::meter::SessionMeter;
 use entrepot_net::server::Drain;
 use entrepot_nouns::{AccountId, Env};
@@ -133,7 +133,7 @@ async fn command(account: &Arc<ConnectionShared>, piece: usize, stream: &[u8]) {
     assert!(status <= 1, "an exit status of {status}");
 }
 
-/// Feeds the bytes of a stranger to a whole connection, then cuts it.
+/// Feeds the bytes of an unauthenticated client to a whole connection, then cuts it.
 ///
 /// # Panics
 /// As the fuzzer looks for.
@@ -141,9 +141,12 @@ pub async fn connection(context: Arc<ListenerContext>, config: SshConfig, bytes:
     let (ours, mut theirs) = tokio::io::duplex(1 << 20);
     let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 2222));
     let meter = Arc::new(SessionMeter::new(context.env.clone()));
-    let Ok(stranger) = Strangers::default().admit(peer.ip(), &[], &meter) else { return };
+    let Ok(unauthenticated) = UnauthenticatedConnections::default().admit(peer.ip(), &[], &meter)
+    else {
+        return;
+    };
     let service = SftpService::new(Arc::clone(&context), peer, Arc::clone(&meter));
-    let guest = Guest { peer, meter, stranger };
+    let guest = Guest { peer, meter, unauthenticated };
     let drain = Drain { stop: CancellationToken::new(), limit: Duration::ZERO };
     let talk = async move {
         // The server may hang up first.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_net::guard::{Checking, Stranger};
+use entrepot_net::guard::{Checking, UnauthenticatedConnection};
 use entrepot_net::meter::{EndClass, SessionMeter, Stage};
 use entrepot_nouns::{AuthMethod, Secret};
 use russh::server::{
@@ -41,7 +41,7 @@ pub(crate) struct Connection<S: Service> {
     service: Option<S>,
     back: Option<oneshot::Sender<S>>,
     shared: Arc<ConnectionChannels>,
-    stranger: Option<Stranger>,
+    unauthenticated: Option<UnauthenticatedConnection>,
     presentation: Arc<Presentation>,
     /// What is offered to this client, once that is decided, and what it offers.
     offered: Option<(Arc<Config>, ClientOffer)>,
@@ -60,14 +60,14 @@ impl<S: Service> Connection<S> {
         service: S,
         back: oneshot::Sender<S>,
         shared: Arc<ConnectionChannels>,
-        stranger: Stranger,
+        unauthenticated: UnauthenticatedConnection,
         presentation: Arc<Presentation>,
     ) -> Self {
         Connection {
             service: Some(service),
             back: Some(back),
             shared,
-            stranger: Some(stranger),
+            unauthenticated: Some(unauthenticated),
             presentation,
             offered: None,
             probes: 0,
@@ -93,7 +93,7 @@ impl<S: Service> Connection<S> {
 
     /// Until the answer is dropped, credentials of this client are being checked.
     fn checking(&self) -> Option<Checking> {
-        self.stranger.as_ref().and_then(Stranger::checking)
+        self.unauthenticated.as_ref().and_then(UnauthenticatedConnection::checking)
     }
 
     fn first_methods(&mut self) -> Result<Auth, Stop> {
@@ -325,8 +325,8 @@ impl<S: Service> Handler for Connection<S> {
         let link = Link { handle: session.handle(), shared: Arc::clone(&self.shared) };
         self.meter().advance(Stage::LoggedIn);
         self.meter().touch();
-        if let Some(stranger) = self.stranger.take() {
-            stranger.logged_in();
+        if let Some(unauthenticated) = self.unauthenticated.take() {
+            unauthenticated.logged_in();
         }
         if rotation::learns(self.meter().client()) {
             let keys = rotation::announcement(&session.config().keys);

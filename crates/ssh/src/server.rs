@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use entrepot_net::gather::Gathering;
-use entrepot_net::guard::{Stranger, TOO_MANY};
+use entrepot_net::guard::{TOO_MANY, UnauthenticatedConnection};
 use entrepot_net::limits::{DRAIN_INTERVAL, FAREWELL_TIME};
 use entrepot_net::meter::{EndClass, SessionMeter};
 use entrepot_net::server::{Admission, Drain, Incoming, Protocol, Refusal};
@@ -58,9 +58,9 @@ impl<F: Services> Protocol for Ssh<F> {
         self: Arc<Self>,
         connection: Incoming<SshConfig>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let Incoming { stream, peer, meter, stranger, config, drain } = connection;
+        let Incoming { stream, peer, meter, unauthenticated, config, drain } = connection;
         let service = self.0.connect(peer, &meter);
-        let guest = Guest { peer, meter, stranger };
+        let guest = Guest { peer, meter, unauthenticated };
         converse(config, Gathering::new(stream), guest, service, drain)
     }
 }
@@ -73,7 +73,7 @@ pub struct Guest {
     /// Counts its bytes and ends it; the bandwidth limits of its account are set here after login.
     pub meter: Arc<SessionMeter>,
     /// Its place among those who have not logged in.
-    pub stranger: Stranger,
+    pub unauthenticated: UnauthenticatedConnection,
 }
 
 /// Carries one connection from its first byte to [`Service::ended`]. The stream may be anything;
@@ -83,11 +83,11 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    let Guest { peer, meter, stranger } = guest;
+    let Guest { peer, meter, unauthenticated } = guest;
     let (back, returned) = oneshot::channel();
     let shared = Arc::new(ConnectionChannels::new(Arc::clone(&meter)));
     let presentation = Arc::clone(&config.presentation);
-    let connection = Connection::new(service, back, shared, stranger, presentation);
+    let connection = Connection::new(service, back, shared, unauthenticated, presentation);
     let guarded = Guarded::server(stream, Arc::clone(&meter));
     let outcome = session(config, guarded, connection, &meter, &drain).await;
     let reason = match (meter.ended(), outcome) {

@@ -59,7 +59,7 @@ pub trait Service: Send + Sized + 'static {
     /// What an unknown client may try.
     fn methods(&mut self) -> Vec<AuthMethod>;
 
-    /// A stranger has shaken hands and is about to try: what it calls itself and its algorithms are
+    /// A client has shaken hands and is about to log in: its identification and its algorithms are
     /// known. An error is a sentence for it; the connection ends then.
     fn greeted(&mut self) -> impl Future<Output = Result<(), String>> + Send;
 

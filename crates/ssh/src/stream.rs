@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use entrepot_net::limits::STRANGER_BYTES;
+use entrepot_net::limits::UNAUTHENTICATED_BYTES;
 use entrepot_net::meter::{SessionMeter, Stage};
 use entrepot_net::metered::Metered;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -68,7 +68,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
 
     fn check(&mut self, newest: &[u8]) -> io::Result<()> {
         let meter = self.inner.meter();
-        let too_many = meter.stage() < Stage::LoggedIn && meter.bytes_in() > STRANGER_BYTES;
+        let too_many = meter.stage() < Stage::LoggedIn && meter.bytes_in() > UNAUTHENTICATED_BYTES;
         if too_many && !self.is_client() {
             return Err(broken("too many bytes before login"));
         }

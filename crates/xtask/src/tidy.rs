@@ -22,6 +22,7 @@ pub(crate) fn run() -> Result<()> {
     let mut findings = edges::check(&metadata);
     findings.extend(dependencies::check(&metadata, &files)?);
     findings.extend(files.iter().flat_map(source::check));
+    findings.extend(source::stale_exceptions(root));
     findings.extend(circles::check(&files));
     findings.extend(files.iter().flat_map(habits::check));
     findings.extend(texts::check(root, &files, &workspace::documents(root)?)?);

@@ -234,7 +234,7 @@ fn certificates(folder: &std::path::Path) {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
-    for authority in ["ca", "stranger"] {
+    for authority in ["ca", "other"] {
         openssl(&format!(
             "req -x509 {key} -subj /CN={authority} -keyout {authority}.key -out {authority}.pem"
         ));
@@ -274,7 +274,7 @@ async fn tls_knows_with_whom_it_speaks() {
     let sql = crate::sql::sql!("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()");
     assert_eq!(db.read(sql, vec![], |row| row.bool(0)).await.unwrap(), [true]);
     let by_name = url.replace("127.0.0.1", "localhost");
-    for wrong in [with("stranger", &url), with("ca", &by_name), format!("{url}?sslmode=require")] {
+    for wrong in [with("other", &url), with("ca", &by_name), format!("{url}?sslmode=require")] {
         let refused = Db::open(&wrong, DbOptions::default()).await.unwrap_err();
         assert!(matches!(refused, DbError::Setup(_)), "{wrong}: {refused}");
     }

@@ -24,7 +24,7 @@ impl Step for DeleteSpec {
             }
         };
         run.hold.fence().await?;
-        match run.room().await?.remove(&path).await {
+        match run.files().await?.remove(&path).await {
             Err(error) if !error.is_missing() => return Err(error),
             _ => {}
         }

@@ -22,10 +22,10 @@ use entrepot_nouns::{
 use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError};
 
 use super::{Expected, Step, StepError, source};
+use crate::files::Source;
 use crate::limits::{BLOCK_BYTES, LEASES_SEARCHED};
 use crate::meters::Meters;
 use crate::pause::Pause;
-use crate::places::Source;
 use crate::run::Run;
 use crate::{ids, pattern, rules};
 
@@ -54,7 +54,7 @@ impl Step for DeliverSpec {
         let endpoint = run.endpoint(&self.endpoint).await?;
         let transfer = ids::delivery(run.job.id, number);
         let recorded = run.again() && is_recorded(run, transfer).await?;
-        let store = match run.shared.places.store(&endpoint).await {
+        let store = match run.shared.file_access.store(&endpoint).await {
             Err(_) if recorded => return Ok(()),
             store => store?,
         };

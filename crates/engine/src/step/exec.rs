@@ -14,8 +14,8 @@ use tokio::io::AsyncWriteExt as _;
 use super::source::{self, Expected};
 use super::{Step, StepError};
 use crate::exec::{self, Setting};
+use crate::files::Source;
 use crate::limits::BLOCK_BYTES;
-use crate::places::Source;
 use crate::rules;
 use crate::run::Run;
 
@@ -59,7 +59,7 @@ async fn local_file(run: &mut Run<'_>) -> Result<String, StepError> {
     let path = run.path()?;
     source::verify(run, &path).await?;
     let hold = run.hold;
-    let local = hold.waiting(run.room().await?.local(&path)).await??;
+    let local = hold.waiting(run.files().await?.local(&path)).await??;
     let local = local.and_then(|local| local.into_os_string().into_string().ok());
     local.ok_or_else(|| no_local(&path))
 }

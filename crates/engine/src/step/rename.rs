@@ -29,7 +29,7 @@ impl Step for MoveSpec {
             verified => verified?,
         }
         run.hold.fence().await?;
-        let moved = run.room().await?.rename(&from, &to, self.existing).await;
+        let moved = run.files().await?.rename(&from, &to, self.existing).await;
         if let Err(error) = moved {
             if !error.is_missing() {
                 return Err(error);
@@ -37,7 +37,7 @@ impl Step for MoveSpec {
             // The file was there a moment ago: it is the directory that is missing.
             make_directories(run, &to).await?;
             run.hold.fence().await?;
-            run.room().await?.rename(&from, &to, self.existing).await?;
+            run.files().await?.rename(&from, &to, self.existing).await?;
         }
         run.reached(Pause::Changed)
     }
@@ -48,7 +48,7 @@ async fn make_directories(run: &mut Run<'_>, path: &VPath) -> Result<(), StepErr
     let mut above: Vec<VPath> = std::iter::successors(path.parent(), VPath::parent).collect();
     above.retain(|directory| !directory.is_root());
     for directory in above.iter().rev() {
-        let made = run.room().await?.make_directory(directory).await;
+        let made = run.files().await?.make_directory(directory).await;
         // One that cannot be made is either there, or the rename says what is wrong.
         if let Err(error @ (StepError::Lost | StepError::Stopped | StepError::Dropped)) = made {
             return Err(error);

@@ -6,8 +6,8 @@ use entrepot_nouns::{Digests, Event, Fact, Timestamp, VPath};
 use entrepot_storage::{ReadFile, StoreError};
 
 use super::StepError;
+use crate::files::Source;
 use crate::limits::BLOCK_BYTES;
-use crate::places::Source;
 use crate::run::Run;
 
 /// What the event says about the file.
@@ -69,7 +69,7 @@ pub(crate) fn changed(path: &VPath) -> StepError {
 /// Opens the file of the event and looks at its size.
 pub(crate) async fn open(run: &mut Run<'_>, path: &VPath) -> Result<Box<dyn Source>, StepError> {
     let hold = run.hold;
-    let source = hold.waiting(run.room().await?.open(path)).await??;
+    let source = hold.waiting(run.files().await?.open(path)).await??;
     if Expected::of(&run.job.event).is_some_and(|expected| expected.size != source.size()) {
         return Err(changed(path));
     }

@@ -49,9 +49,9 @@ async fn one_crash(seed: u64, point: Pause, existing: Existing, cut: Option<Cut>
     if let Some(cut) = cut {
         let disk = disk.cut(seed, cut);
         let store = SimStore::open(&disk, &world.env).unwrap();
-        world.places.targets.lock().insert("partner".to_owned(), store);
+        world.file_access.targets.lock().insert("partner".to_owned(), store);
     }
-    let store = world.places.targets.lock()["partner"].clone();
+    let store = world.file_access.targets.lock()["partner"].clone();
     for (name, found) in files(&store).await {
         assert_eq!(found, bytes, "{what}: '{name}' is visible and not whole");
     }
@@ -133,8 +133,8 @@ async fn two_hundred_seeds_of_random_faults() {
     let mut world = World::new(77).await;
     world.options.lease = Duration::from_secs(3);
     let out = FaultStore::new(memory_store(&world.env));
-    let home = FaultStore::new(world.places.home.clone());
-    world.places.home = Arc::new(home.clone());
+    let home = FaultStore::new(world.file_access.home.clone());
+    world.file_access.home = Arc::new(home.clone());
     world.target("partner", Arc::new(out.clone())).await;
     for (label, path, existing) in
         [("keep", "k/{name}", Existing::Refuse), ("put", "p/{name}", Existing::Replace)]

@@ -42,7 +42,7 @@ async fn deliver_move_and_deliver_again_from_there() {
     assert_eq!(found.len(), 2);
     assert_eq!(found["acme/a.xml"], bytes);
     assert_eq!(found[&format!("copies/a.{transfer}")], bytes);
-    assert!(files(&world.places.home).await.is_empty());
+    assert!(files(&world.file_access.home).await.is_empty());
     let told = world.events("file.delivered").await;
     assert_eq!(told.len(), 2);
     assert!(told.iter().all(|told| told.depth == 1 && told.cause == Some(event.id)));
@@ -91,7 +91,7 @@ async fn failures_are_retried_on_schedule_then_end_in_the_dead_letter_state() {
     assert_eq!(told.len(), 1);
     let text = serde_json::to_string(&told).unwrap();
     assert!(text.contains("EP0805") && text.contains("EP0811"), "{text}");
-    let aside = world.places.targets.lock()["aside"].clone();
+    let aside = world.file_access.targets.lock()["aside"].clone();
     assert!(files(&aside).await.contains_key("failed/a"), "the else steps did not run");
     // An operator tries again once the partner is back: the same job, told of anew.
     out.heal();
@@ -161,7 +161,7 @@ async fn a_file_that_changed_since_is_neither_delivered_nor_removed() {
         assert!(failed.error.unwrap().starts_with("EP0808"), "{label}");
     }
     assert!(files(&out).await.is_empty());
-    assert_eq!(files(&world.places.home).await["in/a"], b"new");
+    assert_eq!(files(&world.file_access.home).await["in/a"], b"new");
     drop(new);
 }
 
@@ -290,7 +290,7 @@ async fn a_move_that_was_done_before_a_crash_is_not_missed() {
     let done = world.ended(world.job_of(&event, "r").await).await;
     assert!(dropped.load(Ordering::SeqCst));
     assert_eq!((done.state, done.epoch), (JobState::Done, 2));
-    assert_eq!(files(&world.places.home).await["done/2-a"], b"abc");
+    assert_eq!(files(&world.file_access.home).await["done/2-a"], b"abc");
 }
 
 #[tokio::test(start_paused = true)]

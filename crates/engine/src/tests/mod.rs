@@ -7,6 +7,6 @@ mod nodes;
 mod outage;
 mod programs;
 mod projection;
-mod rooms;
+mod session_files;
 mod stops;
 mod world;

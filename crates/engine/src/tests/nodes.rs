@@ -56,7 +56,8 @@ impl Pair {
         first.put(&rule).await;
         let mut second = first.beside("n2");
         let way: AnyStore = Arc::new(ways[1].clone());
-        second.places.targets = Arc::new(Mutex::new(HashMap::from([("partner".to_owned(), way)])));
+        second.file_access.targets =
+            Arc::new(Mutex::new(HashMap::from([("partner".to_owned(), way)])));
         Pair { nodes: [first, second], ways, store, wanted: HashMap::new(), jobs: Vec::new() }
     }
 

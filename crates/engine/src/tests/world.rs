@@ -29,8 +29,8 @@ use entrepot_testbed::{Testbed, memory_endpoint};
 use entrepot_vfs::{Hooks, Service};
 use parking_lot::Mutex;
 
+use crate::files::{AccountFiles, FileAccess, Source};
 use crate::limits::BLOCK_BYTES;
-use crate::places::{Places, Room, Source};
 use crate::step::StepError;
 use crate::{Engine, EngineOptions, EngineParts, Meters, Pause};
 
@@ -40,12 +40,12 @@ pub(crate) use entrepot_testbed::name;
 
 /// Stores by endpoint; files of every account in `home`.
 #[derive(Clone)]
-pub(crate) struct SimPlaces {
+pub(crate) struct SimFileAccess {
     pub(crate) home: AnyStore,
     pub(crate) targets: Arc<Mutex<HashMap<String, AnyStore>>>,
 }
 
-struct SimRoom(AnyStore);
+struct SimAccountFiles(AnyStore);
 struct SimSource(Box<dyn ReadFile>);
 
 fn at(path: &VPath) -> StorePath {
@@ -61,12 +61,16 @@ fn meaning(path: &VPath, error: &StoreError) -> StepError {
 }
 
 #[async_trait]
-impl Places for SimPlaces {
-    async fn enter(&self, _job: &Job, account: &Name) -> Result<Box<dyn Room>, StepError> {
+impl FileAccess for SimFileAccess {
+    async fn open_account(
+        &self,
+        _job: &Job,
+        account: &Name,
+    ) -> Result<Box<dyn AccountFiles>, StepError> {
         if account.as_str() == "nobody" {
             return Err(StepError::permanent("EP0811", "no such account"));
         }
-        Ok(Box::new(SimRoom(self.home.clone())))
+        Ok(Box::new(SimAccountFiles(self.home.clone())))
     }
 
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError> {
@@ -77,7 +81,7 @@ impl Places for SimPlaces {
 }
 
 #[async_trait]
-impl Room for SimRoom {
+impl AccountFiles for SimAccountFiles {
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError> {
         let file = self.0.open(&at(path)).await.map_err(|error| meaning(path, &error))?;
         Ok(Box::new(SimSource(file)))
@@ -99,7 +103,7 @@ impl Room for SimRoom {
     async fn make_directory(&self, path: &VPath) -> Result<(), StepError> {
         self.0.make_directory(&at(path)).await.map_err(|error| meaning(path, &error))
     }
-    async fn leave(self: Box<Self>) {}
+    async fn close(self: Box<Self>) {}
 }
 
 #[async_trait]
@@ -133,7 +137,7 @@ pub(crate) struct World {
     pub(crate) env: Env,
     pub(crate) db: Db,
     pub(crate) recorder: Recorder,
-    pub(crate) places: SimPlaces,
+    pub(crate) file_access: SimFileAccess,
     pub(crate) options: EngineOptions,
     pub(crate) spawner: Spawner,
     engine: Option<Engine>,
@@ -149,10 +153,10 @@ impl World {
         for directory in ["in", "done"] {
             home.make_directory(&directory.parse().unwrap()).await.unwrap();
         }
-        let places = SimPlaces { home, targets: Arc::default() };
+        let file_access = SimFileAccess { home, targets: Arc::default() };
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
         let spawner = spawner();
-        World { bed, env, db, recorder, places, options, spawner, engine: None, files: 0 }
+        World { bed, env, db, recorder, file_access, options, spawner, engine: None, files: 0 }
     }
 
     /// Another node, with a journal of its own over the same database, clock and stores.
@@ -162,7 +166,7 @@ impl World {
             env: self.env.clone(),
             db: self.db.clone(),
             recorder: self.bed.recorder_beside(label),
-            places: self.places.clone(),
+            file_access: self.file_access.clone(),
             options: self.options.clone(),
             spawner: self.spawner.clone(),
             engine: None,
@@ -210,7 +214,7 @@ impl World {
     /// An endpoint named `label` whose files are in `store`.
     pub(crate) async fn target(&self, label: &str, store: AnyStore) {
         self.put(&memory_endpoint(label)).await;
-        self.places.targets.lock().insert(label.to_owned(), store);
+        self.file_access.targets.lock().insert(label.to_owned(), store);
     }
 
     /// Starts an engine that finds files in sessions of `vfs`.
@@ -223,10 +227,10 @@ impl World {
     }
 
     pub(crate) fn start(&mut self) {
-        let places = Box::new(self.places.clone());
+        let file_access = Box::new(self.file_access.clone());
         let (db, recorder) = (self.db.clone(), self.recorder.clone());
         let (spawner, options) = (self.spawner.clone(), self.options.clone());
-        self.engine = Some(Engine::start_in(db, recorder, places, spawner, options));
+        self.engine = Some(Engine::start_in(db, recorder, file_access, spawner, options));
     }
 
     /// The running engine answers what is asked about commands.
@@ -262,7 +266,7 @@ impl World {
     pub(crate) async fn publish(&mut self, path: &str, content: &[u8]) -> Event {
         let path: VPath = path.parse().unwrap();
         let file = fact(&self.env, &path, content);
-        let home = &self.places.home;
+        let home = &self.file_access.home;
         let staged = home.stage(file.transfer, &at(&path)).await.unwrap();
         staged.write_at(0, Bytes::copy_from_slice(content)).await.unwrap();
         staged.sync().await.unwrap();
@@ -320,7 +324,7 @@ impl World {
 
     /// The store of the endpoint `partner`.
     pub(crate) fn partner(&self) -> AnyStore {
-        self.places.targets.lock()["partner"].clone()
+        self.file_access.targets.lock()["partner"].clone()
     }
 
     /// As an administrator does.

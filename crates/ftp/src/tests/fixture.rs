@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::server::{Listening, ServerShared};
 use entrepot_net::tls::{
     self, ClientCertificates, SelfSigned, ServerTrust, TlsClient, TlsConfig, TlsOptions, TlsVersion,
@@ -65,7 +65,7 @@ impl Node {
         let stop = CancellationToken::new();
         let (_unchanged, config) = watch::channel(config);
         let shared = ServerShared {
-            strangers: Strangers::default(),
+            unauthenticated: UnauthenticatedConnections::default(),
             env: world.env.clone(),
             drain: Duration::from_millis(200),
             stopping: CancellationToken::new(),
@@ -118,7 +118,7 @@ fn listener(options: FtpOptions) -> Listener {
         enabled: true,
         host_keys: Vec::new(),
         proxies: Vec::new(),
-        strangers: Vec::new(),
+        unauthenticated: Vec::new(),
         policy: None,
         login: None,
         banner: String::new(),

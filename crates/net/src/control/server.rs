@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::Control;
-use crate::guard::Stranger;
+use crate::guard::UnauthenticatedConnection;
 use crate::limits::FAREWELL_TIME;
 use crate::meter::SessionMeter;
 use crate::server::{Admission, Drain, Incoming, Protocol, Refusal};
@@ -51,7 +51,7 @@ pub struct ControlGuest {
     /// The connection; under TLS already if TLS is implicit.
     pub control: Control,
     /// Its place among those who have not logged in.
-    pub stranger: Stranger,
+    pub unauthenticated: UnauthenticatedConnection,
     /// The TLS of this session, for AUTH TLS and for its data connections.
     pub tls: Option<TlsSession>,
 }
@@ -95,17 +95,22 @@ impl<S: ControlSessions> Protocol for ControlProtocol<S> {
     }
 
     async fn serve(self: Arc<Self>, connection: Incoming<ControlOptions>) {
-        let Incoming { stream, peer, meter, stranger, config: options, drain } = connection;
+        let Incoming { stream, peer, meter, unauthenticated, config: options, drain } = connection;
         let Ok(control) = Control::new(stream, peer, Arc::clone(&meter)) else { return };
         tokio::select! {
-            () = self.converse(&options.tls, control, stranger) => {}
+            () = self.converse(&options.tls, control, unauthenticated) => {}
             () = cut_when_over(&meter, options.login_time, &drain) => {}
         }
     }
 }
 
 impl<S: ControlSessions> ControlProtocol<S> {
-    async fn converse(&self, tls: &ControlTls, mut control: Control, stranger: Stranger) {
+    async fn converse(
+        &self,
+        tls: &ControlTls,
+        mut control: Control,
+        unauthenticated: UnauthenticatedConnection,
+    ) {
         let session = match tls {
             ControlTls::Off => None,
             ControlTls::Explicit(config) => Some(config.session()),
@@ -118,7 +123,7 @@ impl<S: ControlSessions> ControlProtocol<S> {
                 Some(session)
             }
         };
-        self.0.serve(ControlGuest { control, stranger, tls: session }).await;
+        self.0.serve(ControlGuest { control, unauthenticated, tls: session }).await;
     }
 }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::server::cut_when_over;
 use super::*;
-use crate::guard::Strangers;
+use crate::guard::UnauthenticatedConnections;
 use crate::listen::{self, TcpAcceptor};
 use crate::server::{self, Admission, Drain, Listening, ServerShared};
 use crate::tls::tests::{Client, options};
@@ -130,9 +130,9 @@ async fn urgent_bytes_are_read_in_line() {
 }
 
 #[tokio::test]
-async fn a_stranger_sends_only_so_much_and_a_cut_wakes_who_reads() {
+async fn an_unauthenticated_connection_sends_only_so_much_and_a_cut_wakes_its_reader() {
     let (mut control, mut client) = pair().await;
-    let many = vec![b'x'; usize::try_from(STRANGER_BYTES).unwrap() + 1];
+    let many = vec![b'x'; usize::try_from(UNAUTHENTICATED_BYTES).unwrap() + 1];
     let reading = async {
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -170,13 +170,13 @@ impl ControlSessions for Greeter {
     fn serve(&self, guest: ControlGuest) -> impl Future<Output = ()> + Send + 'static {
         let (served, finish) = (Arc::clone(&self.served), self.finish.clone());
         async move {
-            let ControlGuest { mut control, stranger, .. } = guest;
+            let ControlGuest { mut control, unauthenticated, .. } = guest;
             served.fetch_add(1, Ordering::Relaxed);
             let meter = Arc::clone(control.meter());
             let hello = format!("220 {}\r\n", control.peer().ip());
             control.write_all(hello.as_bytes()).await.unwrap();
             control.flush().await.unwrap();
-            let mut stranger = Some(stranger);
+            let mut unauthenticated = Some(unauthenticated);
             let mut running = None;
             loop {
                 let mut word = [0];
@@ -191,7 +191,7 @@ impl ControlSessions for Greeter {
                     read = control.read(&mut word) => match (read.unwrap_or(0), &word) {
                         (1, b"L") => {
                             meter.advance(Stage::LoggedIn);
-                            stranger.take().unwrap().logged_in();
+                            unauthenticated.take().unwrap().logged_in();
                         }
                         (1, b"B") => running = Some(meter.running()),
                         // It does not hear that it is to end.
@@ -213,15 +213,20 @@ struct Server {
 }
 
 fn serve(options: ControlOptions) -> Server {
-    serve_in(options, Strangers::default(), Env::real())
+    serve_in(options, UnauthenticatedConnections::default(), Env::real())
 }
 
-fn serve_in(options: ControlOptions, strangers: Strangers, env: Env) -> Server {
+fn serve_in(
+    options: ControlOptions,
+    unauthenticated: UnauthenticatedConnections,
+    env: Env,
+) -> Server {
     let acceptor = acceptor();
     let (address, stop, sessions) =
         (acceptor.local_address(), CancellationToken::new(), Greeter::default());
     let (finish, served) = (sessions.finish.clone(), Arc::clone(&sessions.served));
-    let shared = ServerShared { strangers, env, drain: SOON, stopping: CancellationToken::new() };
+    let shared =
+        ServerShared { unauthenticated, env, drain: SOON, stopping: CancellationToken::new() };
     let listening = Listening { acceptor, config: watch::channel(options).1, shared };
     let server = server::Server { listening, protocol: ControlProtocol(sessions) };
     let task = tokio::spawn(server.run(stop.clone()));
@@ -346,8 +351,9 @@ async fn the_time_to_log_in_does_not_run_while_credentials_are_checked() {
     let drain = Drain { stop: CancellationToken::new(), limit: SOON };
     let meter = Arc::new(SessionMeter::new(env));
     let address = std::net::IpAddr::from([192, 0, 2, 1]);
-    let stranger = Strangers::default().admit(address, &[], &meter).unwrap();
-    let checking = stranger.checking();
+    let unauthenticated =
+        UnauthenticatedConnections::default().admit(address, &[], &meter).unwrap();
+    let checking = unauthenticated.checking();
     let checks = async {
         let _ = timeout(login_time * 3, std::future::pending::<()>()).await;
         assert!(meter.ended().is_none(), "it was ended while its password was compared");
@@ -365,7 +371,7 @@ async fn the_time_to_log_in_does_not_run_while_credentials_are_checked() {
 }
 
 /// Until so many connections without a login are there.
-async fn waiting(room: &Strangers, count: usize) {
+async fn waiting(room: &UnauthenticatedConnections, count: usize) {
     let counted = async {
         while room.counts().waiting != count {
             tokio::task::yield_now().await;
@@ -376,7 +382,7 @@ async fn waiting(room: &Strangers, count: usize) {
 
 #[tokio::test]
 async fn the_newest_without_room_is_told_421_and_under_implicit_tls_nothing() {
-    let (env, room) = (Env::simulated(1), Strangers::new(8, 1));
+    let (env, room) = (Env::simulated(1), UnauthenticatedConnections::new(8, 1));
     let implicit = ControlTls::Implicit(TlsConfig::new(&options(), &Env::real()).unwrap());
     for (tls, told) in [(ControlTls::Off, NO_ROOM), (implicit, "")] {
         let server = serve_in(ControlOptions { tls, ..plain() }, room.clone(), env.clone());
@@ -395,7 +401,7 @@ const NO_ROOM: &str = "421 Too many connections have not logged in yet: try agai
 
 #[tokio::test]
 async fn who_makes_no_progress_is_told_421_when_another_comes() {
-    let (env, room) = (Env::simulated(1), Strangers::new(8, 1));
+    let (env, room) = (Env::simulated(1), UnauthenticatedConnections::new(8, 1));
     let server = serve_in(plain(), room, env.clone());
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     assert_eq!(read(&mut silent, 15).await, b"220 127.0.0.1\r\n");

@@ -147,13 +147,13 @@ mod tests {
     #[tokio::test]
     async fn a_port_takes_the_server_only() {
         let port = ClientPort::bind(loopback(), loopback()).unwrap();
-        let stranger = tokio::net::TcpSocket::new_v4().unwrap();
-        stranger.bind(SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
-        let mut stranger = stranger.connect(port.address()).await.unwrap();
+        let intruder = tokio::net::TcpSocket::new_v4().unwrap();
+        intruder.bind(SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
+        let mut intruder = intruder.connect(port.address()).await.unwrap();
         let server = dial(loopback(), port.address().port()).await.unwrap();
         let taken = port.accept().await;
         assert_eq!(taken.peer_addr().unwrap(), server.local_addr().unwrap());
-        assert_eq!(stranger.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(intruder.read(&mut [0]).await.unwrap(), 0);
     }
 
     #[tokio::test]

@@ -192,15 +192,15 @@ impl Door {
             Some(slot) => slot.offer(arrived).err(),
             None => Some(arrived),
         };
-        if let Some(stranger) = refused {
-            self.refuse(port, stranger);
+        if let Some(unexpected) = refused {
+            self.refuse(port, unexpected);
         }
     }
 
-    fn refuse(&self, port: &Port, stranger: Arrived) {
-        let refused = Refused { peer: stranger.peer, port: port.address };
+    fn refuse(&self, port: &Port, unexpected: Arrived) {
+        let refused = Refused { peer: unexpected.peer, port: port.address };
         tracing::debug!(peer = %refused.peer, port = %refused.port, "nobody expects it there");
-        stranger.reset();
+        unexpected.reset();
         self.refused.fetch_add(1, Ordering::Relaxed);
         // Nobody listens, or a flood fills the queue: the count still tells.
         let _ = self.tell.try_send(refused);

@@ -8,28 +8,28 @@ use crate::meter::Stage;
 /// A crowd with a clock of its own.
 struct Hall {
     env: Env,
-    strangers: Strangers,
-    named: Vec<StrangerLimit>,
+    unauthenticated: UnauthenticatedConnections,
+    named: Vec<UnauthenticatedLimit>,
 }
 
 /// One that was let in, while it has not left.
 struct Guest {
     meter: Arc<SessionMeter>,
-    stranger: Stranger,
+    unauthenticated: UnauthenticatedConnection,
 }
 
 impl Hall {
     fn new(most: usize, most_per_address: usize) -> Hall {
-        let strangers = Strangers::new(most, most_per_address);
-        Hall { env: Env::simulated(1), strangers, named: Vec::new() }
+        let unauthenticated = UnauthenticatedConnections::new(most, most_per_address);
+        Hall { env: Env::simulated(1), unauthenticated, named: Vec::new() }
     }
 
     /// `None`: refused.
     fn comes(&self, address: &str, stage: Stage) -> Option<Guest> {
         let meter = Arc::new(SessionMeter::new(self.env.clone()));
         meter.advance(stage);
-        let admitted = self.strangers.admit(address.parse().unwrap(), &self.named, &meter);
-        admitted.ok().map(|stranger| Guest { meter, stranger })
+        let admitted = self.unauthenticated.admit(address.parse().unwrap(), &self.named, &meter);
+        admitted.ok().map(|unauthenticated| Guest { meter, unauthenticated })
     }
 
     fn enters(&self, address: &str, stage: Stage) -> Guest {
@@ -46,7 +46,7 @@ impl Hall {
     }
 
     fn is_empty(&self) -> bool {
-        let crowd = self.strangers.crowd.lock();
+        let crowd = self.unauthenticated.crowd.lock();
         crowd.present.is_empty()
             && crowd.of_origin.is_empty()
             && crowd.leaving.is_empty()
@@ -72,7 +72,7 @@ fn who_makes_no_progress_gives_way_the_least_far_and_oldest_first() {
     assert_eq!(gone(&guests), [false, true, false]);
     assert_eq!(guests[1].meter.ended().unwrap().reason, TOO_MANY);
     assert!(!guests[1].meter.is_cut(), "it is told first");
-    let counts = hall.strangers.counts();
+    let counts = hall.unauthenticated.counts();
     assert_eq!((counts.waiting, counts.evicted, counts.refused), (3, 1, 0));
     drop((guests, newcomer));
     assert!(hall.is_empty(), "somebody is counted for ever");
@@ -89,7 +89,7 @@ fn the_newest_is_refused_while_all_others_make_progress() {
     hall.waits(STALLED_TIME - Duration::from_millis(1));
     assert!(hall.comes("192.0.2.1", Stage::Connected).is_none(), "they got further meanwhile");
     assert_eq!(gone(&guests), [false, false, false]);
-    assert_eq!(hall.strangers.counts().refused, 3);
+    assert_eq!(hall.unauthenticated.counts().refused, 3);
     hall.enters("192.0.2.2", Stage::Connected);
     drop(guests);
     assert!(hall.is_empty());
@@ -106,7 +106,7 @@ fn a_slow_crowd_shuts_nobody_out() {
         hall.waits(Duration::from_millis(300));
         newcomer.meter.advance(Stage::Authenticating);
         assert!(newcomer.meter.ended().is_none());
-        newcomer.stranger.logged_in();
+        newcomer.unauthenticated.logged_in();
     }
     let left = gone(&crowd).iter().filter(|gone| !**gone).count();
     assert_eq!(left, 19, "one gave way, and then there was room");
@@ -116,16 +116,17 @@ fn a_slow_crowd_shuts_nobody_out() {
 fn whose_credentials_are_checked_does_not_count_and_never_gives_way() {
     let hall = Hall::new(100, 3);
     let guests = hall.crowd(3, "192.0.2.1");
-    let checking: Vec<_> = guests.iter().filter_map(|guest| guest.stranger.checking()).collect();
+    let checking: Vec<_> =
+        guests.iter().filter_map(|guest| guest.unauthenticated.checking()).collect();
     let others = hall.crowd(3, "192.0.2.1");
-    let counts = hall.strangers.counts();
+    let counts = hall.unauthenticated.counts();
     assert_eq!((counts.waiting, counts.checking), (3, 3));
     hall.waits(STALLED_TIME * 10);
     let more = hall.crowd(3, "192.0.2.1");
     assert_eq!((gone(&guests), gone(&others)), (vec![false; 3], vec![true; 3]));
     // An answer is progress: who may try again is not the first to go.
     drop(checking);
-    assert_eq!(hall.strangers.counts().waiting, 6);
+    assert_eq!(hall.unauthenticated.counts().waiting, 6);
     assert!(hall.comes("192.0.2.1", Stage::Connected).is_none());
     drop((guests, others, more));
     assert!(hall.is_empty());
@@ -135,9 +136,9 @@ fn whose_credentials_are_checked_does_not_count_and_never_gives_way() {
 fn who_logs_in_or_leaves_while_its_credentials_are_checked_is_counted_no_more() {
     let hall = Hall::new(10, 10);
     let (one, other) = (hall.crowd(1, "192.0.2.1"), hall.crowd(1, "192.0.2.1"));
-    let checks = [one[0].stranger.checking(), other[0].stranger.checking()];
+    let checks = [one[0].unauthenticated.checking(), other[0].unauthenticated.checking()];
     for guest in one {
-        guest.stranger.logged_in();
+        guest.unauthenticated.logged_in();
     }
     drop(other);
     drop(checks);
@@ -148,8 +149,9 @@ fn who_logs_in_or_leaves_while_its_credentials_are_checked_is_counted_no_more() 
 fn only_so_many_are_exempt_but_none_that_is_checked_gives_way() {
     let hall = Hall::new(CHECKED + 2, CHECKED + 2);
     let guests = hall.crowd(CHECKED + 2, "192.0.2.1");
-    let checking: Vec<_> = guests.iter().filter_map(|guest| guest.stranger.checking()).collect();
-    let counts = hall.strangers.counts();
+    let checking: Vec<_> =
+        guests.iter().filter_map(|guest| guest.unauthenticated.checking()).collect();
+    let counts = hall.unauthenticated.counts();
     assert_eq!((counts.checking, counts.waiting), (CHECKED, 2));
     let others = hall.crowd(CHECKED, "192.0.2.1");
     hall.waits(STALLED_TIME);
@@ -190,7 +192,7 @@ fn an_address_with_many_gives_way_to_one_with_few() {
 #[test]
 fn known_addresses_go_last_and_take_the_place_of_unknown_ones() {
     let hall = Hall::new(3, 3);
-    hall.enters("192.0.2.7", Stage::LoggedIn).stranger.logged_in();
+    hall.enters("192.0.2.7", Stage::LoggedIn).unauthenticated.logged_in();
     let known = hall.crowd(2, "192.0.2.7");
     let unknown = hall.crowd(1, "198.51.100.1");
     assert!(hall.comes("198.51.100.2", Stage::Connected).is_none(), "it has fewer, but is unknown");
@@ -208,9 +210,9 @@ fn known_addresses_go_last_and_take_the_place_of_unknown_ones() {
 #[test]
 fn who_is_being_checked_gives_way_neither_to_known_addresses_nor_to_smaller_ones() {
     let hall = Hall::new(2, 4);
-    hall.enters("192.0.2.7", Stage::LoggedIn).stranger.logged_in();
+    hall.enters("192.0.2.7", Stage::LoggedIn).unauthenticated.logged_in();
     let guests = hall.crowd(2, "198.51.100.1");
-    let checking = guests[0].stranger.checking();
+    let checking = guests[0].unauthenticated.checking();
     let third = hall.crowd(1, "198.51.100.1");
     let newcomer = hall.crowd(1, "192.0.2.7");
     assert_eq!((gone(&guests), gone(&third)), (vec![false, true], vec![false]));
@@ -223,7 +225,7 @@ fn who_is_being_checked_gives_way_neither_to_known_addresses_nor_to_smaller_ones
 fn a_named_network_has_a_limit_of_its_own_and_takes_no_room_from_others() {
     let mut hall = Hall::new(3, 2);
     let network: IpNet = "192.0.2.0/24".parse().unwrap();
-    hall.named = vec![StrangerLimit { network, connections: 4 }];
+    hall.named = vec![UnauthenticatedLimit { network, connections: 4 }];
     let first = hall.crowd(1, "198.51.100.1");
     // Of one address, and in the IPv6 form of it.
     let crowd = hall.crowd(4, "::ffff:192.0.2.7");
@@ -254,7 +256,7 @@ fn only_so_many_that_give_way_are_told_and_the_others_cut() {
 fn the_log_speaks_of_refusals_now_and_then() {
     let hall = Hall::new(1, 1);
     let _guest = hall.crowd(1, "192.0.2.1");
-    let logged = || hall.strangers.crowd.lock().logged;
+    let logged = || hall.unauthenticated.crowd.lock().logged;
     let first = hall.env.elapsed();
     assert!(hall.comes("192.0.2.1", Stage::Connected).is_none());
     hall.waits(Duration::from_secs(1));

@@ -133,7 +133,7 @@ fn tls_server() -> (TlsConfig, SelfSigned) {
 #[tokio::test]
 async fn https_reaches_only_the_server_that_is_trusted_under_its_name() {
     let (config, own) = tls_server();
-    let stranger = self_signed(vec!["localhost".to_owned()]).unwrap();
+    let other = self_signed(vec!["localhost".to_owned()]).unwrap();
     let (listener, port) = listen().await;
     let (got, mut received) = mpsc::channel(8);
     let serving = tokio::spawn(async move {
@@ -151,7 +151,7 @@ async fn https_reaches_only_the_server_that_is_trusted_under_its_name() {
         (trusting.clone(), "localhost", None),
         (trusting.clone(), "127.0.0.1", Some("EP0247")),
         (trusting, "localhost", None),
-        (Client::new(authorities(&stranger.chain)), "localhost", Some("EP0247")),
+        (Client::new(authorities(&other.chain)), "localhost", Some("EP0247")),
         (Client::new(ServerTrust::Pinned(vec![own.chain])), "127.0.0.1", None),
         (Client::new(authorities("")), "localhost", Some("EP0245")),
     ] {

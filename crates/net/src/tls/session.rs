@@ -120,9 +120,9 @@ impl TlsSession {
 
     /// Shakes hands on a data connection, also where we have dialled: the server is the server. It
     /// gives no tickets out. In TLS 1.3 a client that uploads and closes over an unread ticket
-    /// makes its kernel reset the connection, and the tail of the file is lost; and a stranger who
-    /// shakes hands in full must have nothing to come back with. The control connection gives them:
-    /// [`TlsStream::send_ticket`].
+    /// makes its kernel reset the connection, and the tail of the file is lost; and a
+    /// client that shakes hands in full must have nothing to come back with. The control connection
+    /// gives them: [`TlsStream::send_ticket`].
     ///
     /// # Errors
     /// It failed, took more than 10 s, did not resume this session though it must, or is of another

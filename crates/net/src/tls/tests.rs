@@ -258,7 +258,7 @@ async fn only_the_control_connection_gives_tickets() {
 async fn sessions_of_one_account_share_their_tickets_and_others_do_not() {
     let options = options();
     let config = TlsConfig::new(&options, &env()).unwrap();
-    let [own, stranger] = [1, 2].map(account);
+    let [own, other] = [1, 2].map(account);
     let pool = Client::new(&options, TlsVersion::Tls13);
     let first = config.session();
     let (mut server, mut far) = control(&first, &pool).await;
@@ -278,7 +278,7 @@ async fn sessions_of_one_account_share_their_tickets_and_others_do_not() {
     let (_server, _far) = control(&config.session(), &pool).await;
     assert!(download(&early, &pool).await.unwrap(), "a ticket of the same program");
 
-    for (owner, taken) in [(Some(stranger), false), (None, false), (Some(own), true)] {
+    for (owner, taken) in [(Some(other), false), (None, false), (Some(own), true)] {
         let (other, pool) = (config.session(), Client::new(&options, TlsVersion::Tls13));
         other.belongs_to(owner);
         let (mut server, mut far) = control(&first, &pool).await;

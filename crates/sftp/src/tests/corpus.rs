@@ -124,7 +124,7 @@ fn links() -> Vec<u8> {
     .concat()
 }
 
-fn strangers() -> BTreeMap<String, Vec<u8>> {
+fn unauthenticated() -> BTreeMap<String, Vec<u8>> {
     let line = b"SSH-2.0-fuzz\r\n";
     // A key exchange message: type 20, cookie, ten name lists, a guess, a reserved number.
     let lists = [
@@ -217,9 +217,9 @@ async fn every_session_passes_split_at_every_byte() {
 }
 
 #[tokio::test]
-async fn the_corpus_of_strangers_passes() {
-    let (world, generated) = (World::start().await, strangers());
-    let corpus = corpus("ssh_stranger", &generated);
+async fn the_corpus_of_unauthenticated_connections_passes() {
+    let (world, generated) = (World::start().await, unauthenticated());
+    let corpus = corpus("ssh_unauthenticated", &generated);
     assert!(corpus.len() >= generated.len());
     for bytes in &corpus {
         soon(fuzzing::connection(world.context(), world.config(), bytes)).await;

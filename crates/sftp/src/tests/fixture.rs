@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::server::{Listening, ServerShared};
 use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget, PublishBy, SftpTarget};
 use entrepot_nouns::{
@@ -275,7 +275,7 @@ fn mount(called: &str, path: &str, prefix: &str, quota: Option<Quota>) -> Mount 
 
 fn shared(env: Env) -> ServerShared {
     ServerShared {
-        strangers: Strangers::default(),
+        unauthenticated: UnauthenticatedConnections::default(),
         env,
         drain: Duration::from_millis(200),
         stopping: CancellationToken::new(),

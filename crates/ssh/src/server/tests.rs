@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_net::guard::Strangers;
+use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::listen;
 use entrepot_net::server::{Listening, Server, ServerShared};
 use entrepot_nouns::{AuthMethod, Env, Secret};
@@ -44,7 +44,7 @@ struct Script {
     came: Mutex<Vec<String>>,
     meters: Mutex<Vec<Arc<SessionMeter>>>,
     ended: Mutex<Vec<Summary>>,
-    /// What a stranger is turned away with.
+    /// What an unauthenticated connection is turned away with.
     unwelcome: Option<&'static str>,
     /// How long a password waits to be compared, if not at once.
     hashing: Option<Duration>,
@@ -224,8 +224,9 @@ impl Pair {
         let meter = Arc::new(SessionMeter::new(Env::real()));
         let peer = SocketAddr::from(([192, 0, 2, 1], 1));
         let toy = Toys(Arc::clone(&script)).connect(peer, &meter);
-        let stranger = Strangers::default().admit(peer.ip(), &[], &meter).unwrap();
-        let guest = Guest { peer, meter: Arc::clone(&meter), stranger };
+        let unauthenticated =
+            UnauthenticatedConnections::default().admit(peer.ip(), &[], &meter).unwrap();
+        let guest = Guest { peer, meter: Arc::clone(&meter), unauthenticated };
         let stop = CancellationToken::new();
         let drain = Drain { stop: stop.clone(), limit: Duration::from_secs(600) };
         let server = tokio::spawn(converse(config, server, guest, toy, drain));
@@ -512,7 +513,7 @@ impl AsyncWrite for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_stranger_has_ten_seconds_and_a_slow_one_thirty() {
+async fn a_silent_client_has_ten_seconds_and_a_slow_one_thirty() {
     let start = tokio::time::Instant::now();
     let (pair, silent) = Pair::start(Script::default());
     assert_eq!(pair.finished().await.reason, "no identification line came in time");
@@ -594,10 +595,10 @@ struct Toyshop {
 
 impl Toyshop {
     fn open(script: Script) -> Toyshop {
-        Toyshop::with(script, Strangers::default(), Env::real())
+        Toyshop::with(script, UnauthenticatedConnections::default(), Env::real())
     }
 
-    fn with(script: Script, strangers: Strangers, env: Env) -> Toyshop {
+    fn with(script: Script, unauthenticated: UnauthenticatedConnections, env: Env) -> Toyshop {
         let (config, host_key) = config();
         let (config, shown) = watch::channel(config);
         let acceptor = listen::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -605,7 +606,8 @@ impl Toyshop {
         let script = Arc::new(script);
         let stop = CancellationToken::new();
         let drain = Duration::from_secs(1);
-        let shared = ServerShared { strangers, env, drain, stopping: CancellationToken::new() };
+        let shared =
+            ServerShared { unauthenticated, env, drain, stopping: CancellationToken::new() };
         let listening = Listening { acceptor, config: shown, shared };
         let server = Server { listening, protocol: Ssh(Toys(Arc::clone(&script))) };
         let server = tokio::spawn(server.run(stop.clone()));

@@ -48,13 +48,13 @@ async fn an_endless_identification_line_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stranger_sends_so_much_and_no_more() {
+async fn an_unauthenticated_connection_sends_so_much_and_no_more() {
     let (mut peer, mut guarded, meter) = pair();
     peer.write_all(&opening()).await.unwrap();
     peer.write_all(&vec![7; 500 * 1024]).await.unwrap();
     let error = guarded.read_to_end(&mut Vec::new()).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-    assert!(meter.bytes_in() <= STRANGER_BYTES + READ_BUFFER_BYTES as u64);
+    assert!(meter.bytes_in() <= UNAUTHENTICATED_BYTES + READ_BUFFER_BYTES as u64);
 
     let (mut peer, mut guarded, friend) = pair();
     friend.advance(Stage::LoggedIn);

@@ -103,13 +103,11 @@ async fn data_resumes_the_session_of_the_control_connection_for_ever() {
 #[tokio::test]
 async fn a_server_is_known_by_its_certificate_or_its_authorities_and_not_otherwise() {
     let server = Ftpd::pyftpdlib(FtpTls::Explicit).unwrap();
-    let stranger = Ftpd::pyftpdlib(FtpTls::Explicit).unwrap();
+    let other = Ftpd::pyftpdlib(FtpTls::Explicit).unwrap();
     let certificate = server.certificate().unwrap().to_owned();
     let right = server.target();
-    let wrong = FtpTarget {
-        certificates: vec![stranger.certificate().unwrap().to_owned()],
-        ..right.clone()
-    };
+    let wrong =
+        FtpTarget { certificates: vec![other.certificate().unwrap().to_owned()], ..right.clone() };
     let store = open_target(wrong).await;
     let Err(StoreError::Denied(why)) = store.stat(&path("")).await else { panic!("accepted") };
     let shown = why.split('\'').find(|word| word.starts_with("SHA256:")).unwrap().to_owned();

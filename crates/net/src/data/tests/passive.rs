@@ -42,7 +42,7 @@ async fn clients_come_before_or_after_their_command_to_a_port_that_stays() {
 }
 
 #[tokio::test]
-async fn a_stranger_is_reset_and_told_and_never_takes_the_place() {
+async fn another_host_is_reset_and_reported_and_never_takes_the_place() {
     let mut fixture = Fixture::new(range(1), &[]);
     let mut seat = fixture.seat("127.0.0.1");
     let port = seat.listen().unwrap();
@@ -246,9 +246,9 @@ async fn balancers_say_for_whom_they_connect() {
         [SIGNATURE, &[0x21, 0x11, 0, 12], &addresses].concat()
     };
     let _silent = connect_from("127.0.0.1", port).await;
-    let mut stranger = connect_from("127.0.0.1", port).await;
-    stranger.write_all(&header([198, 51, 100, 8])).await.unwrap();
-    assert!(is_reset(&mut stranger).await);
+    let mut other = connect_from("127.0.0.1", port).await;
+    other.write_all(&header([198, 51, 100, 8])).await.unwrap();
+    assert!(is_reset(&mut other).await);
     assert_eq!(fixture.refused().await.peer, "198.51.100.8:12345".parse().unwrap());
     let mut owner = connect_from("127.0.0.1", port).await;
     owner.write_all(&[&header([198, 51, 100, 7])[..], b"x"].concat()).await.unwrap();

@@ -2,7 +2,7 @@
 //! time runs.
 
 use entrepot_net::guard::TOO_MANY;
-use entrepot_net::limits::{STALLED_TIME, STRANGERS_PER_ADDRESS};
+use entrepot_net::limits::{STALLED_TIME, UNAUTHENTICATED_PER_ADDRESS};
 use russh::client::connect_stream;
 
 use super::rounds::Trusting;
@@ -27,9 +27,9 @@ fn farewell(packet: &[u8]) -> (u32, String) {
 }
 
 #[tokio::test]
-async fn a_crowd_of_silent_strangers_shuts_nobody_out() {
-    let (env, room) = (Env::simulated(1), STRANGERS_PER_ADDRESS);
-    let shop = Toyshop::with(Script::default(), Strangers::default(), env.clone());
+async fn a_crowd_of_silent_clients_shuts_no_other_out() {
+    let (env, room) = (Env::simulated(1), UNAUTHENTICATED_PER_ADDRESS);
+    let shop = Toyshop::with(Script::default(), UnauthenticatedConnections::default(), env.clone());
     let mut crowd = Vec::new();
     for _ in 0..room {
         crowd.push(begin(&shop).await);
@@ -47,7 +47,7 @@ async fn a_crowd_of_silent_strangers_shuts_nobody_out() {
 #[tokio::test]
 async fn who_gives_way_is_told_in_clear_text() {
     let env = Env::simulated(1);
-    let shop = Toyshop::with(Script::default(), Strangers::new(8, 1), env.clone());
+    let shop = Toyshop::with(Script::default(), UnauthenticatedConnections::new(8, 1), env.clone());
     let mut silent = begin(&shop).await;
     env.advance(STALLED_TIME);
     let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
@@ -60,8 +60,8 @@ async fn who_gives_way_is_told_in_clear_text() {
 
 #[tokio::test]
 async fn the_newest_without_room_is_told_and_openssh_shows_it() {
-    let strangers = Strangers::new(8, 1);
-    let shop = Toyshop::with(Script::default(), strangers.clone(), Env::simulated(1));
+    let unauthenticated = UnauthenticatedConnections::new(8, 1);
+    let shop = Toyshop::with(Script::default(), unauthenticated.clone(), Env::simulated(1));
     let waiting = begin(&shop).await;
     let mut refused = begin(&shop).await;
     refused.write_all(b"SSH-2.0-refused\r\n").await.unwrap();
@@ -73,7 +73,7 @@ async fn the_newest_without_room_is_told_and_openssh_shows_it() {
     assert_eq!(output.status.code(), Some(255));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains(TOO_MANY), "{told}");
-    assert_eq!(strangers.counts().refused, 2);
+    assert_eq!(unauthenticated.counts().refused, 2);
     drop(waiting);
     shop.close().await;
 }
@@ -81,21 +81,21 @@ async fn the_newest_without_room_is_told_and_openssh_shows_it() {
 #[tokio::test]
 async fn a_client_whose_password_is_being_compared_leaves_room_for_others() {
     let script = Script { hashing: Some(Duration::MAX), ..Script::default() };
-    let strangers = Strangers::new(8, 1);
-    let shop = Toyshop::with(script, strangers.clone(), Env::simulated(1));
+    let unauthenticated = UnauthenticatedConnections::new(8, 1);
+    let shop = Toyshop::with(script, unauthenticated.clone(), Env::simulated(1));
     let mut hashing = JoinSet::new();
     for count in 1..=3 {
         let stream = tokio::net::TcpStream::connect(shop.address).await.unwrap();
         let options = shop.options();
         hashing.spawn(async move { SshClient::connect(stream, &options).await.map(drop) });
         let checking = async {
-            while strangers.counts().checking < count {
+            while unauthenticated.counts().checking < count {
                 tokio::task::yield_now().await;
             }
         };
         tokio::time::timeout(Duration::from_secs(60), checking).await.expect("it found no room");
     }
-    assert_eq!(strangers.counts().refused, 0);
+    assert_eq!(unauthenticated.counts().refused, 0);
     assert!(shop.script.meters.lock().iter().all(|meter| meter.ended().is_none()));
     shop.server.abort();
 }

@@ -70,10 +70,12 @@ async fn questions_are_asked_three_times_answered_or_not() {
     let meter = Arc::new(SessionMeter::new(Env::real()));
     let peer = SocketAddr::from(([192, 0, 2, 1], 1));
     let toy = Toys(Arc::new(Script::default())).connect(peer, &meter);
-    let stranger = Strangers::default().admit(peer.ip(), &[], &meter).unwrap();
+    let unauthenticated =
+        UnauthenticatedConnections::default().admit(peer.ip(), &[], &meter).unwrap();
     let shared = Arc::new(ConnectionChannels::new(Arc::clone(&meter)));
     let (back, _returned) = tokio::sync::oneshot::channel();
-    let mut connection = Connection::new(toy, back, shared, stranger, config().0.presentation);
+    let mut connection =
+        Connection::new(toy, back, shared, unauthenticated, config().0.presentation);
     for round in 1..=4 {
         let asked = connection.auth_keyboard_interactive("anna", "", None).await.unwrap();
         assert_eq!(matches!(asked, Auth::Partial { .. }), round <= 3, "round {round}");

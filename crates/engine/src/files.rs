@@ -12,12 +12,16 @@ use entrepot_storage::AnyStore;
 
 use crate::step::StepError;
 
-/// Opens rooms and endpoints.
+/// Opens the files of accounts, and endpoints.
 #[async_trait]
-pub(crate) trait Places: Send + Sync {
-    /// The view of `account`, for the time of one attempt of `job`. What happens there is told
-    /// with the job, its cause and its depth.
-    async fn enter(&self, job: &Job, account: &Name) -> Result<Box<dyn Room>, StepError>;
+pub(crate) trait FileAccess: Send + Sync {
+    /// The files of `account`, for the time of one attempt of `job`. Events of what happens there
+    /// name the job, its cause and its depth.
+    async fn open_account(
+        &self,
+        job: &Job,
+        account: &Name,
+    ) -> Result<Box<dyn AccountFiles>, StepError>;
 
     /// The store of an endpoint.
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError>;
@@ -26,7 +30,7 @@ pub(crate) trait Places: Send + Sync {
 /// Files as one account sees them. A file that is not there is [`StepError::missing`], a name
 /// that is taken [`StepError::taken`].
 #[async_trait]
-pub(crate) trait Room: Send + Sync {
+pub(crate) trait AccountFiles: Send + Sync {
     /// Opens a file to read.
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError>;
     /// Where a file lies on a disk of this machine, if it does.
@@ -37,8 +41,8 @@ pub(crate) trait Room: Send + Sync {
     async fn remove(&self, path: &VPath) -> Result<(), StepError>;
     /// Makes a directory; one that is there is [`StepError::taken`].
     async fn make_directory(&self, path: &VPath) -> Result<(), StepError>;
-    /// Closes the session behind the view, which lasts for one attempt of a job.
-    async fn leave(self: Box<Self>);
+    /// Closes the session behind it, which lasts for one attempt of a job.
+    async fn close(self: Box<Self>);
 }
 
 /// A file opened to read.

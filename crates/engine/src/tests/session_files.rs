@@ -14,15 +14,15 @@ use super::world::{SITE, World, content, deliver, files, memory_store, name, rul
 
 /// A node with accounts: `acme` has every right below `/` and another place at `/other`;
 /// `reader` may only read; `gone` is disabled.
-struct Rooms {
+struct RealNode {
     world: World,
     node: entrepot_world::World,
     home: AnyStore,
     out: AnyStore,
 }
 
-impl Rooms {
-    async fn new(seed: u64) -> Rooms {
+impl RealNode {
+    async fn new(seed: u64) -> RealNode {
         let world = World::new(seed).await;
         let (home, out) = (memory_store(&world.env), memory_store(&world.env));
         let other = memory_store(&world.env);
@@ -33,9 +33,9 @@ impl Rooms {
         let stores = stores.map(|(label, store)| (name(label), store.clone())).into();
         let options = ServiceOptions { stores, ..ServiceOptions::default() };
         let node = entrepot_world::World::over(world.bed.clone(), options).await;
-        let rooms = Rooms { world, node, home, out };
-        rooms.accounts().await;
-        rooms
+        let real = RealNode { world, node, home, out };
+        real.accounts().await;
+        real
     }
 
     async fn accounts(&self) {
@@ -89,7 +89,7 @@ impl Rooms {
     }
 
     /// Waits until no session of `account` is open, of a peer or of a job.
-    async fn left(&self, account: &str) {
+    async fn closed(&self, account: &str) {
         let open = || self.node.directory.sessions_of(SITE, &name(account));
         self.world.until(async |_| open() == 0).await;
     }
@@ -105,25 +105,25 @@ fn remove(path: Option<&str>) -> StepSpec {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_sees_the_files_of_its_account_and_what_it_does_says_why() {
-    let mut rooms = Rooms::new(91).await;
+    let mut real = RealNode::new(91).await;
     let steps = vec![
         deliver("partner", "first/{name}", Existing::Refuse),
         archive("/done/deep/{name}", Existing::Refuse),
         deliver("partner", "second/{name}", Existing::Refuse),
         remove(None),
     ];
-    rooms.world.put(&rule("r", steps)).await;
-    rooms.start();
+    real.world.put(&rule("r", steps)).await;
+    real.start();
     let bytes = content(2, 4);
-    let event = rooms.upload("/a.xml", &bytes).await;
-    let done = rooms.ended(&event, "r").await;
+    let event = real.upload("/a.xml", &bytes).await;
+    let done = real.ended(&event, "r").await;
     assert_eq!((done.state, &done.error), (JobState::Done, &None));
     let wanted = ["first/a.xml", "second/a.xml"].map(|path| (path.to_owned(), bytes.clone()));
-    assert_eq!(files(&rooms.out).await, HashMap::from(wanted));
-    assert!(files(&rooms.home).await.is_empty());
-    rooms.left("acme").await;
+    assert_eq!(files(&real.out).await, HashMap::from(wanted));
+    assert!(files(&real.home).await.is_empty());
+    real.closed("acme").await;
 
-    rooms.recorded().await;
+    real.recorded().await;
     for (kind, count) in [
         ("directory.created", 2),
         ("file.renamed", 1),
@@ -131,7 +131,7 @@ async fn a_job_sees_the_files_of_its_account_and_what_it_does_says_why() {
         ("file.downloaded", 0),
         ("session.opened", 0),
     ] {
-        let told = rooms.world.events(kind).await;
+        let told = real.world.events(kind).await;
         assert_eq!(told.len(), count, "{kind}");
         for told in told {
             assert_eq!(told.account, Some(name("acme")), "{kind}");
@@ -172,29 +172,29 @@ fn cases() -> Vec<Case> {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_account_may_not_do_fails_with_the_reason() {
-    let mut rooms = Rooms::new(92).await;
-    let taken = rooms.upload_before("/taken", b"theirs").await;
-    rooms.home.make_directory(&"folder".parse().unwrap()).await.unwrap();
-    rooms.start();
+    let mut real = RealNode::new(92).await;
+    let taken = real.upload_before("/taken", b"theirs").await;
+    real.home.make_directory(&"folder".parse().unwrap()).await.unwrap();
+    real.start();
     for (number, case) in cases().into_iter().enumerate() {
         let Case { what, code, run_as, steps } = case;
         let mut failing: Rule = rule("r", steps);
         failing.run_as = Some(name(run_as));
-        rooms.world.put(&failing).await;
-        let event = rooms.upload(&format!("/{number}"), b"abc").await;
-        let failed = rooms.ended(&event, "r").await;
+        real.world.put(&failing).await;
+        let event = real.upload(&format!("/{number}"), b"abc").await;
+        let failed = real.ended(&event, "r").await;
         let error = failed.error.unwrap_or_default();
         assert_eq!((failed.state, failed.attempts), (JobState::Failed, 1), "{what}: {error}");
         assert!(error.starts_with(code), "{what}: {error}");
         let names_the_taken = error.contains("'/taken'");
         assert_eq!(names_the_taken, code == "EP0809", "{what}: {error}");
-        rooms.left(run_as).await;
+        real.closed(run_as).await;
     }
-    assert_eq!(files(&rooms.home).await["taken"], taken);
-    assert!(files(&rooms.out).await.is_empty());
+    assert_eq!(files(&real.home).await["taken"], taken);
+    assert!(files(&real.out).await.is_empty());
 }
 
-impl Rooms {
+impl RealNode {
     /// A file that no rule hears of; its content.
     async fn upload_before(&mut self, path: &str, bytes: &[u8]) -> Vec<u8> {
         self.start();
@@ -206,52 +206,51 @@ impl Rooms {
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_replaces_does_and_a_lack_of_rights_is_found_at_each_attempt() {
-    let mut rooms = Rooms::new(93).await;
-    rooms.upload_before("/taken", b"theirs").await;
-    rooms.world.put(&rule("r", vec![archive("/taken", Existing::Replace)])).await;
-    rooms.start();
-    let event = rooms.upload("/a", b"ours").await;
-    assert_eq!(rooms.ended(&event, "r").await.state, JobState::Done);
-    assert_eq!(files(&rooms.home).await, HashMap::from([("taken".to_owned(), b"ours".to_vec())]));
+    let mut real = RealNode::new(93).await;
+    real.upload_before("/taken", b"theirs").await;
+    real.world.put(&rule("r", vec![archive("/taken", Existing::Replace)])).await;
+    real.start();
+    let event = real.upload("/a", b"ours").await;
+    assert_eq!(real.ended(&event, "r").await.state, JobState::Done);
+    assert_eq!(files(&real.home).await, HashMap::from([("taken".to_owned(), b"ours".to_vec())]));
 
     // The account loses a right, and the next job with it.
     let rights = Right::ALL.into_iter().filter(|right| *right != Right::Overwrite).collect();
-    rooms.mount("acme", "/", "home", rights).await;
-    rooms.node.directory.refresh().await.unwrap();
-    let event = rooms.upload("/b", b"more").await;
-    let failed = rooms.ended(&event, "r").await;
+    real.mount("acme", "/", "home", rights).await;
+    real.node.directory.refresh().await.unwrap();
+    let event = real.upload("/b", b"more").await;
+    let failed = real.ended(&event, "r").await;
     assert!(failed.error.is_some_and(|error| error.starts_with("EP0812")));
-    assert_eq!(files(&rooms.home).await["taken"], b"ours");
+    assert_eq!(files(&real.home).await["taken"], b"ours");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
-    let mut rooms = Rooms::new(94).await;
+    let mut real = RealNode::new(94).await;
     // The service has no store of this name: it opens what the endpoint says, and there is none.
     let target = entrepot_nouns::endpoint::DirectoryTarget {
-        path: rooms.world.bed.folder().join("not/there/yet").display().to_string(),
+        path: real.world.bed.folder().join("not/there/yet").display().to_string(),
     };
     let endpoint = entrepot_nouns::Endpoint {
         name: name("late"),
         target: entrepot_nouns::EndpointTarget::Directory(target),
         note: String::new(),
     };
-    rooms.world.put(&endpoint).await;
+    real.world.put(&endpoint).await;
     let mut late = rule("r", vec![deliver("late", "{name}", Existing::Refuse)]);
     late.retry = Retry { attempts: 9, first_delay_seconds: 1, longest_delay_seconds: 1 };
-    rooms.world.put(&late).await;
-    rooms.start();
-    let event = rooms.upload("/a", b"abc").await;
-    let job = rooms.world.job_of(&event, "r").await;
-    rooms
-        .world
+    real.world.put(&late).await;
+    real.start();
+    let event = real.upload("/a", b"abc").await;
+    let job = real.world.job_of(&event, "r").await;
+    real.world
         .until(async |world| {
             world.db.job(SITE, job).await.unwrap().is_some_and(|job| {
                 job.state == JobState::Ready && job.error.is_some_and(|e| e.starts_with("EP0805"))
             })
         })
         .await;
-    std::fs::create_dir_all(rooms.world.bed.folder().join("not/there")).unwrap();
-    assert_eq!(rooms.ended(&event, "r").await.state, JobState::Done);
-    assert_eq!(std::fs::read(rooms.world.bed.folder().join("not/there/yet/a")).unwrap(), b"abc");
+    std::fs::create_dir_all(real.world.bed.folder().join("not/there")).unwrap();
+    assert_eq!(real.ended(&event, "r").await.state, JobState::Done);
+    assert_eq!(std::fs::read(real.world.bed.folder().join("not/there/yet/a")).unwrap(), b"abc");
 }

@@ -1,4 +1,4 @@
-//! [`Places`] as they are: sessions of `vfs`, opened for accounts that `auth` admits.
+//! [`FileAccess`] as they are: sessions of `vfs`, opened for accounts that `auth` admits.
 
 use std::path::PathBuf;
 
@@ -11,24 +11,28 @@ use entrepot_nouns::{Endpoint, Job, Name, Timestamp, VPath};
 use entrepot_storage::AnyStore;
 use entrepot_vfs::{Download, Service, Session, VfsError};
 
-use crate::places::{Places, Room, Source};
+use crate::files::{AccountFiles, FileAccess, Source};
 use crate::step::StepError;
 
 /// Sessions of `vfs`.
-pub(crate) struct Rooms {
+pub(crate) struct SessionFileAccess {
     vfs: Service,
     gate: Gate,
 }
 
-impl Rooms {
+impl SessionFileAccess {
     pub(crate) fn new(vfs: Service, gate: Gate) -> Self {
-        Rooms { vfs, gate }
+        SessionFileAccess { vfs, gate }
     }
 }
 
 #[async_trait]
-impl Places for Rooms {
-    async fn enter(&self, job: &Job, account: &Name) -> Result<Box<dyn Room>, StepError> {
+impl FileAccess for SessionFileAccess {
+    async fn open_account(
+        &self,
+        job: &Job,
+        account: &Name,
+    ) -> Result<Box<dyn AccountFiles>, StepError> {
         let why = format!("rule {}", job.rule);
         let grant = self.gate.internal(job.site, account, &why).await.map_err(refused)?;
         let depth = job.event.depth.saturating_add(1);
@@ -36,7 +40,7 @@ impl Places for Rooms {
         let session = opened.map_err(|error| {
             StepError::transient("EP0805", format!("no session for account '{account}': {error}"))
         })?;
-        Ok(Box::new(InSession(session)))
+        Ok(Box::new(SessionFiles(session)))
     }
 
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError> {
@@ -56,7 +60,7 @@ fn refused(error: AuthError) -> StepError {
     }
 }
 
-struct InSession(Session);
+struct SessionFiles(Session);
 
 /// What `error` about `path` means for a job.
 fn failed(path: &VPath, error: &VfsError) -> StepError {
@@ -74,11 +78,11 @@ fn failed(path: &VPath, error: &VfsError) -> StepError {
 }
 
 #[async_trait]
-impl Room for InSession {
+impl AccountFiles for SessionFiles {
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError> {
         let opened = self.0.vfs().open(path).await;
         let file = opened.map_err(|error| failed(path, &error))?;
-        Ok(Box::new(InFile { file, path: path.clone() }))
+        Ok(Box::new(SessionFile { file, path: path.clone() }))
     }
 
     async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError> {
@@ -106,18 +110,18 @@ impl Room for InSession {
         self.0.vfs().make_directory(path).await.map_err(|error| failed(path, &error))
     }
 
-    async fn leave(self: Box<Self>) {
+    async fn close(self: Box<Self>) {
         self.0.close("the job's attempt ended", 0, 0).await;
     }
 }
 
-struct InFile {
+struct SessionFile {
     file: Download,
     path: VPath,
 }
 
 #[async_trait]
-impl Source for InFile {
+impl Source for SessionFile {
     fn size(&self) -> u64 {
         self.file.attributes().size
     }
