@@ -536,7 +536,7 @@ impl Actor {
         Err(AdminError::Refused { problem })
     }
 
-    /// The account behind the actor; `cli:<user>` is none.
+    /// The account behind the actor; `cli:<user>` and `node:<name>` are none.
     pub(crate) fn account(&self) -> Option<Name> {
         self.name.parse().ok()
     }

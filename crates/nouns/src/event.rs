@@ -372,7 +372,7 @@ facts! {
         name: Name,
         /// `created`, `changed` or `deleted`.
         action: String,
-        /// Who: an admin account, or `cli:<user>`.
+        /// Who: an admin account, `cli:<user>`, or `node:<name>` for keys made at first start.
         by: String,
         /// Names of the fields that changed; never their values.
         fields: Vec<String>,

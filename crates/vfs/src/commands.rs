@@ -94,6 +94,7 @@ impl IncomingCommand {
 #[derive(Debug)]
 pub struct RunningCommand {
     fact: CommandFact,
+    /// When it arrived: what its rules took before it ran counts too.
     started_at: Duration,
 }
 
@@ -153,6 +154,7 @@ impl Hooks {
         client: &C,
         command: IncomingCommand,
     ) -> Result<RunningCommand, CommandNotRun<C::Gone>> {
+        let started_at = self.recorder().env().elapsed();
         let IncomingCommand { verb, argument, path, other_paths, writes } = command;
         let mut fact = CommandFact::new(client.origin(), verb, &argument);
         (fact.path, fact.writes) = (path, writes);
@@ -171,7 +173,7 @@ impl Hooks {
             answer = asking => answer.map_err(CommandNotRun::Refused)?,
             gone = client.gone() => return Err(CommandNotRun::ClientGone(gone)),
         }
-        Ok(RunningCommand { fact, started_at: self.recorder().env().elapsed() })
+        Ok(RunningCommand { fact, started_at })
     }
 
     /// Asks about one path of a command; a refusal is recorded as the client gets it.

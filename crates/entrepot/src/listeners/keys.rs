@@ -22,12 +22,15 @@ pub(super) struct ListenerKeys {
     master: MasterKey,
     /// Saves the keys that are made, so that each of them has its event.
     admin: Arc<Admin>,
+    /// Recorded as the actor of these events.
+    node: Name,
 }
 
 impl ListenerKeys {
     pub(super) fn new(parts: &Parts, admin: Arc<Admin>) -> ListenerKeys {
-        let Parts { db, env, master, .. } = parts;
-        ListenerKeys { db: db.clone(), env: env.clone(), master: master.clone(), admin }
+        let Parts { db, env, master, recorder, .. } = parts;
+        let node = recorder.node().clone();
+        ListenerKeys { db: db.clone(), env: env.clone(), master: master.clone(), admin, node }
     }
 
     /// The keys of a listener, of the type that its protocol needs; missing ones are made.
@@ -132,7 +135,8 @@ impl ListenerKeys {
     async fn save_made(&self, site: SiteId, mut key: Key) -> Result<Key, Failure> {
         let name = key.name.clone();
         key.note = "made at first start".to_owned();
-        let actor = Actor { name: "node".to_owned(), site };
+        // No name of an account has a colon.
+        let actor = Actor { name: format!("node:{}", self.node), site };
         let request = Request::Create { noun: Box::new(AnyNoun::Key(key)) };
         let made = self.admin.handle(&actor, request).await;
         made.map_err(|error| crate::ask::problem(error.into()))?;

@@ -67,6 +67,7 @@ impl CommandClient for Client {
 /// Rules that look at every command, and the questions about them.
 struct World {
     hooks: Hooks,
+    env: Env,
     journal: Journal,
     questions: Receiver<RuleQuestion>,
     client: Client,
@@ -83,10 +84,10 @@ fn world() -> World {
     let (env, node) = (Env::simulated(9), name("n1"));
     let (journal, _) =
         Journal::open(folder.path(), &node, env.clone(), Options::default()).unwrap();
-    let hooks = Hooks::new(Recorder::new(journal.clone(), env, node));
+    let hooks = Hooks::new(Recorder::new(journal.clone(), env.clone(), node));
     let questions = hooks.attach().unwrap();
     hooks.set([Moment::Before, Moment::Reply].map(|it| hook(SiteId::MAIN, it)).into());
-    World { hooks, journal, questions, client: Client::default(), _folder: folder }
+    World { hooks, env, journal, questions, client: Client::default(), _folder: folder }
 }
 
 fn refusal(class: RefusalClass) -> CommandRefusal {
@@ -189,6 +190,27 @@ async fn only_a_reply_that_may_change_is_replaced_and_it_waits_for_the_session_a
         "it was asked all the same"
     );
     assert_eq!(world.refusals().await, [], "the command has run");
+}
+
+#[tokio::test]
+async fn a_command_lasts_from_its_arrival_to_its_reply() {
+    let mut world = world();
+    let asking = world.hooks.before(&world.client, IncomingCommand::reading("CWD", "d", None));
+    let answering = async {
+        let question = world.questions.recv().await.unwrap();
+        world.env.advance(Duration::from_millis(300));
+        question.answer.send(Ok(())).unwrap();
+    };
+    let (passed, ()) = tokio::join!(asking, answering);
+    world.env.advance(Duration::from_millis(20));
+    let reply = CommandReply { code: 250, is_replaceable: true };
+    let informing = world.hooks.after(&world.client, passed.unwrap(), reply);
+    let answering = async {
+        let question = world.questions.recv().await.unwrap();
+        assert_eq!(asked(&question).duration_ms, Some(320));
+        question.answer.send(Ok(())).unwrap();
+    };
+    assert_eq!(tokio::join!(informing, answering).0, Ok(None));
 }
 
 #[tokio::test]
