@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_journal::{Journal, Options, RecordKind, Recorder};
-use entrepot_nouns::{CommandFact, CommandOrigin, Env, Event, Fact, Protocol, SiteId};
+use entrepot_journal::{Journal, Options, Recorder};
+use entrepot_nouns::{CommandFact, CommandOrigin, Env, Fact, Protocol, SiteId};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -117,10 +117,8 @@ impl World {
     /// The refusals that were recorded: path and code.
     async fn refusals(&self) -> Vec<(Option<String>, Option<u16>)> {
         self.journal.sync(self.journal.usage().appended).await.unwrap();
-        let records = self.journal.reader(0).read_now(100).unwrap();
-        let of_events = records.iter().filter(|record| record.kind == RecordKind::Event);
-        let events = of_events.map(|record| serde_json::from_slice(&record.payload).unwrap());
-        let refused = events.filter_map(|event: Event| match event.fact {
+        let events = entrepot_testbed::events(&self.journal).into_iter();
+        let refused = events.filter_map(|event| match event.fact {
             Fact::CommandRefused { command, .. } => Some((command.path, command.code)),
             _ => None,
         });
