@@ -1,7 +1,6 @@
 //! Logins that a hook decides: a program that says what it is told to say.
 
 use entrepot_crypto::{SealingContext, totp};
-use entrepot_journal::RecordKind;
 use entrepot_nouns::login::{ExecHook, LoginCheck, LoginHook};
 use entrepot_nouns::{AccountType, AuthMethod, Env};
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
@@ -30,10 +29,7 @@ async fn plain(world: &World, account: &str) {
 
 /// Why the last login was refused.
 fn reason(world: &World) -> String {
-    let records = world.journal.reader(0).read_now(1000).unwrap();
-    let mut events = records.iter().filter(|record| record.kind == RecordKind::Event);
-    let last = events.next_back().map(|record| record.payload.clone()).unwrap_or_default();
-    let last: serde_json::Value = serde_json::from_slice(&last).unwrap_or_default();
+    let last = serde_json::to_value(entrepot_testbed::events(&world.journal).last()).unwrap();
     last["reason"].as_str().unwrap_or_default().to_owned()
 }
 
