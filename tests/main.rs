@@ -19,6 +19,7 @@ mod login;
 mod login_hook;
 mod policies;
 mod readme;
+mod receipts;
 mod replace_openssh;
 mod routes;
 mod secrets;

@@ -1,12 +1,15 @@
-//! Cryptography that needs nothing but CPU: digests of streams, password hashes, sealing at rest.
+//! Cryptography that needs nothing but CPU: digests of streams, password hashes, sealing at rest,
+//! Merkle trees and signed notes.
 
 pub mod digest;
 pub mod hash;
 pub mod limits;
+pub mod merkle;
 pub mod password;
 pub mod process_key;
 pub mod seal;
 pub mod sealing_context;
+pub mod signed_note;
 pub mod totp;
 
 pub use digest::{Sha256, StreamDigest};
@@ -15,6 +18,7 @@ pub use password::HashCost;
 pub use process_key::ProcessKey;
 pub use seal::MasterKey;
 pub use sealing_context::SealingContext;
+pub use signed_note::{Checkpoint, NoteError, NoteSigner, NoteVerifier};
 
 use entrepot_nouns::Env;
 

@@ -19,3 +19,7 @@ pub const TOTP_DRIFT: i64 = 1;
 pub const TOTP_SECRET_BYTES: usize = 20;
 /// Bytes of a generator's secret that we take.
 pub const TOTP_SECRET_LEAST: usize = 10;
+/// Longest signed note that is read.
+pub const NOTE_BYTES: usize = 64 * 1024;
+/// Most signatures of one note.
+pub const NOTE_SIGNATURES: usize = 100;

@@ -8,6 +8,7 @@
 mod codes;
 mod error;
 mod events;
+mod heads;
 mod jobs;
 pub mod limits;
 mod migrate;
@@ -30,6 +31,7 @@ use entrepot_nouns::{Env, Name, SiteId};
 
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventRow};
+pub use heads::{EventPlace, ProjectedEvent, StoredHead};
 pub use jobs::{JobCounts, JobEnd, JobFilter, JobHold};
 pub use nodes::Node;
 pub use project::Projection;

@@ -31,15 +31,20 @@ macro_rules! step {
 }
 
 /// In order; only ever appended to.
-const STEPS: [Step; 4] =
-    [step!("V1__configuration"), step!("V2__events", each), step!("V3__work"), step!("V4__codes")];
+const STEPS: [Step; 5] = [
+    step!("V1__configuration"),
+    step!("V2__events", each),
+    step!("V3__work"),
+    step!("V4__codes"),
+    step!("V7__heads"),
+];
 
 /// True if steps are missing in tables of this version; version 0 means that there are no tables.
 ///
 /// # Errors
 /// [`DbError::Schema`] if the tables come from a newer program.
 pub(crate) fn is_outdated(version: i64) -> Result<bool> {
-    let latest = STEPS.len() as i64;
+    let latest = latest();
     if version > latest {
         return Err(DbError::Schema(format!(
             "it is at version {version}, this program knows {latest} at most; start the newer \
@@ -47,6 +52,12 @@ pub(crate) fn is_outdated(version: i64) -> Result<bool> {
         )));
     }
     Ok(version < latest)
+}
+
+/// The version of the last step: the number in its name.
+fn latest() -> i64 {
+    let number = STEPS.last().and_then(|step| step.name.strip_prefix('V')?.split_once("__"));
+    number.and_then(|(number, _)| number.parse().ok()).unwrap_or(0)
 }
 
 /// Runs the missing steps on a SQLite file, in one transaction.

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use entrepot_nouns::{Name, SessionId};
+use entrepot_nouns::{Name, SessionId, TransferId};
 
 pub(crate) use bench::{
     BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs, FtpTls, FtpWorkload, Workload,
@@ -115,6 +115,8 @@ pub(crate) enum Command {
     /// The journal of this node.
     #[command(subcommand)]
     Journal(JournalCommand),
+    /// Proof that a file arrived or left, which anyone can verify with the public key of the node.
+    Receipt(ReceiptArgs),
     /// Check configuration, permissions, clock, disk and database, and say what to do.
     Doctor,
     /// Send files to any SFTP, FTP or FTPS server.
@@ -350,10 +352,35 @@ pub(crate) enum NodeCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JournalCommand {
-    /// Check the chain of every segment; exit code 6 if a record was changed, dropped or swapped.
+    /// Check the chain of every record, and compare the journal with its signed heads and the
+    /// events in the database; exit code 6 if anything was changed, cut, dropped or added.
     Verify {
-        /// Folder of a journal; unset: the one of the process file.
+        /// Folder of a journal, whose chain is then checked by itself; unset: the one of the
+        /// process file, with its database.
         folder: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct ReceiptArgs {
+    /// Print the receipt of this transfer, as JSON.
+    pub(crate) transfer: Option<TransferId>,
+    #[command(subcommand)]
+    pub(crate) command: Option<ReceiptCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReceiptCommand {
+    /// Verify a receipt, without a server, and print what it proves; exit code 6 if it is not
+    /// valid.
+    Verify {
+        /// The receipt; `-` reads standard input.
+        file: PathBuf,
+        /// The public key of the node, as `key show node-NAME` prints it at `public`, or `@` and a
+        /// file that holds it. Have it from someone you trust, not from the receipt.
+        #[arg(long)]
+        key: String,
     },
 }
 

@@ -55,6 +55,18 @@ pub(crate) async fn ask_server<T: serde::de::DeserializeOwned>(
     }
 }
 
+/// Asks a running server; `None` if none runs.
+pub(crate) async fn ask_or<T: serde::de::DeserializeOwned>(
+    config: &Config,
+    path: &str,
+    body: &Value,
+) -> Result<Option<T>, Failure> {
+    match post(&config.ops_socket, path, Some(body)).await? {
+        Some(answer) => decode(answer).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Sends a request; `None` if no server listens there. The server may take as long as it needs:
 /// it is on this machine, and the caller is a person who can interrupt.
 pub(crate) async fn post(

@@ -1,36 +1,73 @@
-//! `journal verify`: checks the chain of every record. It reads files only and needs no server.
+//! `journal verify`: checks the chain of every record, and compares the journal with its signed
+//! heads and the table of events. It changes nothing and needs no server.
 
-use std::path::PathBuf;
+use std::path::Path;
 
+use entrepot_crypto::NoteVerifier;
+use entrepot_db::{Db, DbOptions};
 use entrepot_journal::JournalError;
+use entrepot_nouns::{Key, KeyType, SiteId};
+use entrepot_proof::{Compared, ProofError, compare, origin};
 
 use crate::args::JournalCommand;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Verifies the named folder; without one the journal of the process file, which is read only then.
-pub(crate) fn run(
+/// Verifies the named folder by itself; without one the journal of the process file, which is read
+/// only then, against the database.
+pub(crate) async fn run(
     config: impl FnOnce() -> Result<Config, Failure>,
     output: Output,
     command: JournalCommand,
 ) -> Result<(), Failure> {
     let JournalCommand::Verify { folder } = command;
-    let folder: PathBuf = match folder {
-        Some(folder) => folder,
-        None => config()?.journal(),
+    let intact = match folder {
+        Some(folder) => alone(output, &folder)?,
+        None => with_database(&config()?, output).await?,
     };
-    let report = entrepot_journal::verify(&folder).map_err(|error| {
-        let exit = match error {
-            JournalError::NoJournal { .. } => Exit::NotFound,
-            _ => Exit::Failed,
-        };
-        Failure::new(error.code(), exit, error.to_string())
-    })?;
-    output.value(&report, || println!("{report}"))?;
-    if report.is_intact() {
+    if intact {
         Ok(())
     } else {
         Err(Failure::new("EP0206", Exit::Findings, "the journal was tampered with"))
     }
+}
+
+/// A folder, without anything to compare it with.
+fn alone(output: Output, folder: &Path) -> Result<bool, Failure> {
+    let report = entrepot_journal::verify(folder).map_err(unreadable)?;
+    output.value(&report, || println!("{report}"))?;
+    Ok(report.is_intact())
+}
+
+async fn with_database(config: &Config, output: Output) -> Result<bool, Failure> {
+    let away = |error: entrepot_db::DbError| {
+        let hint = "verify the folder alone: 'entrepot journal verify FOLDER'";
+        Failure::new(error.code(), Exit::Unavailable, format!("{error}; {hint}"))
+    };
+    let db = Db::open(&config.database, DbOptions::default()).await.map_err(away)?;
+    let keys = db.list::<Key>(SiteId::MAIN).await.map_err(away)?;
+    let name = origin(&config.node);
+    let keys: Vec<NoteVerifier> = keys
+        .into_iter()
+        .filter(|key| key.noun.key_type == KeyType::Node)
+        .filter_map(|key| key.noun.public.parse().ok())
+        .filter(|key: &NoteVerifier| key.name() == name)
+        .collect();
+    let compared = Compared { db, node: config.node.clone(), folder: config.journal(), keys };
+    let found = compare(compared).await.map_err(|error| match error {
+        ProofError::Journal(error) => unreadable(error),
+        ProofError::Db(error) => away(error),
+        error => Failure::new(error.code(), Exit::Failed, error.to_string()),
+    })?;
+    output.value(&found, || println!("{found}"))?;
+    Ok(found.is_intact())
+}
+
+fn unreadable(error: JournalError) -> Failure {
+    let exit = match error {
+        JournalError::NoJournal { .. } => Exit::NotFound,
+        _ => Exit::Failed,
+    };
+    Failure::new(error.code(), exit, error.to_string())
 }

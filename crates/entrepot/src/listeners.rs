@@ -25,15 +25,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 mod ftp;
-mod keys;
 pub(crate) mod tls;
 
 use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
+use crate::keys::ServerKeys;
 use crate::parts::Parts;
 use ftp::FtpSettings;
-use keys::ListenerKeys;
 
 /// How often a busy port is tried, and the pause between.
 const BIND_TRIES: u32 = 20;
@@ -55,7 +54,7 @@ struct Inner {
     config: Config,
     db: Db,
     env: Env,
-    keys: ListenerKeys,
+    keys: ServerKeys,
     gate: Gate,
     vfs: Service,
     addresses: AddressesFile,
@@ -116,7 +115,7 @@ impl Listeners {
             config: config.clone(),
             db: parts.db.clone(),
             env: parts.env.clone(),
-            keys: ListenerKeys::new(parts, admin),
+            keys: ServerKeys::new(parts, admin),
             gate: shared.gate,
             vfs: shared.vfs,
             addresses,

@@ -16,6 +16,7 @@ mod failure;
 mod import;
 mod init;
 mod journal;
+mod keys;
 mod listeners;
 mod log;
 mod metrics;
@@ -24,6 +25,7 @@ mod nouns;
 mod ops;
 mod output;
 mod parts;
+mod receipt;
 mod serve;
 mod served;
 mod table;
@@ -95,7 +97,8 @@ async fn run(
         Command::Transfer(command) => facts::transfers(&config()?, output, command).await,
         Command::Event(command) => facts::events(&config()?, output, command).await,
         Command::Job(command) => facts::jobs(&config()?, output, command).await,
-        Command::Journal(command) => journal::run(config, output, command),
+        Command::Journal(command) => journal::run(config, output, command).await,
+        Command::Receipt(args) => receipt::run(config, output, args).await,
         Command::Doctor => doctor::run(&config()?, output).await,
         Command::Put(args) => client::put(output, args).await,
         Command::Get(args) => client::get(output, args).await,

@@ -15,6 +15,7 @@ use axum::serve::IncomingStream;
 use axum::{Json, Router};
 use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request, explained};
 use entrepot_nouns::Name;
+use entrepot_proof::Heads;
 use futures_util::stream;
 use serde::Deserialize;
 use tokio::net::UnixListener;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ask::actor_of;
 use crate::metrics::Metrics;
+use crate::receipt::{self, ReceiptRequest};
 
 /// How often a follower looks for new events.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
@@ -35,6 +37,7 @@ const REQUEST_BYTES: usize = 64 << 20;
 pub(crate) struct Ops {
     pub(crate) admin: Arc<Admin>,
     pub(crate) metrics: Metrics,
+    pub(crate) heads: Heads,
     pub(crate) ready: Arc<AtomicBool>,
     pub(crate) stop: CancellationToken,
 }
@@ -62,6 +65,7 @@ pub(crate) async fn serve_socket(
     let router = Router::new()
         .route("/v1/request", post(request))
         .route("/v1/events/follow", post(follow))
+        .route(receipt::PATH, post(make_receipt))
         .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(ops);
     let service = router.into_make_service_with_connect_info::<Caller>();
@@ -129,6 +133,26 @@ async fn request(
     match ops.admin.handle(&actor, request).await {
         Ok(answer) => Json(answer).into_response(),
         Err(error) => refuse(&Problem::from(error)),
+    }
+}
+
+async fn make_receipt(
+    State(ops): State<Ops>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    Query(about): Query<About>,
+    body: Bytes,
+) -> Response {
+    let request: ReceiptRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => return unreadable(&error),
+    };
+    let actor = match ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await {
+        Ok(actor) => actor,
+        Err(error) => return refuse(&Problem::from(error)),
+    };
+    match receipt::answer(&ops.heads, actor.site, &request).await {
+        Ok(made) => Json(made).into_response(),
+        Err(problem) => refuse(&problem),
     }
 }
 

@@ -45,6 +45,9 @@ impl Parts {
             .await
             .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
         let recorder = Recorder::new(journal, env.clone(), config.node.clone());
+        entrepot_proof::check_end(&db, &recorder)
+            .await
+            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
         let allowed = config.exec.allowed.clone();
         Ok(Parts { env, master, db, recorder, recovered, allowed })
     }

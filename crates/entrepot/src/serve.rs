@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
+use crate::keys::ServerKeys;
 use crate::listeners::{ListenerParts, Listeners};
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
@@ -95,7 +96,11 @@ impl Server {
             unauthenticated: unauthenticated.clone(),
         });
         let ready = Arc::new(AtomicBool::new(false));
-        let ops = Ops { admin: admin.clone(), metrics, ready: ready.clone(), stop: asked.clone() };
+        let keys = ServerKeys::new(&parts, admin.clone());
+        let heads = crate::receipt::open(config, &parts, &keys).await?;
+        tasks.push(tokio::spawn(heads.clone().run(end.clone())));
+        let ops =
+            Ops { admin: admin.clone(), metrics, heads, ready: ready.clone(), stop: asked.clone() };
         let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
         let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
         // No session may pass by a rule that is not known yet.

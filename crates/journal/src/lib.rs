@@ -38,4 +38,4 @@ pub use meters::{Meters, SYNC_BUCKETS_US};
 pub use reader::{Reader, Record};
 pub use recorder::{Recorder, Scope};
 pub use recover::Recovered;
-pub use verify::{Finding, Head, Report, verify, verify_on};
+pub use verify::{Finding, Head, Report, Visited, verify, verify_on};

@@ -53,6 +53,8 @@ pub struct FsMedium {
 /// Folders below the top level.
 pub(crate) const ARCHIVE: &str = "archive";
 pub(crate) const TORN: &str = "torn";
+/// For the hashes of the tree over the records, which the journal itself knows nothing of.
+const TREE: &str = "tree";
 
 impl FsMedium {
     /// For `dir`, which is made with its folders if needed, readable by this user only.
@@ -64,7 +66,7 @@ impl FsMedium {
         builder.recursive(true).mode(0o700);
         builder.create(dir)?;
         let medium = FsMedium { dir: dir.to_owned() };
-        for folder in [ARCHIVE, TORN] {
+        for folder in [ARCHIVE, TORN, TREE] {
             builder.create(dir.join(folder))?;
         }
         medium.sync_dir("")?;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{JournalError, Result};
-use crate::format::{self, Chain, MARK};
+use crate::format::{self, Chain, MARK, RecordKind};
 use crate::limits;
 use crate::medium::{ARCHIVE, FsMedium, Medium, MediumFile};
 use crate::scan::{self, Scanner, Step};
@@ -101,14 +101,26 @@ impl fmt::Display for Report {
 /// [`JournalError::NoJournal`] if the folder holds no segment, [`JournalError::Io`] if something
 /// cannot be read. What is wrong with the records is in the report.
 pub fn verify(dir: &Path) -> Result<Report> {
-    verify_on(&FsMedium::existing(dir))
+    verify_on(&FsMedium::existing(dir), &mut |_| {})
 }
 
-/// [`verify`] on any medium.
+/// A record that a verification came by.
+#[derive(Clone, Copy, Debug)]
+pub struct Visited<'a> {
+    /// Its place in the journal.
+    pub sequence: u64,
+    /// What it holds; `None`: something of the journal's own.
+    pub kind: Option<RecordKind>,
+    /// The bytes that were appended.
+    pub payload: &'a [u8],
+}
+
+/// [`verify`] on any medium, which also shows every record, in order. Records behind a finding may
+/// come twice or be missing.
 ///
 /// # Errors
 /// As [`verify`].
-pub fn verify_on(medium: &dyn Medium) -> Result<Report> {
+pub fn verify_on(medium: &dyn Medium, visit: &mut dyn FnMut(Visited<'_>)) -> Result<Report> {
     let io = |name: &str, error: &io::Error| {
         JournalError::io("read", &format!("{}/{name}", medium.describe()), error)
     };
@@ -128,7 +140,8 @@ pub fn verify_on(medium: &dyn Medium) -> Result<Report> {
         return Err(no_journal());
     }
     let running = matches!(medium.lock(), Ok(None));
-    let mut walk = Verification { report: Report::default(), running, next: None, pruned: None };
+    let report = Report::default();
+    let mut walk = Verification { report, visit, running, next: None, pruned: None };
     for (at, first) in firsts.iter().enumerate() {
         let name = format::segment_name(*first);
         let place =
@@ -153,8 +166,10 @@ struct SegmentFile<'a> {
     is_last: bool,
 }
 
-struct Verification {
+struct Verification<'a> {
     report: Report,
+    /// Sees every record.
+    visit: &'a mut dyn FnMut(Visited<'_>),
     /// A node writes meanwhile: the very end may be half written.
     running: bool,
     /// What the next segment must begin with.
@@ -163,7 +178,7 @@ struct Verification {
     pruned: Option<u64>,
 }
 
-impl Verification {
+impl Verification<'_> {
     fn segment(&mut self, segment: &SegmentFile<'_>, first: u64) -> io::Result<()> {
         let name = segment.name;
         self.report.segments += 1;
@@ -218,6 +233,8 @@ impl Verification {
                     if head.kind == MARK {
                         self.pruned = pruned_by(payload).or(self.pruned);
                     }
+                    let kind = RecordKind::from_byte(head.kind);
+                    (self.visit)(Visited { sequence: head.sequence, kind, payload });
                     continue;
                 }
                 Step::Blank => None,

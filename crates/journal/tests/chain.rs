@@ -279,7 +279,7 @@ async fn retention_removes_old_segments_and_says_so() {
     };
     assert!(journal.reader(first).read_now(1).unwrap()[0].sequence > first);
     journal.close().await.unwrap();
-    let report = entrepot_journal::verify_on(&disk).unwrap();
+    let report = entrepot_journal::verify_on(&disk, &mut |_| {}).unwrap();
     assert!(report.is_intact() && report.first_sequence > 20, "{report}");
 }
 
@@ -354,7 +354,7 @@ async fn a_write_that_fails_is_told_and_tried_again() {
         journal.reader(0).read_now(10).unwrap().into_iter().map(|r| r.payload).collect();
     assert_eq!(payloads, [b"1", b"2", b"2", b"2", b"3"]);
     journal.close().await.unwrap();
-    assert!(entrepot_journal::verify_on(&disk).unwrap().is_intact());
+    assert!(entrepot_journal::verify_on(&disk, &mut |_| {}).unwrap().is_intact());
 }
 
 #[tokio::test]
@@ -398,7 +398,7 @@ async fn numbers_of_a_lost_journal_do_not_come_again() {
     assert_eq!(sequences(&journal, 5000), (5002..=5011).collect::<Vec<u64>>());
     assert_eq!(sequences(&journal, 0)[..2], [first, 5002]);
     journal.close().await.unwrap();
-    assert!(entrepot_journal::verify_on(&disk).unwrap().is_intact());
+    assert!(entrepot_journal::verify_on(&disk, &mut |_| {}).unwrap().is_intact());
     let journal = open_sim(&disk, Options::default());
     assert_eq!(sequences(&journal, 0).len(), 11);
     assert!(journal.append(RecordKind::Event, b"x").unwrap() > 5011);

@@ -115,6 +115,14 @@ facts! {
         /// Who: an admin account, or `cli:<user>`.
         by: String,
     }
+    /// The journal of the node is not what its signed head or the database says that it was:
+    /// records were changed, cut or replaced while the node was down.
+    "journal.altered" JournalAltered {
+        /// The last record that is known to have been in it.
+        up_to: u64,
+        /// What is wrong.
+        problem: String,
+    }
     /// Someone logged in.
     "session.opened" SessionOpened {
         /// The protocol of the connection.

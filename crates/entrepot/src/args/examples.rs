@@ -93,6 +93,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "journal verify",
         &["entrepot journal verify", "entrepot journal verify /backup/entrepot/data/journal"],
     ),
+    (
+        "receipt",
+        &[
+            "entrepot receipt 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a11 >receipt.json",
+            "entrepot receipt verify receipt.json --key @node1.pub",
+        ],
+    ),
+    ("receipt verify", &["entrepot receipt verify receipt.json --key @node1.pub"]),
     ("doctor", &["entrepot doctor", "entrepot --json doctor"]),
     (
         "put",

@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("db", &["nouns"]),
     ("net", &["nouns"]),
     ("ssh", &["nouns", "net"]),
+    ("proof", &["nouns", "crypto", "db", "journal"]),
     ("openssh", &["nouns"]),
     ("spawn", &["nouns"]),
     ("sftp-proto", &[]),
@@ -44,7 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "entrepot",
         &[
             "nouns", "crypto", "journal", "db", "net", "ssh", "storage", "auth", "vfs", "admin",
-            "engine", "sftp", "ftp", "import", "loadgen", "spawn",
+            "engine", "sftp", "ftp", "import", "loadgen", "spawn", "proof",
         ],
     ),
     ("testkit", &["nouns", "journal", "storage", "loadgen"]),

@@ -1,11 +1,11 @@
-//! The keys by which listeners prove what they are: host keys of SSH, certificates of TLS. They
-//! are read from the database; where a listener names none, keys of fixed names are made at its
-//! first start.
+//! The keys of the server itself: host keys of SSH and certificates of TLS, by which listeners
+//! prove what they are, and the key that signs the heads of the journal. They are read from the
+//! database; what is missing is made, under a fixed name, when it is first needed.
 
 use std::sync::Arc;
 
 use entrepot_admin::{Actor, Admin, Request};
-use entrepot_crypto::{MasterKey, SealingContext};
+use entrepot_crypto::{MasterKey, NoteError, NoteSigner, SealingContext};
 use entrepot_db::Db;
 use entrepot_net::tls;
 use entrepot_nouns::ftp::FtpTls;
@@ -15,8 +15,8 @@ use entrepot_ssh::keys::{self, KeyKind};
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;
 
-/// Finds, makes and opens the keys of listeners.
-pub(super) struct ListenerKeys {
+/// Finds, makes and opens the keys of the server.
+pub(crate) struct ServerKeys {
     db: Db,
     env: Env,
     master: MasterKey,
@@ -26,16 +26,16 @@ pub(super) struct ListenerKeys {
     node: Name,
 }
 
-impl ListenerKeys {
-    pub(super) fn new(parts: &Parts, admin: Arc<Admin>) -> ListenerKeys {
+impl ServerKeys {
+    pub(crate) fn new(parts: &Parts, admin: Arc<Admin>) -> ServerKeys {
         let Parts { db, env, master, recorder, .. } = parts;
         let node = recorder.node().clone();
-        ListenerKeys { db: db.clone(), env: env.clone(), master: master.clone(), admin, node }
+        ServerKeys { db: db.clone(), env: env.clone(), master: master.clone(), admin, node }
     }
 
     /// The keys of a listener, of the type that its protocol needs; missing ones are made.
     /// `algorithms` says which kinds of host keys those are.
-    pub(super) async fn of(
+    pub(crate) async fn of(
         &self,
         site: SiteId,
         listener: &Listener,
@@ -49,7 +49,7 @@ impl ListenerKeys {
     }
 
     /// The private half of a key of the site with this name.
-    pub(super) fn open(&self, site: &Name, key: &Key) -> Result<Secret, Failure> {
+    pub(crate) fn open(&self, site: &Name, key: &Key) -> Result<Secret, Failure> {
         let sealed = key.private_sealed.as_ref().ok_or_else(|| {
             Failure::config(format!("the key '{}' has no private half", key.name))
         })?;
@@ -57,6 +57,32 @@ impl ListenerKeys {
         self.master.open(&context, sealed).map_err(|error| {
             Failure::config(format!("the key '{}' cannot be opened: {error}", key.name))
         })
+    }
+
+    /// The key that signs the heads of this node's journal.
+    pub(crate) async fn of_journal(&self) -> Result<NoteSigner, Failure> {
+        let origin = entrepot_proof::origin(&self.node);
+        let refused = |error: NoteError| Failure::start(error.to_string());
+        let name: Name = format!("node-{}", self.node)
+            .parse()
+            .map_err(|error| Failure::config(format!("the name of a key: {error}")))?;
+        let key = match self.find(SiteId::MAIN, &name).await? {
+            Some(key) => key,
+            None => {
+                let private = NoteSigner::generate(&self.env);
+                let signer = NoteSigner::new(&origin, &private).map_err(refused)?;
+                let public = signer.verifier().to_string();
+                tracing::info!(key = %name, public, "made the key that signs the journal");
+                let mut key = Key::new(name, KeyType::Node, public);
+                key.private = Some(private);
+                self.save_made(SiteId::MAIN, key).await?
+            }
+        };
+        let site = self.db.site_name(SiteId::MAIN).await;
+        let site = site
+            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?
+            .ok_or_else(|| Failure::start("the site 'main' is gone"))?;
+        NoteSigner::new(&origin, &self.open(&site, &key)?).map_err(refused)
     }
 
     async fn host_keys(
@@ -141,7 +167,7 @@ impl ListenerKeys {
         let made = self.admin.handle(&actor, request).await;
         made.map_err(|error| crate::ask::problem(error.into()))?;
         let saved = self.find(site, &name).await?;
-        saved.ok_or_else(|| Failure::start("the host key is gone"))
+        saved.ok_or_else(|| Failure::start("the key that was made is gone"))
     }
 
     async fn find(&self, site: SiteId, name: &Name) -> Result<Option<Key>, Failure> {

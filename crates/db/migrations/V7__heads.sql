@@ -1,0 +1,10 @@
+-- Signed heads of the journals: what a node said its journal was, when it was so long.
+CREATE TABLE heads (
+    node TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    at BIGINT NOT NULL,
+    note TEXT NOT NULL,
+    PRIMARY KEY (node, size)
+);
+-- The events of a node in the order of its journal, to compare them with it.
+CREATE INDEX events_by_node ON events (node, node_sequence) WHERE node_sequence IS NOT NULL;

@@ -1,0 +1,129 @@
+//! Signed heads of the journals, and the events of a node in the order of its journal: the copies
+//! that a journal is compared with.
+
+use entrepot_nouns::{EventId, Name, Timestamp};
+
+use crate::Db;
+use crate::error::Result;
+use crate::sql::{Row, Value, sql, statements};
+
+/// A signed head: how a journal was when it had so many records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredHead {
+    /// The last record that it covers.
+    pub size: u64,
+    /// When it was signed.
+    pub at: Timestamp,
+    /// The signed note (C2SP `tlog-checkpoint`).
+    pub note: String,
+}
+
+/// An event as the table has it, to be compared with the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectedEvent {
+    /// Its place in the journal of its node.
+    pub node_sequence: u64,
+    /// Its id, as its column says.
+    pub id: EventId,
+    /// Its kind, as its column says.
+    pub kind: String,
+    /// Its account, as its column says.
+    pub account: Option<String>,
+    /// When it happened, as its column says.
+    pub at: Timestamp,
+    /// The event as JSON.
+    pub body: String,
+}
+
+statements! {
+    /// A head that is there is not replaced: two heads of one size are either equal or a finding.
+    INSERT = sql!(
+        "INSERT INTO heads (node, size, at, note) VALUES ($1, $2, $3, $4) ",
+        "ON CONFLICT (node, size) DO NOTHING",
+    );
+    LAST = sql!(
+        "SELECT size, at, note FROM heads WHERE node = $1 ORDER BY size DESC LIMIT 1",
+    );
+    COVERING = sql!(
+        "SELECT size, at, note FROM heads WHERE node = $1 AND size >= $2 ORDER BY size LIMIT 1",
+    );
+    AFTER = sql!(
+        "SELECT size, at, note FROM heads WHERE node = $1 AND size > $2 ORDER BY size LIMIT $3",
+    );
+    EVENTS = sql!(
+        "SELECT node_sequence, id, kind, account, at, body FROM events ",
+        "WHERE node = $1 AND node_sequence > $2 ORDER BY node_sequence LIMIT $3",
+    );
+    PLACE = sql!("SELECT node, node_sequence FROM events WHERE id = $1 AND sealed");
+}
+
+fn read_head(row: &Row<'_>) -> Result<StoredHead> {
+    Ok(StoredHead { size: row.unsigned(0)?, at: row.time(1)?, note: row.text(2)? })
+}
+
+fn read_event(row: &Row<'_>) -> Result<ProjectedEvent> {
+    Ok(ProjectedEvent {
+        node_sequence: row.unsigned(0)?,
+        id: EventId(row.id(1)?),
+        kind: row.text(2)?,
+        account: row.maybe_text(3)?,
+        at: row.time(4)?,
+        body: row.text(5)?,
+    })
+}
+
+impl Db {
+    /// Keeps a signed head of `node`.
+    pub async fn insert_head(&self, node: &Name, head: &StoredHead) -> Result<()> {
+        let values =
+            vec![node.into(), Value::unsigned(head.size), head.at.into(), Value::text(&head.note)];
+        self.execute(INSERT, values).await.map(drop)
+    }
+
+    /// The head of `node` that covers most.
+    pub async fn last_head(&self, node: &Name) -> Result<Option<StoredHead>> {
+        Ok(self.read(LAST, vec![node.into()], read_head).await?.into_iter().next())
+    }
+
+    /// The first head of `node` that covers the record `sequence`.
+    pub async fn head_covering(&self, node: &Name, sequence: u64) -> Result<Option<StoredHead>> {
+        let values = vec![node.into(), Value::unsigned(sequence)];
+        Ok(self.read(COVERING, values, read_head).await?.into_iter().next())
+    }
+
+    /// Heads of `node` that cover more than `size` records, the shortest first; at most `limit`.
+    pub async fn heads_after(&self, node: &Name, size: u64, limit: u32) -> Result<Vec<StoredHead>> {
+        let values = vec![node.into(), Value::unsigned(size), crate::page(limit)];
+        self.read(AFTER, values, read_head).await
+    }
+
+    /// Events of `node` behind this place of its journal, of all sites, at most `limit`.
+    pub async fn projected_events(
+        &self,
+        node: &Name,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<ProjectedEvent>> {
+        let values = vec![node.into(), Value::unsigned(after), crate::page(limit)];
+        self.read(EVENTS, values, read_event).await
+    }
+
+    /// The node in whose journal an event stands, and where; `None` if there is no such event, or
+    /// it is not in a journal yet.
+    pub async fn place_of_event(&self, id: EventId) -> Result<Option<EventPlace>> {
+        let found = self.read(PLACE, vec![id.0.into()], |row| {
+            let sequence = row.maybe_int(1)?.and_then(|sequence| u64::try_from(sequence).ok());
+            Ok(EventPlace { node: row.name(0)?, node_sequence: sequence })
+        });
+        Ok(found.await?.into_iter().next())
+    }
+}
+
+/// Where an event stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventPlace {
+    /// The node that recorded it.
+    pub node: Name,
+    /// Its place in the journal of that node, once it has been projected from there.
+    pub node_sequence: Option<u64>,
+}

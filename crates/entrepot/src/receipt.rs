@@ -1,0 +1,166 @@
+//! `receipt`: proof that a file arrived or left, made by the node that recorded it and verified
+//! anywhere.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use entrepot_admin::{Problem, ProblemClass};
+use entrepot_crypto::NoteVerifier;
+use entrepot_journal::FsMedium;
+use entrepot_nouns::{SiteId, TransferId};
+use entrepot_proof::{HeadParts, Heads, ProofError, Receipt, VerifiedReceipt};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{ReceiptArgs, ReceiptCommand};
+use crate::ask::{actor_of, ask_or, of_site, problem};
+use crate::config::Config;
+use crate::failure::{Exit, Failure};
+use crate::keys::ServerKeys;
+use crate::output::Output;
+use crate::parts::Parts;
+
+/// Where the ops socket makes receipts.
+pub(crate) const PATH: &str = "/v1/receipt";
+
+/// What is asked there.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ReceiptRequest {
+    pub(crate) transfer: TransferId,
+}
+
+/// Makes a receipt, or verifies one, for which no process file is needed.
+pub(crate) async fn run(
+    config: impl FnOnce() -> Result<Config, Failure>,
+    output: Output,
+    args: ReceiptArgs,
+) -> Result<(), Failure> {
+    match (args.command, args.transfer) {
+        (Some(ReceiptCommand::Verify { file, key }), _) => verify(output, &file, &key),
+        (None, Some(transfer)) => {
+            let receipt = make(&config()?, transfer).await?;
+            let text = serde_json::to_string_pretty(&receipt)
+                .map_err(|error| Failure::file(format!("a receipt has no JSON form: {error}")))?;
+            println!("{text}");
+            Ok(())
+        }
+        (None, None) => Err(Failure::usage("name a transfer, or 'verify' and a file")),
+    }
+}
+
+/// Asks the running server, or makes the receipt here if none runs.
+async fn make(config: &Config, transfer: TransferId) -> Result<Receipt, Failure> {
+    let request = json!(ReceiptRequest { transfer });
+    if let Some(receipt) = ask_or(config, &of_site(PATH, config), &request).await? {
+        return Ok(receipt);
+    }
+    let parts = Parts::open(config).await?;
+    let made = make_alone(config, &parts, transfer).await;
+    parts.close().await?;
+    made
+}
+
+async fn make_alone(
+    config: &Config,
+    parts: &Parts,
+    transfer: TransferId,
+) -> Result<Receipt, Failure> {
+    let admin = Arc::new(parts.admin(None));
+    let actor = actor_of(rustix::process::getuid().as_raw());
+    let actor = admin.at_site(actor, config.site.as_ref()).await;
+    let site = actor.map_err(|error| problem(Problem::from(error)))?.site;
+    let heads = open(config, parts, &ServerKeys::new(parts, admin)).await?;
+    let end = CancellationToken::new();
+    let signing = tokio::spawn(heads.clone().run(end.clone()));
+    let made = heads.receipt(site, transfer).await;
+    end.cancel();
+    // A panic was logged where it happened.
+    let _ = signing.await;
+    made.map_err(|error| problem(refusal(&error)))
+}
+
+/// The heads of this node's journal, with the key that signs them.
+pub(crate) async fn open(
+    config: &Config,
+    parts: &Parts,
+    keys: &ServerKeys,
+) -> Result<Heads, Failure> {
+    let opened = Heads::open(HeadParts {
+        db: parts.db.clone(),
+        recorder: parts.recorder.clone(),
+        medium: Arc::new(FsMedium::existing(&config.journal())),
+        signer: keys.of_journal().await?,
+    });
+    opened.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
+}
+
+/// A receipt for the ops socket.
+pub(crate) async fn answer(
+    heads: &Heads,
+    site: SiteId,
+    request: &ReceiptRequest,
+) -> Result<Receipt, Problem> {
+    heads.receipt(site, request.transfer).await.map_err(|error| refusal(&error))
+}
+
+fn refusal(error: &ProofError) -> Problem {
+    let class = match error {
+        ProofError::NoFact(_) => ProblemClass::NotFound,
+        ProofError::Elsewhere { .. } => ProblemClass::Conflict,
+        ProofError::NotCovered(_) => ProblemClass::Unavailable,
+        ProofError::Db(error) if error.is_unavailable() => ProblemClass::Unavailable,
+        _ => ProblemClass::Failed,
+    };
+    Problem { code: error.code().to_owned(), message: error.to_string(), class }
+}
+
+fn verify(output: Output, file: &Path, key: &str) -> Result<(), Failure> {
+    let invalid = |error: ProofError| Failure::new(error.code(), Exit::Findings, error.to_string());
+    let key = match key.strip_prefix('@') {
+        Some(file) => read(Path::new(file))?,
+        None => key.to_owned(),
+    };
+    let key: NoteVerifier =
+        key.parse().map_err(|error| Failure::usage(format!("the key: {error}")))?;
+    let receipt = Receipt::parse(&read(file)?).map_err(invalid)?;
+    let verified = receipt.verify(&key).map_err(invalid)?;
+    output.value(&verified, || print(&verified))
+}
+
+fn print(verified: &VerifiedReceipt) {
+    let event = &verified.event;
+    println!("valid: '{}' is record {} of {}", event.fact.kind(), verified.record, verified.key);
+    if let Some(file) = event.fact.file() {
+        println!("file      {}, {} bytes", file.path, file.size);
+        if let Some(digest) = &file.digests.blake3 {
+            println!("BLAKE3    {}", entrepot_nouns::transfer::hex(digest));
+        }
+        if let Some(digest) = &file.digests.sha256 {
+            println!("SHA-256   {}", entrepot_nouns::transfer::hex(digest));
+        }
+        println!("protocol  {}", file.protocol.as_str());
+    }
+    if let Some(account) = &event.account {
+        println!("account   {account}");
+    }
+    println!("at        {}", event.at);
+    let signed = verified.signed_at.as_deref().unwrap_or("an unknown time");
+    println!("head      of {} records, signed at {signed}", verified.covered);
+}
+
+/// A text of at most the size that a receipt may have; `-` is standard input.
+fn read(file: &Path) -> Result<String, Failure> {
+    let cannot =
+        |error: std::io::Error| Failure::file(format!("cannot read '{}': {error}", file.display()));
+    let mut text = String::new();
+    let limit = entrepot_proof::limits::RECEIPT_BYTES;
+    if file == Path::new("-") {
+        std::io::stdin().take(limit).read_to_string(&mut text).map_err(cannot)?;
+    } else {
+        let opened = std::fs::File::open(file).map_err(cannot)?;
+        opened.take(limit).read_to_string(&mut text).map_err(cannot)?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,31 @@
+//! Proofs of the audit log: signed heads of a node's journal, receipts of transfers, and the
+//! comparison of journal, heads and table of events.
+//!
+//! Over the records of the journal stands a Merkle tree (RFC 9162 §2.1). A **head** is the root of
+//! that tree at some length, signed by the node (C2SP `tlog-checkpoint`): a few lines of text that
+//! commit to every record before. Heads are kept in the database and can be kept anywhere else. A
+//! **receipt** is an event with the path that leads from it to the root of a signed head: it can be
+//! verified without the node, its journal or its database.
+//!
+//! | what | code |
+//! | --- | --- |
+//! | hashes of the tree, in files | `tree.rs` |
+//! | what a record is to the tree | `leaves.rs` |
+//! | signs heads while the node runs | `heads.rs` |
+//! | makes and verifies receipts | `receipt.rs` |
+//! | compares journal, heads and table | `comparison.rs` |
+
+mod comparison;
+mod error;
+mod heads;
+mod leaves;
+pub mod limits;
+mod receipt;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use comparison::{Compared, Comparison, Finding, compare};
+pub use error::{ProofError, Result};
+pub use heads::{HeadParts, Heads, check_end, origin};
+pub use receipt::{Receipt, VerifiedReceipt};

@@ -1,0 +1,300 @@
+//! Heads, receipts and comparisons over a real journal and database.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use entrepot_crypto::{NoteSigner, NoteVerifier};
+use entrepot_db::Projection;
+use entrepot_journal::{FsMedium, Journal, Options, RecordKind, Recorder, Scope};
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::{Env, Event, Fact, Protocol, Secret, SiteId, TransferId};
+use entrepot_testbed::{NODE, Testbed, name};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Compared, Comparison, HeadParts, Heads, ProofError, Receipt, check_end, compare, origin,
+};
+
+/// The key of the node in these tests.
+fn signer() -> NoteSigner {
+    NoteSigner::new(&origin(&name(NODE)), &Secret::new([5; 32])).expect("a key")
+}
+
+struct Bed {
+    bed: Testbed,
+    recorder: Recorder,
+}
+
+impl Bed {
+    async fn start() -> Bed {
+        let bed = Testbed::start_in_memory(Env::real()).await;
+        let recorder = bed.recorder.clone();
+        Bed { bed, recorder }
+    }
+
+    fn journal_folder(&self) -> PathBuf {
+        self.bed.folder().join("journal")
+    }
+
+    fn heads(&self) -> Heads {
+        let medium = Arc::new(FsMedium::existing(&self.journal_folder()));
+        let (db, recorder) = (self.bed.db.clone(), self.recorder.clone());
+        Heads::open(HeadParts { db, recorder, medium, signer: signer() }).expect("heads")
+    }
+
+    /// Records uploads, and gives their transfers.
+    async fn upload(&self, count: usize) -> Vec<TransferId> {
+        let mut transfers = Vec::new();
+        for number in 0..count {
+            let transfer = self.bed.env.new_id();
+            let file = FileFact {
+                transfer,
+                path: format!("/in/{number}"),
+                size: 5,
+                digests: Default::default(),
+                protocol: Protocol::Sftp,
+                started_at: self.bed.env.now(),
+                replaced: false,
+                temporary: false,
+            };
+            let scope = Scope { account: Some(name("partner")), ..Scope::site(SiteId::MAIN) };
+            let fact = Fact::FileUploaded { file };
+            self.recorder.record_durable(&scope, fact).await.expect("recorded");
+            transfers.push(transfer);
+        }
+        transfers
+    }
+
+    /// Projects the whole journal.
+    async fn project(&self) {
+        let records = self.recorder.journal().reader(0).read_now(100_000).expect("read");
+        let events: Vec<(u64, Event)> = records
+            .iter()
+            .filter(|record| record.kind == RecordKind::Event)
+            .map(|record| {
+                let event = serde_json::from_slice(&record.payload).expect("an event");
+                (record.sequence, event)
+            })
+            .collect();
+        let up_to = records.last().map_or(0, |record| record.sequence);
+        let piece = Projection { node: &name(NODE), up_to, events: &events, jobs: &[] };
+        self.bed.db.project(&piece).await.expect("projected");
+    }
+
+    /// Signs heads until all that is there is covered.
+    async fn sign(&self) -> Heads {
+        let heads = self.heads();
+        let end = CancellationToken::new();
+        let task = tokio::spawn(heads.clone().run(end.clone()));
+        let last = self.recorder.journal().usage().durable;
+        assert!(heads.covering(last).await.expect("the database").is_some());
+        end.cancel();
+        task.await.expect("the task ends well");
+        heads
+    }
+
+    async fn compare(&self) -> Comparison {
+        let compared = Compared {
+            db: self.bed.db.clone(),
+            node: name(NODE),
+            folder: self.journal_folder(),
+            keys: vec![signer().verifier().clone()],
+        };
+        compare(compared).await.expect("compared")
+    }
+
+    fn sql(&self, statement: &str) -> usize {
+        let database = rusqlite::Connection::open(self.bed.database()).expect("the database");
+        database.execute(statement, []).expect(statement)
+    }
+
+    /// Closes the journal and opens it again.
+    async fn restart(&mut self) {
+        self.recorder.journal().close().await.expect("closed");
+        let (env, node) = (self.bed.env.clone(), name(NODE));
+        let opened = Journal::open(&self.journal_folder(), &node, env.clone(), Options::default());
+        let (journal, _) = opened.expect("opened");
+        self.recorder = Recorder::new(journal, env, node);
+    }
+}
+
+#[tokio::test]
+async fn a_receipt_proves_its_event_to_a_reader_with_the_key_alone() {
+    let bed = Bed::start().await;
+    let transfers = bed.upload(20).await;
+    bed.project().await;
+    let heads = bed.sign().await;
+    let key: NoteVerifier = heads.verifier().to_string().parse().expect("a key");
+    for transfer in &transfers {
+        let receipt = heads.receipt(SiteId::MAIN, *transfer).await.expect("a receipt");
+        let text = serde_json::to_string_pretty(&receipt).expect("JSON");
+        let verified = Receipt::parse(&text).expect("a receipt").verify(&key).expect("valid");
+        let file = verified.event.fact.file().expect("a file");
+        assert_eq!(file.transfer, *transfer);
+        assert!(verified.covered >= verified.record);
+    }
+    let unknown = heads.receipt(SiteId::MAIN, bed.bed.env.new_id()).await;
+    assert!(matches!(unknown, Err(ProofError::NoFact(_))), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_receipt_in_which_anything_was_changed_is_not_valid() {
+    let bed = Bed::start().await;
+    let transfer = bed.upload(9).await[4];
+    bed.project().await;
+    let heads = bed.sign().await;
+    let good = heads.receipt(SiteId::MAIN, transfer).await.expect("a receipt");
+    good.verify(heads.verifier()).expect("valid");
+    let change = |change: &dyn Fn(&mut Receipt)| {
+        let mut receipt = good.clone();
+        change(&mut receipt);
+        receipt.verify(heads.verifier())
+    };
+    let changes: [(&str, &dyn Fn(&mut Receipt)); 7] = [
+        ("path", &|receipt| receipt.event["path"] = "/in/5".into()),
+        ("size", &|receipt| receipt.event["size"] = 6.into()),
+        ("account", &|receipt| receipt.event["account"] = "other".into()),
+        ("record", &|receipt| receipt.record += 1),
+        ("no record", &|receipt| receipt.record = 0),
+        ("hashes", &|receipt| receipt.path.reverse()),
+        ("head", &|receipt| receipt.head = receipt.head.replace("time 2", "time 3")),
+    ];
+    for (what, edit) in changes {
+        assert!(change(edit).is_err(), "{what}");
+    }
+    let other = NoteSigner::new(&origin(&name(NODE)), &Secret::new([6; 32])).expect("a key");
+    assert!(matches!(good.verify(other.verifier()), Err(ProofError::Note(_))));
+}
+
+#[tokio::test]
+async fn a_node_that_starts_again_goes_on_with_its_tree() {
+    let mut bed = Bed::start().await;
+    let first = bed.upload(300).await[7];
+    bed.project().await;
+    bed.sign().await;
+    bed.restart().await;
+    bed.upload(300).await;
+    bed.project().await;
+    let heads = bed.sign().await;
+    heads.receipt(SiteId::MAIN, first).await.expect("a receipt of the first run");
+    let found = bed.compare().await;
+    assert!(found.is_intact(), "{found}");
+    assert_eq!(found.rows, 600);
+    // The hashes are lost: they are computed again from the journal.
+    std::fs::remove_dir_all(bed.journal_folder().join("tree")).expect("removed");
+    bed.restart().await;
+    bed.upload(1).await;
+    bed.project().await;
+    let heads = bed.sign().await;
+    heads.receipt(SiteId::MAIN, first).await.expect("a receipt after that");
+    assert!(bed.compare().await.is_intact());
+}
+
+#[tokio::test]
+async fn each_change_of_the_table_of_events_is_found() {
+    let bed = Bed::start().await;
+    bed.upload(200).await;
+    bed.project().await;
+    bed.sign().await;
+    let intact = bed.compare().await;
+    assert!(intact.is_intact(), "{intact}");
+    assert_eq!(intact.rows, 200);
+    let copy = "CREATE TABLE copy AS SELECT * FROM events";
+    bed.sql(copy);
+    let restore = || {
+        bed.sql("DELETE FROM events");
+        bed.sql("INSERT INTO events SELECT * FROM copy");
+    };
+    for number in (0..200).step_by(7) {
+        let one = format!("WHERE sequence = (SELECT MIN(sequence) + {number} FROM copy)");
+        let changes = [
+            format!("UPDATE events SET body = replace(body, '/in/', '/on/') {one}"),
+            format!("UPDATE events SET account = 'other' {one}"),
+            format!("UPDATE events SET kind = 'file.downloaded' {one}"),
+            format!("UPDATE events SET at = at + 1 {one}"),
+            format!("DELETE FROM events {one}"),
+            format!(
+                "INSERT INTO events (id, at, site, node, node_sequence, kind, body, sealed) \
+                 SELECT randomblob(16), at, site, node, node_sequence, kind, body, sealed \
+                 FROM events {one}"
+            ),
+        ];
+        for change in changes {
+            assert_eq!(bed.sql(&change), 1, "{change}");
+            let found = bed.compare().await;
+            assert!(!found.is_intact(), "{change}");
+            assert!(found.journal.is_intact(), "{change}");
+            restore();
+        }
+    }
+    let swap =
+        "UPDATE events SET node_sequence = 300 - node_sequence WHERE node_sequence IN (100, 200)";
+    assert_eq!(bed.sql(swap), 2);
+    assert!(!bed.compare().await.is_intact());
+}
+
+#[tokio::test]
+async fn a_journal_whose_end_was_cut_is_found_before_and_after_the_next_start() {
+    let mut bed = Bed::start().await;
+    bed.upload(20).await;
+    bed.project().await;
+    bed.sign().await;
+    bed.recorder.journal().close().await.expect("closed");
+    let segment = std::fs::read_dir(bed.journal_folder())
+        .expect("the folder")
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| path.is_file() && path.file_name().is_some_and(|name| name != "lock"))
+        .expect("a segment");
+    let bytes = std::fs::read(&segment).expect("the segment");
+    let starts: Vec<usize> = bytes
+        .windows(4)
+        .enumerate()
+        .filter(|(_, four)| four == b"EPr1")
+        .map(|(at, _)| at)
+        .collect();
+    let cut = starts[starts.len() - 6];
+    std::fs::write(&segment, &bytes[..cut]).expect("cut");
+    let found = bed.compare().await;
+    assert!(found.journal.is_intact(), "the chain by itself shows nothing");
+    assert!(found.findings.iter().any(|finding| finding.problem.contains("cut")), "{found}");
+    // The node starts, and skips the numbers that were used.
+    let (env, node) = (bed.bed.env.clone(), name(NODE));
+    let opened = Journal::open(&bed.journal_folder(), &node, env.clone(), Options::default());
+    let (journal, _) = opened.expect("opened");
+    bed.recorder = Recorder::new(journal, env, node);
+    check_end(&bed.bed.db, &bed.recorder).await.expect("checked");
+    bed.upload(3).await;
+    bed.project().await;
+    bed.sign().await;
+    let events = entrepot_testbed::events(bed.recorder.journal());
+    let altered = events.iter().filter(|event| matches!(event.fact, Fact::JournalAltered { .. }));
+    assert_eq!(altered.count(), 1, "the start records what it found");
+    let found = bed.compare().await;
+    assert!(!found.is_intact());
+    let missing =
+        found.findings.iter().filter(|finding| finding.problem.contains("signed")).count();
+    assert!(missing > 0, "{found}");
+}
+
+#[tokio::test]
+async fn a_head_that_was_changed_or_exchanged_is_found() {
+    let bed = Bed::start().await;
+    bed.upload(20).await;
+    bed.project().await;
+    bed.sign().await;
+    let changes = [
+        "UPDATE heads SET note = replace(note, 'time 2', 'time 3')",
+        "UPDATE heads SET size = size - 1",
+        "UPDATE heads SET size = size + 1",
+    ];
+    bed.sql("CREATE TABLE copy AS SELECT * FROM heads");
+    for change in changes {
+        bed.sql(change);
+        let found = bed.compare().await;
+        assert!(!found.is_intact(), "{change}");
+        bed.sql("DELETE FROM heads");
+        bed.sql("INSERT INTO heads SELECT * FROM copy");
+    }
+    assert!(bed.compare().await.is_intact());
+}

@@ -1,0 +1,105 @@
+//! Receipts: made by the running node, verified by the program's own command, by the Python program
+//! of the page on receipts, and by neither once anything was changed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use entrepot_testkit::clients::{local_file, text};
+
+use crate::node_with;
+
+/// The Python program of the page.
+fn python() -> Result<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/receipts.md");
+    let page = std::fs::read_to_string(page)?;
+    let (_, rest) = page.split_once("```python\n").context("the page has a program")?;
+    let (program, _) = rest.split_once("```").context("the program ends")?;
+    Ok(program.to_owned())
+}
+
+/// Runs the statement in the SQLite database; it must change one row.
+const CHANGE_ONE_ROW: &str = "import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+assert db.execute(sys.argv[2]).rowcount == 1
+db.commit()";
+
+fn by_python(program: &Path, receipt: &Path, key: &str) -> Result<Output> {
+    let run = Command::new("python3").args([program, receipt]).arg(key).output();
+    run.context("python3 does not start")
+}
+
+#[test]
+fn a_receipt_is_verified_by_the_command_and_by_the_program_of_its_page() -> Result<()> {
+    let (mut node, login) = node_with("acme")?;
+    let local = local_file(&node, "orders", b"ten boxes")?;
+    for name in ["a", "b\u{e9} \"c\""] {
+        login.sftp_batch(&node, &format!("put {} '{name}'\n", text(&local)?))?;
+    }
+    let listed = node.json(&["transfer", "list"])?;
+    let transfers = listed.as_array().context("a list")?.clone();
+    assert_eq!(transfers.len(), 2, "{listed}");
+    let key = node.json(&["key", "show", "node-node1"])?;
+    let key = key["noun"]["key"]["public"].as_str().context("a public half")?.to_owned();
+    let program = node.scratch().join("verify.py");
+    std::fs::write(&program, python()?)?;
+    for transfer in &transfers {
+        let id = transfer["id"].as_str().context("an id")?;
+        let made = node.cli(&["receipt", id])?;
+        let file = node.scratch().join("receipt.json");
+        std::fs::write(&file, &made)?;
+        let told = node.cli(&["receipt", "verify", text(&file)?, "--key", &key])?;
+        ensure!(told.starts_with("valid") && told.contains("9 bytes"), "{told}");
+        let checked = by_python(&program, &file, &key)?;
+        let errors = String::from_utf8_lossy(&checked.stderr);
+        ensure!(checked.status.success(), "the program of the page refuses it: {errors}");
+        std::fs::write(&file, made.replace("\"size\": 9", "\"size\": 8"))?;
+        let refused = node.command(&["receipt", "verify", text(&file)?, "--key", &key]).output()?;
+        assert_eq!(refused.status.code(), Some(6));
+        ensure!(String::from_utf8_lossy(&refused.stderr).contains("EP0625"));
+        ensure!(!by_python(&program, &file, &key)?.status.success());
+    }
+    // The same without a server, and of something that there is not.
+    node.stop()?;
+    let id = transfers[0]["id"].as_str().context("an id")?;
+    node.cli(&["receipt", id])?;
+    let unknown = node.command(&["receipt", "019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a11"]).output()?;
+    assert_eq!(unknown.status.code(), Some(3));
+    ensure!(node.cli(&["journal", "verify"])?.contains("they agree"));
+    Ok(())
+}
+
+#[test]
+fn what_was_cut_or_changed_behind_the_node_is_named() -> Result<()> {
+    let (mut node, login) = node_with("acme")?;
+    let local = local_file(&node, "orders", b"ten boxes")?;
+    for number in 0..10 {
+        login.sftp_batch(&node, &format!("put {} file-{number}\n", text(&local)?))?;
+    }
+    node.stop()?;
+    ensure!(node.cli(&["journal", "verify"])?.contains("they agree"));
+    let database = node.home().join("data/entrepot.db");
+    let sql = |statement: &str| -> Result<()> {
+        let done = Command::new("python3")
+            .args(["-c", CHANGE_ONE_ROW])
+            .arg(&database)
+            .arg(statement)
+            .output()?;
+        ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        Ok(())
+    };
+    let refused = || -> Result<String> {
+        let output = node.command(&["journal", "verify"]).output()?;
+        assert_eq!(output.status.code(), Some(6));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    sql("UPDATE events SET body = replace(body, '/file-4', '/file-x') \
+         WHERE kind = 'file.uploaded' AND path = '/file-4'")?;
+    ensure!(refused()?.contains("the row of this event was changed"));
+    sql("UPDATE events SET body = replace(body, '/file-x', '/file-4') \
+         WHERE kind = 'file.uploaded' AND path = '/file-4'")?;
+    ensure!(node.cli(&["journal", "verify"])?.contains("they agree"));
+    sql("DELETE FROM events WHERE kind = 'file.uploaded' AND path = '/file-7'")?;
+    ensure!(refused()?.contains("its row is missing"));
+    Ok(())
+}
