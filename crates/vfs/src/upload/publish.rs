@@ -136,7 +136,10 @@ impl Upload {
     /// Ends an upload that did not work: kept where the server was at fault, else dropped.
     async fn failed(&mut self, error: VfsError) -> VfsError {
         match error {
-            VfsError::Busy { .. } | VfsError::NoRecord | VfsError::Gone
+            VfsError::Busy { .. }
+            | VfsError::TooMany { .. }
+            | VfsError::NoRecord
+            | VfsError::Gone
                 if self.refusal().is_none() =>
             {
                 self.cut(&error.to_string())
@@ -157,10 +160,11 @@ impl Upload {
         }
         self.settle_order().await?;
         self.check_expected_size()?;
-        match self.layout {
-            Layout::Spooled(_) => self.send_spooled().await?,
-            Layout::RandomAccess(_) | Layout::InOrder(_) => self.fill_holes().await?,
+        if !matches!(self.layout, Layout::Spooled(_)) {
+            self.fill_holes().await?;
         }
+        // Also what the filling of holes did not find memory for.
+        self.send_spooled().await?;
         Ok(Some(self.whole_digest().await?))
     }
 
