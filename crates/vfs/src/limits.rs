@@ -37,6 +37,8 @@ pub const BLOCK_BYTES: usize = 256 * 1024;
 /// Most unwritten bytes that an upload may have at its finish where no older file lies below them:
 /// they are hashed as zeros, and a client makes them with one short request.
 pub const HOLE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
+/// Zeros of it that are hashed before others have their turn.
+pub const ZEROS_AT_ONCE: u64 = 8 * 1024 * 1024;
 /// One write hashes at most this much of what came before it out of order.
 pub const CATCH_UP_BYTES: u64 = 1024 * 1024;
 /// An upload notes in the journal how far it is whenever it has grown by so much, so that it can
