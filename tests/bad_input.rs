@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, text};
-use entrepot_testkit::server::Node;
+use entrepot_testkit::server::{Node, feed};
 
 use crate::{node_with, program};
 
@@ -173,56 +173,71 @@ fn a_guesser_is_slowed_and_the_owner_is_not() -> Result<()> {
     Ok(())
 }
 
-/// Connects over and over from 50 addresses and holds the newest connections open; some say a
-/// little. A client that is cut connects again.
-async fn crowd(port: u16, starts: &AtomicUsize) {
+/// Addresses of the crowd, and connections that each of them keeps open.
+const CROWD: (u8, usize) = (200, 50);
+
+/// Connects over and over from one address and keeps its newest connections open, cut or not; some
+/// say a little.
+async fn crowd(port: u16, number: u8, starts: &AtomicUsize) {
     let mut held = std::collections::VecDeque::new();
     loop {
         let count = starts.fetch_add(1, Ordering::Relaxed);
-        let from = std::net::SocketAddr::from(([127, 0, 1, (count % 50) as u8 + 1], 0));
+        tokio::task::yield_now().await;
         let Ok(socket) = tokio::net::TcpSocket::new_v4() else { continue };
-        let Ok(()) = socket.bind(from) else { continue };
+        let Ok(()) = socket.bind(([127, 0, 1, number + 1], 0).into()) else { continue };
         let Ok(mut stream) = socket.connect(([127, 0, 0, 1], port).into()).await else { continue };
         if count.is_multiple_of(3) {
             use tokio::io::AsyncWriteExt;
             let _ = stream.write_all(b"SSH-2.0-crowd\r\n").await;
         }
         held.push_back(stream);
-        if held.len() > 400 {
+        if held.len() > CROWD.1 {
             held.pop_front();
         }
     }
 }
 
+/// Lists a directory by `sftp` from an address of this machine.
+fn list_from(node: &Node, login: &Login, address: &str) -> Result<()> {
+    let mut sftp = std::process::Command::new("sftp");
+    sftp.args(login.ssh_options(node)?).arg(format!("-oBindAddress={address}"));
+    sftp.args(["-q", "-b", "-", "-P", &node.sftp_port()?.to_string()]);
+    feed(sftp.arg(format!("{}@127.0.0.1", login.account)), "ls\n").map(drop)
+}
+
+/// Clients from addresses that nobody has ever logged in from, the first of them before anybody at
+/// all has, come in at the first try while the flood goes on.
 #[test]
-fn ten_thousand_starts_shut_nobody_out() -> Result<()> {
+fn ten_thousand_starts_from_two_hundred_addresses_shut_no_newcomer_out() -> Result<()> {
     let (node, login) = node_with("acme")?;
     let port = node.sftp_port()?;
-    login.sftp_batch(&node, "ls\n")?;
     let starts = AtomicUsize::new(0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     std::thread::scope(|scope| -> Result<()> {
         scope.spawn(|| {
             runtime.block_on(async {
+                let crowds = (0..CROWD.0).map(|number| crowd(port, number, &starts));
                 tokio::select! {
                     _ = stopped => {}
-                    _ = async { tokio::join!(crowd(port, &starts), crowd(port, &starts)) } => {}
+                    _ = futures_util::future::join_all(crowds) => {}
                 }
             });
         });
-        let mut logins = 0;
-        let tried = loop {
-            if starts.load(Ordering::Relaxed) >= 10_000 && logins >= 3 {
-                break Ok(());
+        let come_in = || -> Result<()> {
+            let started = || starts.load(Ordering::Relaxed);
+            node.until("the flood", || Ok((started() >= 10_000).then_some(())))?;
+            for newcomer in 1..=5 {
+                let before = started();
+                let address = format!("127.0.2.{newcomer}");
+                list_from(&node, &login, &address).with_context(|| format!("as {newcomer}"))?;
+                node.until("the flood to go on", || Ok((started() > before + 200).then_some(())))?;
             }
-            match login.sftp_batch(&node, "ls\n") {
-                Ok(_) => logins += 1,
-                Err(error) => break Err(error.context(format!("after {logins} logins"))),
-            }
+            list_from(&node, &login, "127.0.2.1").context("from a known address")
         };
+        let came = come_in();
         drop(stop);
-        tried
+        came
     })?;
     node.until("the sessions to be gone", || {
         let sessions = node.json(&["session", "list"])?;

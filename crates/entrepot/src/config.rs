@@ -6,9 +6,15 @@ use std::path::{Path, PathBuf};
 
 use entrepot_nouns::Name;
 use entrepot_spawn::Allowed;
+use entrepot_vfs::NodeLimits;
 use serde::Deserialize;
 
 use crate::failure::Failure;
+
+/// Fewer sessions leave none for administrators.
+const LEAST_SESSIONS: u64 = 16;
+/// With less memory than this, hardly a part of an object can be made.
+const LEAST_MEMORY_MIB: u64 = 32;
 
 /// The process file as read, paths made absolute.
 #[derive(Clone, Debug)]
@@ -37,6 +43,10 @@ pub(crate) struct Config {
     pub(crate) journal_limit_bytes: u64,
     /// Jobs worked at a time.
     pub(crate) workers: usize,
+    /// Sessions of all accounts at a time.
+    pub(crate) sessions: u64,
+    /// Bytes of memory for what waits in it, of all accounts together.
+    pub(crate) memory_bytes: u64,
     /// Which programs may be started at all, and how many at a time.
     pub(crate) exec: ExecLimits,
 }
@@ -142,11 +152,15 @@ struct Limits {
     drain_seconds: u64,
     journal_mib: u64,
     workers: usize,
+    sessions: u64,
+    memory_mib: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { drain_seconds: 30, journal_mib: 1024, workers: 4 }
+        let NodeLimits { sessions, memory_bytes, .. } = NodeLimits::default();
+        let memory_mib = memory_bytes >> 20;
+        Limits { drain_seconds: 30, journal_mib: 1024, workers: 4, sessions, memory_mib }
     }
 }
 
@@ -192,6 +206,8 @@ impl Config {
             drain_seconds: parsed.limits.drain_seconds,
             journal_limit_bytes: parsed.limits.journal_mib.clamp(1, 1 << 20) << 20,
             workers: parsed.limits.workers.clamp(1, 256),
+            sessions: parsed.limits.sessions.max(LEAST_SESSIONS),
+            memory_bytes: parsed.limits.memory_mib.clamp(LEAST_MEMORY_MIB, 1 << 20) << 20,
             exec: parsed.exec.checked()?,
             data,
         })

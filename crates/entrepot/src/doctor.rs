@@ -10,6 +10,7 @@ use entrepot_nouns::{Env, Timestamp};
 use serde::Serialize;
 
 use crate::config::{Config, MasterKeySource};
+use crate::descriptors::{self, DescriptorPlan};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::parts::master_key;
@@ -72,7 +73,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> Result<(), Failure> 
         space(&config.data),
         sync_speed(&env, &config.data),
         database(&config.database).await,
-        descriptors(),
+        descriptors(config.workers),
         wan_buffers(),
         journal(config),
     ];
@@ -202,17 +203,18 @@ async fn database(url: &str) -> Check {
     }
 }
 
-fn descriptors() -> Check {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let found = limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
-    if limit.is_some_and(|limit| limit < DESCRIPTORS) {
-        Check::warning(
-            "descriptors",
-            found,
-            format!("allow {DESCRIPTORS} or more: LimitNOFILE= in the unit, or ulimit -n"),
-        )
+fn descriptors(workers: usize) -> Check {
+    const NAME: &str = "descriptors";
+    let allowed = descriptors::allowed();
+    let plan = DescriptorPlan::new(allowed, workers);
+    let found = format!("{allowed}, of which {} for sessions and their files", plan.accounts);
+    let advice = |least| format!("allow {least} or more: LimitNOFILE= in the unit, or ulimit -Hn");
+    if allowed < descriptors::LEAST {
+        Check::bad(NAME, found, advice(descriptors::LEAST))
+    } else if allowed < DESCRIPTORS {
+        Check::warning(NAME, found, advice(DESCRIPTORS))
     } else {
-        Check::good("descriptors", found)
+        Check::good(NAME, found)
     }
 }
 

@@ -10,6 +10,7 @@ mod bench;
 mod client;
 mod config;
 mod demo;
+mod descriptors;
 mod doctor;
 mod facts;
 mod failure;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     let command = given.command();
     if matches!(command, Command::Spawner) {
         // One thread, so that starting a program is cheap; see `entrepot_spawn`.
+        descriptors::lower_for_programs();
         return entrepot_spawn::serve_as_helper();
     }
     let output = if json { Output::Json } else { Output::Human };

@@ -82,6 +82,7 @@ impl fmt::Debug for Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Encoded {
         self.sessions_and_logins(&mut encoder)?;
+        self.budgets(&mut encoder)?;
         self.bytes_and_transfers(&mut encoder)?;
         self.journal(&mut encoder)?;
         self.engine(&mut encoder)?;
@@ -114,6 +115,28 @@ impl Scrape {
         let mut family = counter(encoder, "entrepot_connections_turned_away", about)?;
         sample(&mut family, [("how", "refused")], counts.refused)?;
         sample(&mut family, [("how", "gave-way")], counts.evicted)
+    }
+
+    /// What accounts share: how much of it is in use, and how often there was none.
+    fn budgets(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let budgets = self.parts.vfs.budgets();
+        let about = "In use, of what accounts share.";
+        let mut family = gauges(encoder, "entrepot_budget_used", about)?;
+        for budget in &budgets {
+            family.encode_family(&[("kind", budget.kind)])?.encode_gauge(&(budget.used as f64))?;
+        }
+        let about = "How much there is of what accounts share.";
+        let mut family = gauges(encoder, "entrepot_budget_limit", about)?;
+        for budget in &budgets {
+            let limit = budget.limit as f64;
+            family.encode_family(&[("kind", budget.kind)])?.encode_gauge(&limit)?;
+        }
+        let about = "How often an account had its share, or nothing was left.";
+        let mut family = counter(encoder, "entrepot_budget_refused", about)?;
+        for budget in &budgets {
+            sample(&mut family, [("kind", budget.kind)], budget.refused)?;
+        }
+        Ok(())
     }
 
     /// Sessions by the algorithms and by the software of the client, without its version.

@@ -13,7 +13,7 @@ use entrepot_journal::Scope;
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_nouns::{Fact, SiteId};
 use entrepot_spawn::{Spawner, SpawnerOptions};
-use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
+use entrepot_vfs::{NodeLimits, Service, ServiceOptions, ServiceParts};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::addresses_file::AddressesFile;
 use crate::config::Config;
+use crate::descriptors::{self, DescriptorPlan};
 use crate::failure::{Exit, Failure};
 use crate::keys::ServerKeys;
 use crate::listeners::{ListenerParts, Listeners};
@@ -57,6 +58,7 @@ pub(crate) struct Server {
 impl Server {
     /// Opens and starts everything; nothing listens before recovery is done.
     pub(crate) async fn start(config: &Config) -> Result<Server, Failure> {
+        let descriptors = DescriptorPlan::new(descriptors::raise()?, config.workers);
         let parts = Parts::open(config).await?;
         let env = parts.env.clone();
         let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
@@ -64,7 +66,7 @@ impl Server {
         let admin = parts.admin(Some(directory.clone()));
         let pending = admin.seal_pending().await;
         pending.map_err(|error| crate::ask::problem(error.into()))?;
-        let vfs = start_vfs(config, &parts, &directory).await?;
+        let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
         let node = Arc::new(ServedNode(vfs.clone()));
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
@@ -86,7 +88,7 @@ impl Server {
             let (admin, draining, until) = heartbeat;
             admin.keep_node_alive(draining, until).await;
         }));
-        let unauthenticated = UnauthenticatedConnections::default();
+        let unauthenticated = UnauthenticatedConnections::within(descriptors.without_login);
         let metrics = Metrics::new(MetricsParts {
             recorder: parts.recorder.clone(),
             vfs: vfs.clone(),
@@ -161,7 +163,9 @@ async fn start_vfs(
     config: &Config,
     parts: &Parts,
     directory: &Directory,
+    descriptors: DescriptorPlan,
 ) -> Result<Service, Failure> {
+    tracing::info!(?descriptors, "file descriptors");
     let started = Service::start(ServiceParts {
         recorder: parts.recorder.clone(),
         directory: directory.clone(),
@@ -171,6 +175,11 @@ async fn start_vfs(
         options: ServiceOptions {
             boot: boot_id(),
             spool: Some(config.data.join("spool")),
+            limits: NodeLimits {
+                descriptors: descriptors.accounts,
+                sessions: config.sessions,
+                memory_bytes: config.memory_bytes,
+            },
             ..ServiceOptions::default()
         },
     });

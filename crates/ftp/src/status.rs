@@ -28,7 +28,7 @@ fn why(error: &VfsError) -> Why {
         VfsError::OtherMount => Why::Name,
         VfsError::NoSpace => Why::NoSpace,
         VfsError::Quota { .. } => Why::Quota,
-        VfsError::Busy { .. } | VfsError::Conflict => Why::Busy,
+        VfsError::Busy { .. } | VfsError::TooMany { .. } | VfsError::Conflict => Why::Busy,
         VfsError::NoRecord => Why::NoRoomNow,
         VfsError::Unsupported => Why::Unsupported,
         VfsError::BadHandle
@@ -81,6 +81,7 @@ mod tests {
             (VfsError::NoSpace, "STOR", 552),
             (quota, "STOR", 552),
             (busy, "STOR", 450),
+            (VfsError::TooMany { what: "files" }, "RETR", 450),
             (VfsError::NoRecord, "STOR", 452),
             (VfsError::Conflict, "APPE", 450),
             (VfsError::Io { problem: String::new() }, "STOR", 451),

@@ -7,7 +7,8 @@
 //! 3. If all of them make progress the newcomer is refused, and told so. Where all addresses
 //!    together are too many, an address with few connections takes the place of one with many, and
 //!    one that somebody has logged in from lately takes the place of one that nobody has.
-//! 4. A network that an operator has named has a limit of its own, and takes no room from others.
+//! 4. All of them together need no more descriptors than the node has for them, however few.
+//! 5. A network that an operator has named has a limit of its own, and takes no room from others.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -52,8 +53,7 @@ pub struct UnauthenticatedCounts {
 
 #[derive(Debug)]
 struct Crowd {
-    most: usize,
-    most_per_address: usize,
+    limits: CrowdLimits,
     next: u64,
     present: BTreeMap<u64, Present>,
     /// How many come from each, without those that do not count.
@@ -79,6 +79,32 @@ pub struct UnauthenticatedLimit {
     pub network: IpNet,
     /// So many at a time.
     pub connections: usize,
+}
+
+/// How many there may be of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CrowdLimits {
+    most: usize,
+    per_address: usize,
+    /// Whose credentials are being checked, without being counted among `most`.
+    checked: usize,
+    /// Newcomers that were refused and are being told, and as many that gave way.
+    told: usize,
+}
+
+impl CrowdLimits {
+    /// At most what this crate allows, and no more than `descriptors` in all.
+    fn within(descriptors: u64) -> CrowdLimits {
+        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        let part = |of: usize, most: usize| (descriptors / of).clamp(1, most);
+        let most = part(2, UNAUTHENTICATED);
+        CrowdLimits {
+            most,
+            per_address: part(4, UNAUTHENTICATED_PER_ADDRESS),
+            checked: part(4, CHECKED).min(most),
+            told: part(8, REFUSALS_TOLD.min(FAREWELLS)),
+        }
+    }
 }
 
 /// Who counts as one.
@@ -109,16 +135,30 @@ enum Checks {
 
 impl Default for UnauthenticatedConnections {
     fn default() -> Self {
-        UnauthenticatedConnections::new(UNAUTHENTICATED, UNAUTHENTICATED_PER_ADDRESS)
+        UnauthenticatedConnections::with(CrowdLimits::within(u64::MAX))
     }
 }
 
 impl UnauthenticatedConnections {
     /// At most `most` in all and `most_per_address` of one address (IPv6: one /64).
     pub fn new(most: usize, most_per_address: usize) -> Self {
-        let crowd = Crowd {
+        let usual = CrowdLimits::within(u64::MAX);
+        UnauthenticatedConnections::with(CrowdLimits {
             most,
-            most_per_address,
+            per_address: most_per_address,
+            ..usual
+        })
+    }
+
+    /// As many as the limits of this crate say, but none that would need more than so many
+    /// descriptors in all.
+    pub fn within(descriptors: u64) -> Self {
+        UnauthenticatedConnections::with(CrowdLimits::within(descriptors))
+    }
+
+    fn with(limits: CrowdLimits) -> Self {
+        let crowd = Crowd {
+            limits,
             next: 0,
             present: BTreeMap::new(),
             of_origin: HashMap::new(),
@@ -132,7 +172,7 @@ impl UnauthenticatedConnections {
         };
         UnauthenticatedConnections {
             crowd: Arc::new(Mutex::new(crowd)),
-            told: Arc::new(Semaphore::new(REFUSALS_TOLD)),
+            told: Arc::new(Semaphore::new(limits.told)),
         }
     }
 
@@ -152,7 +192,7 @@ impl UnauthenticatedConnections {
         let origin = limit
             .map_or_else(|| Origin::Address(origin(address)), |it| Origin::Network(it.network));
         let mut crowd = self.crowd.lock();
-        let most = limit.map_or(crowd.most_per_address, |limit| limit.connections);
+        let most = limit.map_or(crowd.limits.per_address, |limit| limit.connections);
         if !crowd.make_room(origin, most) {
             crowd.refuse(address, meter.now());
             return Err(Refused::new(&self.told));
@@ -209,7 +249,7 @@ impl Crowd {
         let own = self.of_origin.get(&origin).copied().unwrap_or(0);
         let chosen = if own >= most {
             self.stalled(|present| present.origin == origin)
-        } else if matches!(origin, Origin::Address(_)) && self.counted >= self.most {
+        } else if matches!(origin, Origin::Address(_)) && self.counted >= self.limits.most {
             self.stalled(|present| matches!(present.origin, Origin::Address(_)))
                 .or_else(|| self.unknown_for_known(origin))
                 .or_else(|| self.of_larger_company(origin, own))
@@ -271,7 +311,7 @@ impl Crowd {
         let Some(gone) = self.leave(id) else { return false };
         self.evicted += 1;
         gone.meter.end(EndClass::TooMany, TOO_MANY);
-        if self.leaving.len() < FAREWELLS {
+        if self.leaving.len() < self.limits.told {
             self.leaving.insert(id);
         } else {
             gone.meter.cut();
@@ -314,7 +354,8 @@ impl UnauthenticatedConnection {
     #[must_use]
     pub fn checking(&self) -> Option<Checking> {
         let mut crowd = self.unauthenticated.crowd.lock();
-        let checks = if crowd.exempt < CHECKED { Checks::Exempt } else { Checks::Counted };
+        let checks =
+            if crowd.exempt < crowd.limits.checked { Checks::Exempt } else { Checks::Counted };
         let present = crowd.present.get_mut(&self.id)?;
         present.checks = checks;
         let meter = Arc::clone(&present.meter);

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub const LISTEN_BACKLOG: u32 = 4096;
 /// Pause after `accept` failed for want of descriptors or memory.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Of so many such failures in a row the log has one: about a minute's.
+pub const ACCEPT_FAILURES_LOGGED: u32 = 1200;
 /// Connections of proxies whose header has not come.
 pub const PROXIES_WAITING: usize = 512;
 /// A listed proxy must have sent its PROXY header by then.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::NetError;
-use crate::limits::{ACCEPT_PAUSE, LISTEN_BACKLOG};
+use crate::limits::{ACCEPT_FAILURES_LOGGED, ACCEPT_PAUSE, LISTEN_BACKLOG};
 use crate::socket;
 
 /// A bound and listening TCP socket.
@@ -85,12 +85,16 @@ impl TcpAcceptor {
 
     /// As [`TcpAcceptor::accept`], with Nagle's delay: for connections that carry one file.
     pub(crate) async fn accept_raw(&self) -> (TcpStream, SocketAddr) {
+        let mut failures: u32 = 0;
         loop {
             match self.listener.accept().await {
                 Ok(accepted) => return accepted,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    tracing::warn!(address = %self.address, %error, "cannot accept, waiting");
+                    if failures.is_multiple_of(ACCEPT_FAILURES_LOGGED) {
+                        tracing::warn!(address = %self.address, %error, "cannot accept, waiting");
+                    }
+                    failures = failures.wrapping_add(1);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }

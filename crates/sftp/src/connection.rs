@@ -60,12 +60,14 @@ impl ConnectionShared {
         self.session.vfs().hash(path, range).await
     }
 
-    /// Bytes of answers for one call: few for a throttled client, whose writes would stick.
+    /// Bytes of answers for one call: fewer where many sessions are open, and few for a throttled
+    /// client, whose writes would stick.
     pub(crate) fn budget(&self) -> u64 {
         let share = self.meter.throttles().and_then(|throttles| throttles.download.least_share());
-        share.map_or(ANSWER_BYTES, |share| {
+        let most = self.session.answer_bytes().clamp(LEAST_ANSWER_BYTES, ANSWER_BYTES);
+        share.map_or(most, |share| {
             let taken = share.saturating_mul(THROTTLED_ANSWER_TIME.as_secs());
-            taken.clamp(LEAST_ANSWER_BYTES, ANSWER_BYTES)
+            taken.clamp(LEAST_ANSWER_BYTES, most)
         })
     }
 }

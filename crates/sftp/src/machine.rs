@@ -19,7 +19,7 @@ use entrepot_vfs::{Existing, VfsError};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::ConnectionShared;
-use crate::limits::{ANSWER_BYTES, OWED_BYTES};
+use crate::limits::OWED_BYTES;
 use crate::machine::channel_state::ChannelState;
 use crate::machine::long_request::Long;
 use crate::out::Out;
@@ -156,7 +156,7 @@ impl Machine {
 
     /// The client sends no more: what is parked is answered, up to a limit.
     pub(crate) async fn finish(&mut self, out: &mut impl Out) {
-        self.state.budget = ANSWER_BYTES;
+        self.state.budget = self.state.shared.budget();
         while self.state.budget > 0 {
             let Some(answer) = self.next_parked().await else { break };
             self.state.send(answer, out);

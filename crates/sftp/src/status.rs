@@ -18,6 +18,7 @@ pub(crate) fn status(error: &VfsError) -> Status {
         | VfsError::Quota { .. }
         | VfsError::Busy { .. }
         | VfsError::NoRecord
+        | VfsError::TooMany { .. }
         | VfsError::Conflict
         | VfsError::BadHandle
         | VfsError::Gone
@@ -80,6 +81,7 @@ mod tests {
             (VfsError::NoSpace, 4, true),
             (quota, 4, true),
             (busy, 4, true),
+            (VfsError::TooMany { what: "files" }, 4, true),
             (VfsError::Conflict, 4, true),
             (VfsError::Unsupported, 8, false),
         ] {

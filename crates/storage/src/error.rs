@@ -36,6 +36,13 @@ pub enum StoreError {
     /// The disk or the far side failed. What was asked is not done.
     #[error("the endpoint failed: {0}; look at its disk or server, then send again")]
     Io(String),
+    /// All places at the server are taken, or the share of the caller.
+    #[error("no connection to the server is free: {0}; try again later")]
+    NoPlace(String),
+    /// The memory that the caller may use for what waits in it is used up: what was asked is not
+    /// done, and can be asked again when some is free.
+    #[error("the memory for uploads of this account is used up: try again later")]
+    NoMemory,
     /// The path would have left the root of the endpoint.
     #[error("the path leads out of the endpoint: use names below its root")]
     Escape,
@@ -58,13 +65,16 @@ impl StoreError {
             StoreError::Unsupported(_) => "EP0508",
             StoreError::Unavailable(_) => "EP0509",
             StoreError::Io(_) => "EP0510",
+            StoreError::NoMemory => "EP0531",
+            StoreError::NoPlace(_) => "EP0532",
             StoreError::Escape => "EP0511",
         }
     }
 
     /// True if the same call may succeed later without anybody changing it.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, StoreError::Unavailable(_) | StoreError::NoSpace)
+        use StoreError::{NoMemory, NoPlace, NoSpace, Unavailable};
+        matches!(self, Unavailable(_) | NoSpace | NoMemory | NoPlace(_))
     }
 }
 

@@ -3,6 +3,7 @@
 //! ([`ftp`]) or the rows of a database ([`sql`]). One conformance suite runs on every kind
 //! (`tests/conformance`); [`fault`] wraps any of them and simulates power cuts.
 
+pub mod budget;
 pub mod error;
 pub mod fault;
 pub mod fs;
@@ -11,6 +12,7 @@ pub mod limits;
 pub mod memory;
 pub mod object;
 mod parts;
+mod places;
 mod ram;
 mod reserved;
 mod secrets;

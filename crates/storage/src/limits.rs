@@ -68,6 +68,10 @@ pub const PARTS_MOST: usize = 10_000;
 /// request.
 pub const OBJECT_READ_AHEAD: usize = 4 * 1024 * 1024;
 
+/// Bytes that it asks for at least while there is little memory; with none at all it asks for what
+/// is wanted.
+pub const OBJECT_READ_LEAST: usize = 64 * 1024;
+
 /// How long a connection to an object store may take to be made.
 pub const OBJECT_CONNECT: Duration = Duration::from_secs(10);
 
@@ -106,6 +110,12 @@ pub const SFTP_ANSWER: Duration = Duration::from_secs(60);
 
 /// Files of one SFTP endpoint that may be open at a time, each on a connection of its own.
 pub const SFTP_CONNECTIONS: usize = 32;
+
+/// Of fewer places at a server one account may have all.
+pub const SHARED_PLACES: usize = 4;
+
+/// Sessions of an FTP server that files never have, so that names can be asked for at any time.
+pub const FTP_REQUEST_PLACES: usize = 1;
 
 /// Connections to one SFTP server that are kept for the next file.
 pub const SFTP_IDLE_CONNECTIONS: usize = 4;

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::{StorePath, Timestamp, TransferId};
 
+use crate::budget::{Holder, Share};
 use crate::error::Result;
 use crate::thread::Threads;
 
@@ -250,6 +251,12 @@ pub trait Store: Send + Sync {
         Err(crate::StoreError::Unsupported("second names of files"))
     }
 
+    /// The same store, at work for somebody: whose turn it is where there are few places, and whose
+    /// memory what waits is counted in. `None` where it makes no difference.
+    fn for_user(&self, _user: &StoreUser) -> Option<AnyStore> {
+        None
+    }
+
     /// The same store, to which symbolic links exist as names: `stat` and `list` tell them,
     /// `remove` and `rename` take the link itself. Still none is followed. `None` where there are
     /// none.
@@ -374,6 +381,22 @@ pub trait StagedFile: Send + Sync {
 
     /// Drops the staged bytes.
     async fn discard(&self) -> Result<()>;
+}
+
+/// For whom a store works.
+#[derive(Clone, Debug)]
+pub struct StoreUser {
+    /// Whose turn it is.
+    pub holder: Holder,
+    /// The memory for what waits; `None`: it is bounded elsewhere.
+    pub memory: Option<Share>,
+}
+
+impl StoreUser {
+    /// The node itself.
+    pub fn node() -> StoreUser {
+        StoreUser { holder: Holder::Node, memory: None }
+    }
 }
 
 /// A store whose kind is known only at run time.

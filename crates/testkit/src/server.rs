@@ -18,6 +18,8 @@ pub struct Node {
     folder: TempDir,
     child: Option<Child>,
     environment: Vec<(String, String)>,
+    /// What the shell's `ulimit` is told before the server starts.
+    limits: Option<String>,
 }
 
 impl Node {
@@ -29,8 +31,7 @@ impl Node {
     /// As [`Node::new`], with the folder below `parent` (a memory file system, a small disk).
     pub fn new_in(program: &Path, database: Option<&str>, parent: &Path) -> Result<Node> {
         let folder = tempfile::Builder::new().prefix("entrepot-").tempdir_in(parent)?;
-        let node =
-            Node { program: program.to_owned(), folder, child: None, environment: Vec::new() };
+        let node = Node::in_folder(program, folder);
         let home = node.home();
         let mut init = Command::new(program);
         init.args(["init", "--sftp", "127.0.0.1:0", "--ops", "127.0.0.1:0"]).arg(&home);
@@ -44,7 +45,22 @@ impl Node {
     /// A node whose [`Node::home`] is made by the test.
     pub fn without_home(program: &Path) -> Result<Node> {
         let folder = tempfile::Builder::new().prefix("entrepot-").tempdir()?;
-        Ok(Node { program: program.to_owned(), folder, child: None, environment: Vec::new() })
+        Ok(Node::in_folder(program, folder))
+    }
+
+    fn in_folder(program: &Path, folder: TempDir) -> Node {
+        let (program, environment) = (program.to_owned(), Vec::new());
+        Node { program, folder, child: None, environment, limits: None }
+    }
+
+    /// The server may have so many file descriptors from its next start on, and cannot raise that.
+    pub fn limit_descriptors(&mut self, most: u32) {
+        self.limits = Some(format!("-n {most}"));
+    }
+
+    /// As [`Node::limit_descriptors`], but it may raise that to what this process may have.
+    pub fn limit_soft_descriptors(&mut self, most: u32) {
+        self.limits = Some(format!("-S -n {most}"));
     }
 
     /// Sets an environment variable of the next start.
@@ -97,7 +113,16 @@ impl Node {
             .append(true)
             .open(self.folder.path().join("log"))?;
         let _ = std::fs::remove_file(self.addresses_file());
-        let child = Command::new(&self.program)
+        let mut command = match &self.limits {
+            None => Command::new(&self.program),
+            Some(limits) => {
+                let limited = format!("ulimit {limits} && exec \"$0\" \"$@\"");
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &limited]).arg(&self.program);
+                shell
+            }
+        };
+        let child = command
             .arg("--config")
             .arg(self.home().join("entrepot.toml"))
             .arg("serve")

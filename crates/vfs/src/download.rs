@@ -9,6 +9,7 @@ use entrepot_auth::{EffectiveMount, TransferPlace};
 use entrepot_nouns::event::{Fact, FileFact};
 use entrepot_nouns::{Digests, Direction, Protocol, Right, TransferId, VPath};
 use entrepot_storage::ReadFile;
+use entrepot_storage::budget::Permit;
 
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
@@ -23,6 +24,7 @@ pub struct Download {
     attributes: Attributes,
     file: Box<dyn ReadFile>,
     moving: Arc<Moving>,
+    _open: Permit,
 }
 
 impl Vfs {
@@ -34,10 +36,18 @@ impl Vfs {
         let (place, path) = self.place(path, Last::Followed).await?;
         let place = place.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
-        let slot = self.0.transfer_slot()?;
+        let (slot, open) = (self.0.transfer_slot()?, self.0.shares.open_file()?);
         let file = place.store.open(&place.path).await?;
-        Ok(Download::new(self.0.clone(), path.into_owned(), file, &place.mount, slot))
+        let opened = Opened { file, slot, open };
+        Ok(Download::new(self.0.clone(), path.into_owned(), &place.mount, opened))
     }
+}
+
+/// A file that was opened, and what it counts for while it is.
+struct Opened {
+    file: Box<dyn ReadFile>,
+    slot: TransferPlace,
+    open: Permit,
 }
 
 impl Download {
@@ -49,10 +59,10 @@ impl Download {
     fn new(
         state: Arc<SessionState>,
         path: VPath,
-        file: Box<dyn ReadFile>,
         mount: &EffectiveMount,
-        slot: TransferPlace,
+        opened: Opened,
     ) -> Download {
+        let Opened { file, slot, open } = opened;
         let plane = state.data_plane();
         let id: TransferId = plane.env.new_id();
         let moving = Arc::new(Moving {
@@ -67,7 +77,7 @@ impl Download {
         plane.meters.active_changed(Direction::Out, 1);
         state.session.transfers.fetch_add(1, Ordering::Relaxed);
         let attributes = attributes(file.meta(), mount);
-        Download { state, path, attributes, file, moving }
+        Download { state, path, attributes, file, moving, _open: open }
     }
 
     /// Its virtual path.

@@ -51,6 +51,12 @@ pub enum VfsError {
         /// Why, in words for the peer.
         why: String,
     },
+    /// The share of the account of what the node has is used up, or the node is full.
+    #[error("too many {what} of this account are open at a time; close some, or try again later")]
+    TooMany {
+        /// `files` or `sessions`.
+        what: &'static str,
+    },
     /// The journal is full.
     #[error("the server has no room to record what is done now; try again later")]
     NoRecord,
@@ -122,12 +128,14 @@ impl VfsError {
             VfsError::NotLink => "EP0420",
             VfsError::Gone => "EP0421",
             VfsError::NoRecord => "EP0422",
+            VfsError::TooMany { .. } => "EP0530",
         }
     }
 
     /// True if the same call may succeed later without anybody changing anything.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, VfsError::Busy { .. } | VfsError::NoRecord | VfsError::NoSpace)
+        use VfsError::{Busy, NoRecord, NoSpace, TooMany};
+        matches!(self, Busy { .. } | NoRecord | NoSpace | TooMany { .. })
     }
 
     pub(crate) fn denied(what: &str) -> Self {
@@ -157,6 +165,11 @@ impl From<StoreError> for VfsError {
                 tracing::warn!(%problem, "a store is not available");
                 VfsError::busy("the storage is not available now")
             }
+            StoreError::NoPlace(problem) => {
+                tracing::info!(%problem, "no place at a server is free");
+                VfsError::busy("no connection to the storage behind this path is free")
+            }
+            StoreError::NoMemory => VfsError::busy("too much of this account waits in memory"),
             StoreError::Io(problem) => VfsError::Io { problem },
             StoreError::Escape => VfsError::denied("leave its folder"),
         }

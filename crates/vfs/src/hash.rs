@@ -126,6 +126,7 @@ impl Vfs {
     pub async fn hash(&self, path: &VPath, range: &HashRange) -> Result<Vec<u8>> {
         let place = self.place(path, Last::Followed).await?.0.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
+        let _open = self.0.shares.open_file()?;
         let file = place.store.open(&place.path).await?;
         self.0.may_hash(range.hashed_bytes(file.meta().size))?;
         let (mut hashing, mut block) = (Hashing::new(*range), BytesMut::new());

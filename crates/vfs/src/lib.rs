@@ -6,6 +6,7 @@
 //! upload". [`Service::start`] looks at what a crash left.
 
 mod book;
+mod budgets;
 mod commands;
 mod context;
 mod download;
@@ -37,6 +38,7 @@ mod upload;
 mod uploaded;
 mod vfs;
 
+pub use budgets::{BudgetUse, NodeLimits};
 pub use commands::{
     CommandAuthor, CommandClient, CommandNotRun, CommandReply, CommandRuleWatch, IncomingCommand,
     RunningCommand,

@@ -2,6 +2,20 @@
 
 use std::time::Duration;
 
+/// Descriptors of sessions and their files, where the node does not say how many there are.
+pub const DESCRIPTORS: u64 = 65_536;
+/// Sessions of peers that are open at a time, where the node does not say how many may be.
+pub const SESSIONS: u64 = 20_000;
+/// Memory for what waits in it for all sessions together, where the node does not say how much. One
+/// account alone gets half of it.
+pub const MEMORY_BYTES: u64 = 256 * 1024 * 1024;
+/// This part of descriptors and of sessions is kept for administrators.
+pub const KEPT_PART: u64 = 16;
+/// And at most so many of them.
+pub const KEPT_MOST: u64 = 32;
+/// Descriptors of a session of FTP: its control connection, a data connection, the port that this
+/// one comes to, and the second descriptor of a file that the kernel sends.
+pub const FTP_SESSION_DESCRIPTORS: u64 = 4;
 /// Bytes of the longest file that system calls can address (`off_t`).
 pub const FILE_BYTES: u64 = i64::MAX.unsigned_abs();
 /// Most separate ranges of one upload that are written and not yet connected.
@@ -9,6 +23,12 @@ pub const RANGES: usize = 16_384;
 /// Most bytes that a store which takes bytes only in order keeps in memory for one upload while
 /// it waits for what comes before them.
 pub const REORDER_BYTES: u64 = 16 * 1024 * 1024;
+/// Most writes that wait so in one upload.
+pub const REORDER_WRITES: usize = 16_384;
+/// What such a write takes of memory besides its bytes.
+pub const REORDER_WRITE_BYTES: u64 = 256;
+/// How long the finish of an upload waits for memory in which the parts of an object are made.
+pub const MEMORY_WAIT: Duration = Duration::from_secs(60);
 /// Most bytes that uploads to stores which take bytes only in order may have on the local disk, all
 /// together, because their clients write in another order.
 pub const SPOOL_BYTES: u64 = 32 * 1024 * 1024 * 1024;
@@ -17,6 +37,8 @@ pub const BLOCK_BYTES: usize = 256 * 1024;
 /// Most unwritten bytes that an upload may have at its finish where no older file lies below them:
 /// they are hashed as zeros, and a client makes them with one short request.
 pub const HOLE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
+/// Zeros of it that are hashed before others have their turn.
+pub const ZEROS_AT_ONCE: u64 = 8 * 1024 * 1024;
 /// One write hashes at most this much of what came before it out of order.
 pub const CATCH_UP_BYTES: u64 = 1024 * 1024;
 /// An upload notes in the journal how far it is whenever it has grown by so much, so that it can

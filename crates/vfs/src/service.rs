@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::book::Book;
+use crate::budgets::{BudgetUse, Budgets, NodeLimits};
 use crate::error::{Result, StartError};
 use crate::hooks::Hooks;
 use crate::limits;
@@ -54,6 +55,8 @@ pub struct ServiceOptions {
     /// Which start of the machine this is. Unset: every start of the program counts as one, and
     /// partials are resumed from what was synced.
     pub boot: Option<String>,
+    /// What the accounts of the node may use, all together.
+    pub limits: NodeLimits,
 }
 
 /// The data plane of a node. Cheap to clone.
@@ -72,6 +75,7 @@ pub(crate) struct DataPlane {
     pub(crate) quotas: NodeQuotas,
     pub(crate) partials: Partials,
     pub(crate) sessions: Sessions,
+    pub(crate) budgets: Budgets,
     recovery: Recovery,
     hooks: Hooks,
     pub(crate) boot: String,
@@ -109,12 +113,13 @@ impl Service {
         &self.0.hooks
     }
 
-    /// The store of an endpoint, opened once for each revision of it.
+    /// The store of an endpoint, for what rules do there; opened once for each revision of it.
     ///
     /// # Errors
     /// Its secrets cannot be opened, or the store itself.
     pub async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore> {
-        self.0.stores.open(endpoint).await
+        let store = self.0.stores.open(endpoint).await?;
+        Ok(store.for_user(&self.0.budgets.rules).unwrap_or(store))
     }
 
     /// Open sessions of peers.
@@ -136,6 +141,11 @@ impl Service {
     /// Counters of transfers and bytes, for metrics and tests.
     pub fn meters(&self) -> &Meters {
         &self.0.meters
+    }
+
+    /// What is in use of the descriptors, sessions and memory that accounts share.
+    pub fn budgets(&self) -> [BudgetUse; 3] {
+        self.0.budgets.in_use()
     }
 
     /// From now on no upload begins; running ones go on.
@@ -191,7 +201,7 @@ impl Service {
 impl DataPlane {
     async fn new(parts: ServiceParts) -> DataPlane {
         let ServiceParts { recorder, directory, db, env, master, options } = parts;
-        let ServiceOptions { stores: given, spool, boot } = options;
+        let ServiceOptions { stores: given, spool, boot, limits } = options;
         let boot = boot.unwrap_or_else(|| env.new_id::<entrepot_nouns::EventId>().to_string());
         let spool = match spool {
             Some(path) => open_spool(&path, &env).await,
@@ -221,6 +231,7 @@ impl DataPlane {
         DataPlane {
             hooks: Hooks::new(recorder.clone()),
             sessions: Sessions::new(Arc::clone(&book), Arc::clone(&meters)),
+            budgets: Budgets::new(limits),
             recorder,
             directory,
             env,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use entrepot_auth::{AuthError, Grant, Principal, Throttles};
 use entrepot_journal::Scope;
 use entrepot_nouns::{CommandOrigin, EventId, Fact, JobId, Protocol, SessionId};
+use entrepot_storage::budget::Holder;
 
 use crate::commands::CommandAuthor;
 use crate::error::{Result, VfsError};
@@ -70,9 +71,20 @@ impl Session {
         let principal = grant.principal();
         let id: SessionId = service.0.env.new_id();
         let is_peer = grant.peer().protocol != Protocol::Internal;
+        let holder = match job {
+            Some(_) => Holder::Rules,
+            None => Holder::Account(principal.id),
+        };
+        let shares = match service.0.budgets.admit(&grant, holder) {
+            Ok(shares) => shares,
+            Err(error) => return Err(refused(service, &grant, error.to_string())),
+        };
         let live = match service.0.directory.enlist(&grant, id) {
             Ok(live) => live,
-            Err(error) => return Err(refused(service, &grant, &error)),
+            Err(AuthError::Refused { reason, .. }) => {
+                return Err(refused(service, &grant, reason));
+            }
+            Err(error) => return Err(refused(service, &grant, error.to_string())),
         };
         let scope = Scope {
             site: principal.site,
@@ -93,7 +105,7 @@ impl Session {
             service.0.recorder.record(&scope, opened)?;
         }
         let open = OpenSession::new(id, live, grant.peer().clone(), service.0.env.now());
-        let state = Arc::new(SessionState::open(service, open, scope));
+        let state = Arc::new(SessionState::open(service, open, scope, shares));
         Ok(Session { vfs: Vfs(state) })
     }
 
@@ -122,6 +134,12 @@ impl Session {
         self.vfs.0.session.live.throttles()
     }
 
+    /// How many bytes of answers may wait for the client: fewer the more sessions are open, so that
+    /// clients which ask and take nothing do not fill the memory.
+    pub fn answer_bytes(&self) -> u64 {
+        self.vfs.0.shares.answer_bytes()
+    }
+
     /// Waits until the account may not go on; gives the reason.
     pub fn ended(&self) -> impl Future<Output = String> + Send + 'static {
         let state = self.vfs.0.clone();
@@ -135,11 +153,7 @@ impl Session {
 }
 
 /// Records a login that came as one too many.
-fn refused(service: &Service, grant: &Grant, error: &AuthError) -> VfsError {
-    let reason = match error {
-        AuthError::Refused { reason, .. } => reason.clone(),
-        other => other.to_string(),
-    };
+fn refused(service: &Service, grant: &Grant, reason: String) -> VfsError {
     let fact = Fact::LoginRefused {
         protocol: grant.peer().protocol,
         address: grant.peer().address.ip().to_string(),

@@ -10,6 +10,7 @@ use entrepot_nouns::{Event, Fact, Protocol, VPath};
 use parking_lot::Mutex;
 
 use crate::book::Moving;
+use crate::budgets::Shares;
 use crate::error::{Result, VfsError};
 use crate::service::{DataPlane, Service};
 use crate::sessions::OpenSession;
@@ -21,12 +22,19 @@ pub(crate) struct SessionState {
     pub(crate) scope: Scope,
     /// Uploads open now, by path: their owner sees them.
     pub(crate) uploads: Mutex<HashMap<VPath, Arc<Moving>>>,
+    /// What it may take of what the node has.
+    pub(crate) shares: Shares,
     closed: AtomicBool,
 }
 
 impl SessionState {
     /// Lists the session among those that are open.
-    pub(crate) fn open(service: &Service, session: OpenSession, scope: Scope) -> SessionState {
+    pub(crate) fn open(
+        service: &Service,
+        session: OpenSession,
+        scope: Scope,
+        shares: Shares,
+    ) -> SessionState {
         let session = Arc::new(session);
         service.0.sessions.add(session.clone());
         SessionState {
@@ -34,6 +42,7 @@ impl SessionState {
             session,
             scope,
             uploads: Mutex::default(),
+            shares,
             closed: AtomicBool::new(false),
         }
     }

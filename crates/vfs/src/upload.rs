@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::{Rights, Timestamp, TransferId, VPath, crash};
+use entrepot_storage::budget::Permit;
 use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 
 use crate::book::Moving;
@@ -52,6 +53,7 @@ pub struct Upload {
     phase: Phase,
     /// The identity of the file that had the name when it began.
     replaces: Option<String>,
+    _open: Permit,
 }
 
 /// How far an upload has come.
@@ -106,7 +108,7 @@ impl Vfs {
 impl Upload {
     async fn begin(vfs: &Vfs, path: &VPath, place: MountedPath, how: Create) -> Result<Upload> {
         start::may_begin(vfs)?;
-        let slot = vfs.0.transfer_slot()?;
+        let (slot, open) = (vfs.0.transfer_slot()?, vfs.0.shares.open_file()?);
         let (mut start, staged) = Start::at(vfs, path, &place, how).await?;
         crash::point("upload.staged");
         Ok(Upload {
@@ -131,6 +133,7 @@ impl Upload {
             wanted: WantedAttributes::default(),
             phase: Phase::Untouched,
             replaces: start.replaces,
+            _open: open,
         })
     }
 

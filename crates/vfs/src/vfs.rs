@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use entrepot_auth::EffectiveMount;
 use entrepot_nouns::event::{Fact, FileFact};
 use entrepot_nouns::{EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath};
+use entrepot_storage::budget::Permit;
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
 use crate::book::{PartialKey, TemporaryKey};
@@ -72,6 +73,7 @@ pub struct Listing {
 struct Stored {
     entries: Box<dyn entrepot_storage::Listing>,
     mount: Arc<EffectiveMount>,
+    _open: Permit,
 }
 
 /// How a rename ended.
@@ -179,6 +181,7 @@ impl Vfs {
             Lookup::Nothing => return Err(VfsError::NotFound),
         };
         let store = self.data_plane().stores.open(&mount.endpoint).await?;
+        let store = store.for_user(&self.0.shares.store_user).unwrap_or(store);
         self.data_plane().stores.ensure_prefix(mount.endpoint.id, &store, &mount.prefix).await?;
         let has_links = mount.mount.offers(MountOption::Symlinks);
         let place = MountedPath { is_root: *path == mount.path, mount, store, path: at };
@@ -298,12 +301,13 @@ impl Vfs {
         };
         place.need(Right::List)?;
         place.tell_links();
+        let open = self.0.shares.open_file()?;
         let entries = place.store.list(&place.path).await?;
         let mut first = first;
         if place.mount.mount.offers(MountOption::ListPartials) {
             self.add_partials(&path, &place, &mut first).await?;
         }
-        let stored = Some(Stored { entries, mount: place.mount });
+        let stored = Some(Stored { entries, mount: place.mount, _open: open });
         Ok(Listing { path: path.into_owned(), mounted, first, stored })
     }
 

@@ -99,6 +99,8 @@ impl StepError {
             | StoreError::NoSpace
             | StoreError::Denied(_)
             | StoreError::Unavailable(_)
+            | StoreError::NoPlace(_)
+            | StoreError::NoMemory
             | StoreError::Io(_) => StepError::transient("EP0805", text),
         }
     }

@@ -223,7 +223,7 @@ fn ask(prompt: &str) -> Result<Secret, Failure> {
 fn failed(place: &str, error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::NotFound => Exit::NotFound,
-        StoreError::Unavailable(_) => Exit::Unavailable,
+        StoreError::Unavailable(_) | StoreError::NoPlace(_) => Exit::Unavailable,
         _ => Exit::Failed,
     };
     Failure::new(error.code(), exit, format!("'{place}': {error}"))

@@ -263,3 +263,19 @@ fn the_log_speaks_of_refusals_now_and_then() {
     assert!(hall.comes("192.0.2.1", Stage::Connected).is_none());
     assert_eq!(logged(), Some(first));
 }
+
+#[test]
+fn a_node_with_few_descriptors_lets_fewer_in_and_needs_no_more_than_it_has() {
+    for descriptors in [64, 128, 1000] {
+        let limits = CrowdLimits::within(descriptors);
+        let needed = limits.most + limits.checked + 2 * limits.told;
+        assert!(needed as u64 <= descriptors, "{limits:?} of {descriptors}");
+        assert!(limits.per_address < limits.most, "one address alone fills it");
+    }
+    assert_eq!(CrowdLimits::within(u64::MAX).most, UNAUTHENTICATED);
+    let hall = Hall { unauthenticated: UnauthenticatedConnections::within(32), ..Hall::new(1, 1) };
+    let crowds = [hall.crowd(8, "192.0.2.1"), hall.crowd(8, "192.0.2.2")];
+    let newcomer = hall.enters("198.51.100.1", Stage::Connected);
+    assert_eq!(hall.unauthenticated.counts().waiting, 16);
+    drop((crowds, newcomer));
+}

@@ -55,7 +55,7 @@ use crate::parts::names::{self, check_visible, part_of};
 use crate::parts::registry::Registry;
 use crate::store::{
     AnyStore, Caps, EntryKind, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged,
-    StagedFile, Store,
+    StagedFile, Store, StoreUser,
 };
 
 /// The store of a server. Nothing is dialled yet.
@@ -193,6 +193,14 @@ impl Store for FtpStore {
         }
     }
 
+    fn for_user(&self, user: &StoreUser) -> Option<AnyStore> {
+        Some(Arc::new(FtpStore {
+            pool: self.pool.for_holder(user.holder),
+            registry: Arc::clone(&self.registry),
+            publish: self.publish,
+        }))
+    }
+
     async fn stat(&self, path: &StorePath) -> Result<Meta> {
         check_visible(path)?;
         stat(&mut *self.pool.lease().await?, path).await
@@ -200,7 +208,7 @@ impl Store for FtpStore {
 
     async fn list(&self, path: &StorePath) -> Result<Box<dyn Listing>> {
         check_visible(path)?;
-        let mut lease = self.pool.lease().await?;
+        let mut lease = self.pool.lease_for_file().await?;
         if stat(&mut lease, path).await?.kind == EntryKind::File {
             return Err(StoreError::NotDirectory);
         }

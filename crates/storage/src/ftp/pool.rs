@@ -5,18 +5,24 @@ use std::sync::Arc;
 
 use entrepot_ftp_proto::client::Op;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::errors::Failed;
 use super::remote::{Place, Remote};
+use crate::budget::Holder;
 use crate::error::{Result, StoreError};
-use crate::limits::{FTP_ANSWER, FTP_RESTED};
+use crate::limits::{FTP_ANSWER, FTP_REQUEST_PLACES, FTP_RESTED};
+use crate::places::{self, PlaceUse, Places};
 
+/// The sessions with a server, for one of those who share them.
 pub(super) struct Pool {
+    server: Arc<Server>,
+    holder: Holder,
+}
+
+struct Server {
     place: Place,
-    most: usize,
     idle: Mutex<Vec<Remote>>,
-    room: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 /// A session of one operation or one file; goes back to the pool when dropped, if it can be used.
@@ -24,32 +30,50 @@ pub(super) struct Lease {
     /// Taken by the drop.
     remote: Option<Remote>,
     pool: Arc<Pool>,
-    _room: OwnedSemaphorePermit,
+    _place: places::Place,
 }
 
 impl Pool {
     pub(super) fn new(place: Place, most: usize) -> Arc<Self> {
-        let room = Arc::new(Semaphore::new(most));
-        Arc::new(Pool { place, most, idle: Mutex::new(Vec::new()), room })
+        let places = Places::new(most, FTP_REQUEST_PLACES);
+        let server = Arc::new(Server { place, idle: Mutex::new(Vec::new()), places });
+        Arc::new(Pool { server, holder: Holder::Node })
     }
 
-    /// A session that lives: one that rested is looked at first, and asked if it rested long.
+    /// The same sessions, for somebody else.
+    pub(super) fn for_holder(&self, holder: Holder) -> Arc<Self> {
+        Arc::new(Pool { server: Arc::clone(&self.server), holder })
+    }
+
+    /// A session for requests that end by themselves. It lives: one that rested is looked at first,
+    /// and asked if it rested long.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease> {
-        let room = tokio::time::timeout(FTP_ANSWER, Arc::clone(&self.room).acquire_owned()).await;
-        let Ok(Ok(room)) = room else {
-            let why = format!("{} sessions with it are at work already", self.most);
-            return Err(StoreError::Unavailable(why));
+        self.lease_for(PlaceUse::Request).await
+    }
+
+    /// The same for a file or a listing, which may keep it for long.
+    pub(super) async fn lease_for_file(self: &Arc<Self>) -> Result<Lease> {
+        self.lease_for(PlaceUse::File).await
+    }
+
+    async fn lease_for(self: &Arc<Self>, wanted: PlaceUse) -> Result<Lease> {
+        let places = &self.server.places;
+        let taken = places.take(self.holder, wanted);
+        let Ok(place) = tokio::time::timeout(FTP_ANSWER, taken).await else {
+            let (all, own) = places.counts(self.holder);
+            let why = format!("of {all} sessions with it, {own} move files of this account");
+            return Err(StoreError::NoPlace(why));
         };
         let remote = match self.idle_one().await {
             Some(remote) => remote,
-            None => Remote::connect(&self.place).await.map_err(not_connected)?,
+            None => Remote::connect(&self.server.place).await.map_err(not_connected)?,
         };
-        Ok(Lease { remote: Some(remote), pool: Arc::clone(self), _room: room })
+        Ok(Lease { remote: Some(remote), pool: Arc::clone(self), _place: place })
     }
 
     async fn idle_one(&self) -> Option<Remote> {
         loop {
-            let mut remote = self.idle.lock().pop()?;
+            let mut remote = self.server.idle.lock().pop()?;
             if !remote.is_usable() {
                 continue;
             }
@@ -95,6 +119,6 @@ impl DerefMut for Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(remote) = self.remote.take().filter(Remote::is_usable) else { return };
-        self.pool.idle.lock().push(remote);
+        self.pool.server.idle.lock().push(remote);
     }
 }

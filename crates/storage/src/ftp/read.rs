@@ -49,7 +49,7 @@ impl FtpRead {
     }
 
     async fn begin(&self, state: &mut State) -> Result<(), Failed> {
-        let mut lease = self.pool.lease().await.map_err(Failed::Store)?;
+        let mut lease = self.pool.lease_for_file().await.map_err(Failed::Store)?;
         let path = lease.path(&self.path);
         lease.begin(Op::Retrieve { path, offset: state.at }).await?;
         state.lease = Some(lease);

@@ -126,7 +126,7 @@ impl FtpStaged {
     async fn upload<'a>(&self, state: &'a mut State) -> Result<&'a mut Lease> {
         if state.lease.is_none() {
             state.back = None;
-            let mut lease = self.pool.lease().await?;
+            let mut lease = self.pool.lease_for_file().await?;
             let (path, size) = (lease.path(&self.naming.part), self.size());
             let op = match (state.made && size > 0, state.cut) {
                 (true, false) => Op::Append { path },

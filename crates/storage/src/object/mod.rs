@@ -14,6 +14,7 @@
 //! which every operator should set.
 
 mod bucket;
+mod buffer;
 mod connect;
 mod describe;
 mod errors;
@@ -42,10 +43,12 @@ use self::errors::store_error;
 use self::kept::{Held, Kept};
 use self::running::Running;
 use crate::ResolvedSecrets;
+use crate::budget::Share;
 use crate::error::{Result, StoreError};
 use crate::reserved::{check_makeable, check_visible};
 use crate::store::{
     AnyStore, Caps, Existing, Listing, Meta, ReadFile, Renamed, Space, Staged, StagedFile, Store,
+    StoreUser,
 };
 
 /// Opens the store of a bucket; nothing is dialled yet.
@@ -56,17 +59,22 @@ pub fn open(target: &ObjectTarget, secrets: &ResolvedSecrets, env: &Env) -> Resu
     let backend = connect::connect(target, secrets)?;
     let prefix = Path::parse(&target.prefix)
         .map_err(|error| StoreError::Denied(format!("the prefix cannot be used: {error}")))?;
-    Ok(Arc::new(Objects(Arc::new(Bucket {
+    let bucket = Arc::new(Bucket {
         backend,
         prefix,
         env: env.clone(),
         held: Mutex::new(HashMap::new()),
         moves: tokio::sync::RwLock::default(),
         running: Running::default(),
-    }))))
+    });
+    Ok(Arc::new(Objects { bucket, memory: None }))
 }
 
-struct Objects(Arc<Bucket>);
+/// A bucket, for somebody whose memory is counted.
+struct Objects {
+    bucket: Arc<Bucket>,
+    memory: Option<Share>,
+}
 
 #[async_trait]
 impl Store for Objects {
@@ -82,9 +90,14 @@ impl Store for Objects {
         }
     }
 
+    fn for_user(&self, user: &StoreUser) -> Option<AnyStore> {
+        let (bucket, memory) = (Arc::clone(&self.bucket), user.memory.clone());
+        Some(Arc::new(Objects { bucket, memory }))
+    }
+
     async fn stat(&self, path: &StorePath) -> Result<Meta> {
         check_visible(path)?;
-        match self.0.file(path).await {
+        match self.bucket.file(path).await {
             Ok((meta, identity)) => Ok(file_meta(&meta, identity)),
             Err(StoreError::IsDirectory) => Ok(directory_meta()),
             Err(error) => Err(error),
@@ -93,36 +106,36 @@ impl Store for Objects {
 
     async fn list(&self, path: &StorePath) -> Result<Box<dyn Listing>> {
         check_visible(path)?;
-        listing::open(&self.0, path).await
+        listing::open(&self.bucket, path).await
     }
 
     async fn open(&self, path: &StorePath) -> Result<Box<dyn ReadFile>> {
         check_visible(path)?;
-        let (object, identity) = self.0.file(path).await?;
-        Ok(read::open(&self.0, object, identity))
+        let (object, identity) = self.bucket.file(path).await?;
+        Ok(read::open(&self.bucket, object, identity, self.memory.clone()))
     }
 
     async fn stage(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
         check_makeable(target)?;
-        if self.0.is_directory(target).await? {
+        if self.bucket.is_directory(target).await? {
             return Err(StoreError::IsDirectory);
         }
-        Ok(staged::stage(&self.0, id, self.0.key(target)?))
+        Ok(staged::stage(&self.bucket, id, self.bucket.key(target)?, self.memory.clone()))
     }
 
     async fn resume(&self, id: TransferId, target: &StorePath) -> Result<Box<dyn StagedFile>> {
         check_makeable(target)?;
-        staged::resume(&self.0, id, self.0.key(target)?)
+        staged::resume(&self.bucket, id, self.bucket.key(target)?, self.memory.clone())
     }
 
     fn adopt(&self, id: TransferId, target: &StorePath, ticket: &str) -> Result<()> {
-        let kept = Kept::of_ticket(ticket, self.0.key(target)?, self.0.env.now())?;
-        self.0.held.lock().entry(id).or_insert(Held::Kept(kept));
+        let kept = Kept::of_ticket(ticket, self.bucket.key(target)?, self.bucket.env.now())?;
+        self.bucket.held.lock().entry(id).or_insert(Held::Kept(kept));
         Ok(())
     }
 
     async fn staged(&self) -> Result<Vec<Staged>> {
-        let held = self.0.held.lock();
+        let held = self.bucket.held.lock();
         let kept = held.iter().filter_map(|(id, held)| match held {
             Held::Kept(kept) => Some((*id, kept)),
             Held::Working { .. } => None,
@@ -137,7 +150,7 @@ impl Store for Objects {
     }
 
     async fn discard_staged(&self, id: TransferId) -> Result<()> {
-        let kept = match self.0.held.lock().entry(id) {
+        let kept = match self.bucket.held.lock().entry(id) {
             Entry::Vacant(_) => return Ok(()),
             Entry::Occupied(mut held) => match held.get_mut() {
                 // Its handle drops it when it goes.
@@ -149,8 +162,8 @@ impl Store for Objects {
             },
         };
         let Held::Kept(kept) = kept else { return Ok(()) };
-        if let Err(error) = self.0.abort(&kept.key, &kept.upload.id).await {
-            self.0.held.lock().entry(id).or_insert(Held::Kept(kept));
+        if let Err(error) = self.bucket.abort(&kept.key, &kept.upload.id).await {
+            self.bucket.held.lock().entry(id).or_insert(Held::Kept(kept));
             return Err(error);
         }
         Ok(())
@@ -158,22 +171,23 @@ impl Store for Objects {
 
     async fn remove(&self, path: &StorePath) -> Result<()> {
         check_visible(path)?;
-        let key = self.0.key(path)?;
-        let _beside = self.0.moves.read().await;
-        self.0.running.check(&key)?;
-        self.0.file(path).await?;
-        self.0.hold_directory(path.parent()).await?;
-        self.0.delete(&key).await
+        let key = self.bucket.key(path)?;
+        let _beside = self.bucket.moves.read().await;
+        self.bucket.running.check(&key)?;
+        self.bucket.file(path).await?;
+        self.bucket.hold_directory(path.parent()).await?;
+        self.bucket.delete(&key).await
     }
 
     async fn make_directory(&self, path: &StorePath) -> Result<()> {
         check_makeable(path)?;
-        let _beside = self.0.moves.read().await;
-        self.0.running.check(&self.0.key(path)?)?;
-        self.0.check_free(path).await?;
-        let marker = self.0.marker(path)?;
+        let _beside = self.bucket.moves.read().await;
+        self.bucket.running.check(&self.bucket.key(path)?)?;
+        self.bucket.check_free(path).await?;
+        let marker = self.bucket.marker(path)?;
         let options = PutMode::Create.into();
-        let put = self.0.backend.objects.put_opts(&marker, PutPayload::default(), options).await;
+        let put =
+            self.bucket.backend.objects.put_opts(&marker, PutPayload::default(), options).await;
         put.map(|_| ()).map_err(store_error)
     }
 
@@ -182,11 +196,11 @@ impl Store for Objects {
         if path.is_root() {
             return Err(StoreError::Denied("this is the root of the endpoint".to_owned()));
         }
-        let _beside = self.0.moves.read().await;
-        self.0.running.check(&self.0.key(path)?)?;
-        let (below, marker) = (self.0.some_below(path).await?, self.0.marker(path)?);
+        let _beside = self.bucket.moves.read().await;
+        self.bucket.running.check(&self.bucket.key(path)?)?;
+        let (below, marker) = (self.bucket.some_below(path).await?, self.bucket.marker(path)?);
         if below.is_empty() {
-            return Err(match self.0.head(&self.0.key(path)?).await? {
+            return Err(match self.bucket.head(&self.bucket.key(path)?).await? {
                 Some(_) => StoreError::NotDirectory,
                 None => StoreError::NotFound,
             });
@@ -194,8 +208,8 @@ impl Store for Objects {
         if below.iter().any(|key| *key != marker) {
             return Err(StoreError::NotEmpty);
         }
-        self.0.hold_directory(path.parent()).await?;
-        self.0.delete(&marker).await
+        self.bucket.hold_directory(path.parent()).await?;
+        self.bucket.delete(&marker).await
     }
 
     async fn rename(
@@ -206,7 +220,7 @@ impl Store for Objects {
     ) -> Result<Renamed> {
         check_visible(from)?;
         check_makeable(to)?;
-        rename::rename(&self.0, from, to, existing).await
+        rename::rename(&self.bucket, from, to, existing).await
     }
 
     async fn set_times(

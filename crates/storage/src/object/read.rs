@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 use super::bucket::Bucket;
 use super::describe::file_meta;
 use super::errors::store_error;
+use crate::budget::{Permit, Share};
 use crate::error::{Result, StoreError};
-use crate::limits::OBJECT_READ_AHEAD;
+use crate::limits::{OBJECT_READ_AHEAD, OBJECT_READ_LEAST};
 use crate::store::{Identity, Meta, ReadFile};
 
 struct ObjectRead {
@@ -21,7 +22,17 @@ struct ObjectRead {
     key: Path,
     tag: Option<String>,
     meta: Meta,
-    window: Mutex<(u64, Bytes)>,
+    window: Mutex<Window>,
+    /// Whose memory the window is; `None`: nobody counts it.
+    memory: Option<Share>,
+}
+
+/// What was read and may be asked for again.
+#[derive(Default)]
+struct Window {
+    start: u64,
+    bytes: Bytes,
+    _permit: Option<Permit>,
 }
 
 /// A reader of the object just asked about.
@@ -29,13 +40,15 @@ pub(super) fn open(
     bucket: &Arc<Bucket>,
     object: ObjectMeta,
     identity: Option<Identity>,
+    memory: Option<Share>,
 ) -> Box<dyn ReadFile> {
     Box::new(ObjectRead {
         bucket: Arc::clone(bucket),
         meta: file_meta(&object, identity),
         key: object.location,
         tag: object.e_tag,
-        window: Mutex::new((0, Bytes::new())),
+        window: Mutex::default(),
+        memory,
     })
 }
 
@@ -46,13 +59,25 @@ impl ObjectRead {
         let left = usize::try_from(self.meta.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let len = len.min(left);
         let window = self.window.lock();
-        let start = usize::try_from(offset.checked_sub(window.0)?).ok()?;
+        let start = usize::try_from(offset.checked_sub(window.start)?).ok()?;
         let end = start.checked_add(len)?;
-        (end <= window.1.len()).then(|| window.1.slice(start..end))
+        (end <= window.bytes.len()).then(|| window.bytes.slice(start..end))
     }
 
     async fn fetch(&self, offset: u64, len: usize) -> Result<Bytes> {
-        let end = offset.saturating_add(len.max(OBJECT_READ_AHEAD) as u64).min(self.meta.size);
+        // The old window goes first: its memory is the next one's.
+        *self.window.lock() = Window::default();
+        let most = len.max(OBJECT_READ_AHEAD) as u64;
+        let most = most.min(self.meta.size.saturating_sub(offset));
+        let least = most.min(len.max(OBJECT_READ_LEAST) as u64);
+        let permit = self.memory.as_ref().and_then(|memory| memory.take_between(least, most));
+        // Without memory nothing is read ahead, and nothing kept.
+        let ahead = match (&self.memory, &permit) {
+            (None, _) => most,
+            (Some(_), Some(permit)) => permit.amount(),
+            (Some(_), None) => len as u64,
+        };
+        let end = offset.saturating_add(ahead).min(self.meta.size);
         let options = GetOptions {
             if_match: self.tag.clone(),
             range: Some(GetRange::Bounded(offset..end)),
@@ -68,7 +93,10 @@ impl ObjectRead {
         if bytes.len() as u64 != end - offset {
             return Err(changed());
         }
-        *self.window.lock() = (offset, bytes.clone());
+        if permit.is_some() || self.memory.is_none() {
+            let kept = bytes.clone();
+            *self.window.lock() = Window { start: offset, bytes: kept, _permit: permit };
+        }
         Ok(bytes)
     }
 }

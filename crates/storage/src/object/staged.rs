@@ -7,13 +7,15 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::TransferId;
 use object_store::path::Path;
-use object_store::{Attribute, Attributes, PutMode, PutMultipartOptions, PutOptions, PutPayload};
+use object_store::{Attribute, Attributes, PutMode, PutMultipartOptions, PutOptions};
 use tokio::sync::Mutex;
 
 use super::bucket::Bucket;
+use super::buffer::PartBuffer;
 use super::describe::{TRANSFER, transfer_identity};
 use super::errors::store_error;
 use super::kept::{Held, Kept, Upload, part_bytes};
+use crate::budget::Share;
 use crate::error::{Result, StoreError};
 use crate::limits::PARTS_MOST;
 use crate::store::{EntryKind, Existing, Identity, Meta, Publish, Published, StagedFile};
@@ -30,7 +32,7 @@ struct State {
     size: u64,
     /// `size` at the last sync.
     synced: Option<u64>,
-    buffer: BytesMut,
+    buffer: PartBuffer,
     upload: Option<Upload>,
     /// A request failed: the parts may be incomplete.
     broken: bool,
@@ -38,9 +40,15 @@ struct State {
 }
 
 /// A new upload; nothing is sent yet.
-pub(super) fn stage(bucket: &Arc<Bucket>, id: TransferId, key: Path) -> Box<dyn StagedFile> {
+pub(super) fn stage(
+    bucket: &Arc<Bucket>,
+    id: TransferId,
+    key: Path,
+    memory: Option<Share>,
+) -> Box<dyn StagedFile> {
     bucket.held.lock().insert(id, Held::Working { doomed: false });
-    Box::new(ObjectStaged::new(bucket, id, key, None))
+    let staged = ObjectStaged::new(bucket, id, key, None);
+    Box::new(staged.with_memory(memory))
 }
 
 /// Goes on behind the last whole part.
@@ -48,6 +56,7 @@ pub(super) fn resume(
     bucket: &Arc<Bucket>,
     id: TransferId,
     key: Path,
+    memory: Option<Share>,
 ) -> Result<Box<dyn StagedFile>> {
     let mut held = bucket.held.lock();
     match held.get(&id) {
@@ -60,7 +69,8 @@ pub(super) fn resume(
     let Some(Held::Kept(kept)) = held.insert(id, Held::Working { doomed: false }) else {
         return Err(StoreError::NotFound);
     };
-    Ok(Box::new(ObjectStaged::new(bucket, id, key, Some(kept.upload))))
+    let staged = ObjectStaged::new(bucket, id, key, Some(kept.upload));
+    Ok(Box::new(staged.with_memory(memory)))
 }
 
 impl State {
@@ -83,13 +93,22 @@ impl State {
         Ok(())
     }
 
+    fn part_bytes(&self) -> usize {
+        part_bytes(self.upload.as_ref().map_or(0, |upload| upload.parts.len()))
+    }
+
     fn room(&self) -> usize {
-        let parts = self.upload.as_ref().map_or(0, |upload| upload.parts.len());
-        part_bytes(parts).saturating_sub(self.buffer.len())
+        self.part_bytes().saturating_sub(self.buffer.len())
+    }
+
+    /// Memory for a write of `len` bytes, to the end of the part at hand and in the next ones: then
+    /// the write is done as a whole, or not begun.
+    fn reserve(&mut self, len: usize) -> Result<()> {
+        self.buffer.reserve(self.buffer.len().saturating_add(len).min(self.part_bytes()))
     }
 
     fn take(&mut self, data: &[u8]) {
-        self.buffer.extend_from_slice(data);
+        self.buffer.extend(data);
         self.size += data.len() as u64;
     }
 }
@@ -99,12 +118,17 @@ impl ObjectStaged {
         let state = Mutex::new(State {
             size: upload.as_ref().map_or(0, Upload::whole),
             synced: None,
-            buffer: BytesMut::new(),
+            buffer: PartBuffer::default(),
             upload,
             broken: false,
             ended: false,
         });
         ObjectStaged { bucket: Arc::clone(bucket), id, key, state }
+    }
+
+    fn with_memory(mut self, memory: Option<Share>) -> Self {
+        self.state.get_mut().buffer = PartBuffer::new(memory);
+        self
     }
 
     fn attributes(&self) -> Attributes {
@@ -137,7 +161,7 @@ impl ObjectStaged {
                 "the file has too many parts for one object".to_owned(),
             ));
         }
-        let data = PutPayload::from_bytes(state.buffer.split().freeze());
+        let data = state.buffer.take_payload();
         // Set first: if this future is dropped half way the part is lost with it.
         state.broken = true;
         let (number, bytes) = (upload.parts.len(), data.content_length());
@@ -155,7 +179,7 @@ impl ObjectStaged {
                 Existing::Refuse => PutMode::Create,
             };
             let options = PutOptions { mode, attributes: self.attributes(), ..Default::default() };
-            let data = PutPayload::from_bytes(state.buffer.clone().freeze());
+            let data = state.buffer.payload();
             let put = self.bucket.backend.objects.put_opts(&self.key, data, options).await;
             return put.map(|_| ()).map_err(store_error);
         }
@@ -227,7 +251,7 @@ impl StagedFile for ObjectStaged {
     fn try_write_at(&self, offset: u64, data: &[u8]) -> Result<bool> {
         let Ok(mut state) = self.state.try_lock() else { return Ok(false) };
         state.check_write(offset, data.len())?;
-        if state.room() < data.len() {
+        if state.room() < data.len() || state.reserve(data.len()).is_err() {
             return Ok(false);
         }
         state.take(data);
@@ -237,6 +261,7 @@ impl StagedFile for ObjectStaged {
     async fn write_at(&self, offset: u64, mut data: Bytes) -> Result<()> {
         let mut state = self.state.lock().await;
         state.check_write(offset, data.len())?;
+        state.reserve(data.len())?;
         while !data.is_empty() {
             if state.room() == 0 {
                 self.send_part(&mut state).await?;
@@ -244,6 +269,7 @@ impl StagedFile for ObjectStaged {
             let part = data.split_to(state.room().min(data.len()));
             state.take(&part);
         }
+        state.buffer.settle();
         Ok(())
     }
 
@@ -255,9 +281,8 @@ impl StagedFile for ObjectStaged {
         let Some(from) = offset.checked_sub(begin) else {
             return Err(StoreError::Unsupported("reading what was sent to an object store"));
         };
-        let from = usize::try_from(from).unwrap_or(usize::MAX).min(state.buffer.len());
-        let until = from.saturating_add(len).min(state.buffer.len());
-        buf.extend_from_slice(state.buffer.get(from..until).unwrap_or_default());
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        state.buffer.read(from, len, &mut buf);
         Ok(buf)
     }
 
@@ -313,7 +338,7 @@ impl StagedFile for ObjectStaged {
             }
         }
         state.ended = true;
-        state.buffer = BytesMut::new();
+        state.buffer.clear();
         let labelled = state.upload.as_ref().is_none_or(|upload| upload.labelled);
         let identity = labelled.then(|| transfer_identity(self.id));
         let modified = self.bucket.env.now();
@@ -333,7 +358,7 @@ impl StagedFile for ObjectStaged {
         if state.ended {
             return Err(StoreError::Unsupported("a change of a file that was published"));
         }
-        state.buffer = BytesMut::new();
+        state.buffer.clear();
         if let Some(upload) = &state.upload {
             self.bucket.abort(&self.key, &upload.id).await?;
         }

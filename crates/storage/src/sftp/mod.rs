@@ -42,7 +42,7 @@ use self::pool::Pool;
 use self::read::SftpRead;
 use self::remote::{Pages, Place, Remote};
 use self::replace::FileRename;
-use self::staged::{Naming, SftpStaged};
+use self::staged::{Naming, SftpStaged, Written};
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
 use crate::limits::{LIST_PAGE, SFTP_WALK_DIRECTORIES};
@@ -50,7 +50,7 @@ use crate::parts::names::{self, check_makeable, check_visible, part_of};
 use crate::parts::registry::Registry;
 use crate::store::{
     AnyStore, Caps, Entry, EntryKind, Existing, Listing, Meta, ModeChange, ReadFile, Renamed,
-    Space, Staged, StagedFile, Store,
+    Space, Staged, StagedFile, Store, StoreUser,
 };
 
 /// The store of a server. Nothing is dialled yet.
@@ -82,13 +82,15 @@ pub fn open(target: &SftpTarget, secrets: &ResolvedSecrets, env: &Env) -> Result
         },
     };
     let (pool, publish) = (Pool::new(place), target.publish);
-    Ok(Arc::new(SftpStore { pool, registry: Arc::default(), publish }))
+    let user = StoreUser::node();
+    Ok(Arc::new(SftpStore { pool, registry: Arc::default(), publish, user }))
 }
 
 struct SftpStore {
     pool: Arc<Pool>,
     registry: Arc<Registry>,
     publish: PublishBy,
+    user: StoreUser,
 }
 
 impl SftpStore {
@@ -123,7 +125,8 @@ impl SftpStore {
             publish: self.publish,
             replaces: there.is_some(),
         };
-        Ok(SftpStaged::new(lease, claim, handle, naming, size))
+        let memory = self.user.memory.clone();
+        Ok(SftpStaged::new(Written { lease, claim, handle, size, memory }, naming))
     }
 
     /// Looks for parts that earlier processes left, once.
@@ -213,6 +216,15 @@ impl Store for SftpStore {
         }
     }
 
+    fn for_user(&self, user: &StoreUser) -> Option<AnyStore> {
+        Some(Arc::new(SftpStore {
+            pool: self.pool.for_holder(user.holder),
+            registry: Arc::clone(&self.registry),
+            publish: self.publish,
+            user: user.clone(),
+        }))
+    }
+
     async fn stat(&self, path: &StorePath) -> Result<Meta> {
         check_visible(path)?;
         stat(&*self.pool.common().await?, path).await
@@ -242,7 +254,8 @@ impl Store for SftpStore {
         let meta = meta_of(&remote.fstat(&handle).await?);
         match meta {
             Some(meta) if meta.kind == EntryKind::File => {
-                Ok(Box::new(SftpRead::new(lease, handle, meta)))
+                let memory = self.user.memory.clone();
+                Ok(Box::new(SftpRead::new(lease, handle, meta, memory)))
             }
             _ => {
                 remote.close_later(handle, Box::new(()));

@@ -3,64 +3,79 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::remote::{Place, Remote};
+use crate::budget::Holder;
 use crate::error::{Result, StoreError};
 use crate::limits::{SFTP_ANSWER, SFTP_CONNECTIONS, SFTP_IDLE_CONNECTIONS};
+use crate::places::{self, PlaceUse, Places};
 
+/// The connections to a server, for one of those who share them.
 pub(super) struct Pool {
+    server: Arc<Server>,
+    holder: Holder,
+}
+
+struct Server {
     place: Place,
     common: tokio::sync::Mutex<Option<Arc<Remote>>>,
     idle: Mutex<Vec<Arc<Remote>>>,
     /// Connections that files may have at a time.
-    room: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 /// A connection of one file; goes back to the pool when dropped.
 pub(super) struct Lease {
     pub(super) remote: Arc<Remote>,
     pool: Arc<Pool>,
-    _room: OwnedSemaphorePermit,
+    _place: places::Place,
 }
 
 impl Pool {
     pub(super) fn new(place: Place) -> Arc<Self> {
-        Arc::new(Pool {
+        let server = Arc::new(Server {
             place,
             common: tokio::sync::Mutex::new(None),
             idle: Mutex::new(Vec::new()),
-            room: Arc::new(Semaphore::new(SFTP_CONNECTIONS)),
-        })
+            places: Places::new(SFTP_CONNECTIONS, 0),
+        });
+        Arc::new(Pool { server, holder: Holder::Node })
+    }
+
+    /// The same connections, for somebody else.
+    pub(super) fn for_holder(&self, holder: Holder) -> Arc<Self> {
+        Arc::new(Pool { server: Arc::clone(&self.server), holder })
     }
 
     /// The connection for short requests; made at the first use and again after it was lost.
     pub(super) async fn common(&self) -> Result<Arc<Remote>> {
-        let mut common = self.common.lock().await;
+        let mut common = self.server.common.lock().await;
         if let Some(remote) = common.as_ref().filter(|remote| !remote.is_lost()) {
             return Ok(Arc::clone(remote));
         }
-        let remote = Arc::new(Remote::connect(&self.place).await?);
+        let remote = Arc::new(Remote::connect(&self.server.place).await?);
         *common = Some(Arc::clone(&remote));
         Ok(remote)
     }
 
     /// A connection for one file.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease> {
-        let room = tokio::time::timeout(SFTP_ANSWER, Arc::clone(&self.room).acquire_owned()).await;
-        let Ok(Ok(room)) = room else {
-            let why = format!("{SFTP_CONNECTIONS} files of it are open already");
-            return Err(StoreError::Unavailable(why));
+        let places = &self.server.places;
+        let taken = places.take(self.holder, PlaceUse::File);
+        let Ok(place) = tokio::time::timeout(SFTP_ANSWER, taken).await else {
+            let (all, own) = places.counts(self.holder);
+            let why = format!("of {all} files that may be open there, {own} are this account's");
+            return Err(StoreError::NoPlace(why));
         };
         let remote = match self.take_idle() {
             Some(remote) => remote,
-            None => Arc::new(Remote::connect(&self.place).await?),
+            None => Arc::new(Remote::connect(&self.server.place).await?),
         };
-        Ok(Lease { remote, pool: Arc::clone(self), _room: room })
+        Ok(Lease { remote, pool: Arc::clone(self), _place: place })
     }
 
     fn take_idle(&self) -> Option<Arc<Remote>> {
-        let mut idle = self.idle.lock();
+        let mut idle = self.server.idle.lock();
         idle.retain(|remote| !remote.is_lost());
         idle.pop()
     }
@@ -74,7 +89,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut idle = self.pool.idle.lock();
+        let mut idle = self.pool.server.idle.lock();
         if idle.len() < SFTP_IDLE_CONNECTIONS && !self.remote.is_lost() {
             idle.push(Arc::clone(&self.remote));
         }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::errors::Failed;
 use super::lookup::meta_of;
 use super::pool::Lease;
+use crate::budget::{Permit, Share};
 use crate::error::{Result, StoreError};
 use crate::limits::SFTP_READ_AHEAD;
 use crate::store::{Meta, ReadFile, is_past_all};
@@ -29,6 +30,8 @@ struct Ahead {
     asked: u64,
     /// How many bytes may be asked ahead; doubles while the reader goes straight on.
     window: u64,
+    /// The memory of the window; `None`: only what the reader waits for is asked.
+    permit: Option<Permit>,
     pieces: VecDeque<Piece>,
     /// The file ends where the last piece ended.
     ended: bool,
@@ -41,12 +44,37 @@ pub(super) struct SftpRead {
     lease: Lease,
     handle: RemoteHandle,
     meta: Meta,
+    /// `None`: nobody counts it.
+    memory: Option<Share>,
     ahead: tokio::sync::Mutex<Ahead>,
 }
 
 impl SftpRead {
-    pub(super) fn new(lease: Lease, handle: RemoteHandle, meta: Meta) -> Self {
-        SftpRead { lease, handle, meta, ahead: tokio::sync::Mutex::default() }
+    pub(super) fn new(
+        lease: Lease,
+        handle: RemoteHandle,
+        meta: Meta,
+        memory: Option<Share>,
+    ) -> Self {
+        SftpRead { lease, handle, meta, memory, ahead: tokio::sync::Mutex::default() }
+    }
+
+    /// Widens the window of a reader that goes straight on, as far as there is memory for it.
+    fn widen(&self, ahead: &mut Ahead, wanted: u64) {
+        let target = (ahead.window * 2).clamp(wanted, SFTP_READ_AHEAD.max(wanted));
+        let granted = match (&mut ahead.permit, &self.memory) {
+            (_, None) => true,
+            (Some(permit), _) => {
+                let more = target.saturating_sub(permit.amount());
+                more == 0 || permit.grow(more)
+            }
+            (None, Some(memory)) => {
+                ahead.permit = memory.take(target);
+                ahead.permit.is_some()
+            }
+        };
+        let kept = ahead.permit.as_ref().map_or(0, Permit::amount);
+        ahead.window = if granted { target } else { kept.max(wanted) };
     }
 
     /// Asks pieces until `window` bytes are ahead.
@@ -111,7 +139,7 @@ impl ReadFile for SftpRead {
         let mut ahead = self.ahead.lock().await;
         let wanted = u64::try_from(len).unwrap_or(u64::MAX);
         if offset == ahead.next && ahead.window > 0 {
-            ahead.window = (ahead.window * 2).clamp(wanted, SFTP_READ_AHEAD.max(wanted));
+            self.widen(&mut ahead, wanted);
         } else {
             let checked = ahead.checked;
             *ahead =

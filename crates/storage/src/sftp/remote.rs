@@ -18,6 +18,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::errors::{Failed, no_channel, not_reached};
+use crate::budget::Permit;
 use crate::error::{Result, StoreError};
 use crate::limits::{SFTP_ANSWER, SFTP_CONNECT, SFTP_LIST_PAGES};
 
@@ -33,6 +34,12 @@ pub(super) struct Place {
 
 /// The error of a failed WRITE, kept for its writer.
 pub(super) type Outcome = Arc<Mutex<Option<StoreError>>>;
+
+/// What a write holds until the server has answered it.
+pub(super) struct OnItsWay {
+    pub(super) _room: OwnedSemaphorePermit,
+    pub(super) _memory: Option<Permit>,
+}
 
 /// A connection, logged in, with its channel. Ends when dropped.
 pub(super) struct Remote {
@@ -58,7 +65,7 @@ enum Waiter {
     Pages(mpsc::Sender<Result<Vec<NamedEntry>, Failed>>),
     Write {
         outcome: Outcome,
-        _room: OwnedSemaphorePermit,
+        _on_its_way: OnItsWay,
     },
     /// No operation waits; what is kept is released.
     Kept {
@@ -200,7 +207,7 @@ impl Remote {
         Ok(answered)
     }
 
-    /// Puts `data` into the queue; a failure is left in `outcome`, `room` is let go when the
+    /// Puts `data` into the queue; a failure is left in `outcome`, `on_its_way` is let go when the
     /// server has answered.
     pub(super) fn write(
         &self,
@@ -208,12 +215,12 @@ impl Remote {
         offset: u64,
         data: Bytes,
         outcome: &Outcome,
-        room: OwnedSemaphorePermit,
+        on_its_way: OnItsWay,
     ) -> Result<(), Failed> {
         self.start(|state| {
             let op = state.client.put(handle, offset);
             let outcome = Arc::clone(outcome);
-            state.waiters.insert(op, Waiter::Write { outcome, _room: room });
+            state.waiters.insert(op, Waiter::Write { outcome, _on_its_way: on_its_way });
             state.queue.push_back(Queued::Write { op, data });
             Ok(())
         })

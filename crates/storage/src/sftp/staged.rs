@@ -15,8 +15,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::errors::Failed;
 use super::lookup::{meta_of, seconds_of, space_of};
 use super::pool::Lease;
-use super::remote::{Outcome, Remote};
+use super::remote::{OnItsWay, Outcome, Remote};
 use super::replace::FileRename;
+use crate::budget::Share;
 use crate::error::{Result, StoreError};
 use crate::limits::{SFTP_FULL_BYTES, SFTP_WRITE_WINDOW_KIB};
 use crate::parts::registry::Claim;
@@ -44,16 +45,22 @@ pub(super) struct SftpStaged {
     outcome: Outcome,
     /// Bytes that may be on their way, in KiB.
     room: Arc<Semaphore>,
+    /// The memory for them; `None`: nobody counts it.
+    memory: Option<Share>,
+}
+
+/// A file that is open to be written.
+pub(super) struct Written {
+    pub(super) lease: Lease,
+    pub(super) claim: Claim,
+    pub(super) handle: RemoteHandle,
+    pub(super) size: u64,
+    pub(super) memory: Option<Share>,
 }
 
 impl SftpStaged {
-    pub(super) fn new(
-        lease: Lease,
-        claim: Claim,
-        handle: RemoteHandle,
-        naming: Naming,
-        size: u64,
-    ) -> Self {
+    pub(super) fn new(written: Written, naming: Naming) -> Self {
+        let Written { lease, claim, handle, size, memory } = written;
         SftpStaged {
             lease,
             claim: Mutex::new(Some(claim)),
@@ -63,6 +70,7 @@ impl SftpStaged {
             synced: AtomicBool::new(false),
             outcome: Outcome::default(),
             room: Arc::new(Semaphore::new(SFTP_WRITE_WINDOW_KIB)),
+            memory,
         }
     }
 
@@ -92,6 +100,15 @@ impl SftpStaged {
             Ok(permit) => Ok(permit),
             Err(_) => Err(StoreError::Io("the staged file is closed".to_owned())),
         }
+    }
+
+    /// What a write on its way takes. Where there is no memory for it, it goes alone.
+    async fn on_its_way(&self, len: usize) -> Result<OnItsWay> {
+        let memory = self.memory.as_ref().map(|memory| memory.take(len as u64));
+        if let Some(None) = memory {
+            drop(self.room(SFTP_WRITE_WINDOW_KIB * 1024).await?);
+        }
+        Ok(OnItsWay { _room: self.room(len).await?, _memory: memory.flatten() })
     }
 
     /// Waits until every write was answered.
@@ -195,10 +212,10 @@ impl StagedFile for SftpStaged {
         if data.is_empty() {
             return self.handle().map(drop);
         }
-        let room = self.room(data.len()).await?;
+        let on_its_way = self.on_its_way(data.len()).await?;
         let handle = self.handle()?;
         self.synced.store(false, Ordering::SeqCst);
-        let queued = self.remote().write(&handle, offset, data, &self.outcome, room);
+        let queued = self.remote().write(&handle, offset, data, &self.outcome, on_its_way);
         queued.map_err(|failed| self.fail(failed))?;
         self.size.fetch_max(end, Ordering::SeqCst);
         Ok(())

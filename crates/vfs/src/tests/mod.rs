@@ -2,10 +2,12 @@
 //! simulated, with power cuts and failing calls.
 
 mod behaviour;
+mod budgets;
 mod commands;
 mod cut;
 mod faults;
 mod ftp;
+mod holes;
 mod in_order;
 mod links;
 mod medium;
@@ -36,8 +38,8 @@ use entrepot_testbed::{Testbed, memory_endpoint};
 pub(super) use entrepot_testbed::name;
 
 use crate::{
-    Create, CreateIntent, RecoveryReport, Result, Service, ServiceOptions, ServiceParts, Session,
-    Upload, Uploaded, Vfs,
+    Create, CreateIntent, NodeLimits, RecoveryReport, Result, Service, ServiceOptions,
+    ServiceParts, Session, Upload, Uploaded, Vfs,
 };
 
 pub(super) fn path(text: &str) -> VPath {
@@ -134,7 +136,8 @@ impl World {
                 .map_err(|error| error.to_string())?;
         let recorder = Recorder::new(journal.clone(), self.env.clone(), name("n1"));
         let boot = Some(how.boot.to_owned());
-        let options = ServiceOptions { stores, spool: how.spool.clone(), boot };
+        let (spool, limits) = (how.spool.clone(), how.limits);
+        let options = ServiceOptions { stores, spool, boot, limits };
         let (service, report) = Service::start(ServiceParts {
             recorder,
             directory: self.directory.clone(),
@@ -164,11 +167,13 @@ pub(super) struct How {
     pub(super) journal_lies: bool,
     pub(super) journal_bytes: u64,
     pub(super) spool: Option<std::path::PathBuf>,
+    pub(super) limits: NodeLimits,
 }
 
 impl Default for How {
     fn default() -> Self {
-        How { boot: "boot-1", journal_lies: false, journal_bytes: 1 << 30, spool: None }
+        let limits = NodeLimits::default();
+        How { boot: "boot-1", journal_lies: false, journal_bytes: 1 << 30, spool: None, limits }
     }
 }
 

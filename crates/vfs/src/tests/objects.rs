@@ -16,7 +16,7 @@ use crate::{Session, Upload, VfsError};
 const PART: u64 = PART_BYTES as u64;
 
 /// The bucket as a new process sees it: it knows of no upload.
-fn bucket(server: &S3Server, world: &World) -> AnyStore {
+pub(super) fn bucket(server: &S3Server, world: &World) -> AnyStore {
     let target = ObjectTarget {
         provider: ObjectProvider::S3,
         bucket: BUCKET.to_owned(),

@@ -120,7 +120,7 @@ pub(super) struct ResumableDigest {
 impl ResumableDigest {
     /// Of nothing yet.
     pub(super) fn new(sha256: Sha256) -> ResumableDigest {
-        ResumableDigest { running: StreamDigest::notable(sha256), checkpoint: None }
+        ResumableDigest { running: StreamDigest::new(sha256), checkpoint: None }
     }
 
     /// Goes on at a checkpoint.
@@ -158,7 +158,7 @@ impl ResumableDigest {
     pub(super) fn back_to_checkpoint(&mut self, sha256: Sha256) {
         self.running = match &self.checkpoint {
             Some(digest) => (**digest).clone(),
-            None => StreamDigest::notable(sha256),
+            None => StreamDigest::new(sha256),
         };
     }
 }

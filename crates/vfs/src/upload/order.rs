@@ -3,14 +3,22 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use entrepot_storage::budget::{Permit, Share};
 
-use crate::limits::REORDER_BYTES;
+use crate::limits::{REORDER_BYTES, REORDER_WRITE_BYTES, REORDER_WRITES};
+
+/// A write that waits, with its memory.
+#[derive(Debug)]
+pub(super) struct Early {
+    pub(super) data: Bytes,
+    pub(super) _memory: Option<Permit>,
+}
 
 /// Writes that wait for what comes before them.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     next: u64,
-    waiting: BTreeMap<u64, Bytes>,
+    waiting: BTreeMap<u64, Early>,
     bytes: u64,
 }
 
@@ -20,8 +28,9 @@ impl Order {
         Order { next, ..Order::default() }
     }
 
-    /// Takes a write, or gives it back: it overwrites what is stored, or lies too far ahead.
-    pub(super) fn take(&mut self, offset: u64, data: Bytes) -> Result<(), Bytes> {
+    /// Takes a write, or gives it back: it overwrites what is stored, lies too far ahead, or there
+    /// is no memory in which it could wait.
+    pub(super) fn take(&mut self, offset: u64, data: Bytes, memory: &Share) -> Result<(), Bytes> {
         if data.is_empty() {
             return Ok(());
         }
@@ -30,17 +39,24 @@ impl Order {
             .waiting
             .range(..offset + length)
             .next_back()
-            .is_some_and(|(start, waiting)| start + waiting.len() as u64 > offset);
-        if offset < self.next || overlaps || self.bytes + length > REORDER_BYTES {
+            .is_some_and(|(start, waiting)| start + waiting.data.len() as u64 > offset);
+        let is_full = self.bytes + length > REORDER_BYTES || self.waiting.len() >= REORDER_WRITES;
+        if offset < self.next || overlaps || is_full {
+            return Err(data);
+        }
+        // What is next goes out at once.
+        let waits = offset > self.next;
+        let permit = waits.then(|| memory.take(length + REORDER_WRITE_BYTES));
+        if let Some(None) = permit {
             return Err(data);
         }
         self.bytes += length;
-        self.waiting.insert(offset, data);
+        self.waiting.insert(offset, Early { data, _memory: permit.flatten() });
         Ok(())
     }
 
     /// Takes out what waits, in order.
-    pub(super) fn drain(&mut self) -> BTreeMap<u64, Bytes> {
+    pub(super) fn drain(&mut self) -> BTreeMap<u64, Early> {
         self.bytes = 0;
         std::mem::take(&mut self.waiting)
     }
@@ -51,7 +67,7 @@ impl Order {
         if *entry.key() != self.next {
             return None;
         }
-        let (offset, data) = entry.remove_entry();
+        let (offset, Early { data, .. }) = entry.remove_entry();
         self.next = offset + data.len() as u64;
         self.bytes -= data.len() as u64;
         Some((offset, data))
@@ -70,7 +86,15 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
+    use entrepot_storage::budget::{Budget, Holder, Standing};
+
     use super::*;
+
+    fn memory(bytes: u64) -> (Budget, Share) {
+        let budget = Budget::new(2 * bytes, 0);
+        let share = budget.share(Holder::Node, Standing::Ordinary);
+        (budget, share)
+    }
 
     fn drain(order: &mut Order) -> Vec<u64> {
         std::iter::from_fn(|| order.next().map(|(offset, _)| offset)).collect()
@@ -78,23 +102,45 @@ mod tests {
 
     #[test]
     fn writes_come_out_in_order() {
+        let (budget, memory) = memory(1 << 30);
         let mut order = Order::default();
-        order.take(4, Bytes::from_static(b"5678")).unwrap();
+        order.take(4, Bytes::from_static(b"5678"), &memory).unwrap();
         assert_eq!(drain(&mut order), [0u64; 0]);
-        order.take(0, Bytes::from_static(b"1234")).unwrap();
+        order.take(0, Bytes::from_static(b"1234"), &memory).unwrap();
         assert_eq!(drain(&mut order), [0, 4]);
         assert!(order.is_settled());
-        assert!(order.take(2, Bytes::from_static(b"x")).is_err(), "an overwrite was taken");
-        order.take(20, Bytes::from_static(b"ab")).unwrap();
-        assert!(order.take(19, Bytes::from_static(b"abc")).is_err(), "an overlap was taken");
+        assert!(
+            order.take(2, Bytes::from_static(b"x"), &memory).is_err(),
+            "an overwrite was taken"
+        );
+        order.take(20, Bytes::from_static(b"ab"), &memory).unwrap();
+        assert!(
+            order.take(19, Bytes::from_static(b"abc"), &memory).is_err(),
+            "an overlap was taken"
+        );
         assert!(!order.is_settled());
+        assert_eq!(budget.used(), 2 + REORDER_WRITE_BYTES, "what went out takes memory");
+        order.drain();
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]
     fn the_window_is_bounded() {
-        let mut order = Order::default();
+        let (_budget, memory) = memory(1 << 30);
         let block = Bytes::from(vec![0; 1 << 20]);
-        let taken = (1..100).take_while(|at| order.take(at << 20, block.clone()).is_ok()).count();
-        assert_eq!(taken as u64, REORDER_BYTES >> 20);
+        let taken = |order: &mut Order, memory: &Share| {
+            let takes = |at: &u64| order.take(at << 20, block.clone(), memory).is_ok();
+            (1..100).take_while(takes).count() as u64
+        };
+        assert_eq!(taken(&mut Order::default(), &memory), REORDER_BYTES >> 20);
+        let (_budget, little) = self::memory(4 << 20);
+        let mut order = Order::default();
+        assert_eq!(taken(&mut order, &little), 3, "and by the memory of the account");
+        assert!(order.take(0, block.clone(), &little).is_ok(), "what is next needs none");
+        let (_budget, memory) = self::memory(1 << 30);
+        let mut order = Order::default();
+        let byte = Bytes::from_static(b"x");
+        let takes = |at: &u64| order.take(at * 2, byte.clone(), &memory).is_ok();
+        assert_eq!((1..100_000).take_while(takes).count(), REORDER_WRITES);
     }
 }

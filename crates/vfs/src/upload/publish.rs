@@ -16,7 +16,7 @@ use super::layout::Layout;
 use super::reorder::check_zeros;
 use super::{Phase, Upload};
 use crate::error::{Result, VfsError};
-use crate::limits::BLOCK_BYTES;
+use crate::limits::{BLOCK_BYTES, ZEROS_AT_ONCE};
 use crate::meters::UploadEnd;
 use crate::unbroken::unbroken;
 use crate::uploaded::Uploaded;
@@ -136,7 +136,10 @@ impl Upload {
     /// Ends an upload that did not work: kept where the server was at fault, else dropped.
     async fn failed(&mut self, error: VfsError) -> VfsError {
         match error {
-            VfsError::Busy { .. } | VfsError::NoRecord | VfsError::Gone
+            VfsError::Busy { .. }
+            | VfsError::TooMany { .. }
+            | VfsError::NoRecord
+            | VfsError::Gone
                 if self.refusal().is_none() =>
             {
                 self.cut(&error.to_string())
@@ -157,10 +160,11 @@ impl Upload {
         }
         self.settle_order().await?;
         self.check_expected_size()?;
-        match self.layout {
-            Layout::Spooled(_) => self.send_spooled().await?,
-            Layout::RandomAccess(_) | Layout::InOrder(_) => self.fill_holes().await?,
+        if !matches!(self.layout, Layout::Spooled(_)) {
+            self.fill_holes().await?;
         }
+        // Also what the filling of holes did not find memory for.
+        self.send_spooled().await?;
         Ok(Some(self.whole_digest().await?))
     }
 
@@ -284,14 +288,33 @@ impl Upload {
         Ok(())
     }
 
+    /// What nobody wrote and lies over nothing, from first to last: zeros, which need not be read.
+    fn zero_holes(&self) -> Vec<(u64, u64)> {
+        let Layout::RandomAccess(_) = self.layout else { return Vec::new() };
+        let base = self.base.as_ref().map_or(0, |base| base.size);
+        let holes = self.ranges.holes(self.size).into_iter();
+        holes.map(|(start, end)| (start.max(base), end)).filter(|hole| hole.0 < hole.1).collect()
+    }
+
     /// The digests of the whole file: what was not hashed while it came is read back.
     async fn whole_digest(&mut self) -> Result<Digests> {
+        let holes = self.zero_holes();
         let digest = self.layout.digest_to_finish(self.place.sha256());
         let mut block = BytesMut::new();
         while digest.length() < self.size {
             block.clear();
             let at = digest.length();
-            let want = usize::try_from(self.size - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+            let hole = holes.get(holes.partition_point(|hole| hole.1 <= at));
+            let end = match hole {
+                Some((start, end)) if *start <= at => {
+                    digest.update_zeros((end - at).min(ZEROS_AT_ONCE));
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Some((start, _)) => *start,
+                None => self.size,
+            };
+            let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
             block.reserve(want);
             block = self.staged.read_at(at, block, want).await?;
             if block.is_empty() {

@@ -5,29 +5,70 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::StorePath;
+use entrepot_storage::StoreError;
 
 use super::Upload;
 use super::layout::{Layout, Spooled};
-use super::order::Order;
-use super::spool::Spool;
+use super::order::{Early, Order};
+use super::spool::{Spool, SpoolFile};
 use crate::error::{Result, VfsError};
-use crate::limits::{BLOCK_BYTES, HOLE_BYTES};
+use crate::limits::{BLOCK_BYTES, HOLE_BYTES, MEMORY_WAIT};
 
 impl Upload {
     /// Takes a write where the store takes bytes only in order.
     pub(super) async fn write_in_order(&mut self, offset: u64, data: Bytes) -> Result<()> {
+        let memory = self.vfs.0.shares.memory.clone();
         let Some(order) = self.order() else { return Err(VfsError::Unsupported) };
-        if let Err(data) = order.take(offset, data) {
-            // It overwrites what was sent, or lies too far ahead.
+        if let Err(data) = order.take(offset, data, &memory) {
+            // It overwrites what was sent, lies too far ahead, or may not wait in memory.
             if let Err(error) = self.begin_spool().await {
                 return Err(self.refuse(error));
             }
             return self.spool_write(offset, data).await;
         }
         while let Some((offset, data)) = self.order().and_then(Order::next) {
-            self.store(offset, data).await?;
+            self.store_next(offset, data).await?;
         }
         Ok(())
+    }
+
+    /// Stores what is next. Where there is no memory to make a part of an object in, the local disk
+    /// takes it, and all that follows; the finish then waits for memory.
+    async fn store_next(&mut self, offset: u64, data: Bytes) -> Result<()> {
+        match self.staged.write_at(offset, data.clone()).await {
+            Ok(()) => self.wrote(offset, &data),
+            Err(StoreError::NoMemory) if self.vfs.data_plane().stores.spool().is_some() => {
+                if let Err(error) = self.begin_spool().await {
+                    return Err(self.refuse(error));
+                }
+                self.spool_write(offset, data).await
+            }
+            Err(StoreError::NoMemory) => {
+                let written = self.write_when_free(offset, data.clone()).await;
+                written.map_err(|error| self.refuse(error))?;
+                self.wrote(offset, &data)
+            }
+            Err(error) => Err(self.refuse(error.into())),
+        }
+    }
+
+    /// Writes to the store, and waits for memory if need be.
+    async fn write_when_free(&self, offset: u64, data: Bytes) -> Result<()> {
+        let memory = &self.vfs.0.shares.memory;
+        let written = async {
+            loop {
+                // Asked for before the try, so that nothing is given back unnoticed between.
+                let freed = memory.freed();
+                match self.staged.write_at(offset, data.clone()).await {
+                    Err(StoreError::NoMemory) => freed.await,
+                    written => return written,
+                }
+            }
+        };
+        match tokio::time::timeout(MEMORY_WAIT, written).await {
+            Ok(written) => Ok(written?),
+            Err(_) => Err(StoreError::NoMemory.into()),
+        }
     }
 
     fn order(&mut self) -> Option<&mut Order> {
@@ -61,7 +102,8 @@ impl Upload {
             return Err(VfsError::Unsupported);
         };
         let name: StorePath = self.moving.id.to_string().parse()?;
-        let file = store.stage(self.moving.id, &name).await?;
+        let open = self.vfs.0.shares.open_file()?;
+        let file = SpoolFile { file: store.stage(self.moving.id, &name).await?, open };
         let (waiting, sent) = (layout.order.drain(), self.ranges.contiguous());
         let mut digest = layout.digest.clone();
         plane.meters.spool_begun();
@@ -73,7 +115,7 @@ impl Upload {
             digest.back_to_checkpoint(self.place.sha256());
         }
         self.layout = Layout::Spooled(Spooled { spool, digest });
-        for (offset, data) in waiting {
+        for (offset, Early { data, .. }) in waiting {
             self.spool_write(offset, data).await?;
         }
         Ok(())
@@ -138,7 +180,7 @@ impl Upload {
             if block.is_empty() {
                 return Err(VfsError::Io { problem: "spooled bytes are missing".to_owned() });
             }
-            self.staged.write_at(at, block.clone()).await?;
+            self.write_when_free(at, block.clone()).await?;
             if let Layout::Spooled(layout) = &mut self.layout {
                 layout.digest.wrote(at, &block, &*self.staged);
             }

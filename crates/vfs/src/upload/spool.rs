@@ -7,16 +7,24 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 use entrepot_storage::StagedFile;
+use entrepot_storage::budget::Permit;
 
 use crate::error::{Result, VfsError};
 use crate::limits::{BLOCK_BYTES, SPOOL_BYTES};
 use crate::meters::Meters;
 use crate::unbroken::later;
 
+/// A file of the spool, and the descriptor that it counts for.
+pub(super) struct SpoolFile {
+    pub(super) file: Box<dyn StagedFile>,
+    pub(super) open: Permit,
+}
+
 /// The bytes of an upload from `from` on.
 pub(super) struct Spool {
     meters: Arc<Meters>,
     file: Option<Box<dyn StagedFile>>,
+    open: Option<Permit>,
     /// Offset in the upload of its first byte: all before was sent to the store.
     pub(super) from: u64,
     /// Bytes counted towards the limit of all spools.
@@ -25,8 +33,9 @@ pub(super) struct Spool {
 
 impl Spool {
     /// Goes on where the store has `from` bytes.
-    pub(super) fn new(meters: Arc<Meters>, file: Box<dyn StagedFile>, from: u64) -> Spool {
-        Spool { meters, file: Some(file), from, counted: 0 }
+    pub(super) fn new(meters: Arc<Meters>, file: SpoolFile, from: u64) -> Spool {
+        let SpoolFile { file, open } = file;
+        Spool { meters, file: Some(file), open: Some(open), from, counted: 0 }
     }
 
     /// Takes back the bytes from `kept` to `sent` that the store would not keep, and that it has in
@@ -92,6 +101,7 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         let (meters, counted, file) = (Arc::clone(&self.meters), self.counted, self.file.take());
+        let open = self.open.take();
         later(async move {
             if let Some(file) = file
                 && let Err(error) = file.discard().await
@@ -99,6 +109,7 @@ impl Drop for Spool {
                 tracing::warn!(%error, "a spooled file cannot be dropped");
             }
             meters.spool_bytes.fetch_sub(counted, Ordering::Relaxed);
+            drop(open);
         });
     }
 }

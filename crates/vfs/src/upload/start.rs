@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use entrepot_auth::TransferPlace;
 use entrepot_crypto::StreamDigest;
 use entrepot_nouns::{Direction, Right, Timestamp, TransferId, VPath};
+use entrepot_storage::budget::Permit;
 use entrepot_storage::{EntryKind, Identity, ReadFile, StagedFile, StoreError};
 
 use super::create::{Create, CreateIntent};
@@ -24,6 +25,7 @@ pub(super) struct Base {
     pub(super) file: Box<dyn ReadFile>,
     pub(super) size: u64,
     pub(super) identity: Option<Identity>,
+    _open: Permit,
 }
 
 /// What an upload starts from.
@@ -85,7 +87,7 @@ impl Start {
             return Err(VfsError::Conflict);
         }
         if start.staged.is_none() && how.intent == CreateIntent::Continue && there.is_some() {
-            start.base = Some(base(place).await?);
+            start.base = Some(base(vfs, place).await?);
         }
         if there.is_none() && start.staged.is_none() {
             start.reservation.add_file()?;
@@ -243,8 +245,9 @@ async fn reopen(
     place.store.resume(kept.note.transfer, &place.path).await
 }
 
-async fn base(place: &MountedPath) -> Result<Base> {
+async fn base(vfs: &Vfs, place: &MountedPath) -> Result<Base> {
+    let open = vfs.0.shares.open_file()?;
     let file = place.store.open(&place.path).await?;
     let meta = file.meta();
-    Ok(Base { size: meta.size, identity: meta.identity.clone(), file })
+    Ok(Base { size: meta.size, identity: meta.identity.clone(), file, _open: open })
 }
