@@ -128,7 +128,8 @@ pub fn verify_on(medium: &dyn Medium) -> Result<Report> {
         return Err(no_journal());
     }
     let running = matches!(medium.lock(), Ok(None));
-    let mut walk = Verification { report: Report::default(), running, next: None, pruned: None };
+    let report = Report::default();
+    let mut walk = Verification { report, running, node: None, next: None, pruned: None };
     for (at, first) in firsts.iter().enumerate() {
         let name = format::segment_name(*first);
         let place =
@@ -157,6 +158,8 @@ struct Verification {
     report: Report,
     /// A node writes meanwhile: the very end may be half written.
     running: bool,
+    /// Of the first segment.
+    node: Option<entrepot_nouns::NodeId>,
     /// What the next segment must begin with.
     next: Option<(u64, Chain)>,
     /// The last record that retention removed, as the journal noted it.
@@ -174,6 +177,10 @@ impl Verification {
         };
         if header.first != first {
             let problem = "its name and its header do not agree".to_owned();
+            self.report.find(name, 0, first, problem);
+        }
+        if *self.node.get_or_insert(header.node_id) != header.node_id {
+            let problem = "it is of another node of the same name".to_owned();
             self.report.find(name, 0, first, problem);
         }
         match self.next {
