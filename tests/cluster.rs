@@ -1,12 +1,15 @@
-//! On PostgreSQL: the same path, and an outage under load.
+//! On PostgreSQL: the same path, an outage under load, a restore, and two nodes of which one dies.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, text};
 use entrepot_testkit::postgres::Postgres;
 use entrepot_testkit::server::Node;
+
+use serde_json::Value;
 
 use crate::program;
 
@@ -67,5 +70,219 @@ fn a_database_outage_loses_nothing_and_doubles_nothing() -> Result<()> {
     assert_eq!(paths.len(), wanted);
     let login_again = login.sftp_batch(&node, "ls\n");
     ensure!(login_again.is_ok(), "no login after the outage");
+    Ok(())
+}
+
+/// Within this the jobs of a node that was killed go on elsewhere; the machine is busy with the
+/// other tests.
+const TAKE_OVER: Duration = Duration::from_secs(5);
+/// How long a program of the rule takes.
+const WORK: &str = "#!/bin/sh\nsleep 4\n";
+/// Files, and so jobs, of the test of two nodes.
+const FILES: usize = 12;
+
+/// A rule that takes its time, then delivers what arrives to a directory.
+fn slow_rule(node: &Node) -> Result<std::path::PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let (inbox, work) = (node.scratch().join("inbox"), node.scratch().join("bin/work"));
+    std::fs::create_dir(&inbox)?;
+    std::fs::create_dir(node.scratch().join("bin"))?;
+    std::fs::write(&work, WORK)?;
+    std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o755))?;
+    let documents = format!(
+        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
+         rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n  do:\n    \
+         - exec: {{argv: [{}], timeout_seconds: 60}}\n    \
+         - deliver: {{endpoint: partner, path: '{{name}}', existing: refuse}}\n",
+        text(&inbox)?,
+        text(&work)?
+    );
+    node.cli_with_input(&["apply", "-"], &documents)?;
+    Ok(inbox)
+}
+
+/// The jobs in a state, by id.
+fn jobs_in(node: &Node, state: &str) -> Result<Vec<Value>> {
+    let jobs = node.json(&["job", "list", "--state", state, "--limit", "1000"])?;
+    Ok(jobs.as_array().cloned().unwrap_or_default())
+}
+
+/// The jobs that a node works on.
+fn held_by(node: &Node, name: &str) -> Result<BTreeSet<String>> {
+    let running = jobs_in(node, "running")?.into_iter().filter(|job| job["node"] == name);
+    Ok(running.filter_map(|job| job["id"].as_str().map(str::to_owned)).collect())
+}
+
+/// The state of a node, as another one lists it.
+fn state_of(node: &Node, name: &str) -> Result<String> {
+    let shown = node.json(&["node", "show", name])?;
+    Ok(shown["state"].as_str().context("a state")?.to_owned())
+}
+
+#[test]
+fn the_jobs_of_a_node_that_is_killed_are_done_once_by_the_other() -> Result<()> {
+    let postgres = Postgres::launch()?;
+    let url = postgres.create_database()?;
+    let mut first = Node::new_called(program(), &url, "n1")?;
+    let login = Login::create(&first, "acme")?;
+    let inbox = slow_rule(&first)?;
+    let before = first.cli(&["export"])?;
+    let mut second = Node::joined(&first, &url, "n2")?;
+    ensure!(first.cli(&["export"])? == before, "the second node changed the configuration");
+    let allow = format!("[exec]\nallow = ['{}']", text(&first.scratch().join("bin"))?);
+    first.configure(&allow)?;
+    second.configure(&format!("{allow}\n[limits]\nworkers = 32"))?;
+    first.start()?;
+    let batch: Result<String> = (0..FILES)
+        .map(|file| {
+            let local = local_file(&first, &format!("f{file}"), format!("file {file}").as_bytes())?;
+            Ok(format!("put {} f{file}\n", text(&local)?))
+        })
+        .collect();
+    login.sftp_batch(&first, &batch?)?;
+    first.until("all jobs to be known", || {
+        let known = first.json(&["job", "list", "--limit", "1000"])?;
+        Ok((known.as_array().map_or(0, Vec::len) == FILES).then_some(()))
+    })?;
+    second.start()?;
+    let held = held_by(&second, "n1")?;
+    ensure!(!held.is_empty(), "the first node works on nothing");
+    first.kill()?;
+    let killed = Instant::now();
+    second.until("the jobs of the first node to be taken over", || {
+        let ended = |state| jobs_in(&second, state);
+        let done: BTreeSet<String> =
+            ended("done")?.iter().filter_map(|job| job["id"].as_str().map(str::to_owned)).collect();
+        let taken: BTreeSet<String> = held_by(&second, "n2")?.union(&done).cloned().collect();
+        Ok(held.is_subset(&taken).then_some(()))
+    })?;
+    let took = killed.elapsed();
+    ensure!(took < TAKE_OVER + Duration::from_secs(1), "jobs waited for {took:?}");
+    assert_eq!(state_of(&second, "n1")?, "silent");
+    second.until("all jobs to be done", || {
+        Ok((jobs_in(&second, "done")?.len() == FILES).then_some(()))
+    })?;
+    // The first node comes back with what it had not told.
+    first.start()?;
+    assert_eq!(state_of(&second, "n1")?, "serving");
+    second.until("both journals to be in the database", || {
+        let nodes = second.json(&["node", "list"])?;
+        let behind = |node: &Value| node["unprojected"].as_u64() != Some(0);
+        Ok((!nodes.as_array().context("nodes")?.iter().any(behind)).then_some(()))
+    })?;
+    for kind in ["file.uploaded", "file.delivered", "job.done"] {
+        let events = second.events(kind)?;
+        let ids: BTreeSet<&str> = events.iter().filter_map(|event| event["id"].as_str()).collect();
+        assert_eq!((events.len(), ids.len()), (FILES, FILES), "{kind}");
+    }
+    ensure!(second.events("job.failed")?.is_empty());
+    for file in 0..FILES {
+        let found = std::fs::read_to_string(inbox.join(format!("f{file}")))?;
+        assert_eq!(found, format!("file {file}"));
+    }
+    assert_eq!(
+        std::fs::read_dir(&inbox)?.flatten().filter(|it| it.path().is_file()).count(),
+        FILES
+    );
+    Ok(())
+}
+
+/// A restore of an older copy under a running node: everything that was acknowledged is there
+/// again, once, and no file is delivered twice.
+#[test]
+fn a_restored_database_gets_back_what_it_misses() -> Result<()> {
+    let postgres = Postgres::launch()?;
+    let url = postgres.create_database()?;
+    let mut node = Node::new(program(), Some(&url))?;
+    let login = Login::create(&node, "acme")?;
+    let inbox = node.scratch().join("inbox");
+    std::fs::create_dir(&inbox)?;
+    let documents = format!(
+        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
+         rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n  do:\n    \
+         - deliver: {{endpoint: partner, path: '{{name}}', existing: refuse}}\n",
+        text(&inbox)?
+    );
+    node.cli_with_input(&["apply", "-"], &documents)?;
+    node.start()?;
+    let local = local_file(&node, "a", b"content")?;
+    let upload = |node: &Node, names: std::ops::Range<usize>| -> Result<()> {
+        let local = text(&local)?;
+        let batch: String = names.map(|name| format!("put {local} f{name}\n")).collect();
+        login.sftp_batch(node, &batch).map(drop)
+    };
+    let done = |node: &Node, count: usize| {
+        // The database may be away, or the node may still wait for it.
+        node.until("the jobs to be done", || {
+            let jobs = jobs_in(node, "done").unwrap_or_default();
+            Ok((jobs.len() >= count).then_some(()))
+        })
+    };
+    upload(&node, 0..5)?;
+    done(&node, 5)?;
+    postgres.copy_database("test_0", "backup")?;
+    upload(&node, 5..10)?;
+    done(&node, 10)?;
+    postgres.restore_database("test_0", "backup")?;
+    upload(&node, 10..12)?;
+    node.until("the fallback to be noticed", || {
+        let events = node.events("database.fell-back").unwrap_or_default();
+        Ok((!events.is_empty()).then_some(()))
+    })?;
+    done(&node, 12)?;
+    for kind in ["file.uploaded", "file.delivered", "job.done"] {
+        let events = node.until(kind, || {
+            let events = node.events(kind)?;
+            Ok((events.len() >= 12).then_some(events))
+        })?;
+        let ids: BTreeSet<&str> = events.iter().filter_map(|event| event["id"].as_str()).collect();
+        assert_eq!((events.len(), ids.len()), (12, 12), "{kind}");
+    }
+    let transfers = node.json(&["transfer", "list", "--limit", "1000"])?;
+    assert_eq!(transfers.as_array().map(Vec::len), Some(24));
+    ensure!(node.events("job.failed")?.is_empty() && node.events("job.retrying")?.is_empty());
+    ensure!(node.cli(&["journal", "verify"])?.contains("intact"));
+    Ok(())
+}
+
+/// Two machines that are set up alike: the second one says what to do, and changes nothing.
+#[test]
+fn a_second_machine_does_not_pass_for_the_first() -> Result<()> {
+    let postgres = Postgres::launch()?;
+    let url = postgres.create_database()?;
+    let mut first = Node::new_called(program(), &url, "n1")?;
+    first.start()?;
+    let before = first.cli(&["export"])?;
+    // `init` on a database in use makes nothing.
+    let refused = Node::new_called(program(), &url, "n2").err().context("it was not refused")?;
+    ensure!(format!("{refused:#}").contains("EP0713"), "{refused:#}");
+    // Its process file, copied, without its journal.
+    let mut copy = Node::joined(&first, &url, "n2")?;
+    let file = copy.home().join("entrepot.toml");
+    let own = std::fs::read_to_string(&file)?;
+    std::fs::remove_dir_all(copy.home().join("data/journal"))?;
+    std::fs::write(&file, own.replace("\"n2\"", "\"n1\""))?;
+    let refused = copy.start().err().context("it was not refused")?;
+    ensure!(format!("{refused:#}").contains("EP0710"), "{refused:#}");
+    // Its own name, with a new journal: the old one may hold what the database does not have.
+    std::fs::write(&file, &own)?;
+    let refused = copy.start().err().context("it was not refused")?;
+    ensure!(format!("{refused:#}").contains("node remove n2 --lost"), "{refused:#}");
+    first.cli(&["node", "remove", "n2"])?;
+    copy.start()?;
+    ensure!(first.cli(&["export"])? == before, "the configuration changed");
+    // The other node is drained from here: it takes no newcomers until it may again.
+    first.cli(&["node", "drain", "n2"])?;
+    let listens = |node: &Node| -> Result<bool> { Ok(node.sftp_port().is_ok()) };
+    copy.until("the listener to close", || Ok((!listens(&copy)?).then_some(())))?;
+    assert_eq!(state_of(&first, "n2")?, "drained");
+    ensure!(copy.is_running() && listens(&first)?);
+    first.cli(&["node", "undrain", "n2"])?;
+    copy.until("the listener to open", || Ok(listens(&copy)?.then_some(())))?;
+    copy.stop()?;
+    assert_eq!(state_of(&first, "n2")?, "stopped");
+    for (kind, count) in [("node.drained", 1), ("node.undrained", 1), ("node.removed", 1)] {
+        assert_eq!(first.events(kind)?.len(), count, "{kind}");
+    }
     Ok(())
 }

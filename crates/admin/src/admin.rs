@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use entrepot_crypto::HashCost;
-use entrepot_db::Tx;
+use entrepot_db::{Drained, Tx};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::document::{self, Given, Source};
@@ -94,10 +93,16 @@ impl Admin {
         self
     }
 
-    /// Writes the heartbeat of this node until `until`, and that it drains once `draining` is
-    /// cancelled or this ends.
-    pub async fn keep_node_alive(&self, draining: CancellationToken, until: CancellationToken) {
-        nodes::keep_alive(&self.parts, draining, until).await;
+    /// To be called at start: binds the name of this process's node to its journal, if that was
+    /// not done before, and seals what an earlier run left (see [`Admin::seal_pending`]).
+    ///
+    /// # Errors
+    /// [`AdminError::NodeServes`], [`AdminError::NodeKnown`], [`AdminError::Database`].
+    pub async fn join(&self) -> Result<()> {
+        if let Some(event) = nodes::join(&self.parts).await? {
+            self.seal_now(&[event]).await;
+        }
+        self.seal_pending().await.map(drop)
     }
 
     /// `actor` at the site of this name; without one where it is. Who is not of `main` knows its
@@ -159,8 +164,17 @@ impl Admin {
                 serving::limit_session(parts, self.serving()?, actor, id, rates)
             }
             Request::LimitNode { rates } => serving::limit_node(self.serving()?, actor, rates),
-            Request::DrainNode => serving::drain_node(self.serving()?, actor),
+            Request::StopNode => serving::stop_node(self.serving()?, actor),
             Request::Nodes => nodes::list(parts, actor).await,
+            Request::Node { name } => nodes::show(parts, actor, &name).await,
+            Request::DrainNode { name } => self.drain(actor, name, Drained::Yes).await,
+            Request::UndrainNode { name } => self.drain(actor, name, Drained::No).await,
+            Request::RemoveNode { name, lost } => {
+                let journal = if lost { nodes::Journal::Lost } else { nodes::Journal::Projected };
+                let event = nodes::remove(parts, actor, name, journal).await?;
+                self.seal_now(&[event]).await;
+                Ok(Response::Done)
+            }
             Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
             Request::Unlock { target } => serving::unlock(self.serving()?, actor, &target),
         }
@@ -444,6 +458,12 @@ impl Admin {
 
     async fn act(&self, actor: &Actor, id: JobId, action: JobAction) -> Result<Response> {
         let event = jobs::act(&self.parts, actor, id, action).await?;
+        self.seal_now(&[event]).await;
+        Ok(Response::Done)
+    }
+
+    async fn drain(&self, actor: &Actor, name: Name, drained: Drained) -> Result<Response> {
+        let event = nodes::set_drained(&self.parts, actor, name, drained).await?;
         self.seal_now(&[event]).await;
         Ok(Response::Done)
     }

@@ -3,7 +3,7 @@
 use entrepot_auth::{AuthError, UnusableKey};
 use entrepot_db::DbError;
 use entrepot_journal::JournalError;
-use entrepot_nouns::{Kind, SessionId};
+use entrepot_nouns::{Kind, Name, SessionId};
 use serde::{Deserialize, Serialize};
 
 use crate::live::NotRecorded;
@@ -167,6 +167,31 @@ pub enum AdminError {
     /// The address or account that was to be unlocked has no wrong password to forget.
     #[error("no wrong password of it counts on this node")]
     NothingToUnlock,
+    /// Another process serves under the name of this node.
+    #[error(
+        "a node '{name}' serves from this database already; give this one another name in its \
+         process file (node = \"NAME\"), or stop the other one"
+    )]
+    NodeServes {
+        /// The name that both have.
+        name: Name,
+    },
+    /// The name of this node is bound to another journal.
+    #[error(
+        "the name '{name}' belongs to a node with another journal; give this one another name in \
+         its process file (node = \"NAME\"), and if that journal is lost, take the old node off \
+         the list then: 'entrepot node remove {name} --lost'"
+    )]
+    NodeKnown {
+        /// The name that both have.
+        name: Name,
+    },
+    /// A node cannot be taken off the list.
+    #[error("{problem}")]
+    NodeStays {
+        /// A sentence that says what to do.
+        problem: String,
+    },
     /// The journal refused the event of an order to the live node; the order was not carried out.
     #[error("{problem}")]
     NotRecorded {
@@ -229,6 +254,9 @@ impl AdminError {
             AdminError::NotAdministrator { .. } => "EP0115",
             AdminError::NoSession { .. } => "EP0207",
             AdminError::NothingToUnlock => "EP0215",
+            AdminError::NodeServes { .. } => "EP0710",
+            AdminError::NodeKnown { .. } => "EP0711",
+            AdminError::NodeStays { .. } => "EP0712",
             AdminError::NotRecorded { code, .. } => code,
             AdminError::Database(error) => error.code(),
         }
@@ -250,6 +278,9 @@ impl AdminError {
             AdminError::Exists { .. }
             | AdminError::InUse { .. }
             | AdminError::JobState { .. }
+            | AdminError::NodeServes { .. }
+            | AdminError::NodeKnown { .. }
+            | AdminError::NodeStays { .. }
             | AdminError::Refused { .. } => ProblemClass::Conflict,
             AdminError::NotAdministrator { .. } => ProblemClass::Denied,
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,

@@ -27,9 +27,3 @@ pub const KNOWN_PASSWORDS_FOR: Duration = Duration::from_secs(86_400);
 pub const KNOWN_PASSWORDS: usize = 100_000;
 /// Rates of live sessions are measured over this time.
 pub const RATE_TIME: Duration = Duration::from_millis(500);
-/// How often a node writes its heartbeat.
-pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-/// A node without a heartbeat for this long is shown as silent: three were missed.
-pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(30);
-/// How long the end of a node waits for the database to take down that it ended.
-pub const HEARTBEAT_LAST: Duration = Duration::from_secs(2);

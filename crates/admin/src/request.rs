@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use entrepot_auth::{Grant, LoginLimit};
 use entrepot_nouns::{
-    AccountType, AnyNoun, Event, Job, JobId, Kind, Name, PerDirection, SessionId, SessionInfo,
-    SiteId, Stored, Timestamp, Transfer, TransferId,
+    AccountType, AnyNoun, Event, Job, JobId, Kind, Name, NodeId, PerDirection, SessionId,
+    SessionInfo, SiteId, Stored, Timestamp, Transfer, TransferId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -130,9 +130,32 @@ pub enum Request {
         rates: RateOrder,
     },
     /// Ends this node in good order: running transfers may finish. Of the site `main`.
-    DrainNode,
+    StopNode,
     /// All nodes of the installation. Of the site `main`.
     Nodes,
+    /// One node of the installation. Of the site `main`.
+    Node {
+        /// As its process file names it.
+        name: Name,
+    },
+    /// Asks a node, this or another, to take no new sessions and no new jobs. Of the site `main`.
+    DrainNode {
+        /// As its process file names it.
+        name: Name,
+    },
+    /// Takes `DrainNode` back. Of the site `main`.
+    UndrainNode {
+        /// As its process file names it.
+        name: Name,
+    },
+    /// Takes a node that has ended off the list: its name is free. Of the site `main`.
+    RemoveNode {
+        /// As its process file named it.
+        name: Name,
+        /// Its journal is lost, with what the database does not have of it.
+        #[serde(default)]
+        lost: bool,
+    },
     /// Addresses, and accounts of the site, that wrong passwords have delayed or locked here.
     LoginLimits,
     /// Forgets the wrong passwords of an address or an account.
@@ -208,8 +231,12 @@ impl fmt::Debug for Request {
             Request::EndSession { id } => write!(f, "EndSession({id})"),
             Request::LimitSession { id, rates } => write!(f, "LimitSession({id}, {rates:?})"),
             Request::LimitNode { rates } => write!(f, "LimitNode({rates:?})"),
-            Request::DrainNode => write!(f, "DrainNode"),
+            Request::StopNode => write!(f, "StopNode"),
             Request::Nodes => write!(f, "Nodes"),
+            Request::Node { name } => write!(f, "Node({name})"),
+            Request::DrainNode { name } => write!(f, "DrainNode({name})"),
+            Request::UndrainNode { name } => write!(f, "UndrainNode({name})"),
+            Request::RemoveNode { name, lost } => write!(f, "RemoveNode({name}, lost {lost})"),
             Request::LoginLimits => write!(f, "LoginLimits"),
             Request::Unlock { target } => write!(f, "Unlock({target:?})"),
         }
@@ -353,6 +380,11 @@ pub enum Response {
         /// In the order of their names.
         nodes: Vec<NodeRow>,
     },
+    /// The answer to `Node`.
+    Node {
+        /// The node that has the name.
+        node: Box<NodeRow>,
+    },
     /// The answer to `LoginLimits`.
     LoginLimits {
         /// Locked ones first.
@@ -363,7 +395,8 @@ pub enum Response {
         /// Wrong passwords that were forgotten.
         failures: u32,
     },
-    /// To `Delete`, `RetryJob`, `CancelJob`, `EndSession`, `LimitSession`, `DrainNode`.
+    /// To `Delete`, `RetryJob`, `CancelJob`, `EndSession`, `LimitSession` and what is asked of
+    /// nodes.
     Done,
 }
 
@@ -388,10 +421,28 @@ pub struct NodeRow {
     pub name: Name,
     /// What its heartbeat says of it.
     pub state: NodeState,
-    /// The time of its last heartbeat.
+    /// Made with its journal.
+    pub id: NodeId,
+    /// The smallest number that no other node has.
+    pub slot: Option<u32>,
+    /// How often it was started.
+    pub incarnation: i64,
+    /// Version of its program.
+    pub program: String,
+    /// An operator asked it to take no new work.
+    pub drained: bool,
+    /// It brings back what a database lost that fell back.
+    pub rebuilding: bool,
+    /// The time of its last heartbeat, by the database's clock.
     pub heartbeat_at: Timestamp,
+    /// How far its clock is ahead of the database's, microseconds; negative: behind.
+    pub clock_ahead_us: i64,
+    /// How long its last heartbeat took, microseconds.
+    pub round_trip_us: i64,
     /// The last sequence number of its journal that is in the database.
     pub projected_up_to: u64,
+    /// How many records of its journal were not in the database at its last heartbeat.
+    pub unprojected: u64,
 }
 
 /// What is known of a node.
@@ -400,9 +451,11 @@ pub struct NodeRow {
 pub enum NodeState {
     /// Its heartbeat is recent.
     Serving,
-    /// It was asked to end, and ends or has ended.
+    /// Its heartbeat is recent, and it was asked to take no new work.
     Drained,
-    /// Its heartbeat stopped without a drain: it crashed, or does not reach the database.
+    /// It ended in good order, or has never served.
+    Stopped,
+    /// Its heartbeat stopped: it crashed, or does not reach the database. Others do its jobs.
     Silent,
 }
 
@@ -412,6 +465,7 @@ impl NodeState {
         match self {
             NodeState::Serving => "serving",
             NodeState::Drained => "drained",
+            NodeState::Stopped => "stopped",
             NodeState::Silent => "silent",
         }
     }

@@ -116,7 +116,7 @@ pub(crate) fn limit_node(
 }
 
 /// Begins the end of the node.
-pub(crate) fn drain_node(serving: &ServingParts, actor: &Actor) -> Result<Response> {
+pub(crate) fn stop_node(serving: &ServingParts, actor: &Actor) -> Result<Response> {
     actor.must_be_of_main()?;
     serving.node.drain_node(&actor.name)?;
     Ok(Response::Done)

@@ -21,6 +21,7 @@ struct Bench {
     db: Db,
     journal: Journal,
     master: MasterKey,
+    env: Env,
 }
 
 async fn bench() -> Bench {
@@ -30,17 +31,18 @@ async fn bench() -> Bench {
     let (journal, _) =
         Journal::open(&dir.path().join("journal"), &node, env.clone(), Options::default()).unwrap();
     let url = format!("sqlite://{}", dir.path().join("state.db").display());
-    let db = Db::open(&url, DbOptions::default()).await.unwrap();
+    let options = DbOptions { env: env.clone(), ..DbOptions::default() };
+    let db = Db::open(&url, options).await.unwrap();
     let master = MasterKey::generate(&env);
     let admin = Admin::new(AdminParts {
         db: db.clone(),
         master: master.clone(),
         recorder: Recorder::new(journal.clone(), env.clone(), node),
         directory: None,
-        env,
+        env: env.clone(),
     })
     .with_hash_cost(HashCost::for_tests());
-    Bench { dir: Arc::new(dir), admin, db, journal, master }
+    Bench { dir: Arc::new(dir), admin, db, journal, master, env }
 }
 
 fn actor() -> Actor {
@@ -153,6 +155,7 @@ impl Bench {
             db: self.db.clone(),
             journal: self.journal.clone(),
             master: self.master.clone(),
+            env: self.env.clone(),
         }
     }
 

@@ -22,9 +22,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let node: Name = "n1".parse()?;
     let events = events(&env, &node, count)?;
     let (cpu, elapsed) = (cpu_micros()?, env.elapsed());
-    for batch in events.chunks(BATCH) {
-        let up_to = batch.last().map_or(0, |(sequence, _)| *sequence);
-        db.project(&Projection { node: &node, up_to, events: batch, jobs: &[] }).await?;
+    let (id, mut after) = (env.new_id(), 0);
+    for events in events.chunks(BATCH) {
+        let up_to = events.last().map_or(0, |(sequence, _)| *sequence);
+        let (name, jobs) = (&node, &[]);
+        let piece = Projection { node: id, name, after, up_to, events, jobs, repeated: false };
+        db.project(&piece).await?;
+        after = up_to;
     }
     let seconds = (env.elapsed() - elapsed).as_secs_f64();
     println!(
@@ -58,6 +62,7 @@ fn events(
         let event = Event {
             id: env.new_id(),
             at: env.now(),
+            clock: None,
             site: SiteId::MAIN,
             node: node.clone(),
             account: Some(format!("partner-{}", n % 20).parse()?),

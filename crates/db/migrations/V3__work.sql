@@ -21,7 +21,9 @@ CREATE TABLE transfers (
 CREATE INDEX transfers_by_change ON transfers (site, changed_at);
 CREATE INDEX transfers_by_account ON transfers (site, account, changed_at);
 -- Jobs: claim_at is when a worker may next take the job: due_at of a ready one, the end of the
--- lease of a running one, nothing of an ended one.
+-- lease of a running one, nothing of an ended one. The last lease was given to a process (node_id,
+-- incarnation) in an era of the database. A repeated job was made or worked on before the database
+-- fell back.
 CREATE TABLE jobs (
     id UUID NOT NULL PRIMARY KEY,
     site UUID NOT NULL,
@@ -33,6 +35,10 @@ CREATE TABLE jobs (
     attempts BIGINT NOT NULL,
     epoch BIGINT NOT NULL,
     node TEXT,
+    node_id UUID,
+    incarnation BIGINT,
+    era TEXT,
+    repeated BOOLEAN NOT NULL,
     leased_until BIGINT,
     claim_at BIGINT,
     due_at BIGINT NOT NULL,
@@ -43,10 +49,3 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_to_claim ON jobs (claim_at) WHERE claim_at IS NOT NULL;
 CREATE INDEX jobs_by_state ON jobs (state, due_at);
 CREATE INDEX jobs_by_site ON jobs (site, created_at);
--- Nodes: projected_up_to is the last journal sequence of the node that is in this database.
-CREATE TABLE nodes (
-    name TEXT NOT NULL PRIMARY KEY,
-    heartbeat_at BIGINT NOT NULL,
-    drained BOOLEAN NOT NULL,
-    projected_up_to BIGINT NOT NULL
-);

@@ -1,32 +1,50 @@
 //! Jobs: a queue with leases and fencing.
 //!
-//! A claim gives a node a lease and the job a new epoch. A write to a job names the epoch
-//! of its claim; if the job was claimed anew or cancelled since, nothing is written and the writer
-//! gets an error.
+//! A claim gives a process of a node a lease and the job a new epoch. A write to a job names all of
+//! it: the epoch, the process that claimed, and the era of the database, for epochs fall back with
+//! a database that does. If the job was claimed anew or cancelled since, nothing is written and
+//! the writer is answered false. A new era ends every lease.
 
 use std::time::Duration;
 
-use entrepot_nouns::{EventId, Job, JobId, JobState, Name, SiteId, Timestamp};
+use entrepot_nouns::{EventId, Job, JobHolder, JobId, JobState, Name, NodeId, SiteId, Timestamp};
 
 use crate::error::Result;
 use crate::limits;
+use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Batch, Tx};
 use crate::{Db, Dialect, name_filter, page};
 
 /// A job as a node holds it: what each later write must show.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobHold {
     /// The job that was claimed.
     pub id: JobId,
     /// Its epoch at the claim; a later claim, or a cancellation, has raised it.
     pub epoch: i64,
+    /// Who claimed it. A job that nobody claimed is held by none: no write is taken for it.
+    pub holder: Option<JobHolder>,
 }
 
 impl From<&Job> for JobHold {
     fn from(job: &Job) -> Self {
-        JobHold { id: job.id, epoch: job.epoch }
+        JobHold { id: job.id, epoch: job.epoch, holder: job.holder.clone() }
     }
+}
+
+/// Who asks for jobs, and how many.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// What the node is called.
+    pub node: Name,
+    /// The process, and the era it takes the database to be in.
+    pub holder: JobHolder,
+    /// How many heartbeats the node has written at least: a database that counted fewer fell back,
+    /// and gives no jobs before that was seen to.
+    pub beats: i64,
+    /// Most jobs, and never more than [`limits::CLAIM_JOBS`].
+    pub max: usize,
 }
 
 /// How an attempt ended.
@@ -83,25 +101,63 @@ macro_rules! columns {
         sql!(
             $before,
             " id, site, rule, event_id, event, state, step, attempts, epoch, node, ",
-            "leased_until, due_at, created_at, changed_at, error ",
+            "leased_until, due_at, created_at, changed_at, error, node_id, incarnation, era, ",
+            "repeated ",
             $after,
         )
     };
 }
 
+/// Nothing is claimed by a node that is unknown, drained or superseded, that does not know yet that
+/// the database fell back, or while any living node brings back what it lost.
 macro_rules! claim {
-    ($lock:literal) => {
+    ($now:ident, $era:ident, $lock:literal) => {
         columns!(
             concat!(
-                "WITH free AS (SELECT id FROM jobs WHERE claim_at <= $1 ",
-                "ORDER BY claim_at LIMIT $2 ",
+                "WITH free AS (SELECT id FROM jobs WHERE claim_at <= $1 AND EXISTS ",
+                "(SELECT 1 FROM nodes WHERE nodes.id = $2 AND nodes.incarnation = $3 ",
+                "AND nodes.beats >= $4 AND NOT nodes.drained) AND ",
+                $era!(),
+                " = $5 AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.rebuilding ",
+                "AND nodes.heartbeat_at + $6 > ",
+                $now!("7"),
+                ") ORDER BY claim_at LIMIT $8 ",
                 $lock,
                 ") ",
                 "UPDATE jobs SET state = 'running', attempts = attempts + 1, epoch = epoch + 1, ",
-                "changed_at = $1, node = $3, leased_until = $4, claim_at = $4 ",
+                "changed_at = $1, node = $9, node_id = $2, incarnation = $3, era = $5, ",
+                "leased_until = $10, claim_at = $10 ",
                 "WHERE id IN (SELECT id FROM free) RETURNING",
             ),
             ""
+        )
+    };
+}
+
+/// Also the fence before every effect: a lease of an earlier era is over.
+macro_rules! extend {
+    ($era:ident) => {
+        sql!(
+            "UPDATE jobs SET leased_until = $1, claim_at = $1 ",
+            "WHERE id = $2 AND epoch = $3 AND node_id = $4 AND incarnation = $5 AND era = $6 ",
+            "AND state = 'running' AND era = ",
+            $era!(),
+        )
+    };
+}
+
+/// The epoch stays: the next claim raises it, and fences the process that held the job.
+macro_rules! take_over {
+    ($now:ident, $era:ident) => {
+        sql!(
+            "UPDATE jobs SET state = 'ready', node = NULL, leased_until = NULL, due_at = $1, ",
+            "claim_at = $1, changed_at = $1 WHERE state = 'running' AND (era <> ",
+            $era!(),
+            " OR NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = jobs.node_id ",
+            "AND nodes.incarnation = jobs.incarnation AND NOT nodes.stopped ",
+            "AND nodes.heartbeat_at + $2 > ",
+            $now!("3"),
+            "))",
         )
     };
 }
@@ -110,7 +166,8 @@ macro_rules! insert {
     ($values:literal) => {
         sql!(
             "INSERT INTO jobs (id, site, rule, event_id, event, state, step, attempts, epoch, ",
-            "node, leased_until, claim_at, due_at, created_at, changed_at, error) ",
+            "node, node_id, incarnation, era, repeated, leased_until, claim_at, due_at, ",
+            "created_at, changed_at, error) ",
             $values,
             " ON CONFLICT (id) DO NOTHING",
         )
@@ -119,23 +176,29 @@ macro_rules! insert {
 
 statements! {
     /// SQLite has one writer at a time: nobody else can look at the same rows.
-    CLAIM_SQLITE = claim!("");
-    EXTEND = sql!(
-        "UPDATE jobs SET leased_until = $1, claim_at = $1 ",
-        "WHERE id = $2 AND epoch = $3 AND state = 'running'",
-    );
+    CLAIM_SQLITE = claim!(now_sqlite, era_sqlite, "");
+    EXTEND_SQLITE = extend!(era_sqlite);
+    TAKE_OVER_SQLITE = take_over!(now_sqlite, era_sqlite);
     ADVANCE = sql!(
-        "UPDATE jobs SET step = $1 WHERE id = $2 AND epoch = $3 AND state = 'running'",
+        "UPDATE jobs SET step = $1 WHERE id = $2 AND epoch = $3 AND node_id = $4 ",
+        "AND incarnation = $5 AND era = $6 AND state = 'running'",
     );
     END = sql!(
         "UPDATE jobs SET state = $1, due_at = COALESCE(CAST($2 AS BIGINT), due_at), ",
         "claim_at = $2, error = $3, changed_at = $4, node = NULL, leased_until = NULL ",
-        "WHERE id = $5 AND epoch = $6 AND state = 'running'",
+        "WHERE id = $5 AND epoch = $6 AND node_id = $7 AND incarnation = $8 AND era = $9 ",
+        "AND state = 'running'",
     );
-    /// The epoch stays: the next claim raises it, and fences the node that held the job.
+    /// The epoch stays: the next claim raises it, and fences the process that held the job.
     RELEASE = sql!(
         "UPDATE jobs SET state = 'ready', node = NULL, leased_until = NULL, due_at = $1, ",
-        "claim_at = $1, changed_at = $1 WHERE node = $2 AND state = 'running'",
+        "claim_at = $1, changed_at = $1 ",
+        "WHERE node_id = $2 AND incarnation < $3 AND state = 'running'",
+    );
+    REPEAT_SQLITE = sql!(
+        "UPDATE jobs SET repeated = TRUE, state = COALESCE($1, state), ",
+        "claim_at = CASE WHEN COALESCE($1, state) IN ('ready', 'running') THEN claim_at END ",
+        "WHERE id = $2 AND state IN ('ready', 'running')",
     );
     FIND = columns!("SELECT", "FROM jobs WHERE site = $1 AND id = $2");
     SEARCH = columns!(
@@ -160,22 +223,40 @@ statements! {
         "WHERE state IN ('ready', 'running', 'failed') GROUP BY state",
     );
     INSERT_SQLITE = insert!(
-        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
+         $18, $19, $20)"
     );
 }
 
 /// Rows that another node is claiming at this moment are passed over.
-pub(crate) const CLAIM_POSTGRES: Sql = claim!("FOR UPDATE SKIP LOCKED");
+pub(crate) const CLAIM_POSTGRES: Sql = claim!(now_postgres, era_postgres, "FOR UPDATE SKIP LOCKED");
+/// As `EXTEND_SQLITE`, with the era of the server that answers.
+pub(crate) const EXTEND_POSTGRES: Sql = extend!(era_postgres);
+/// As `TAKE_OVER_SQLITE`, by the server's clock.
+pub(crate) const TAKE_OVER_POSTGRES: Sql = take_over!(now_postgres, era_postgres);
+/// As `REPEAT_SQLITE`, an array a column.
+pub(crate) const REPEAT_POSTGRES: Sql = sql!(
+    "UPDATE jobs SET repeated = TRUE, state = COALESCE(told.state, jobs.state), ",
+    "claim_at = CASE WHEN COALESCE(told.state, jobs.state) IN ('ready', 'running') ",
+    "THEN jobs.claim_at END ",
+    "FROM UNNEST($1::TEXT[], $2::UUID[]) AS told (state, id) ",
+    "WHERE jobs.id = told.id AND jobs.state IN ('ready', 'running')",
+);
 /// As `INSERT_SQLITE`, an array a column.
 pub(crate) const INSERT_POSTGRES: Sql = insert!(
     "SELECT * FROM UNNEST($1::UUID[], $2::UUID[], $3::TEXT[], $4::UUID[], $5::TEXT[], \
-     $6::TEXT[], $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::TEXT[], $11::BIGINT[], \
-     $12::BIGINT[], $13::BIGINT[], $14::BIGINT[], $15::BIGINT[], $16::TEXT[])"
+     $6::TEXT[], $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::TEXT[], $11::UUID[], \
+     $12::BIGINT[], $13::TEXT[], $14::BOOLEAN[], $15::BIGINT[], $16::BIGINT[], $17::BIGINT[], \
+     $18::BIGINT[], $19::BIGINT[], $20::TEXT[])"
 );
 
 /// Rows of [`rows`].
 pub(crate) const INSERT: Batch =
-    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 16 };
+    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 20 };
+
+/// What events that are projected anew say of jobs: a state, or NULL, and an id each.
+pub(crate) const REPEAT: Batch =
+    Batch { sqlite: REPEAT_SQLITE, postgres: REPEAT_POSTGRES, width: 2 };
 
 /// The values of the jobs' rows, end to end.
 pub(crate) fn rows(jobs: &[Job]) -> Result<Vec<Value>> {
@@ -197,6 +278,10 @@ pub(crate) fn rows(jobs: &[Job]) -> Result<Vec<Value>> {
             i64::from(job.attempts).into(),
             job.epoch.into(),
             name_filter(job.node.as_ref()),
+            job.holder.as_ref().map(|holder| holder.node.0).into(),
+            Value::Int(job.holder.as_ref().map(|holder| holder.incarnation)),
+            Value::maybe_text(job.holder.as_ref().map(|holder| &holder.era)),
+            Value::Bool(job.repeated),
             job.leased_until.into(),
             claim_at.into(),
             job.due_at.into(),
@@ -206,6 +291,13 @@ pub(crate) fn rows(jobs: &[Job]) -> Result<Vec<Value>> {
         ]);
     }
     Ok(rows)
+}
+
+/// The process that claimed the job last, if any did.
+fn read_holder(row: &Row<'_>) -> Result<Option<JobHolder>> {
+    let parts = (row.maybe_id(15)?, row.maybe_int(16)?, row.maybe_text(17)?);
+    let (Some(node), Some(incarnation), Some(era)) = parts else { return Ok(None) };
+    Ok(Some(JobHolder { node: NodeId(node), incarnation, era }))
 }
 
 fn read_row(row: &Row<'_>) -> Result<Job> {
@@ -220,6 +312,8 @@ fn read_row(row: &Row<'_>) -> Result<Job> {
         attempts: row.small(7)?,
         epoch: row.int(8)?,
         node: row.maybe_name(9)?,
+        holder: read_holder(row)?,
+        repeated: row.bool(18)?,
         leased_until: row.maybe_int(10)?.map(Timestamp),
         due_at: row.time(11)?,
         created_at: row.time(12)?,
@@ -228,23 +322,49 @@ fn read_row(row: &Row<'_>) -> Result<Job> {
     })
 }
 
+/// The values that name a hold: epoch, process and era; the id comes first.
+fn held(hold: &JobHold) -> [Value; 5] {
+    let holder = hold.holder.as_ref();
+    [
+        hold.id.0.into(),
+        hold.epoch.into(),
+        holder.map(|holder| holder.node.0).into(),
+        Value::Int(holder.map(|holder| holder.incarnation)),
+        Value::maybe_text(holder.map(|holder| &holder.era)),
+    ]
+}
+
+/// [`limits::NODE_DEAD_AFTER`] as heartbeats are measured.
+fn dead_after() -> Value {
+    i64::try_from(limits::NODE_DEAD_AFTER.as_micros()).unwrap_or(i64::MAX).into()
+}
+
 impl Db {
-    /// Takes up to `max` jobs (at most [`limits::CLAIM_JOBS`]) that are ready and due, or whose
-    /// lease has run out at `now`, for `node`, until `now + lease`; the longest due first. Each
-    /// has a new epoch and one attempt more. No job is given to two.
+    /// Takes jobs that are ready and due, or whose lease has run out at `now`, until
+    /// `now + lease`; the longest due first. Each has a new epoch and one attempt more. No job is
+    /// given to two.
     pub async fn claim_jobs(
         &self,
-        node: &Name,
+        claim: &Claim,
         now: Timestamp,
         lease: Duration,
-        max: usize,
     ) -> Result<Vec<Job>> {
         let sql = match self.dialect() {
             Dialect::Sqlite => CLAIM_SQLITE,
             Dialect::Postgres => CLAIM_POSTGRES,
         };
-        let max = Value::unsigned(max.min(limits::CLAIM_JOBS) as u64);
-        let values = vec![now.into(), max, node.into(), now.plus(lease).into()];
+        let values = vec![
+            now.into(),
+            claim.holder.node.0.into(),
+            claim.holder.incarnation.into(),
+            claim.beats.into(),
+            Value::text(&*claim.holder.era),
+            dead_after(),
+            self.clock(),
+            Value::unsigned(claim.max.min(limits::CLAIM_JOBS) as u64),
+            (&claim.node).into(),
+            now.plus(lease).into(),
+        ];
         let mut jobs = self.write(sql, values, read_row).await?;
         jobs.sort_by_key(|job| (job.due_at, job.id));
         Ok(jobs)
@@ -252,13 +372,19 @@ impl Db {
 
     /// Holds a job until `until`; false if it is lost.
     pub async fn extend_lease(&self, hold: &JobHold, until: Timestamp) -> Result<bool> {
-        let values = vec![until.into(), hold.id.0.into(), hold.epoch.into()];
-        Ok(self.execute(EXTEND, values).await? > 0)
+        let sql = match self.dialect() {
+            Dialect::Sqlite => EXTEND_SQLITE,
+            Dialect::Postgres => EXTEND_POSTGRES,
+        };
+        let mut values = vec![until.into()];
+        values.extend(held(hold));
+        Ok(self.execute(sql, values).await? > 0)
     }
 
     /// Notes that the steps before `step` are done; false if the job is lost.
     pub async fn advance_job(&self, hold: &JobHold, step: u32) -> Result<bool> {
-        let values = vec![i64::from(step).into(), hold.id.0.into(), hold.epoch.into()];
+        let mut values = vec![i64::from(step).into()];
+        values.extend(held(hold));
         Ok(self.execute(ADVANCE, values).await? > 0)
     }
 
@@ -269,21 +395,34 @@ impl Db {
             JobEnd::Retry { due_at, error } => (JobState::Ready, Some(due_at), Some(error)),
             JobEnd::Failed { error } => (JobState::Failed, None, Some(error)),
         };
-        let values = vec![
-            state.as_str().into(),
-            due_at.into(),
-            Value::maybe_text(error),
-            now.into(),
-            hold.id.0.into(),
-            hold.epoch.into(),
-        ];
+        let mut values =
+            vec![state.as_str().into(), due_at.into(), Value::maybe_text(error), now.into()];
+        values.extend(held(hold));
         Ok(self.execute(END, values).await? > 0)
     }
 
-    /// Gives back all leases of a node that starts: their holders died with its process.
-    /// Says how many.
-    pub async fn release_jobs(&self, node: &Name, now: Timestamp) -> Result<u64> {
-        self.execute(RELEASE, vec![now.into(), node.into()]).await
+    /// Gives back all leases of earlier starts of a node: their holders died with those. Says how
+    /// many.
+    pub async fn release_jobs(
+        &self,
+        node: NodeId,
+        incarnation: i64,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let values = vec![now.into(), node.0.into(), incarnation.into()];
+        self.execute(RELEASE, values).await
+    }
+
+    /// Ends the leases of nodes that are dead by the database's clock
+    /// ([`limits::NODE_DEAD_AFTER`]), of starts of nodes that are over, and of earlier eras. To be
+    /// called only by a node whose own heartbeats are answered quickly: to a slow database
+    /// everybody looks dead. Says how many.
+    pub async fn take_over_jobs(&self, now: Timestamp) -> Result<u64> {
+        let sql = match self.dialect() {
+            Dialect::Sqlite => TAKE_OVER_SQLITE,
+            Dialect::Postgres => TAKE_OVER_POSTGRES,
+        };
+        self.execute(sql, vec![now.into(), dead_after(), self.clock()]).await
     }
 
     /// Jobs of a site that match, newest first.

@@ -12,6 +12,7 @@ mod heads;
 mod jobs;
 pub mod limits;
 mod migrate;
+mod moment;
 mod nodes;
 mod nouns;
 mod postgres;
@@ -32,9 +33,9 @@ use entrepot_nouns::{Env, Name, SiteId};
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventRow};
 pub use heads::{EventPlace, ProjectedEvent, StoredHead};
-pub use jobs::{JobCounts, JobEnd, JobFilter, JobHold};
-pub use nodes::Node;
-pub use project::Projection;
+pub use jobs::{Claim, JobCounts, JobEnd, JobFilter, JobHold};
+pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdentity};
+pub use project::{Projected, Projection};
 pub use references::NounUser;
 pub use transfers::TransferFilter;
 pub use tx::Tx;
@@ -63,7 +64,7 @@ impl fmt::Display for Dialect {
 /// How to open a database.
 #[derive(Clone, Debug)]
 pub struct DbOptions {
-    /// Source of time, for [`Db::ping`].
+    /// Source of time, for [`Db::ping`] and, on SQLite, for heartbeats of nodes.
     pub env: Env,
     /// URL of a PostgreSQL role that may change tables; then the role of the serving URL needs
     /// no such right and is granted what it needs. Unset: the serving role migrates.

@@ -27,9 +27,19 @@ pub const SQLITE_CACHE_KIB: i64 = 16 << 10;
 pub const POSTGRES_CONNECTIONS: usize = 16;
 /// How long a new PostgreSQL connection may take, TLS and login included.
 pub const POSTGRES_CONNECT: Duration = Duration::from_secs(5);
+/// How long one of several PostgreSQL hosts may take for a connection before the next is tried.
+pub const POSTGRES_HOST: Duration = Duration::from_secs(1);
+/// What a connection to one of several hosts may take beyond the time of each.
+pub const POSTGRES_HOSTS_SPARE: Duration = Duration::from_secs(3);
 /// How long a query waits for a free connection of the pool.
 pub const POSTGRES_WAIT: Duration = Duration::from_secs(10);
 /// After this long without an answer to sent bytes a PostgreSQL connection counts as dead.
 pub const POSTGRES_SILENCE: Duration = Duration::from_secs(15);
 /// How often opening a new database is tried while another process migrates the same one.
 pub const MIGRATION_ATTEMPTS: u32 = 5;
+/// A node without a heartbeat for this long, by the database's clock, counts as dead. Nodes write
+/// one each second.
+pub const NODE_DEAD_AFTER: Duration = Duration::from_secs(4);
+/// Revisions of the configuration that are left out after the database fell back: more than
+/// changes are ever lost.
+pub const REVISIONS_SKIPPED: i64 = 1_000_000;

@@ -1,5 +1,8 @@
 //! Migrations: embedded, only forward. A file fits both databases, or there is one for each.
 //!
+//! Each names the oldest program that may still serve on the tables that it leaves, so that nodes
+//! can be brought to a newer version one after the other.
+//!
 //! This file knows the steps. How a database says at which step it is, and who must wait for whom
 //! while it changes, stands in `sqlite.rs` and `postgres.rs`.
 
@@ -14,50 +17,71 @@ struct Step {
     name: &'static str,
     sqlite: &'static str,
     postgres: &'static str,
+    /// The newest step that the oldest program knows which may serve after this one.
+    oldest_program: i64,
 }
 
+/// A step after which only programs may serve that know it, unless it names an older one.
 macro_rules! step {
-    ($name:literal) => {{
+    ($name:literal, $oldest:expr) => {{
         const TEXT: &str = include_str!(concat!("../migrations/", $name, ".sql"));
-        Step { name: $name, sqlite: TEXT, postgres: TEXT }
+        Step { name: $name, sqlite: TEXT, postgres: TEXT, oldest_program: $oldest }
     }};
-    ($name:literal, each) => {
+    ($name:literal, each, $oldest:expr) => {
         Step {
             name: $name,
             sqlite: include_str!(concat!("../migrations/", $name, ".sqlite.sql")),
             postgres: include_str!(concat!("../migrations/", $name, ".postgres.sql")),
+            oldest_program: $oldest,
         }
     };
 }
 
 /// In order; only ever appended to.
-const STEPS: [Step; 5] = [
-    step!("V1__configuration"),
-    step!("V2__events", each),
-    step!("V3__work"),
-    step!("V4__codes"),
-    step!("V7__heads"),
+const STEPS: [Step; 6] = [
+    step!("V1__configuration", 1),
+    step!("V2__events", each, 2),
+    step!("V3__work", 3),
+    step!("V4__codes", 4),
+    step!("V5__nodes", each, NODES),
+    step!("V7__heads", 5),
 ];
 
-/// True if steps are missing in tables of this version; version 0 means that there are no tables.
-///
-/// # Errors
-/// [`DbError::Schema`] if the tables come from a newer program.
-pub(crate) fn is_outdated(version: i64) -> Result<bool> {
-    let latest = latest();
-    if version > latest {
-        return Err(DbError::Schema(format!(
-            "it is at version {version}, this program knows {latest} at most; start the newer \
-             program"
-        )));
-    }
-    Ok(version < latest)
+/// The step that makes the table in which the others say which programs they serve.
+const NODES: i64 = 5;
+
+/// What the tables say of themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// The newest step; 0: there are no tables.
+    pub(crate) newest: i64,
+    /// The oldest program that may serve on them, by the newest step it knows.
+    pub(crate) oldest_program: i64,
 }
 
-/// The version of the last step: the number in its name.
-fn latest() -> i64 {
-    let number = STEPS.last().and_then(|step| step.name.strip_prefix('V')?.split_once("__"));
-    number.and_then(|(number, _)| number.parse().ok()).unwrap_or(0)
+/// Which program may serve, once the newest step is known.
+pub(crate) const OLDEST_PROGRAM: &str =
+    "SELECT oldest_program FROM schema_compatibility WHERE only_row = 1";
+
+/// True if a table says which programs the tables serve.
+pub(crate) fn names_its_programs(newest: i64) -> bool {
+    newest >= NODES
+}
+
+/// True if steps are missing in the tables.
+///
+/// # Errors
+/// [`DbError::Schema`] if the tables come from a newer program and do not serve this one.
+pub(crate) fn is_outdated(found: Version) -> Result<bool> {
+    let latest = STEPS.len() as i64;
+    let Version { newest, oldest_program } = found;
+    if newest > latest && oldest_program > latest {
+        return Err(DbError::Schema(format!(
+            "it is at version {newest} and serves programs from version {oldest_program} on, this \
+             program knows {latest}; start the newer program"
+        )));
+    }
+    Ok(newest < latest)
 }
 
 /// Runs the missing steps on a SQLite file, in one transaction.
@@ -71,8 +95,18 @@ pub(crate) async fn run_on_postgres(client: &mut Client) -> Result<()> {
 }
 
 fn runner(text: fn(&Step) -> &'static str) -> Result<Runner> {
-    let migrations: std::result::Result<Vec<_>, _> =
-        STEPS.iter().map(|step| Migration::unapplied(step.name, text(step))).collect();
+    let migrations: std::result::Result<Vec<_>, _> = (1..)
+        .zip(&STEPS)
+        .map(|(number, step)| {
+            let mut sql = text(step).to_owned();
+            if names_its_programs(number) {
+                let oldest = step.oldest_program;
+                sql.push_str("UPDATE schema_compatibility SET oldest_program = ");
+                sql.push_str(&format!("{oldest};\n"));
+            }
+            Migration::unapplied(step.name, &sql)
+        })
+        .collect();
     Ok(Runner::new(&migrations.map_err(failed)?).set_grouped(true))
 }
 
@@ -85,4 +119,28 @@ fn failed(error: refinery::Error) -> DbError {
         source = inner.source();
     }
     DbError::Schema(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_schema_serves_the_programs_that_it_names() {
+        let latest = STEPS.len() as i64;
+        let found = |newest, oldest_program| is_outdated(Version { newest, oldest_program });
+        assert!(found(0, 0).unwrap());
+        assert!(found(latest - 1, latest - 1).unwrap());
+        assert!(!found(latest, latest).unwrap());
+        assert!(!found(latest + 2, latest).unwrap(), "the newer tables serve this program");
+        assert!(matches!(found(latest + 2, latest + 1), Err(DbError::Schema(_))));
+    }
+
+    #[test]
+    fn each_step_names_a_program_that_knows_tables_and_is_no_newer_than_itself() {
+        for (number, step) in (1..).zip(&STEPS) {
+            assert!((1..=number).contains(&step.oldest_program), "{}", step.name);
+            assert!(step.name.starts_with(&format!("V{number}__")), "{}", step.name);
+        }
+    }
 }

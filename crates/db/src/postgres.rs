@@ -1,5 +1,6 @@
 //! The PostgreSQL side: a pool that survives restarts of the server.
 
+mod hosts;
 mod tls;
 
 use std::error::Error as _;
@@ -16,8 +17,9 @@ use uuid::Uuid;
 
 use crate::error::{DbError, Result};
 use crate::limits;
-use crate::migrate;
+use crate::migrate::{self, Version};
 use crate::sql::{Reader, Row, Sql, Value, statements};
+use hosts::InTurn;
 use tls::Tls;
 
 /// Session settings. A commit must be durable on the server before it answers, whatever the
@@ -138,12 +140,16 @@ impl Postgres {
         values: Vec<Value>,
         reader: Reader<T>,
     ) -> Result<Vec<T>> {
-        query(&self.client().await?, sql, &values, reader).await
+        let client = self.client().await?;
+        let result = query(&client, sql, &values, reader).await;
+        leave(client, result)
     }
 
     /// As [`Postgres::write`] for a statement without an answer: how many rows it changed.
     pub(crate) async fn execute(&self, sql: Sql, values: Vec<Value>) -> Result<u64> {
-        execute(&self.client().await?, sql, &values).await
+        let client = self.client().await?;
+        let result = execute(&client, sql, &values).await;
+        leave(client, result)
     }
 
     /// Begins a transaction.
@@ -229,6 +235,15 @@ impl Work {
     }
 }
 
+/// Gives a connection back to the pool, unless its server cannot be written to now: one that has
+/// become a standby keeps its connections.
+fn leave<T>(client: Object, result: Result<T>) -> Result<T> {
+    if matches!(result, Err(DbError::Unavailable(_))) {
+        drop(Object::take(client));
+    }
+    result
+}
+
 /// One column of many rows.
 enum Column<'a> {
     Text(Vec<Option<&'a str>>),
@@ -280,13 +295,21 @@ fn transpose(width: usize, values: &[Value]) -> Result<Vec<Column<'_>>> {
 
 fn pool(config: Config, tls: Tls, connections: usize) -> Result<Pool> {
     let how = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = match tls {
-        Tls::Off => Manager::from_config(config, NoTls, how),
-        Tls::Verified(connector) => Manager::from_config(config, connector, how),
+    let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX);
+    let (manager, create) = match (InTurn::of(&config, &tls), tls) {
+        (Some(in_turn), _) => {
+            let create = limits::POSTGRES_HOST.saturating_mul(hosts);
+            let create = create.saturating_add(limits::POSTGRES_HOSTS_SPARE);
+            (Manager::from_connect(config, in_turn, how), create)
+        }
+        (None, Tls::Off) => (Manager::from_config(config, NoTls, how), limits::POSTGRES_CONNECT),
+        (None, Tls::Verified(connector)) => {
+            (Manager::from_config(config, connector, how), limits::POSTGRES_CONNECT)
+        }
     };
     let timeouts = Timeouts {
-        wait: Some(limits::POSTGRES_WAIT),
-        create: Some(limits::POSTGRES_CONNECT),
+        wait: Some(limits::POSTGRES_WAIT.max(create)),
+        create: Some(create),
         recycle: Some(limits::POSTGRES_CONNECT),
     };
     Pool::builder(manager)
@@ -319,14 +342,20 @@ async fn migrate_tables(url: &str, serving: &str) -> Result<()> {
     Ok(())
 }
 
-/// The version of the tables; 0 if there are none.
-async fn version(client: &Client) -> Result<i64> {
+/// What the tables say of themselves.
+async fn version(client: &Client) -> Result<Version> {
     let known = "SELECT to_regclass('refinery_schema_history') IS NOT NULL";
     if !client.query_one(known, &[]).await.map_err(refused)?.get::<_, bool>(0) {
-        return Ok(0);
+        return Ok(Version { newest: 0, oldest_program: 0 });
     }
     let newest = "SELECT COALESCE(MAX(version), 0)::BIGINT FROM refinery_schema_history";
-    Ok(client.query_one(newest, &[]).await.map_err(refused)?.get(0))
+    let newest = client.query_one(newest, &[]).await.map_err(refused)?.get(0);
+    let mut oldest_program = newest;
+    if migrate::names_its_programs(newest) {
+        let asked = client.query_one(migrate::OLDEST_PROGRAM, &[]).await;
+        oldest_program = asked.map_err(refused)?.get(0);
+    }
+    Ok(Version { newest, oldest_program })
 }
 
 async fn query<T>(

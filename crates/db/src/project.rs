@@ -1,25 +1,42 @@
 //! The projection of a node's journal into the database.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use entrepot_nouns::{Event, Job, Name};
+use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, NodeId};
 
 use crate::error::Result;
 use crate::sql::Value;
 use crate::transfers::Changes;
-use crate::{Db, Purpose, events, jobs, nodes, transfers};
+use crate::{Db, Dialect, Purpose, events, jobs, nodes, transfers};
 
 /// A piece of a node's journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Projection<'a> {
     /// The node whose journal it is; its cursor moves to `up_to`.
-    pub node: &'a Name,
+    pub node: NodeId,
+    /// What the node is called.
+    pub name: &'a Name,
+    /// The last sequence before this piece, as far as the node knows in the database.
+    pub after: u64,
     /// The last sequence that this piece covers, events or not.
     pub up_to: u64,
     /// Its events with their journal sequences, in order.
     pub events: &'a [(u64, Event)],
     /// The jobs that rules make of these events.
     pub jobs: &'a [Job],
+    /// The piece was in the database before it fell back: jobs that its events name have been
+    /// worked on, and some have ended.
+    pub repeated: bool,
+}
+
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Projected {
+    /// It is in the database.
+    Kept,
+    /// The database has less of the journal than the piece takes for granted: it fell back.
+    /// Nothing was written; what it misses begins behind this sequence.
+    Behind(u64),
 }
 
 impl Db {
@@ -27,11 +44,12 @@ impl Db {
     /// events, the transfers they tell of, jobs, and how far the node has come.
     ///
     /// Exactly once: an event, a transfer's fact or a job that is there already changes nothing,
-    /// so that a piece may be repeated, overlap another, or come after a lost answer.
+    /// so that a piece may be repeated, overlap another, or come after a lost answer. The cursor
+    /// is read in the same transaction, so that a database that fell back never skips a record.
     ///
     /// # Errors
     /// As everywhere; nothing of the piece is kept then, but see [`crate::DbError`].
-    pub async fn project(&self, piece: &Projection<'_>) -> Result<()> {
+    pub async fn project(&self, piece: &Projection<'_>) -> Result<Projected> {
         let mut seen = HashSet::with_capacity(piece.events.len());
         let mut changes = Changes::default();
         let mut rows = Vec::with_capacity(piece.events.len() * events::PROJECT.width);
@@ -42,18 +60,54 @@ impl Db {
             }
         }
         let job_rows = jobs::rows(piece.jobs)?;
+        let lock = match self.dialect() {
+            // Its transactions exclude each other.
+            Dialect::Sqlite => nodes::CURSOR,
+            Dialect::Postgres => nodes::LOCK_CURSOR_POSTGRES,
+        };
         let mut work = self.work(Purpose::Events).await?;
+        let cursor = work.query(lock, vec![piece.node.0.into()], |row| row.unsigned(0)).await?;
+        let cursor = cursor.first().copied().unwrap_or(0);
+        if cursor < piece.after {
+            return Ok(Projected::Behind(cursor));
+        }
         work.each(events::PROJECT, rows).await?;
         work.each(transfers::UPSERT, changes.rows()).await?;
         work.each(jobs::INSERT, job_rows).await?;
-        let cursor = vec![piece.node.into(), Value::unsigned(piece.up_to)];
+        if piece.repeated {
+            work.each(jobs::REPEAT, repeats(piece.events)).await?;
+        }
+        let cursor = vec![piece.node.0.into(), piece.name.into(), Value::unsigned(piece.up_to)];
         work.execute(nodes::ADVANCE, cursor).await?;
-        work.commit().await
+        work.commit().await?;
+        Ok(Projected::Kept)
     }
 
     /// The last journal sequence of `node` that is in the database; 0 before the first.
-    pub async fn projected_up_to(&self, node: &Name) -> Result<u64> {
-        let found = self.read(nodes::CURSOR, vec![node.into()], |row| row.unsigned(0)).await?;
+    pub async fn projected_up_to(&self, node: NodeId) -> Result<u64> {
+        let found = self.read(nodes::CURSOR, vec![node.0.into()], |row| row.unsigned(0)).await?;
         Ok(found.into_iter().next().unwrap_or(0))
     }
+}
+
+/// What events say of jobs: that they were worked on, and how they stand since.
+fn repeats(events: &[(u64, Event)]) -> Vec<Value> {
+    let mut last: HashMap<JobId, Option<JobState>> = HashMap::new();
+    for (_, event) in events {
+        let Some(job) = event.job else { continue };
+        let state = match &event.fact {
+            Fact::JobDone { .. } => Some(JobState::Done),
+            Fact::JobFailed { .. } => Some(JobState::Failed),
+            Fact::JobCancelled { .. } => Some(JobState::Cancelled),
+            Fact::JobRetried { .. } => Some(JobState::Ready),
+            _ => None,
+        };
+        let known = last.entry(job).or_default();
+        *known = state.or(*known);
+    }
+    let mut rows = Vec::with_capacity(last.len() * jobs::REPEAT.width);
+    for (job, state) in last {
+        rows.extend([Value::maybe_text(state.map(JobState::as_str)), job.0.into()]);
+    }
+    rows
 }

@@ -17,7 +17,7 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use crate::error::{DbError, Result};
 use crate::limits;
-use crate::migrate;
+use crate::migrate::{self, Version};
 use crate::sql::{Reader, Row, Sql, Value};
 
 /// An open SQLite database.
@@ -266,13 +266,19 @@ fn bring_up_to_date(connection: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// The version of the tables; 0 if there are none.
-fn version(connection: &Connection) -> Result<i64> {
+/// What the tables say of themselves.
+fn version(connection: &Connection) -> Result<Version> {
     if !connection.table_exists(None, "refinery_schema_history").map_err(refused)? {
-        return Ok(0);
+        return Ok(Version { newest: 0, oldest_program: 0 });
     }
     let newest = "SELECT COALESCE(MAX(version), 0) FROM refinery_schema_history";
-    connection.query_row(newest, [], |row| row.get(0)).map_err(refused)
+    let newest = connection.query_row(newest, [], |row| row.get(0)).map_err(refused)?;
+    let mut oldest_program = newest;
+    if migrate::names_its_programs(newest) {
+        let asked = connection.query_row(migrate::OLDEST_PROGRAM, [], |row| row.get(0));
+        oldest_program = asked.map_err(refused)?;
+    }
+    Ok(Version { newest, oldest_program })
 }
 
 fn query<T>(

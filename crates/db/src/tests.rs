@@ -4,6 +4,7 @@
 mod config;
 mod events;
 mod jobs;
+mod nodes;
 mod outage;
 mod sqlite;
 mod statements;
@@ -11,13 +12,14 @@ mod transfers;
 
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{
-    Digests, Env, Event, Fact, Job, JobState, Name, Noun, Protocol, SiteId, Timestamp, TransferId,
+    Digests, Env, Event, Fact, Job, JobHolder, JobState, Name, NodeId, Noun, Protocol, SiteId,
+    Timestamp, TransferId,
 };
 use entrepot_testkit::postgres::Postgres;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
-use crate::{Db, DbOptions, Projection};
+use crate::{Claim, Db, DbOptions, NodeIdentity, Projected, Projection};
 
 /// Runs each suite on both databases.
 macro_rules! both {
@@ -67,6 +69,7 @@ fn event(env: &Env, fact: Fact) -> Event {
     Event {
         id: env.new_id(),
         at: env.now(),
+        clock: None,
         site: SiteId::MAIN,
         node: name("n1"),
         account: Some(name("acme")),
@@ -108,6 +111,8 @@ fn job(env: &Env, rule: &str, due_at: Timestamp) -> Job {
         attempts: 0,
         epoch: 0,
         node: None,
+        holder: None,
+        repeated: false,
         leased_until: None,
         due_at,
         created_at: env.now(),
@@ -121,9 +126,37 @@ fn journal(events: Vec<Event>) -> Vec<(u64, Event)> {
     (1..).zip(events).collect()
 }
 
-async fn project(db: &Db, node: &str, events: &[(u64, Event)], jobs: &[Job]) {
+/// The id of the node of this name, the same in each test.
+fn node_id(label: &str) -> NodeId {
+    let mut bytes = [7; 16];
+    for (to, from) in bytes.iter_mut().zip(label.bytes()) {
+        *to = from;
+    }
+    NodeId(uuid::Uuid::from_bytes(bytes))
+}
+
+/// A piece of the journal of a node, from its first record on.
+fn piece<'a>(node: &'a Name, events: &'a [(u64, Event)], jobs: &'a [Job]) -> Projection<'a> {
     let up_to = events.last().map_or(0, |(sequence, _)| *sequence);
-    db.project(&Projection { node: &name(node), up_to, events, jobs }).await.unwrap();
+    let (node, name) = (node_id(node.as_str()), node);
+    Projection { node, name, after: 0, up_to, events, jobs, repeated: false }
+}
+
+async fn project(db: &Db, node: &str, events: &[(u64, Event)], jobs: &[Job]) {
+    let node = name(node);
+    let kept = db.project(&piece(&node, events, jobs)).await.unwrap();
+    assert_eq!(kept, Projected::Kept);
+}
+
+/// A start of the process of a node, known from then on.
+async fn started(db: &Db, label: &str) -> Claim {
+    let node = NodeIdentity { id: node_id(label), name: name(label), program: "1".to_owned() };
+    let mut tx = db.begin().await.unwrap();
+    tx.join_node(db, &node).await.unwrap();
+    tx.commit().await.unwrap();
+    let start = db.start_node(&node, 0).await.unwrap().unwrap();
+    let holder = JobHolder { node: node.id, incarnation: start.number, era: start.era };
+    Claim { node: node.name, holder, beats: start.beats, max: 1 }
 }
 
 fn account(text: &str) -> entrepot_nouns::Account {

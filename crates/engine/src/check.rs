@@ -111,6 +111,7 @@ fn example(rule: &Rule) -> Event {
     Event {
         id: Uuid::from_u128(1).into(),
         at: Timestamp::default(),
+        clock: None,
         site: SiteId::MAIN,
         node: rule.name.clone(),
         account: Some(account),

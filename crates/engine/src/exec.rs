@@ -28,7 +28,8 @@ impl Setting<'_> {
             "rule" => return Ok(self.rule.to_string()),
             _ => return pattern::value(word, self.event),
         };
-        own.clone().ok_or_else(|| PatternError::Missing(word.to_owned(), self.event.fact.kind()))
+        let kind = self.event.fact.kind();
+        own.clone().ok_or_else(|| PatternError::Missing(word.to_owned(), kind.to_owned()))
     }
 }
 

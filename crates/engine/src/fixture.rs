@@ -9,6 +9,7 @@ pub(crate) fn uploaded(path: &str) -> Event {
     Event {
         id: env.new_id(),
         at: env.now(),
+        clock: None,
         site: SiteId::MAIN,
         node: "n1".parse().unwrap(),
         account: Some("acme".parse().unwrap()),

@@ -258,6 +258,8 @@ fn passing_job(shared: &Shared, rule: &Stored<Rule>, event: &Event) -> Job {
         attempts: 1,
         epoch: 1,
         node: None,
+        holder: None,
+        repeated: false,
         leased_until: None,
         due_at: now,
         created_at: now,

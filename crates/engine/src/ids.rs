@@ -2,7 +2,7 @@
 //! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
 
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_nouns::{EventId, JobId, Name, TransferId};
+use entrepot_nouns::{EventId, Job, JobId, NodeId, TransferId};
 use uuid::Uuid;
 
 fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
@@ -27,10 +27,14 @@ pub(crate) fn delivery(job: JobId, step: u32) -> TransferId {
     TransferId(derived("delivery", &[job.0.as_bytes(), &step.to_le_bytes()]))
 }
 
-/// The name under which one lease of a job stages that delivery. Each lease has its own: who lost
-/// it and does not know yet must not publish, or discard, what the next holder is writing.
-pub(crate) fn staging(job: JobId, step: u32, epoch: i64) -> TransferId {
-    let parts: [&[u8]; 3] = [job.0.as_bytes(), &step.to_le_bytes(), &epoch.to_le_bytes()];
+/// The name under which the lease of `epoch` of a job stages that delivery, in the era of its
+/// present lease. Each lease has its own: who lost it and does not know yet must not publish, or
+/// discard, what the next holder is writing; nor may who had the same epoch before the database
+/// fell back.
+pub(crate) fn staging(job: &Job, step: u32, epoch: i64) -> TransferId {
+    let era = job.holder.as_ref().map_or("", |holder| &holder.era);
+    let (id, step, epoch) = (job.id.0, step.to_le_bytes(), epoch.to_le_bytes());
+    let parts: [&[u8]; 4] = [id.as_bytes(), &step, &epoch, era.as_bytes()];
     TransferId(derived("staging", &parts))
 }
 
@@ -45,6 +49,6 @@ pub(crate) fn not_started(event: EventId, rule: Uuid) -> EventId {
 }
 
 /// The event that stands for a record of the journal which cannot be read.
-pub(crate) fn unreadable(node: &Name, sequence: u64) -> EventId {
-    EventId(derived("unreadable", &[node.as_str().as_bytes(), &sequence.to_le_bytes()]))
+pub(crate) fn unreadable(node: NodeId, sequence: u64) -> EventId {
+    EventId(derived("unreadable", &[node.0.as_bytes(), &sequence.to_le_bytes()]))
 }

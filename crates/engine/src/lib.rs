@@ -5,6 +5,7 @@
 //! | 8 journal → database, exactly once | `projector.rs` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
+//! | heartbeat, jobs of dead nodes | `heartbeat.rs`, `membership.rs` |
 //! | 9 the steps of one job | `run.rs`, `step/` |
 //! | rules before and after commands, which clients wait for | `hooks.rs` |
 //! | programs | `exec.rs`, `step/exec.rs` |
@@ -17,10 +18,12 @@ mod exec;
 mod files;
 #[cfg(test)]
 mod fixture;
+mod heartbeat;
 mod hold;
 mod hooks;
 mod ids;
 pub mod limits;
+mod membership;
 mod meters;
 mod pattern;
 mod pause;
@@ -37,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_auth::Gate;
-use entrepot_db::Db;
+use entrepot_db::{Db, Incarnation};
 use entrepot_journal::Recorder;
 use entrepot_spawn::Spawner;
 use entrepot_vfs::{Hooks, Service};
@@ -46,6 +49,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use files::FileAccess;
+use heartbeat::Heart;
+use membership::Membership;
 use session_files::SessionFileAccess;
 
 pub use check::check_rule;
@@ -64,6 +69,8 @@ pub struct EngineParts {
     pub gate: Gate,
     /// Starts the programs of `exec` steps, those that the node allows.
     pub spawner: Spawner,
+    /// Which start of the node this is, as [`Db::start_node`] counted it.
+    pub incarnation: Incarnation,
     /// Number of workers, length of leases, interval of polls.
     pub options: EngineOptions,
 }
@@ -73,8 +80,8 @@ pub struct EngineParts {
 pub struct EngineOptions {
     /// Jobs worked at the same time.
     pub workers: usize,
-    /// How long a claimed job stays ours without a sign of life. The clocks of all nodes must
-    /// agree within a third of it.
+    /// How long a claimed job stays ours without a sign of life. A node whose clock differs from
+    /// the database's by more than a quarter of it claims nothing.
     pub lease: Duration,
     /// How often the table of jobs is looked at when nothing wakes us.
     pub poll: Duration,
@@ -110,21 +117,64 @@ pub(crate) struct Shared {
     pub(crate) spawner: Spawner,
     pub(crate) options: EngineOptions,
     pub(crate) meters: Arc<Meters>,
+    /// What the database says of this node.
+    pub(crate) membership: Arc<Membership>,
     /// The last projected sequence.
     pub(crate) projected: watch::Sender<u64>,
     /// There may be a job to claim.
-    pub(crate) jobs: Notify,
+    pub(crate) jobs: Arc<Notify>,
     /// The projector shall say how far it is.
     pub(crate) nudge: Notify,
 }
 
-/// The running engine of a node: one task that projects, one that hands out jobs.
+/// [`EngineParts`] with files of any kind.
+struct CoreParts {
+    db: Db,
+    recorder: Recorder,
+    file_access: Box<dyn FileAccess>,
+    spawner: Spawner,
+    membership: Arc<Membership>,
+    options: EngineOptions,
+}
+
+/// Whether an operator asked the node to take no new work, as the last heartbeat says.
+#[derive(Clone)]
+pub struct Drained {
+    standing: watch::Receiver<membership::Standing>,
+    /// What was said when it was last waited for.
+    seen: bool,
+}
+
+impl Drained {
+    /// True while the node takes no new work.
+    pub fn is_drained(&self) -> bool {
+        self.standing.borrow().incarnation.drained
+    }
+
+    /// Waits until that has changed. Waits for ever once the engine has ended.
+    pub async fn changed(&mut self) {
+        let seen = self.seen;
+        let changed = self.standing.wait_for(|standing| standing.incarnation.drained != seen);
+        let ended = changed.await.is_err();
+        if ended {
+            std::future::pending::<()>().await;
+        }
+        self.seen = !seen;
+    }
+}
+
+/// The running engine of a node: one task that projects, one that hands out jobs, one that says
+/// that the node lives.
 pub struct Engine {
     shared: Arc<Shared>,
     workers: worker::Stops,
     working: JoinHandle<()>,
     projection: CancellationToken,
     projecting: JoinHandle<()>,
+    /// Ends the heartbeat.
+    silence: CancellationToken,
+    beating: JoinHandle<()>,
+    superseded: CancellationToken,
     /// Rules that clients wait for.
     answers: CancellationToken,
     answering: Option<JoinHandle<()>>,
@@ -134,10 +184,12 @@ pub struct Engine {
 impl Engine {
     /// Starts to project and to work. Must be called inside a tokio runtime.
     pub fn start(parts: EngineParts) -> Engine {
-        let EngineParts { db, recorder, vfs, gate, spawner, options } = parts;
+        let EngineParts { db, recorder, vfs, gate, spawner, incarnation, options } = parts;
         let hooks = vfs.hooks().clone();
         let file_access = Box::new(SessionFileAccess::new(vfs, gate));
-        let mut engine = Engine::start_in(db, recorder, file_access, spawner, options);
+        let membership = Membership::new(incarnation);
+        let parts = CoreParts { db, recorder, file_access, spawner, membership, options };
+        let mut engine = Engine::start_in(parts);
         engine.answer(hooks);
         engine
     }
@@ -158,13 +210,8 @@ impl Engine {
     }
 
     /// Starts with files of any kind: the seam for tests.
-    fn start_in(
-        db: Db,
-        recorder: Recorder,
-        file_access: Box<dyn FileAccess>,
-        spawner: Spawner,
-        options: EngineOptions,
-    ) -> Engine {
+    fn start_in(parts: CoreParts) -> Engine {
+        let CoreParts { db, recorder, file_access, spawner, membership, options } = parts;
         let shared = Arc::new(Shared {
             db,
             recorder,
@@ -172,14 +219,25 @@ impl Engine {
             spawner,
             options,
             meters: Arc::default(),
+            membership,
             projected: watch::Sender::new(0),
-            jobs: Notify::new(),
+            jobs: Arc::default(),
             nudge: Notify::new(),
         });
-        let projection = CancellationToken::new();
-        let workers = worker::Stops::default();
+        let (projection, silence) = (CancellationToken::new(), CancellationToken::new());
+        let (workers, superseded) = (worker::Stops::default(), CancellationToken::new());
         let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
+        let heart = Heart {
+            db: shared.db.clone(),
+            recorder: shared.recorder.clone(),
+            membership: shared.membership.clone(),
+            projected: shared.projected.subscribe(),
+            jobs: shared.jobs.clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            superseded: superseded.clone(),
+        };
+        let beating = tokio::spawn(heartbeat::run(heart, silence.clone()));
         let ready = watch::Sender::new(true).subscribe();
         Engine {
             shared,
@@ -187,6 +245,9 @@ impl Engine {
             working,
             projection,
             projecting,
+            silence,
+            beating,
+            superseded,
             answers: CancellationToken::new(),
             answering: None,
             ready,
@@ -209,6 +270,22 @@ impl Engine {
         if tokio::time::timeout(grace, &mut projecting).await.is_err() {
             projecting.abort();
         }
+        // Last, so that the others see how far the journal is projected.
+        self.silence.cancel();
+        // A panic was logged where it happened.
+        let _ = self.beating.await;
+    }
+
+    /// Whether an operator asked this node to take no new work.
+    pub fn drained(&self) -> Drained {
+        let standing = self.shared.membership.standing.subscribe();
+        let seen = standing.borrow().incarnation.drained;
+        Drained { standing, seen }
+    }
+
+    /// Cancelled when another process is found to serve as this node, with a copy of its journal.
+    pub fn superseded(&self) -> CancellationToken {
+        self.superseded.clone()
     }
 
     /// Looks for jobs now, such as after an operator's retry.

@@ -62,3 +62,22 @@ pub const HOOKS_AT_ONCE: usize = 2_048;
 pub const HOOK_TIME: Duration = Duration::from_secs(40);
 /// The last words of a program that are kept, in characters.
 pub const PROGRAM_WORDS: usize = 300;
+
+/// How often a node says in the database that it lives.
+pub const HEARTBEAT: Duration = Duration::from_secs(1);
+/// The same on SQLite, which has one node.
+pub const HEARTBEAT_ALONE: Duration = Duration::from_secs(3);
+/// How many of its own last heartbeats a node looks at before it judges others.
+pub const BEATS_REMEMBERED: usize = 3;
+/// A heartbeat that is answered within this is fast. While one of the last was not, the database
+/// is slow, nobody's heartbeat is in time, and nobody is judged dead.
+pub const BEAT_FAST: Duration = Duration::from_millis(500);
+/// How long the end of a node waits for the database to take down that it ended.
+pub const BEAT_LAST: Duration = Duration::from_secs(2);
+/// A clock that differs from the database's by more is warned of.
+pub const CLOCK_WARN: Duration = Duration::from_secs(2);
+/// After the database fell back no job is claimed for so long: by then every node that lives has
+/// noticed, and says if it brings back what was lost.
+pub const SETTLE: Duration = Duration::from_secs(3);
+/// How often an idle projector looks whether the database fell back.
+pub const CURSOR_POLL: Duration = Duration::from_secs(1);

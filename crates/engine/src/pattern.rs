@@ -17,7 +17,7 @@ pub(crate) enum PatternError {
     Open,
     /// The event has nothing to put there.
     #[error("the event '{1}' has nothing for '{{{0}}}', take it out of the rule")]
-    Missing(String, &'static str),
+    Missing(String, String),
     /// The result is not a path.
     #[error("'{0}' is no path: {1}")]
     NoPath(String, String),
@@ -108,7 +108,7 @@ pub(crate) fn value(word: &str, event: &Event) -> Result<String, PatternError> {
         "code" => command.and_then(|command| command.code).map(|code| code.to_string()),
         _ => None,
     };
-    found.ok_or_else(|| PatternError::Missing(word.to_owned(), event.fact.kind()))
+    found.ok_or_else(|| PatternError::Missing(word.to_owned(), event.fact.kind().to_owned()))
 }
 
 /// Bytes of what the event is about.

@@ -1,40 +1,57 @@
 //! The journal into the database: every record once, in order, in batches of one transaction
 //! each, with the jobs of the rules that its events start. The journal is released only behind
 //! a commit, and the position to restart from is the one that was committed with the batch.
+//!
+//! Each transaction reads that position first. A database that fell back, at a failover or by a
+//! restore, has an older one: then what it misses is read from the journal and its archive again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::{DbError, Projection};
-use entrepot_journal::{JournalError, Reader, Record, RecordKind};
-use entrepot_nouns::{Event, Fact, Job, Name, SiteId, Timestamp};
+use entrepot_db::{DbError, Projected, Projection};
+use entrepot_journal::{JournalError, Reader, Record, RecordKind, Recorder, Scope};
+use entrepot_nouns::{Event, Fact, Job, Name, SiteId};
 use tokio_util::sync::CancellationToken;
 
 use crate::Shared;
 use crate::backoff::Away;
 use crate::ids;
-use crate::limits::{BATCH_BYTES, BATCH_ENOUGH, BATCH_LINGER, BATCH_RECORDS, POISON_ATTEMPTS};
+use crate::limits::{
+    BATCH_BYTES, BATCH_ENOUGH, BATCH_LINGER, BATCH_RECORDS, CURSOR_POLL, POISON_ATTEMPTS, SETTLE,
+};
 use crate::meters::Meters;
 use crate::rules::Rules;
 
 /// Projects until `cancel`, then what is durable at that moment.
 pub(crate) async fn run(shared: Arc<Shared>, cancel: CancellationToken) {
-    let mut projector = Projector { shared, rules: Arc::new(Rules::none()), cancel };
-    let Some(mut position) = projector.start_position().await else { return };
+    let mut projector = Projector { shared, rules: Arc::new(Rules::none()), cancel, position: 0 };
+    if projector.start_position().await.is_none() {
+        return;
+    }
     let journal = projector.shared.recorder.journal().clone();
-    if let Err(error) = journal.skip_past(position).await {
+    if let Err(error) = journal.skip_past(projector.position).await {
         let error = error.to_string();
         projector.stalled("EP0801", "the journal cannot go on where the database is", &error);
     }
-    let mut reader = journal.reader(position);
+    let mut reader = journal.reader(projector.position);
     let mut away = Away::new();
     loop {
         match projector.next(&mut reader).await {
-            Ok(records) if records.is_empty() => break,
-            Ok(records) => {
+            Ok(Next::Stop) => break,
+            Ok(Next::Records(records)) => {
                 away = Away::new();
                 match projector.project(records).await {
-                    Some(up_to) => position = up_to,
+                    Some(Projected::Kept) => {}
+                    Some(Projected::Behind(found)) => {
+                        reader = projector.fall_back(found);
+                    }
+                    None => return,
+                }
+            }
+            Ok(Next::FellBack(found)) => reader = projector.fall_back(found),
+            Err(JournalError::Gone { first, .. }) if first > projector.position + 1 => {
+                match projector.skip_gap(first).await {
+                    Some(next) => reader = next,
                     None => return,
                 }
             }
@@ -44,42 +61,64 @@ pub(crate) async fn run(shared: Arc<Shared>, cancel: CancellationToken) {
                 if !projector.pause(away.next(projector.shared.recorder.env())).await {
                     return;
                 }
-                reader = journal.reader(position);
+                reader = journal.reader(projector.position);
             }
         }
     }
     // The engine stops: what is durable now is still projected. `pause` waits no more, so the first
     // obstacle ends this.
     while let Ok(records) = reader.read_now(BATCH_RECORDS) {
-        if records.is_empty() || projector.project(records).await.is_none() {
+        if records.is_empty() {
             return;
+        }
+        match projector.project(records).await {
+            Some(Projected::Kept) => {}
+            Some(Projected::Behind(found)) => reader = projector.fall_back(found),
+            None => return,
         }
     }
 }
 
+/// What is to be done.
+enum Next {
+    /// Records, at least one.
+    Records(Vec<Record>),
+    /// The database is at this record, and was further.
+    FellBack(u64),
+    /// The engine stops.
+    Stop,
+}
+
 /// A batch ready for the database.
 struct Batch {
+    /// The last record before it.
+    after: u64,
     up_to: u64,
     events: Vec<(u64, Event)>,
     jobs: Vec<Job>,
+    /// The database had it before it fell back.
+    repeated: bool,
 }
 
 struct Projector {
     shared: Arc<Shared>,
     rules: Arc<Rules>,
     cancel: CancellationToken,
+    /// The last record that is in the database.
+    position: u64,
 }
 
 impl Projector {
-    /// Where the database is; waits for it. `None`: told to stop.
-    async fn start_position(&self) -> Option<u64> {
+    /// Where the database is; waits for it. `None`: the engine stops.
+    async fn start_position(&mut self) -> Option<()> {
         let mut away = Away::new();
-        let node = self.shared.recorder.node();
+        let node = self.shared.recorder.node_id();
         loop {
             match self.shared.db.projected_up_to(node).await {
                 Ok(position) => {
                     self.shared.projected.send_replace(position);
-                    return Some(position);
+                    self.position = position;
+                    return Some(());
                 }
                 Err(error) => {
                     self.stalled("EP0801", "the database is away", &error.to_string());
@@ -92,8 +131,10 @@ impl Projector {
         }
     }
 
-    /// The next records, at least one; empty: told to stop.
-    async fn next(&self, reader: &mut Reader) -> Result<Vec<Record>, JournalError> {
+    /// What comes next; waits for it.
+    async fn next(&self, reader: &mut Reader) -> Result<Next, JournalError> {
+        let behind = self.found_behind();
+        tokio::pin!(behind);
         let mut records = loop {
             let records = reader.read_now(BATCH_RECORDS)?;
             if !records.is_empty() {
@@ -103,15 +144,73 @@ impl Projector {
             self.caught_up(reader.position());
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Ok(Vec::new()),
+                () = self.cancel.cancelled() => return Ok(Next::Stop),
                 () = self.shared.nudge.notified() => {}
                 records = reader.next_batch(BATCH_RECORDS) => break records?,
+                found = &mut behind => return Ok(Next::FellBack(found)),
             }
         };
         if records.len() < BATCH_ENOUGH && self.pause(BATCH_LINGER).await {
             records.extend(reader.read_now(BATCH_RECORDS.saturating_sub(records.len()))?);
         }
-        Ok(records)
+        Ok(Next::Records(records))
+    }
+
+    /// Looks now and then whether the database fell back while nothing was recorded.
+    async fn found_behind(&self) -> u64 {
+        loop {
+            tokio::time::sleep(CURSOR_POLL).await;
+            // A database that is away has not fallen back yet.
+            if let Ok(found) = self.shared.db.projected_up_to(self.shared.recorder.node_id()).await
+                && found < self.position
+            {
+                return found;
+            }
+        }
+    }
+
+    /// Goes back to where the database is: what it misses is read again.
+    fn fall_back(&mut self, found: u64) -> Reader {
+        let (reached, recorder) = (self.position, &self.shared.recorder);
+        tracing::warn!(
+            code = "EP0716",
+            reached,
+            found,
+            "the database fell back: the records between are projected again"
+        );
+        let settled_at = recorder.env().elapsed().saturating_add(SETTLE);
+        self.shared.membership.fell_back(reached, settled_at);
+        self.position = found;
+        self.shared.projected.send_replace(found);
+        self.record(Fact::DatabaseFellBack { reached, found });
+        recorder.journal().reader(found)
+    }
+
+    /// Goes on with the first record that the journal still has: those before it are gone from the
+    /// archive, and the database does not have them. `None`: the engine stops.
+    async fn skip_gap(&mut self, first: u64) -> Option<Reader> {
+        let after = self.position;
+        tracing::error!(
+            code = "EP0717",
+            after,
+            until = first,
+            "the journal no longer holds records that the database misses"
+        );
+        let up_to = first.saturating_sub(1);
+        let (events, jobs) = (Vec::new(), Vec::new());
+        let gap = Batch { after, up_to, events, jobs, repeated: false };
+        match self.commit_whole(&gap).await? {
+            Projected::Kept => self.position = up_to,
+            Projected::Behind(found) => return Some(self.fall_back(found)),
+        }
+        self.record(Fact::DatabaseGap { after, until: first });
+        Some(self.shared.recorder.journal().reader(up_to))
+    }
+
+    fn record(&self, fact: Fact) {
+        if let Err(error) = self.shared.recorder.record(&Scope::site(SiteId::MAIN), fact) {
+            tracing::error!(code = "EP0801", %error, "what befell the database is not recorded");
+        }
     }
 
     fn caught_up(&self, position: u64) {
@@ -124,17 +223,20 @@ impl Projector {
 
     /// Projects `records`, and waits for the database where it must. `None`: the engine stopped
     /// meanwhile.
-    async fn project(&mut self, records: Vec<Record>) -> Option<u64> {
-        let mut last = None;
-        for part in by_bytes(records) {
+    async fn project(&mut self, records: Vec<Record>) -> Option<Projected> {
+        let was_projected = |record: &Record| self.shared.membership.was_projected(record.sequence);
+        let (repeated, fresh): (Vec<_>, Vec<_>) = records.into_iter().partition(was_projected);
+        for part in by_bytes(repeated).into_iter().chain(by_bytes(fresh)) {
             let batch = self.prepare(part).await?;
             self.shared.meters.set_oldest(batch.events.first().map(|(_, event)| event.at));
-            self.commit(&batch).await?;
+            if let Projected::Behind(found) = self.commit(&batch).await? {
+                return Some(Projected::Behind(found));
+            }
+            self.position = batch.up_to;
             self.committed(&batch);
-            last = Some(batch.up_to);
         }
         self.shared.meters.set_oldest(None);
-        last
+        Some(Projected::Kept)
     }
 
     /// Parses and matches. What rules could not be asked is journalled here, once, before the
@@ -142,11 +244,17 @@ impl Projector {
     async fn prepare(&mut self, records: Vec<Record>) -> Option<Batch> {
         self.refresh().await?;
         let env = self.shared.recorder.env();
-        let node = self.shared.recorder.node();
-        let mut batch = Batch { up_to: 0, events: Vec::with_capacity(records.len()), jobs: vec![] };
+        let mut batch = Batch {
+            after: self.position,
+            up_to: self.position,
+            events: Vec::with_capacity(records.len()),
+            jobs: vec![],
+            repeated: false,
+        };
         let mut refusals = Vec::new();
         for record in records {
             batch.up_to = record.sequence;
+            batch.repeated = self.shared.membership.was_projected(record.sequence);
             if record.kind != RecordKind::Event {
                 continue;
             }
@@ -154,11 +262,12 @@ impl Projector {
                 Ok(event) => event,
                 Err(error) => {
                     Meters::add(&self.shared.meters.poison, 1);
-                    stand_in(node, record.sequence, &error.to_string(), env.now())
+                    stand_in(&self.shared.recorder, record.sequence, &error.to_string())
                 }
             };
             let matched = self.rules.matching(&event, env.now(), &self.shared.meters);
-            batch.jobs.extend(matched.jobs);
+            let repeated = batch.repeated;
+            batch.jobs.extend(matched.jobs.into_iter().map(|job| Job { repeated, ..job }));
             refusals.extend(matched.refusals);
             batch.events.push((record.sequence, event));
         }
@@ -198,54 +307,58 @@ impl Projector {
 
     /// Commits `batch`, again and again while the database is away. `None`: the engine stopped
     /// meanwhile.
-    async fn commit(&self, batch: &Batch) -> Option<()> {
+    async fn commit(&self, batch: &Batch) -> Option<Projected> {
         match self.attempt(batch).await? {
-            Ok(()) => return Some(()),
+            Ok(projected) => return Some(projected),
             Err(error) => self.stalled("EP0801", "a batch was refused", &error.to_string()),
         }
+        let (after, repeated) = (batch.after, batch.repeated);
         // The database answers and does not want this batch: find out which record.
         for (sequence, event) in &batch.events {
             let jobs = batch.jobs.iter().filter(|job| job.event_id == event.id);
             let single = Batch {
+                after,
                 up_to: *sequence,
                 events: vec![(*sequence, event.clone())],
                 jobs: jobs.cloned().collect(),
+                repeated,
             };
-            self.commit_single(&single, event).await?;
+            if let Projected::Behind(found) = self.commit_single(&single, event).await? {
+                return Some(Projected::Behind(found));
+            }
         }
-        let rest = Batch { up_to: batch.up_to, events: Vec::new(), jobs: Vec::new() };
-        self.commit_whole(&rest).await
+        let (up_to, events, jobs) = (batch.up_to, Vec::new(), Vec::new());
+        self.commit_whole(&Batch { after, up_to, events, jobs, repeated }).await
     }
 
     /// Commits one event. Only if the database keeps refusing it while it takes an empty
     /// projection in between, the event is replaced by one that says so; its record stays in
     /// the journal.
-    async fn commit_single(&self, single: &Batch, event: &Event) -> Option<()> {
+    async fn commit_single(&self, single: &Batch, event: &Event) -> Option<Projected> {
         let mut away = Away::new();
         let mut refused = 0;
-        let before =
-            Batch { up_to: single.up_to.saturating_sub(1), events: Vec::new(), jobs: Vec::new() };
+        let (after, repeated) = (single.after, single.repeated);
+        let up_to = single.up_to.saturating_sub(1);
+        let before = Batch { after, up_to, events: Vec::new(), jobs: Vec::new(), repeated };
         loop {
             let error = match self.attempt(single).await? {
-                Ok(()) => return Some(()),
+                Ok(projected) => return Some(projected),
                 Err(error) => error.to_string(),
             };
             self.stalled("EP0802", "an event was refused", &error);
             refused = match self.attempt(&before).await? {
-                Ok(()) => refused + 1,
+                Ok(_) => refused + 1,
                 Err(_) => 0,
             };
             if refused >= POISON_ATTEMPTS {
-                let env = self.shared.recorder.env();
                 let text = format!("event '{}' was refused: {error}", event.id);
-                let mut event =
-                    stand_in(self.shared.recorder.node(), single.up_to, &text, env.now());
+                let mut event = stand_in(&self.shared.recorder, single.up_to, &text);
                 event.site = single.events.first().map_or(event.site, |(_, event)| event.site);
-                let events = vec![(single.up_to, event)];
-                let replaced = Batch { up_to: single.up_to, events, jobs: Vec::new() };
-                if self.attempt(&replaced).await?.is_ok() {
+                let (up_to, events) = (single.up_to, vec![(single.up_to, event)]);
+                let replaced = Batch { after, up_to, events, jobs: Vec::new(), repeated };
+                if let Ok(projected) = self.attempt(&replaced).await? {
                     Meters::add(&self.shared.meters.poison, 1);
-                    return Some(());
+                    return Some(projected);
                 }
                 // So it is not this event: the database takes none.
                 refused = 0;
@@ -258,11 +371,11 @@ impl Projector {
     }
 
     /// Commits a batch that nothing can be wrong with.
-    async fn commit_whole(&self, batch: &Batch) -> Option<()> {
+    async fn commit_whole(&self, batch: &Batch) -> Option<Projected> {
         let mut away = Away::new();
         loop {
             match self.attempt(batch).await? {
-                Ok(()) => return Some(()),
+                Ok(projected) => return Some(projected),
                 Err(error) => self.stalled("EP0801", "a batch was refused", &error.to_string()),
             }
             let pause = away.next(self.shared.recorder.env());
@@ -273,13 +386,16 @@ impl Projector {
     }
 
     /// One answer of the database; waits while it is away. `None`: the engine stopped meanwhile.
-    async fn attempt(&self, batch: &Batch) -> Option<Result<(), DbError>> {
+    async fn attempt(&self, batch: &Batch) -> Option<Result<Projected, DbError>> {
         let mut away = Away::new();
         let projection = Projection {
-            node: self.shared.recorder.node(),
+            node: self.shared.recorder.node_id(),
+            name: self.shared.recorder.node(),
+            after: batch.after,
             up_to: batch.up_to,
             events: &batch.events,
             jobs: &batch.jobs,
+            repeated: batch.repeated,
         };
         loop {
             match self.shared.db.project(&projection).await {
@@ -343,24 +459,16 @@ fn by_bytes(records: Vec<Record>) -> Vec<Vec<Record>> {
 
 /// Says in the database that a record of the journal could not be taken over. No rule named
 /// `entrepot.journal` needs to exist.
-fn stand_in(node: &Name, sequence: u64, error: &str, now: Timestamp) -> Event {
+fn stand_in(recorder: &Recorder, sequence: u64, error: &str) -> Event {
+    let node = recorder.node();
     tracing::error!(code = "EP0802", sequence, error, "a journal record cannot be projected");
     let error = format!(
         "EP0802: record {sequence} of the journal of node '{node}' cannot be projected, it stays \
          in the journal: {error}"
     );
-    Event {
-        id: ids::unreadable(node, sequence),
-        at: now,
-        site: SiteId::MAIN,
-        node: node.clone(),
-        account: None,
-        session: None,
-        job: None,
-        cause: None,
-        depth: 0,
-        fact: Fact::JobFailed { rule: projector_name(node), attempts: 0, error },
-    }
+    let fact = Fact::JobFailed { rule: projector_name(node), attempts: 0, error };
+    let id = ids::unreadable(recorder.node_id(), sequence);
+    Event { id, ..recorder.event(&Scope::site(SiteId::MAIN), fact) }
 }
 
 /// The name that stands for the projection where a rule is named.

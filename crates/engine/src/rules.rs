@@ -234,7 +234,7 @@ fn compile(rules: Vec<Stored<Rule>>) -> (Starts, Vec<Compiled>) {
 /// What an event counts as. A file under its client's temporary name starts nothing; its rename
 /// to the final name is the arrival, and so is a file found published after a crash, whose
 /// client may have been answered.
-fn kinds(fact: &Fact) -> impl Iterator<Item = &'static str> {
+fn kinds(fact: &Fact) -> impl Iterator<Item = &str> {
     let temporary = match fact {
         Fact::FileUploaded { file } | Fact::FileRecovered { file } => file.temporary,
         _ => false,
@@ -257,6 +257,8 @@ fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
         attempts: 0,
         epoch: 0,
         node: None,
+        holder: None,
+        repeated: false,
         leased_until: None,
         due_at: now,
         created_at: now,
@@ -277,6 +279,7 @@ fn refusal(event: &Event, rule: &Stored<Rule>, error: String, now: Timestamp) ->
     Some(Event {
         id: ids::not_started(event.id, rule.id),
         at: now,
+        clock: None,
         site: scope.site,
         node: event.node.clone(),
         account: scope.account,

@@ -64,7 +64,7 @@ pub(crate) async fn work(
 }
 
 async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), StepError> {
-    if job.epoch > 1 {
+    if job.epoch > 1 || job.repeated {
         caught_up(shared, hold).await?;
     }
     let found = hold.insist(|| shared.db.find::<Rule>(job.site, &job.rule)).await?;
@@ -136,7 +136,7 @@ async fn end(shared: &Shared, hold: &Hold<'_>, end: JobEnd) -> Result<(), StepEr
 impl Run<'_> {
     /// True if an earlier lease may have left something behind.
     pub(crate) fn again(&self) -> bool {
-        self.job.epoch > 1
+        self.job.epoch > 1 || self.job.repeated
     }
 
     /// A point at which tests may end the attempt.

@@ -69,12 +69,12 @@ struct Workers {
 }
 
 impl Workers {
-    /// Jobs that this node held when it died are ready at once: its journal's lock says that no
-    /// other process works under its name.
+    /// Jobs that earlier starts of this node held when they died are ready at once.
     async fn take_back(&mut self, away: &mut Away) {
         while !self.stops.drain.is_cancelled() {
-            let (node, env) = (self.shared.recorder.node(), self.shared.recorder.env());
-            match self.shared.db.release_jobs(node, env.now()).await {
+            let (node, env) = (self.shared.recorder.node_id(), self.shared.recorder.env());
+            let incarnation = self.shared.membership.standing.borrow().incarnation.number;
+            match self.shared.db.release_jobs(node, incarnation, env.now()).await {
                 Ok(0) => return,
                 Ok(jobs) => {
                     tracing::info!(jobs, "jobs of the last run go on");
@@ -95,10 +95,15 @@ impl Workers {
         if free == 0 {
             return Ok(0);
         }
-        let env = self.shared.recorder.env();
-        let (node, lease, claimed) =
-            (self.shared.recorder.node(), self.shared.options.lease, env.elapsed());
-        let jobs = self.shared.db.claim_jobs(node, env.now(), lease, free).await?;
+        let Shared { recorder, membership, projected, options, .. } = &*self.shared;
+        let (env, lease) = (recorder.env(), options.lease);
+        let claimed = env.elapsed();
+        let rebuilding = membership.is_rebuilding(*projected.borrow());
+        if rebuilding || !membership.may_claim(claimed, lease) {
+            return Ok(0);
+        }
+        let claim = membership.claim(recorder, free);
+        let jobs = self.shared.db.claim_jobs(&claim, env.now(), lease).await?;
         let count = jobs.len();
         for job in jobs {
             self.begin(job, claimed);

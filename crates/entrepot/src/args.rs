@@ -188,9 +188,13 @@ pub(crate) struct InitArgs {
     /// `sqlite` or a PostgreSQL URL.
     #[arg(long, default_value = "sqlite")]
     pub(crate) database: String,
-    /// Name of this node.
-    #[arg(long, default_value = "node1")]
-    pub(crate) node: Name,
+    /// Name of this node; unset: that of the machine.
+    #[arg(long)]
+    pub(crate) node: Option<Name>,
+    /// A copy of the master key of an installation whose database is in use: this machine becomes
+    /// one more node of it, as by `node join`, and nothing that it has is changed.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) master_key: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -331,8 +335,8 @@ pub(crate) enum AddressCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// All nodes: whether they serve, their last heartbeat, how much of their journal is in the
-    /// database.
+    /// All nodes: whether they serve, their last heartbeat and how long it took, how far their
+    /// clock is ahead of the database's, how much of their journal is in the database.
     List,
     /// Set how fast everything together may go, of all sites, until the server ends.
     Limit {
@@ -346,8 +350,52 @@ pub(crate) enum NodeCommand {
         #[arg(long, conflicts_with_all = ["upload", "download"])]
         reset: bool,
     },
-    /// Stop the server in good order: running transfers may end, nothing new begins. As `stop`.
-    Drain,
+    /// One node, whole.
+    Show {
+        /// Its name, as `list` shows it.
+        name: Name,
+    },
+    /// Let a node take no new sessions and no new jobs until `undrain`; it goes on running, and
+    /// what it has begun ends.
+    Drain {
+        /// Its name, as `list` shows it; unset: this one.
+        name: Option<Name>,
+    },
+    /// Let a node take new sessions and jobs again.
+    Undrain {
+        /// Its name, as `list` shows it; unset: this one.
+        name: Option<Name>,
+    },
+    /// Make a process file and a data directory for one more node of an installation.
+    Join(JoinArgs),
+    /// Take a node that has ended off the list; another one may have its name then.
+    Remove {
+        /// Its name, as `list` shows it.
+        name: Name,
+        /// Its journal is lost, with the events that the database does not have of it.
+        #[arg(long)]
+        lost: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JoinArgs {
+    /// Folder for the process file and the data.
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// The PostgreSQL URL of the installation.
+    #[arg(long)]
+    pub(crate) database: String,
+    /// A copy of the installation's master key, which is the file `data/master.key` of its first
+    /// node.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) master_key: PathBuf,
+    /// Name of this node; unset: that of the machine.
+    #[arg(long)]
+    pub(crate) node: Option<Name>,
+    /// Address of metrics and health.
+    #[arg(long, default_value = "127.0.0.1:9422")]
+    pub(crate) ops: SocketAddr,
 }
 
 #[derive(Debug, Subcommand)]

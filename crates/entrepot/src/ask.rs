@@ -30,7 +30,7 @@ pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Fai
         .map_err(|problem| Failure::usage(format!("the request cannot be taken: {problem}")))?;
     let parts = Parts::open(config).await?;
     let admin = parts.admin(None);
-    admin.seal_pending().await.map_err(|error| problem(Problem::from(error)))?;
+    admin.join().await.map_err(|error| problem(Problem::from(error)))?;
     let actor = actor_of(rustix::process::getuid().as_raw());
     let answer = match admin.at_site(actor, config.site.as_ref()).await {
         Ok(actor) => admin.handle(&actor, request).await,

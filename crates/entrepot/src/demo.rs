@@ -57,7 +57,8 @@ async fn prepare() -> Result<Config, Failure> {
         ftp: None,
         ops: free_address(9422)?,
         database: "sqlite".to_owned(),
-        node: "demo".parse().map_err(|error| Failure::start(format!("{error}")))?,
+        node: Some("demo".parse().map_err(|error| Failure::start(format!("{error}")))?),
+        master_key: None,
     };
     init::make(&args).await
 }
@@ -191,7 +192,10 @@ async fn wait_for_delivery(config: &Config, env: &Env) -> Result<Vec<NumberedEve
         let done = |event: &NumberedEvent| matches!(event.event.fact, Fact::JobDone { .. });
         if events.iter().any(done) {
             let story = events.into_iter().filter(|event| {
-                !matches!(event.event.fact, Fact::ConfigChanged { .. } | Fact::NodeStarted { .. })
+                !matches!(
+                    event.event.fact,
+                    Fact::ConfigChanged { .. } | Fact::NodeStarted { .. } | Fact::NodeJoined { .. }
+                )
             });
             return Ok(story.collect());
         }

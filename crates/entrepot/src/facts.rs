@@ -205,6 +205,13 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::SessionLimited { name, upload, download, by, .. } => {
             format!("of {name}, up {}, down {}, by {by}", shown(upload), shown(download))
         }
+        Fact::NodeDrained { name, by } | Fact::NodeUndrained { name, by } => {
+            format!("{name} by {by}")
+        }
+        Fact::NodeRemoved { name, projected, unprojected, lost, by } => {
+            let journal = if *lost { ", its journal is lost" } else { "" };
+            format!("{name} by {by}, {projected} records, {unprojected} missing{journal}")
+        }
         Fact::AddressUnlocked { address, failures, by } => {
             format!("{address} by {by}, {failures} wrong passwords")
         }

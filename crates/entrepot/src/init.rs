@@ -1,23 +1,27 @@
 //! `init`: a process file, a data directory, a master key, a database and a first listener.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-
 use entrepot_admin::Document;
 use entrepot_crypto::seal::MasterKey;
 use entrepot_nouns::Env;
 use serde_json::json;
 
-use crate::args::InitArgs;
+use crate::args::{InitArgs, JoinArgs};
 use crate::ask::ask;
 use crate::config::{Config, MasterKeySource};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::join;
 use crate::output::Output;
 use crate::parts::private_folder;
+use crate::process_file::{ProcessFile, machine_name, write_new};
 
 /// Makes what a node needs and prints the commands that come next.
 pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> {
+    if let Some(master_key) = &args.master_key {
+        let (folder, database) = (args.folder.clone(), args.database.clone());
+        let (master_key, node, ops) = (master_key.clone(), args.node.clone(), args.ops);
+        let args = JoinArgs { folder, database, master_key, node, ops };
+        return join::run(&args, output).await;
+    }
     let config = make(args).await?;
     let value =
         json!({"config": config.file, "data": config.data, "sftp": args.sftp, "ftp": args.ftp});
@@ -37,9 +41,13 @@ pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> 
 
 /// Makes everything and leaves it as `serve` wants it. Refuses to touch what is there.
 pub(crate) async fn make(args: &InitArgs) -> Result<Config, Failure> {
+    if args.database.starts_with("postgres") {
+        refuse_members(&args.database).await?;
+    }
     private_folder(&args.folder)?;
     let file = args.folder.join("entrepot.toml");
-    let text = process_file(args);
+    let node = args.node.clone().unwrap_or_else(machine_name);
+    let text = ProcessFile { node: &node, database: &args.database, ops: args.ops }.text();
     write_new(&file, 0o644, text.as_bytes())?;
     let config = Config::read(&file)?;
     private_folder(&config.data)?;
@@ -54,23 +62,18 @@ pub(crate) async fn make(args: &InitArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn process_file(args: &InitArgs) -> String {
-    format!(
-        "# What this node must know before it can open its database.\n\
-         # Everything else: entrepot account|mount|endpoint|rule|key|listener|policy, or apply.\n\
-         node = \"{}\"\n\
-         data = \"data\"                 # beside this file: journal, database, master key\n\
-         database = \"{}\"           # or postgres://user:password@host/database\n\
-         # master_key = \"file:data/master.key\"   # or \"env:ENTREPOT_MASTER_KEY\"\n\
-         \n\
-         [ops]\n\
-         address = \"{}\"   # /metrics, /live, /ready\n\
-         \n\
-         [log]\n\
-         format = \"human\"              # or \"json\"\n\
-         level = \"info\"\n",
-        args.node, args.database, args.ops
-    )
+/// The first listener and endpoint of an installation in use are not to be moved here, and its
+/// secrets open with its own master key only.
+async fn refuse_members(url: &str) -> Result<(), Failure> {
+    let (_, nodes) = join::members(url).await?;
+    let Some(first) = nodes.first() else { return Ok(()) };
+    let why = format!(
+        "the database is in use by node '{}'; nothing was changed. To make this machine one more \
+         node of it, use 'entrepot node join', or add '--master-key FILE' here, with a copy of the \
+         master key of '{}'",
+        first.name, first.name
+    );
+    Err(Failure::new("EP0713", Exit::Invalid, why))
 }
 
 fn first_documents(args: &InitArgs, config: &Config) -> Document {
@@ -87,18 +90,4 @@ fn first_documents(args: &InitArgs, config: &Config) -> Document {
         text.push_str(&listener);
     }
     Document { file: "<init>".to_owned(), text }
-}
-
-/// Writes a file that must not exist yet.
-fn write_new(path: &Path, mode: u32, content: &[u8]) -> Result<(), Failure> {
-    let cannot =
-        |error: std::io::Error| Failure::file(format!("cannot make '{}': {error}", path.display()));
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(path)
-        .map_err(cannot)?;
-    file.write_all(content).map_err(cannot)?;
-    file.sync_all().map_err(cannot)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use entrepot_admin::Admin;
 use entrepot_auth::Gate;
 use entrepot_db::Db;
+use entrepot_engine::Drained;
 use entrepot_net::NetError;
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::server::{Admission, Listening, ServerShared};
@@ -125,24 +126,33 @@ impl Listeners {
         }))
     }
 
-    /// Opens all; the first that cannot be opened is the error.
-    pub(crate) async fn open_all(&self) -> Result<(), Failure> {
+    /// Opens all; the first that cannot be opened is the error. A node that is drained opens none.
+    pub(crate) async fn open_all(&self, drained: &Drained) -> Result<(), Failure> {
         for site in self.0.db.sites().await.map_err(database)? {
             self.warn_of_programs(&site.noun);
         }
-        self.settle().await
+        self.settle(drained).await
     }
 
     /// Follows changes until `end`. A listener that cannot be opened is logged, others go on.
-    pub(crate) async fn follow(self, mut changes: watch::Receiver<i64>, end: CancellationToken) {
+    pub(crate) async fn follow(
+        self,
+        mut changes: watch::Receiver<i64>,
+        mut drained: Drained,
+        end: CancellationToken,
+    ) {
         let mut ticks = tokio::time::interval(LEGACY_INTERVAL);
         loop {
             tokio::select! {
                 () = end.cancelled() => return,
                 changed = changes.changed() => if changed.is_err() { return },
+                () = drained.changed() => {
+                    let word = if drained.is_drained() { "drained" } else { "undrained" };
+                    tracing::info!("this node was {word} by an operator");
+                }
                 _ = ticks.tick() => if !self.has_legacy().await { continue },
             }
-            if let Err(failure) = self.settle().await {
+            if let Err(failure) = self.settle(&drained).await {
                 tracing::error!(code = failure.code, "{}", failure.message);
             }
         }
@@ -153,9 +163,10 @@ impl Listeners {
         open.values().any(|open| !open.wanted.legacy_algorithms.is_empty())
     }
 
-    /// Makes what is open equal to what the database says.
-    async fn settle(&self) -> Result<(), Failure> {
-        let wanted = self.wanted().await?;
+    /// Makes what is open equal to what the database says. A drained node accepts nothing; what
+    /// is open ends as when a listener is taken away.
+    async fn settle(&self, drained: &Drained) -> Result<(), Failure> {
+        let wanted = if drained.is_drained() { BTreeMap::new() } else { self.wanted().await? };
         let mut open = self.0.open.lock().await;
         let stale = |(place, open): &(&(SiteId, Name), &Open)| open.is_stale(wanted.get(place));
         let stale: Vec<_> = open.iter().filter(stale).map(|(place, _)| place.clone()).collect();

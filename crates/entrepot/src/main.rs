@@ -16,6 +16,7 @@ mod facts;
 mod failure;
 mod import;
 mod init;
+mod join;
 mod journal;
 mod keys;
 mod listeners;
@@ -26,6 +27,7 @@ mod nouns;
 mod ops;
 mod output;
 mod parts;
+mod process_file;
 mod receipt;
 mod serve;
 mod served;
@@ -36,7 +38,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use entrepot_nouns::Kind;
 
-use args::{Cli, Command, ImportCommand, NounCommand};
+use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand};
 use config::Config;
 use failure::Failure;
 use output::Output;
@@ -95,6 +97,7 @@ async fn run(
         Command::Policy(command) => noun(config()?, output, Kind::Policy, command).await,
         Command::Session(command) => node::sessions(&config()?, output, command).await,
         Command::Address(command) => addresses::run(&config()?, output, command).await,
+        Command::Node(NodeCommand::Join(args)) => join::run(&args, output).await,
         Command::Node(command) => node::nodes(&config()?, output, command).await,
         Command::Transfer(command) => facts::transfers(&config()?, output, command).await,
         Command::Event(command) => facts::events(&config()?, output, command).await,

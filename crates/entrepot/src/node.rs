@@ -86,12 +86,33 @@ pub(crate) async fn nodes(
     output: Output,
     command: NodeCommand,
 ) -> Result<(), Failure> {
+    let of_main = Config { site: None, ..config.clone() };
     match command {
         NodeCommand::List => {
-            let config = Config { site: None, ..config.clone() };
-            let answer = ask(&config, json!({"request": "nodes"})).await?;
+            let answer = ask(&of_main, json!({"request": "nodes"})).await?;
             let Response::Nodes { nodes } = answer else { return Err(unexpected()) };
             output.rows(&nodes, print_nodes)
+        }
+        NodeCommand::Show { name } => {
+            let answer = ask(&of_main, json!({"request": "node", "name": name})).await?;
+            let Response::Node { node } = answer else { return Err(unexpected()) };
+            output.value(&json!(node), || print_node(&node))
+        }
+        NodeCommand::Drain { name } => {
+            let name = name.unwrap_or_else(|| config.node.clone());
+            ask(&of_main, json!({"request": "drain-node", "name": name})).await?;
+            output.value(&json!({"drained": name}), || println!("node '{name}' drained"))
+        }
+        NodeCommand::Undrain { name } => {
+            let name = name.unwrap_or_else(|| config.node.clone());
+            ask(&of_main, json!({"request": "undrain-node", "name": name})).await?;
+            output.value(&json!({"undrained": name}), || println!("node '{name}' undrained"))
+        }
+        NodeCommand::Join(_) => Err(Failure::usage("'node join' makes its own process file")),
+        NodeCommand::Remove { name, lost } => {
+            let request = json!({"request": "remove-node", "name": name, "lost": lost});
+            ask(&of_main, request).await?;
+            output.value(&json!({"removed": name}), || println!("node '{name}' removed"))
         }
         NodeCommand::Limit { upload, download, reset } => {
             let rates = if reset { json!("reset") } else { set(upload, download) };
@@ -103,13 +124,12 @@ pub(crate) async fn nodes(
                 println!("up {}, down {}", shown(upload), shown(download));
             })
         }
-        NodeCommand::Drain => stop(config, output).await,
     }
 }
 
 /// Asks the running server to end in good order.
 pub(crate) async fn stop(config: &Config, output: Output) -> Result<(), Failure> {
-    let request = json!({"request": "drain-node"});
+    let request = json!({"request": "stop-node"});
     let _: Response = ask_server(config, "/v1/request", Some(&request)).await?;
     output.value(&json!({"stopping": true}), || println!("stopping"))
 }
@@ -119,12 +139,49 @@ fn print_nodes(rows: &[NodeRow]) {
         vec![
             row.name.to_string(),
             row.state.as_str().to_owned(),
+            row.slot.map_or_else(|| "-".to_owned(), |slot| slot.to_string()),
             row.heartbeat_at.to_string(),
+            milliseconds(row.round_trip_us),
+            milliseconds(row.clock_ahead_us),
             row.projected_up_to.to_string(),
+            row.unprojected.to_string(),
+            row.program.clone(),
         ]
     };
-    let headings = ["node", "state", "heartbeat", "projected up to"];
+    let headings = [
+        "node",
+        "state",
+        "slot",
+        "heartbeat",
+        "took",
+        "clock",
+        "projected up to",
+        "behind",
+        "program",
+    ];
     table::print(&headings, &rows.iter().map(cells).collect::<Vec<_>>());
+}
+
+fn print_node(row: &NodeRow) {
+    let word = |is: bool| if is { "yes" } else { "no" };
+    println!("name             {}", row.name);
+    println!("id               {}", row.id);
+    println!("state            {}", row.state.as_str());
+    println!("drained          {}", word(row.drained));
+    println!("rebuilding       {}", word(row.rebuilding));
+    println!("slot             {}", row.slot.map_or_else(|| "-".to_owned(), |it| it.to_string()));
+    println!("incarnation      {}", row.incarnation);
+    println!("program          {}", row.program);
+    println!("heartbeat        {}", row.heartbeat_at);
+    println!("heartbeat took   {}", milliseconds(row.round_trip_us));
+    println!("clock            {}", milliseconds(row.clock_ahead_us));
+    println!("projected up to  {}", row.projected_up_to);
+    println!("behind           {} records", row.unprojected);
+}
+
+/// Milliseconds with a sign that says which side a clock is on.
+fn milliseconds(microseconds: i64) -> String {
+    format!("{:.1} ms", microseconds as f64 / 1e3)
 }
 
 fn rate(bytes_per_second: u64) -> String {

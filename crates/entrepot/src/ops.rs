@@ -14,6 +14,7 @@ use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
 use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request, explained};
+use entrepot_engine::Drained;
 use entrepot_nouns::Name;
 use entrepot_proof::Heads;
 use futures_util::stream;
@@ -39,6 +40,7 @@ pub(crate) struct Ops {
     pub(crate) metrics: Metrics,
     pub(crate) heads: Heads,
     pub(crate) ready: Arc<AtomicBool>,
+    pub(crate) drained: Drained,
     pub(crate) stop: CancellationToken,
 }
 
@@ -210,6 +212,9 @@ async fn metrics(State(ops): State<Ops>) -> Response {
 async fn ready(State(ops): State<Ops>) -> Response {
     if !ops.ready.load(Ordering::Acquire) || ops.stop.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response();
+    }
+    if ops.drained.is_drained() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "drained by an operator\n").into_response();
     }
     let usage = ops.metrics.journal_usage();
     if usage.full || usage.suspect {

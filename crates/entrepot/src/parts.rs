@@ -7,7 +7,7 @@ use std::sync::Arc;
 use entrepot_admin::{Admin, AdminParts};
 use entrepot_auth::Directory;
 use entrepot_crypto::seal::MasterKey;
-use entrepot_db::{Db, DbOptions};
+use entrepot_db::{Db, DbOptions, Incarnation, NodeIdentity};
 use entrepot_journal::{Journal, Options, Recorder, Recovered};
 use entrepot_nouns::Env;
 use entrepot_spawn::Allowed;
@@ -67,6 +67,24 @@ impl Parts {
             let allowed = self.allowed.clone();
             Arc::new(move |program| allowed.check(program).map_err(|error| error.to_string()))
         })
+    }
+
+    /// Counts a start of this node, which has joined before.
+    pub(crate) async fn start_node(&self) -> Result<Incarnation, Failure> {
+        let node = NodeIdentity {
+            id: self.recorder.node_id(),
+            name: self.recorder.node().clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let started = self.db.start_node(&node, 0).await;
+        let started = started
+            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
+        let removed = || Failure::start("this node was removed while it started");
+        let started = started.ok_or_else(removed)?;
+        if let Some(slot) = started.slot {
+            self.recorder.set_slot(slot);
+        }
+        Ok(started)
     }
 
     /// Makes the journal's tail durable and lets go of it.

@@ -35,7 +35,14 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
     crate::log::start(&config.log)?;
     let server = Server::start(config).await?;
     server.stopped().await;
-    server.stop().await
+    let superseded = server.superseded.is_cancelled();
+    server.stop().await?;
+    if superseded {
+        let why = "another process serves as this node, with a copy of its journal; see which of \
+                   the two is to go on";
+        return Err(Failure::new("EP0714", Exit::Failed, why));
+    }
+    Ok(())
 }
 
 /// A running node.
@@ -50,6 +57,8 @@ pub(crate) struct Server {
     addresses: AddressesFile,
     /// Ends the server: a signal, `stop`, or the end of [`Server::stop`].
     asked: CancellationToken,
+    /// Cancelled when another process serves as this node.
+    superseded: CancellationToken,
     /// Ends the tasks that serve until the very end.
     end: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
@@ -64,30 +73,15 @@ impl Server {
         let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
         let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());
         let admin = parts.admin(Some(directory.clone()));
-        let pending = admin.seal_pending().await;
-        pending.map_err(|error| crate::ask::problem(error.into()))?;
+        admin.join().await.map_err(|error| crate::ask::problem(error.into()))?;
         let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
         let node = Arc::new(ServedNode(vfs.clone()));
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
-        let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
-        record(&parts, started)?;
         let spawner = spawner(config, &parts);
         gate.start_programs_by(spawner.clone());
-        let engine = Arc::new(Engine::start(EngineParts {
-            db: parts.db.clone(),
-            recorder: parts.recorder.clone(),
-            vfs: vfs.clone(),
-            gate: gate.clone(),
-            spawner: spawner.clone(),
-            options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
-        }));
+        let engine = start_engine(config, &parts, &vfs, &gate, &spawner).await?;
         let (asked, end) = (vfs.draining(), CancellationToken::new());
         let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
-        let heartbeat = (admin.clone(), asked.clone(), end.clone());
-        tasks.push(tokio::spawn(async move {
-            let (admin, draining, until) = heartbeat;
-            admin.keep_node_alive(draining, until).await;
-        }));
         let unauthenticated = UnauthenticatedConnections::within(descriptors.without_login);
         let metrics = Metrics::new(MetricsParts {
             recorder: parts.recorder.clone(),
@@ -101,25 +95,51 @@ impl Server {
         let keys = ServerKeys::new(&parts, admin.clone());
         let heads = crate::receipt::open(config, &parts, &keys).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
-        let ops =
-            Ops { admin: admin.clone(), metrics, heads, ready: ready.clone(), stop: asked.clone() };
+        let (drained, stop) = (engine.drained(), asked.clone());
+        let ops = Ops {
+            admin: admin.clone(),
+            metrics,
+            heads,
+            ready: ready.clone(),
+            drained: drained.clone(),
+            stop,
+        };
         let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
         let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
         let addresses = AddressesFile::new(&config.data, ops_address);
         let listeners = Listeners::new(config, &parts, admin, shared, addresses.clone());
-        listeners.open_all().await?;
+        if drained.is_drained() {
+            tracing::warn!("this node is drained: it opens no listener before 'node undrain'");
+        }
+        listeners.open_all(&drained).await?;
         ready.store(true, Ordering::Release);
         tasks.push(tokio::spawn(signals(asked.clone())));
-        tasks.push(tokio::spawn(listeners.clone().follow(directory.watch(), end.clone())));
-        let config = config.clone();
-        Ok(Server { config, parts, vfs, engine, spawner, listeners, addresses, asked, end, tasks })
+        let following = listeners.clone().follow(directory.watch(), drained, end.clone());
+        tasks.push(tokio::spawn(following));
+        let (config, superseded) = (config.clone(), engine.superseded());
+        Ok(Server {
+            config,
+            parts,
+            vfs,
+            engine,
+            spawner,
+            listeners,
+            addresses,
+            asked,
+            superseded,
+            end,
+            tasks,
+        })
     }
 
-    /// Waits until someone asks the server to stop.
+    /// Waits until someone asks the server to stop, or another process serves as this node.
     pub(crate) async fn stopped(&self) {
-        self.asked.cancelled().await;
+        tokio::select! {
+            () = self.asked.cancelled() => {}
+            () = self.superseded.cancelled() => {}
+        }
     }
 
     /// Address and host keys (OpenSSH form) of each open listener.
@@ -188,6 +208,27 @@ async fn start_vfs(
         .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
     tracing::info!(?report, torn_bytes = parts.recovered.torn_bytes, "recovered");
     Ok(vfs)
+}
+
+/// Counts this start of the node, and begins to project and to work.
+async fn start_engine(
+    config: &Config,
+    parts: &Parts,
+    vfs: &Service,
+    gate: &Gate,
+    spawner: &Spawner,
+) -> Result<Arc<Engine>, Failure> {
+    let incarnation = parts.start_node().await?;
+    record(parts, Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() })?;
+    Ok(Arc::new(Engine::start(EngineParts {
+        db: parts.db.clone(),
+        recorder: parts.recorder.clone(),
+        vfs: vfs.clone(),
+        gate: gate.clone(),
+        spawner: spawner.clone(),
+        incarnation,
+        options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
+    })))
 }
 
 /// Starts the programs that the process file allows; its helpers start with the first of them.

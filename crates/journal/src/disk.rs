@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use entrepot_nouns::{Env, Name};
+use entrepot_nouns::{Env, Name, NodeId};
 use parking_lot::Mutex;
 
 use crate::error::JournalError;
@@ -58,6 +58,7 @@ pub(crate) struct Disk {
     pub(crate) reserved: u64,
     pub(crate) segment_bytes: u64,
     pub(crate) node: Name,
+    pub(crate) node_id: NodeId,
     pub(crate) env: Env,
     pub(crate) segments: Segments,
     pub(crate) meters: Arc<Meters>,
@@ -126,6 +127,7 @@ impl Disk {
             first: cut.first,
             created_us: self.env.now().micros(),
             node: self.node.to_string(),
+            node_id: self.node_id,
             chain: cut.chain,
         };
         let file = recover::create_segment(&*self.medium, &header).map_err(|(action, error)| {

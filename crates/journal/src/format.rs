@@ -10,7 +10,8 @@
 //! | first | 8 | sequence of the first record |
 //! | created | 8 | microseconds since 1970 |
 //! | node | 1 + 64 | length and text, rest zero |
-//! | reserved | 63 | zero |
+//! | node id | 16 | the node's, made with its first segment |
+//! | reserved | 47 | zero |
 //! | chain | 32 | chain hash of the record before the first one |
 //!
 //! | record | bytes | |
@@ -28,7 +29,7 @@
 //! in memory. `synced` lets recovery tell a torn tail (never acknowledged) from damage:
 //! what a later record calls synced was on stable storage once.
 
-use entrepot_nouns::Name;
+use entrepot_nouns::{Name, NodeId};
 
 /// A chain hash.
 pub(crate) type Chain = [u8; 32];
@@ -83,6 +84,7 @@ pub(crate) struct SegmentHeader {
     pub(crate) first: u64,
     pub(crate) created_us: i64,
     pub(crate) node: String,
+    pub(crate) node_id: NodeId,
     pub(crate) chain: Chain,
 }
 
@@ -103,7 +105,9 @@ impl SegmentHeader {
         put(&self.first.to_le_bytes(), 8);
         put(&self.created_us.to_le_bytes(), 8);
         put(&[u8::try_from(node.len()).unwrap_or(0)], 1);
-        put(node, 127);
+        put(node, 64);
+        put(self.node_id.0.as_bytes(), 16);
+        put(&[0; 47], 47);
         put(&self.chain, 32);
         let checksum = Self::checksum(&bytes).to_le_bytes();
         for (to, from) in bytes.iter_mut().skip(12).zip(checksum) {
@@ -133,10 +137,13 @@ impl SegmentHeader {
         let node_bytes = usize::from(bytes.get(32).copied().unwrap_or(0));
         let node = bytes.get(33..33 + node_bytes).unwrap_or_default();
         let node = std::str::from_utf8(node).map_err(|_| "its node name is no text")?;
+        let id: [u8; 16] =
+            bytes.get(97..113).and_then(|part| part.try_into().ok()).unwrap_or_default();
         Ok(SegmentHeader {
             first: number8(bytes, 16),
             created_us: i64::from_le_bytes(number8(bytes, 24).to_le_bytes()),
             node: node.to_owned(),
+            node_id: NodeId(uuid::Uuid::from_bytes(id)),
             chain: chain_at(bytes, 160),
         })
     }

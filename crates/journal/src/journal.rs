@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_nouns::{Env, Name};
+use entrepot_nouns::{Env, Name, NodeId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 
@@ -35,7 +35,8 @@ pub struct Options {
     pub max_tail_delay: Duration,
     /// Callers sync themselves while a sync takes less than this. Default 100 µs; zero: never.
     pub inline_below: Duration,
-    /// How long archived segments are kept. Unset, the default: for ever.
+    /// How long archived segments are kept, at least [`limits::ARCHIVE_KEEP_LEAST`]: a database
+    /// that falls back is brought up to date from them. Unset, the default: for ever.
     pub archive_keep: Option<Duration>,
 }
 
@@ -72,6 +73,7 @@ pub struct Usage {
 
 /// What all handles and the flusher share.
 struct Shared {
+    node_id: NodeId,
     /// What readers see.
     written: Arc<Written>,
     state: Mutex<State>,
@@ -148,6 +150,7 @@ impl Journal {
             reserved,
             segment_bytes: options.segment_bytes,
             node: node.clone(),
+            node_id: opened.node_id,
             env,
             segments: segments.clone(),
             meters: meters.clone(),
@@ -166,6 +169,7 @@ impl Journal {
         });
         let progress = watch::Sender::new(Progress { durable: opened.last, ended: None });
         let shared = Arc::new(Shared {
+            node_id: opened.node_id,
             written: Arc::new(Written { medium, segments, progress }),
             state: Mutex::new(state),
             disk: Mutex::new(disk),
@@ -178,6 +182,11 @@ impl Journal {
         shared.begin(&recovered)?;
         let flusher = Flusher::start(shared.clone())?;
         Ok((Journal { shared, _flusher: Arc::new(flusher) }, recovered))
+    }
+
+    /// The node whose facts these are: made with the first segment, and in the header of each.
+    pub fn node_id(&self) -> NodeId {
+        self.shared.node_id
     }
 
     /// Appends a record and returns its sequence. It is ordered now, and durable with the next
@@ -476,7 +485,10 @@ impl Shared {
     fn tidy(&self, released: u64) {
         let mut disk = self.disk.lock();
         let result = disk.archive(released).and_then(|()| {
-            let expired = self.options.archive_keep.map_or(Vec::new(), |keep| disk.expired(keep));
+            let expired = self
+                .options
+                .archive_keep
+                .map_or(Vec::new(), |keep| disk.expired(keep.max(limits::ARCHIVE_KEEP_LEAST)));
             let Some(end) = expired.last().and_then(|segment| segment.end) else { return Ok(()) };
             let note = format!("{{\"mark\":\"pruned\",\"up_to\":{}}}", end.last);
             self.state.lock().append_mark(note.as_bytes());

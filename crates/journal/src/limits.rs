@@ -24,3 +24,6 @@ pub const FINDINGS: usize = 100;
 pub const BATCH_RECORDS: usize = 65_536;
 /// Most payload bytes of one batch of a reader; always at least one record.
 pub const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// Archived segments are kept at least this long after their newest record: a database that is
+/// restored from a backup, or that falls back at a failover, gets from them what it misses.
+pub const ARCHIVE_KEEP_LEAST: Duration = Duration::from_secs(72 * 3600);

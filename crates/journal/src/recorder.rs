@@ -1,7 +1,10 @@
 //! Writes facts into the journal as [`Event`]s, with the node, time and id filled in.
 
-use entrepot_nouns::event::{Event, Fact};
-use entrepot_nouns::{Env, EventId, JobId, Name, SessionId, SiteId};
+use std::sync::Arc;
+
+use entrepot_nouns::event::{Event, EventClock, Fact};
+use entrepot_nouns::{Env, EventId, JobId, Name, NodeId, SessionId, SiteId};
+use parking_lot::Mutex;
 
 use crate::error::{JournalError, Result};
 use crate::format::RecordKind;
@@ -37,12 +40,34 @@ pub struct Recorder {
     journal: Journal,
     env: Env,
     node: Name,
+    clock: Arc<Mutex<HybridClock>>,
+}
+
+/// Gives each event of the node its place among those of all nodes.
+#[derive(Debug, Default)]
+struct HybridClock {
+    slot: Option<u32>,
+    /// How far the node's clock is ahead of the database's, microseconds.
+    ahead_us: i64,
+    /// The last millisecond that was given, and how often.
+    last: (i64, u32),
+}
+
+impl HybridClock {
+    fn next(&mut self, now_us: i64) -> Option<EventClock> {
+        let slot = self.slot?;
+        let ms = now_us.saturating_sub(self.ahead_us).div_euclid(1000);
+        let (last_ms, last_counter) = self.last;
+        // It never goes back, whatever the clock does.
+        self.last = if ms > last_ms { (ms, 0) } else { (last_ms, last_counter.saturating_add(1)) };
+        Some(EventClock { ms: self.last.0, counter: self.last.1, slot })
+    }
 }
 
 impl Recorder {
     /// Events of `node`, with the clock and ids of `env`.
     pub fn new(journal: Journal, env: Env, node: Name) -> Self {
-        Recorder { journal, env, node }
+        Recorder { journal, env, node, clock: Arc::default() }
     }
 
     /// Clock, ids and randomness.
@@ -60,11 +85,28 @@ impl Recorder {
         &self.node
     }
 
+    /// The node as its journal and the database know it, whatever it is called.
+    pub fn node_id(&self) -> NodeId {
+        self.journal.node_id()
+    }
+
+    /// From now on events carry the node's slot.
+    pub fn set_slot(&self, slot: u32) {
+        self.clock.lock().slot = Some(slot);
+    }
+
+    /// The node's clock is so far ahead of the database's, in microseconds; negative: behind.
+    pub fn set_clock_ahead(&self, ahead_us: i64) {
+        self.clock.lock().ahead_us = ahead_us;
+    }
+
     /// Makes an event, and records nothing.
     pub fn event(&self, scope: &Scope, fact: Fact) -> Event {
+        let at = self.env.now();
         Event {
             id: self.env.new_id(),
-            at: self.env.now(),
+            at,
+            clock: self.clock.lock().next(at.micros()),
             site: scope.site,
             node: self.node.clone(),
             account: scope.account.clone(),
@@ -112,4 +154,32 @@ fn encode(event: &Event) -> Result<Vec<u8>> {
         file: format!("event {}", event.id),
         problem: error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_events_grows_whatever_the_clock_of_the_machine_does() {
+        let mut clock = HybridClock::default();
+        assert_eq!(clock.next(5_000), None, "no slot yet");
+        clock.slot = Some(2);
+        let mut last = None;
+        // Two in a millisecond, a clock that is set back, a correction, and time that goes on.
+        for (now_us, ahead_us, wanted) in [
+            (5_000, 0, "5.0.2"),
+            (5_900, 0, "5.1.2"),
+            (1_000, 0, "5.2.2"),
+            (9_000, 5_000, "5.3.2"),
+            (9_000, 2_000, "7.0.2"),
+            (9_000, -1_000, "10.0.2"),
+        ] {
+            clock.ahead_us = ahead_us;
+            let next = clock.next(now_us);
+            assert!(next > last, "{next:?} after {last:?}");
+            assert_eq!(next.unwrap().to_string(), wanted);
+            last = next;
+        }
+    }
 }

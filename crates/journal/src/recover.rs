@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use entrepot_nouns::{Env, Name};
+use entrepot_nouns::{Env, Name, NodeId};
 
 use crate::account::Account;
 use crate::error::{JournalError, Result};
@@ -36,6 +36,7 @@ pub struct Recovered {
 
 /// Where writing goes on.
 pub(crate) struct Opened {
+    pub(crate) node_id: NodeId,
     pub(crate) file: Arc<dyn MediumFile>,
     /// Where the next record goes in the last segment.
     pub(crate) offset: u64,
@@ -77,6 +78,8 @@ pub(crate) fn create_segment(
 }
 
 struct Walk {
+    /// Of the first segment that was read.
+    node_id: Option<NodeId>,
     expected: Option<(u64, Chain)>,
     visible: u64,
     account: Account,
@@ -90,6 +93,7 @@ impl Opening<'_> {
         let archived = self.firsts(ARCHIVE)?;
         let live = self.firsts("")?;
         let mut walk = Walk {
+            node_id: None,
             expected: None,
             visible: 0,
             account: Account::default(),
@@ -149,10 +153,12 @@ impl Opening<'_> {
 
     /// Makes the segment that begins with `first` and opens it.
     fn begin(&self, mut walk: Walk, first: u64, chain: Chain) -> Result<Opened> {
+        let node_id = walk.node_id.unwrap_or_else(|| self.env.new_id());
         let header = SegmentHeader {
             first,
             created_us: self.env.now().micros(),
             node: self.node.to_string(),
+            node_id,
             chain,
         };
         let name = format::segment_name(first);
@@ -167,6 +173,7 @@ impl Opening<'_> {
         walk.recovered.last_sequence = first - 1;
         walk.recovered.segments += 1;
         Ok(Opened {
+            node_id,
             file,
             offset: SEGMENT_HEADER as u64,
             chain,
@@ -183,13 +190,16 @@ impl Opening<'_> {
     }
 
     /// Checks a header against its name, this node and the segment before.
-    fn admit(&self, walk: &Walk, name: &str, header: &SegmentHeader) -> Result<()> {
+    fn admit(&self, walk: &mut Walk, name: &str, header: &SegmentHeader) -> Result<()> {
         if format::segment_name(header.first) != name {
             return Err(corrupt(name, 0, "its name and its header do not agree"));
         }
         if !header.is_of(self.node) {
             let problem = format!("it belongs to node '{}'", header.node);
             return Err(corrupt(name, 0, problem));
+        }
+        if *walk.node_id.get_or_insert(header.node_id) != header.node_id {
+            return Err(corrupt(name, 0, "it is of another node of the same name"));
         }
         match walk.expected {
             Some((next, _)) if next != header.first => {
@@ -241,7 +251,11 @@ impl Opening<'_> {
             Err(Err(error)) => return Err(self.io("read", &name, &error)),
             Err(Ok(why)) => return self.unborn_segment(walk, first, &*file, why),
         };
-        self.admit(&walk, &name, &header)?;
+        if first == 1 && !header.is_of(self.node) && self.is_unused(file.clone())? {
+            // The node was given another name before it recorded anything.
+            return self.fresh(walk);
+        }
+        self.admit(&mut walk, &name, &header)?;
         // Records that no later record calls synced, and where they begin.
         let mut unproven: VecDeque<(u64, u64)> = VecDeque::new();
         let torn = loop {
@@ -279,6 +293,7 @@ impl Opening<'_> {
         walk.recovered.segments += 1;
         walk.recovered.last_sequence = tail.next - 1;
         Ok(Opened {
+            node_id: header.node_id,
             offset: tail.end,
             chain: scanner.chain(),
             last: tail.next - 1,
@@ -288,6 +303,19 @@ impl Opening<'_> {
             recovered: walk.recovered,
             file,
         })
+    }
+
+    /// True if the segment holds nothing but marks of the journal's own.
+    fn is_unused(&self, file: Arc<dyn MediumFile>) -> Result<bool> {
+        let name = format::segment_name(1);
+        let Ok((mut scanner, _)) = Scanner::open(file) else { return Ok(false) };
+        loop {
+            match scanner.step().map_err(|error| self.io("read", &name, &error))? {
+                Step::Record { head, .. } if head.kind == MARK => {}
+                Step::Blank => return Ok(true),
+                Step::Record { .. } | Step::Torn(_) | Step::Broken(_) => return Ok(false),
+            }
+        }
     }
 
     /// A segment without a good header: the power went while it was made, or it is damaged.

@@ -141,7 +141,8 @@ pub fn verify_on(medium: &dyn Medium, visit: &mut dyn FnMut(Visited<'_>)) -> Res
     }
     let running = matches!(medium.lock(), Ok(None));
     let report = Report::default();
-    let mut walk = Verification { report, visit, running, next: None, pruned: None };
+    let mut walk =
+        Verification { report, visit, running, node: None, next: None, pruned: None };
     for (at, first) in firsts.iter().enumerate() {
         let name = format::segment_name(*first);
         let place =
@@ -172,6 +173,8 @@ struct Verification<'a> {
     visit: &'a mut dyn FnMut(Visited<'_>),
     /// A node writes meanwhile: the very end may be half written.
     running: bool,
+    /// Of the first segment.
+    node: Option<entrepot_nouns::NodeId>,
     /// What the next segment must begin with.
     next: Option<(u64, Chain)>,
     /// The last record that retention removed, as the journal noted it.
@@ -189,6 +192,10 @@ impl Verification<'_> {
         };
         if header.first != first {
             let problem = "its name and its header do not agree".to_owned();
+            self.report.find(name, 0, first, problem);
+        }
+        if *self.node.get_or_insert(header.node_id) != header.node_id {
+            let problem = "it is of another node of the same name".to_owned();
             self.report.find(name, 0, first, problem);
         }
         match self.next {

@@ -373,6 +373,7 @@ async fn one_process_at_a_time_and_only_its_own_node() {
     let journal = open(dir.path(), Options::default()).unwrap();
     let second = open(dir.path(), Options::default()).err();
     assert!(matches!(second, Some(JournalError::Locked { .. })), "{second:?}");
+    journal.append_durable(RecordKind::Event, b"x").await.unwrap();
     journal.close().await.unwrap();
     assert_eq!(journal.append(RecordKind::Event, b"x"), Err(JournalError::Closed));
     drop(journal);
@@ -380,6 +381,37 @@ async fn one_process_at_a_time_and_only_its_own_node() {
     let other = Journal::open(dir.path(), &other, Env::simulated(1), Options::default()).err();
     assert!(matches!(other, Some(JournalError::Corrupt { .. })), "{other:?}");
     open(dir.path(), Options::default()).unwrap();
+}
+
+#[tokio::test]
+async fn a_journal_is_of_one_node_in_all_its_segments() {
+    let disk = SimDisk::default();
+    let options = Options { segment_bytes: 400, ..Options::default() };
+    let named = |name: &str| {
+        let medium = Arc::new(disk.clone());
+        Journal::open_on(medium, &name.parse().unwrap(), Env::real(), options.clone())
+    };
+    // One that holds nothing yet may be given another name, and is another node then.
+    let unused = named("n0").unwrap().0;
+    let before = unused.node_id();
+    unused.close().await.unwrap();
+    drop(unused);
+    let journal = named("n1").unwrap().0;
+    let id = journal.node_id();
+    assert_ne!(id, before);
+    for number in 0..20 {
+        journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+    }
+    let last = journal.usage().durable;
+    journal.release(last).unwrap();
+    journal.close().await.unwrap();
+    drop(journal);
+    let refused = named("n0").err();
+    assert!(matches!(refused, Some(JournalError::Corrupt { .. })), "{refused:?}");
+    let journal = named("n1").unwrap().0;
+    assert_eq!(journal.node_id(), id);
+    journal.close().await.unwrap();
+    assert!(entrepot_journal::verify_on(&disk).unwrap().is_intact());
 }
 
 #[tokio::test]

@@ -1,11 +1,15 @@
 //! Events: immutable facts. The audit log is their table; rules, alerts, console and metrics only
 //! read it.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use crate::command::CommandFact;
 use crate::document::is_default;
-use crate::ids::{EventId, JobId, SessionId, SiteId, TransferId};
+use crate::ids::{EventId, JobId, NodeId, SessionId, SiteId, TransferId};
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
@@ -17,8 +21,12 @@ use crate::transfer::Digests;
 pub struct Event {
     /// Given by the node that recorded it; the same in the journal and in the database.
     pub id: EventId,
-    /// When it happened.
+    /// When it happened, by the clock of the node.
     pub at: Timestamp,
+    /// Its place among the events of all nodes, as far as clocks can tell; none before a node has
+    /// a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<EventClock>,
     /// The site that owns it; `main` for what concerns a node as a whole.
     pub site: SiteId,
     /// The node that saw it.
@@ -41,6 +49,53 @@ pub struct Event {
     /// What happened, by kind.
     #[serde(flatten)]
     pub fact: Fact,
+}
+
+/// A hybrid clock: time as the database has it, and what makes it unique. It grows from each
+/// event of a node to the next, also while the node's clock is set back. In JSON it is text:
+/// `ms.counter.slot`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EventClock {
+    /// Milliseconds since 1970, by the node's clock less what it was ahead of the database's.
+    pub ms: i64,
+    /// Counts the events of one millisecond.
+    pub counter: u32,
+    /// Of the node, so that no two nodes have the same.
+    pub slot: u32,
+}
+
+impl fmt::Display for EventClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.ms, self.counter, self.slot)
+    }
+}
+
+impl FromStr for EventClock {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is not the clock of an event (ms.counter.slot)");
+        let mut parts = text.split('.');
+        let ms = parts.next().and_then(|part| part.parse().ok()).ok_or_else(wrong)?;
+        let counter = parts.next().and_then(|part| part.parse().ok()).ok_or_else(wrong)?;
+        let slot = parts.next().and_then(|part| part.parse().ok()).ok_or_else(wrong)?;
+        if parts.next().is_some() {
+            return Err(wrong());
+        }
+        Ok(EventClock { ms, counter, slot })
+    }
+}
+
+impl Serialize for EventClock {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EventClock {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 /// A file that arrived, left or changed.
@@ -68,6 +123,49 @@ pub struct FileFact {
     pub temporary: bool,
 }
 
+/// A fact of a kind that this program does not know: JSON as a newer one wrote it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>", into = "Map<String, Value>")]
+pub struct UnknownFact {
+    kind: String,
+    fields: Map<String, Value>,
+}
+
+impl UnknownFact {
+    /// The word that the newer program uses for it.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// All other fields.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+}
+
+impl TryFrom<Map<String, Value>> for UnknownFact {
+    type Error = String;
+
+    /// A kind that this program knows, with fields that it does not understand, is no fact of a
+    /// newer program but a damaged one.
+    fn try_from(mut fields: Map<String, Value>) -> Result<Self, String> {
+        let Some(Value::String(kind)) = fields.remove("kind") else {
+            return Err("an event has no kind".to_owned());
+        };
+        if Fact::KINDS.contains(&kind.as_str()) {
+            return Err(format!("an event of kind '{kind}' has fields that cannot be read"));
+        }
+        Ok(UnknownFact { kind, fields })
+    }
+}
+
+impl From<UnknownFact> for Map<String, Value> {
+    fn from(UnknownFact { kind, mut fields }: UnknownFact) -> Self {
+        fields.insert("kind".to_owned(), Value::String(kind));
+        fields
+    }
+}
+
 macro_rules! facts {
     ($( $(#[$doc:meta])* $word:literal $name:ident {
         $( $(#[$field_doc:meta])* $field:ident : $ty:ty ),* $(,)?
@@ -79,15 +177,22 @@ macro_rules! facts {
             $(#[$doc])*
             #[serde(rename = $word)]
             $name { $( $(#[$field_doc])* $field: $ty, )* },
-        )* }
+        )*
+            /// What a newer program recorded. It is kept and shown as it is.
+            #[serde(untagged)]
+            Unknown(UnknownFact),
+        }
 
         impl Fact {
             /// Every kind, as rules and searches name it.
             pub const KINDS: &'static [&'static str] = &[$($word,)*];
 
             /// The word that rules and searches use, such as `file.uploaded`.
-            pub fn kind(&self) -> &'static str {
-                match self { $(Fact::$name { .. } => $word,)* }
+            pub fn kind(&self) -> &str {
+                match self {
+                    $(Fact::$name { .. } => $word,)*
+                    Fact::Unknown(fact) => fact.kind(),
+                }
             }
         }
     };
@@ -105,6 +210,57 @@ facts! {
     "node.draining" NodeDraining {
         /// Who: an admin account, or `cli:<user>`.
         by: String,
+    }
+    /// A node served this database for the first time; its journal is bound to its name.
+    "node.joined" NodeJoined {
+        /// Its id, made with its journal.
+        node_id: NodeId,
+        /// The smallest number that no other node has.
+        slot: u32,
+        /// Who: an admin account, or `cli:<user>`; else `node:<name>`.
+        by: String,
+    }
+    /// A node was asked to take no new sessions and no new jobs; what is open goes on.
+    "node.drained" NodeDrained {
+        /// The node that was asked.
+        name: Name,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// A drained node takes new sessions and jobs again.
+    "node.undrained" NodeUndrained {
+        /// The node that was asked.
+        name: Name,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// A node was taken off the list; another one may have its name.
+    "node.removed" NodeRemoved {
+        /// The name that is free again.
+        name: Name,
+        /// The last record of its journal that is in the database.
+        projected: u64,
+        /// How many records behind that one its last heartbeat told of: events that are lost if
+        /// the journal is.
+        unprojected: u64,
+        /// It did not stop in good order: there may be more of them.
+        lost: bool,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// The database fell back, by a failover or a restore: what it misses is projected anew.
+    "database.fell-back" DatabaseFellBack {
+        /// The last record of the node's journal that was in the database.
+        reached: u64,
+        /// The last one that is still there.
+        found: u64,
+    }
+    /// The journal no longer holds records that the database misses.
+    "database.gap" DatabaseGap {
+        /// The last record that the database has.
+        after: u64,
+        /// The next one that the journal still holds.
+        until: u64,
     }
     /// How fast everything together on a node may go was changed by hand.
     "node.limited" NodeLimited {
@@ -417,11 +573,38 @@ mod tests {
     use crate::env::Env;
 
     #[test]
+    fn an_event_of_a_newer_program_goes_round_as_it_is() {
+        let json = serde_json::json!({
+            "id": "0192f1c4-7d7a-7abc-8def-0123456789ab",
+            "at": "2026-07-01T00:00:00.000000Z",
+            "site": "00000000-0000-0000-0000-000000000001",
+            "node": "n1",
+            "depth": 0,
+            "kind": "file.eaten",
+            "by": { "whale": [1, null, "x"] },
+        });
+        let event: Event = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(event.fact.kind(), "file.eaten");
+        assert_eq!(event.fact.file(), None);
+        assert_eq!(serde_json::to_value(&event).unwrap(), json);
+        // A kind that is known and cannot be read is damage.
+        let mut known = json.clone();
+        known["kind"] = "file.removed".into();
+        assert!(serde_json::from_value::<Event>(known).is_err());
+        let mut none = json;
+        assert_eq!("7.1.3".parse(), Ok(EventClock { ms: 7, counter: 1, slot: 3 }));
+        assert!("7.1".parse::<EventClock>().is_err() && "7.1.3.4".parse::<EventClock>().is_err());
+        none.as_object_mut().unwrap().remove("kind");
+        assert!(serde_json::from_value::<Event>(none).is_err());
+    }
+
+    #[test]
     fn json_form_is_flat_and_goes_round() {
         let env = Env::simulated(1);
         let event = Event {
             id: env.new_id(),
             at: env.now(),
+            clock: Some(EventClock { ms: 7, counter: 1, slot: 3 }),
             site: SiteId::MAIN,
             node: "n1".parse().unwrap(),
             account: Some("acme".parse().unwrap()),

@@ -70,6 +70,8 @@ ids! {
     RuleId
     /// Identifies a [`crate::Job`].
     JobId
+    /// Identifies a node: made with its journal, in whose segments it stands.
+    NodeId
 }
 
 impl SiteId {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
-use crate::ids::{EventId, JobId, SiteId};
+use crate::ids::{EventId, JobId, NodeId, SiteId};
 use crate::name::Name;
 use crate::time::Timestamp;
 
@@ -36,6 +36,18 @@ impl JobState {
     }
 }
 
+/// The process that has leased a job. With the job's epoch it is the token that each later write
+/// for the job carries.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct JobHolder {
+    /// The node whose process it is.
+    pub node: NodeId,
+    /// Which start of the node: a lease ends with the process that took it.
+    pub incarnation: i64,
+    /// The era of the database at the claim: epochs fall back with a database that does.
+    pub era: String,
+}
+
 /// One durable run of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -59,6 +71,13 @@ pub struct Job {
     pub epoch: i64,
     /// The node that holds the lease.
     pub node: Option<Name>,
+    /// The process of that node, and the era of its lease; it stays when the lease has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<JobHolder>,
+    /// The job was made, or worked on, before the database fell back behind it: a run may find
+    /// its effects done already.
+    #[serde(default, skip_serializing_if = "crate::document::is_default")]
+    pub repeated: bool,
     /// When the lease ends.
     pub leased_until: Option<Timestamp>,
     /// Not before this.

@@ -203,6 +203,30 @@ impl Postgres {
         Ok(self.url("postgres", &name))
     }
 
+    /// Copies a database as it is now. Its connections are ended for it.
+    pub fn copy_database(&self, name: &str, copy: &str) -> Result<()> {
+        self.close_database(name)?;
+        self.run_sql("postgres", &format!("CREATE DATABASE {copy} TEMPLATE {name}"))?;
+        let open = format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true");
+        self.run_sql("postgres", &open).map(drop)
+    }
+
+    /// Puts a copy in the place of a database, as a restore of a backup does: what was committed
+    /// since the copy is lost.
+    pub fn restore_database(&self, name: &str, copy: &str) -> Result<()> {
+        self.close_database(name)?;
+        self.run_sql("postgres", &format!("DROP DATABASE {name} WITH (FORCE)"))?;
+        self.run_sql("postgres", &format!("ALTER DATABASE {copy} RENAME TO {name}")).map(drop)
+    }
+
+    /// Ends the connections to a database and lets nobody in.
+    fn close_database(&self, name: &str) -> Result<()> {
+        let close = format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false");
+        self.run_sql("postgres", &close)?;
+        let others = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity";
+        self.run_sql("postgres", &format!("{others} WHERE datname = '{name}'")).map(drop)
+    }
+
     /// URL of a database for a role, TCP on loopback.
     pub fn url(&self, role: &str, database: &str) -> String {
         format!("postgres://{role}@127.0.0.1:{}/{database}", self.port)

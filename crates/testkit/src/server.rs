@@ -32,14 +32,39 @@ impl Node {
     pub fn new_in(program: &Path, database: Option<&str>, parent: &Path) -> Result<Node> {
         let folder = tempfile::Builder::new().prefix("entrepot-").tempdir_in(parent)?;
         let node = Node::in_folder(program, folder);
-        let home = node.home();
-        let mut init = Command::new(program);
-        init.args(["init", "--sftp", "127.0.0.1:0", "--ops", "127.0.0.1:0"]).arg(&home);
-        if let Some(url) = database {
-            init.args(["--database", url]);
-        }
-        run(&mut init)?;
+        node.init(&database.map_or(Vec::new(), |url| vec!["--database", url]))?;
         Ok(node)
+    }
+
+    /// As [`Node::new`] on the database at `url`, with a name of the test's choice.
+    pub fn new_called(program: &Path, url: &str, name: &str) -> Result<Node> {
+        let node = Node::without_home(program)?;
+        node.init(&["--database", url, "--node", name])?;
+        Ok(node)
+    }
+
+    fn init(&self, options: &[&str]) -> Result<()> {
+        let mut init = Command::new(&self.program);
+        init.args(["init", "--sftp", "127.0.0.1:0", "--ops", "127.0.0.1:0"]).arg(self.home());
+        run(init.args(options)).map(drop)
+    }
+
+    /// One more node of the installation of `first`, on the database at `url`, made with
+    /// `entrepot node join`.
+    pub fn joined(first: &Node, url: &str, name: &str) -> Result<Node> {
+        let node = Node::without_home(&first.program)?;
+        let mut join = Command::new(&first.program);
+        join.args(["node", "join", "--database", url, "--node", name, "--ops", "127.0.0.1:0"]);
+        join.arg("--master-key").arg(first.home().join("data/master.key")).arg(node.home());
+        run(&mut join)?;
+        Ok(node)
+    }
+
+    /// Adds lines to the process file; they hold from the next start on.
+    pub fn configure(&self, lines: &str) -> Result<()> {
+        let mut file = std::fs::OpenOptions::new();
+        let mut file = file.append(true).open(self.home().join("entrepot.toml"))?;
+        file.write_all(format!("\n{lines}\n").as_bytes()).context("extend the process file")
     }
 
     /// A node whose [`Node::home`] is made by the test.

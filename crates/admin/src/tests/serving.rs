@@ -4,7 +4,6 @@ use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_journal::RecordKind;
 use entrepot_nouns::{PerDirection, Protocol, SessionId, SessionInfo};
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 
@@ -176,7 +175,7 @@ async fn orders_to_a_session_need_its_site_and_are_recorded() {
 #[tokio::test]
 async fn only_actors_of_main_steer_the_node() {
     let world = world().await;
-    for request in [Request::LimitNode { rates: SLOW }, Request::DrainNode] {
+    for request in [Request::LimitNode { rates: SLOW }, Request::StopNode] {
         let elsewhere = world.at_site(world.north_site, request).await.unwrap_err();
         assert_eq!(elsewhere.code(), "EP0111");
     }
@@ -184,7 +183,7 @@ async fn only_actors_of_main_steer_the_node() {
     let limit = Request::LimitNode { rates: SLOW };
     let now = world.at_site(SiteId::MAIN, limit.clone()).await.unwrap();
     assert!(matches!(now, Response::Rates { upload: Some(500_000), download: None }), "{now:?}");
-    world.at_site(SiteId::MAIN, Request::DrainNode).await.unwrap();
+    world.at_site(SiteId::MAIN, Request::StopNode).await.unwrap();
     let orders = world.node.orders.lock().clone();
     assert_eq!(orders, ["limit the node by cli:root", "drain by cli:root"]);
     *world.node.is_full.lock() = true;
@@ -227,47 +226,87 @@ async fn an_administrator_who_logged_in_is_an_actor_of_its_site() {
     assert_eq!((refused.code(), refused.class()), ("EP0115", ProblemClass::Denied));
 }
 
+/// A process of a node over the same database, with a journal of its own.
+fn other_node(world: &World, folder: &str, name: &str) -> Admin {
+    let (bench, name) = (&world.bench, name.parse::<Name>().unwrap());
+    let env = bench.env.clone();
+    let folder = bench.dir.path().join(folder);
+    let (journal, _) = Journal::open(&folder, &name, env.clone(), Options::default()).unwrap();
+    Admin::new(AdminParts {
+        db: bench.db.clone(),
+        master: MasterKey::from_bytes(&[7; 32]),
+        recorder: Recorder::new(journal, env.clone(), name),
+        directory: None,
+        env,
+    })
+}
+
 #[tokio::test]
-async fn a_node_is_serving_then_drained_or_silent() {
+async fn a_name_is_bound_to_one_journal_until_its_node_is_removed() {
     let world = world().await;
+    let main = Actor { name: "root".to_owned(), site: SiteId::MAIN };
     let admin = &world.bench.admin;
-    let nodes = || async {
-        match world.at_site(SiteId::MAIN, Request::Nodes).await.unwrap() {
-            Response::Nodes { nodes } => nodes,
-            other => panic!("{other:?}"),
-        }
+    admin.join().await.unwrap();
+    admin.join().await.unwrap();
+    let nodes = async || match admin.handle(&main, Request::Nodes).await.unwrap() {
+        Response::Nodes { nodes } => nodes,
+        other => panic!("{other:?}"),
     };
+    let known = nodes().await;
+    let seen = (known[0].name.as_str(), known[0].slot, known[0].state);
+    assert_eq!((known.len(), seen), (1, ("n1", Some(0), NodeState::Stopped)));
     let elsewhere = world.at_site(world.north_site, Request::Nodes).await;
     assert_eq!(elsewhere.unwrap_err().code(), "EP0111");
-    assert!(nodes().await.is_empty());
 
-    let (draining, until) = (CancellationToken::new(), CancellationToken::new());
-    let task = {
-        let (admin, draining, until) = (admin.clone(), draining.clone(), until.clone());
-        tokio::spawn(async move { admin.keep_node_alive(draining, until).await })
+    // Another machine with the same name, whose journal is new.
+    let second = other_node(&world, "second", "n1");
+    let refused = second.join().await.unwrap_err();
+    assert_eq!(refused.code(), "EP0711");
+    assert!(refused.to_string().contains("node remove n1 --lost"), "{refused}");
+    let identity = |node: &NodeRow| entrepot_db::NodeIdentity {
+        id: node.id,
+        name: node.name.clone(),
+        program: String::new(),
     };
-    let reached = |state: NodeState| async move {
-        while nodes().await.first().map(|node| node.state) != Some(state) {
-            tokio::task::yield_now().await;
-        }
+    world.bench.db.start_node(&identity(&known[0]), 0).await.unwrap().unwrap();
+    assert_eq!(nodes().await[0].state, NodeState::Serving);
+    assert_eq!(second.join().await.unwrap_err().code(), "EP0710");
+    drop(second);
+    // By another name it joins, with a slot of its own.
+    let second = other_node(&world, "second", "n2");
+    second.join().await.unwrap();
+    let seen: Vec<_> = nodes().await.into_iter().map(|node| (node.name, node.slot)).collect();
+    assert_eq!(seen, [("n1".parse().unwrap(), Some(0)), ("n2".parse().unwrap(), Some(1))]);
+
+    // The first one serves, and cannot be removed, nor can one remove itself.
+    let remove = |name: &str, lost| Request::RemoveNode { name: name.parse().unwrap(), lost };
+    let refused = second.handle(&main, remove("n1", true)).await.unwrap_err();
+    assert_eq!(refused.code(), "EP0712");
+    let refused = second.handle(&main, remove("n2", true)).await.unwrap_err();
+    assert_eq!(refused.code(), "EP0712");
+    let refused = second.handle(&main, remove("n9", false)).await.unwrap_err();
+    assert_eq!(refused.code(), "EP0105");
+    second.handle(&main, Request::DrainNode { name: "n1".parse().unwrap() }).await.unwrap();
+    assert_eq!(nodes().await[0].state, NodeState::Drained);
+    second.handle(&main, Request::UndrainNode { name: "n1".parse().unwrap() }).await.unwrap();
+    // It falls silent; what its journal holds besides cannot be known.
+    world.bench.env.advance(std::time::Duration::from_secs(5));
+    assert_eq!(nodes().await[0].state, NodeState::Silent);
+    let refused = second.handle(&main, remove("n1", false)).await.unwrap_err();
+    assert!(refused.to_string().contains("--lost"), "{refused}");
+    second.handle(&main, remove("n1", true)).await.unwrap();
+    let fresh = other_node(&world, "third", "n1");
+    fresh.join().await.unwrap();
+    assert_eq!(nodes().await[0].slot, Some(0));
+    let kinds = ["node.joined", "node.drained", "node.undrained", "node.removed"];
+    let kinds = kinds.map(str::to_owned).to_vec();
+    let filter = EventQuery { kinds, ..EventQuery::default() };
+    let told = match admin.handle(&main, Request::Events { filter }).await.unwrap() {
+        Response::Events { events } => events,
+        other => panic!("{other:?}"),
     };
-    reached(NodeState::Serving).await;
-    draining.cancel();
-    reached(NodeState::Drained).await;
-    until.cancel();
-    task.await.unwrap();
-    assert_eq!(nodes().await[0].name.as_str(), "n1");
-
-    // A node that has not written for long, and did not say why.
-    let other: Name = "n0".parse().unwrap();
-    let old = entrepot_nouns::Timestamp::from_seconds(1);
-    world.bench.db.heartbeat(&other, old).await.unwrap();
-    let states: Vec<NodeState> = nodes().await.into_iter().map(|node| node.state).collect();
-    assert_eq!(states, [NodeState::Silent, NodeState::Drained]);
-
-    // A node that ends before its first heartbeat has ended nonetheless; the next start serves.
-    let ended = CancellationToken::new();
-    ended.cancel();
-    admin.keep_node_alive(CancellationToken::new(), ended).await;
-    assert_eq!(nodes().await[1].state, NodeState::Drained);
+    let told: Vec<_> = told.iter().map(|event| event.event.fact.kind().to_owned()).collect();
+    let joined = "node.joined";
+    let wanted = [joined, joined, "node.drained", "node.undrained", "node.removed", joined];
+    assert_eq!(told, wanted);
 }

@@ -19,6 +19,7 @@ use crate::error::{DbError, Result};
 use crate::limits;
 
 /// How a server is spoken to.
+#[derive(Clone)]
 pub(crate) enum Tls {
     /// In clear: asked for by `sslmode=disable`, or the server is local.
     Off,

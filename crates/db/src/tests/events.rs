@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use entrepot_nouns::{Env, Event, Fact, JobId, Kind, SessionId, SiteId};
 
-use super::{both, event, job, journal, name, project, uploaded};
-use crate::{Db, EventFilter, JobFilter, Projection, TransferFilter};
+use super::{both, event, job, journal, name, node_id, project, uploaded};
+use crate::{Claim, Db, EventFilter, JobFilter, TransferFilter};
 
 async fn all(db: &Db) -> Vec<Event> {
     let rows = db.events(SiteId::MAIN, &EventFilter::default()).await.unwrap();
@@ -20,7 +20,7 @@ async fn repeated_and_overlapping_pieces_change_nothing(db: Db) {
     let lines = journal(events.clone());
     for (from, to) in [(0, 20), (0, 20), (10, 30), (30, 60), (5, 45), (0, 60)] {
         project(&db, "n1", &lines[from..to], &jobs[from..to]).await;
-        let most = db.projected_up_to(&name("n1")).await.unwrap();
+        let most = db.projected_up_to(node_id("n1")).await.unwrap();
         assert!(most >= to as u64, "the cursor went back to {most}");
     }
     // A piece that holds an event twice, known or new.
@@ -35,15 +35,17 @@ async fn repeated_and_overlapping_pieces_change_nothing(db: Db) {
     let transfers = db.transfers(SiteId::MAIN, &TransferFilter::default()).await.unwrap();
     assert_eq!(transfers.len(), 60);
     assert_eq!(db.jobs(SiteId::MAIN, &JobFilter::default()).await.unwrap().len(), 60);
-    assert_eq!(db.projected_up_to(&name("n1")).await.unwrap(), 60);
-    assert_eq!(db.projected_up_to(&name("n2")).await.unwrap(), 0);
+    assert_eq!(db.projected_up_to(node_id("n1")).await.unwrap(), 60);
+    assert_eq!(db.projected_up_to(node_id("n2")).await.unwrap(), 0);
     // A repeated piece does not start an ended job again.
-    let claimed = db.claim_jobs(&name("n1"), env.now(), std::time::Duration::MAX, 60).await;
+    let sixty = Claim { max: 60, ..super::started(&db, "n1").await };
+    let claimed = db.claim_jobs(&sixty, env.now(), std::time::Duration::MAX).await;
     assert_eq!(claimed.unwrap().len(), 60);
-    let rest = db.claim_jobs(&name("n1"), env.now(), std::time::Duration::MAX, 60).await;
+    let rest = db.claim_jobs(&sixty, env.now(), std::time::Duration::MAX).await;
     assert_eq!(rest.unwrap().len(), 1);
     project(&db, "n1", &lines, &jobs).await;
-    let again = db.claim_jobs(&name("n2"), env.now(), std::time::Duration::MAX, 60).await;
+    let other = Claim { max: 60, ..super::started(&db, "n2").await };
+    let again = db.claim_jobs(&other, env.now(), std::time::Duration::MAX).await;
     assert_eq!(again.unwrap(), []);
 }
 
@@ -52,14 +54,14 @@ async fn a_piece_is_taken_whole_or_not_at_all(db: Db) {
     let good = journal(vec![uploaded(&env, "/a")]);
     let jobs = [job(&env, "route", env.now())];
     let node = name("n1");
-    let piece = Projection { node: &node, up_to: 1, events: &good, jobs: &jobs };
+    let piece = super::piece(&node, &good, &jobs);
     // The jobs' statement is the third of the piece.
     super::raw(&db, "ALTER TABLE jobs RENAME TO away").await;
     assert!(matches!(db.project(&piece).await, Err(crate::DbError::Sql(_))));
     super::raw(&db, "ALTER TABLE away RENAME TO jobs").await;
     assert_eq!(all(&db).await, []);
     assert_eq!(db.transfers(SiteId::MAIN, &TransferFilter::default()).await.unwrap(), []);
-    assert_eq!(db.projected_up_to(&node).await.unwrap(), 0);
+    assert_eq!(db.projected_up_to(node_id("n1")).await.unwrap(), 0);
     db.project(&piece).await.unwrap();
     assert_eq!(all(&db).await.len(), 1);
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use entrepot_nouns::{Env, SiteId};
 use entrepot_testkit::postgres::Postgres;
 
-use super::{journal, name, project, uploaded};
+use super::{journal, name, node_id, piece, project, uploaded};
 use crate::{Backend, Db, DbError, DbOptions, EventFilter, Projection, TransferFilter};
 
 async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
@@ -34,12 +34,12 @@ async fn the_pool_recovers_after_a_restart() {
     let stopped = server.clone();
     blocking(move || stopped.stop().unwrap()).await;
     let node = name("n1");
-    let piece = Projection { node: &node, up_to: 2, events: &events[..2], jobs: &[] };
+    let piece = piece(&node, &events[..2], &[]);
     for _ in 0..3 {
         assert!(db.project(&piece).await.unwrap_err().is_unavailable());
         assert!(db.ping().await.unwrap_err().is_unavailable());
         assert!(db.begin().await.err().unwrap().is_unavailable());
-        assert!(db.heartbeat(&node, env.now()).await.unwrap_err().is_unavailable());
+        assert!(db.nodes().await.unwrap_err().is_unavailable());
     }
     let refused = Db::open(&server.url("postgres", "test_0"), DbOptions::default()).await;
     assert!(refused.unwrap_err().is_unavailable());
@@ -55,7 +55,7 @@ async fn the_pool_recovers_after_a_restart() {
     })
     .await;
     db.ping().await.unwrap();
-    assert_eq!(db.projected_up_to(&node).await.unwrap(), 2);
+    assert_eq!(db.projected_up_to(node_id("n1")).await.unwrap(), 2);
 }
 
 /// The server ends a connection as it is used: a read goes on with another.
@@ -88,7 +88,8 @@ async fn kills_in_the_middle_lose_and_double_nothing() {
                     .map(|n| (sequence + n + 1, uploaded(&env, &format!("/{node}/{n}"))))
                     .collect();
                 sequence += 10;
-                let piece = Projection { node: &node, up_to: sequence, events: &events, jobs: &[] };
+                let after = sequence - 10;
+                let piece = Projection { after, ..piece(&node, &events, &[]) };
                 while let Err(error) = db.project(&piece).await {
                     assert!(error.is_unavailable(), "{error}");
                     failed.fetch_add(1, Ordering::SeqCst);
@@ -129,8 +130,8 @@ async fn kills_in_the_middle_lose_and_double_nothing() {
         ids.extend(found.iter().map(|row| row.event.id));
     }
     assert_eq!((rows as u64, ids.len() as u64), (written, written));
-    for (count, node) in [("n1", name("n1")), ("n2", name("n2"))] {
-        assert!(db.projected_up_to(&node).await.unwrap() > 0, "{count}");
+    for node in ["n1", "n2"] {
+        assert!(db.projected_up_to(node_id(node)).await.unwrap() > 0, "{node}");
     }
     let filter = TransferFilter { limit: 10, ..TransferFilter::default() };
     assert_eq!(db.transfers(SiteId::MAIN, &filter).await.unwrap().len(), 10);
@@ -279,4 +280,35 @@ async fn tls_knows_with_whom_it_speaks() {
         assert!(matches!(refused, DbError::Setup(_)), "{wrong}: {refused}");
     }
     drop(server);
+}
+
+/// One that accepts and says nothing, one that takes no writes, one that does: it is found within
+/// the time that the first two are given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_host_that_takes_writes_is_found() {
+    let (servers, urls) = blocking(|| {
+        let servers = [Postgres::launch().unwrap(), Postgres::launch().unwrap()];
+        let urls = servers.each_ref().map(|server| server.create_database().unwrap());
+        let standby = "ALTER DATABASE test_0 SET default_transaction_read_only = on";
+        servers[0].run_sql("postgres", standby).unwrap();
+        (servers, urls)
+    })
+    .await;
+    let dark = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let host = |url: &str| url.split(['@', '/']).nth(3).unwrap().to_owned();
+    let (dark, standby, primary) =
+        (dark.local_addr().unwrap().to_string(), host(&urls[0]), host(&urls[1]));
+    let url = |hosts: &[&str]| format!("postgres://postgres@{}/test_0", hosts.join(","));
+    let began = std::time::Instant::now();
+    let options = DbOptions { connections: Some(1), ..DbOptions::default() };
+    let db = Db::open(&url(&[&dark, &standby, &primary]), options).await.unwrap();
+    // Two connections, one of them to make tables.
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+    db.begin().await.unwrap().commit().await.unwrap();
+    let port = crate::sql::sql!("SELECT CAST(inet_server_port() AS BIGINT)");
+    let port = db.read(port, vec![], |row| row.int(0)).await.unwrap();
+    assert!(primary.ends_with(&format!(":{}", port[0])), "{port:?} is not {primary}");
+    let refused = Db::open(&url(&[&standby, &dark]), DbOptions::default()).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused}");
+    drop(servers);
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use entrepot_nouns::{Env, SiteId};
 
 use super::{journal, name, sqlite_db, uploaded};
-use crate::{Backend, Db, DbError, DbOptions, EventFilter, Projection};
+use crate::{Backend, Db, DbError, DbOptions, EventFilter};
 
 #[tokio::test]
 async fn commits_are_durable_and_the_file_is_private() {
@@ -49,7 +49,7 @@ async fn what_was_projected_is_there_after_reopening() {
     let url = format!("sqlite://{}/entrepot.db", folder.path().display());
     let db = Db::open(&url, DbOptions::default()).await.unwrap();
     assert_eq!(db.events(SiteId::MAIN, &EventFilter::default()).await.unwrap().len(), 1);
-    assert_eq!(db.projected_up_to(&name("n1")).await.unwrap(), 1);
+    assert_eq!(db.projected_up_to(super::node_id("n1")).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_full_disk_is_a_reason_to_wait_and_leaves_nothing_torn() {
     let env = Env::simulated(1);
     let events = journal((0..500).map(|n| uploaded(&env, &format!("/in/{n}"))).collect());
     let node = name("n1");
-    let piece = Projection { node: &node, up_to: 500, events: &events, jobs: &[] };
+    let piece = super::piece(&node, &events, &[]);
     super::raw(&db, "PRAGMA max_page_count = 60").await;
     let error = db.project(&piece).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
@@ -75,6 +75,9 @@ async fn tables_of_a_newer_program_are_left_alone() {
                  VALUES (99, 'future', '2027-01-01T00:00:00Z', '1')";
     super::raw(&db, newer).await;
     let url = format!("sqlite://{}/entrepot.db", folder.path().display());
+    // They say that they still serve this program.
+    drop(Db::open(&url, DbOptions::default()).await.unwrap());
+    super::raw(&db, "UPDATE schema_compatibility SET oldest_program = 99").await;
     let refused = Db::open(&url, DbOptions::default()).await.unwrap_err();
     assert!(matches!(refused, DbError::Schema(_)), "{refused}");
 }

@@ -33,6 +33,13 @@ fn only_postgres() -> Vec<Sql> {
         crate::transfers::UPSERT_POSTGRES,
         crate::jobs::INSERT_POSTGRES,
         crate::jobs::CLAIM_POSTGRES,
+        crate::jobs::EXTEND_POSTGRES,
+        crate::jobs::TAKE_OVER_POSTGRES,
+        crate::jobs::REPEAT_POSTGRES,
+        crate::nodes::BEAT_POSTGRES,
+        crate::nodes::START_POSTGRES,
+        crate::nodes::LIST_POSTGRES,
+        crate::nodes::LOCK_CURSOR_POSTGRES,
     ];
     batches.into_iter().chain(crate::postgres::ALL.iter().copied()).collect()
 }
@@ -129,8 +136,9 @@ async fn values_stay_values(db: Db) {
         );
         tx.commit().await.unwrap();
     }
+    let one = super::started(&db, "n1").await;
     for (error, _) in HOSTILE.iter().zip(&jobs) {
-        let claimed = db.claim_jobs(&name("n1"), env.now(), std::time::Duration::ZERO, 1).await;
+        let claimed = db.claim_jobs(&one, env.now(), std::time::Duration::ZERO).await;
         let hold = JobHold::from(&claimed.unwrap()[0]);
         let end = JobEnd::Failed { error: (*error).to_owned() };
         assert!(db.end_job(&hold, end, env.now()).await.unwrap());

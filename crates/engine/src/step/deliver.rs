@@ -94,7 +94,7 @@ async fn discard_earlier(
 ) -> Result<Result<(), StoreError>, StepError> {
     let earlier = (1..run.job.epoch).rev().take(LEASES_SEARCHED);
     let earlier: Vec<TransferId> =
-        earlier.map(|epoch| ids::staging(run.job.id, number, epoch)).collect();
+        earlier.map(|epoch| ids::staging(run.job, number, epoch)).collect();
     let staged = match run.hold.waiting(store.staged()).await? {
         Err(StoreError::Denied(_) | StoreError::Unsupported(_)) => return Ok(Ok(())),
         Err(error) => return Ok(Err(error)),
@@ -163,7 +163,7 @@ impl Delivery {
         let source = source::open(run, &path).await?;
         run.reached(Pause::SourceOpen)?;
         self.make_directories(run).await?;
-        let own = ids::staging(run.job.id, self.number, run.job.epoch);
+        let own = ids::staging(run.job, self.number, run.job.epoch);
         let staging = self.store.stage(own, &self.target);
         let staged = run.hold.waiting(staging).await?.map_err(|error| self.failed(&error))?;
         crash::point("delivery.staged");

@@ -42,7 +42,7 @@ async fn a_delivery_that_two_nodes_record_is_told_once() {
     let out = memory_store(&first.env);
     first.target("partner", out.clone()).await;
     first.put(&rule("r", vec![deliver("partner", "{name}", Existing::Refuse)])).await;
-    let mut second = first.beside("n2");
+    let mut second = first.beside("n2").await;
     let (pauses, dropped) = drop_once(Pause::Recorded);
     first.options.pauses = Some(pauses);
     let event = first.upload("/in/a", &content(1, 3)).await;

@@ -8,7 +8,9 @@ use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
 use entrepot_nouns::{Fact, JobState, Name, Timestamp};
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 
-use super::world::{SITE, World, content, deliver, drop_once, files, memory_store, name, rule};
+use super::world::{
+    SITE, World, content, deliver, drop_once, files, memory_store, name, rule, stranger,
+};
 use crate::Pause;
 
 fn archive(to: &str) -> StepSpec {
@@ -196,7 +198,10 @@ async fn a_lost_lease_begins_no_further_effect() {
             env.advance(Duration::from_secs(60));
             let runtime = tokio::runtime::Runtime::new().unwrap();
             let lease = Duration::from_secs(3600);
-            let claimed = runtime.block_on(db.claim_jobs(&name("n2"), env.now(), lease, 1));
+            let claimed = runtime.block_on(async {
+                let other = stranger(&db, &env, "n2").await;
+                db.claim_jobs(&other, env.now(), lease).await
+            });
             go.send(()).unwrap();
             claimed.unwrap()
         });

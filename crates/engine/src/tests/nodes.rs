@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::TransferFilter;
+use entrepot_db::{Drained, TransferFilter};
 use entrepot_nouns::rule::{Existing, Retry};
 use entrepot_nouns::{JobId, JobState};
 use entrepot_storage::AnyStore;
 use entrepot_storage::fault::{Fault, FaultStore, SimDisk, SimStore, StoreCall};
 use parking_lot::Mutex;
 
-use super::world::{SITE, World, content, deliver, files, rule};
+use super::world::{SITE, World, content, deliver, files, next_start, rule};
 
 /// How many files arrive, half of them at each node.
 const FILES: usize = 60;
@@ -54,7 +54,7 @@ impl Pair {
         let mut rule = rule("r", vec![deliver("partner", "to/{name}", existing)]);
         rule.retry = Retry { attempts, first_delay_seconds: 1, longest_delay_seconds: 1 };
         first.put(&rule).await;
-        let mut second = first.beside("n2");
+        let mut second = first.beside("n2").await;
         let way: AnyStore = Arc::new(ways[1].clone());
         second.file_access.targets =
             Arc::new(Mutex::new(HashMap::from([("partner".to_owned(), way)])));
@@ -199,4 +199,78 @@ async fn a_late_publish_never_shows_what_another_node_is_still_writing() {
         tokio::time::advance(LEASE / 4).await;
         pair.all_done_once(&format!("{existing:?}")).await;
     }
+}
+
+/// Long before its lease ends, and only when nothing was heard of it for four seconds.
+#[tokio::test(start_paused = true)]
+async fn the_jobs_of_a_node_that_died_go_on_elsewhere() {
+    let mut pair = Pair::new(84, Existing::Refuse).await;
+    pair.nodes[0].options.workers = 1;
+    pair.ways[0].fail(Some(StoreCall::Write), 1, Fault::Delay(LEASE));
+    pair.nodes[0].start();
+    let bytes = content(2, 1);
+    let event = pair.nodes[0].upload("/in/0", &bytes).await;
+    let job = pair.nodes[0].job_of(&event, "r").await;
+    pair.jobs.push(job);
+    pair.wanted.insert("to/0".to_owned(), bytes);
+    let way = pair.ways[0].clone();
+    pair.nodes[0].until(async |_| calls(&way, StoreCall::Write) == 1).await;
+    pair.nodes[1].start();
+    // Long enough for the second node to judge: the first one lives, and keeps its job.
+    for _ in 0..200 {
+        pair.nodes[1].turn().await;
+    }
+    let held = pair.nodes[1].db.job(SITE, job).await.unwrap().unwrap();
+    assert_eq!((held.state, held.epoch), (JobState::Running, 1), "taken from a node that lives");
+
+    let died = tokio::time::Instant::now();
+    pair.nodes[0].die().await;
+    let done = pair.nodes[1].ended(job).await;
+    assert_eq!((done.state, done.epoch), (JobState::Done, 2), "{:?}", done.error);
+    // A heartbeat each three seconds on SQLite, and four of silence.
+    assert!(died.elapsed() < Duration::from_secs(9), "{:?}", died.elapsed());
+    let found = files(&pair.store).await;
+    assert_eq!(found.len(), 1);
+    pair.nodes[1].projected().await;
+    assert_eq!(pair.nodes[1].events("file.delivered").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_a_node_ends_the_earlier_process() {
+    let mut world = World::new(85).await;
+    world.start();
+    let superseded = world.engine().superseded();
+    for _ in 0..100 {
+        world.turn().await;
+    }
+    assert!(!superseded.is_cancelled());
+    next_start(&world.db, &world.recorder).await;
+    world.until(async |_| superseded.is_cancelled()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_node_begins_no_job() {
+    let mut pair = Pair::new(86, Existing::Refuse).await;
+    let name = pair.nodes[0].recorder.node().clone();
+    let drain = async |world: &World, drained| {
+        let mut tx = world.db.begin().await.unwrap();
+        assert!(tx.set_drained(&name, drained).await.unwrap());
+        tx.commit().await.unwrap();
+    };
+    drain(&pair.nodes[0], Drained::Yes).await;
+    pair.nodes[0].start();
+    let mut drained = pair.nodes[0].engine().drained();
+    drained.changed().await;
+    assert!(drained.is_drained());
+    pair.arrive(2).await;
+    for _ in 0..50 {
+        pair.nodes[0].turn().await;
+    }
+    let counts = pair.nodes[0].db.job_counts().await.unwrap();
+    assert_eq!((counts.ready, counts.running), (1, 0), "only its own journal is projected");
+    drain(&pair.nodes[0], Drained::No).await;
+    pair.nodes[1].start();
+    pair.all_done_once("undrained").await;
+    drained.changed().await;
+    assert!(!drained.is_drained());
 }

@@ -8,7 +8,7 @@ use entrepot_nouns::rule::{Existing, Retry};
 use entrepot_nouns::{Job, JobId, JobState};
 use entrepot_storage::fault::{FaultStore, StoreCall};
 
-use super::world::{SITE, World, content, deliver, files, memory_store, name, rule};
+use super::world::{SITE, World, content, deliver, files, memory_store, rule, stranger};
 
 /// A job of two deliveries, and only one attempt: an outage that counted as a failure would be
 /// its end.
@@ -88,7 +88,7 @@ async fn an_outage_longer_than_the_lease_hands_the_job_on_and_doubles_nothing() 
         world.kill().await;
         // Every change of a job that is claimed, the end of its lease included.
         let refused = format!("UPDATE {refused} ON jobs WHEN NEW.epoch = OLD.epoch");
-        let mut world = world.beside("n2");
+        let mut world = world.beside("n2").await;
         world.database_refuses(&refused).await;
         world.start();
         let lease = world.options.lease;
@@ -104,13 +104,14 @@ async fn an_outage_longer_than_the_lease_hands_the_job_on_and_doubles_nothing() 
 async fn jobs_that_cannot_be_claimed_wait_untouched() {
     let (mut world, out, job) = one_attempt(70).await;
     world.database_refuses("UPDATE ON jobs").await;
-    let claim = world.db.claim_jobs(&name("n9"), world.env.now(), world.options.lease, 1).await;
+    let other = stranger(&world.db, &world.env, "n9").await;
+    let claim = world.db.claim_jobs(&other, world.env.now(), world.options.lease).await;
     // Nothing to claim yet: the statement has no row to refuse.
     assert!(claim.unwrap().is_empty());
     world.start();
     world.projected().await;
     let now = world.env.now();
-    let claim = world.db.claim_jobs(&name("n9"), now, world.options.lease, 1).await;
+    let claim = world.db.claim_jobs(&other, now, world.options.lease).await;
     assert!(matches!(claim, Err(DbError::Unavailable(_))), "{claim:?}");
     turns(&world, 600).await;
     let waiting = found(&world, job).await;

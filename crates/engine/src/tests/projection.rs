@@ -1,12 +1,12 @@
 //! The journal into the database: exactly once, whatever the database does.
 
-use entrepot_db::Projection;
+use entrepot_db::{Projected, Projection};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::rule::{Existing, When};
 use entrepot_nouns::{Fact, JobState};
 
-use super::world::{SITE, World, content, deliver, fact, files, memory_store, name, rule};
+use super::world::{SITE, World, content, deliver, fact, files, memory_store, rule};
 
 #[tokio::test(start_paused = true)]
 async fn every_record_once_over_kills_and_restarts() {
@@ -46,11 +46,12 @@ async fn the_same_batches_again_change_nothing() {
     // As if the commit had been answered, and the answer lost.
     let done = world.db.job(SITE, job).await.unwrap().unwrap();
     let again = [entrepot_nouns::Job { state: JobState::Ready, step: 0, ..done.clone() }];
-    let node = name("n1");
+    let (node, name) = (world.recorder.node_id(), world.recorder.node());
     let events = [(1, event)];
-    let piece = Projection { node: &node, up_to: 1, events: &events, jobs: &again };
+    let (after, up_to, jobs) = (0, 1, &again);
+    let piece = Projection { node, name, after, up_to, events: &events, jobs, repeated: false };
     for _ in 0..3 {
-        world.db.project(&piece).await.unwrap();
+        assert_eq!(world.db.project(&piece).await.unwrap(), Projected::Kept);
     }
     assert_eq!(world.db.job(SITE, job).await.unwrap().unwrap(), done);
     assert_eq!(world.events("file.uploaded").await.len(), 1);
@@ -243,4 +244,86 @@ async fn what_counts_as_an_arrival() {
     let mut found: Vec<_> = files(&out).await.into_keys().collect();
     found.sort();
     assert_eq!(found, ["a", "b"]);
+}
+
+/// A restore, or a failover that loses commits, under a running engine: everything that was lost
+/// comes once, also what had ended, and no file is delivered twice.
+#[tokio::test(start_paused = true)]
+async fn a_database_that_falls_back_is_brought_up_to_date() {
+    for idle in [false, true] {
+        let mut world = World::new(8).await;
+        let out = memory_store(&world.env);
+        world.target("partner", out.clone()).await;
+        world.put(&rule("r", vec![deliver("partner", "{name}", Existing::Refuse)])).await;
+        world.start();
+        let mut events = Vec::new();
+        for number in 0..6 {
+            events.push(world.upload(&format!("/in/{number}"), b"abc").await);
+        }
+        for event in &events {
+            assert_eq!(world.ended(world.job_of(event, "r").await).await.state, JobState::Done);
+        }
+        world.projected().await;
+        let before = (world.all_events().await, files(&out).await);
+
+        // As the database was before any of it: nodes and rules were there.
+        let lost = "DELETE FROM events WHERE node_sequence IS NOT NULL; DELETE FROM jobs; \
+                    DELETE FROM transfers; UPDATE nodes SET projected_up_to = 0, beats = 0";
+        world.sql(lost.to_owned()).await;
+        if !idle {
+            events.push(world.upload("/in/more", b"abc").await);
+        }
+        let found = "database.fell-back";
+        world.until(async |world| !world.events(found).await.is_empty()).await;
+        world.projected().await;
+        for event in &events {
+            let job = world.ended(world.job_of(event, "r").await).await;
+            assert_eq!(job.state, JobState::Done, "{:?}", job.error);
+        }
+        world.projected().await;
+        let all = world.all_events().await;
+        for event in &before.0 {
+            let copies = all.iter().filter(|other| other.id == event.id).count();
+            assert_eq!(copies, 1, "{event:?}");
+        }
+        let kinds = ["file.uploaded", "file.delivered", "job.done"];
+        for kind in kinds {
+            assert_eq!(world.events(kind).await.len(), events.len(), "{kind}");
+        }
+        let filter = entrepot_db::TransferFilter::default();
+        let transfers = world.db.transfers(SITE, &filter).await.unwrap();
+        assert_eq!(transfers.len(), 2 * events.len());
+        let delivered = files(&out).await;
+        assert_eq!(delivered.len(), events.len());
+        let made = world.count(|meters| &meters.deliveries);
+        assert_eq!(made, events.len() as u64, "a file was delivered again");
+        world.kill().await;
+    }
+}
+
+/// The database falls back behind a job that was under way: what it did before is found done.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_a_fallback_takes_back_finds_what_it_did() {
+    let mut world = World::new(9).await;
+    let out = memory_store(&world.env);
+    world.target("partner", out.clone()).await;
+    let steps = ["{name}", "copy-{name}"];
+    let steps = steps.map(|path| deliver("partner", path, Existing::Refuse)).to_vec();
+    world.put(&rule("r", steps)).await;
+    let (pauses, dropped) = super::world::drop_once(crate::Pause::Advanced);
+    world.options.pauses = Some(pauses);
+    world.start();
+    let event = world.upload("/in/a", b"abc").await;
+    let dropped = async |_: &World| dropped.load(std::sync::atomic::Ordering::SeqCst);
+    world.until(dropped).await;
+    world.projected().await;
+    assert_eq!(files(&out).await.len(), 1);
+    let lost = "DELETE FROM events WHERE node_sequence IS NOT NULL; DELETE FROM jobs; \
+                DELETE FROM transfers; UPDATE nodes SET projected_up_to = 0, beats = 0";
+    world.sql(lost.to_owned()).await;
+    let job = world.ended(world.job_of(&event, "r").await).await;
+    assert_eq!((job.state, job.epoch), (JobState::Done, 1), "{:?}", job.error);
+    world.projected().await;
+    assert_eq!(files(&out).await.len(), 2);
+    assert_eq!(world.events("file.delivered").await.len(), 2);
 }

@@ -11,15 +11,15 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_auth::Gate;
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_db::{Db, EventFilter};
+use entrepot_db::{Claim, Db, EventFilter, Incarnation, NodeIdentity};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::endpoint::MemoryTarget;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, StepSpec, When};
 use entrepot_nouns::{
-    Endpoint, Env, Event, Fact, Job, JobId, JobState, Name, Noun, Protocol, Rule, SiteId,
-    StorePath, Timestamp, VPath,
+    Endpoint, Env, Event, Fact, Job, JobHolder, JobId, JobState, Name, Noun, Protocol, Rule,
+    SiteId, StorePath, Timestamp, VPath,
 };
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
 use entrepot_storage::{
@@ -31,8 +31,9 @@ use parking_lot::Mutex;
 
 use crate::files::{AccountFiles, FileAccess, Source};
 use crate::limits::BLOCK_BYTES;
+use crate::membership::Membership;
 use crate::step::StepError;
-use crate::{Engine, EngineOptions, EngineParts, Meters, Pause};
+use crate::{CoreParts, Engine, EngineOptions, EngineParts, Meters, Pause};
 
 pub(crate) const SITE: SiteId = SiteId::MAIN;
 
@@ -120,6 +121,28 @@ impl Source for SimSource {
     }
 }
 
+/// The next start of the node with this journal, which is made known with the first.
+pub(crate) async fn next_start(db: &Db, recorder: &Recorder) -> Incarnation {
+    let (id, name) = (recorder.node_id(), recorder.node().clone());
+    let identity = NodeIdentity { id, name, program: "1".to_owned() };
+    let mut tx = db.begin().await.unwrap();
+    tx.join_node(db, &identity).await.unwrap();
+    tx.commit().await.unwrap();
+    db.start_node(&identity, 0).await.unwrap().unwrap()
+}
+
+/// A node that has no journal here, as it claims one job.
+pub(crate) async fn stranger(db: &Db, env: &Env, label: &str) -> Claim {
+    let identity = NodeIdentity { id: env.new_id(), name: name(label), program: "1".to_owned() };
+    let mut tx = db.begin().await.unwrap();
+    tx.join_node(db, &identity).await.unwrap();
+    tx.commit().await.unwrap();
+    let Incarnation { number, era, beats, .. } =
+        db.start_node(&identity, 0).await.unwrap().unwrap();
+    let holder = JobHolder { node: identity.id, incarnation: number, era };
+    Claim { node: identity.name, holder, beats, max: 1 }
+}
+
 /// Programs of the system, started by a thread of the test.
 fn spawner() -> Spawner {
     let allowed = Allowed::new(["/bin", "/usr/bin"].map(PathBuf::from)).unwrap();
@@ -140,6 +163,8 @@ pub(crate) struct World {
     pub(crate) file_access: SimFileAccess,
     pub(crate) options: EngineOptions,
     pub(crate) spawner: Spawner,
+    /// The start that the engine begins as.
+    next: Incarnation,
     engine: Option<Engine>,
     files: u64,
 }
@@ -149,6 +174,7 @@ impl World {
         // What is tried here is order, not disks.
         let bed = Arc::new(Testbed::start_in_memory(Env::simulated(seed)).await);
         let (env, db, recorder) = (bed.env.clone(), bed.db.clone(), bed.recorder.clone());
+        let next = next_start(&db, &recorder).await;
         let home = memory_store(&env);
         for directory in ["in", "done"] {
             home.make_directory(&directory.parse().unwrap()).await.unwrap();
@@ -156,19 +182,23 @@ impl World {
         let file_access = SimFileAccess { home, targets: Arc::default() };
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
         let spawner = spawner();
-        World { bed, env, db, recorder, file_access, options, spawner, engine: None, files: 0 }
+        let (engine, files) = (None, 0);
+        World { bed, env, db, recorder, file_access, options, spawner, next, engine, files }
     }
 
     /// Another node, with a journal of its own over the same database, clock and stores.
-    pub(crate) fn beside(&self, label: &str) -> World {
+    pub(crate) async fn beside(&self, label: &str) -> World {
+        let recorder = self.bed.recorder_beside(label);
+        let next = next_start(&self.db, &recorder).await;
         World {
             bed: self.bed.clone(),
             env: self.env.clone(),
             db: self.db.clone(),
-            recorder: self.bed.recorder_beside(label),
+            recorder,
             file_access: self.file_access.clone(),
             options: self.options.clone(),
             spawner: self.spawner.clone(),
+            next,
             engine: None,
             files: 0,
         }
@@ -192,7 +222,7 @@ impl World {
     }
 
     /// As somebody else who has the file of the database open.
-    async fn sql(&self, text: String) {
+    pub(crate) async fn sql(&self, text: String) {
         let path = self.bed.database();
         let alter = tokio::task::spawn_blocking(move || {
             let other = rusqlite::Connection::open(path).unwrap();
@@ -221,16 +251,18 @@ impl World {
     pub(crate) fn start_with(&mut self, vfs: Service, gate: Gate) {
         let (db, recorder) = (self.db.clone(), self.recorder.clone());
         let options = self.options.clone();
-        let spawner = self.spawner.clone();
-        self.engine =
-            Some(Engine::start(EngineParts { db, recorder, vfs, gate, spawner, options }));
+        let (spawner, incarnation) = (self.spawner.clone(), self.next.clone());
+        let parts = EngineParts { db, recorder, vfs, gate, spawner, incarnation, options };
+        self.engine = Some(Engine::start(parts));
     }
 
     pub(crate) fn start(&mut self) {
         let file_access = Box::new(self.file_access.clone());
         let (db, recorder) = (self.db.clone(), self.recorder.clone());
         let (spawner, options) = (self.spawner.clone(), self.options.clone());
-        self.engine = Some(Engine::start_in(db, recorder, file_access, spawner, options));
+        let membership = Membership::new(self.next.clone());
+        let parts = CoreParts { db, recorder, file_access, spawner, membership, options };
+        self.engine = Some(Engine::start_in(parts));
     }
 
     /// The running engine answers what is asked about commands.
@@ -242,17 +274,26 @@ impl World {
         self.engine.as_ref().unwrap()
     }
 
-    /// As `kill -9`: every task ends at the await it is at.
+    /// As `kill -9`, before the next start: every task ends at the await it is at.
     pub(crate) async fn kill(&mut self) {
+        self.die().await;
+        self.next = next_start(&self.db, &self.recorder).await;
+    }
+
+    /// As [`World::kill`], and the node does not come back.
+    pub(crate) async fn die(&mut self) {
         let engine = self.engine.take().unwrap();
         engine.working.abort();
         engine.projecting.abort();
+        engine.beating.abort();
         let _ = engine.working.await;
         let _ = engine.projecting.await;
+        let _ = engine.beating.await;
     }
 
     pub(crate) async fn stop(&mut self, limit: Duration) {
         self.engine.take().unwrap().stop(limit).await;
+        self.next = next_start(&self.db, &self.recorder).await;
     }
 
     /// Publishes a file in the account's view and records its upload; returns the event.
@@ -299,7 +340,7 @@ impl World {
     /// A little time passes, for us and for everybody.
     pub(crate) async fn turn(&self) {
         // Behind whatever the engine is writing, so that time does not outrun a busy machine.
-        self.db.heartbeat(self.recorder.node(), self.env.now()).await.unwrap();
+        self.db.take_code(SITE, &name("nobody"), 0).await.unwrap();
         let little = Duration::from_millis(100);
         self.env.advance(little);
         tokio::time::advance(little).await;
@@ -346,6 +387,11 @@ impl World {
         let kinds = vec![kind.to_owned()];
         let filter = EventFilter { kinds, ..EventFilter::default() };
         let rows = self.db.events(SITE, &filter).await.unwrap();
+        rows.into_iter().map(|row| row.event).collect()
+    }
+
+    pub(crate) async fn all_events(&self) -> Vec<Event> {
+        let rows = self.db.events(SITE, &EventFilter::default()).await.unwrap();
         rows.into_iter().map(|row| row.event).collect()
     }
 

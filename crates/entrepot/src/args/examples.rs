@@ -18,7 +18,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "entrepot init /srv/entrepot",
             "entrepot init /srv/entrepot --sftp 0.0.0.0:22 --ftp 0.0.0.0:21",
-            "entrepot init --database postgres://entrepot@db.example/entrepot --node node2",
+            "entrepot init --database postgres://entrepot@db.example/entrepot --node node1",
         ],
     ),
     ("demo", &["entrepot demo"]),
@@ -58,13 +58,20 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot address unlock --account acme",
         ],
     ),
-    ("node", &["entrepot node limit --download 50M", "entrepot node drain"]),
+    ("node", &["entrepot node list", "entrepot node drain node2"]),
     ("node list", &["entrepot node list", "entrepot --json nodes"]),
     (
         "node limit",
         &["entrepot node limit --upload 10M --download 50M", "entrepot node limit --reset"],
     ),
-    ("node drain", &["entrepot node drain"]),
+    ("node show", &["entrepot node show node2"]),
+    ("node drain", &["entrepot node drain", "entrepot node drain node2"]),
+    ("node undrain", &["entrepot node undrain node2"]),
+    (
+        "node join",
+        &["entrepot node join --database postgres://db.example/entrepot --master-key master.key"],
+    ),
+    ("node remove", &["entrepot node remove node2", "entrepot node remove node2 --lost"]),
     ("transfer", &["entrepot transfer list --account acme"]),
     (
         "transfer list",
