@@ -39,8 +39,10 @@ fn a_receipt_is_verified_by_the_command_and_by_the_program_of_its_page() -> Resu
     let listed = node.json(&["transfer", "list"])?;
     let transfers = listed.as_array().context("a list")?.clone();
     assert_eq!(transfers.len(), 2, "{listed}");
-    let key = node.json(&["key", "show", "node-node1"])?;
-    let key = key["noun"]["key"]["public"].as_str().context("a public half")?.to_owned();
+    let keys = node.json(&["key", "list"])?;
+    let keys = keys.as_array().context("a list")?;
+    let key = keys.iter().map(|key| &key["noun"]["key"]).find(|key| key["type"] == "node");
+    let key = key.and_then(|key| key["public"].as_str()).context("the key of the node")?.to_owned();
     let program = node.scratch().join("verify.py");
     std::fs::write(&program, python()?)?;
     for transfer in &transfers {

@@ -1,6 +1,6 @@
 -- Signed heads of the journals: what a node said its journal was, when it was so long.
 CREATE TABLE heads (
-    node TEXT NOT NULL,
+    node UUID NOT NULL,
     size BIGINT NOT NULL,
     at BIGINT NOT NULL,
     note TEXT NOT NULL,

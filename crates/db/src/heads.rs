@@ -1,7 +1,7 @@
 //! Signed heads of the journals, and the events of a node in the order of its journal: the copies
 //! that a journal is compared with.
 
-use entrepot_nouns::{EventId, Name, Timestamp};
+use entrepot_nouns::{EventId, Name, NodeId, Timestamp};
 
 use crate::Db;
 use crate::error::Result;
@@ -74,26 +74,35 @@ fn read_event(row: &Row<'_>) -> Result<ProjectedEvent> {
 
 impl Db {
     /// Keeps a signed head of `node`.
-    pub async fn insert_head(&self, node: &Name, head: &StoredHead) -> Result<()> {
-        let values =
-            vec![node.into(), Value::unsigned(head.size), head.at.into(), Value::text(&head.note)];
+    pub async fn insert_head(&self, node: NodeId, head: &StoredHead) -> Result<()> {
+        let values = vec![
+            node.0.into(),
+            Value::unsigned(head.size),
+            head.at.into(),
+            Value::text(&head.note),
+        ];
         self.execute(INSERT, values).await.map(drop)
     }
 
     /// The head of `node` that covers most.
-    pub async fn last_head(&self, node: &Name) -> Result<Option<StoredHead>> {
-        Ok(self.read(LAST, vec![node.into()], read_head).await?.into_iter().next())
+    pub async fn last_head(&self, node: NodeId) -> Result<Option<StoredHead>> {
+        Ok(self.read(LAST, vec![node.0.into()], read_head).await?.into_iter().next())
     }
 
     /// The first head of `node` that covers the record `sequence`.
-    pub async fn head_covering(&self, node: &Name, sequence: u64) -> Result<Option<StoredHead>> {
-        let values = vec![node.into(), Value::unsigned(sequence)];
+    pub async fn head_covering(&self, node: NodeId, sequence: u64) -> Result<Option<StoredHead>> {
+        let values = vec![node.0.into(), Value::unsigned(sequence)];
         Ok(self.read(COVERING, values, read_head).await?.into_iter().next())
     }
 
     /// Heads of `node` that cover more than `size` records, the shortest first; at most `limit`.
-    pub async fn heads_after(&self, node: &Name, size: u64, limit: u32) -> Result<Vec<StoredHead>> {
-        let values = vec![node.into(), Value::unsigned(size), crate::page(limit)];
+    pub async fn heads_after(
+        &self,
+        node: NodeId,
+        size: u64,
+        limit: u32,
+    ) -> Result<Vec<StoredHead>> {
+        let values = vec![node.0.into(), Value::unsigned(size), crate::page(limit)];
         self.read(AFTER, values, read_head).await
     }
 

@@ -47,14 +47,19 @@ async fn with_database(config: &Config, output: Output) -> Result<bool, Failure>
     };
     let db = Db::open(&config.database, DbOptions::default()).await.map_err(away)?;
     let keys = db.list::<Key>(SiteId::MAIN).await.map_err(away)?;
-    let name = origin(&config.node);
+    let nodes = db.nodes().await.map_err(away)?;
+    let Some(node) = nodes.into_iter().find(|node| node.name == config.node) else {
+        // It never served: there is nothing to compare its journal with.
+        return alone(output, &config.journal());
+    };
+    let name = origin(&node.name, node.id);
     let keys: Vec<NoteVerifier> = keys
         .into_iter()
         .filter(|key| key.noun.key_type == KeyType::Node)
         .filter_map(|key| key.noun.public.parse().ok())
         .filter(|key: &NoteVerifier| key.name() == name)
         .collect();
-    let compared = Compared { db, node: config.node.clone(), folder: config.journal(), keys };
+    let compared = Compared { db, node: node.name, id: node.id, folder: config.journal(), keys };
     let found = compare(compared).await.map_err(|error| match error {
         ProofError::Journal(error) => unreadable(error),
         ProofError::Db(error) => away(error),

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use entrepot_admin::{Actor, Admin, Request};
-use entrepot_crypto::{MasterKey, NoteError, NoteSigner, SealingContext};
+use entrepot_crypto::{MasterKey, NoteError, NoteSigner, NoteVerifier, SealingContext};
 use entrepot_db::Db;
 use entrepot_net::tls;
 use entrepot_nouns::ftp::FtpTls;
-use entrepot_nouns::{AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, Secret, SiteId};
+use entrepot_nouns::{
+    AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, NodeId, Secret, SiteId,
+};
 use entrepot_ssh::keys::{self, KeyKind};
 
 use crate::failure::{Exit, Failure};
@@ -59,30 +61,47 @@ impl ServerKeys {
         })
     }
 
-    /// The key that signs the heads of this node's journal.
-    pub(crate) async fn of_journal(&self) -> Result<NoteSigner, Failure> {
-        let origin = entrepot_proof::origin(&self.node);
+    /// The key that signs the heads of this node's journal: `node-NAME`, or with a number behind it
+    /// where an older node had the name.
+    pub(crate) async fn of_journal(&self, id: NodeId) -> Result<NoteSigner, Failure> {
+        let origin = entrepot_proof::origin(&self.node, id);
         let refused = |error: NoteError| Failure::start(error.to_string());
-        let name: Name = format!("node-{}", self.node)
-            .parse()
-            .map_err(|error| Failure::config(format!("the name of a key: {error}")))?;
-        let key = match self.find(SiteId::MAIN, &name).await? {
-            Some(key) => key,
-            None => {
-                let private = NoteSigner::generate(&self.env);
-                let signer = NoteSigner::new(&origin, &private).map_err(refused)?;
-                let public = signer.verifier().to_string();
-                tracing::info!(key = %name, public, "made the key that signs the journal");
-                let mut key = Key::new(name, KeyType::Node, public);
-                key.private = Some(private);
-                self.save_made(SiteId::MAIN, key).await?
+        let mut number = 1u32;
+        let key = loop {
+            let name = match number {
+                1 => format!("node-{}", self.node),
+                _ => format!("node-{}-{number}", self.node),
+            };
+            let name: Name = name
+                .parse()
+                .map_err(|error| Failure::config(format!("the name of a key: {error}")))?;
+            match self.find(SiteId::MAIN, &name).await? {
+                Some(key) => {
+                    let verifier = key.public.parse::<NoteVerifier>();
+                    if verifier.is_ok_and(|verifier| verifier.name() == origin) {
+                        break key;
+                    }
+                }
+                None => break self.make_signer(name, &origin).await?,
             }
+            number += 1;
         };
         let site = self.db.site_name(SiteId::MAIN).await;
         let site = site
             .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?
             .ok_or_else(|| Failure::start("the site 'main' is gone"))?;
         NoteSigner::new(&origin, &self.open(&site, &key)?).map_err(refused)
+    }
+
+    async fn make_signer(&self, name: Name, origin: &str) -> Result<Key, Failure> {
+        let private = NoteSigner::generate(&self.env);
+        let signer = NoteSigner::new(origin, &private);
+        let signer = signer.map_err(|error| Failure::start(error.to_string()))?;
+        let public = signer.verifier().to_string();
+        tracing::info!(key = %name, public, "made the key that signs the journal");
+        let mut key = Key::new(name, KeyType::Node, public);
+        key.private = Some(private);
+        self.save_made(SiteId::MAIN, key).await
     }
 
     async fn host_keys(

@@ -91,7 +91,7 @@ pub(crate) async fn open(
         db: parts.db.clone(),
         recorder: parts.recorder.clone(),
         medium: Arc::new(FsMedium::existing(&config.journal())),
-        signer: keys.of_journal().await?,
+        signer: keys.of_journal(parts.recorder.node_id()).await?,
     });
     opened.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
 }

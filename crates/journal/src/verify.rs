@@ -141,8 +141,7 @@ pub fn verify_on(medium: &dyn Medium, visit: &mut dyn FnMut(Visited<'_>)) -> Res
     }
     let running = matches!(medium.lock(), Ok(None));
     let report = Report::default();
-    let mut walk =
-        Verification { report, visit, running, node: None, next: None, pruned: None };
+    let mut walk = Verification { report, visit, running, node: None, next: None, pruned: None };
     for (at, first) in firsts.iter().enumerate() {
         let name = format::segment_name(*first);
         let place =

@@ -10,7 +10,7 @@ use entrepot_crypto::merkle::{Frontier, Hash, leaf_hash};
 use entrepot_crypto::{Checkpoint, NoteVerifier};
 use entrepot_db::{Db, ProjectedEvent, StoredHead};
 use entrepot_journal::{FsMedium, RecordKind, Report, Visited};
-use entrepot_nouns::{Event, Name};
+use entrepot_nouns::{Event, Name, NodeId};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -25,6 +25,8 @@ pub struct Compared {
     pub db: Db,
     /// Whose journal it is.
     pub node: Name,
+    /// The same by its id.
+    pub id: NodeId,
     /// The folder of the journal; a node may have it open meanwhile.
     pub folder: PathBuf,
     /// The keys that this node signed its heads with.
@@ -104,7 +106,7 @@ struct Seen {
 /// Those of the database, and of the journal if it cannot be read at all.
 pub async fn compare(compared: Compared) -> Result<Comparison> {
     // Rows are only expected up to here: a running node is still projecting what comes later.
-    let projected = compared.db.projected_up_to(&compared.node).await?;
+    let projected = compared.db.projected_up_to(compared.id).await?;
     let (sender, mut batches) = mpsc::channel(COMPARED_BATCHES);
     let folder = compared.folder.clone();
     let walk = tokio::task::spawn_blocking(move || read_journal(&folder, &sender));
@@ -253,7 +255,9 @@ impl State {
             Some(Ok(checkpoint)) if checkpoint.size != head.size => {
                 Some("the head says another length than its row")
             }
-            Some(Ok(checkpoint)) if checkpoint.origin != origin(&self.compared.node) => {
+            Some(Ok(checkpoint))
+                if checkpoint.origin != origin(&self.compared.node, self.compared.id) =>
+            {
                 Some("the head is of another node")
             }
             Some(Ok(checkpoint)) if root.is_some_and(|root| root != checkpoint.root) => {
@@ -329,7 +333,7 @@ impl State {
     /// The next head that covers no more than `up_to` records.
     async fn next_head(&mut self, up_to: u64) -> Result<Option<StoredHead>> {
         if self.heads.items.is_empty() && !self.heads.ended {
-            let (db, node) = (&self.compared.db, &self.compared.node);
+            let (db, node) = (&self.compared.db, self.compared.id);
             let page = db.heads_after(node, self.heads.after, COMPARED_ROWS).await?;
             self.heads.fill(page, |head| head.size);
         }

@@ -10,7 +10,7 @@ use entrepot_crypto::merkle::Hash;
 use entrepot_crypto::{Checkpoint, NoteSigner, NoteVerifier};
 use entrepot_db::{Db, StoredHead};
 use entrepot_journal::{Journal, JournalError, Medium, Reader, Record, Recorder, Scope};
-use entrepot_nouns::{Env, Fact, Name, SiteId};
+use entrepot_nouns::{Env, Fact, Name, NodeId, SiteId};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -49,9 +49,10 @@ struct Shared {
     wanted: Notify,
 }
 
-/// The name of the log of a node's journal, and of the key that signs its heads.
-pub fn origin(node: &Name) -> String {
-    format!("entrepot/{node}")
+/// The name of the log of a node's journal, and of the key that signs its heads. A node of the same
+/// name that is made anew has another journal, and so another log.
+pub fn origin(node: &Name, id: NodeId) -> String {
+    format!("entrepot/{node}/{id}")
 }
 
 /// Compares the end of the journal with what the database knows of it, before anything is recorded
@@ -61,7 +62,7 @@ pub fn origin(node: &Name) -> String {
 /// # Errors
 /// Those of the database and of the journal.
 pub async fn check_end(db: &Db, recorder: &Recorder) -> Result<()> {
-    let (journal, node) = (recorder.journal(), recorder.node());
+    let (journal, node) = (recorder.journal(), recorder.node_id());
     let signed = db.last_head(node).await?.map_or(0, |head| head.size);
     let known = signed.max(db.projected_up_to(node).await?);
     let last = journal.usage().appended;
@@ -162,7 +163,7 @@ impl Heads {
 
     /// Makes the tree agree with the last head, from the journal if its files do not.
     async fn agree(&self) -> Result<Reader> {
-        let last = self.shared.db.last_head(self.node()).await?;
+        let last = self.shared.db.last_head(self.node_id()).await?;
         let journal = self.shared.recorder.journal();
         let Some(last) = last else {
             self.on_tree(|tree| tree.cut(0)).await?;
@@ -229,14 +230,14 @@ impl Heads {
         }
         let at = self.env().now();
         let checkpoint = Checkpoint {
-            origin: origin(self.node()),
+            origin: origin(self.node(), self.node_id()),
             size,
             root,
             extensions: vec![format!("time {at}")],
         };
         let note = self.shared.signer.sign(&checkpoint.text());
         let head = StoredHead { size, at, note };
-        match self.shared.db.insert_head(self.node(), &head).await {
+        match self.shared.db.insert_head(self.node_id(), &head).await {
             Ok(()) => {
                 self.shared.signed.send_replace(Some(head));
                 true
@@ -282,7 +283,7 @@ impl Heads {
     /// `None` if the database knows none.
     pub(crate) async fn covering(&self, sequence: u64) -> Result<Option<StoredHead>> {
         let mut signed = self.shared.signed.subscribe();
-        if let Some(head) = self.shared.db.head_covering(self.node(), sequence).await? {
+        if let Some(head) = self.shared.db.head_covering(self.node_id(), sequence).await? {
             return Ok(Some(head));
         }
         self.shared.wanted.notify_one();
@@ -302,6 +303,10 @@ impl Heads {
 
     pub(crate) fn node(&self) -> &Name {
         self.shared.recorder.node()
+    }
+
+    fn node_id(&self) -> NodeId {
+        self.shared.recorder.node_id()
     }
 
     fn env(&self) -> &Env {

@@ -7,7 +7,7 @@ use entrepot_crypto::{NoteSigner, NoteVerifier};
 use entrepot_db::Projection;
 use entrepot_journal::{FsMedium, Journal, Options, RecordKind, Recorder, Scope};
 use entrepot_nouns::event::FileFact;
-use entrepot_nouns::{Env, Event, Fact, Protocol, Secret, SiteId, TransferId};
+use entrepot_nouns::{Env, Event, Fact, NodeId, Protocol, Secret, SiteId, TransferId};
 use entrepot_testbed::{NODE, Testbed, name};
 use tokio_util::sync::CancellationToken;
 
@@ -15,9 +15,9 @@ use crate::{
     Compared, Comparison, HeadParts, Heads, ProofError, Receipt, check_end, compare, origin,
 };
 
-/// The key of the node in these tests.
-fn signer() -> NoteSigner {
-    NoteSigner::new(&origin(&name(NODE)), &Secret::new([5; 32])).expect("a key")
+/// A key of the node with this id.
+fn signer(node: NodeId, seed: u8) -> NoteSigner {
+    NoteSigner::new(&origin(&name(NODE), node), &Secret::new([seed; 32])).expect("a key")
 }
 
 struct Bed {
@@ -32,6 +32,10 @@ impl Bed {
         Bed { bed, recorder }
     }
 
+    fn id(&self) -> NodeId {
+        self.recorder.node_id()
+    }
+
     fn journal_folder(&self) -> PathBuf {
         self.bed.folder().join("journal")
     }
@@ -39,7 +43,8 @@ impl Bed {
     fn heads(&self) -> Heads {
         let medium = Arc::new(FsMedium::existing(&self.journal_folder()));
         let (db, recorder) = (self.bed.db.clone(), self.recorder.clone());
-        Heads::open(HeadParts { db, recorder, medium, signer: signer() }).expect("heads")
+        Heads::open(HeadParts { db, recorder, medium, signer: signer(self.id(), 5) })
+            .expect("heads")
     }
 
     /// Records uploads, and gives their transfers.
@@ -77,7 +82,10 @@ impl Bed {
             })
             .collect();
         let up_to = records.last().map_or(0, |record| record.sequence);
-        let piece = Projection { node: &name(NODE), up_to, events: &events, jobs: &[] };
+        let (node, name) = (self.id(), name(NODE));
+        let after = self.bed.db.projected_up_to(node).await.expect("the cursor");
+        let (events, jobs, repeated) = (&*events, &[], false);
+        let piece = Projection { node, name: &name, after, up_to, events, jobs, repeated };
         self.bed.db.project(&piece).await.expect("projected");
     }
 
@@ -97,8 +105,9 @@ impl Bed {
         let compared = Compared {
             db: self.bed.db.clone(),
             node: name(NODE),
+            id: self.id(),
             folder: self.journal_folder(),
-            keys: vec![signer().verifier().clone()],
+            keys: vec![signer(self.id(), 5).verifier().clone()],
         };
         compare(compared).await.expect("compared")
     }
@@ -162,7 +171,7 @@ async fn a_receipt_in_which_anything_was_changed_is_not_valid() {
     for (what, edit) in changes {
         assert!(change(edit).is_err(), "{what}");
     }
-    let other = NoteSigner::new(&origin(&name(NODE)), &Secret::new([6; 32])).expect("a key");
+    let other = signer(bed.id(), 6);
     assert!(matches!(good.verify(other.verifier()), Err(ProofError::Note(_))));
 }
 
