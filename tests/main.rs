@@ -18,10 +18,12 @@ mod locked;
 mod login;
 mod login_hook;
 mod policies;
+mod programs;
 mod readme;
 mod replace_openssh;
 mod routes;
 mod secrets;
+mod service;
 mod stores;
 mod wan;
 

@@ -13,6 +13,7 @@ use crate::config::{Config, MasterKeySource};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::parts::master_key;
+use crate::sandbox::{self, Apart};
 
 /// Number of syncs that are measured; the report shows their median.
 const SYNCS: usize = 32;
@@ -74,6 +75,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> Result<(), Failure> 
         database(&config.database).await,
         descriptors(),
         wan_buffers(),
+        programs(config),
         journal(config),
     ];
     output.rows(&checks, |checks| {
@@ -213,6 +215,19 @@ fn descriptors() -> Check {
         )
     } else {
         Check::good("descriptors", found)
+    }
+}
+
+fn programs(config: &Config) -> Check {
+    const NAME: &str = "programs";
+    match sandbox::found(config) {
+        Err(failure) => Check::bad(NAME, failure.message, "correct [exec] in the process file"),
+        Ok(Apart::Not) => Check::warning(
+            NAME,
+            sandbox::NOT_APART,
+            "name a user for them: [exec] user = \"…\" in the process file",
+        ),
+        Ok(apart) => Check::good(NAME, apart.to_string()),
     }
 }
 

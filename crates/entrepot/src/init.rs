@@ -59,7 +59,7 @@ fn process_file(args: &InitArgs) -> String {
         "# What this node must know before it can open its database.\n\
          # Everything else: entrepot account|mount|endpoint|rule|key|listener|policy, or apply.\n\
          node = \"{}\"\n\
-         data = \"data\"                 # beside this file: journal, database, master key\n\
+         data = \"{}\"                 # from this folder: journal, database, master key\n\
          database = \"{}\"           # or postgres://user:password@host/database\n\
          # master_key = \"file:data/master.key\"   # or \"env:ENTREPOT_MASTER_KEY\"\n\
          \n\
@@ -69,7 +69,10 @@ fn process_file(args: &InitArgs) -> String {
          [log]\n\
          format = \"human\"              # or \"json\"\n\
          level = \"info\"\n",
-        args.node, args.database, args.ops
+        args.node,
+        args.data.display(),
+        args.database,
+        args.ops
     )
 }
 

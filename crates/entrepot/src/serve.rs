@@ -9,8 +9,9 @@ use std::time::Duration;
 use entrepot_admin::ServingParts;
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
-use entrepot_journal::Scope;
+use entrepot_journal::{Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
+use entrepot_net::service_manager::{self, ServiceState};
 use entrepot_nouns::{Fact, SiteId};
 use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
@@ -23,17 +24,48 @@ use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::listeners::{ListenerParts, Listeners};
+use crate::log::LogLevel;
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
+use crate::ops_token::OpsToken;
+use crate::own_rights::GivenUp;
 use crate::parts::Parts;
+use crate::reload::Reload;
+use crate::sandbox;
 use crate::served::ServedNode;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
-pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
-    crate::log::start(&config.log)?;
-    let server = Server::start(config).await?;
+pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failure> {
+    let level = crate::log::start(&config.log)?;
+    given_up.log();
+    let server = Server::start(config, level).await?;
+    tell(ServiceState::Ready);
+    let alive = tokio::spawn(stay_alive(server.parts.recorder.clone()));
     server.stopped().await;
-    server.stop().await
+    tell(ServiceState::Stopping);
+    let stopped = server.stop().await;
+    alive.abort();
+    stopped
+}
+
+/// Tells the service manager, if there is one.
+fn tell(state: ServiceState) {
+    if let Err(error) = service_manager::notify(state) {
+        tracing::warn!(%error, ?state, "the service manager cannot be told");
+    }
+}
+
+/// Tells a service manager that watches this process that it works. It does not while the journal
+/// takes no records because a write to its disk failed: only a new start mends that.
+async fn stay_alive(recorder: Recorder) {
+    let Some(time) = service_manager::watchdog_time() else { return };
+    let mut ticks = tokio::time::interval(time / 3);
+    loop {
+        ticks.tick().await;
+        if !recorder.journal().usage().suspect {
+            tell(ServiceState::Alive);
+        }
+    }
 }
 
 /// A running node.
@@ -55,7 +87,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Opens and starts everything; nothing listens before recovery is done.
-    pub(crate) async fn start(config: &Config) -> Result<Server, Failure> {
+    pub(crate) async fn start(config: &Config, level: LogLevel) -> Result<Server, Failure> {
         let parts = Parts::open(config).await?;
         let env = parts.env.clone();
         let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
@@ -68,7 +100,7 @@ impl Server {
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
         record(&parts, started)?;
-        let spawner = spawner(config, &parts);
+        let spawner = spawner(config, &parts)?;
         gate.start_programs_by(spawner.clone());
         let engine = Arc::new(Engine::start(EngineParts {
             db: parts.db.clone(),
@@ -95,7 +127,12 @@ impl Server {
             unauthenticated: unauthenticated.clone(),
         });
         let ready = Arc::new(AtomicBool::new(false));
-        let ops = Ops { admin: admin.clone(), metrics, ready: ready.clone(), stop: asked.clone() };
+        let token = OpsToken::make(&config.data, &env)?;
+        let reload = Arc::new(Reload::new(config.clone(), level));
+        let (ready_now, stop) = (ready.clone(), asked.clone());
+        let hang_ups = reload_on_signals(reload.clone(), asked.clone());
+        let admin_of_ops = admin.clone();
+        let ops = Ops { admin: admin_of_ops, metrics, ready: ready_now, stop, token, reload };
         let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
         let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
         // No session may pass by a rule that is not known yet.
@@ -105,6 +142,7 @@ impl Server {
         listeners.open_all().await?;
         ready.store(true, Ordering::Release);
         tasks.push(tokio::spawn(signals(asked.clone())));
+        tasks.push(tokio::spawn(hang_ups));
         tasks.push(tokio::spawn(listeners.clone().follow(directory.watch(), end.clone())));
         let config = config.clone();
         Ok(Server { config, parts, vfs, engine, spawner, listeners, addresses, asked, end, tasks })
@@ -177,14 +215,15 @@ async fn start_vfs(
 }
 
 /// Starts the programs that the process file allows; its helpers start with the first of them.
-fn spawner(config: &Config, parts: &Parts) -> Spawner {
+fn spawner(config: &Config, parts: &Parts) -> Result<Spawner, Failure> {
     let exec = &config.exec;
     let options = SpawnerOptions {
         children: exec.children,
         queue: exec.queue,
+        isolation: sandbox::of_programs(config)?,
         ..SpawnerOptions::new(exec.allowed.clone())
     };
-    Spawner::new(options, parts.env.clone())
+    Ok(Spawner::new(options, parts.env.clone()))
 }
 
 /// Which start of the machine this is, where the system tells.
@@ -237,6 +276,23 @@ fn bind_socket(path: &Path) -> Result<UnixListener, Failure> {
     let listener = UnixListener::bind(path).map_err(cannot)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
     Ok(listener)
+}
+
+/// Reads the process file again at each SIGHUP, until `asked`.
+async fn reload_on_signals(reload: Arc<Reload>, asked: CancellationToken) {
+    let Ok(mut hang_up) = signal(SignalKind::hangup()) else {
+        tracing::error!("cannot listen for SIGHUP; use 'entrepot reload'");
+        return;
+    };
+    loop {
+        tokio::select! {
+            () = asked.cancelled() => return,
+            _ = hang_up.recv() => {}
+        }
+        if let Err(failure) = reload.now() {
+            tracing::error!(code = failure.code, "{}", failure.message);
+        }
+    }
 }
 
 async fn signals(asked: CancellationToken) {
