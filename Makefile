@@ -2,10 +2,10 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test lint bench crash advisories help
+.PHONY: demo test lint bench crash advisories dist package-test help
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 demo: ## build, start a server in ./demo, move a file through it, tell the story
 	@scripts/need demo
@@ -27,6 +27,12 @@ bench: ## the tables of docs/performance.md, beside OpenSSH
 crash: ## thousands of kills: CYCLES=1000 make crash
 	@scripts/need test
 	ENTREPOT_CRASH_CYCLES=$${CYCLES:-1000} $(CARGO) test --locked --package entrepot --test e2e -- crash --nocapture
+
+dist: ## Debian package, archive, container context, SBOM and checksums, in target/dist
+	@$(CARGO) xtask dist
+
+package-test: ## installs, upgrades and removes the package in a Debian root of its own (root, network)
+	@scripts/test-package $(PROGRAM)
 
 advisories: ## known weaknesses of the crates that we use, from the RustSec database (needs the network)
 	@scripts/advisories

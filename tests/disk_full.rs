@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use entrepot_testkit::clients::ftp::Protection;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::server::{Node, run};
+use entrepot_testkit::{is_root, not_run};
 
 use crate::program;
 
@@ -19,7 +20,7 @@ impl SmallDisk {
     fn mount(node: &Node, size: &str) -> Result<Option<SmallDisk>> {
         let folder = node.scratch().join("small");
         std::fs::create_dir_all(&folder)?;
-        if !rustix_root() {
+        if !is_root() {
             return Ok(None);
         }
         let option = format!("size={size},nr_inodes=200");
@@ -34,16 +35,11 @@ impl Drop for SmallDisk {
     }
 }
 
-fn rustix_root() -> bool {
-    let output = Command::new("id").arg("-u").output();
-    output.is_ok_and(|output| output.stdout == b"0\n")
-}
-
 /// An account with a disk of 24 MB at `/small`; `None`: there cannot be one here.
 fn with_small_disk(node: &Node) -> Result<Option<(Login, SmallDisk)>> {
     let login = Login::create(node, "acme")?;
     let Some(disk) = SmallDisk::mount(node, "24m")? else {
-        println!("skipped: mounting a small disk needs root; the quota test covers the rest");
+        not_run("a full disk", "only root can mount a small disk")?;
         return Ok(None);
     };
     let path = format!("target={{\"directory\":{{\"path\":\"{}\"}}}}", text(&disk.folder)?);

@@ -18,7 +18,8 @@ pub(crate) fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
-/// A node with FTP whose process file allows what lies in the folder.
+/// A node with FTP whose process file allows what lies in the folder. Programs may write to the
+/// folder `book` beside it.
 pub(crate) fn node_with_programs() -> Result<(Node, Login, PathBuf)> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
@@ -27,6 +28,9 @@ pub(crate) fn node_with_programs() -> Result<(Node, Login, PathBuf)> {
     std::fs::create_dir_all(&folder)?;
     let page = include_str!("../docs/howto/run-a-program-after-a-transfer.md");
     let allow = blocks(page, "toml").concat().replace("/usr/local/lib/entrepot", text(&folder)?);
+    let open = node.scratch().join("book");
+    std::fs::create_dir_all(&open)?;
+    let allow = allow.replace("/var/lib/book", text(&open)?);
     let file = node.home().join("entrepot.toml");
     let own = std::fs::read_to_string(&file)?;
     std::fs::write(&file, own + "\n" + &allow)?;
@@ -127,10 +131,11 @@ fn the_page_run_a_program_after_a_transfer_tells_the_truth() -> Result<()> {
     }
     let page = include_str!("../docs/howto/run-a-program-after-a-transfer.md");
     script(&folder, "enter", &blocks(page, "program").concat())?;
-    let book = node.scratch().join("book");
+    let books = node.scratch().join("book");
+    let book = books.join("arrived");
     let rules = blocks(page, "yaml").join("---\n");
     let rules = rules.replace("/usr/local/lib/entrepot", text(&folder)?);
-    let rules = rules.replace("/var/lib/book", text(&book)?);
+    let rules = rules.replace("/var/lib/book", text(&books)?);
     std::fs::write(node.scratch().join("enter.yaml"), rules)?;
     let commands = blocks(page, "sh");
     let [apply, events] = commands.as_slice() else { anyhow::bail!("{commands:?}") };

@@ -28,15 +28,17 @@ struct Held {
 
 impl Held {
     fn new(folder: &Path) -> Result<Held> {
-        let gate = folder.join("gate");
+        // Where programs may write.
+        let place = folder.with_file_name("book");
+        let gate = place.join("gate");
         run(Command::new("mkfifo").arg(&gate))?;
-        let here = folder.display();
+        let here = place.display();
         let lines = format!(
             "#!/bin/sh\n: > '{here}/begun'\nread line < '{here}/gate'\n: > '{here}/ended'\n"
         );
         let program = script(folder, "held", &lines)?;
         let gate = File::options().read(true).write(true).open(gate)?;
-        Ok(Held { program, folder: folder.to_owned(), gate })
+        Ok(Held { program, folder: place, gate })
     }
 
     fn begun(&self) -> PathBuf {

@@ -26,7 +26,7 @@ fn a_rule_refuses_requests_of_sftp_and_its_sentence_reaches_the_client() -> Resu
     let archive = login.on_disk(&node, "archive");
     std::fs::create_dir_all(&archive)?;
     std::fs::write(archive.join("2016.txt"), "old")?;
-    let book = node.scratch().join("book");
+    let book = node.scratch().join("book/arrived");
     let enter = script(&folder, "enter", "#!/bin/sh\necho \"$2 $3\" >> \"$1\"\n")?;
     let page = include_str!("../docs/howto/refuse-a-command.md");
     let all = blocks(page, "yaml");

@@ -19,11 +19,13 @@ mod locked;
 mod login;
 mod login_hook;
 mod policies;
+mod programs;
 mod readme;
 mod receipts;
 mod replace_openssh;
 mod routes;
 mod secrets;
+mod service;
 mod stores;
 mod wan;
 

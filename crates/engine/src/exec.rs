@@ -1,5 +1,6 @@
 //! Programs of rules: their arguments, how they run, and what is told of their end.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use entrepot_nouns::rule::{ExecSpec, StepSpec};
@@ -58,6 +59,7 @@ pub(crate) fn program(spec: &ExecSpec, setting: &Setting<'_>) -> Result<Program,
         argv,
         env,
         stdin: Stdin::Nothing,
+        files: setting.file.iter().map(PathBuf::from).collect(),
         limit: Duration::from_secs(u64::from(spec.timeout_seconds)),
         memory_bytes: u64::from(spec.memory_mib) << 20,
     })

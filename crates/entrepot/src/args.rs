@@ -29,10 +29,9 @@ const EVERYWHERE: &str = "Options of every command";
 #[derive(Debug, Parser)]
 #[command(name = "entrepot", version, disable_help_subcommand = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// The process file.
-    #[arg(long, short, global = true, help_heading = EVERYWHERE)]
-    #[arg(env = "ENTREPOT_CONFIG", default_value = "entrepot.toml")]
-    pub(crate) config: PathBuf,
+    /// The process file; unset: `entrepot.toml` here, or else `/etc/entrepot/entrepot.toml`.
+    #[arg(long, short, global = true, help_heading = EVERYWHERE, env = "ENTREPOT_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
     /// The site whose nouns and facts are meant.
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     #[arg(env = "ENTREPOT_SITE", value_name = "NAME")]
@@ -119,6 +118,8 @@ pub(crate) enum Command {
     Receipt(ReceiptArgs),
     /// Check configuration, permissions, clock, disk and database, and say what to do.
     Doctor,
+    /// Ask the running server whether it takes uploads; exit code 1 if not.
+    Health(HealthArgs),
     /// Send files to any SFTP, FTP or FTPS server.
     Put(PutArgs),
     /// Fetch files from any SFTP, FTP or FTPS server.
@@ -126,11 +127,19 @@ pub(crate) enum Command {
     /// Measure a server.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Let a running server read its process file again, as SIGHUP does.
+    Reload,
     /// Tell a running server to stop in good order.
     Stop,
     /// The helper that starts programs for the server.
     #[command(hide = true)]
     Spawner,
+    /// Write the manual pages of all commands into a folder.
+    #[command(hide = true)]
+    Manual {
+        /// It must exist.
+        folder: PathBuf,
+    },
     /// Print a completion script.
     Completion {
         /// The shell that reads the script.
@@ -176,6 +185,9 @@ pub(crate) struct InitArgs {
     /// Folder for the process file and the data.
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
+    /// Folder for the data; relative to that of the process file.
+    #[arg(long, default_value = "data")]
+    pub(crate) data: PathBuf,
     /// Address of the first SFTP listener.
     #[arg(long, default_value = "0.0.0.0:2022")]
     pub(crate) sftp: SocketAddr,
@@ -383,6 +395,9 @@ pub(crate) struct JoinArgs {
     /// Folder for the process file and the data.
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
+    /// Folder for the data; relative to that of the process file.
+    #[arg(long, default_value = "data")]
+    pub(crate) data: PathBuf,
     /// The PostgreSQL URL of the installation.
     #[arg(long)]
     pub(crate) database: String,
@@ -430,6 +445,13 @@ pub(crate) enum ReceiptCommand {
         #[arg(long)]
         key: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HealthArgs {
+    /// Ask only whether it runs and answers.
+    #[arg(long)]
+    pub(crate) live: bool,
 }
 
 #[derive(Debug, Args)]

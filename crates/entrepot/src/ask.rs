@@ -1,7 +1,6 @@
 //! How a command reaches the `admin` crate: through the ops socket of the running server, or, when
 //! none runs, on the database itself.
 
-use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use serde_json::Value;
 
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
+use crate::ops_token;
 use crate::parts::Parts;
 
 /// Longest answer of the server: lists come in pages, and events at most so many at a time.
@@ -20,9 +20,7 @@ const ANSWER_BYTES: usize = 1 << 30;
 /// Asks; `request` is the JSON form of [`Request`]. It is not the type itself because that never
 /// writes a plain secret out again.
 pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Failure> {
-    if let Some(answer) =
-        post(&config.ops_socket, &of_site("/v1/request", config), Some(&request)).await?
-    {
+    if let Some(answer) = post(config, &of_site("/v1/request", config), Some(&request)).await? {
         return decode(answer).await;
     }
     let request: Request = serde_json::from_value(request)
@@ -46,7 +44,7 @@ pub(crate) async fn ask_server<T: serde::de::DeserializeOwned>(
     path: &str,
     body: Option<&Value>,
 ) -> Result<T, Failure> {
-    match post(&config.ops_socket, path, body).await? {
+    match post(config, path, body).await? {
         Some(answer) => decode(answer).await,
         None => Err(Failure::ops(format!(
             "no server answers at '{}'; start it with 'entrepot serve'",
@@ -70,7 +68,7 @@ pub(crate) async fn ask_or<T: serde::de::DeserializeOwned>(
 /// Sends a request; `None` if no server listens there. The server may take as long as it needs:
 /// it is on this machine, and the caller is a person who can interrupt.
 pub(crate) async fn post(
-    socket: &Path,
+    config: &Config,
     path: &str,
     body: Option<&Value>,
 ) -> Result<Option<http::Response>, Failure> {
@@ -78,8 +76,11 @@ pub(crate) async fn post(
     let mut request = http::Request::new(Method::POST, &format!("http://entrepot{path}"))
         .map_err(|error| Failure::ops(error.to_string()))?
         .content(HeaderValue::from_static("application/json"), body);
+    if let Some(token) = ops_token::read(&config.data) {
+        request = request.header(ops_token::FIELD, token);
+    }
     (request.head_time, request.body_time) = (Duration::MAX, Duration::MAX);
-    match Client::over_socket(socket).send(request).await {
+    match Client::over_socket(&config.ops_socket).send(request).await {
         Ok(response) => Ok(Some(response)),
         Err(HttpError::Socket { .. }) => Ok(None),
         Err(error) => Err(hung_up(&error)),

@@ -49,14 +49,34 @@ pub(crate) struct Config {
     pub(crate) memory_bytes: u64,
     /// Which programs may be started at all, and how many at a time.
     pub(crate) exec: ExecLimits,
+    /// Whether Landlock keeps the server from writing to the system's folders.
+    pub(crate) protect_system: bool,
 }
 
 /// What rules and login hooks may start: said by the operator of the machine, not by rules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExecLimits {
     pub(crate) allowed: Allowed,
     pub(crate) children: usize,
     pub(crate) queue: usize,
+    /// The user that programs run as: a name of `/etc/passwd`, or `UID:GID`.
+    pub(crate) user: Option<String>,
+    pub(crate) isolation: IsolationNeed,
+    /// What programs may read and run under Landlock, beside the system's folders.
+    pub(crate) read: Vec<PathBuf>,
+    /// What programs may change under Landlock, beside their temporary folders.
+    pub(crate) write: Vec<PathBuf>,
+}
+
+/// What becomes of programs where they cannot be kept apart from the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum IsolationNeed {
+    /// They run all the same, with a warning at start.
+    #[default]
+    Preferred,
+    /// The server does not start.
+    Required,
 }
 
 /// Where the master key comes from.
@@ -110,6 +130,20 @@ struct File {
     limits: Limits,
     #[serde(default)]
     exec: Exec,
+    #[serde(default)]
+    sandbox: Sandbox,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Sandbox {
+    protect_system: bool,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Sandbox { protect_system: true }
+    }
 }
 
 #[derive(Deserialize)]
@@ -118,6 +152,10 @@ struct Exec {
     allow: Vec<PathBuf>,
     children: usize,
     queue: usize,
+    user: Option<String>,
+    isolation: IsolationNeed,
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
 }
 
 impl Default for Exec {
@@ -126,6 +164,10 @@ impl Default for Exec {
             allow: Vec::new(),
             children: entrepot_spawn::limits::CHILDREN,
             queue: entrepot_spawn::limits::QUEUE,
+            user: None,
+            isolation: IsolationNeed::default(),
+            read: Vec::new(),
+            write: Vec::new(),
         }
     }
 }
@@ -134,8 +176,21 @@ impl Exec {
     fn checked(self) -> Result<ExecLimits, Failure> {
         let allowed = Allowed::new(self.allow)
             .map_err(|error| Failure::config(format!("exec.allow: {error}")))?;
-        let (children, queue) = (self.children.clamp(1, 1024), self.queue.clamp(0, 65_536));
-        Ok(ExecLimits { allowed, children, queue })
+        for (key, paths) in [("read", &self.read), ("write", &self.write)] {
+            if let Some(path) = paths.iter().find(|path| !path.is_absolute()) {
+                let path = path.display();
+                return Err(Failure::config(format!("exec.{key}: '{path}' is no absolute path")));
+            }
+        }
+        Ok(ExecLimits {
+            allowed,
+            children: self.children.clamp(1, 1024),
+            queue: self.queue.clamp(0, 65_536),
+            user: self.user,
+            isolation: self.isolation,
+            read: self.read,
+            write: self.write,
+        })
     }
 }
 
@@ -171,6 +226,13 @@ fn default_data() -> PathBuf {
 fn default_node() -> Name {
     // The invariant: the literal is a name.
     "node1".parse().expect("a literal name")
+}
+
+/// The process file where none is named: the one in this folder, or that of an installed package.
+pub(crate) fn usual_file() -> PathBuf {
+    let (here, installed) = (Path::new("entrepot.toml"), Path::new("/etc/entrepot/entrepot.toml"));
+    let found = if !here.exists() && installed.exists() { installed } else { here };
+    found.to_owned()
 }
 
 impl Config {
@@ -209,8 +271,41 @@ impl Config {
             sessions: parsed.limits.sessions.max(LEAST_SESSIONS),
             memory_bytes: parsed.limits.memory_mib.clamp(LEAST_MEMORY_MIB, 1 << 20) << 20,
             exec: parsed.exec.checked()?,
+            protect_system: parsed.sandbox.protect_system,
             data,
         })
+    }
+
+    /// What no program may reach: everything that this node keeps, and what it starts from.
+    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
+        let mut own = vec![self.data.clone(), self.file.clone(), self.ops_socket.clone()];
+        if let Some(path) = self.database.strip_prefix("sqlite://") {
+            own.extend(["", "-wal", "-shm"].map(|end| PathBuf::from(format!("{path}{end}"))));
+        }
+        if let MasterKeySource::File(path) = &self.master_key {
+            own.push(path.clone());
+        }
+        own
+    }
+
+    /// Keys whose value differs in `new` and that count only from a start on.
+    pub(crate) fn fixed_keys_that_differ(&self, new: &Config) -> Vec<String> {
+        let differ = [
+            ("node", self.node != new.node),
+            ("data", self.data != new.data),
+            ("database", self.database != new.database),
+            ("master_key", self.master_key != new.master_key),
+            ("ops.address", self.ops_address != new.ops_address),
+            ("ops.socket", self.ops_socket != new.ops_socket),
+            ("log.format", self.log.format != new.log.format),
+            ("limits.drain_seconds", self.drain_seconds != new.drain_seconds),
+            ("limits.journal_mib", self.journal_limit_bytes != new.journal_limit_bytes),
+            ("limits.workers", self.workers != new.workers),
+            ("exec", self.exec != new.exec),
+            ("sandbox.protect_system", self.protect_system != new.protect_system),
+        ];
+        let differ = differ.into_iter().filter(|(_, differs)| *differs);
+        differ.map(|(key, _)| key.to_owned()).collect()
     }
 
     /// Folder of the journal.
@@ -286,6 +381,8 @@ mod tests {
             ("data = ", "entrepot.toml:1:8:"),
             ("database = 'mysql://x'", "database: use 'sqlite'"),
             ("[exec]\nallow = ['scan']", "exec.allow: 'scan' is no absolute path"),
+            ("[exec]\nwrite = ['out']", "exec.write: 'out' is no absolute path"),
+            ("[exec]\nisolation = 'none'", "entrepot.toml:2:13: unknown variant `none`"),
             ("master_key = 'plain'", "master_key: use 'file:PATH' or 'env:NAME'"),
         ] {
             let message = parse(text).unwrap_err();

@@ -14,6 +14,7 @@ use crate::descriptors::{self, DescriptorPlan};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::parts::master_key;
+use crate::sandbox::{self, Apart};
 
 /// Number of syncs that are measured; the report shows their median.
 const SYNCS: usize = 32;
@@ -75,6 +76,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> Result<(), Failure> 
         database(&config.database).await,
         descriptors(config.workers),
         wan_buffers(),
+        programs(config),
         journal(config),
     ];
     output.rows(&checks, |checks| {
@@ -215,6 +217,19 @@ fn descriptors(workers: usize) -> Check {
         Check::warning(NAME, found, advice(DESCRIPTORS))
     } else {
         Check::good(NAME, found)
+    }
+}
+
+fn programs(config: &Config) -> Check {
+    const NAME: &str = "programs";
+    match sandbox::found(config) {
+        Err(failure) => Check::bad(NAME, failure.message, "correct [exec] in the process file"),
+        Ok(Apart::Not) => Check::warning(
+            NAME,
+            sandbox::NOT_APART,
+            "name a user for them: [exec] user = \"…\" in the process file",
+        ),
+        Ok(apart) => Check::good(NAME, apart.to_string()),
     }
 }
 

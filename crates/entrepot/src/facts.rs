@@ -89,8 +89,7 @@ async fn follow(
         fields.insert("after".to_owned(), json!(after));
         fields.remove("limit");
     }
-    let answer =
-        post(&config.ops_socket, &of_site("/v1/events/follow", config), Some(&filter)).await?;
+    let answer = post(config, &of_site("/v1/events/follow", config), Some(&filter)).await?;
     let Some(answer) = answer else {
         return Err(Failure::ops("no server runs, so no new events can come"));
     };

@@ -17,9 +17,10 @@ use crate::process_file::{ProcessFile, machine_name, write_new};
 /// Makes what a node needs and prints the commands that come next.
 pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> {
     if let Some(master_key) = &args.master_key {
-        let (folder, database) = (args.folder.clone(), args.database.clone());
+        let (folder, data) = (args.folder.clone(), args.data.clone());
+        let database = args.database.clone();
         let (master_key, node, ops) = (master_key.clone(), args.node.clone(), args.ops);
-        let args = JoinArgs { folder, database, master_key, node, ops };
+        let args = JoinArgs { folder, data, database, master_key, node, ops };
         return join::run(&args, output).await;
     }
     let config = make(args).await?;
@@ -47,7 +48,8 @@ pub(crate) async fn make(args: &InitArgs) -> Result<Config, Failure> {
     private_folder(&args.folder)?;
     let file = args.folder.join("entrepot.toml");
     let node = args.node.clone().unwrap_or_else(machine_name);
-    let text = ProcessFile { node: &node, database: &args.database, ops: args.ops }.text();
+    let (data, database, ops) = (&*args.data, &*args.database, args.ops);
+    let text = ProcessFile { node: &node, data, database, ops }.text();
     write_new(&file, 0o644, text.as_bytes())?;
     let config = Config::read(&file)?;
     private_folder(&config.data)?;

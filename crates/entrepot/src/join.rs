@@ -71,7 +71,8 @@ async fn make(args: &JoinArgs) -> Result<Config, Failure> {
     }
     private_folder(&args.folder)?;
     let file = args.folder.join("entrepot.toml");
-    let text = ProcessFile { node: &name, database: &args.database, ops: args.ops }.text();
+    let (data, database, ops) = (&*args.data, &*args.database, args.ops);
+    let text = ProcessFile { node: &name, data, database, ops }.text();
     write_new(&file, 0o600, text.as_bytes())?;
     let config = Config::read(&file)?;
     private_folder(&config.data)?;

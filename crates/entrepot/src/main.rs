@@ -14,6 +14,7 @@ mod descriptors;
 mod doctor;
 mod facts;
 mod failure;
+mod health;
 mod import;
 mod init;
 mod join;
@@ -25,10 +26,14 @@ mod metrics;
 mod node;
 mod nouns;
 mod ops;
+mod ops_token;
 mod output;
+mod own_rights;
 mod parts;
 mod process_file;
 mod receipt;
+mod reload;
+mod sandbox;
 mod serve;
 mod served;
 mod table;
@@ -54,11 +59,11 @@ fn main() -> ExitCode {
         return entrepot_spawn::serve_as_helper();
     }
     let output = if json { Output::Json } else { Output::Human };
+    let config = config.unwrap_or_else(config::usual_file);
     let config = || Config::read(&config).map(|it| Config { site: site.clone(), ..it });
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let result = match runtime {
-        Ok(runtime) => runtime.block_on(run(command, config, output)),
-        Err(error) => Err(Failure::start(format!("cannot start threads: {error}"))),
+    let result = match command {
+        Command::Serve => serve(config),
+        command => on_threads(run(command, config, output)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -69,13 +74,28 @@ fn main() -> ExitCode {
     }
 }
 
+/// Gives up rights while this is the only thread, then serves.
+fn serve(config: impl Fn() -> Result<Config, Failure>) -> Result<(), Failure> {
+    let config = config()?;
+    let given_up = own_rights::give_up(&config)
+        .map_err(|error| Failure::start(format!("cannot give up rights: {error}")))?;
+    on_threads(serve::run(&config, &given_up))
+}
+
+fn on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::start(format!("cannot start threads: {error}")))?;
+    runtime.block_on(work)
+}
+
 async fn run(
     command: Command,
     config: impl Fn() -> Result<Config, Failure>,
     output: Output,
 ) -> Result<(), Failure> {
     match command {
-        Command::Serve => serve::run(&config()?).await,
+        Command::Serve => Err(Failure::start("the server starts before all threads")),
         Command::Init(args) => init::run(&args, output).await,
         Command::Demo => demo::run().await,
         Command::Apply(args) => nouns::apply(&config()?, output, "apply", &args).await,
@@ -104,12 +124,16 @@ async fn run(
         Command::Job(command) => facts::jobs(&config()?, output, command).await,
         Command::Journal(command) => journal::run(config, output, command).await,
         Command::Receipt(args) => receipt::run(config, output, args).await,
+        Command::Health(args) => health::run(&config()?, output, &args).await,
         Command::Doctor => doctor::run(&config()?, output).await,
         Command::Put(args) => client::put(output, args).await,
         Command::Get(args) => client::get(output, args).await,
         Command::Bench(command) => bench::run(output, command).await,
         Command::Spawner => Err(Failure::start("the helper has no server to serve")),
+        Command::Reload => reload::run(&config()?, output).await,
         Command::Stop => node::stop(&config()?, output).await,
+        Command::Manual { folder } => clap_mangen::generate_to(Cli::page(), &folder)
+            .map_err(|error| Failure::file(format!("cannot write manual pages: {error}"))),
         Command::Completion { shell } => {
             let mut command = Cli::page();
             clap_complete::generate(shell, &mut command, "entrepot", &mut std::io::stdout());

@@ -24,7 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ask::actor_of;
 use crate::metrics::Metrics;
+use crate::ops_token::OpsToken;
 use crate::receipt::{self, ReceiptRequest};
+use crate::reload::Reload;
 
 /// How often a follower looks for new events.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
@@ -42,6 +44,9 @@ pub(crate) struct Ops {
     pub(crate) ready: Arc<AtomicBool>,
     pub(crate) drained: Drained,
     pub(crate) stop: CancellationToken,
+    /// What requests on the socket must carry.
+    pub(crate) token: OpsToken,
+    pub(crate) reload: Arc<Reload>,
 }
 
 /// The user behind a connection of the ops socket, as the kernel names it.
@@ -68,7 +73,11 @@ pub(crate) async fn serve_socket(
         .route("/v1/request", post(request))
         .route("/v1/events/follow", post(follow))
         .route(receipt::PATH, post(make_receipt))
+        .route("/v1/reload", post(reload))
         .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES))
+        .layer(axum::middleware::from_fn_with_state(ops.token.clone(), with_token))
+        .route("/live", get(live))
+        .route("/ready", get(ready))
         .with_state(ops);
     let service = router.into_make_service_with_connect_info::<Caller>();
     axum::serve(listener, service)
@@ -84,7 +93,7 @@ pub(crate) async fn serve_listener(
 ) -> std::io::Result<()> {
     let router = Router::new()
         .route("/metrics", get(metrics))
-        .route("/live", get(|| async { "live\n" }))
+        .route("/live", get(live))
         .route("/ready", get(ready))
         .with_state(ops);
     axum::serve(listener, router)
@@ -202,6 +211,38 @@ async fn follow(
         },
     );
     Body::from_stream(lines).into_response()
+}
+
+/// Lets through what carries the token; see [`OpsToken`].
+async fn with_token(
+    State(token): State<OpsToken>,
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> Response {
+    if token.is_in(request.headers()) {
+        return next.run(request).await;
+    }
+    refuse(&Problem {
+        code: "EP0432".to_owned(),
+        message: "only those who may read 'ops.token' in the data folder may ask for that"
+            .to_owned(),
+        class: ProblemClass::Denied,
+    })
+}
+
+async fn reload(State(ops): State<Ops>) -> Response {
+    match ops.reload.now() {
+        Ok(reloaded) => Json(reloaded).into_response(),
+        Err(failure) => refuse(&Problem {
+            code: failure.code,
+            message: failure.message,
+            class: ProblemClass::Invalid,
+        }),
+    }
+}
+
+async fn live() -> &'static str {
+    "live\n"
 }
 
 async fn metrics(State(ops): State<Ops>) -> Response {

@@ -15,6 +15,8 @@ const MACHINE_NAME: &str = "/proc/sys/kernel/hostname";
 /// What the process file of a new node says.
 pub(crate) struct ProcessFile<'a> {
     pub(crate) node: &'a Name,
+    /// Where the data is, from the folder of the process file.
+    pub(crate) data: &'a Path,
     pub(crate) database: &'a str,
     pub(crate) ops: SocketAddr,
 }
@@ -26,7 +28,7 @@ impl ProcessFile<'_> {
              # Everything else: entrepot account|mount|endpoint|rule|key|listener|policy, or \
              apply.\n\
              node = \"{}\"\n\
-             data = \"data\"                 # beside this file: journal, database, master key\n\
+             data = \"{}\"                 # from this folder: journal, database, master key\n\
              database = \"{}\"           # or postgres://user:password@host/database\n\
              # master_key = \"file:data/master.key\"   # or \"env:ENTREPOT_MASTER_KEY\"\n\
              \n\
@@ -36,7 +38,10 @@ impl ProcessFile<'_> {
              [log]\n\
              format = \"human\"              # or \"json\"\n\
              level = \"info\"\n",
-            self.node, self.database, self.ops
+            self.node,
+            self.data.display(),
+            self.database,
+            self.ops
         )
     }
 }

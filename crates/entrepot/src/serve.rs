@@ -9,8 +9,9 @@ use std::time::Duration;
 use entrepot_admin::ServingParts;
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
-use entrepot_journal::Scope;
+use entrepot_journal::{Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
+use entrepot_net::service_manager::{self, ServiceState};
 use entrepot_nouns::{Fact, SiteId};
 use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{NodeLimits, Service, ServiceOptions, ServiceParts};
@@ -25,24 +26,55 @@ use crate::descriptors::{self, DescriptorPlan};
 use crate::failure::{Exit, Failure};
 use crate::keys::ServerKeys;
 use crate::listeners::{ListenerParts, Listeners};
+use crate::log::LogLevel;
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
+use crate::ops_token::OpsToken;
+use crate::own_rights::GivenUp;
 use crate::parts::Parts;
+use crate::reload::Reload;
+use crate::sandbox;
 use crate::served::ServedNode;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
-pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
-    crate::log::start(&config.log)?;
-    let server = Server::start(config).await?;
+pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failure> {
+    let level = crate::log::start(&config.log)?;
+    given_up.log();
+    let server = Server::start(config, level).await?;
+    tell(ServiceState::Ready);
+    let alive = tokio::spawn(stay_alive(server.parts.recorder.clone()));
     server.stopped().await;
     let superseded = server.superseded.is_cancelled();
-    server.stop().await?;
+    tell(ServiceState::Stopping);
+    let stopped = server.stop().await;
+    alive.abort();
+    stopped?;
     if superseded {
         let why = "another process serves as this node, with a copy of its journal; see which of \
                    the two is to go on";
         return Err(Failure::new("EP0714", Exit::Failed, why));
     }
     Ok(())
+}
+
+/// Tells the service manager, if there is one.
+fn tell(state: ServiceState) {
+    if let Err(error) = service_manager::notify(state) {
+        tracing::warn!(%error, ?state, "the service manager cannot be told");
+    }
+}
+
+/// Tells a service manager that watches this process that it works. It does not while the journal
+/// takes no records because a write to its disk failed: only a new start mends that.
+async fn stay_alive(recorder: Recorder) {
+    let Some(time) = service_manager::watchdog_time() else { return };
+    let mut ticks = tokio::time::interval(time / 3);
+    loop {
+        ticks.tick().await;
+        if !recorder.journal().usage().suspect {
+            tell(ServiceState::Alive);
+        }
+    }
 }
 
 /// A running node.
@@ -66,7 +98,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Opens and starts everything; nothing listens before recovery is done.
-    pub(crate) async fn start(config: &Config) -> Result<Server, Failure> {
+    pub(crate) async fn start(config: &Config, level: LogLevel) -> Result<Server, Failure> {
         let descriptors = DescriptorPlan::new(descriptors::raise()?, config.workers);
         let parts = Parts::open(config).await?;
         let env = parts.env.clone();
@@ -77,7 +109,7 @@ impl Server {
         let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
         let node = Arc::new(ServedNode(vfs.clone()));
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
-        let spawner = spawner(config, &parts);
+        let spawner = spawner(config, &parts)?;
         gate.start_programs_by(spawner.clone());
         let engine = start_engine(config, &parts, &vfs, &gate, &spawner).await?;
         let (asked, end) = (vfs.draining(), CancellationToken::new());
@@ -95,14 +127,18 @@ impl Server {
         let keys = ServerKeys::new(&parts, admin.clone());
         let heads = crate::receipt::open(config, &parts, &keys).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
-        let (drained, stop) = (engine.drained(), asked.clone());
+        let drained = engine.drained();
+        let reload = Arc::new(Reload::new(config.clone(), level));
+        tasks.push(tokio::spawn(reload_on_signals(reload.clone(), asked.clone())));
         let ops = Ops {
             admin: admin.clone(),
             metrics,
             heads,
             ready: ready.clone(),
             drained: drained.clone(),
-            stop,
+            stop: asked.clone(),
+            token: OpsToken::make(&config.data, &env)?,
+            reload,
         };
         let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
         let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
@@ -232,14 +268,15 @@ async fn start_engine(
 }
 
 /// Starts the programs that the process file allows; its helpers start with the first of them.
-fn spawner(config: &Config, parts: &Parts) -> Spawner {
+fn spawner(config: &Config, parts: &Parts) -> Result<Spawner, Failure> {
     let exec = &config.exec;
     let options = SpawnerOptions {
         children: exec.children,
         queue: exec.queue,
+        isolation: sandbox::of_programs(config)?,
         ..SpawnerOptions::new(exec.allowed.clone())
     };
-    Spawner::new(options, parts.env.clone())
+    Ok(Spawner::new(options, parts.env.clone()))
 }
 
 /// Which start of the machine this is, where the system tells.
@@ -292,6 +329,23 @@ fn bind_socket(path: &Path) -> Result<UnixListener, Failure> {
     let listener = UnixListener::bind(path).map_err(cannot)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
     Ok(listener)
+}
+
+/// Reads the process file again at each SIGHUP, until `asked`.
+async fn reload_on_signals(reload: Arc<Reload>, asked: CancellationToken) {
+    let Ok(mut hang_up) = signal(SignalKind::hangup()) else {
+        tracing::error!("cannot listen for SIGHUP; use 'entrepot reload'");
+        return;
+    };
+    loop {
+        tokio::select! {
+            () = asked.cancelled() => return,
+            _ = hang_up.recv() => {}
+        }
+        if let Err(failure) = reload.now() {
+            tracing::error!(code = failure.code, "{}", failure.message);
+        }
+    }
 }
 
 async fn signals(asked: CancellationToken) {

@@ -25,6 +25,7 @@ pub mod metered;
 pub mod proxy;
 pub mod refusal;
 pub mod server;
+pub mod service_manager;
 mod socket;
 mod throttle;
 pub mod tls;

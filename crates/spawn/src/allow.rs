@@ -26,6 +26,11 @@ impl Allowed {
         Ok(Allowed(entries.collect::<Result<_, _>>()?))
     }
 
+    /// The entries of the list.
+    pub fn entries(&self) -> &[PathBuf] {
+        &self.0
+    }
+
     /// Whether nothing is allowed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

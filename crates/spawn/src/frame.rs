@@ -1,9 +1,13 @@
 //! Frames between server and helper: `u32` length, `u8` kind, fields. Numbers are little-endian,
 //! texts and bytes have a `u32` length before them, lists a `u32` count.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::limits::{ARGUMENTS, FRAME_BYTES};
+use crate::isolation::{Isolation, ProgramUser, Reach};
+use crate::limits::{ARGUMENTS, FRAME_BYTES, REACHED};
 use crate::program::{Ended, How, Output};
 
 /// What is not a frame.
@@ -21,11 +25,23 @@ pub(crate) struct Start {
     pub(crate) memory_bytes: u64,
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
+    /// Files that it may use wherever they lie.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// What holds for every program that a helper starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Where each program has a folder of its own while it runs.
+    pub(crate) temporary: PathBuf,
+    pub(crate) isolation: Isolation,
 }
 
 /// A message between the server and a helper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
+    /// To the helper, before all others.
+    Settings(Settings),
     /// To the helper.
     Start(Start),
     /// To the helper: end it, its result is not wanted any more.
@@ -55,6 +71,7 @@ impl Frame {
                     bytes(out, name.as_bytes());
                     bytes(out, value.as_bytes());
                 }
+                paths(out, &start.files);
             }
             Frame::Cancel(id) => {
                 out.push(2);
@@ -82,6 +99,10 @@ impl Frame {
                 number(out, *id);
                 bytes(out, why.as_bytes());
             }
+            Frame::Settings(settings) => {
+                out.push(5);
+                settings.write(out);
+            }
         }
         let length = u32::try_from(out.len() - at - 4).unwrap_or(u32::MAX);
         if let Some(place) = out.get_mut(at..at + 4) {
@@ -106,6 +127,26 @@ impl Frame {
     }
 }
 
+impl Settings {
+    fn write(&self, out: &mut Vec<u8>) {
+        path(out, &self.temporary);
+        match &self.isolation {
+            Isolation::None => number(out, 0),
+            Isolation::User(user) => {
+                number(out, 1);
+                number(out, u64::from(user.uid));
+                number(out, u64::from(user.gid));
+                bytes(out, user.name.as_bytes());
+            }
+            Isolation::Landlock(reach) => {
+                number(out, 2);
+                paths(out, &reach.read);
+                paths(out, &reach.write);
+            }
+        }
+    }
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -123,6 +164,15 @@ fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+fn path(out: &mut Vec<u8>, path: &Path) {
+    bytes(out, path.as_os_str().as_bytes());
+}
+
+fn paths(out: &mut Vec<u8>, paths: &[PathBuf]) {
+    count(out, paths.len());
+    paths.iter().for_each(|item| path(out, item));
+}
+
 /// What is left of a frame.
 struct Fields<'a>(&'a [u8]);
 
@@ -130,6 +180,9 @@ impl Fields<'_> {
     fn frame(&mut self) -> Result<Frame, NotFrame> {
         let (kind, rest) = self.0.split_first().ok_or(NotFrame)?;
         self.0 = rest;
+        if *kind == 5 {
+            return Ok(Frame::Settings(self.settings()?));
+        }
         let id = self.number()?;
         Ok(match kind {
             1 => Frame::Start(Start {
@@ -137,14 +190,33 @@ impl Fields<'_> {
                 stdin: self.number()? == 1,
                 limit: Duration::from_millis(self.number()?),
                 memory_bytes: self.number()?,
-                argv: self.list(Fields::text)?,
-                env: self.list(|fields| Ok((fields.text()?, fields.text()?)))?,
+                argv: self.list(ARGUMENTS, Fields::text)?,
+                env: self.list(ARGUMENTS, |fields| Ok((fields.text()?, fields.text()?)))?,
+                files: self.list(ARGUMENTS, Fields::path)?,
             }),
             2 => Frame::Cancel(id),
             3 => Frame::Ended(id, self.ended()?),
             4 => Frame::NotStarted(id, self.text()?),
             _ => return Err(NotFrame),
         })
+    }
+
+    fn settings(&mut self) -> Result<Settings, NotFrame> {
+        let temporary = self.path()?;
+        let isolation = match self.number()? {
+            0 => Isolation::None,
+            1 => {
+                let mut id = || u32::try_from(self.number()?).map_err(|_| NotFrame);
+                let (uid, gid) = (id()?, id()?);
+                Isolation::User(ProgramUser { uid, gid, name: self.text()? })
+            }
+            2 => Isolation::Landlock(Reach {
+                read: self.list(REACHED, Fields::path)?,
+                write: self.list(REACHED, Fields::path)?,
+            }),
+            _ => return Err(NotFrame),
+        };
+        Ok(Settings { temporary, isolation })
     }
 
     fn ended(&mut self) -> Result<Ended, NotFrame> {
@@ -180,10 +252,11 @@ impl Fields<'_> {
 
     fn list<T>(
         &mut self,
+        most: usize,
         mut item: impl FnMut(&mut Self) -> Result<T, NotFrame>,
     ) -> Result<Vec<T>, NotFrame> {
         let count = self.count()?;
-        if count > ARGUMENTS {
+        if count > most {
             return Err(NotFrame);
         }
         (0..count).map(|_| item(self)).collect()
@@ -194,6 +267,10 @@ impl Fields<'_> {
         let (bytes, rest) = self.0.split_at_checked(length).ok_or(NotFrame)?;
         self.0 = rest;
         Ok(bytes)
+    }
+
+    fn path(&mut self) -> Result<PathBuf, NotFrame> {
+        Ok(OsString::from_vec(self.bytes()?.to_vec()).into())
     }
 
     fn text(&mut self) -> Result<String, NotFrame> {
@@ -228,6 +305,7 @@ mod tests {
             memory_bytes: 1 << 30,
             argv: vec!["/bin/x".to_owned(), "a b".to_owned(), String::new()],
             env: vec![("NAME".to_owned(), "välue".to_owned())],
+            files: vec!["/srv/a b".into()],
         };
         let output = Output { bytes: vec![0, 255, 10], dropped: 3 };
         let ended = |how| Ended {
@@ -236,7 +314,14 @@ mod tests {
             stdout: output.clone(),
             stderr: Output::default(),
         };
+        let settings =
+            |isolation| Frame::Settings(Settings { temporary: "/tmp".into(), isolation });
+        let user = ProgramUser { name: "programs".to_owned(), uid: 990, gid: 991 };
+        let reach = Reach { read: vec!["/usr".into(), "/etc".into()], write: vec!["/x".into()] };
         let mut frames = vec![
+            settings(Isolation::None),
+            settings(Isolation::User(user)),
+            settings(Isolation::Landlock(reach)),
             Frame::Start(start),
             Frame::Cancel(u64::MAX),
             Frame::NotStarted(3, "there is no such program".to_owned()),

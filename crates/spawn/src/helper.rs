@@ -5,14 +5,16 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
 
 use entrepot_nouns::Env;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group, pidfd_open, prlimit,
-    setrlimit,
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group,
+    pidfd_open, prlimit, setrlimit,
 };
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
@@ -24,9 +26,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::apart::{Apart, Started};
 use crate::frame::{Frame, Start};
 use crate::limits::{
-    DRAIN_TIME, FRAMES, KILL_TIME, MEMORY_LEAST, OUTPUT_KEPT, OUTPUT_MOST, READ_BYTES,
+    DRAIN_TIME, FRAMES, HELPER_DESCRIPTORS, KILL_TIME, MEMORY_LEAST, OUTPUT_KEPT, OUTPUT_MOST,
+    READ_BYTES, STACK_BYTES,
 };
 use crate::program::{Ended, How, Output};
 
@@ -35,12 +39,23 @@ pub fn serve_as_helper() -> ExitCode {
     let served = || -> io::Result<()> {
         // No program keeps a directory of the server's busy, or leaves its memory on the disk.
         rustix::process::chdir("/")?;
+        // In a session of its own there is no terminal that programs could type into. It fails if
+        // this is one already.
+        let _ = rustix::process::setsid();
+        // Programs of the same user may not look into this process.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         setrlimit(Resource::Core, none)?;
+        let files = getrlimit(Resource::Nofile);
+        let current = files.current.map_or(HELPER_DESCRIPTORS, |now| now.min(HELPER_DESCRIPTORS));
+        setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..files })?;
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         // What a program gets is its own; the helper's end closes with the helper.
         let stream = std::os::unix::net::UnixStream::from(stdin);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // One more thread removes what programs left in their folders.
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().max_blocking_threads(1).thread_stack_size(STACK_BYTES);
+        let runtime = runtime.build()?;
         runtime.block_on(serve(stream, Memory::OfProcess))
     };
     match served() {
@@ -55,7 +70,8 @@ pub fn serve_as_helper() -> ExitCode {
 /// How a program's memory is limited before it runs its first instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// By the limit of this process, of one thread, which has it while it starts the program.
+    /// By the limit of this process, which has it while it starts the program and does nothing
+    /// else meanwhile.
     OfProcess,
     /// This process has other threads, so right after the start.
     AfterStart,
@@ -72,7 +88,7 @@ pub(crate) async fn serve(
     let mut tasks = JoinSet::new();
     tasks.spawn(answer(write, waiting));
     let mut programs =
-        Running { memory, env: Env::real(), answers, running: HashMap::new(), tasks };
+        Running { memory, env: Env::real(), apart: None, answers, running: HashMap::new(), tasks };
     let mut input = Vec::new();
     let mut descriptors = VecDeque::new();
     let mut buffer = vec![0; READ_BYTES];
@@ -104,6 +120,8 @@ pub(crate) async fn serve(
 struct Running {
     memory: Memory,
     env: Env,
+    /// The settings of the server come before the first program.
+    apart: Option<Arc<Apart>>,
     answers: mpsc::Sender<Frame>,
     running: HashMap<u64, CancellationToken>,
     tasks: JoinSet<()>,
@@ -118,13 +136,24 @@ impl Running {
                 if start.stdin && stdin.is_none() {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "no descriptor came"));
                 }
+                let Some(apart) = self.apart.clone() else {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "no settings came"));
+                };
                 self.running.retain(|_, cancel| !cancel.is_cancelled());
                 let cancel = CancellationToken::new();
                 self.running.insert(start.id, cancel.clone());
                 let (answers, env, memory) = (self.answers.clone(), self.env.clone(), self.memory);
                 self.tasks.spawn(async move {
                     let id = start.id;
-                    let ended = run(start, stdin, memory, &env, &cancel).await;
+                    let Started { child, folder } =
+                        apart.start(&start, |folder| begin(&start, stdin, memory, folder));
+                    let ended = match child {
+                        Ok(child) => watch(child, &start, &env, &cancel).await,
+                        Err(error) => Err(error),
+                    };
+                    if let Some(folder) = folder {
+                        remove(apart, folder).await;
+                    }
                     cancel.cancel();
                     let frame = match ended {
                         Ok(ended) => Frame::Ended(id, ended),
@@ -133,6 +162,9 @@ impl Running {
                     // Without a server there is nobody to tell.
                     let _ = answers.send(frame).await;
                 });
+            }
+            Frame::Settings(settings) => {
+                self.apart = Some(Arc::new(Apart::new(settings, self.env.clone())));
             }
             Frame::Cancel(id) => {
                 if let Some(cancel) = self.running.remove(&id) {
@@ -197,16 +229,23 @@ enum Why {
     Cancelled,
 }
 
-/// Starts a program and waits for its end, and for that of all in its group.
-async fn run(
-    start: Start,
-    stdin: Option<OwnedFd>,
-    memory: Memory,
+/// Removes the folder of a program that has ended. What it left there can be much.
+async fn remove(apart: Arc<Apart>, folder: PathBuf) {
+    let place = folder.display().to_string();
+    let removed = tokio::task::spawn_blocking(move || apart.remove(&folder)).await;
+    if let Ok(Err(error)) = removed {
+        eprintln!("the temporary folder '{place}' of a program stays: {error}");
+    }
+}
+
+/// Waits for the end of a program that was started now, and for that of all in its group.
+async fn watch(
+    mut child: Child,
+    start: &Start,
     env: &Env,
     cancel: &CancellationToken,
 ) -> io::Result<Ended> {
     let began = env.elapsed();
-    let mut child = begin(&start, stdin, memory)?;
     let pid = Pid::from_child(&child);
     let kill = || {
         // All of the group may be gone already.
@@ -275,13 +314,19 @@ fn how(status: ExitStatus) -> How {
 }
 
 /// Starts it: in a group of its own, with nothing of ours but what it is given.
-fn begin(start: &Start, stdin: Option<OwnedFd>, memory: Memory) -> io::Result<Child> {
+fn begin(
+    start: &Start,
+    stdin: Option<OwnedFd>,
+    memory: Memory,
+    folder: &Path,
+) -> io::Result<Child> {
     let Some((program, arguments)) = start.argv.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no program"));
     };
     let mut command = Command::new(program);
     command.args(arguments).env_clear();
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
+    command.env("TMPDIR", folder).current_dir(folder);
     command.envs(start.env.iter().map(|(name, value)| (name, value)));
     command.stdin(stdin.map_or_else(Stdio::null, Stdio::from));
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);

@@ -12,13 +12,18 @@
 //! 6. A helper that dies takes down the runs it had, each with an error; the next run has a new
 //!    one.
 //!
+//! 7. A program is kept apart from the server by [`Isolation`]: as another user, or under Landlock.
+//!    It gains no rights by `execve`, and its working folder is a temporary one of its own.
+//!
 //! The helper is the server's own program with another first argument; it has one thread, so that
 //! starting a program costs as little as it can, whatever the size of the server.
 
 mod allow;
+mod apart;
 mod error;
 mod frame;
 mod helper;
+mod isolation;
 pub mod limits;
 mod link;
 mod program;
@@ -28,5 +33,6 @@ pub use allow::{Allowed, NotAbsolute};
 pub use error::SpawnError;
 pub use frame::{NotFrame, fuzz};
 pub use helper::serve_as_helper;
+pub use isolation::{Isolation, ProgramUser, Reach, can_switch_user, has_landlock};
 pub use program::{Ended, How, Output, Program, Stdin, pipe};
 pub use spawner::{Helper, Spawner, SpawnerOptions};

@@ -30,6 +30,21 @@ pub const ARGUMENT_BYTES: usize = 256 * 1024;
 /// Arguments, and variables, of a program.
 pub const ARGUMENTS: usize = 1024;
 
+/// Files that a program may have open.
+pub const PROGRAM_DESCRIPTORS: u64 = 1024;
+/// Processes and threads of all programs together, where they have a user of their own.
+pub const PROGRAM_PROCESSES: u64 = 1024;
+/// Longest file that a program may write.
+pub const PROGRAM_FILE_BYTES: u64 = 64 << 30;
+/// Folders and files that programs may read, or write, under Landlock.
+pub const REACHED: usize = 2048;
+/// Files that a helper has open at most: what programs reach, and three for each that runs.
+pub const HELPER_DESCRIPTORS: u64 = 4096;
+/// Stack of the threads that start a program and that remove its temporary folder, level by level.
+pub const STACK_BYTES: usize = 4 << 20;
+/// Names tried for the temporary folder of a program.
+pub const FOLDER_NAMES: usize = 16;
+
 /// Longest frame between server and helper.
 pub const FRAME_BYTES: usize = 512 * 1024;
 /// Frames that wait to be written to a helper.

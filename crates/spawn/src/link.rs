@@ -15,7 +15,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::frame::{Frame, Start};
+use crate::frame::{Frame, Settings, Start};
 use crate::limits::{FRAMES, READ_BYTES};
 use crate::program::Ended;
 
@@ -48,8 +48,11 @@ pub(crate) struct Carrier {
 }
 
 impl Link {
-    pub(crate) fn new() -> (Arc<Link>, Carrier) {
+    /// A link whose helper is given these settings before anything else.
+    pub(crate) fn new(settings: Settings) -> (Arc<Link>, Carrier) {
         let (outgoing, frames) = mpsc::channel(FRAMES);
+        // The queue is new, so there is space for the frame.
+        let _ = outgoing.try_send(Outgoing { frame: Frame::Settings(settings), stdin: None });
         let link = Arc::new(Link {
             outgoing,
             waiting: Mutex::default(),

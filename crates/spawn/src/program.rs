@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use zeroize::Zeroizing;
@@ -13,11 +14,14 @@ use crate::limits::{MEMORY_BYTES, TIME};
 pub struct Program {
     /// Absolute path and arguments.
     pub argv: Vec<String>,
-    /// Its whole environment, but for `PATH` and `LANG`, which have their usual values unless
-    /// named here.
+    /// Its whole environment, but for `PATH`, `LANG` and `TMPDIR` (a folder of its own that is
+    /// removed when it has ended), unless named here.
     pub env: Vec<(String, String)>,
     /// What it reads.
     pub stdin: Stdin,
+    /// Files on this machine that its arguments name. Under Landlock it may read and write them
+    /// wherever they lie; a user of its own must have the right to read them.
+    pub files: Vec<PathBuf>,
     /// After this time it is killed, with everything it started.
     pub limit: Duration,
     /// Its address space (`RLIMIT_AS`).
@@ -31,6 +35,7 @@ impl Program {
             argv,
             env: Vec::new(),
             stdin: Stdin::Nothing,
+            files: Vec::new(),
             limit: TIME,
             memory_bytes: MEMORY_BYTES,
         }

@@ -23,8 +23,9 @@ use zeroize::Zeroizing;
 
 use crate::allow::Allowed;
 use crate::error::SpawnError;
-use crate::frame::Start;
+use crate::frame::{Settings, Start};
 use crate::helper::{self, Memory};
+use crate::isolation::Isolation;
 use crate::limits::{
     ARGUMENT_BYTES, ARGUMENTS, CHILDREN, HELPERS, KILL_TIME, QUEUE, QUEUE_TIME, RESTART_PAUSE,
     TIME_MOST,
@@ -59,12 +60,25 @@ pub struct SpawnerOptions {
     pub children: usize,
     /// Programs that wait for their turn.
     pub queue: usize,
+    /// What keeps programs apart from the server.
+    pub isolation: Isolation,
+    /// Where each program has a folder of its own while it runs; its user must be able to write
+    /// there.
+    pub temporary: PathBuf,
 }
 
 impl SpawnerOptions {
-    /// With the usual limits and the own program as helper.
+    /// With the usual limits, the own program as helper, and programs that run as the server's
+    /// user without more.
     pub fn new(allowed: Allowed) -> SpawnerOptions {
-        SpawnerOptions { allowed, helper: Helper::own(), children: CHILDREN, queue: QUEUE }
+        SpawnerOptions {
+            allowed,
+            helper: Helper::own(),
+            children: CHILDREN,
+            queue: QUEUE,
+            isolation: Isolation::None,
+            temporary: std::env::temp_dir(),
+        }
     }
 }
 
@@ -132,9 +146,9 @@ impl Spawner {
         check(&program).map_err(|why| not_started(why.to_owned()))?;
         let _turn = self.turn().await?;
         let link = self.link()?;
-        let Program { argv, env, stdin, limit, memory_bytes } = program;
+        let Program { argv, env, stdin, files, limit, memory_bytes } = program;
         let limit = limit.min(TIME_MOST);
-        let start = Start { id: 0, stdin: false, limit, memory_bytes, argv, env };
+        let start = Start { id: 0, stdin: false, limit, memory_bytes, argv, env, files };
         let (pump, stdin) = prepare(stdin).map_err(|error| not_started(error.to_string()))?;
         let answer = feed(pump, link.run(start, stdin)).await;
         answer.map_err(|_| SpawnError::Lost)?.map_err(not_started)
@@ -192,7 +206,8 @@ impl Spawner {
             return Err(SpawnError::Unavailable("it ended a moment ago".to_owned()));
         }
         (slot.started, slot.link) = (Some(now), None);
-        let (link, carrier) = Link::new();
+        let SpawnerOptions { temporary, isolation, .. } = inner.options.clone();
+        let (link, carrier) = Link::new(Settings { temporary, isolation });
         self.start(carrier).map_err(|error| SpawnError::Unavailable(error.to_string()))?;
         slot.link = Some(link.clone());
         Ok(link)
@@ -207,7 +222,10 @@ impl Spawner {
         match &self.0.options.helper {
             Helper::Program(program, arguments) => {
                 let mut command = Command::new(program);
-                command.args(arguments).arg0("entrepot").env_clear().process_group(0);
+                command.args(arguments).arg0("entrepot").env_clear();
+                // One pool of memory for all threads: the helper has a second one only while it
+                // starts a program, and its address space counts under the program's limit then.
+                command.env("MALLOC_ARENA_MAX", "1");
                 command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
                 let mut child = command.spawn()?;
                 self.0.carriers.spawn(async move {
@@ -254,13 +272,14 @@ impl Drop for Place<'_> {
 }
 
 fn check(program: &Program) -> Result<(), &'static str> {
-    let Program { argv, env, .. } = program;
-    if argv.len() > ARGUMENTS || env.len() > ARGUMENTS {
-        return Err("there are too many arguments or variables");
+    let Program { argv, env, files, .. } = program;
+    if [argv.len(), env.len(), files.len()].into_iter().any(|count| count > ARGUMENTS) {
+        return Err("there are too many arguments, variables or files");
     }
     let variables = env.iter().flat_map(|(name, value)| [name, value]);
     let length: usize = argv.iter().chain(variables).map(|text| text.len() + 16).sum();
-    if length > ARGUMENT_BYTES {
+    let paths: usize = files.iter().map(|path| path.as_os_str().len() + 16).sum();
+    if length + paths > ARGUMENT_BYTES {
         return Err("its arguments and variables are too long");
     }
     let no_name = |name: &str| name.is_empty() || name.contains(['=', '\0']);

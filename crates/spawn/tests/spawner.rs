@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use entrepot_nouns::Env;
 use entrepot_spawn::{
-    Allowed, Ended, Helper, How, Program, SpawnError, Spawner, SpawnerOptions, Stdin, limits, pipe,
+    Allowed, Ended, Helper, How, Isolation, Program, Reach, SpawnError, Spawner, SpawnerOptions,
+    Stdin, has_landlock, limits, pipe,
 };
 use tokio::io::AsyncWriteExt as _;
 
@@ -86,14 +87,93 @@ async fn nothing_of_the_server_is_inherited() {
     let ended = run(printed).await;
     let mut lines: Vec<&str> = text(&ended).lines().collect();
     lines.sort_unstable();
+    let temporary = lines.pop().unwrap_or_default();
+    assert!(temporary.starts_with("TMPDIR=/"), "{temporary}");
     assert_eq!(lines, ["LANG=C.UTF-8", "NAME=a=b c", "PATH=/usr/local/bin:/usr/bin:/bin"]);
-    let ended = run(shell("pwd; ulimit -c; echo /proc/self/fd/*")).await;
+    let ended = run(shell("ulimit -c; echo /proc/self/fd/*")).await;
     let mut given: Vec<String> = inherited();
     given.extend(["0", "1", "2"].map(|number| format!("/proc/self/fd/{number}")));
     let mut words = text(&ended).split_whitespace();
-    assert_eq!((words.next(), words.next()), (Some("/"), Some("0")));
+    assert_eq!(words.next(), Some("0"));
     let others: Vec<&str> = words.filter(|word| !given.iter().any(|it| it == word)).collect();
     assert!(others.len() <= 1, "one is the directory that the shell reads: {others:?}");
+}
+
+#[tokio::test]
+async fn each_has_a_folder_of_its_own_while_it_runs() {
+    let spawner = spawner();
+    let mut folders = Vec::new();
+    for _ in 0..2 {
+        let script = "[ \"$(pwd)\" = \"$TMPDIR\" ] && stat -c %a . && ls -A && mkdir -p a/b \
+                      && echo x > a/b/c && echo \"$TMPDIR\"";
+        let ended = spawner.run(shell(script)).await.unwrap();
+        let said = text(&ended).trim().to_owned();
+        let folder = said.strip_prefix("700\n").expect("a private and empty folder").to_owned();
+        assert!(!std::path::Path::new(&folder).exists(), "{folder} stays");
+        folders.push(folder);
+    }
+    assert_ne!(folders[0], folders[1]);
+    spawner.stop().await;
+}
+
+#[tokio::test]
+async fn none_gains_rights_has_a_terminal_or_opens_files_without_end() {
+    let ended = run(shell("grep NoNewPrivs: /proc/self/status; ulimit -n; ulimit -Hn")).await;
+    assert_eq!(text(&ended), "NoNewPrivs:\t1\n1024\n1024\n");
+    // The fields of stat(5) behind the name: state, parent, group, session, terminal.
+    let ended = run(shell("sed 's/.*) //' /proc/$$/stat; echo $PPID")).await;
+    let mut lines = text(&ended).lines();
+    let fields: Vec<&str> = lines.next().unwrap().split(' ').collect();
+    let helper = lines.next().unwrap();
+    assert_eq!((fields[1], fields[3], fields[4]), (helper, helper, "0"));
+}
+
+/// A spawner whose programs reach the system's folders and what is listed, under Landlock.
+fn under_landlock(write: &std::path::Path) -> Spawner {
+    let read = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"].map(PathBuf::from).to_vec();
+    let reach = Reach { read, write: vec![write.to_owned()] };
+    let isolation = Isolation::Landlock(reach);
+    Spawner::new(SpawnerOptions { isolation, ..options() }, Env::real())
+}
+
+#[tokio::test]
+async fn under_landlock_a_program_reaches_what_is_listed_and_its_own_files() {
+    assert!(has_landlock(), "this kernel has no Landlock: the test needs Linux 5.13 or newer");
+    let folder = tempfile::tempdir().unwrap();
+    let [secret, given, open] = ["secret", "given", "open"].map(|name| folder.path().join(name));
+    std::fs::write(&secret, "secret").unwrap();
+    std::fs::write(&given, "given").unwrap();
+    std::fs::create_dir(&open).unwrap();
+    let spawner = under_landlock(&open);
+    let at = |path: &std::path::Path| path.display().to_string();
+    let (secret, given, open) = (at(&secret), at(&given), at(&open));
+    let refused = format!(
+        "cat {secret}; ls {}; echo x > {secret}; rm {secret}; kill -0 {}; \
+         head -c 1 /proc/{}/environ; echo x > /usr/entrepot-was-here",
+        at(folder.path()),
+        std::process::id(),
+        std::process::id(),
+    );
+    let ended = spawner.run(shell(&refused)).await.unwrap();
+    assert_eq!(text(&ended), "", "{}", ended.stderr.last_words(2000));
+    let said = String::from_utf8_lossy(&ended.stderr.bytes).into_owned();
+    let refused = said.matches("denied").count() + said.matches("not permitted").count();
+    assert_eq!(refused, 7, "each was refused: {said}");
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
+
+    let allowed = format!("cat {given} && echo x > {open}/x && echo y > $TMPDIR/y && cat y");
+    let mut program = shell(&allowed);
+    program.files = vec![given.into()];
+    let ended = spawner.run(program).await.unwrap();
+    assert_eq!(text(&ended), "giveny\n", "{}", ended.stderr.last_words(2000));
+    // Of another run it is not.
+    let ended = spawner.run(shell(&allowed)).await.unwrap();
+    assert_eq!(ended.how, How::Code(1));
+    let mut absent = shell("true");
+    absent.files = vec![format!("{open}/absent").into()];
+    let absent = spawner.run(absent).await;
+    assert!(matches!(absent, Err(SpawnError::NotStarted { .. })), "{absent:?}");
+    spawner.stop().await;
 }
 
 #[tokio::test]

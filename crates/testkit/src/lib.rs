@@ -9,3 +9,26 @@ pub mod server;
 pub mod sshd;
 pub mod transcript;
 pub mod wan;
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result, bail};
+
+/// Notes that a test cannot be run on this machine, in the file that `scripts/test` shows at its
+/// end (`ENTREPOT_NOT_RUN`).
+///
+/// # Errors
+/// Nobody would see it: the test fails.
+pub fn not_run(test: &str, reason: &str) -> Result<()> {
+    let Some(file) = std::env::var_os("ENTREPOT_NOT_RUN") else {
+        bail!("{test} cannot be run here: {reason}");
+    };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    writeln!(file.context("ENTREPOT_NOT_RUN")?, "NOT RUN: {test}: {reason}")?;
+    Ok(())
+}
+
+/// Whether tests may do what only root may.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,5 +1,7 @@
-//! Development tasks: `cargo xtask tidy` checks the rules of ARCHITECTURE.md.
+//! Development tasks: `cargo xtask tidy` checks the rules of ARCHITECTURE.md, `cargo xtask dist`
+//! makes what is installed.
 
+mod dist;
 mod tidy;
 
 use std::process::ExitCode;
@@ -9,7 +11,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["tidy"] => tidy::run(),
-        _ => Err(anyhow::anyhow!("usage: cargo xtask tidy")),
+        ["dist", arguments @ ..] => dist::run_with(arguments),
+        _ => Err(anyhow::anyhow!("usage: cargo xtask tidy | dist")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,6 +14,8 @@ mod workspace;
 
 use anyhow::{Result, bail};
 
+pub(crate) use workspace::metadata as workspace_metadata;
+
 /// Checks the whole workspace and fails with the list of findings.
 pub(crate) fn run() -> Result<()> {
     let metadata = workspace::metadata()?;

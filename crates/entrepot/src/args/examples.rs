@@ -18,6 +18,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "entrepot init /srv/entrepot",
             "entrepot init /srv/entrepot --sftp 0.0.0.0:22 --ftp 0.0.0.0:21",
+            "entrepot init /etc/entrepot --data /var/lib/entrepot",
             "entrepot init --database postgres://entrepot@db.example/entrepot --node node1",
         ],
     ),
@@ -108,6 +109,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("receipt verify", &["entrepot receipt verify receipt.json --key @node1.pub"]),
+    ("reload", &["entrepot reload"]),
+    ("health", &["entrepot health", "entrepot health --live"]),
     ("doctor", &["entrepot doctor", "entrepot --json doctor"]),
     (
         "put",

@@ -21,7 +21,7 @@ impl SourceFile {
 }
 
 /// What cargo knows of the workspace and of all that it depends on.
-pub(super) fn metadata() -> Result<Metadata> {
+pub(crate) fn metadata() -> Result<Metadata> {
     let locked = vec!["--locked".to_owned()];
     Ok(MetadataCommand::new().other_options(locked).exec()?)
 }
