@@ -180,6 +180,7 @@ impl Gate {
             site,
             home: site,
             protocol: Protocol::Internal,
+            encrypted: true,
             listener: name.clone(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             client: why.to_owned(),
@@ -459,8 +460,8 @@ impl Attempt {
             Ok(None) => return Err(Fault::Wrong("no such account")),
             Err(error) => return Err(Fault::Later(error.to_string())),
         };
-        let (now, address) = (self.gate.0.recorder.env().now(), self.peer.address.ip());
-        if let Some(reason) = principal.why_barred(address, self.here(), now) {
+        let now = self.gate.0.recorder.env().now();
+        if let Some(reason) = principal.why_barred(&self.peer, self.here(), now) {
             return Err(Fault::Barred(reason.to_owned()));
         }
         if !next_methods(principal, self.done()).contains(&method) {

@@ -10,7 +10,7 @@ use entrepot_net::guard::{Checking, UnauthenticatedConnection};
 use entrepot_net::meter::{EndClass, Stage};
 use entrepot_net::tls::{ClientCertificate, ClientCertificates, TlsSession};
 use entrepot_nouns::ftp::TlsReuse;
-use entrepot_nouns::{AuthMethod, PerDirection, Protocol, Right, Secret, SiteId};
+use entrepot_nouns::{AuthMethod, LoginProtocol, PerDirection, Protocol, Right, Secret, SiteId};
 use entrepot_vfs::{CommandAuthor, Session, Vfs, VfsError};
 use tokio::task::JoinSet;
 
@@ -98,6 +98,7 @@ impl LoginState {
             site: self.site,
             home: self.shared.site,
             protocol: Protocol::Ftp,
+            encrypted: tls.is_some(),
             listener: self.shared.listener.clone(),
             address: connection.stream.peer(),
             client: connection.machine.client().unwrap_or_default().to_owned(),
@@ -289,6 +290,7 @@ impl LoginState {
         // Node-wide orders are for accounts of the site whose listener offers them.
         let is_own = session.principal().site == self.shared.site;
         login.administrator = is_own && session.is_administrator();
+        login.protect_data = !session.principal().may_use(LoginProtocol::Ftp);
         if let Some(tls) = &connection.tls {
             tls.belongs_to(Some(session.principal().id));
             connection.owe_ticket();
