@@ -224,6 +224,7 @@ impl Listeners {
         }
         tracing::info!(listener = %wanted.noun.name, "changed");
         self.warn_of_programs(&wanted.noun);
+        warn_of_clear_text(&wanted.noun);
         open.wanted = wanted;
         Ok(())
     }
@@ -303,6 +304,7 @@ impl Listeners {
         let protocol = noun.protocol.as_str();
         tracing::info!(listener = %noun.name, protocol, %address, "listening");
         self.warn_of_programs(noun);
+        warn_of_clear_text(noun);
         for key in wanted.keys.iter().filter(|key| key.key_type == KeyType::SshHost) {
             let line = format!("[{}]:{} {}", address.ip(), address.port(), key.public);
             tracing::info!(known_hosts = line, "host key");
@@ -331,6 +333,14 @@ impl Listeners {
                 tracing::warn!(listener = %place.1, "sessions were cut at the end of the limit");
             }
         }
+    }
+}
+
+/// Says what may cross the network unencrypted: somebody has asked for it, and others should know.
+fn warn_of_clear_text(noun: &Listener) {
+    if let Some(clear) = noun.clear_text() {
+        let (code, listener, what) = ("EP0280", &noun.name, clear.as_str());
+        tracing::warn!(code, %listener, "it lets {what} cross the network in clear text");
     }
 }
 

@@ -155,7 +155,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "listener change",
         &[
             "entrepot listener change sftp address=0.0.0.0:22",
-            "entrepot listener change ftp ftp.tls=required tls.key=files-example",
+            "entrepot listener change ftp tls.key=files-example",
         ],
     ),
 ];
@@ -206,7 +206,7 @@ const NOUNS: &[NounExample] = &[
         kind: "listener",
         name: "ftp",
         made: "protocol=ftp address=0.0.0.0:21",
-        changed: "ftp.tls=required",
+        changed: "ftp.tls_required=login",
     },
     NounExample {
         kind: "policy",
