@@ -19,8 +19,10 @@ use crate::parts::{AdminParts, ServingParts};
 use crate::passwords::Passwords;
 use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
+use crate::refused_passwords::RefusedPasswords;
 use crate::request::{Action, Actor, Document, PlannedChange, Request, Response};
 use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
+use crate::site::ChangedSite;
 use crate::{diff, nodes, query, serving, touched};
 
 /// The administration. Cheap to clone.
@@ -43,6 +45,7 @@ impl Admin {
             env: parts.env.clone(),
             passwords: Passwords::new(parts.env.clone()),
             cost: HashCost::default(),
+            refused_passwords: None,
             rule_check: |_| Ok(()),
             listener_check: |_| Ok(()),
         };
@@ -63,6 +66,13 @@ impl Admin {
     #[must_use]
     pub fn with_hash_cost(mut self, cost: HashCost) -> Self {
         self.settler.cost = cost;
+        self
+    }
+
+    /// Refuses to set passwords that stand in this list.
+    #[must_use]
+    pub fn with_refused_passwords(mut self, list: Option<RefusedPasswords>) -> Self {
+        self.settler.refused_passwords = list;
         self
     }
 
@@ -166,6 +176,21 @@ impl Admin {
         }
     }
 
+    /// A noun as it is stored.
+    pub(crate) async fn noun(&self, site: SiteId, key: &NounKey) -> Result<Option<AnyNoun>> {
+        Ok(reader::find(&self.parts.db, site, key).await?.map(|stored| stored.noun))
+    }
+
+    /// What the hashes of new passwords cost.
+    pub(crate) fn hash_cost(&self) -> HashCost {
+        self.settler.cost
+    }
+
+    /// The name of this node.
+    pub(crate) fn node_name(&self) -> &Name {
+        self.parts.recorder.node()
+    }
+
     /// The node that serves in this process.
     fn serving(&self) -> Result<&ServingParts> {
         self.serving.as_ref().ok_or_else(|| {
@@ -176,7 +201,7 @@ impl Admin {
 
     async fn plan(&self, actor: &Actor, wanted: Wanted) -> Result<Response> {
         let state = self.state(actor.site).await?;
-        let site = self.site_name(actor.site).await?;
+        let site = self.changed_site(actor.site, &wanted).await?;
         let steps =
             compute(&state, site, wanted, self.settler.clone(), PasswordWork::Leave).await?;
         Ok(self.shown(&steps))
@@ -313,7 +338,7 @@ impl Admin {
     /// Makes a change: rows and events in one transaction. Checked and hashed before it begins,
     /// so that it is short; if the configuration has changed meanwhile, all is computed anew.
     /// `subject` is the one noun that `wanted` asks the configuration for; `None`: for none.
-    async fn commit(
+    pub(crate) async fn commit(
         &self,
         actor: &Actor,
         subject: Option<&NounKey>,
@@ -372,12 +397,13 @@ impl Admin {
             Some(key) => touched::only(db, site, key).await?,
             None => State::new(),
         };
-        if let Ok(wanted) = wanted(&known)
-            && let Some(before) = touched::load(db, site, &wanted).await?
-        {
-            let before = Arc::new(before);
-            if let Ok(steps) = self.steps(site, &before, wanted).await {
-                return Ok(Computed { before, steps });
+        if let Ok(wanted) = wanted(&known) {
+            let changed = self.changed_site(site, &wanted).await?;
+            if let Some(before) = touched::load(db, &changed, &wanted).await? {
+                let before = Arc::new(before);
+                if let Ok(steps) = self.steps(site, &before, wanted).await {
+                    return Ok(Computed { before, steps });
+                }
             }
         }
         let before = self.state(site).await?;
@@ -386,8 +412,19 @@ impl Admin {
     }
 
     async fn steps(&self, site: SiteId, before: &Arc<State>, wanted: Wanted) -> Result<Vec<Step>> {
-        let (site, work) = (self.site_name(site).await?, wanted.work());
+        let (site, work) = (self.changed_site(site, &wanted).await?, wanted.work());
         compute(before, site, wanted, self.settler.clone(), work).await
+    }
+
+    /// The site at which `wanted` is to be.
+    async fn changed_site(&self, id: SiteId, wanted: &Wanted) -> Result<ChangedSite> {
+        let name = self.site_name(id).await?;
+        let mut policy = None;
+        if wanted.has_passwords() {
+            let sites = self.parts.db.sites().await?.into_iter();
+            policy = sites.map(|site| site.noun).find(|site| site.name == name);
+        }
+        Ok(ChangedSite { id, name, policy: policy.and_then(|site| site.policy) })
     }
 
     /// The name of a site, for which its secrets are sealed.
@@ -477,7 +514,7 @@ struct Computed {
 /// Off the reactor: hashing a password takes tens of milliseconds.
 async fn compute(
     state: &Arc<State>,
-    site: Name,
+    site: ChangedSite,
     wanted: Wanted,
     settler: Settler,
     work: PasswordWork,

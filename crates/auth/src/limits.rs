@@ -33,6 +33,8 @@ pub const HOOKS_WAITING: usize = 512;
 pub const HOOKS_WAITING_OF_A_SITE: usize = 128;
 /// Longest answer of a hook.
 pub const HOOK_ANSWER_BYTES: usize = 16 * 1024;
+/// Right passwords with outdated hashes that wait for a new one; others get it at another login.
+pub const OUTDATED_WAITING: usize = 64;
 /// How long a verified password is remembered as a keyed hash, however often it is used.
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 /// Passwords remembered; above it the oldest is forgotten.

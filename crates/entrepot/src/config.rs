@@ -39,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     /// Which programs may be started at all, and how many at a time.
     pub(crate) exec: ExecLimits,
+    /// A file of passwords that nobody may set, one a line.
+    pub(crate) refused_passwords: Option<PathBuf>,
 }
 
 /// What rules and login hooks may start: said by the operator of the machine, not by rules.
@@ -100,6 +102,14 @@ struct File {
     limits: Limits,
     #[serde(default)]
     exec: Exec,
+    #[serde(default)]
+    passwords: Passwords,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Passwords {
+    refused: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -193,6 +203,7 @@ impl Config {
             journal_limit_bytes: parsed.limits.journal_mib.clamp(1, 1 << 20) << 20,
             workers: parsed.limits.workers.clamp(1, 256),
             exec: parsed.exec.checked()?,
+            refused_passwords: parsed.passwords.refused.map(|file| base.join(file)),
             data,
         })
     }

@@ -85,6 +85,10 @@ impl Server {
             let (admin, draining, until) = heartbeat;
             admin.keep_node_alive(draining, until).await;
         }));
+        if let Some(outdated) = gate.outdated_passwords() {
+            let (admin, until) = (admin.clone(), end.clone());
+            tasks.push(tokio::spawn(async move { admin.renew_hashes(outdated, until).await }));
+        }
         let unauthenticated = UnauthenticatedConnections::default();
         let metrics = Metrics::new(MetricsParts {
             recorder: parts.recorder.clone(),

@@ -372,7 +372,8 @@ facts! {
         name: Name,
         /// `created`, `changed` or `deleted`.
         action: String,
-        /// Who: an admin account, `cli:<user>`, or `node:<name>` for keys made at first start.
+        /// Who: an admin account, `cli:<user>`, or `node:<name>` for keys made at first start and
+        /// for hashes of passwords made anew after a login.
         by: String,
         /// Names of the fields that changed; never their values.
         fields: Vec<String>,
