@@ -34,11 +34,13 @@ mod host_names;
 mod interactive;
 mod login_hook;
 mod login_limits;
+mod sharing;
 mod ssh_certificate;
 mod tls_certificate;
 
 pub use grant::Grant;
 pub use login_limits::{LimitState, LoginLimit};
+pub use sharing::PenaltySharing;
 
 /// How the gate works.
 #[derive(Clone, Debug, Default)]
@@ -254,6 +256,11 @@ impl Gate {
     /// Argon2id computations so far.
     pub fn hashes(&self) -> u64 {
         self.0.passwords.hashed()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn penalties(&self) -> &Penalties {
+        &self.0.penalties
     }
 
     #[cfg(test)]

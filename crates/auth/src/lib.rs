@@ -31,7 +31,9 @@ mod tests;
 pub use directory::{Directory, LiveSession, ReachedSite, TransferPlace};
 pub use entrepot_net::meter::Throttles;
 pub use error::{AuthError, Result};
-pub use gate::{Attempt, Gate, GateOptions, Grant, LimitState, LoginLimit, Meters, Verdict};
+pub use gate::{
+    Attempt, Gate, GateOptions, Grant, LimitState, LoginLimit, Meters, PenaltySharing, Verdict,
+};
 pub use login_key::{UnusableKey, check_login_key};
 pub use outdated::OutdatedPassword;
 pub use peer::Peer;

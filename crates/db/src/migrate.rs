@@ -31,15 +31,26 @@ macro_rules! step {
 }
 
 /// In order; only ever appended to.
-const STEPS: [Step; 4] =
-    [step!("V1__configuration"), step!("V2__events", each), step!("V3__work"), step!("V4__codes")];
+const STEPS: [Step; 5] = [
+    step!("V1__configuration"),
+    step!("V2__events", each),
+    step!("V3__work"),
+    step!("V4__codes"),
+    step!("V6__penalties"),
+];
+
+/// The version that tables have after a step: the number in its name.
+fn version_of(step: &Step) -> i64 {
+    let number = step.name.trim_start_matches('V').split("__").next();
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
 
 /// True if steps are missing in tables of this version; version 0 means that there are no tables.
 ///
 /// # Errors
 /// [`DbError::Schema`] if the tables come from a newer program.
 pub(crate) fn is_outdated(version: i64) -> Result<bool> {
-    let latest = STEPS.len() as i64;
+    let latest = STEPS.last().map_or(0, version_of);
     if version > latest {
         return Err(DbError::Schema(format!(
             "it is at version {version}, this program knows {latest} at most; start the newer \

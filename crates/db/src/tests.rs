@@ -5,6 +5,7 @@ mod config;
 mod events;
 mod jobs;
 mod outage;
+mod penalties;
 mod sqlite;
 mod statements;
 mod transfers;

@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use entrepot_admin::UnlockTarget;
 use entrepot_nouns::{Name, SessionId};
 
 pub(crate) use bench::{
@@ -270,6 +271,15 @@ pub(crate) enum AccountCommand {
         #[arg(long, conflicts_with = "replace")]
         remove: bool,
     },
+    /// Accounts and addresses that wrong passwords have delayed or locked. As `address list`.
+    Banned,
+    /// Let an account or an address log in again: its wrong passwords are forgotten on all nodes.
+    /// As `address unlock`.
+    Unban {
+        /// An account, or an address, or a network of IPv6 as `banned` shows it.
+        #[arg(value_name = "NAME|ADDRESS", value_parser = units::unban_target)]
+        target: UnlockTarget,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -314,7 +324,7 @@ pub(crate) enum SessionCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AddressCommand {
-    /// Which are delayed or locked on this node, since when and until when.
+    /// Which are delayed or locked, on all nodes together, since when and until when.
     List,
     /// Forget the wrong passwords of an address or an account: it may log in again at once.
     Unlock {

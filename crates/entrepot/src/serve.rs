@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use entrepot_admin::ServingParts;
-use entrepot_auth::{Directory, Gate, GateOptions};
+use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
 use entrepot_journal::Scope;
 use entrepot_net::guard::UnauthenticatedConnections;
@@ -104,6 +104,7 @@ impl Server {
         let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
+        tasks.push(share_penalties(&shared.gate, &end).await);
         let addresses = AddressesFile::new(&config.data, ops_address);
         let listeners = Listeners::new(config, &parts, admin, shared, addresses.clone());
         listeners.open_all().await?;
@@ -178,6 +179,16 @@ async fn start_vfs(
         .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
     tracing::info!(?report, torn_bytes = parts.recovered.torn_bytes, "recovered");
     Ok(vfs)
+}
+
+/// Takes over the wrong passwords that count already, and shares those to come with other nodes.
+async fn share_penalties(gate: &Gate, end: &CancellationToken) -> JoinHandle<()> {
+    let mut sharing = PenaltySharing::default();
+    if let Err(error) = gate.begin_sharing(&mut sharing).await {
+        tracing::warn!(code = "EP0122", %error, "wrong passwords are counted on this node alone");
+    }
+    let (gate, end) = (gate.clone(), end.clone());
+    tokio::spawn(async move { gate.keep_sharing(sharing, end).await })
 }
 
 /// Starts the programs that the process file allows; its helpers start with the first of them.

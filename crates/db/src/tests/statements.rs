@@ -20,6 +20,7 @@ fn common() -> Vec<Sql> {
         crate::nodes::ALL,
         crate::references::ALL,
         crate::codes::ALL,
+        crate::penalties::ALL,
     ];
     let listed = files.into_iter().flatten().copied();
     listed.chain(crate::nouns::table_statements()).collect()

@@ -38,6 +38,18 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot account totp acme --remove",
         ],
     ),
+    ("account banned", &["entrepot account banned", "entrepot --json account banned"]),
+    ("account unban", &["entrepot account unban acme", "entrepot account unban 192.0.2.7"]),
+    ("log", &["entrepot log level auth=debug"]),
+    (
+        "log level",
+        &[
+            "entrepot log level",
+            "entrepot log level auth=debug ssh=trace",
+            "entrepot log level auth=",
+            "entrepot log level --reset",
+        ],
+    ),
     ("session", &["entrepot session list"]),
     ("session list", &["entrepot session list", "entrepot sessions"]),
     ("session end", &["entrepot session end 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a10"]),
