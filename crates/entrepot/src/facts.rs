@@ -255,7 +255,8 @@ pub(crate) async fn jobs(
         Response::Jobs { jobs } => output.rows(&jobs, print_jobs),
         Response::Job { job } => output.value(&job, || {
             print_jobs(std::slice::from_ref(&job));
-            println!("started by {}: {}", job.event.fact.kind(), describe(&job.event));
+            let what = table::printable(&describe(&job.event));
+            println!("started by {}: {what}", job.event.fact.kind());
         }),
         Response::Done => output.value(&json!({"done": true}), || println!("done")),
         _ => Err(unexpected()),

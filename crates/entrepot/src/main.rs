@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            eprintln!("error: {}", table::printable_lines(&failure.to_string()));
             ExitCode::from(failure.exit as u8)
         }
     }
