@@ -5,7 +5,7 @@ use std::sync::Arc;
 use entrepot_crypto::HashCost;
 use entrepot_db::Tx;
 use entrepot_journal::{RecordKind, Scope};
-use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId};
+use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId, Stored};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -14,6 +14,7 @@ use crate::document::{self, Given, Source};
 use crate::error::{AdminError, Result};
 use crate::jobs::{self, JobAction};
 use crate::limits;
+use crate::log_levels::LogLevels;
 use crate::near;
 use crate::parts::{AdminParts, ServingParts};
 use crate::passwords::Passwords;
@@ -170,6 +171,15 @@ impl Admin {
             }
             Request::LimitNode { rates } => serving::limit_node(self.serving()?, actor, rates),
             Request::DrainNode => serving::drain_node(self.serving()?, actor),
+            Request::LogLevels => serving::log_levels(self.serving()?, actor),
+            Request::SetLogLevels { levels } => {
+                let serving = self.serving()?;
+                let levels = serving::changed_levels(serving, levels);
+                serving::set_log_levels(parts, serving, actor, levels)
+            }
+            Request::ResetLogLevels => {
+                serving::set_log_levels(parts, self.serving()?, actor, LogLevels::new())
+            }
             Request::Nodes => nodes::list(parts, actor).await,
             Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
             Request::Unlock { target } => serving::unlock(self.serving()?, actor, &target),
@@ -328,6 +338,15 @@ impl Admin {
                 .map_err(|problem| AdminError::Internal { what: "writing documents", problem })?;
             documents.push(Document { file: format!("{kind}.yaml"), text });
         }
+        let of_kinds: Vec<Kind> =
+            Kind::ALL.into_iter().filter(|kind| kinds.is_empty() || kinds.contains(kind)).collect();
+        let is_read = |stored: &&Stored<AnyNoun>| of_kinds.contains(&stored.noun.kind());
+        let secrets = state.values().filter(is_read).any(|it| secrets::has_stored(&it.noun));
+        let by = actor.name.clone();
+        let fact = Fact::ConfigExported { kinds: of_kinds, secrets, by };
+        let scope = Scope { account: actor.account(), ..Scope::site(actor.site) };
+        // Nobody gets what is not recorded.
+        self.parts.recorder.record_durable(&scope, fact).await?;
         Ok(Response::Documents { documents })
     }
 

@@ -104,6 +104,9 @@ pub(crate) enum Command {
     /// The nodes of the installation, and this one as a whole.
     #[command(subcommand)]
     Node(NodeCommand),
+    /// The log of the running server.
+    #[command(subcommand)]
+    Log(LogCommand),
     /// Transfers: files on their way, and what became of the others.
     #[command(subcommand)]
     Transfer(TransferCommand),
@@ -356,6 +359,22 @@ pub(crate) enum NodeCommand {
     },
     /// Stop the server in good order: running transfers may end, nothing new begins. As `stop`.
     Drain,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Set how much is logged of a subject, until the server ends; without one, show what differs
+    /// from the process file.
+    Level {
+        /// Subjects: all, admin, auth, db, engine, ftp, journal, net, server, sftp, spawn, ssh,
+        /// storage, vfs. Levels: off, error, warn, info, debug, trace; an empty one is
+        /// that of the process file.
+        #[arg(value_name = "SUBJECT=LEVEL")]
+        levels: Vec<String>,
+        /// As the process file says again.
+        #[arg(long, conflicts_with = "levels")]
+        reset: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

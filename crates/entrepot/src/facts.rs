@@ -179,6 +179,7 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::ProgramEnded { rule, program, how, duration_ms, words, .. } => {
             format!("rule {rule}: {program}, {how} after {duration_ms} ms {words}")
         }
+        Fact::ForwardingRefused { what, address } => format!("{what} from {address}"),
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
         }
@@ -211,6 +212,15 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::AccountUnlocked { name, failures, by } => {
             format!("{name} by {by}, {failures} wrong passwords")
         }
+        Fact::ConfigExported { kinds, secrets, by } => {
+            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+            let secrets = if *secrets { ", with hashes and sealed secrets" } else { "" };
+            format!("{} by {by}{secrets}", kinds.join(", "))
+        }
+        Fact::LogChanged { levels, by } if levels.is_empty() => {
+            format!("as the process file says again, by {by}")
+        }
+        Fact::LogChanged { levels, by } => format!("{} by {by}", levels.join(", ")),
         _ => return None,
     })
 }

@@ -92,6 +92,7 @@ async fn run(
         Command::Session(command) => node::sessions(&config()?, output, command).await,
         Command::Address(command) => addresses::run(&config()?, output, command).await,
         Command::Node(command) => node::nodes(&config()?, output, command).await,
+        Command::Log(command) => node::log(&config()?, output, command).await,
         Command::Transfer(command) => facts::transfers(&config()?, output, command).await,
         Command::Event(command) => facts::events(&config()?, output, command).await,
         Command::Job(command) => facts::jobs(&config()?, output, command).await,

@@ -23,6 +23,7 @@ use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::listeners::{ListenerParts, Listeners};
+use crate::log::LogControl;
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
 use crate::parts::Parts;
@@ -30,8 +31,8 @@ use crate::served::ServedNode;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
 pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
-    crate::log::start(&config.log)?;
-    let server = Server::start(config).await?;
+    let log = crate::log::start(&config.log)?;
+    let server = Server::start(config, log).await?;
     server.stopped().await;
     server.stop().await
 }
@@ -55,7 +56,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Opens and starts everything; nothing listens before recovery is done.
-    pub(crate) async fn start(config: &Config) -> Result<Server, Failure> {
+    pub(crate) async fn start(config: &Config, log: LogControl) -> Result<Server, Failure> {
         let parts = Parts::open(config).await?;
         let env = parts.env.clone();
         let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
@@ -64,7 +65,7 @@ impl Server {
         let pending = admin.seal_pending().await;
         pending.map_err(|error| crate::ask::problem(error.into()))?;
         let vfs = start_vfs(config, &parts, &directory).await?;
-        let node = Arc::new(ServedNode(vfs.clone()));
+        let node = Arc::new(ServedNode { vfs: vfs.clone(), log });
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let started = Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() };
         record(&parts, started)?;
