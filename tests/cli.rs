@@ -170,6 +170,46 @@ fn doctor_finds_what_is_wrong() -> Result<()> {
 }
 
 #[test]
+fn the_process_file_is_its_owners_alone_and_doctor_looks() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let node = Node::without_home(program())?;
+    // A folder that was there before, open to all.
+    std::fs::create_dir(node.home())?;
+    std::fs::set_permissions(node.home(), std::fs::Permissions::from_mode(0o755))?;
+    run(std::process::Command::new(program()).arg("init").arg(node.home()))?;
+    let file = node.home().join("entrepot.toml");
+    assert_eq!(std::fs::metadata(&file)?.permissions().mode() & 0o777, 0o600);
+    let doctor =
+        || -> Result<String> { Ok(String::from_utf8(node.command(&["doctor"]).output()?.stdout)?) };
+    ensure!(doctor()?.contains("ok    process file"), "{}", doctor()?);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644))?;
+    ensure!(doctor()?.contains("warn  process file"), "{}", doctor()?);
+    let text = std::fs::read_to_string(&file)?;
+    let nowhere = "postgres://entrepot:secret@127.0.0.1:1/entrepot";
+    std::fs::write(&file, text.replace("\"sqlite\"", &format!("{nowhere:?}")))?;
+    ensure!(doctor()?.contains("BAD   process file"), "{}", doctor()?);
+    Ok(())
+}
+
+#[test]
+fn a_listener_of_ftp_wants_tls_and_one_that_does_not_is_named() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let create = ["listener", "create", "ftp", "protocol=ftp", "address=127.0.0.1:0"];
+    node.cli(&create)?;
+    ensure!(node.cli(&["doctor"])?.contains("none in clear text"));
+    node.start()?;
+    ensure!(!node.log().contains("EP0280"), "{}", node.log());
+    node.cli(&["listener", "change", "ftp", "ftp.tls_required=none"])?;
+    node.until("the log to name the listener", || Ok(node.log().contains("EP0280").then_some(())))?;
+    let doctor = node.cli(&["doctor"])?;
+    ensure!(doctor.contains("'ftp' lets passwords and files cross"), "{doctor}");
+    node.stop()?;
+    node.start()?;
+    assert_eq!(node.log().matches("EP0280").count(), 2, "{}", node.log());
+    node.stop()
+}
+
+#[test]
 fn completion_scripts_are_printed() -> Result<()> {
     for shell in ["bash", "zsh", "fish"] {
         let output = run(std::process::Command::new(program()).args(["completion", shell]))?;

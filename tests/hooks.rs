@@ -54,6 +54,7 @@ fn shell(node: &Node, login: &Login, line: &str) -> Result<std::process::Output>
     let config = node.home().join("entrepot.toml");
     let entrepot = format!("{} --config {} ", text(program())?, text(&config)?);
     let line = line.replace("entrepot ", &entrepot);
+    let line = line.replace("--ssl-reqd", "--ssl-reqd --insecure");
     let line = line.replace("files.example.com", &format!("localhost:{}", node.ftp_port()?));
     let mut command = Command::new("sh");
     command.args(["-c", &line]).current_dir(node.scratch());

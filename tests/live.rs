@@ -120,6 +120,64 @@ fn a_session_can_be_ended_by_hand() -> Result<()> {
 }
 
 #[test]
+fn the_log_changes_by_subject_and_names_sessions() -> Result<()> {
+    let (mut node, login) = node_with("acme")?;
+    login.sftp_batch(&node, "ls\n")?;
+    ensure!(!node.log().contains("logged in"), "{}", node.log());
+    ensure!(node.cli(&["log", "level"])?.contains("as the process file says"));
+    node.cli(&["log", "level", "sftp=debug", "db=error"])?;
+    assert_eq!(node.cli(&["log", "level", "db="])?.trim(), "sftp=debug");
+    login.sftp_batch(&node, "ls\n")?;
+    let opened =
+        node.until("the second session", || Ok(node.events("session.opened")?.get(1).cloned()))?;
+    let id = opened["session"].as_str().context("its id")?;
+    node.until("its end in the log", || {
+        let log = node.log();
+        let mut lines = log.lines().filter(|line| line.contains(id));
+        let named = |line: &str| {
+            line.contains("account=acme")
+                && line.contains("sftp")
+                && line.contains("peer=127.0.0.1:")
+        };
+        Ok(lines.any(|line| named(line) && line.contains("the session ends")).then_some(()))
+    })?;
+    node.cli(&["log", "level", "--reset"])?;
+    let refused = node.command(&["log", "level", "sfpt=debug"]).output()?;
+    ensure!(!refused.status.success(), "{refused:?}");
+    let changed = node.until("the events", || {
+        let changed = node.events("log.changed")?;
+        Ok((changed.len() == 3).then_some(changed))
+    })?;
+    assert_eq!(changed[0]["levels"], serde_json::json!(["db=error", "sftp=debug"]));
+    assert_eq!(changed[2]["levels"], serde_json::json!([]));
+    ensure!(changed[0]["by"].as_str().is_some_and(|by| by.starts_with("cli:uid-")), "{changed:?}");
+    node.stop()
+}
+
+#[test]
+fn what_is_changed_and_read_while_the_server_is_stopped_is_recorded_with_its_actor() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    node.cli(&["account", "create", "acme", "note=made while it was stopped"])?;
+    node.cli(&["export", "account"])?;
+    node.start()?;
+    let by_cli = |event: &serde_json::Value| {
+        event["by"].as_str().is_some_and(|by| by.starts_with("cli:uid-"))
+    };
+    node.until("the change in the audit log", || {
+        let events = node.events("config.changed")?;
+        let made = events.iter().any(|event| event["name"] == "acme" && by_cli(event));
+        Ok(made.then_some(()))
+    })?;
+    let exported = node.until("the export in the audit log", || {
+        Ok(node.events("config.exported")?.first().cloned())
+    })?;
+    ensure!(by_cli(&exported) && exported["kinds"] == serde_json::json!(["account"]), "{exported}");
+    node.stop()?;
+    ensure!(node.cli(&["journal", "verify"])?.contains("intact"));
+    Ok(())
+}
+
+#[test]
 fn listeners_start_and_stop_while_the_server_runs() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     node.start()?;

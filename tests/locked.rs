@@ -96,3 +96,32 @@ fn an_account_that_others_guess_at_can_be_let_go() -> Result<()> {
         Ok(events.iter().any(|event| event["name"] == "newcomer").then_some(()))
     })
 }
+
+#[test]
+fn a_lock_outlives_a_restart_until_it_is_lifted() -> Result<()> {
+    let (mut node, [acme, beta, newcomer]) = node_that_locks()?;
+    ensure!(is_let_in(&node, &acme)?, "it is known from then on");
+    // Three lock the account where it is not known, and the fourth locks the address for all.
+    for account in [&newcomer, &newcomer, &newcomer, &beta] {
+        let (account, key) = (account.account.clone(), account.key.clone());
+        let guess = Login { password: "old".to_owned(), account, key };
+        ensure!(!is_let_in(&node, &guess)?, "a wrong password was taken");
+    }
+    node.stop()?;
+    node.start()?;
+    ensure!(!is_let_in(&node, &newcomer)?, "the restart has lifted the lock");
+    ensure!(is_let_in(&node, &acme)?, "where it was known before the restart");
+    let banned = node.cli(&["account", "banned"])?;
+    ensure!(banned.contains("127.0.0.1") && banned.contains("locked"), "{banned}");
+    node.cli(&["account", "unban", "127.0.0.1"])?;
+    node.cli(&["account", "unban", "newcomer"])?;
+    ensure!(is_let_in(&node, &newcomer)?, "it is locked still");
+    for kind in ["address.unlocked", "account.unlocked"] {
+        node.until(kind, || {
+            let events = node.events(kind)?;
+            let by_cli = |by: &str| by.starts_with("cli:uid-");
+            Ok(events.iter().any(|event| event["by"].as_str().is_some_and(by_cli)).then_some(()))
+        })?;
+    }
+    node.stop()
+}

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::Login;
-use entrepot_testkit::clients::ftp::Protection::Clear;
+use entrepot_testkit::clients::ftp::Protection::Tls;
 use entrepot_testkit::server::{Node, run};
 use serde_json::Value;
 
@@ -64,6 +64,8 @@ fn lists(node: &Node, number: usize, password: &str) -> Result<bool> {
     let command = block("sh", number)?.lines().nth(1).context("a command")?;
     let host = format!("localhost:{}", node.ftp_port()?);
     let command = command.replace("files.example", &host).replace("open sesame", password);
+    // The certificate is the one that the listener made for itself.
+    let command = command.replace("--ssl-reqd", "--ssl-reqd --insecure");
     Ok(Command::new("sh").args(["-c", &command]).output()?.status.success())
 }
 
@@ -103,8 +105,7 @@ fn the_page_about_logins_elsewhere_does_what_it_says() -> Result<()> {
     drop(service);
     ensure!(!lists(&node, 0, "open sesame")?, "the hook is down");
     last(&node, "login.refused", "reason", "the login hook did not decide")?;
-    run(login.curl_ftp(&node, Clear)?.arg(login.ftp_url(&node, "")?))
-        .context("its own password")?;
+    run(login.curl_ftp(&node, Tls)?.arg(login.ftp_url(&node, "")?)).context("its own password")?;
 
     apply(&node, 1, |document| here(&document))?;
     node.until("the program to count", || Ok(lists(&node, 1, "open sesame")?.then_some(())))?;

@@ -36,13 +36,11 @@ fn a_receipt_is_verified_by_the_command_and_by_the_program_of_its_page() -> Resu
     for name in ["a", "b\u{e9} \"c\""] {
         login.sftp_batch(&node, &format!("put {} '{name}'\n", text(&local)?))?;
     }
-    let listed = node.json(&["transfer", "list"])?;
-    let transfers = listed.as_array().context("a list")?.clone();
-    assert_eq!(transfers.len(), 2, "{listed}");
-    let keys = node.json(&["key", "list"])?;
-    let keys = keys.as_array().context("a list")?;
-    let key = keys.iter().map(|key| &key["noun"]["key"]).find(|key| key["type"] == "node");
-    let key = key.and_then(|key| key["public"].as_str()).context("the key of the node")?.to_owned();
+    let transfers = node.until("both transfers to be in the database", || {
+        let listed = node.json(&["transfer", "list"])?;
+        Ok(listed.as_array().filter(|rows| rows.len() == 2).cloned())
+    })?;
+    let key = node.cli(&["receipt", "key"])?.trim().to_owned();
     let program = node.scratch().join("verify.py");
     std::fs::write(&program, python()?)?;
     for transfer in &transfers {

@@ -161,7 +161,8 @@ except (ftplib.Error, OSError) as error:
     node.cli(&["listener", "change", "ftp", r#"ftp={"tls_reuse":"preferred"}"#])?;
     let taken = "put(ftp, 'f', b'x' * 300000); assert get(ftp, 'f') == b'x' * 300000; ftp.quit()";
     node.until("the change to count", || Ok(login.ftplib(&node, Tls, taken).ok()))?;
-    node.cli(&["listener", "change", "ftp", r#"ftp={"tls":"required","tls_reuse":"off"}"#])?;
+    let required = r#"ftp={"tls_required":"login-and-data","tls_reuse":"off"}"#;
+    node.cli(&["listener", "change", "ftp", required])?;
     node.until("clear text to be refused", || {
         Ok(login.ftplib(&node, Clear, "").is_err().then_some(()))
     })?;

@@ -15,6 +15,8 @@ mod rekey;
 mod sshfs;
 mod surface;
 
+use std::process::Stdio;
+
 use anyhow::{Result, ensure};
 use entrepot_testkit::clients::{local_file, noise, text};
 use entrepot_testkit::server::Node;
@@ -159,5 +161,12 @@ fn shells_and_forwarding_are_refused_with_a_sentence() -> Result<()> {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(said.contains("Entrepot offers"), "it said {said:?}");
+    let mut forward = login.ssh(&node)?;
+    let output = forward.args(["-W", "127.0.0.1:9"]).stdin(Stdio::null()).output()?;
+    ensure!(!output.status.success(), "{output:?}");
+    let event = node
+        .until("the refusal in the audit log", || Ok(node.events("forwarding.refused")?.pop()))?;
+    assert_eq!((&event["account"], &event["what"]), (&"acme".into(), &"direct-tcpip".into()));
+    ensure!(event["session"].is_string() && event["address"] == "127.0.0.1", "{event}");
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use entrepot_crypto::HashCost;
 use entrepot_db::{Drained, Tx};
 use entrepot_journal::{RecordKind, Scope};
-use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId};
+use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId, Stored};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -13,13 +13,16 @@ use crate::document::{self, Given, Source};
 use crate::error::{AdminError, Result};
 use crate::jobs::{self, JobAction};
 use crate::limits;
+use crate::log_levels::LogLevels;
 use crate::near;
 use crate::parts::{AdminParts, ServingParts};
 use crate::passwords::Passwords;
 use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
+use crate::refused_passwords::RefusedPasswords;
 use crate::request::{Action, Actor, Document, PlannedChange, Request, Response};
 use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
+use crate::site::ChangedSite;
 use crate::{diff, nodes, query, serving, touched};
 
 /// The administration. Cheap to clone.
@@ -42,6 +45,7 @@ impl Admin {
             env: parts.env.clone(),
             passwords: Passwords::new(parts.env.clone()),
             cost: HashCost::default(),
+            refused_passwords: None,
             rule_check: |_| Ok(()),
             listener_check: |_| Ok(()),
         };
@@ -62,6 +66,13 @@ impl Admin {
     #[must_use]
     pub fn with_hash_cost(mut self, cost: HashCost) -> Self {
         self.settler.cost = cost;
+        self
+    }
+
+    /// Refuses to set passwords that stand in this list.
+    #[must_use]
+    pub fn with_refused_passwords(mut self, list: Option<RefusedPasswords>) -> Self {
+        self.settler.refused_passwords = list;
         self
     }
 
@@ -165,6 +176,15 @@ impl Admin {
             }
             Request::LimitNode { rates } => serving::limit_node(self.serving()?, actor, rates),
             Request::StopNode => serving::stop_node(self.serving()?, actor),
+            Request::LogLevels => serving::log_levels(self.serving()?, actor),
+            Request::SetLogLevels { levels } => {
+                let serving = self.serving()?;
+                let levels = serving::changed_levels(serving, levels);
+                serving::set_log_levels(parts, serving, actor, levels)
+            }
+            Request::ResetLogLevels => {
+                serving::set_log_levels(parts, self.serving()?, actor, LogLevels::new())
+            }
             Request::Nodes => nodes::list(parts, actor).await,
             Request::Node { name } => nodes::show(parts, actor, &name).await,
             Request::DrainNode { name } => self.drain(actor, name, Drained::Yes).await,
@@ -180,6 +200,21 @@ impl Admin {
         }
     }
 
+    /// A noun as it is stored.
+    pub(crate) async fn noun(&self, site: SiteId, key: &NounKey) -> Result<Option<AnyNoun>> {
+        Ok(reader::find(&self.parts.db, site, key).await?.map(|stored| stored.noun))
+    }
+
+    /// What the hashes of new passwords cost.
+    pub(crate) fn hash_cost(&self) -> HashCost {
+        self.settler.cost
+    }
+
+    /// The name of this node.
+    pub(crate) fn node_name(&self) -> &Name {
+        self.parts.recorder.node()
+    }
+
     /// The node that serves in this process.
     fn serving(&self) -> Result<&ServingParts> {
         self.serving.as_ref().ok_or_else(|| {
@@ -190,7 +225,7 @@ impl Admin {
 
     async fn plan(&self, actor: &Actor, wanted: Wanted) -> Result<Response> {
         let state = self.state(actor.site).await?;
-        let site = self.site_name(actor.site).await?;
+        let site = self.changed_site(actor.site, &wanted).await?;
         let steps =
             compute(&state, site, wanted, self.settler.clone(), PasswordWork::Leave).await?;
         Ok(self.shown(&steps))
@@ -317,6 +352,15 @@ impl Admin {
                 .map_err(|problem| AdminError::Internal { what: "writing documents", problem })?;
             documents.push(Document { file: format!("{kind}.yaml"), text });
         }
+        let of_kinds: Vec<Kind> =
+            Kind::ALL.into_iter().filter(|kind| kinds.is_empty() || kinds.contains(kind)).collect();
+        let is_read = |stored: &&Stored<AnyNoun>| of_kinds.contains(&stored.noun.kind());
+        let secrets = state.values().filter(is_read).any(|it| secrets::has_stored(&it.noun));
+        let by = actor.name.clone();
+        let fact = Fact::ConfigExported { kinds: of_kinds, secrets, by };
+        let scope = Scope { account: actor.account(), ..Scope::site(actor.site) };
+        // Nobody gets what is not recorded.
+        self.parts.recorder.record_durable(&scope, fact).await?;
         Ok(Response::Documents { documents })
     }
 
@@ -327,7 +371,7 @@ impl Admin {
     /// Makes a change: rows and events in one transaction. Checked and hashed before it begins,
     /// so that it is short; if the configuration has changed meanwhile, all is computed anew.
     /// `subject` is the one noun that `wanted` asks the configuration for; `None`: for none.
-    async fn commit(
+    pub(crate) async fn commit(
         &self,
         actor: &Actor,
         subject: Option<&NounKey>,
@@ -386,12 +430,13 @@ impl Admin {
             Some(key) => touched::only(db, site, key).await?,
             None => State::new(),
         };
-        if let Ok(wanted) = wanted(&known)
-            && let Some(before) = touched::load(db, site, &wanted).await?
-        {
-            let before = Arc::new(before);
-            if let Ok(steps) = self.steps(site, &before, wanted).await {
-                return Ok(Computed { before, steps });
+        if let Ok(wanted) = wanted(&known) {
+            let changed = self.changed_site(site, &wanted).await?;
+            if let Some(before) = touched::load(db, &changed, &wanted).await? {
+                let before = Arc::new(before);
+                if let Ok(steps) = self.steps(site, &before, wanted).await {
+                    return Ok(Computed { before, steps });
+                }
             }
         }
         let before = self.state(site).await?;
@@ -400,8 +445,19 @@ impl Admin {
     }
 
     async fn steps(&self, site: SiteId, before: &Arc<State>, wanted: Wanted) -> Result<Vec<Step>> {
-        let (site, work) = (self.site_name(site).await?, wanted.work());
+        let (site, work) = (self.changed_site(site, &wanted).await?, wanted.work());
         compute(before, site, wanted, self.settler.clone(), work).await
+    }
+
+    /// The site at which `wanted` is to be.
+    async fn changed_site(&self, id: SiteId, wanted: &Wanted) -> Result<ChangedSite> {
+        let name = self.site_name(id).await?;
+        let mut policy = None;
+        if wanted.has_passwords() {
+            let sites = self.parts.db.sites().await?.into_iter();
+            policy = sites.map(|site| site.noun).find(|site| site.name == name);
+        }
+        Ok(ChangedSite { id, name, policy: policy.and_then(|site| site.policy) })
     }
 
     /// The name of a site, for which its secrets are sealed.
@@ -497,7 +553,7 @@ struct Computed {
 /// Off the reactor: hashing a password takes tens of milliseconds.
 async fn compute(
     state: &Arc<State>,
-    site: Name,
+    site: ChangedSite,
     wanted: Wanted,
     settler: Settler,
     work: PasswordWork,

@@ -50,6 +50,27 @@ pub enum AdminError {
         /// Why it cannot be used, and what to do.
         problem: UnusableKey,
     },
+    /// A password that the rules on passwords forbid.
+    #[error("{place}account '{name}': password: {problem}")]
+    WeakPassword {
+        /// `file:line:column: ` for documents, else empty.
+        place: String,
+        /// The account that was to get it.
+        name: String,
+        /// Which rule, and what to do.
+        problem: String,
+    },
+    /// The list of passwords that nobody may have cannot be read, so none can be set.
+    #[error(
+        "the list of refused passwords '{file}' cannot be read ({problem}); \
+         mend 'passwords.refused' of the process file"
+    )]
+    PasswordList {
+        /// As the process file names it.
+        file: String,
+        /// What reading it gave.
+        problem: String,
+    },
     /// A noun refers to one that is not there.
     #[error(
         "{place}{kind} '{name}': {field}: there is no {target} '{target_name}'{hint}; \
@@ -165,7 +186,7 @@ pub enum AdminError {
         id: SessionId,
     },
     /// The address or account that was to be unlocked has no wrong password to forget.
-    #[error("no wrong password of it counts on this node")]
+    #[error("no wrong password of it counts")]
     NothingToUnlock,
     /// Another process serves under the name of this node.
     #[error(
@@ -252,6 +273,8 @@ impl AdminError {
             AdminError::Internal { .. } => "EP0113",
             AdminError::UnusableKey { .. } => "EP0114",
             AdminError::NotAdministrator { .. } => "EP0115",
+            AdminError::WeakPassword { .. } => "EP0120",
+            AdminError::PasswordList { .. } => "EP0121",
             AdminError::NoSession { .. } => "EP0207",
             AdminError::NothingToUnlock => "EP0215",
             AdminError::NodeServes { .. } => "EP0710",
@@ -271,6 +294,7 @@ impl AdminError {
             AdminError::Document { .. }
             | AdminError::Field { .. }
             | AdminError::UnusableKey { .. }
+            | AdminError::WeakPassword { .. }
             | AdminError::Dangling { .. }
             | AdminError::Twice { .. }
             | AdminError::TooMuch { .. }
@@ -286,6 +310,7 @@ impl AdminError {
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,
             AdminError::Database(DbError::Conflict(_)) => ProblemClass::Conflict,
             AdminError::Internal { .. }
+            | AdminError::PasswordList { .. }
             | AdminError::NotRecorded { .. }
             | AdminError::Database(_) => ProblemClass::Failed,
         }

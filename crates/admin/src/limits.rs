@@ -25,5 +25,7 @@ pub const SEAL_BATCH: usize = 1_000;
 pub const KNOWN_PASSWORDS_FOR: Duration = Duration::from_secs(86_400);
 /// Passwords known so; above it the oldest is forgotten.
 pub const KNOWN_PASSWORDS: usize = 100_000;
+/// Characters of a password at least, unless a policy says otherwise (NIST SP 800-63B §5.1.1.2).
+pub const PASSWORD_LENGTH: u32 = 8;
 /// Rates of live sessions are measured over this time.
 pub const RATE_TIME: Duration = Duration::from_millis(500);

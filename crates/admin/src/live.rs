@@ -3,6 +3,8 @@
 
 use entrepot_nouns::{PerDirection, SessionId, SessionInfo};
 
+use crate::log_levels::LogLevels;
+
 /// A node that serves clients.
 pub trait LiveNode: Send + Sync {
     /// The open sessions of clients, of every site.
@@ -33,6 +35,15 @@ pub trait LiveNode: Send + Sync {
     /// # Errors
     /// It could not be recorded; the node goes on.
     fn drain_node(&self, by: &str) -> Result<(), NotRecorded>;
+
+    /// How its log differs from what the process file says.
+    fn log_levels(&self) -> LogLevels;
+
+    /// From now on its log is as the process file says but for `levels`.
+    ///
+    /// # Errors
+    /// Why not; the log is as before.
+    fn set_log_levels(&self, levels: LogLevels) -> Result<(), String>;
 }
 
 /// The journal refused the event of an order, so the order was not carried out.

@@ -9,10 +9,13 @@ use serde_json::Value;
 use crate::diff;
 use crate::document::{self, Given, Source};
 use crate::error::{AdminError, Result};
+use crate::password_rules::WantedNouns;
 use crate::reader::{NounKey, State};
+use crate::refused_passwords;
 use crate::relations::{self, Relations};
 use crate::request::{Action, Document, FieldChange, PlannedChange};
 use crate::secrets::{Absent, Fault, MASK, PasswordWork, Settler};
+use crate::site::ChangedSite;
 
 /// Shown in place of a password that only `apply` compares with the stored one.
 const NOT_COMPARED: &str = "*** (apply compares it)";
@@ -36,6 +39,14 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// True if passwords are given in clear text.
+    pub(crate) fn has_passwords(&self) -> bool {
+        self.nouns.iter().any(|given| match &given.noun {
+            AnyNoun::Account(account) => account.password.is_some(),
+            _ => false,
+        })
+    }
+
     /// What is done with passwords when this is carried out.
     pub(crate) fn work(&self) -> PasswordWork {
         match self.absent {
@@ -87,7 +98,7 @@ pub(crate) struct Step {
 /// last, when everything else is known to be right.
 pub(crate) fn compute(
     state: &State,
-    site: &Name,
+    site: &ChangedSite,
     wanted: Wanted,
     settler: &Settler,
     work: PasswordWork,
@@ -108,7 +119,7 @@ pub(crate) fn compute(
         let old = state.get(&key).map(|stored| &stored.noun);
         let source = given.source;
         let at = |fault: Fault| field_error(&documents, &source, &key, fault);
-        let noun = settler.settle(site, given.noun, old, wanted.absent).map_err(at)?;
+        let noun = settler.settle(&site.name, given.noun, old, wanted.absent).map_err(at)?;
         let checked = noun.check().and_then(|()| match &noun {
             AnyNoun::Rule(rule) => (settler.rule_check)(rule),
             AnyNoun::Listener(listener) => (settler.listener_check)(listener),
@@ -127,14 +138,65 @@ pub(crate) fn compute(
         gone.extend(pruned(state, &settled));
     }
     check(state, &settled, &gone, &documents)?;
+    let mut new_passwords = Vec::new();
     for (key, given) in &mut settled {
         let AnyNoun::Account(account) = &mut given.noun else { continue };
         let old = state.get(key).and_then(|stored| stored_hash(&stored.noun));
-        settler
-            .hash_password(account, old, work)
-            .map_err(|fault| field_error(&documents, &given.source, key, fault))?;
+        if settler.is_new_password(account, old, work) {
+            new_passwords.push(key.clone());
+        }
+    }
+    let nouns = WantedNouns { settled: &settled, state, site };
+    check_passwords(&nouns, &new_passwords, settler, &documents)?;
+    for key in &new_passwords {
+        let Some(Given { noun: AnyNoun::Account(account), source }) = settled.get_mut(key) else {
+            continue;
+        };
+        let hashed = settler.hash_password(account, work);
+        hashed.map_err(|fault| field_error(&documents, source, key, fault))?;
     }
     Ok(steps(state, settled, gone))
+}
+
+/// Refuses passwords that are too short, or that attackers try first.
+fn check_passwords(
+    nouns: &WantedNouns<'_>,
+    new: &[NounKey],
+    settler: &Settler,
+    documents: &[Document],
+) -> Result<()> {
+    let accounts = || {
+        new.iter().filter_map(|key| match nouns.settled.get(key)? {
+            Given { noun: AnyNoun::Account(account), source } => Some((account, source)),
+            _ => None,
+        })
+    };
+    let refused = |name: &Name, source: &Source, problem: String| AdminError::WeakPassword {
+        place: document::place(documents, source, "password"),
+        name: name.to_string(),
+        problem,
+    };
+    for (account, source) in accounts() {
+        let password = account.password.as_ref();
+        if let Some(problem) = password.and_then(|given| nouns.why_too_short(account, given)) {
+            return Err(refused(&account.name, source, problem));
+        }
+    }
+    let Some(list) = settler.refused_passwords.as_ref().filter(|_| !new.is_empty()) else {
+        return Ok(());
+    };
+    let given = accounts()
+        .filter_map(|(account, source)| Some(((&account.name, source), account.password.clone()?)));
+    let listed = refused_passwords::listed(list, given).map_err(|error| {
+        AdminError::PasswordList { file: list.name.clone(), problem: error.to_string() }
+    })?;
+    match listed.first() {
+        Some(&(name, source)) => {
+            let problem = "attackers know it from lists of passwords that have leaked; use another";
+            Err(refused(name, source, problem.to_owned()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The hash of an account's password.

@@ -1,5 +1,6 @@
 //! The requests that the command line makes today and REST will expose, and their answers.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{AdminError, Result};
+use crate::log_levels::{LogLevel, LogLevels, LogSubject};
 
 /// What can be asked.
 #[derive(Clone, Serialize, Deserialize)]
@@ -131,6 +133,15 @@ pub enum Request {
     },
     /// Ends this node in good order: running transfers may finish. Of the site `main`.
     StopNode,
+    /// How the log of this node differs from its process file. Of the site `main`.
+    LogLevels,
+    /// Sets how much this node logs of some subjects, until it ends. Of the site `main`.
+    SetLogLevels {
+        /// Those that change; null: as the process file says again.
+        levels: BTreeMap<LogSubject, Option<LogLevel>>,
+    },
+    /// This node logs as its process file says again. Of the site `main`.
+    ResetLogLevels,
     /// All nodes of the installation. Of the site `main`.
     Nodes,
     /// One node of the installation. Of the site `main`.
@@ -156,7 +167,8 @@ pub enum Request {
         #[serde(default)]
         lost: bool,
     },
-    /// Addresses, and accounts of the site, that wrong passwords have delayed or locked here.
+    /// Addresses, and accounts of the site, that wrong passwords have delayed or locked, on all
+    /// nodes together.
     LoginLimits,
     /// Forgets the wrong passwords of an address or an account.
     Unlock {
@@ -232,6 +244,9 @@ impl fmt::Debug for Request {
             Request::LimitSession { id, rates } => write!(f, "LimitSession({id}, {rates:?})"),
             Request::LimitNode { rates } => write!(f, "LimitNode({rates:?})"),
             Request::StopNode => write!(f, "StopNode"),
+            Request::LogLevels => write!(f, "LogLevels"),
+            Request::SetLogLevels { levels } => write!(f, "SetLogLevels({levels:?})"),
+            Request::ResetLogLevels => write!(f, "ResetLogLevels"),
             Request::Nodes => write!(f, "Nodes"),
             Request::Node { name } => write!(f, "Node({name})"),
             Request::DrainNode { name } => write!(f, "DrainNode({name})"),
@@ -374,6 +389,11 @@ pub enum Response {
         upload: Option<u64>,
         /// Bytes a second to clients.
         download: Option<u64>,
+    },
+    /// To `LogLevels`, `SetLogLevels`, `ResetLogLevels`: what differs from the process file now.
+    LogLevels {
+        /// The level of each subject that has one of its own.
+        levels: LogLevels,
     },
     /// The answer to `Nodes`.
     Nodes {

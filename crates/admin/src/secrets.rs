@@ -8,6 +8,7 @@ use entrepot_nouns::{AnyNoun, Endpoint, EndpointTarget, Env, Name, Sealed, Secre
 use serde_json::Value;
 
 use crate::passwords::Passwords;
+use crate::refused_passwords::RefusedPasswords;
 
 /// Fields that take a secret in clear text.
 pub(crate) const SECRET_INPUTS: [&str; 4] = ["password", "secret_key", "private", "totp"];
@@ -85,6 +86,25 @@ pub(crate) fn redacted(mut noun: AnyNoun) -> AnyNoun {
     noun
 }
 
+/// True if a noun holds the hash of a password or a sealed secret.
+pub(crate) fn has_stored(noun: &AnyNoun) -> bool {
+    match noun {
+        AnyNoun::Account(account) => {
+            account.password_hash.is_some() || account.totp_sealed.is_some()
+        }
+        AnyNoun::Key(key) => key.private_sealed.is_some(),
+        AnyNoun::Endpoint(endpoint) => {
+            let mut target = endpoint.target.clone();
+            target.secret().is_some_and(|secret| secret.sealed.is_some())
+        }
+        AnyNoun::Site(_)
+        | AnyNoun::Policy(_)
+        | AnyNoun::Mount(_)
+        | AnyNoun::Rule(_)
+        | AnyNoun::Listener(_) => false,
+    }
+}
+
 /// Takes what a patch replaces out of the way: a new password ends the old hash, and so does
 /// `password: null`.
 pub(crate) fn make_way(body: &mut Value, patch: &Value) {
@@ -134,6 +154,7 @@ pub(crate) struct Settler {
     pub(crate) env: Env,
     pub(crate) passwords: Passwords,
     pub(crate) cost: HashCost,
+    pub(crate) refused_passwords: Option<RefusedPasswords>,
     pub(crate) rule_check: RuleCheck,
     pub(crate) listener_check: ListenerCheck,
 }
@@ -294,21 +315,41 @@ impl Settler {
         Ok(())
     }
 
-    /// Brings the password that [`Settler::settle`] left in clear text into its stored form; the
-    /// same password keeps its hash, so that applying twice changes nothing. Slow: argon2 once, or
-    /// twice if there was another password.
-    pub(crate) fn hash_password(
+    /// True if the password that [`Settler::settle`] left in clear text is another than the stored
+    /// one, as far as `work` lets us know. The same password keeps its hash, so that applying twice
+    /// changes nothing. Slow: argon2.
+    pub(crate) fn is_new_password(
         &self,
         account: &mut Account,
         stored: Option<&str>,
+        work: PasswordWork,
+    ) -> bool {
+        let Some(plain) = &account.password else { return false };
+        if work == PasswordWork::Leave {
+            return stored.is_none();
+        }
+        let Some(hash) = stored.filter(|hash| self.passwords.fits(plain, hash)) else {
+            return true;
+        };
+        if work == PasswordWork::HashAndRemember {
+            self.passwords.remember(plain, hash);
+        }
+        account.password_hash = Some(hash.to_owned());
+        account.password = None;
+        false
+    }
+
+    /// Brings a new password into its stored form. Slow: argon2.
+    pub(crate) fn hash_password(
+        &self,
+        account: &mut Account,
         work: PasswordWork,
     ) -> Result<(), Fault> {
         if work == PasswordWork::Leave {
             return Ok(());
         }
         let Some(plain) = account.password.take() else { return Ok(()) };
-        let same = stored.filter(|hash| self.passwords.fits(&plain, hash)).map(str::to_owned);
-        let hash = same.map_or_else(|| self.passwords.hash(&plain, self.cost), Ok);
+        let hash = self.passwords.hash(&plain, self.cost);
         let hash = hash.map_err(|error| Fault::new("password", error.to_string()))?;
         if work == PasswordWork::HashAndRemember {
             self.passwords.remember(&plain, &hash);

@@ -1,13 +1,14 @@
 //! Requests about the node that serves: its sessions, its rates, its end, and the addresses and
 //! accounts that wrong passwords have locked. Every change is an event before it takes effect.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use entrepot_journal::Scope;
 use entrepot_nouns::{Fact, Name, SessionId, SessionInfo, SiteId};
 
 use crate::error::{AdminError, Result};
 use crate::limits;
+use crate::log_levels::{LogLevel, LogLevels, LogSubject, words};
 use crate::parts::{AdminParts, ServingParts};
 use crate::request::{Actor, LoginLimitRow, RateOrder, Response, SessionRow, UnlockTarget};
 
@@ -120,6 +121,43 @@ pub(crate) fn stop_node(serving: &ServingParts, actor: &Actor) -> Result<Respons
     actor.must_be_of_main()?;
     serving.node.drain_node(&actor.name)?;
     Ok(Response::Done)
+}
+
+/// How the log of the node differs from its process file.
+pub(crate) fn log_levels(serving: &ServingParts, actor: &Actor) -> Result<Response> {
+    actor.must_be_of_main()?;
+    Ok(Response::LogLevels { levels: serving.node.log_levels() })
+}
+
+/// Sets how much the node logs.
+pub(crate) fn set_log_levels(
+    parts: &AdminParts,
+    serving: &ServingParts,
+    actor: &Actor,
+    levels: LogLevels,
+) -> Result<Response> {
+    actor.must_be_of_main()?;
+    let fact = Fact::LogChanged { levels: words(&levels), by: actor.name.clone() };
+    let scope = Scope { account: actor.account(), ..Scope::site(SiteId::MAIN) };
+    parts.recorder.record(&scope, fact)?;
+    let set = serving.node.set_log_levels(levels.clone());
+    set.map_err(|problem| AdminError::Internal { what: "changing the log", problem })?;
+    Ok(Response::LogLevels { levels })
+}
+
+/// The levels of the node after some of them change.
+pub(crate) fn changed_levels(
+    serving: &ServingParts,
+    changes: BTreeMap<LogSubject, Option<LogLevel>>,
+) -> LogLevels {
+    let mut levels = serving.node.log_levels();
+    for (subject, level) in changes {
+        match level {
+            Some(level) => drop(levels.insert(subject, level)),
+            None => drop(levels.remove(&subject)),
+        }
+    }
+    levels
 }
 
 /// The addresses, and the accounts of the site, that wrong passwords have delayed or locked.

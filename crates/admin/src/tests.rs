@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use crate::*;
 
+mod password_rules;
+mod renewal;
 mod sealed;
 mod serving;
 mod touched;
@@ -168,7 +170,7 @@ const PARTNER: &str = "\
 account:
   name: acme
   type: partner
-  password: hunter2
+  password: hunter22
   groups: [partners]
 ---
 account:
@@ -281,7 +283,7 @@ async fn secrets_are_hashed_and_sealed_and_never_shown() {
     let changes = bench.apply(PARTNER).await.unwrap();
     let account = bench.stored(Kind::Account, "acme").await;
     let hash = account["noun"]["password_hash"].as_str().unwrap().to_owned();
-    assert!(password::verify(&Secret::new("hunter2"), &hash).unwrap());
+    assert!(password::verify(&Secret::new("hunter22"), &hash).unwrap());
     let endpoint = bench.stored(Kind::Endpoint, "bucket").await;
     let mut endpoint: Endpoint = serde_json::from_value(endpoint["noun"].clone()).unwrap();
     let secret = endpoint.target.secret().unwrap();
@@ -297,19 +299,20 @@ async fn secrets_are_hashed_and_sealed_and_never_shown() {
     }
     seen += &format!("{:?}", Request::Apply { documents: document(PARTNER), prune: false });
     let (kind, name) = (Kind::Account, "acme".parse().unwrap());
-    seen += &format!("{:?}", Request::Change { kind, name, patch: json!({"password": "hunter2"}) });
+    seen +=
+        &format!("{:?}", Request::Change { kind, name, patch: json!({"password": "hunter22"}) });
     let journal = bench.journal.reader(0).read_now(100).unwrap();
     assert_eq!(journal.len(), 8);
     for record in journal {
         seen += &String::from_utf8(record.payload).unwrap();
     }
-    for secret in ["hunter2", "opensesame", &hash, &sealed.0] {
+    for secret in ["hunter22", "opensesame", &hash, &sealed.0] {
         assert!(!seen.contains(secret), "{secret} in {seen}");
     }
     assert!(seen.contains("\"password_hash\":\"***\""));
     // What was exported in full holds no clear text either.
     let full = serde_json::to_string(&bench.export().await).unwrap();
-    assert!(!full.contains("hunter2") && !full.contains("opensesame") && full.contains(&hash));
+    assert!(!full.contains("hunter22") && !full.contains("opensesame") && full.contains(&hash));
 }
 
 #[tokio::test]
@@ -340,20 +343,20 @@ async fn a_code_generator_is_sealed_and_goes() {
 #[tokio::test]
 async fn a_password_changes_stays_and_goes() {
     let bench = bench().await;
-    bench.create(json!({"account": {"name": "a", "password": "one"}})).await.unwrap();
+    bench.create(json!({"account": {"name": "a", "password": "number one"}})).await.unwrap();
     let hash = |value: Value| value["noun"]["password_hash"].clone();
     let first = hash(bench.stored(Kind::Account, "a").await);
     // Applied without it: kept. Shown and given back: kept. The same: kept.
     bench.apply("account: {name: a, note: x}").await.unwrap();
     assert_eq!(hash(bench.stored(Kind::Account, "a").await), first);
     bench.change(Kind::Account, "a", json!({"password_hash": "***"})).await.unwrap();
-    bench.change(Kind::Account, "a", json!({"password": "one"})).await.unwrap();
+    bench.change(Kind::Account, "a", json!({"password": "number one"})).await.unwrap();
     assert_eq!(hash(bench.stored(Kind::Account, "a").await), first);
     assert_eq!(bench.events().await.len(), 2, "two of four changed something");
     // Another one, and none.
-    bench.change(Kind::Account, "a", json!({"password": "two"})).await.unwrap();
+    bench.change(Kind::Account, "a", json!({"password": "number two"})).await.unwrap();
     let second = hash(bench.stored(Kind::Account, "a").await);
-    assert!(password::verify(&Secret::new("two"), second.as_str().unwrap()).unwrap());
+    assert!(password::verify(&Secret::new("number two"), second.as_str().unwrap()).unwrap());
     bench.change(Kind::Account, "a", json!({"password": null})).await.unwrap();
     assert_eq!(hash(bench.stored(Kind::Account, "a").await), Value::Null);
     for (patch, says) in [
@@ -384,7 +387,7 @@ fn actions(changes: &[PlannedChange]) -> Vec<Action> {
 async fn a_plan_hashes_nothing_and_apply_only_what_changed() {
     let bench = bench().await;
     let computed = || bench.admin.passwords().computed();
-    let three = people(&["one", "two", "three"]);
+    let three = people(&["number one", "number two", "number three"]);
     let planned = bench.plan(document(&three), false).await;
     assert_eq!(actions(&planned), [Action::Create; 3]);
     let password = FieldChange { field: "password".into(), old: None, new: Some("***".into()) };
@@ -399,7 +402,7 @@ async fn a_plan_hashes_nothing_and_apply_only_what_changed() {
     assert_eq!(computed(), 3, "nothing has changed");
 
     // One of them changes: the plan does not know it, and apply compares that one alone.
-    let other = people(&["one", "2", "three"]);
+    let other = people(&["number one", "number 2", "number three"]);
     let planned = bench.plan(document(&other), false).await;
     assert_eq!(actions(&planned), [Action::Unchanged, Action::Compare, Action::Unchanged]);
     assert_eq!(planned[1].fields[0].new, Some("*** (apply compares it)".into()));
@@ -407,7 +410,7 @@ async fn a_plan_hashes_nothing_and_apply_only_what_changed() {
     let applied = bench.apply(&other).await.unwrap();
     assert_eq!(actions(&applied), [Action::Unchanged, Action::Change, Action::Unchanged]);
     assert_eq!(computed(), 5, "compared once, hashed once");
-    let more = other.replace("password: 2", "password: 3, note: x");
+    let more = other.replace("number 2", "number 3, note: x");
     let planned = bench.plan(document(&more), false).await;
     assert_eq!(planned[1].action, Action::Change, "the note differs whatever the password is");
     assert_eq!(planned[1].fields.len(), 2, "{planned:?}");
@@ -424,20 +427,21 @@ async fn a_plan_hashes_nothing_and_apply_only_what_changed() {
 #[tokio::test]
 async fn a_password_that_was_set_otherwise_is_no_longer_known() {
     let bench = bench().await;
-    let one = people(&["one"]);
+    let one = people(&["number one"]);
     bench.apply(&one).await.unwrap();
-    bench.change(Kind::Account, "p0", json!({"password": "two"})).await.unwrap();
+    bench.change(Kind::Account, "p0", json!({"password": "number two"})).await.unwrap();
     assert_eq!(actions(&bench.plan(document(&one), false).await), [Action::Compare]);
     assert_eq!(actions(&bench.apply(&one).await.unwrap()), [Action::Change]);
     let account = bench.stored(Kind::Account, "p0").await;
     let hash = account["noun"]["password_hash"].as_str().unwrap();
-    assert!(password::verify(&Secret::new("one"), hash).unwrap());
+    assert!(password::verify(&Secret::new("number one"), hash).unwrap());
 }
 
 #[tokio::test]
 async fn passwords_are_hashed_when_everything_else_is_right() {
     let bench = bench().await;
-    let text = people(&["one", "two"]) + "---\naccount: {name: p2, groups: [nobody]}\n";
+    let text =
+        people(&["number one", "number two"]) + "---\naccount: {name: p2, groups: [nobody]}\n";
     assert_eq!(bench.apply(&text).await.unwrap_err().code(), "EP0103");
     assert_eq!(bench.admin.passwords().computed(), 0);
 }
@@ -584,7 +588,10 @@ async fn pruning_deletes_what_is_not_named_but_no_host_key() {
 async fn events_name_fields_and_are_sealed_into_the_journal() {
     let bench = bench().await;
     bench.apply(PARTNER).await.unwrap();
-    bench.change(Kind::Account, "acme", json!({"password": "new", "note": "n"})).await.unwrap();
+    bench
+        .change(Kind::Account, "acme", json!({"password": "new password", "note": "n"}))
+        .await
+        .unwrap();
     let event = bench.events().await.pop().unwrap();
     let Fact::ConfigChanged { noun, name, action, by, fields } = &event.fact else { panic!() };
     assert_eq!((*noun, name.as_str(), action.as_str()), (Kind::Account, "acme", "changed"));

@@ -11,14 +11,15 @@ use crate::error::Result;
 use crate::limits;
 use crate::plan::{Others, Wanted};
 use crate::reader::{self, NounKey, State};
+use crate::site::ChangedSite;
 
 /// The part of the site that `wanted` touches; `None` if that may be most of it.
-pub(crate) async fn load(db: &Db, site: SiteId, wanted: &Wanted) -> Result<Option<State>> {
+pub(crate) async fn load(db: &Db, site: &ChangedSite, wanted: &Wanted) -> Result<Option<State>> {
     if wanted.others == Others::Go || wanted.nouns.len() + wanted.gone.len() > limits::TOUCHED_NOUNS
     {
         return Ok(None);
     }
-    let mut part = Part { db, site, state: State::new() };
+    let mut part = Part { db, site: site.id, state: State::new() };
     for key in &wanted.gone {
         part.add(key).await?;
         // One user forbids it.
@@ -32,6 +33,9 @@ pub(crate) async fn load(db: &Db, site: SiteId, wanted: &Wanted) -> Result<Optio
         if !part.add_for(&given.noun).await? {
             return Ok(None);
         }
+    }
+    if wanted.has_passwords() {
+        part.add_policies(site.policy.as_ref()).await?;
     }
     Ok(Some(part.state))
 }
@@ -121,6 +125,20 @@ impl Part<'_> {
             if let Some(Stored { noun: AnyNoun::Account(group), .. }) = stored {
                 groups.extend(group.groups.iter().cloned());
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the policies of the accounts and groups that are here, and that of the site: they say
+    /// how long passwords are.
+    async fn add_policies(&mut self, of_site: Option<&Name>) -> Result<()> {
+        let policies = self.state.values().filter_map(|stored| match &stored.noun {
+            AnyNoun::Account(account) => account.policy.as_ref(),
+            _ => None,
+        });
+        let names: HashSet<Name> = policies.chain(of_site).cloned().collect();
+        for name in names {
+            self.add(&NounKey { kind: Kind::Policy, name }).await?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use entrepot_crypto::password;
 use entrepot_net::tls::ClientCertificate;
 use entrepot_nouns::{AccountType, Sealed, Timestamp};
 use entrepot_ssh::Certificate;
@@ -73,7 +74,10 @@ impl Credential {
                 return identity::check(&principal.account, shown, now).err();
             }
             Credential::Password(hash) => (
-                principal.account.password_hash.as_ref() == Some(hash),
+                principal.account.password_hash.as_deref().is_some_and(|now| {
+                    // A hash of the same password may have been made anew since.
+                    password::is_same_made_anew(hash, now)
+                }),
                 "the password that it logged in with was changed",
             ),
             Credential::Code(sealed) => (

@@ -5,11 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use entrepot_crypto::HashCost;
+use entrepot_crypto::{HashCost, password};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::login::LoginCheck;
 use entrepot_nouns::{AuthMethod, Fact, Name, Protocol, Secret, SiteId};
 use entrepot_spawn::Spawner;
+use tokio::sync::mpsc;
 
 use crate::account_key::AccountKey;
 use crate::clients;
@@ -20,6 +21,7 @@ use crate::error::{AuthError, Result};
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, WRONG_PER_CONNECTION};
 use crate::login_hook::LoginHooks;
 use crate::login_key::check_blob;
+use crate::outdated::{OutdatedPassword, OutdatedPasswords};
 use crate::passwords::{Compared, Passwords, Stored};
 use crate::peer::Peer;
 use crate::penalties::{Claimant, Origin, PasswordTry, Penalties, Penalty};
@@ -32,17 +34,19 @@ mod host_names;
 mod interactive;
 mod login_hook;
 mod login_limits;
+mod sharing;
 mod ssh_certificate;
 mod tls_certificate;
 
 pub use grant::Grant;
 pub use login_limits::{LimitState, LoginLimit};
+pub use sharing::PenaltySharing;
 
 /// How the gate works.
 #[derive(Clone, Debug, Default)]
 pub struct GateOptions {
-    /// Cost of the work done for names without a password; that of real passwords stands in
-    /// their hashes.
+    /// Cost of the work done for names without a password, and below which the hash of a password
+    /// is made anew; what comparing one costs stands in its hash.
     pub cost: HashCost,
 }
 
@@ -77,6 +81,9 @@ struct Inner {
     directory: Directory,
     recorder: Recorder,
     passwords: Passwords,
+    /// What the hashes of new passwords cost.
+    cost: HashCost,
+    outdated: OutdatedPasswords,
     hooks: LoginHooks,
     codes: Codes,
     penalties: Penalties,
@@ -134,6 +141,8 @@ impl Gate {
         let env = directory.env().clone();
         Gate(Arc::new(Inner {
             passwords: Passwords::new(env.clone(), options.cost),
+            cost: options.cost,
+            outdated: OutdatedPasswords::default(),
             hooks: LoginHooks::new(),
             codes: Codes::default(),
             penalties: Penalties::new(env),
@@ -146,6 +155,24 @@ impl Gate {
     /// Login hooks that are programs are started by `spawner`; without one they decide nothing.
     pub fn start_programs_by(&self, spawner: Spawner) {
         self.0.hooks.start_programs_by(spawner);
+    }
+
+    /// Right passwords, from now on, whose hashes cost less than those of new ones; `None` if
+    /// somebody has asked for them already.
+    pub fn outdated_passwords(&self) -> Option<mpsc::Receiver<OutdatedPassword>> {
+        self.0.outdated.subscribe()
+    }
+
+    /// Has the hash of a right password made anew, if it should be.
+    fn renew_later(&self, principal: &Principal, hash: &str, password: &Secret) {
+        if password::is_outdated(hash, self.0.cost) {
+            self.0.outdated.hand_over(OutdatedPassword {
+                site: principal.site,
+                account: principal.account.name.clone(),
+                hash: hash.to_owned(),
+                password: password.clone(),
+            });
+        }
     }
 
     /// Begins the logins of a connection.
@@ -180,6 +207,7 @@ impl Gate {
             site,
             home: site,
             protocol: Protocol::Internal,
+            encrypted: true,
             listener: name.clone(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             client: why.to_owned(),
@@ -228,6 +256,11 @@ impl Gate {
     /// Argon2id computations so far.
     pub fn hashes(&self) -> u64 {
         self.0.passwords.hashed()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn penalties(&self) -> &Penalties {
+        &self.0.penalties
     }
 
     #[cfg(test)]
@@ -303,7 +336,7 @@ impl Attempt {
         // It may have waited in the queue: what holds is the account as it is now.
         let (before, principal) = (admitted, self.principal(user).await);
         let admitted = match (before, self.admit(&principal, method)) {
-            (Ok(old), Ok(new)) if old.account.password_hash != new.account.password_hash => {
+            (Ok(old), Ok(new)) if !has_same_password(&old, &new) => {
                 Err(Fault::Wrong("the password was changed meanwhile"))
             }
             (Err(fault), _) | (Ok(_), Err(fault)) => Err(fault),
@@ -313,6 +346,7 @@ impl Attempt {
             (Compared::Right, Ok(principal)) => {
                 pending.give_back();
                 let hash = principal.account.password_hash.clone().unwrap_or_default();
+                self.gate.renew_later(&principal, &hash, password);
                 let credential = Credential::Password(hash);
                 let proof = Proof { text: "password".to_owned(), credential };
                 return self.passed(user, principal, method, proof).await;
@@ -459,8 +493,8 @@ impl Attempt {
             Ok(None) => return Err(Fault::Wrong("no such account")),
             Err(error) => return Err(Fault::Later(error.to_string())),
         };
-        let (now, address) = (self.gate.0.recorder.env().now(), self.peer.address.ip());
-        if let Some(reason) = principal.why_barred(address, self.here(), now) {
+        let now = self.gate.0.recorder.env().now();
+        if let Some(reason) = principal.why_barred(&self.peer, self.here(), now) {
             return Err(Fault::Barred(reason.to_owned()));
         }
         if !next_methods(principal, self.done()).contains(&method) {
@@ -579,6 +613,14 @@ impl Attempt {
         if let Err(error) = self.gate.0.recorder.record(&Scope::site(self.peer.site), fact) {
             tracing::error!(code = error.code(), %error, "a refused login was not recorded");
         }
+    }
+}
+
+/// True unless the password was changed between the two; its hash may have been made anew.
+fn has_same_password(old: &Principal, new: &Principal) -> bool {
+    match (&old.account.password_hash, &new.account.password_hash) {
+        (Some(old), Some(new)) => password::is_same_made_anew(old, new),
+        (old, new) => old == new,
     }
 }
 

@@ -105,14 +105,15 @@ impl<K: Hash + Eq + Clone> Ledger<K> {
         }
     }
 
-    /// Notes a failure. `most` bounds the memory of one key: more failures than that say nothing
-    /// new.
-    pub(crate) fn add(&mut self, key: K, now: Duration, most: u32) {
+    /// Notes a failure; one that another node has seen may be older than the last. `most` bounds
+    /// the memory of one key: more failures than that say nothing new.
+    pub(crate) fn add(&mut self, key: K, at: Duration, most: u32) {
         if self.rows.len() >= PENALTIES && !self.rows.contains_key(&key) {
-            self.make_room(now);
+            self.make_room(at);
         }
         let times = &mut self.rows.entry(key).or_default().0;
-        times.push_back(now);
+        let place = times.partition_point(|time| *time <= at);
+        times.insert(place, at);
         while times.len() > usize::try_from(most).unwrap_or(usize::MAX).max(1) {
             times.pop_front();
         }

@@ -16,6 +16,7 @@ mod ledger;
 pub mod limits;
 mod login_hook;
 mod login_key;
+mod outdated;
 mod passwords;
 mod peer;
 mod penalties;
@@ -30,8 +31,11 @@ mod tests;
 pub use directory::{Directory, LiveSession, ReachedSite, TransferPlace};
 pub use entrepot_net::meter::Throttles;
 pub use error::{AuthError, Result};
-pub use gate::{Attempt, Gate, GateOptions, Grant, LimitState, LoginLimit, Meters, Verdict};
+pub use gate::{
+    Attempt, Gate, GateOptions, Grant, LimitState, LoginLimit, Meters, PenaltySharing, Verdict,
+};
 pub use login_key::{UnusableKey, check_login_key};
+pub use outdated::OutdatedPassword;
 pub use peer::Peer;
 pub use policy::EffectivePolicy;
 pub use principal::{EffectiveMount, Principal};

@@ -33,6 +33,8 @@ pub const HOOKS_WAITING: usize = 512;
 pub const HOOKS_WAITING_OF_A_SITE: usize = 128;
 /// Longest answer of a hook.
 pub const HOOK_ANSWER_BYTES: usize = 16 * 1024;
+/// Right passwords with outdated hashes that wait for a new one; others get it at another login.
+pub const OUTDATED_WAITING: usize = 64;
 /// How long a verified password is remembered as a keyed hash, however often it is used.
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 /// Passwords remembered; above it the oldest is forgotten.
@@ -62,6 +64,23 @@ pub const SPARED_FACTOR: u32 = 4;
 pub const KNOWN_FOR: Duration = Duration::from_secs(30 * 86_400);
 /// Addresses that an account is known to log in from.
 pub const KNOWN_ADDRESSES: usize = 32;
+/// How long before the start of a process what counts for it may have happened: longer than any
+/// window.
+pub const REMEMBERED_BEFORE_START: Duration = Duration::from_secs(40 * 86_400);
+/// How often nodes tell each other of wrong passwords.
+pub const SHARE_EVERY: Duration = Duration::from_millis(250);
+/// Entries told at a time.
+pub const SHARED_AT_A_TIME: usize = 500;
+/// Entries read at a time.
+pub const SHARED_READ: u32 = 1_000;
+/// Entries that wait for the database; above it the oldest go, and count on this node alone.
+pub const UNSHARED: usize = 100_000;
+/// How often what has expired is deleted from the database.
+pub const SHARED_SWEPT_EVERY: Duration = Duration::from_secs(600);
+/// How long the end of a node waits for the database to take its last entries.
+pub const LAST_SHARING: Duration = Duration::from_secs(2);
+/// A login from an address where the account is known already is told to other nodes so often.
+pub const LOGIN_SHARED_EVERY: Duration = Duration::from_secs(86_400);
 /// First delay of the answer to a wrong password; doubles up to [`LONGEST_DELAY`].
 pub const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// Longest delay of an answer.

@@ -3,15 +3,18 @@
 //! form admits nobody. Neither its request nor its response reaches a log.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use entrepot_net::NetError;
 use entrepot_net::dial::DialPolicy;
-use entrepot_net::http::{ClearText, Client, HeaderValue, HttpError, Method, Request, StatusCode};
+use entrepot_net::http::{
+    ClearText, Client, HeaderValue, HttpError, Method, Request, Response, StatusCode,
+};
 use entrepot_net::tls::ServerTrust;
-use entrepot_nouns::login::{ExecHook, HttpHook, LoginCheck, LoginHook};
+use entrepot_nouns::login::{ExecHook, HookUrl, HttpHook, LoginCheck, LoginHook};
 use entrepot_nouns::{Name, Secret, SiteId, Timestamp};
 use entrepot_spawn::{How, Program, Spawner, Stdin};
 use parking_lot::Mutex;
@@ -134,29 +137,27 @@ impl LoginHooks {
 
     /// One POST; the time of the check limits it as a whole.
     async fn post(&self, http: &HttpHook, body: Zeroizing<Vec<u8>>) -> Result<Vec<u8>, String> {
-        let mut request = Request::new(Method::POST, &String::from(http.url.clone()))
-            .map_err(|error| error.to_string())?
-            .content(HeaderValue::from_static("application/json"), Bytes::from_owner(body));
-        request.dial = DialPolicy { allow_private: http.private || !http.url.secure };
-        request.clear_text = ClearText::ThisMachine;
-        let sent = match &http.authorities {
-            Some(own) => {
-                let trust = ServerTrust::Authorities(own.clone().into_bytes());
-                Client::new(trust).send(request).await
-            }
-            None => self.client.send(request).await,
-        };
-        let response = sent.map_err(|error| match error {
-            HttpError::Dial(NetError::PrivateAddress { host, .. }) => {
-                format!("'{host}' lies in a private network, set 'private' if that is meant")
-            }
-            other => other.to_string(),
-        })?;
-        if response.status != StatusCode::OK {
-            return Err(format!("it answered {}", response.status.as_u16()));
+        let body = Bytes::from_owner(body);
+        let own = http.authorities.as_ref();
+        let own = own.map(|pem| Client::new(ServerTrust::Authorities(pem.clone().into_bytes())));
+        let client = own.as_ref().unwrap_or(&self.client);
+        let mut problem = String::new();
+        for url in urls(&http.url) {
+            let mut request = Request::new(Method::POST, &String::from(url))
+                .map_err(|error| error.to_string())?
+                .content(HeaderValue::from_static("application/json"), body.clone());
+            request.dial = DialPolicy { allow_private: http.private || !http.url.secure };
+            request.clear_text = ClearText::ThisMachine;
+            problem = match client.send(request).await {
+                Ok(response) => return answer(response).await,
+                Err(HttpError::Dial(NetError::PrivateAddress { host, .. })) => {
+                    format!("'{host}' lies in a private network, set 'private' if that is meant")
+                }
+                Err(HttpError::Dial(error)) => error.to_string(),
+                Err(other) => return Err(other.to_string()),
+            };
         }
-        let body = response.body.read_all(HOOK_ANSWER_BYTES).await;
-        Ok(body.map_err(|error| error.to_string())?.to_vec())
+        Err(problem)
     }
 
     async fn run(
@@ -177,6 +178,25 @@ impl LoginHooks {
             how => Err(how.to_string()),
         }
     }
+}
+
+/// Where a service is asked, in order. One in clear text is on this machine, and nobody is asked
+/// where that is: a resolver could lead the connection elsewhere.
+fn urls(url: &HookUrl) -> Vec<HookUrl> {
+    if url.secure || url.host != "localhost" {
+        return vec![url.clone()];
+    }
+    let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    loopback.map(|address| HookUrl { host: address.to_string(), ..url.clone() }).to_vec()
+}
+
+/// What a service answered.
+async fn answer(response: Response) -> Result<Vec<u8>, String> {
+    if response.status != StatusCode::OK {
+        return Err(format!("it answered {}", response.status.as_u16()));
+    }
+    let body = response.body.read_all(HOOK_ANSWER_BYTES).await;
+    Ok(body.map_err(|error| error.to_string())?.to_vec())
 }
 
 /// The logins that wait for an answer of a hook.
@@ -261,6 +281,7 @@ mod tests {
             site,
             home: site,
             protocol: Protocol::Ftp,
+            encrypted: true,
             listener: "ftp".parse().unwrap(),
             address: "192.0.2.1:1".parse().unwrap(),
             client: String::new(),
@@ -281,7 +302,11 @@ mod tests {
         hooks.start_programs_by(spawner.clone());
         let check = |argv: &[&str]| {
             let program = argv.iter().map(|word| (*word).to_owned()).collect();
-            LoginCheck { hook: LoginHook::Exec(ExecHook { program }), seconds: Some(30) }
+            LoginCheck {
+                hook: LoginHook::Exec(ExecHook { program }),
+                seconds: Some(30),
+                accounts: None,
+            }
         };
         let ask = |argv: &[&str], site: u128| {
             let (hooks, check, peer) = (hooks.clone(), check(argv), peer(site));
@@ -308,6 +333,20 @@ mod tests {
         waiting.shutdown().await;
         assert!(hooks.waiting.lock().sites.is_empty(), "a login that left still counts");
         spawner.stop().await;
+    }
+
+    #[test]
+    fn a_service_in_clear_text_is_looked_for_on_this_machine_only() {
+        let asked = |text: &str| -> Vec<String> {
+            urls(&text.to_owned().try_into().unwrap()).into_iter().map(String::from).collect()
+        };
+        let here = ["http://127.0.0.1:8700/check", "http://[::1]:8700/check"];
+        assert_eq!(asked("http://localhost:8700/check"), here);
+        for as_it_is in
+            ["http://127.0.0.2:1/", "https://localhost:443/", "https://login.example:443/"]
+        {
+            assert_eq!(asked(as_it_is), [as_it_is]);
+        }
     }
 
     #[test]

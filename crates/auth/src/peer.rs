@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use entrepot_nouns::{Name, Protocol, SiteId};
+use entrepot_nouns::{LoginProtocol, Name, Protocol, SiteId};
 
 /// Who wants to log in, and by which listener. A rule that acts as an account, which comes by no
 /// listener, is described in the same way: its protocol is [`Protocol::Internal`].
@@ -14,6 +14,8 @@ pub struct Peer {
     pub home: SiteId,
     /// The protocol that the client speaks.
     pub protocol: Protocol,
+    /// Whether the connection is encrypted when the login begins.
+    pub encrypted: bool,
     /// The listener, by its name in the site `home`; for a rule, the account that it acts as.
     pub listener: Name,
     /// Address and port of the client, from the PROXY header where the listener takes one;
@@ -23,4 +25,16 @@ pub struct Peer {
     pub client: String,
     /// The algorithms of the connection, for people.
     pub algorithms: String,
+}
+
+impl Peer {
+    /// The protocol as accounts list it; `None` for a rule, which logs in over none.
+    pub(crate) fn login_protocol(&self) -> Option<LoginProtocol> {
+        match self.protocol {
+            Protocol::Sftp => Some(LoginProtocol::Sftp),
+            Protocol::Ftp if self.encrypted => Some(LoginProtocol::Ftps),
+            Protocol::Ftp => Some(LoginProtocol::Ftp),
+            Protocol::Internal => None,
+        }
+    }
 }

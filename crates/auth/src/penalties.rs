@@ -14,7 +14,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_nouns::{Env, SiteId};
+use entrepot_db::{Penalty as SharedPenalty, PenaltyKind};
+use entrepot_nouns::{Env, SiteId, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -22,8 +23,11 @@ use crate::account_key::AccountKey;
 use crate::ledger::{Ledger, Room, Span};
 use crate::limits::{
     ACCOUNT_WINDOW, ADDRESS_WINDOW, FIRST_DELAY, KNOWN_ADDRESSES, KNOWN_FAILURES, KNOWN_FOR,
-    LONGEST_DELAY, PENALTIES, RECORDED_REFUSALS, SPARED_FACTOR, UNDELAYED,
+    LOGIN_SHARED_EVERY, LONGEST_DELAY, PENALTIES, RECORDED_REFUSALS, REMEMBERED_BEFORE_START,
+    SPARED_FACTOR, UNDELAYED,
 };
+
+mod shared;
 
 /// Where someone comes from: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +42,15 @@ impl Origin {
                 Origin(IpAddr::V6(Ipv6Addr::from(prefix)))
             }
         }
+    }
+}
+
+impl std::str::FromStr for Origin {
+    type Err = std::net::AddrParseError;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.strip_suffix("/64").unwrap_or(text).parse().map(Origin::of)
     }
 }
 
@@ -152,12 +165,53 @@ struct Books {
     /// Refusals that were recorded, and limits that were reported.
     recorded: Ledger<Origin>,
     reported: Ledger<Origin>,
+    /// What other nodes, and this one after a restart, should know; `None`: nobody asks for it.
+    unshared: Option<VecDeque<SharedPenalty>>,
 }
 
 /// When an account last logged in from an address.
 struct LastLogin {
     origin: Origin,
     at: Duration,
+    /// When the others were last informed of it.
+    shared_at: Duration,
+}
+
+/// What an entry is about.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    account: Option<&'a AccountKey>,
+    origin: Option<Origin>,
+}
+
+impl<'a> Subject<'a> {
+    fn origin(origin: Origin) -> Self {
+        Subject { account: None, origin: Some(origin) }
+    }
+
+    fn account(account: &'a AccountKey) -> Self {
+        Subject { account: Some(account), origin: None }
+    }
+
+    fn claimant(claimant: &'a Claimant) -> Self {
+        Subject { account: Some(&claimant.account), origin: Some(claimant.origin) }
+    }
+}
+
+/// One reading of the two clocks.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// On the monotonic clock, by which everything is counted here.
+    at: Duration,
+    /// The time of day, by which nodes tell each other.
+    now: Timestamp,
+}
+
+impl Moment {
+    /// The same moment on the monotonic clock. One that seems to come is now: clocks differ.
+    fn of_this_clock(self, other: Timestamp) -> Duration {
+        self.at.saturating_sub(self.now.since(other))
+    }
 }
 
 /// The limits that a policy sets.
@@ -208,8 +262,19 @@ impl Penalties {
                 logins: HashMap::new(),
                 recorded: Ledger::new(ADDRESS_WINDOW),
                 reported: Ledger::new(ADDRESS_WINDOW),
+                unshared: None,
             }),
         }))
+    }
+
+    /// The monotonic clock by which penalties are counted. It begins far enough before the start
+    /// of the process for what counted before it.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.env.elapsed().saturating_add(REMEMBERED_BEFORE_START)
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { at: self.elapsed(), now: self.0.env.now() }
     }
 
     /// Waits until a password of `claimant` may be checked, and takes one try: guesses at the same
@@ -242,7 +307,7 @@ impl Penalties {
         claimant: &Claimant,
         allowed: Allowed,
     ) -> Option<Result<PasswordTry, Limit>> {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let mut books = self.0.books.lock();
         let tally = match books.way(claimant, allowed, now) {
             Way::Undecided => return None,
@@ -255,10 +320,10 @@ impl Penalties {
     }
 
     fn settle(&self, pending: &PasswordTry) {
-        let now = self.0.env.elapsed();
+        let moment = self.moment();
         let mut books = self.0.books.lock();
         if !pending.right {
-            books.add(pending, now);
+            books.add(pending, moment);
         }
         books.end(&pending.claimant, pending.tally);
         drop(books);
@@ -267,7 +332,7 @@ impl Penalties {
 
     /// True if a refusal from `origin` should be recorded: a flood must not fill the journal.
     pub(crate) fn may_record(&self, origin: Origin) -> bool {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let mut books = self.0.books.lock();
         let may = books.recorded.count(&origin, now) < RECORDED_REFUSALS;
         if may {
@@ -278,7 +343,7 @@ impl Penalties {
 
     /// True once in the window of an address: that it is limited is news then.
     pub(crate) fn may_tell(&self, origin: Origin) -> bool {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let mut books = self.0.books.lock();
         let may = books.reported.count(&origin, now) == 0;
         if may {
@@ -289,7 +354,7 @@ impl Penalties {
 
     /// What a try of `claimant` meets now.
     pub(crate) fn look(&self, claimant: &Claimant, allowed: Allowed) -> Penalty {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let mut books = self.0.books.lock();
         if matches!(books.way(claimant, allowed, now), Way::Closed(_)) {
             return Penalty::Limited;
@@ -307,23 +372,22 @@ impl Penalties {
     /// A login succeeded: the account is known at the address from now on. What was wrong before
     /// still counts, else a guesser would gain tries by the logins of others.
     pub(crate) fn succeeded(&self, claimant: &Claimant) {
-        let at = self.0.env.elapsed();
+        let moment = self.moment();
         let mut books = self.0.books.lock();
-        if books.logins.len() >= PENALTIES && !books.logins.contains_key(&claimant.account) {
-            books.logins.clear();
-        }
-        let logins = books.logins.entry(claimant.account.clone()).or_default();
-        logins.retain(|login| login.origin != claimant.origin);
-        logins.push_back(LastLogin { origin: claimant.origin, at });
-        if logins.len() > KNOWN_ADDRESSES {
-            logins.pop_front();
+        let shared_at = books.shared_at(claimant);
+        let is_news = shared_at
+            .is_none_or(|shared_at| moment.at.saturating_sub(shared_at) >= LOGIN_SHARED_EVERY);
+        let shared_at = shared_at.filter(|_| !is_news).unwrap_or(moment.at);
+        books.know(claimant, LastLogin { origin: claimant.origin, at: moment.at, shared_at });
+        if is_news {
+            books.share(PenaltyKind::Login, Subject::claimant(claimant), moment, 1);
         }
     }
 
     /// Addresses that are delayed or locked, and accounts that are locked at such addresses, at
     /// most `limit` of each, where an address may fail so many times.
     pub(crate) fn addresses(&self, may_fail: u32, limit: usize) -> Vec<Listed> {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let mut books = self.0.books.lock();
         let mut listed = Vec::new();
         for (origin, failures) in books.origins.worst(UNDELAYED, limit, now) {
@@ -352,7 +416,7 @@ impl Penalties {
 
     /// Accounts of a site with failures, at most `limit`, those with most first.
     pub(crate) fn accounts(&self, site: SiteId, limit: usize) -> Vec<AccountKey> {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let worst = self.0.books.lock().accounts.worst(0, usize::MAX, now);
         let accounts = worst.into_iter().map(|(account, _)| account);
         accounts.filter(|account| account.site == site).take(limit).collect()
@@ -360,7 +424,7 @@ impl Penalties {
 
     /// The account if it has failed as often as it may.
     pub(crate) fn account(&self, account: AccountKey, may_fail: u32) -> Option<Listed> {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let mut books = self.0.books.lock();
         let locked = Some(books.accounts.span(&account, may_fail, now)?);
         let failures = books.accounts.count(&account, now);
@@ -369,37 +433,35 @@ impl Penalties {
 
     /// Failures that count against an address, those of tries while it was locked included.
     pub(crate) fn failures_of_address(&self, origin: Origin) -> u32 {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let mut books = self.0.books.lock();
         books.origins.count(&origin, now).saturating_add(books.spared.count(&origin, now))
     }
 
     /// Failures that count against an account, wherever they came from.
     pub(crate) fn failures_of_account(&self, account: &AccountKey) -> u32 {
-        let now = self.0.env.elapsed();
+        let now = self.elapsed();
         let mut books = self.0.books.lock();
         let known = books.known.sum(|claimant| claimant.account == *account, now);
         books.accounts.count(account, now).saturating_add(known)
     }
 
-    /// Forgets the failures of an address.
+    /// Forgets the failures of an address, here and on the other nodes.
     pub(crate) fn unlock_address(&self, origin: Origin) {
+        let moment = self.moment();
         let mut books = self.0.books.lock();
-        books.origins.forget(|other| *other == origin);
-        books.known.forget(|claimant| claimant.origin == origin);
-        books.spared.forget(|other| *other == origin);
-        // If it is locked again, that is news.
-        books.recorded.forget(|other| *other == origin);
-        books.reported.forget(|other| *other == origin);
+        books.unlock_address(origin);
+        books.share(PenaltyKind::Unlocked, Subject::origin(origin), moment, 1);
         drop(books);
         self.0.settled.notify_waiters();
     }
 
-    /// Forgets the failures of an account.
+    /// Forgets the failures of an account, here and on the other nodes.
     pub(crate) fn unlock_account(&self, account: &AccountKey) {
+        let moment = self.moment();
         let mut books = self.0.books.lock();
-        books.accounts.forget(|other| other == account);
-        books.known.forget(|claimant| claimant.account == *account);
+        books.unlock_account(account);
+        books.share(PenaltyKind::Unlocked, Subject::account(account), moment, 1);
         drop(books);
         self.0.settled.notify_waiters();
     }
@@ -475,23 +537,73 @@ impl Books {
     }
 
     /// Notes that it failed.
-    fn add(&mut self, pending: &PasswordTry, now: Duration) {
+    fn add(&mut self, pending: &PasswordTry, moment: Moment) {
         let (Claimant { origin, account }, allowed) = (&pending.claimant, pending.allowed);
+        let at = moment.at;
         match pending.tally {
-            Tally::Unknown => {
-                self.origins.add(*origin, now, allowed.address);
-                self.accounts.add(account.clone(), now, allowed.account);
-            }
-            Tally::Known => {
-                self.origins.add(*origin, now, allowed.address);
-                self.known.add(pending.claimant.clone(), now, allowed.known());
+            Tally::Unknown | Tally::Known => {
+                self.origins.add(*origin, at, allowed.address);
+                let subject = Subject::origin(*origin);
+                self.share(PenaltyKind::Address, subject, moment, allowed.address);
             }
             // The address stays locked for no longer: it is others who locked it.
             Tally::Spared => {
-                self.spared.add(*origin, now, allowed.spared());
-                self.known.add(pending.claimant.clone(), now, allowed.known());
+                self.spared.add(*origin, at, allowed.spared());
+                let subject = Subject::origin(*origin);
+                self.share(PenaltyKind::Spared, subject, moment, allowed.spared());
             }
         }
+        match pending.tally {
+            Tally::Unknown => {
+                self.accounts.add(account.clone(), at, allowed.account);
+                let subject = Subject::account(account);
+                self.share(PenaltyKind::Account, subject, moment, allowed.account);
+            }
+            Tally::Known | Tally::Spared => {
+                let (known, most) = (pending.claimant.clone(), allowed.known());
+                self.known.add(known, at, most);
+                let subject = Subject::claimant(&pending.claimant);
+                self.share(PenaltyKind::Known, subject, moment, most);
+            }
+        }
+    }
+
+    /// When the other nodes were last informed of a login of the account from there.
+    fn shared_at(&self, claimant: &Claimant) -> Option<Duration> {
+        let logins = self.logins.get(&claimant.account)?;
+        let login = logins.iter().find(|login| login.origin == claimant.origin)?;
+        Some(login.shared_at)
+    }
+
+    /// The account is known at the address, unless it is known there by a later login.
+    fn know(&mut self, claimant: &Claimant, login: LastLogin) {
+        if self.logins.len() >= PENALTIES && !self.logins.contains_key(&claimant.account) {
+            self.logins.clear();
+        }
+        let logins = self.logins.entry(claimant.account.clone()).or_default();
+        if logins.iter().any(|old| old.origin == login.origin && old.at > login.at) {
+            return;
+        }
+        logins.retain(|old| old.origin != login.origin);
+        let place = logins.partition_point(|old| old.at <= login.at);
+        logins.insert(place, login);
+        if logins.len() > KNOWN_ADDRESSES {
+            logins.pop_front();
+        }
+    }
+
+    fn unlock_address(&mut self, origin: Origin) {
+        self.origins.forget(|other| *other == origin);
+        self.known.forget(|claimant| claimant.origin == origin);
+        self.spared.forget(|other| *other == origin);
+        // If it is locked again, that is news.
+        self.recorded.forget(|other| *other == origin);
+        self.reported.forget(|other| *other == origin);
+    }
+
+    fn unlock_account(&mut self, account: &AccountKey) {
+        self.accounts.forget(|other| other == account);
+        self.known.forget(|claimant| claimant.account == *account);
     }
 }
 
@@ -578,7 +690,7 @@ mod tests {
         let listed = penalties.addresses(20, 9);
         assert_eq!(listed.len(), 2, "the address, and the account there: {listed:?}");
         assert!(listed.iter().all(|row| row.locked.unwrap().until == until));
-        env.advance(until - env.elapsed() + Duration::from_secs(1));
+        env.advance(until - penalties.elapsed() + Duration::from_secs(1));
         assert_eq!((0..50).filter(|_| guess(&penalties, &other)).count(), 20);
     }
 

@@ -4,17 +4,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use entrepot_nouns::{
-    Account, AccountId, AccountType, AuthMethod, Endpoint, Mount, Name, Rights, SiteId, StorePath,
-    Stored, Timestamp, VPath,
+    Account, AccountId, AccountType, AuthMethod, Endpoint, LoginProtocol, Mount, Name, Rights,
+    SiteId, StorePath, Stored, Timestamp, VPath,
 };
 
 use crate::authority::Authority;
+use crate::peer::Peer;
 use crate::policy::{EffectivePolicy, NOT_HERE};
 use crate::rates::SharedRates;
 use crate::ssh_key::UserKey;
 
 /// Why an address is refused by the policy of an account.
 const ADDRESS_BARRED: &str = "its policy does not admit this address";
+
+/// Why a protocol is refused that the account does not list.
+const PROTOCOL_BARRED: &str = "the account may not log in over this protocol";
 
 /// An account with everything it inherits.
 #[derive(Clone, Debug)]
@@ -38,6 +42,9 @@ pub struct Principal {
     /// Alternatives of methods that must all succeed, in order: its own, else those of the nearest
     /// group that asks for any. Empty: any single method it has credentials for.
     pub login: Vec<Vec<AuthMethod>>,
+    /// Protocols that it may log in over: its own, else those of the nearest group that names any.
+    /// Empty: all.
+    pub protocols: Vec<LoginProtocol>,
     /// SSH keys that may log in as it, whatever their dates.
     pub user_keys: Vec<UserKey>,
     /// Keys that sign certificates for it: its own, and those of the whole site.
@@ -102,16 +109,24 @@ impl Principal {
         }
     }
 
-    /// Why nobody may act as the account from `address` at `now`, whatever proves the login;
+    /// True if it may log in over this protocol.
+    pub fn may_use(&self, protocol: LoginProtocol) -> bool {
+        self.protocols.is_empty() || self.protocols.contains(&protocol)
+    }
+
+    /// Why nobody may act as the account at `now` who comes as `peer`, whatever proves the login;
     /// `listener` is the policy of the listener. `None` if it may be used.
     pub(crate) fn why_barred(
         &self,
-        address: IpAddr,
+        peer: &Peer,
         listener: &EffectivePolicy,
         now: Timestamp,
     ) -> Option<&'static str> {
+        let address = peer.address.ip();
+        let listed = peer.login_protocol().is_none_or(|protocol| self.may_use(protocol));
         self.barred_at(now)
             .or_else(|| (!listener.admits(address)).then_some(NOT_HERE))
             .or_else(|| (!self.policy.admits(address)).then_some(ADDRESS_BARRED))
+            .or_else(|| (!listed).then_some(PROTOCOL_BARRED))
     }
 }

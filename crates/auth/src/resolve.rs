@@ -38,6 +38,8 @@ pub(crate) async fn account(
     let (policy, shared) = policy(db, site, &stored.noun, &ancestors).await?;
     let mut asked = std::iter::once(&stored.noun).chain(&ancestors).map(|account| &account.login);
     let login = asked.find(|login| !login.is_empty()).cloned().unwrap_or_default();
+    let mut named = std::iter::once(&stored.noun).chain(&ancestors).map(|it| &it.protocols);
+    let protocols = named.find(|protocols| !protocols.is_empty()).cloned().unwrap_or_default();
     let keys = db.keys_of(site, name).await?;
     let (signers, keys): (Vec<Key>, Vec<Key>) =
         keys.into_iter().map(|key| key.noun).partition(|key| key.key_type == KeyType::SshUserCa);
@@ -54,6 +56,7 @@ pub(crate) async fn account(
         policy,
         shared,
         login,
+        protocols,
         user_keys,
         authorities,
         group_disabled: ancestors.iter().any(|group| !group.enabled),

@@ -92,6 +92,7 @@ impl World {
             site: SiteId::MAIN,
             home: SiteId::MAIN,
             protocol: Protocol::Sftp,
+            encrypted: true,
             listener: name("sftp"),
             address: format!("{address}:999").parse().unwrap(),
             client: "test".to_owned(),
@@ -104,6 +105,8 @@ mod chains;
 mod hours;
 mod login_hook;
 mod login_limits;
+mod protocols;
+mod sharing;
 mod ssh_certificates;
 mod tls_certificates;
 

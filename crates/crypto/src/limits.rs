@@ -7,6 +7,14 @@ pub const PHC_BYTES: usize = 512;
 /// Most memory that a stored hash may ask for, in KiB: a hash from elsewhere must not be able to
 /// take the machine down.
 pub const HASH_MEMORY_KIB: u32 = 1 << 20;
+/// Most passes over its memory that a stored hash may ask for: only so many run at a time, and one
+/// that takes minutes would keep all other logins waiting.
+pub const HASH_PASSES: u32 = 64;
+/// Most lanes that a stored hash may ask for.
+pub const HASH_LANES: u32 = 64;
+/// Most memory times passes, in KiB: a few seconds of one processor. The strongest of the usual
+/// parameters, libsodium's `sensitive`, are 1 GiB and 4 passes.
+pub const HASH_WORK_KIB: u64 = 4 << 20;
 /// Longest secret that is sealed.
 pub const SEALED_BYTES: usize = 1 << 20;
 /// Largest file that is read as a master key.

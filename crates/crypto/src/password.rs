@@ -5,7 +5,9 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use entrepot_nouns::Secret;
 
-use crate::limits::{HASH_MEMORY_KIB, PASSWORD_BYTES, PHC_BYTES};
+use crate::limits::{
+    HASH_LANES, HASH_MEMORY_KIB, HASH_PASSES, HASH_WORK_KIB, PASSWORD_BYTES, PHC_BYTES,
+};
 
 /// What one hash costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,29 @@ impl HashCost {
     /// So cheap that it protects nothing: for tests.
     pub fn for_tests() -> Self {
         HashCost { memory_kib: 64, passes: 1, lanes: 1 }
+    }
+
+    /// Memory times passes, in KiB: what a guess costs too.
+    fn work_kib(self) -> u64 {
+        u64::from(self.memory_kib) * u64::from(self.passes)
+    }
+
+    /// Refuses what would keep the machine busy for long: a hash may come from elsewhere.
+    fn check_bounds(self) -> Result<(), PasswordError> {
+        let greedy = |problem: String| Err(PasswordError::Unusable(problem));
+        if self.memory_kib > HASH_MEMORY_KIB {
+            return greedy("it asks for more than 1 GiB of memory".to_owned());
+        }
+        if self.passes > HASH_PASSES {
+            return greedy(format!("it asks for more than {HASH_PASSES} passes"));
+        }
+        if self.lanes > HASH_LANES {
+            return greedy(format!("it asks for more than {HASH_LANES} lanes"));
+        }
+        if self.work_kib() > HASH_WORK_KIB {
+            return greedy("its memory times its passes is more than 4 GiB".to_owned());
+        }
+        Ok(())
     }
 
     fn hasher(self) -> Result<Argon2<'static>, PasswordError> {
@@ -88,9 +113,34 @@ pub fn memory_kib(phc: &str) -> u32 {
     parse(phc).and_then(|parsed| cost_of(&parsed)).map_or(0, |cost| cost.memory_kib)
 }
 
-/// True if `phc` was made with another cost than `cost` and should be made anew at a login.
+/// True if a guess at the password behind `phc` costs less than one at `cost` would: it should be
+/// made anew at a login.
 pub fn is_outdated(phc: &str, cost: HashCost) -> bool {
-    parse(phc).and_then(|parsed| cost_of(&parsed)).map_or(true, |found| found != cost)
+    parse(phc)
+        .and_then(|parsed| cost_of(&parsed))
+        .is_ok_and(|found| found.work_kib() < cost.work_kib())
+}
+
+/// The hash of the same password at `cost`, with the salt of `phc`: by that, others who hold `phc`
+/// see that the password has not changed ([`is_same_made_anew`]). As expensive as [`hash`].
+pub fn made_anew(password: &Secret, phc: &str, cost: HashCost) -> Result<String, PasswordError> {
+    check_length(password)?;
+    let parsed = parse(phc)?;
+    let salt = parsed.salt.ok_or_else(|| PasswordError::Unusable("it has no salt".to_owned()))?;
+    let hashed = cost.hasher()?.hash_password_with_salt(password.expose(), &salt);
+    hashed
+        .map(|hash: PasswordHash| hash.to_string())
+        .map_err(|error| PasswordError::Unusable(error.to_string()))
+}
+
+/// True if `new` is `old`, or was made of it by [`made_anew`]: it has the same salt and costs more.
+/// A password that is set anew gets a salt of its own.
+pub fn is_same_made_anew(old: &str, new: &str) -> bool {
+    let (Ok(before), Ok(after)) = (parse(old), parse(new)) else { return old == new };
+    let costs = (cost_of(&before), cost_of(&after));
+    let costs_more =
+        matches!(costs, (Ok(before), Ok(after)) if before.work_kib() < after.work_kib());
+    old == new || (before.salt.is_some() && before.salt == after.salt && costs_more)
 }
 
 /// A hash that no password fits, of the given cost: verified for unknown names, so that they take
@@ -117,10 +167,10 @@ fn parse(phc: &str) -> Result<PasswordHash, PasswordError> {
 fn cost_of(parsed: &PasswordHash) -> Result<HashCost, PasswordError> {
     let params = Params::try_from(parsed);
     let params = params.map_err(|error| PasswordError::Unusable(error.to_string()))?;
-    if params.m_cost() > HASH_MEMORY_KIB {
-        return Err(PasswordError::Unusable("it asks for more than 1 GiB of memory".to_owned()));
-    }
-    Ok(HashCost { memory_kib: params.m_cost(), passes: params.t_cost(), lanes: params.p_cost() })
+    let cost =
+        HashCost { memory_kib: params.m_cost(), passes: params.t_cost(), lanes: params.p_cost() };
+    cost.check_bounds()?;
+    Ok(cost)
 }
 
 #[cfg(test)]
@@ -150,7 +200,38 @@ mod tests {
         for bad in ["", "plain", "$2y$10$abc", "$scrypt$ln=1$c2FsdHNhbHQ$aGFzaGhhc2g"] {
             assert!(check(bad).is_err(), "{bad:?} was taken");
         }
-        let greedy = "$argon2id$v=19$m=4000000,t=1,p=1$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNo";
-        assert!(check(greedy).is_err(), "a greedy hash was taken");
+        let phc = |cost: &str| format!("$argon2id$v=19${cost}$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNo");
+        for greedy in [
+            "m=4000000,t=1,p=1",
+            "m=64,t=4000000000,p=1",
+            "m=64,t=65,p=1",
+            "m=8000,t=1,p=1000",
+            "m=1048576,t=5,p=1",
+        ] {
+            let phc = phc(greedy);
+            assert!(check(&phc).is_err(), "{greedy} was taken");
+            assert!(verify(&Secret::new(*b"x"), &phc).is_err(), "{greedy} was compared");
+        }
+        for usual in ["m=1048576,t=4,p=1", "m=19456,t=2,p=1", "m=65536,t=3,p=4"] {
+            assert!(check(&phc(usual)).is_ok(), "{usual} was refused");
+        }
+    }
+
+    #[test]
+    fn a_hash_made_anew_is_known_as_the_same_and_another_password_is_not() {
+        let (cheap, dear) =
+            (HashCost::for_tests(), HashCost { passes: 2, ..HashCost::for_tests() });
+        let password = Secret::new(*b"open sesame");
+        let old = hash(&password, cheap, &[7; 16]).unwrap();
+        let new = made_anew(&password, &old, dear).unwrap();
+        assert!(verify(&password, &new).unwrap() && !is_outdated(&new, dear));
+        assert!(is_outdated(&old, dear) && !is_outdated(&new, cheap));
+        assert!(is_same_made_anew(&old, &new) && is_same_made_anew(&old, &old));
+        assert!(!is_same_made_anew(&new, &old), "it became cheaper");
+        let other = hash(&Secret::new(*b"other"), dear, &[8; 16]).unwrap();
+        assert!(!is_same_made_anew(&old, &other));
+        let same_salt = hash(&Secret::new(*b"other"), cheap, &[7; 16]).unwrap();
+        assert!(!is_same_made_anew(&old, &same_salt), "somebody set it with the same salt");
+        assert!(!is_same_made_anew("", "x") && is_same_made_anew("x", "x"));
     }
 }

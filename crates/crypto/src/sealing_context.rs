@@ -35,6 +35,12 @@ impl SealingContext {
         Self::new(site, Kind::Endpoint, endpoint, secret.word())
     }
 
+    /// For the private half of the key by which a node signs its journal. `site` is `main`, `node`
+    /// the node's name.
+    pub fn node_key(site: &Name, node: &Name) -> Self {
+        Self::new(site, Kind::Key, node, "node")
+    }
+
     fn new(site: &Name, kind: Kind, name: &Name, field: &'static str) -> Self {
         SealingContext { site: site.clone(), kind, name: name.clone(), field }
     }

@@ -142,12 +142,10 @@ impl NoteVerifier {
             return Err(NoteError::Form("it is too long"));
         }
         let (text, signatures) = split(note)?;
-        let mut lines = 0;
-        for line in signatures.lines() {
-            lines += 1;
+        for (number, line) in signatures.lines().enumerate() {
             let line = line
                 .strip_prefix(SIGNATURE_MARK)
-                .filter(|_| lines <= NOTE_SIGNATURES)
+                .filter(|_| number < NOTE_SIGNATURES)
                 .ok_or(NoteError::Form("its last lines are not signatures"))?;
             let (name, value) =
                 line.split_once(' ').ok_or(NoteError::Form("a signature line has no signature"))?;

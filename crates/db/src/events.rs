@@ -103,7 +103,7 @@ statements! {
         "transfer, job, path, body, sealed) ",
         "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, TRUE) ",
         "ON CONFLICT (id) DO UPDATE SET sealed = TRUE, node_sequence = excluded.node_sequence ",
-        "WHERE NOT events.sealed",
+        "WHERE events.node_sequence IS NULL",
     );
     UNSEALED = sql!("SELECT body FROM events WHERE node = $1 AND NOT sealed ORDER BY sequence");
     SEAL_SQLITE = sql!("UPDATE events SET sealed = TRUE WHERE id = $1");
@@ -117,7 +117,7 @@ pub(crate) const PROJECT_POSTGRES: Sql = sql!(
     "$5::BIGINT[], $6::TEXT[], $7::TEXT[], $8::UUID[], $9::UUID[], $10::UUID[], $11::TEXT[], ",
     "$12::TEXT[]) ",
     "ON CONFLICT (id) DO UPDATE SET sealed = TRUE, node_sequence = excluded.node_sequence ",
-    "WHERE NOT events.sealed",
+    "WHERE events.node_sequence IS NULL",
 );
 /// As `SEAL_SQLITE`, an array a column.
 pub(crate) const SEAL_POSTGRES: Sql =

@@ -1,7 +1,7 @@
 //! Signed heads of the journals, and the events of a node in the order of its journal: the copies
 //! that a journal is compared with.
 
-use entrepot_nouns::{EventId, Name, NodeId, Timestamp};
+use entrepot_nouns::{EventId, Name, NodeId, Sealed, Timestamp};
 
 use crate::Db;
 use crate::error::Result;
@@ -16,6 +16,15 @@ pub struct StoredHead {
     pub at: Timestamp,
     /// The signed note (C2SP `tlog-checkpoint`).
     pub note: String,
+}
+
+/// The key by which a node signs its heads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeKey {
+    /// The public half, as signed notes name it (C2SP `signed-note`).
+    pub public: String,
+    /// The private half, sealed.
+    pub private_sealed: Sealed,
 }
 
 /// An event as the table has it, to be compared with the journal.
@@ -54,6 +63,12 @@ statements! {
         "SELECT node_sequence, id, kind, account, at, body FROM events ",
         "WHERE node = $1 AND node_sequence > $2 ORDER BY node_sequence LIMIT $3",
     );
+    /// The first key stays: heads are verified by it.
+    ADD_KEY = sql!(
+        "INSERT INTO node_keys (node, public, private_sealed) VALUES ($1, $2, $3) ",
+        "ON CONFLICT (node) DO NOTHING",
+    );
+    KEY = sql!("SELECT public, private_sealed FROM node_keys WHERE node = $1");
     PLACE = sql!("SELECT node, node_sequence FROM events WHERE id = $1 AND sealed");
 }
 
@@ -73,6 +88,22 @@ fn read_event(row: &Row<'_>) -> Result<ProjectedEvent> {
 }
 
 impl Db {
+    /// The key of a node; `None` before its first start.
+    pub async fn node_key(&self, node: NodeId) -> Result<Option<NodeKey>> {
+        let found = self.read(KEY, vec![node.0.into()], |row| {
+            Ok(NodeKey { public: row.text(0)?, private_sealed: Sealed(row.text(1)?) })
+        });
+        Ok(found.await?.into_iter().next())
+    }
+
+    /// Keeps the key of a node that has none yet, and gives the one that it has then.
+    pub async fn insert_node_key(&self, node: NodeId, key: &NodeKey) -> Result<Option<NodeKey>> {
+        let sealed = Value::text(&key.private_sealed.0);
+        let values = vec![node.0.into(), Value::text(&key.public), sealed];
+        self.execute(ADD_KEY, values).await?;
+        self.node_key(node).await
+    }
+
     /// Keeps a signed head of `node`.
     pub async fn insert_head(&self, node: NodeId, head: &StoredHead) -> Result<()> {
         let values = vec![

@@ -38,12 +38,13 @@ macro_rules! step {
 }
 
 /// In order; only ever appended to.
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     step!("V1__configuration", 1),
     step!("V2__events", each, 2),
     step!("V3__work", 3),
     step!("V4__codes", 4),
     step!("V5__nodes", each, NODES),
+    step!("V6__penalties", 5),
     step!("V7__heads", 5),
 ];
 

@@ -6,6 +6,7 @@ mod events;
 mod jobs;
 mod nodes;
 mod outage;
+mod penalties;
 mod sqlite;
 mod statements;
 mod transfers;

@@ -9,8 +9,8 @@ use crate::args::AccountCommand;
 use crate::ask::ask;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::nouns;
 use crate::output::{Output, unexpected};
+use crate::{addresses, nouns};
 
 /// Who is named as the issuer of a code.
 const ISSUER: &str = "Entrepot";
@@ -23,6 +23,8 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     match command {
         AccountCommand::Noun(command) => nouns::run(config, output, Kind::Account, command).await,
+        AccountCommand::Banned => addresses::list(config, output).await,
+        AccountCommand::Unban { target } => addresses::unlock(config, output, target).await,
         AccountCommand::Totp { name, remove: true, .. } => {
             change(config, &name, Value::Null).await?;
             output.value(&json!({"done": true}), || println!("done"))

@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use entrepot_admin::UnlockTarget;
 use entrepot_nouns::{Name, SessionId, TransferId};
 
 pub(crate) use bench::{
@@ -102,6 +103,9 @@ pub(crate) enum Command {
     /// The nodes of the installation, and this one as a whole.
     #[command(subcommand)]
     Node(NodeCommand),
+    /// The log of the running server.
+    #[command(subcommand)]
+    Log(LogCommand),
     /// Transfers: files on their way, and what became of the others.
     #[command(subcommand)]
     Transfer(TransferCommand),
@@ -288,6 +292,15 @@ pub(crate) enum AccountCommand {
         #[arg(long, conflicts_with = "replace")]
         remove: bool,
     },
+    /// Accounts and addresses that wrong passwords have delayed or locked. As `address list`.
+    Banned,
+    /// Let an account or an address log in again: its wrong passwords are forgotten on all nodes.
+    /// As `address unlock`.
+    Unban {
+        /// An account, or an address, or a network of IPv6 as `banned` shows it.
+        #[arg(value_name = "NAME|ADDRESS", value_parser = units::unban_target)]
+        target: UnlockTarget,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -332,7 +345,7 @@ pub(crate) enum SessionCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AddressCommand {
-    /// Which are delayed or locked on this node, since when and until when.
+    /// Which are delayed or locked, on all nodes together, since when and until when.
     List,
     /// Forget the wrong passwords of an address or an account: it may log in again at once.
     Unlock {
@@ -414,6 +427,22 @@ pub(crate) struct JoinArgs {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Set how much is logged of a subject, until the server ends; without one, show what differs
+    /// from the process file.
+    Level {
+        /// Subjects: all, admin, auth, db, engine, ftp, journal, net, server, sftp, spawn, ssh,
+        /// storage, vfs. Levels: off, error, warn, info, debug, trace; an empty one is
+        /// that of the process file.
+        #[arg(value_name = "SUBJECT=LEVEL")]
+        levels: Vec<String>,
+        /// As the process file says again.
+        #[arg(long, conflicts_with = "levels")]
+        reset: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum JournalCommand {
     /// Check the chain of every record, and compare the journal with its signed heads and the
     /// events in the database; exit code 6 if anything was changed, cut, dropped or added.
@@ -440,11 +469,13 @@ pub(crate) enum ReceiptCommand {
     Verify {
         /// The receipt; `-` reads standard input.
         file: PathBuf,
-        /// The public key of the node, as `key show node-NAME` prints it at `public`, or `@` and a
-        /// file that holds it. Have it from someone you trust, not from the receipt.
+        /// The public key of the node, as `receipt key` prints it there, or `@` and a file that
+        /// holds it. Have it from someone you trust, not from the receipt.
         #[arg(long)]
         key: String,
     },
+    /// Print the public key of this node, for those who verify its receipts and heads.
+    Key,
 }
 
 #[derive(Debug, Args)]

@@ -59,7 +59,7 @@ pub(crate) async fn ask_or<T: serde::de::DeserializeOwned>(
     path: &str,
     body: &Value,
 ) -> Result<Option<T>, Failure> {
-    match post(&config.ops_socket, path, Some(body)).await? {
+    match post(config, path, Some(body)).await? {
         Some(answer) => decode(answer).await.map(Some),
         None => Ok(None),
     }

@@ -51,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) exec: ExecLimits,
     /// Whether Landlock keeps the server from writing to the system's folders.
     pub(crate) protect_system: bool,
+    /// A file of passwords that nobody may set, one a line.
+    pub(crate) refused_passwords: Option<PathBuf>,
 }
 
 /// What rules and login hooks may start: said by the operator of the machine, not by rules.
@@ -132,6 +134,8 @@ struct File {
     exec: Exec,
     #[serde(default)]
     sandbox: Sandbox,
+    #[serde(default)]
+    passwords: Passwords,
 }
 
 #[derive(Deserialize)]
@@ -144,6 +148,12 @@ impl Default for Sandbox {
     fn default() -> Self {
         Sandbox { protect_system: true }
     }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Passwords {
+    refused: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -272,6 +282,7 @@ impl Config {
             memory_bytes: parsed.limits.memory_mib.clamp(LEAST_MEMORY_MIB, 1 << 20) << 20,
             exec: parsed.exec.checked()?,
             protect_system: parsed.sandbox.protect_system,
+            refused_passwords: parsed.passwords.refused.map(|file| base.join(file)),
             data,
         })
     }

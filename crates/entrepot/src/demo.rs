@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// environment it stops right after the story.
 pub(crate) async fn run() -> Result<(), Failure> {
     let config = prepare().await?;
-    let level = crate::log::start(&Log { level: "warn".to_owned(), ..Log::default() })?;
-    let server = Server::start(&config, level).await?;
+    let log = crate::log::start(&Log { level: "warn".to_owned(), ..Log::default() })?;
+    let server = Server::start(&config, log).await?;
     let story = tell(&config, &server).await;
     match story {
         Ok(()) if std::env::var_os("DEMO_EXIT").is_some() => {}

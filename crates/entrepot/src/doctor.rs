@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use entrepot_db::{Db, DbOptions};
-use entrepot_nouns::{Env, Timestamp};
+use entrepot_nouns::{Env, Listener, Site, SiteId, Stored, Timestamp};
 use serde::Serialize;
 
 use crate::config::{Config, MasterKeySource};
@@ -66,19 +66,16 @@ impl Check {
 /// Runs `doctor`; exit code 6 if anything is bad.
 pub(crate) async fn run(config: &Config, output: Output) -> Result<(), Failure> {
     let env = Env::real();
-    let checks = vec![
-        Check::good("process file", config.file.display().to_string()),
+    let mut checks = vec![
+        process_file(config),
         data_folder(&config.data),
         key(&config.master_key),
         clock(&env),
         space(&config.data),
         sync_speed(&env, &config.data),
-        database(&config.database).await,
-        descriptors(config.workers),
-        wan_buffers(),
-        programs(config),
-        journal(config),
     ];
+    checks.extend(database(&config.database).await);
+    checks.extend([descriptors(config.workers), wan_buffers(), programs(config), journal(config)]);
     output.rows(&checks, |checks| {
         for check in checks {
             let mark = match check.verdict {
@@ -96,6 +93,38 @@ pub(crate) async fn run(config: &Config, output: Output) -> Result<(), Failure> 
         0 => Ok(()),
         bad => Err(Failure::new("EP0208", Exit::Findings, format!("{bad} checks are bad"))),
     }
+}
+
+/// It may hold the password of the database, and says which programs the server starts.
+fn process_file(config: &Config) -> Check {
+    const NAME: &str = "process file";
+    let found = config.file.display().to_string();
+    let meta = match std::fs::metadata(&config.file) {
+        Ok(meta) => meta,
+        Err(error) => return Check::bad(NAME, format!("{found}: {error}"), "restore it"),
+    };
+    let (mode, advice) = (meta.permissions().mode() & 0o777, format!("chmod 600 {found}"));
+    if mode & 0o022 != 0 {
+        return Check::bad(NAME, format!("{found} can be changed by others"), advice);
+    }
+    // A package gives it to root, and to the group of the server to read.
+    let is_of_root = meta.uid() == 0 && mode & 0o037 == 0;
+    if mode & 0o077 == 0 || is_of_root {
+        return Check::good(NAME, found);
+    }
+    if has_password(&config.database) {
+        let found = format!("{found} can be read by others, with the password of the database");
+        return Check::bad(NAME, found, advice);
+    }
+    Check::warning(NAME, format!("{found} can be read by others"), advice)
+}
+
+/// True of a URL with a password before its host, or among its parameters.
+fn has_password(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (before, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let user = before.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || parameters.split('&').any(|it| it.starts_with("password="))
 }
 
 fn data_folder(data: &Path) -> Check {
@@ -185,13 +214,29 @@ fn measure_syncs(env: &Env, data: &Path) -> std::io::Result<Duration> {
     Ok(times.get(SYNCS / 2).copied().unwrap_or_default())
 }
 
-async fn database(url: &str) -> Check {
+/// The database, and what can be seen in it.
+async fn database(url: &str) -> Vec<Check> {
+    match Db::open(url, DbOptions::default()).await {
+        Ok(db) => {
+            let mut checks = vec![database_speed(&db).await];
+            match entrances(&db).await {
+                Ok(found) => checks.extend([clear_text(&found), login_hooks(&found)]),
+                Err(error) => {
+                    checks.push(Check::bad("listeners", error.to_string(), DATABASE_ADVICE));
+                }
+            }
+            checks
+        }
+        Err(error) => vec![Check::bad("database", error.to_string(), DATABASE_ADVICE)],
+    }
+}
+
+const DATABASE_ADVICE: &str =
+    "check the URL and that the database runs; open sessions go on meanwhile";
+
+async fn database_speed(db: &Db) -> Check {
     const NAME: &str = "database";
-    let advice = "check the URL and that the database runs; open sessions go on meanwhile";
-    let db = match Db::open(url, DbOptions::default()).await {
-        Ok(db) => db,
-        Err(error) => return Check::bad(NAME, error.to_string(), advice),
-    };
+    let advice = DATABASE_ADVICE;
     match db.ping().await {
         Err(error) => Check::bad(NAME, error.to_string(), advice),
         Ok(time) => {
@@ -203,6 +248,61 @@ async fn database(url: &str) -> Check {
             }
         }
     }
+}
+
+/// Sites, and the listeners that are enabled.
+#[derive(Default)]
+struct Entrances {
+    sites: Vec<Site>,
+    listeners: Vec<Listener>,
+}
+
+async fn entrances(db: &Db) -> entrepot_db::Result<Entrances> {
+    let mut found = Entrances::default();
+    for Stored { id, noun, .. } in db.sites().await? {
+        let listeners = db.list::<Listener>(SiteId::from(id)).await?;
+        let listeners = listeners.into_iter().map(|stored| stored.noun);
+        found.listeners.extend(listeners.filter(|listener| listener.enabled));
+        found.sites.push(noun);
+    }
+    Ok(found)
+}
+
+/// Listeners that let passwords or files cross the network in clear text.
+fn clear_text(entrances: &Entrances) -> Check {
+    const NAME: &str = "listeners";
+    let enabled = &entrances.listeners;
+    let clear = |listener: &Listener| {
+        let what = listener.clear_text()?.as_str();
+        Some(format!("'{}' lets {what} cross the network in clear text", listener.name))
+    };
+    let clear: Vec<String> = enabled.iter().filter_map(clear).collect();
+    if clear.is_empty() {
+        Check::good(NAME, format!("{} enabled, none in clear text", enabled.len()))
+    } else {
+        let advice = "require TLS: entrepot listener change NAME ftp.tls=explicit \
+                      ftp.tls_required=login-and-data (EP0280)";
+        Check::warning(NAME, clear.join("; "), advice)
+    }
+}
+
+/// Login hooks that may let anybody in as any account but administrators.
+fn login_hooks(entrances: &Entrances) -> Check {
+    const NAME: &str = "login hooks";
+    let sites = entrances.sites.iter().map(|site| ("site", &site.name, &site.login));
+    let listeners = entrances.listeners.iter();
+    let listeners = listeners.map(|listener| ("listener", &listener.name, &listener.login));
+    let asked = sites.chain(listeners).filter_map(|(kind, name, login)| {
+        let check = login.as_ref()?;
+        Some((check.accounts.is_none(), format!("of {kind} '{name}'")))
+    });
+    let (open, listed): (Vec<_>, Vec<_>) = asked.partition(|(is_open, _)| *is_open);
+    if open.is_empty() {
+        return Check::good(NAME, format!("{}, all with a list of accounts", listed.len()));
+    }
+    let names: Vec<String> = open.into_iter().map(|(_, name)| name).collect();
+    let found = format!("the one {} lets in as any account", names.join(", the one "));
+    Check::warning(NAME, found, "name the accounts or groups it is for in login.accounts")
 }
 
 fn descriptors(workers: usize) -> Check {
@@ -261,5 +361,24 @@ fn journal(config: &Config) -> Check {
             "run 'entrepot journal verify' and keep the folder as evidence",
         ),
         Ok(report) => Check::good("journal", format!("{} records, chain intact", report.records)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_urls_are_seen() {
+        for url in [
+            "postgres://user:secret@host/name",
+            "postgresql://user:p%40ss@[::1]:5432/name?sslmode=require",
+            "postgres://host/name?user=u&password=secret",
+        ] {
+            assert!(has_password(url), "{url}");
+        }
+        for url in ["sqlite:///srv/a:b/entrepot.db", "postgres://user@host:5432/name"] {
+            assert!(!has_password(url), "{url}");
+        }
     }
 }

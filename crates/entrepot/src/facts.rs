@@ -178,6 +178,7 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::ProgramEnded { rule, program, how, duration_ms, words, .. } => {
             format!("rule {rule}: {program}, {how} after {duration_ms} ms {words}")
         }
+        Fact::ForwardingRefused { what, address } => format!("{what} from {address}"),
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
         }
@@ -217,6 +218,15 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::AccountUnlocked { name, failures, by } => {
             format!("{name} by {by}, {failures} wrong passwords")
         }
+        Fact::ConfigExported { kinds, secrets, by } => {
+            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+            let secrets = if *secrets { ", with hashes and sealed secrets" } else { "" };
+            format!("{} by {by}{secrets}", kinds.join(", "))
+        }
+        Fact::LogChanged { levels, by } if levels.is_empty() => {
+            format!("as the process file says again, by {by}")
+        }
+        Fact::LogChanged { levels, by } => format!("{} by {by}", levels.join(", ")),
         _ => return None,
     })
 }
@@ -261,7 +271,8 @@ pub(crate) async fn jobs(
         Response::Jobs { jobs } => output.rows(&jobs, print_jobs),
         Response::Job { job } => output.value(&job, || {
             print_jobs(std::slice::from_ref(&job));
-            println!("started by {}: {}", job.event.fact.kind(), describe(&job.event));
+            let what = table::printable(&describe(&job.event));
+            println!("started by {}: {what}", job.event.fact.kind());
         }),
         Response::Done => output.value(&json!({"done": true}), || println!("done")),
         _ => Err(unexpected()),

@@ -30,9 +30,6 @@ pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> 
         println!("made {} and {}", config.file.display(), config.data.display());
         println!();
         println!("next, from {}:", args.folder.display());
-        if args.ftp.is_some() {
-            println!("  entrepot listener change ftp ftp.tls=required");
-        }
         println!("  entrepot account create alice --password-stdin");
         println!("  entrepot mount create alice-home account=alice path=/ endpoint=files \\");
         println!("      prefix=alice");
@@ -50,7 +47,8 @@ pub(crate) async fn make(args: &InitArgs) -> Result<Config, Failure> {
     let node = args.node.clone().unwrap_or_else(machine_name);
     let (data, database, ops) = (&*args.data, &*args.database, args.ops);
     let text = ProcessFile { node: &node, data, database, ops }.text();
-    write_new(&file, 0o644, text.as_bytes())?;
+    // The URL of the database may hold a password, and `exec.allow` says which programs run.
+    write_new(&file, 0o600, text.as_bytes())?;
     let config = Config::read(&file)?;
     private_folder(&config.data)?;
     private_folder(&config.data.join("files"))?;

@@ -3,11 +3,9 @@
 
 use std::path::Path;
 
-use entrepot_crypto::NoteVerifier;
 use entrepot_db::{Db, DbOptions};
 use entrepot_journal::JournalError;
-use entrepot_nouns::{Key, KeyType, SiteId};
-use entrepot_proof::{Compared, ProofError, compare, origin};
+use entrepot_proof::{Compared, ProofError, compare};
 
 use crate::args::JournalCommand;
 use crate::config::Config;
@@ -46,19 +44,13 @@ async fn with_database(config: &Config, output: Output) -> Result<bool, Failure>
         Failure::new(error.code(), Exit::Unavailable, format!("{error}; {hint}"))
     };
     let db = Db::open(&config.database, DbOptions::default()).await.map_err(away)?;
-    let keys = db.list::<Key>(SiteId::MAIN).await.map_err(away)?;
     let nodes = db.nodes().await.map_err(away)?;
     let Some(node) = nodes.into_iter().find(|node| node.name == config.node) else {
         // It never served: there is nothing to compare its journal with.
         return alone(output, &config.journal());
     };
-    let name = origin(&node.name, node.id);
-    let keys: Vec<NoteVerifier> = keys
-        .into_iter()
-        .filter(|key| key.noun.key_type == KeyType::Node)
-        .filter_map(|key| key.noun.public.parse().ok())
-        .filter(|key: &NoteVerifier| key.name() == name)
-        .collect();
+    let key = db.node_key(node.id).await.map_err(away)?;
+    let keys = key.and_then(|key| key.public.parse().ok()).into_iter().collect();
     let compared = Compared { db, node: node.name, id: node.id, folder: config.journal(), keys };
     let found = compare(compared).await.map_err(|error| match error {
         ProofError::Journal(error) => unreadable(error),

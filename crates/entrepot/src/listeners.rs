@@ -26,14 +26,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 mod ftp;
+mod keys;
 pub(crate) mod tls;
 
 use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
-use crate::keys::ServerKeys;
 use crate::parts::Parts;
 use ftp::FtpSettings;
+use keys::ListenerKeys;
 
 /// How often a busy port is tried, and the pause between.
 const BIND_TRIES: u32 = 20;
@@ -55,7 +56,7 @@ struct Inner {
     config: Config,
     db: Db,
     env: Env,
-    keys: ServerKeys,
+    keys: ListenerKeys,
     gate: Gate,
     vfs: Service,
     addresses: AddressesFile,
@@ -116,7 +117,7 @@ impl Listeners {
             config: config.clone(),
             db: parts.db.clone(),
             env: parts.env.clone(),
-            keys: ServerKeys::new(parts, admin),
+            keys: ListenerKeys::new(parts, admin),
             gate: shared.gate,
             vfs: shared.vfs,
             addresses,
@@ -234,6 +235,7 @@ impl Listeners {
         }
         tracing::info!(listener = %wanted.noun.name, "changed");
         self.warn_of_programs(&wanted.noun);
+        warn_of_clear_text(&wanted.noun);
         open.wanted = wanted;
         Ok(())
     }
@@ -313,6 +315,7 @@ impl Listeners {
         let protocol = noun.protocol.as_str();
         tracing::info!(listener = %noun.name, protocol, %address, "listening");
         self.warn_of_programs(noun);
+        warn_of_clear_text(noun);
         for key in wanted.keys.iter().filter(|key| key.key_type == KeyType::SshHost) {
             let line = format!("[{}]:{} {}", address.ip(), address.port(), key.public);
             tracing::info!(known_hosts = line, "host key");
@@ -341,6 +344,14 @@ impl Listeners {
                 tracing::warn!(listener = %place.1, "sessions were cut at the end of the limit");
             }
         }
+    }
+}
+
+/// Says what may cross the network unencrypted: somebody has asked for it, and others should know.
+fn warn_of_clear_text(noun: &Listener) {
+    if let Some(clear) = noun.clear_text() {
+        let (code, listener, what) = ("EP0280", &noun.name, clear.as_str());
+        tracing::warn!(code, %listener, "it lets {what} cross the network in clear text");
     }
 }
 

@@ -19,7 +19,6 @@ mod import;
 mod init;
 mod join;
 mod journal;
-mod keys;
 mod listeners;
 mod log;
 mod metrics;
@@ -68,7 +67,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            eprintln!("error: {}", table::printable_lines(&failure.to_string()));
             ExitCode::from(failure.exit as u8)
         }
     }
@@ -119,6 +118,7 @@ async fn run(
         Command::Address(command) => addresses::run(&config()?, output, command).await,
         Command::Node(NodeCommand::Join(args)) => join::run(&args, output).await,
         Command::Node(command) => node::nodes(&config()?, output, command).await,
+        Command::Log(command) => node::log(&config()?, output, command).await,
         Command::Transfer(command) => facts::transfers(&config()?, output, command).await,
         Command::Event(command) => facts::events(&config()?, output, command).await,
         Command::Job(command) => facts::jobs(&config()?, output, command).await,

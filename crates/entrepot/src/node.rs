@@ -1,9 +1,9 @@
-//! `session`, `node` and `stop`: what is asked of a running server about itself.
+//! `session`, `node`, `log` and `stop`: what is asked of a running server about itself.
 
 use entrepot_admin::{NodeRow, Response, SessionRow};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::args::{NodeCommand, SessionCommand};
+use crate::args::{LogCommand, NodeCommand, SessionCommand};
 use crate::ask::{ask, ask_server, of_site};
 use crate::config::Config;
 use crate::failure::Failure;
@@ -125,6 +125,40 @@ pub(crate) async fn nodes(
             })
         }
     }
+}
+
+/// Shows or sets how much the running server logs.
+pub(crate) async fn log(
+    config: &Config,
+    output: Output,
+    command: LogCommand,
+) -> Result<(), Failure> {
+    let LogCommand::Level { levels, reset } = command;
+    let request = if reset {
+        json!({"request": "reset-log-levels"})
+    } else if levels.is_empty() {
+        json!({"request": "log-levels"})
+    } else {
+        let mut changes = Map::new();
+        for text in &levels {
+            let (subject, level) = text.split_once('=').ok_or_else(|| {
+                Failure::usage(format!("'{text}' is not of the form SUBJECT=LEVEL"))
+            })?;
+            let level = if level.is_empty() { Value::Null } else { Value::from(level) };
+            changes.insert(subject.to_owned(), level);
+        }
+        json!({"request": "set-log-levels", "levels": changes})
+    };
+    let answer: Response = ask_server(config, "/v1/request", Some(&request)).await?;
+    let Response::LogLevels { levels } = answer else { return Err(unexpected()) };
+    output.value(&levels, || {
+        if levels.is_empty() {
+            println!("as the process file says");
+        }
+        for (subject, level) in &levels {
+            println!("{subject}={}", level.as_str());
+        }
+    })
 }
 
 /// Asks the running server to end in good order.

@@ -128,7 +128,7 @@ fn print_fields(prefix: &str, value: &Value) {
         }
         Value::String(text) => println!("{prefix:<24} {}", table::printable(text)),
         Value::Bool(_) => println!("{prefix:<24} {}", cell(Some(value))),
-        other => println!("{prefix:<24} {other}"),
+        other => println!("{prefix:<24} {}", table::printable(&other.to_string())),
     }
 }
 
@@ -281,7 +281,7 @@ fn print_plan(verb: &str, changes: &[PlannedChange]) {
         for field in &change.fields {
             let old = field.old.as_ref().map_or_else(|| "(unset)".to_owned(), |v| cell(Some(v)));
             let new = field.new.as_ref().map_or_else(|| "(unset)".to_owned(), |v| cell(Some(v)));
-            println!("    {}: {old} → {new}", field.field);
+            println!("    {}: {}", field.field, table::printable(&format!("{old} → {new}")));
         }
     }
     let [created, changed, deleted, same, unknown] = counts;

@@ -1,10 +1,12 @@
 //! The parts of a node that every command which works on the state needs: master key, database,
 //! journal. Only one process of a node may hold them.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use entrepot_admin::{Admin, AdminParts};
+use entrepot_admin::{Admin, AdminParts, RefusedPasswords};
 use entrepot_auth::Directory;
 use entrepot_crypto::seal::MasterKey;
 use entrepot_db::{Db, DbOptions, Incarnation, NodeIdentity};
@@ -24,6 +26,8 @@ pub(crate) struct Parts {
     pub(crate) recovered: Recovered,
     /// Programs that this node starts.
     allowed: Allowed,
+    /// Passwords that nobody may set.
+    refused_passwords: Option<PathBuf>,
 }
 
 impl Parts {
@@ -49,7 +53,8 @@ impl Parts {
             .await
             .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
         let allowed = config.exec.allowed.clone();
-        Ok(Parts { env, master, db, recorder, recovered, allowed })
+        let refused_passwords = config.refused_passwords.clone();
+        Ok(Parts { env, master, db, recorder, recovered, allowed, refused_passwords })
     }
 
     /// The administration over these parts.
@@ -61,6 +66,7 @@ impl Parts {
             directory,
             env: self.env.clone(),
         })
+        .with_refused_passwords(self.refused_passwords.clone().map(refused_passwords))
         .with_rule_check(entrepot_engine::check_rule)
         .with_listener_check(crate::listeners::tls::check)
         .with_program_check({
@@ -92,6 +98,15 @@ impl Parts {
         let closed = self.recorder.journal().close().await;
         closed.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
     }
+}
+
+fn refused_passwords(file: PathBuf) -> RefusedPasswords {
+    let name = file.display().to_string();
+    let open = move || {
+        let lines = BufReader::new(File::open(&file)?);
+        Ok(Box::new(lines) as Box<dyn BufRead>)
+    };
+    RefusedPasswords { name, open: Arc::new(open) }
 }
 
 /// Reads the master key; never makes one.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use entrepot_admin::{Problem, ProblemClass};
-use entrepot_crypto::NoteVerifier;
+use entrepot_crypto::{NoteSigner, NoteVerifier, SealingContext};
+use entrepot_db::{Db, DbError, DbOptions, NodeKey};
 use entrepot_journal::FsMedium;
 use entrepot_nouns::{SiteId, TransferId};
 use entrepot_proof::{HeadParts, Heads, ProofError, Receipt, VerifiedReceipt};
@@ -18,7 +19,6 @@ use crate::args::{ReceiptArgs, ReceiptCommand};
 use crate::ask::{actor_of, ask_or, of_site, problem};
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
-use crate::keys::ServerKeys;
 use crate::output::Output;
 use crate::parts::Parts;
 
@@ -39,6 +39,7 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     match (args.command, args.transfer) {
         (Some(ReceiptCommand::Verify { file, key }), _) => verify(output, &file, &key),
+        (Some(ReceiptCommand::Key), _) => print_key(&config()?, output).await,
         (None, Some(transfer)) => {
             let receipt = make(&config()?, transfer).await?;
             let text = serde_json::to_string_pretty(&receipt)
@@ -67,11 +68,11 @@ async fn make_alone(
     parts: &Parts,
     transfer: TransferId,
 ) -> Result<Receipt, Failure> {
-    let admin = Arc::new(parts.admin(None));
+    let admin = parts.admin(None);
     let actor = actor_of(rustix::process::getuid().as_raw());
     let actor = admin.at_site(actor, config.site.as_ref()).await;
     let site = actor.map_err(|error| problem(Problem::from(error)))?.site;
-    let heads = open(config, parts, &ServerKeys::new(parts, admin)).await?;
+    let heads = open(config, parts).await?;
     let end = CancellationToken::new();
     let signing = tokio::spawn(heads.clone().run(end.clone()));
     let made = heads.receipt(site, transfer).await;
@@ -81,19 +82,61 @@ async fn make_alone(
     made.map_err(|error| problem(refusal(&error)))
 }
 
-/// The heads of this node's journal, with the key that signs them.
-pub(crate) async fn open(
-    config: &Config,
-    parts: &Parts,
-    keys: &ServerKeys,
-) -> Result<Heads, Failure> {
+/// The heads of this node's journal, with the key that signs them, which is made when it is first
+/// needed.
+pub(crate) async fn open(config: &Config, parts: &Parts) -> Result<Heads, Failure> {
     let opened = Heads::open(HeadParts {
         db: parts.db.clone(),
         recorder: parts.recorder.clone(),
         medium: Arc::new(FsMedium::existing(&config.journal())),
-        signer: keys.of_journal(parts.recorder.node_id()).await?,
+        signer: signer(parts).await?,
     });
     opened.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
+}
+
+async fn signer(parts: &Parts) -> Result<NoteSigner, Failure> {
+    let (node, id) = (parts.recorder.node(), parts.recorder.node_id());
+    let origin = entrepot_proof::origin(node, id);
+    let away = |error: DbError| Failure::new(error.code(), Exit::Unavailable, error.to_string());
+    let site = parts.db.site_name(SiteId::MAIN).await.map_err(away)?;
+    let site = site.ok_or_else(|| Failure::start("the site 'main' is gone"))?;
+    let context = SealingContext::node_key(&site, node);
+    let unusable =
+        |problem: String| Failure::start(format!("the key of the node '{node}': {problem}"));
+    let key = match parts.db.node_key(id).await.map_err(away)? {
+        Some(key) => Some(key),
+        None => {
+            let private = NoteSigner::generate(&parts.env);
+            let made = NoteSigner::new(&origin, &private);
+            let public = made.map_err(|error| unusable(error.to_string()))?.verifier().to_string();
+            let sealed = parts.master.seal(&parts.env, &context, &private);
+            let private_sealed = sealed.map_err(|error| unusable(error.to_string()))?;
+            let key = NodeKey { public, private_sealed };
+            parts.db.insert_node_key(id, &key).await.map_err(away)?
+        }
+    };
+    let key = key.ok_or_else(|| unusable("it was not kept".to_owned()))?;
+    let private = parts.master.open(&context, &key.private_sealed);
+    let private = private.map_err(|error| unusable(error.to_string()))?;
+    NoteSigner::new(&origin, &private).map_err(|error| unusable(error.to_string()))
+}
+
+/// The public key of this node.
+async fn print_key(config: &Config, output: Output) -> Result<(), Failure> {
+    let away = |error: DbError| Failure::new(error.code(), Exit::Unavailable, error.to_string());
+    let db = Db::open(&config.database, DbOptions::default()).await.map_err(away)?;
+    let nodes = db.nodes().await.map_err(away)?;
+    let node = nodes.into_iter().find(|node| node.name == config.node);
+    let key = match node {
+        Some(node) => db.node_key(node.id).await.map_err(away)?,
+        None => None,
+    };
+    let missing = || {
+        let why = format!("the node '{}' has no key yet: it is made at its start", config.node);
+        Failure::new("EP0627", Exit::NotFound, why)
+    };
+    let public = key.ok_or_else(missing)?.public;
+    output.value(&json!({ "node": config.node, "public": public }), || println!("{public}"))
 }
 
 /// A receipt for the ops socket.

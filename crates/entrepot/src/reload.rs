@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use crate::ask::ask_server;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::log::LogLevel;
+use crate::log::LogControl;
 use crate::output::Output;
 
 /// What a running server reads again.
 pub(crate) struct Reload {
     /// As it was read at the start.
     running: Config,
-    level: LogLevel,
+    log: LogControl,
 }
 
 /// What came of it.
@@ -24,14 +24,14 @@ pub(crate) struct Reloaded {
 }
 
 impl Reload {
-    pub(crate) fn new(running: Config, level: LogLevel) -> Reload {
-        Reload { running, level }
+    pub(crate) fn new(running: Config, log: LogControl) -> Reload {
+        Reload { running, log }
     }
 
     /// Reads the process file again; if it cannot be taken nothing changes.
     pub(crate) fn now(&self) -> Result<Reloaded, Failure> {
         let new = Config::read(&self.running.file)?;
-        self.level.set(&new.log)?;
+        self.log.set_base(&new.log)?;
         let next_start = self.running.fixed_keys_that_differ(&new);
         tracing::info!(level = new.log.level, ?next_start, "the process file was read again");
         Ok(Reloaded { next_start })

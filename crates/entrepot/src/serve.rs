@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use entrepot_admin::ServingParts;
-use entrepot_auth::{Directory, Gate, GateOptions};
+use entrepot_admin::{Admin, ServingParts};
+use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
@@ -24,9 +24,8 @@ use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::descriptors::{self, DescriptorPlan};
 use crate::failure::{Exit, Failure};
-use crate::keys::ServerKeys;
 use crate::listeners::{ListenerParts, Listeners};
-use crate::log::LogLevel;
+use crate::log::LogControl;
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
 use crate::ops_token::OpsToken;
@@ -38,9 +37,9 @@ use crate::served::ServedNode;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
 pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failure> {
-    let level = crate::log::start(&config.log)?;
+    let log = crate::log::start(&config.log)?;
     given_up.log();
-    let server = Server::start(config, level).await?;
+    let server = Server::start(config, log).await?;
     tell(ServiceState::Ready);
     let alive = tokio::spawn(stay_alive(server.parts.recorder.clone()));
     server.stopped().await;
@@ -98,7 +97,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Opens and starts everything; nothing listens before recovery is done.
-    pub(crate) async fn start(config: &Config, level: LogLevel) -> Result<Server, Failure> {
+    pub(crate) async fn start(config: &Config, log: LogControl) -> Result<Server, Failure> {
         let descriptors = DescriptorPlan::new(descriptors::raise()?, config.workers);
         let parts = Parts::open(config).await?;
         let env = parts.env.clone();
@@ -107,28 +106,21 @@ impl Server {
         let admin = parts.admin(Some(directory.clone()));
         admin.join().await.map_err(|error| crate::ask::problem(error.into()))?;
         let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
-        let node = Arc::new(ServedNode(vfs.clone()));
+        let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone() });
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let spawner = spawner(config, &parts)?;
         gate.start_programs_by(spawner.clone());
         let engine = start_engine(config, &parts, &vfs, &gate, &spawner).await?;
         let (asked, end) = (vfs.draining(), CancellationToken::new());
         let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
+        tasks.extend(renew_hashes(&gate, &admin, &end));
         let unauthenticated = UnauthenticatedConnections::within(descriptors.without_login);
-        let metrics = Metrics::new(MetricsParts {
-            recorder: parts.recorder.clone(),
-            vfs: vfs.clone(),
-            gate: gate.clone(),
-            engine: engine.clone(),
-            db: parts.db.clone(),
-            unauthenticated: unauthenticated.clone(),
-        });
+        let metrics = metrics(&parts, &vfs, &gate, &engine, &unauthenticated);
         let ready = Arc::new(AtomicBool::new(false));
-        let keys = ServerKeys::new(&parts, admin.clone());
-        let heads = crate::receipt::open(config, &parts, &keys).await?;
+        let heads = crate::receipt::open(config, &parts).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
         let drained = engine.drained();
-        let reload = Arc::new(Reload::new(config.clone(), level));
+        let reload = Arc::new(Reload::new(config.clone(), log));
         tasks.push(tokio::spawn(reload_on_signals(reload.clone(), asked.clone())));
         let ops = Ops {
             admin: admin.clone(),
@@ -144,6 +136,7 @@ impl Server {
         let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
+        tasks.push(share_penalties(&shared.gate, &end).await);
         let addresses = AddressesFile::new(&config.data, ops_address);
         let listeners = Listeners::new(config, &parts, admin, shared, addresses.clone());
         if drained.is_drained() {
@@ -246,6 +239,34 @@ async fn start_vfs(
     Ok(vfs)
 }
 
+/// Makes hashes of passwords that have become too cheap anew after logins.
+fn renew_hashes(
+    gate: &Gate,
+    admin: &Arc<Admin>,
+    end: &CancellationToken,
+) -> Option<JoinHandle<()>> {
+    let outdated = gate.outdated_passwords()?;
+    let (admin, until) = (admin.clone(), end.clone());
+    Some(tokio::spawn(async move { admin.renew_hashes(outdated, until).await }))
+}
+
+fn metrics(
+    parts: &Parts,
+    vfs: &Service,
+    gate: &Gate,
+    engine: &Arc<Engine>,
+    unauthenticated: &UnauthenticatedConnections,
+) -> Metrics {
+    Metrics::new(MetricsParts {
+        recorder: parts.recorder.clone(),
+        vfs: vfs.clone(),
+        gate: gate.clone(),
+        engine: engine.clone(),
+        db: parts.db.clone(),
+        unauthenticated: unauthenticated.clone(),
+    })
+}
+
 /// Counts this start of the node, and begins to project and to work.
 async fn start_engine(
     config: &Config,
@@ -265,6 +286,16 @@ async fn start_engine(
         incarnation,
         options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
     })))
+}
+
+/// Takes over the wrong passwords that count already, and shares those to come with other nodes.
+async fn share_penalties(gate: &Gate, end: &CancellationToken) -> JoinHandle<()> {
+    let mut sharing = PenaltySharing::default();
+    if let Err(error) = gate.begin_sharing(&mut sharing).await {
+        tracing::warn!(code = "EP0122", %error, "wrong passwords are counted on this node alone");
+    }
+    let (gate, end) = (gate.clone(), end.clone());
+    tokio::spawn(async move { gate.keep_sharing(sharing, end).await })
 }
 
 /// Starts the programs that the process file allows; its helpers start with the first of them.

@@ -1,23 +1,28 @@
 //! The node that the administration of a server sees and steers.
 
-use entrepot_admin::{LiveNode, NotRecorded};
+use entrepot_admin::{LiveNode, LogLevels, NotRecorded};
 use entrepot_nouns::{PerDirection, SessionId, SessionInfo};
 use entrepot_vfs::{Service, VfsError};
 
+use crate::log::LogControl;
+
 /// The data plane of this process, as the administration steers it.
-pub(crate) struct ServedNode(pub(crate) Service);
+pub(crate) struct ServedNode {
+    pub(crate) vfs: Service,
+    pub(crate) log: LogControl,
+}
 
 impl LiveNode for ServedNode {
     fn sessions(&self) -> Vec<SessionInfo> {
-        self.0.sessions()
+        self.vfs.sessions()
     }
 
     fn end_session(&self, id: SessionId, reason: &str) -> bool {
-        self.0.end_session(id, reason)
+        self.vfs.end_session(id, reason)
     }
 
     fn limit_session(&self, id: SessionId, rates: Option<PerDirection>) -> bool {
-        self.0.limit_session(id, rates)
+        self.vfs.limit_session(id, rates)
     }
 
     fn limit_node(
@@ -25,11 +30,19 @@ impl LiveNode for ServedNode {
         rates: Option<PerDirection>,
         by: &str,
     ) -> Result<PerDirection, NotRecorded> {
-        self.0.limit_node(rates, by).map_err(|error| not_recorded(&error))
+        self.vfs.limit_node(rates, by).map_err(|error| not_recorded(&error))
     }
 
     fn drain_node(&self, by: &str) -> Result<(), NotRecorded> {
-        self.0.drain_node(by).map_err(|error| not_recorded(&error))
+        self.vfs.drain_node(by).map_err(|error| not_recorded(&error))
+    }
+
+    fn log_levels(&self) -> LogLevels {
+        self.log.levels()
+    }
+
+    fn set_log_levels(&self, levels: LogLevels) -> Result<(), String> {
+        self.log.set(levels)
     }
 }
 

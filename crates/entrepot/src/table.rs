@@ -32,13 +32,37 @@ pub(crate) fn print(headings: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// Escapes control characters.
+/// Escapes characters that steer a terminal, or the order in which it shows others.
 pub(crate) fn printable(text: &str) -> String {
-    if !text.chars().any(char::is_control) {
+    escaped(text, |letter| letter.is_control() || is_bidirectional(letter))
+}
+
+/// The same line by line: what breaks lines stays.
+pub(crate) fn printable_lines(text: &str) -> String {
+    let steers = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    escaped(text, |letter| steers(letter) || is_bidirectional(letter))
+}
+
+/// True for characters by which text seems to say something else than it does (Unicode Annex 9):
+/// `fdp.exe` behind U+202E reads as `exe.pdf`.
+pub(crate) fn is_bidirectional(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{61c}'
+    )
+}
+
+/// Escapes the characters that `which` names.
+pub(crate) fn escaped(text: &str, which: impl Fn(char) -> bool) -> String {
+    if !text.chars().any(&which) {
         return text.to_owned();
     }
     let escape = |letter: char| {
-        if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() }
+        if which(letter) { letter.escape_default().to_string() } else { letter.to_string() }
     };
     text.chars().map(escape).collect()
 }
@@ -68,6 +92,20 @@ mod tests {
     fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(printable("ä b"), "ä b");
+        assert_eq!(printable_lines("a\n\x1b\tb"), "a\n\\u{1b}\tb");
+    }
+
+    #[test]
+    fn a_name_is_shown_in_the_order_of_its_letters() {
+        assert_eq!(printable("invoice\u{202e}fdp.exe"), "invoice\\u{202e}fdp.exe");
+        let all = "\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\
+                   \u{200e}\u{200f}\u{61c}";
+        assert!(printable(all).is_ascii() && printable_lines(all).is_ascii());
+        assert_eq!(
+            printable("שלום שָׁלוֹם العربية"),
+            "שלום שָׁלוֹם العربية",
+            "words of such scripts stay"
+        );
     }
 
     #[test]

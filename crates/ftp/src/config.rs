@@ -9,7 +9,9 @@ use entrepot_net::data::{DataPeer, PortRange};
 use entrepot_net::server::Admission;
 use entrepot_net::tls::{ClientCertificates as Clients, Reuse, TlsConfig};
 use entrepot_nouns::Listener;
-use entrepot_nouns::ftp::{AsciiTransfers, DataPeers, FtpOptions, FtpTls, SiteCommand, TlsReuse};
+use entrepot_nouns::ftp::{
+    AsciiTransfers, DataPeers, FtpOptions, FtpTls, SiteCommand, TlsRequired, TlsReuse,
+};
 
 use crate::limits::LOGIN_TIME;
 
@@ -31,7 +33,7 @@ impl FtpConfig {
         let options = listener.ftp.clone().unwrap_or_default();
         let tls = match (options.tls, tls) {
             (FtpTls::Off, _) | (_, None) => ControlTls::Off,
-            (FtpTls::Explicit | FtpTls::Required, Some(tls)) => ControlTls::Explicit(tls),
+            (FtpTls::Explicit, Some(tls)) => ControlTls::Explicit(tls),
             (FtpTls::Implicit, Some(tls)) => ControlTls::Implicit(tls),
         };
         let data_peer = match options.data_peer {
@@ -95,9 +97,10 @@ impl FtpConfig {
             ControlTls::Explicit(_) => TlsMode::Explicit,
             ControlTls::Implicit(_) => TlsMode::Implicit,
         };
-        let required = options.tls == FtpTls::Required;
+        let required = options.required();
         let certified = matches!(self.clients(), Clients::Required(_));
-        (settings.require_tls, settings.protect_data) = (required || certified, required);
+        settings.require_tls = required != TlsRequired::None || certified;
+        settings.protect_data = required == TlsRequired::LoginAndData;
         // The site of a login is looked for when its name is said.
         settings.ask_user = true;
         settings.clear_control = options.clear_control;

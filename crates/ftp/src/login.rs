@@ -10,9 +10,10 @@ use entrepot_net::guard::{Checking, UnauthenticatedConnection};
 use entrepot_net::meter::{EndClass, Stage};
 use entrepot_net::tls::{ClientCertificate, ClientCertificates, TlsSession};
 use entrepot_nouns::ftp::TlsReuse;
-use entrepot_nouns::{AuthMethod, PerDirection, Protocol, Right, Secret, SiteId};
+use entrepot_nouns::{AuthMethod, LoginProtocol, PerDirection, Protocol, Right, Secret, SiteId};
 use entrepot_vfs::{CommandAuthor, Session, Vfs, VfsError};
 use tokio::task::JoinSet;
+use tracing::Span;
 
 use crate::control::{ControlConnection, Over};
 use crate::host::{self, ChosenSite};
@@ -26,6 +27,8 @@ struct OpenSession {
     watch: JoinSet<()>,
     /// Of the policy whose limits the connection has.
     generation: u64,
+    /// Names the session in the log.
+    span: Span,
 }
 
 /// How far the login of a connection is.
@@ -71,6 +74,11 @@ impl LoginState {
         self.open.as_ref().map(|open| &open.session)
     }
 
+    /// Names the session that is logged in, in the log; before a login it names nothing.
+    pub(crate) fn span(&self) -> Span {
+        self.open.as_ref().map_or_else(Span::none, |open| open.span.clone())
+    }
+
     /// The files of the account that is logged in.
     pub(crate) fn vfs(&self) -> Option<&Vfs> {
         self.session().map(Session::vfs)
@@ -98,6 +106,7 @@ impl LoginState {
             site: self.site,
             home: self.shared.site,
             protocol: Protocol::Ftp,
+            encrypted: tls.is_some(),
             listener: self.shared.listener.clone(),
             address: connection.stream.peer(),
             client: connection.machine.client().unwrap_or_default().to_owned(),
@@ -289,11 +298,14 @@ impl LoginState {
         // Node-wide orders are for accounts of the site whose listener offers them.
         let is_own = session.principal().site == self.shared.site;
         login.administrator = is_own && session.is_administrator();
+        login.protect_data = !session.principal().may_use(LoginProtocol::Ftp);
         if let Some(tls) = &connection.tls {
             tls.belongs_to(Some(session.principal().id));
             connection.owe_ticket();
         }
-        self.open = Some(OpenSession { session, watch, generation: u64::MAX });
+        let span = span_of(&session, connection);
+        span.in_scope(|| tracing::debug!(tls = connection.tls.is_some(), "logged in"));
+        self.open = Some(OpenSession { session, watch, generation: u64::MAX, span });
         self.follow_policy(connection);
         Answer::LoggedIn(login)
     }
@@ -344,6 +356,12 @@ impl LoginState {
             session.close(reason, meter.bytes_in(), meter.bytes_out()).await;
         }
     }
+}
+
+fn span_of(session: &Session, connection: &ControlConnection) -> Span {
+    let (id, principal) = (session.id(), session.principal());
+    let (account, peer) = (&principal.account.name, connection.stream.peer());
+    tracing::info_span!("session", %id, %account, protocol = Protocol::Ftp.as_str(), %peer)
 }
 
 fn certificate(connection: &ControlConnection) -> Option<ClientCertificate> {

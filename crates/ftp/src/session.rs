@@ -11,6 +11,7 @@ use entrepot_net::data::{DataTls, SeatOptions};
 use entrepot_net::meter::Stage;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Sleep, sleep, timeout};
+use tracing::Instrument as _;
 
 use crate::config::FtpConfig;
 use crate::control::{ControlConnection, Over};
@@ -56,7 +57,8 @@ pub(crate) async fn serve(shared: Arc<ListenerShared>, guest: ControlGuest) {
         Ok(()) => conversation.converse().await,
         Err(over) => over,
     };
-    conversation.end(over).await;
+    let span = conversation.login.span();
+    conversation.end(over).instrument(span).await;
 }
 
 impl Conversation {
@@ -97,11 +99,12 @@ impl Conversation {
     async fn converse(&mut self) -> Over {
         let mut buffer = [0; CONTROL_BYTES];
         loop {
-            let next = match self.step(&mut buffer).await {
+            let span = self.login.span();
+            let next = match self.step(&mut buffer).instrument(span.clone()).await {
                 Ok(next) => next,
                 Err(over) => return over,
             };
-            if let Err(over) = self.take(next, &buffer) {
+            if let Err(over) = span.in_scope(|| self.take(next, &buffer)) {
                 return over;
             }
         }

@@ -411,7 +411,7 @@ async fn a_journal_is_of_one_node_in_all_its_segments() {
     let journal = named("n1").unwrap().0;
     assert_eq!(journal.node_id(), id);
     journal.close().await.unwrap();
-    assert!(entrepot_journal::verify_on(&disk).unwrap().is_intact());
+    assert!(entrepot_journal::verify_on(&disk, &mut |_| {}).unwrap().is_intact());
 }
 
 #[tokio::test]

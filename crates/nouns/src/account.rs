@@ -43,6 +43,19 @@ pub enum AuthMethod {
     Certificate,
 }
 
+/// A protocol that an account may log in over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoginProtocol {
+    /// SFTP, and SCP, which comes over the same listeners.
+    Sftp,
+    /// FTP whose control connection is under TLS at the login; data must be encrypted then too,
+    /// unless the account has `ftp` besides.
+    Ftps,
+    /// FTP in clear text, where a listener lets it.
+    Ftp,
+}
+
 /// Whoever may act: person, partner, service, admin; also a group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,6 +92,10 @@ pub struct Account {
     /// `[[public-key, password]]` asks for both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub login: Vec<Vec<AuthMethod>>,
+    /// Protocols that it may log in over. Empty: those of the nearest group that names any, else
+    /// all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<LoginProtocol>,
     /// Policy of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Name>,
@@ -110,6 +127,7 @@ impl Account {
             totp: None,
             certificates: Vec::new(),
             login: Vec::new(),
+            protocols: Vec::new(),
             policy: None,
             home: VPath::root(),
             expires_at: None,

@@ -355,6 +355,13 @@ facts! {
         /// Who: an admin account, or `cli:<user>`.
         by: String,
     }
+    /// A client asked for a forwarding of SSH and was refused; once a session for each kind.
+    "forwarding.refused" ForwardingRefused {
+        /// The kind, as the protocol names it: `direct-tcpip`, `tcpip-forward`, `x11`.
+        what: String,
+        /// The peer's IP address, without a port.
+        address: String,
+    }
     /// A file is whole, durable and visible.
     "file.uploaded" FileUploaded {
         /// What is known of the file.
@@ -528,6 +535,22 @@ facts! {
         /// Who: an admin account, or `cli:<user>`.
         by: String,
     }
+    /// The configuration was read as documents, with what protects its secrets.
+    "config.exported" ConfigExported {
+        /// Which kinds of nouns.
+        kinds: Vec<Kind>,
+        /// Hashes of passwords and sealed secrets were among it.
+        secrets: bool,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// How much a node logs was changed by hand.
+    "log.changed" LogChanged {
+        /// What differs from the process file since, such as `auth=debug`.
+        levels: Vec<String>,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// Configuration was created, changed or deleted.
     "config.changed" ConfigChanged {
         /// What kind of noun.
@@ -536,7 +559,8 @@ facts! {
         name: Name,
         /// `created`, `changed` or `deleted`.
         action: String,
-        /// Who: an admin account, `cli:<user>`, or `node:<name>` for keys made at first start.
+        /// Who: an admin account, `cli:<user>`, or `node:<name>` for keys made at first start and
+        /// for hashes of passwords made anew after a login.
         by: String,
         /// Names of the fields that changed; never their values.
         fields: Vec<String>,

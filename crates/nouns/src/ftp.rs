@@ -30,6 +30,9 @@ pub struct FtpOptions {
     /// When TLS begins on the control connection; the rest of it is in the listener's `tls`.
     #[serde(default)]
     pub tls: FtpTls,
+    /// What must be encrypted. Unset: logins and data, unless `tls` is `off`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_required: Option<TlsRequired>,
     /// Whether encrypted data connections must resume the session of their control connection.
     #[serde(default)]
     pub tls_reuse: TlsReuse,
@@ -56,6 +59,7 @@ impl Default for FtpOptions {
             data_peer: DataPeers::default(),
             data_networks: Vec::new(),
             tls: FtpTls::default(),
+            tls_required: None,
             tls_reuse: TlsReuse::default(),
             clear_control: false,
             site_commands: Vec::new(),
@@ -115,19 +119,70 @@ pub struct PassiveAddress {
     pub clients: Vec<IpNet>,
 }
 
+impl FtpOptions {
+    /// What must be encrypted.
+    pub fn required(&self) -> TlsRequired {
+        match self.tls {
+            FtpTls::Off => TlsRequired::None,
+            FtpTls::Explicit | FtpTls::Implicit => self.tls_required.unwrap_or_default(),
+        }
+    }
+
+    /// What clients may send and be sent in clear text; `None`: nothing.
+    pub fn clear_text(&self) -> Option<ClearText> {
+        match (self.tls, self.required()) {
+            (_, TlsRequired::LoginAndData) => None,
+            (FtpTls::Implicit, _) | (_, TlsRequired::Login) => Some(ClearText::Files),
+            (FtpTls::Off | FtpTls::Explicit, TlsRequired::None) => {
+                Some(ClearText::PasswordsAndFiles)
+            }
+        }
+    }
+}
+
 /// When TLS begins on the control connection.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FtpTls {
-    /// AUTH TLS is refused; passwords and files go in clear text.
+    /// Never: AUTH TLS is refused; passwords and files go in clear text.
     Off,
-    /// Clients may ask for it (AUTH TLS).
+    /// When the client asks for it (AUTH TLS, RFC 4217 §4).
     #[default]
     Explicit,
-    /// Nobody logs in without it, and data must be encrypted too.
-    Required,
-    /// From the first byte (port 990); data is encrypted from the start.
+    /// With the first byte (port 990); data is encrypted from the start.
     Implicit,
+}
+
+/// What clients of a listener of FTP must encrypt.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsRequired {
+    /// Nobody logs in without TLS, and no file or listing crosses without it: PROT C is refused.
+    #[default]
+    LoginAndData,
+    /// Nobody logs in without TLS; data may be in clear text (PROT C).
+    Login,
+    /// Clients choose, passwords included.
+    None,
+}
+
+/// What may cross the network unencrypted at a listener.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClearText {
+    /// Files and listings, after a login under TLS.
+    Files,
+    /// Passwords too, so that who listens can log in.
+    PasswordsAndFiles,
+}
+
+impl ClearText {
+    /// For a sentence: "lets … cross the network in clear text".
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClearText::Files => "files",
+            ClearText::PasswordsAndFiles => "passwords and files",
+        }
+    }
 }
 
 /// What transfers in TYPE A (RFC 959 §3.1.1.1) do.
@@ -194,9 +249,28 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_means_explicit_tls_and_the_clients_own_address() {
+    fn nothing_said_means_required_tls_and_the_clients_own_address() {
         let options: FtpOptions = serde_json::from_str("{}").unwrap();
         assert_eq!(options, FtpOptions::default());
         assert!(options.active && options.tls == FtpTls::Explicit);
+        assert_eq!(options.required(), TlsRequired::LoginAndData);
+    }
+
+    #[test]
+    fn clear_text_is_what_somebody_has_named() {
+        let clear = |json: &str| serde_json::from_str::<FtpOptions>(json).unwrap().clear_text();
+        let (files, all) = (Some(ClearText::Files), Some(ClearText::PasswordsAndFiles));
+        for (json, want) in [
+            ("{}", None),
+            (r#"{"tls": "implicit"}"#, None),
+            (r#"{"tls": "explicit", "tls_required": "login-and-data"}"#, None),
+            (r#"{"tls_required": "login"}"#, files),
+            (r#"{"tls": "implicit", "tls_required": "login"}"#, files),
+            (r#"{"tls": "implicit", "tls_required": "none"}"#, files),
+            (r#"{"tls_required": "none"}"#, all),
+            (r#"{"tls": "off"}"#, all),
+        ] {
+            assert_eq!(clear(json), want, "{json}");
+        }
     }
 }

@@ -26,9 +26,6 @@ pub enum KeyType {
     /// Proves a listener's identity to clients of TLS: `public` is the certificate chain as PEM,
     /// the own certificate first, `private` its key as unencrypted PEM.
     Tls,
-    /// Signs the heads of a node's journal: `public` is the key that verifies them, in the form of
-    /// signed notes (`name+id+base64`), `private` the 32 bytes of an Ed25519 key.
-    Node,
 }
 
 /// Named key material. The private half is sealed.
@@ -119,10 +116,8 @@ impl Noun for Key {
         account.map(|name| Reference::new("account", Kind::Account, name)).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
-        match self.key_type {
-            KeyType::Tls => return self.check_tls(),
-            KeyType::Node => return self.check_node(),
-            KeyType::SshHost | KeyType::SshUser | KeyType::SshUserCa => {}
+        if self.key_type == KeyType::Tls {
+            return self.check_tls();
         }
         let mut words = self.public.split_whitespace();
         let (kind, blob) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -155,18 +150,6 @@ impl Key {
         }
         if self.account.is_some() {
             return Err(FieldError::new("account", "nobody logs in with a key for TLS"));
-        }
-        Ok(())
-    }
-
-    /// A key of a node: made by the node itself.
-    fn check_node(&self) -> Result<(), FieldError> {
-        if self.public.split('+').count() < 3 {
-            let problem = "give the key that verifies signed notes: 'name+id+base64'";
-            return Err(FieldError::new("public", problem));
-        }
-        if self.account.is_some() {
-            return Err(FieldError::new("account", "nobody logs in with the key of a node"));
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub mod time;
 pub mod tls;
 pub mod transfer;
 
-pub use account::{Account, AccountType, AuthMethod};
+pub use account::{Account, AccountType, AuthMethod, LoginProtocol};
 pub use any_noun::AnyNoun;
 pub use certificate::CertificateName;
 pub use command::{CommandFact, CommandOrigin, CommandPattern};

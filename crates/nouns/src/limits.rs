@@ -32,7 +32,11 @@ pub const HOST_BYTES: usize = 253;
 pub const SITE_HOSTS: usize = 256;
 /// Longest URL of a login hook, in bytes.
 pub const URL_BYTES: usize = 2048;
+/// Most characters that a policy may ask of a password.
+pub const PASSWORD_LENGTH: u32 = 256;
 /// Longest time in seconds that the answer of a login hook is waited for.
 pub const LOGIN_HOOK_SECONDS: u32 = 25;
+/// Most accounts and groups that a login hook may let in by name.
+pub const LOGIN_HOOK_ACCOUNTS: usize = 1000;
 /// Most arguments of a program that decides logins.
 pub const LOGIN_HOOK_ARGUMENTS: usize = 64;

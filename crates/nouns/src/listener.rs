@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::document::OnByDefault;
-use crate::ftp::{DataPeers, FtpOptions, FtpTls};
+use crate::ftp::{ClearText, DataPeers, FtpOptions, FtpTls, TlsRequired};
 use crate::key::KeyType;
 use crate::limits::{UNAUTHENTICATED, UNAUTHENTICATED_NETWORKS};
 use crate::login::LoginCheck;
@@ -162,6 +162,14 @@ impl Noun for Listener {
 }
 
 impl Listener {
+    /// What may cross the network unencrypted here; `None`: nothing.
+    pub fn clear_text(&self) -> Option<ClearText> {
+        match self.protocol {
+            Protocol::Ftp => self.ftp.as_ref().and_then(FtpOptions::clear_text),
+            Protocol::Sftp | Protocol::Internal => None,
+        }
+    }
+
     fn check_tls(&self) -> Result<(), FieldError> {
         let asks = self.tls.client_certificates != ClientCertificates::Off;
         if asks && self.ftp.as_ref().is_some_and(|ftp| ftp.tls == FtpTls::Off) {
@@ -181,6 +189,10 @@ impl Listener {
 fn check_ftp(ftp: &FtpOptions) -> Result<(), FieldError> {
     if ftp.compression.is_some_and(|level| !(1..=9).contains(&level)) {
         return Err(FieldError::new("ftp.compression", "use a level of 1 to 9, or leave it out"));
+    }
+    if ftp.tls == FtpTls::Off && ftp.tls_required.is_some_and(|it| it != TlsRequired::None) {
+        let problem = "there is no TLS that could be required: set ftp.tls to another value";
+        return Err(FieldError::new("ftp.tls_required", problem));
     }
     let wants = ftp.data_peer == DataPeers::Networks;
     if wants != ftp.data_networks.is_empty() {

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::document::is_default;
-use crate::limits::{LOGIN_HOOK_ARGUMENTS, LOGIN_HOOK_SECONDS, URL_BYTES};
+use crate::limits::{LOGIN_HOOK_ACCOUNTS, LOGIN_HOOK_ARGUMENTS, LOGIN_HOOK_SECONDS, URL_BYTES};
+use crate::name::Name;
 use crate::noun::FieldError;
 
 /// Passwords of names that have none of their own here are somebody else's to judge.
@@ -17,6 +18,10 @@ pub struct LoginCheck {
     /// So long an answer is waited for; later it is a refusal. Default 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u32>,
+    /// Accounts that it may let somebody in as, and groups whose members it may. Unset: any that is
+    /// no administrator. Names that are no account let nobody in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounts: Option<Vec<Name>>,
 }
 
 /// Who is asked. In a document a mapping with one key: `http` or `exec`.
@@ -143,6 +148,12 @@ impl LoginCheck {
         self.seconds.unwrap_or(5)
     }
 
+    /// True if it may let somebody in as the account of this lineage: its name, then its groups.
+    pub fn may_admit(&self, lineage: &[Name]) -> bool {
+        let listed = |accounts: &Vec<Name>| accounts.iter().any(|name| lineage.contains(name));
+        self.accounts.as_ref().is_none_or(listed)
+    }
+
     /// The program that decides, if one does.
     pub(crate) fn program(&self) -> Option<&str> {
         match &self.hook {
@@ -155,6 +166,10 @@ impl LoginCheck {
         if !(1..=LOGIN_HOOK_SECONDS).contains(&self.seconds()) {
             let problem = format!("from 1 to {LOGIN_HOOK_SECONDS}");
             return Err(FieldError::new("login.seconds", problem));
+        }
+        if self.accounts.as_ref().is_some_and(|accounts| accounts.len() > LOGIN_HOOK_ACCOUNTS) {
+            let problem = format!("more than {LOGIN_HOOK_ACCOUNTS}: name a group instead");
+            return Err(FieldError::new("login.accounts", problem));
         }
         let LoginHook::Exec(ExecHook { program }) = &self.hook else { return Ok(()) };
         let field = "login.hook.exec.program";

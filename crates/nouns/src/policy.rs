@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ftp::TlsReuse;
 use crate::hours::Hours;
-use crate::limits::HOURS;
+use crate::limits::{HOURS, PASSWORD_LENGTH};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::rates::{PerDirection, Rates};
@@ -110,6 +110,9 @@ pub struct Policy {
     /// before only known addresses are let try. Default 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_failures: Option<u32>,
+    /// Characters that a password has at least when it is set. Default 8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_password_length: Option<u32>,
     /// Days that an unfinished upload is kept for its owner to resume. Default 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_days: Option<u32>,
@@ -161,6 +164,7 @@ impl Policy {
             hours: Vec::new(),
             address_failures: None,
             account_failures: None,
+            least_password_length: None,
             partial_days: None,
             temporary_names: None,
             tls_reuse: None,
@@ -210,6 +214,10 @@ impl Noun for Policy {
     }
     fn check(&self) -> Result<(), FieldError> {
         self.rates().check("")?;
+        if self.least_password_length.is_some_and(|least| least > PASSWORD_LENGTH) {
+            let problem = format!("more than {PASSWORD_LENGTH} characters are too many to ask for");
+            return Err(FieldError::new("least_password_length", problem));
+        }
         if self.hours.len() > HOURS {
             return Err(FieldError::new("hours", format!("there are more than {HOURS} entries")));
         }

@@ -202,17 +202,17 @@ impl Heads {
     async fn take(&self, reader: &mut Reader, after: u64, records: &[Record]) -> Result<()> {
         let mut leaves = leaves::hashes(records, after, reader.position())?;
         loop {
-            if leaves.is_empty() {
-                return Ok(());
-            }
             let part: Vec<Hash> = std::mem::take(&mut leaves);
             self.on_tree(move |tree| tree.append(&part)).await?;
             leaves = leaves::next(reader)?;
+            if leaves.is_empty() {
+                return Ok(());
+            }
         }
     }
 
-    /// Signs the head of the tree as it is, and keeps it in the database; false if it could not, and
-    /// must be asked again.
+    /// Signs the head of the tree as it is, and keeps it in the database; false if it could not,
+    /// and must be asked again.
     async fn sign_and_keep(&self) -> bool {
         let made = self.on_tree(|tree| {
             tree.sync()?;

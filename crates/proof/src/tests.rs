@@ -159,7 +159,8 @@ async fn a_receipt_in_which_anything_was_changed_is_not_valid() {
         change(&mut receipt);
         receipt.verify(heads.verifier())
     };
-    let changes: [(&str, &dyn Fn(&mut Receipt)); 7] = [
+    type Edit<'a> = &'a dyn Fn(&mut Receipt);
+    let changes: [(&str, Edit<'_>); 7] = [
         ("path", &|receipt| receipt.event["path"] = "/in/5".into()),
         ("size", &|receipt| receipt.event["size"] = 6.into()),
         ("account", &|receipt| receipt.event["account"] = "other".into()),
@@ -197,6 +198,21 @@ async fn a_node_that_starts_again_goes_on_with_its_tree() {
     let heads = bed.sign().await;
     heads.receipt(SiteId::MAIN, first).await.expect("a receipt after that");
     assert!(bed.compare().await.is_intact());
+}
+
+#[tokio::test]
+async fn the_last_head_of_a_run_covers_what_came_just_before_its_end() {
+    let bed = Bed::start().await;
+    bed.upload(3).await;
+    let heads = bed.heads();
+    let end = CancellationToken::new();
+    let task = tokio::spawn(heads.clone().run(end.clone()));
+    assert!(heads.covering(1).await.expect("the database").is_some());
+    bed.upload(3).await;
+    end.cancel();
+    task.await.expect("the task ends well");
+    let last = bed.bed.db.last_head(bed.id()).await.expect("the database").expect("a head");
+    assert_eq!(last.size, bed.recorder.journal().usage().durable);
 }
 
 #[tokio::test]

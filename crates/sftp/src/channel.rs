@@ -10,6 +10,7 @@ use entrepot_ssh::ChannelId;
 use entrepot_ssh::server::{Link, Replies};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::connection::ConnectionShared;
 use crate::exec::{self, Command};
@@ -60,7 +61,8 @@ impl Channel {
         let (queue, pieces) = Queue::new(gone.clone(), Arc::clone(&shared.meter));
         let outbox = Outbox::default();
         tasks.spawn(outbox.clone().deliver(link, id));
-        tasks.spawn(exec::run(command, shared, exec::Ends { pieces, outbox, gone }));
+        let running = exec::run(command, shared, exec::Ends { pieces, outbox, gone });
+        tasks.spawn(running.in_current_span());
         Channel { id, side: Side::OwnTask(queue) }
     }
 
@@ -141,7 +143,7 @@ impl Channel {
         if let Side::Inline(inline) = std::mem::replace(&mut self.side, Side::OwnTask(queue)) {
             let outbox = Outbox::default();
             tasks.spawn(outbox.clone().deliver(inline.link, self.id));
-            tasks.spawn(work(inline.machine, pieces, outbox));
+            tasks.spawn(work(inline.machine, pieces, outbox).in_current_span());
         }
         match &self.side {
             Side::OwnTask(queue) if !rest.is_empty() => queue.put(rest).await,

@@ -11,6 +11,7 @@ use entrepot_ssh::server::{Link, Program, Replies, Service, Started, Summary, Ve
 use entrepot_ssh::{Certificate, ChannelId, PublicKey};
 use entrepot_vfs::{ListenerContext, Session};
 use tokio::task::JoinSet;
+use tracing::{Instrument as _, Span};
 
 use crate::attributes::Ownership;
 use crate::channel::Channel;
@@ -44,6 +45,10 @@ struct LoggedIn {
     watch: JoinSet<()>,
     /// Of the policy that limits were taken from.
     generation: u64,
+    /// Names the session in the log.
+    span: Span,
+    /// Kinds of forwarding that it was refused and that are recorded.
+    refused_forwardings: Vec<&'static str>,
 }
 
 impl SftpService {
@@ -67,6 +72,7 @@ impl SftpService {
             site: context.site,
             home: context.site,
             protocol: Protocol::Sftp,
+            encrypted: true,
             listener: context.listener.clone(),
             address: self.address,
             client: meter.client().to_owned(),
@@ -171,6 +177,10 @@ impl Service for SftpService {
         let principal = Arc::clone(grant.principal());
         let session = Session::open(&self.context.vfs, grant).await;
         let session = session.map_err(|error| error.to_string())?;
+        let (id, account) = (session.id(), &principal.account.name);
+        let (protocol, peer) = (Protocol::Sftp.as_str(), self.address);
+        let span = tracing::info_span!("session", %id, %account, protocol, %peer);
+        span.in_scope(|| tracing::debug!(client = self.meter.client(), "logged in"));
         let group = principal.lineage.get(1).map(|name| name.as_str());
         let account = ConnectionShared {
             owner: Ownership::new(principal.account.name.as_str(), group, principal.id),
@@ -195,6 +205,8 @@ impl Service for SftpService {
             tasks: JoinSet::new(),
             watch,
             generation: u64::MAX,
+            span,
+            refused_forwardings: Vec::new(),
         };
         live.follow_policy();
         self.live = Some(live);
@@ -210,6 +222,7 @@ impl Service for SftpService {
             Program::Shell => None,
         };
         let Some(command) = command else { return Started::Declined(OFFERED) };
+        let _named = live.span.clone().entered();
         // Those that ended by themselves are forgotten when another comes.
         live.channels.retain(|channel| !channel.is_over());
         while live.tasks.try_join_next().is_some() {}
@@ -225,7 +238,8 @@ impl Service for SftpService {
         if let Some((place, live)) = self.channel(out.channel()) {
             live.follow_policy();
             let Some(channel) = live.channels.get_mut(place) else { return };
-            if channel.data(data, out, &mut live.tasks).await == Goes::Over {
+            let taken = channel.data(data, out, &mut live.tasks);
+            if taken.instrument(live.span.clone()).await == Goes::Over {
                 live.drop_channel(place);
             }
         }
@@ -235,7 +249,7 @@ impl Service for SftpService {
         if let Some((place, live)) = self.channel(out.channel())
             && let Some(channel) = live.channels.get_mut(place)
         {
-            channel.writable(out).await;
+            channel.writable(out).instrument(live.span.clone()).await;
         }
     }
 
@@ -243,7 +257,7 @@ impl Service for SftpService {
         match self.channel(out.channel()) {
             Some((place, live)) => {
                 let Some(channel) = live.channels.get_mut(place) else { return };
-                if channel.eof(out).await == Goes::Over {
+                if channel.eof(out).instrument(live.span.clone()).await == Goes::Over {
                     live.drop_channel(place);
                 }
             }
@@ -253,17 +267,32 @@ impl Service for SftpService {
 
     async fn closed(&mut self, channel: ChannelId) {
         if let Some((place, live)) = self.channel(channel) {
-            live.channels.swap_remove(place).end("the client closed the channel").await;
+            let ending = live.channels.swap_remove(place).end("the client closed the channel");
+            ending.instrument(live.span.clone()).await;
         }
     }
 
     fn forwarding_refused(&mut self, what: &'static str) {
-        tracing::info!(address = %self.address, what, "a forwarding was refused");
+        let Some(live) = &mut self.live else { return };
+        live.span.in_scope(|| tracing::debug!(what, "a forwarding was refused"));
+        // One that asks again and again must not fill the journal.
+        if !live.refused_forwardings.contains(&what) {
+            live.refused_forwardings.push(what);
+            live.account.session.record_refused_forwarding(what);
+        }
     }
 
     async fn ended(self, summary: &Summary) {
         let Some(live) = self.live else { return };
-        let LoggedIn { account, link, channels, mut tasks, mut watch, .. } = live;
+        let span = live.span.clone();
+        live.end(summary).instrument(span).await;
+    }
+}
+
+impl LoggedIn {
+    async fn end(self, summary: &Summary) {
+        let LoggedIn { account, link, channels, mut tasks, mut watch, .. } = self;
+        tracing::debug!(reason = summary.reason, "the session ends");
         watch.shutdown().await;
         for channel in channels {
             channel.end(&summary.reason).await;

@@ -179,19 +179,20 @@ impl Node {
         port(&self.addresses()?["listeners"]["sftp"]["address"])
     }
 
-    /// Makes a listener `ftp` with its defaults, on a port of its own.
+    /// Makes a listener `ftp` on a port of its own, where clients choose whether to use TLS.
     pub fn add_ftp(&self) -> Result<()> {
         let create = ["listener", "create", "ftp", "protocol=ftp", "address=127.0.0.1:0"];
-        self.cli(&create).map(drop)
+        self.cli(&[&create[..], &["ftp.tls_required=none"]].concat()).map(drop)
     }
 
-    /// Makes the listeners `ftps` (implicit TLS) and `ftp6` (on `::1`), beside [`Node::add_ftp`].
+    /// Makes the listeners `ftps` (implicit TLS) and `ftp6` (on `::1`), beside [`Node::add_ftp`];
+    /// clients choose whether to use TLS there too.
     pub fn add_ftps(&self, options: &str) -> Result<()> {
         for (name, address, tls) in
             [("ftps", "127.0.0.1", "implicit"), ("ftp6", "[::1]", "explicit")]
         {
             let address = format!("address={address}:0");
-            let ftp = format!("ftp={{\"tls\":\"{tls}\"{options}}}");
+            let ftp = format!("ftp={{\"tls\":\"{tls}\",\"tls_required\":\"none\"{options}}}");
             self.cli(&["listener", "create", name, "protocol=ftp", &address, &ftp])?;
         }
         Ok(())

@@ -140,6 +140,16 @@ impl Session {
         self.vfs.0.shares.answer_bytes()
     }
 
+    /// Records that the client asked for a forwarding of this kind and was refused.
+    pub fn record_refused_forwarding(&self, what: &str) {
+        let state = &self.vfs.0;
+        let address = state.session.peer.address.ip().to_string();
+        let fact = Fact::ForwardingRefused { what: what.to_owned(), address };
+        if let Err(error) = state.data_plane().recorder.record(&state.scope, fact) {
+            tracing::error!(code = error.code(), %error, "a refused forwarding was not recorded");
+        }
+    }
+
     /// Waits until the account may not go on; gives the reason.
     pub fn ended(&self) -> impl Future<Output = String> + Send + 'static {
         let state = self.vfs.0.clone();

@@ -14,6 +14,7 @@ struct FakeNode {
     orders: Mutex<Vec<String>>,
     /// The journal takes no records.
     is_full: Mutex<bool>,
+    levels: Mutex<LogLevels>,
 }
 
 impl LiveNode for FakeNode {
@@ -52,6 +53,15 @@ impl LiveNode for FakeNode {
 
     fn drain_node(&self, by: &str) -> std::result::Result<(), NotRecorded> {
         self.orders.lock().push(format!("drain by {by}"));
+        Ok(())
+    }
+
+    fn log_levels(&self) -> LogLevels {
+        self.levels.lock().clone()
+    }
+
+    fn set_log_levels(&self, levels: LogLevels) -> std::result::Result<(), String> {
+        *self.levels.lock() = levels;
         Ok(())
     }
 }
@@ -120,6 +130,47 @@ impl World {
         let events = records.iter().map(|it| serde_json::from_slice(&it.payload).unwrap());
         events.filter(|event: &Value| event["kind"] == kind).collect()
     }
+}
+
+#[tokio::test]
+async fn the_log_is_changed_by_subject_with_an_event_and_by_main_alone() {
+    let world = world().await;
+    let set = |json: Value| -> Request {
+        serde_json::from_value(json!({"request": "set-log-levels", "levels": json})).unwrap()
+    };
+    let change = set(json!({"auth": "debug", "net": "trace"}));
+    let refused = world.at_site(world.north_site, change.clone()).await;
+    assert!(refused.is_err() && world.node.levels.lock().is_empty());
+    world.at_site(SiteId::MAIN, change).await.unwrap();
+    let answer = world.at_site(SiteId::MAIN, set(json!({"net": null}))).await.unwrap();
+    let Response::LogLevels { levels } = answer else { panic!("{answer:?}") };
+    assert_eq!(levels, LogLevels::from([(LogSubject::Auth, LogLevel::Debug)]));
+    assert_eq!(*world.node.levels.lock(), levels);
+    world.at_site(SiteId::MAIN, Request::ResetLogLevels).await.unwrap();
+    let changed = world.recorded("log.changed");
+    let told: Vec<&Value> = changed.iter().map(|event| &event["levels"]).collect();
+    assert_eq!(told, [&json!(["auth=debug", "net=trace"]), &json!(["auth=debug"]), &json!([])]);
+    assert!(changed.iter().all(|event| event["by"] == "cli:root"), "{changed:?}");
+    for odd in [json!({"authh": "debug"}), json!({"auth": "loud"})] {
+        let request = json!({"request": "set-log-levels", "levels": odd});
+        assert!(serde_json::from_value::<Request>(request).is_err());
+    }
+}
+
+#[tokio::test]
+async fn an_export_is_recorded_with_who_read_what() {
+    let world = world().await;
+    let account = json!({"name": "a", "password": "correct horse"});
+    world.bench.create(json!({"account": account})).await.unwrap();
+    for kinds in [vec![], vec![Kind::Site, Kind::Mount]] {
+        world.at_site(SiteId::MAIN, Request::Export { kinds }).await.unwrap();
+    }
+    let exported = world.recorded("config.exported");
+    let secrets: Vec<&Value> = exported.iter().map(|event| &event["secrets"]).collect();
+    assert_eq!(secrets, [true, false], "{exported:?}");
+    assert_eq!(exported[0]["kinds"].as_array().unwrap().len(), Kind::ALL.len());
+    assert_eq!(exported[1]["kinds"], json!(["site", "mount"]));
+    assert!(exported.iter().all(|event| event["by"] == "cli:root"), "{exported:?}");
 }
 
 const SLOW: RateOrder = RateOrder::Set { upload: Some(500_000), download: None };

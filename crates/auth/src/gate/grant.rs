@@ -55,7 +55,7 @@ impl Grant {
         let barred = match self.peer.protocol {
             // A rule comes from no address.
             Protocol::Internal => principal.barred_at(now),
-            _ => principal.why_barred(address, listener, now),
+            _ => principal.why_barred(&self.peer, listener, now),
         };
         let mut credentials = self.credentials.iter();
         barred.or_else(|| credentials.find_map(|it| it.why_gone(principal, address, now)))

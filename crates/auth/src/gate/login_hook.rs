@@ -35,7 +35,7 @@ impl Attempt {
                 match principal {
                     Err(error) => Fault::Later(error.to_string()),
                     Ok(None) => Fault::Barred("the login hook names no account".to_owned()),
-                    Ok(Some(principal)) => match self.why_not_by_hook(&principal) {
+                    Ok(Some(principal)) => match self.why_not_by_hook(check, &principal) {
                         Some(reason) => Fault::Barred(reason.to_owned()),
                         None => {
                             pending.give_back();
@@ -55,13 +55,16 @@ impl Attempt {
     }
 
     /// Why a hook may not admit a login as this account.
-    fn why_not_by_hook(&self, principal: &Principal) -> Option<&'static str> {
-        let (now, address) = (self.gate.0.recorder.env().now(), self.peer.address.ip());
-        if let Some(reason) = principal.why_barred(address, self.here(), now) {
+    fn why_not_by_hook(&self, check: &LoginCheck, principal: &Principal) -> Option<&'static str> {
+        let now = self.gate.0.recorder.env().now();
+        if let Some(reason) = principal.why_barred(&self.peer, self.here(), now) {
             return Some(reason);
         }
         if principal.account.account_type == AccountType::Admin {
             return Some("a login hook lets no administrator in");
+        }
+        if !check.may_admit(&principal.lineage) {
+            return Some("the login hook may not let anybody in as this account");
         }
         let alone = |chain: &Vec<AuthMethod>| chain.as_slice() == [AuthMethod::Password];
         let more = if principal.login.is_empty() {

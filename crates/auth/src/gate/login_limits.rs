@@ -86,9 +86,9 @@ fn shown(row: Listed, clock: Clock) -> Option<LoginLimit> {
 }
 
 impl Gate {
-    /// Addresses, and accounts of a site, that are delayed or locked on this node: locked ones
-    /// first, of these the longest first, and of equals a whole address before its accounts. At
-    /// most [`LISTED`].
+    /// Addresses, and accounts of a site, that are delayed or locked, as far as this node has
+    /// heard: locked ones first, of these the longest first, and of equals a whole address before
+    /// its accounts. At most [`LISTED`].
     pub async fn login_limits(&self, site: SiteId) -> Vec<LoginLimit> {
         let policy = self.0.directory.site_policy(site).await.unwrap_or_default();
         let mut listed = self.0.penalties.addresses(policy.address_failures, LISTED);
@@ -113,7 +113,7 @@ impl Gate {
     /// The monotonic clock and the time of day, read once.
     fn clock(&self) -> Clock {
         let env = self.0.recorder.env();
-        Clock { now: env.now(), elapsed: env.elapsed() }
+        Clock { now: env.now(), elapsed: self.0.penalties.elapsed() }
     }
 
     /// Forgets the wrong passwords of an address (IPv6: of its /64), also those of accounts that

@@ -2,7 +2,7 @@
 
 use entrepot_crypto::{SealingContext, totp};
 use entrepot_nouns::login::{ExecHook, LoginCheck, LoginHook};
-use entrepot_nouns::{AccountType, AuthMethod, Env};
+use entrepot_nouns::{Account, AccountType, AuthMethod, Env, Listener, SiteId};
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
 
 use super::{World, granted, name, secret, wrong};
@@ -18,7 +18,7 @@ async fn world(program: &[&str]) -> World {
     let hook = LoginHook::Exec(ExecHook { program });
     let mut listener = super::listener("none");
     listener.policy = None;
-    listener.login = Some(LoginCheck { hook, seconds: Some(1) });
+    listener.login = Some(LoginCheck { hook, seconds: Some(1), accounts: None });
     world.put(&listener).await;
     world
 }
@@ -39,6 +39,38 @@ async fn refused(world: &World, user: &str) -> String {
     let appended = world.journal.usage().appended;
     world.journal.sync(appended).await.unwrap();
     reason(world)
+}
+
+#[tokio::test]
+async fn a_hook_with_a_list_lets_nobody_in_as_another_account() {
+    let world = world(&["/bin/echo", r#"{"allow": true, "account": "shop"}"#]).await;
+    plain(&world, "shop").await;
+    let group = |account: &mut Account| {
+        account.account_type = AccountType::Group;
+        account.password_hash = None;
+    };
+    world.account("guests", group).await;
+    let mut listener = world.db.find::<Listener>(SiteId::MAIN, &name("sftp")).await;
+    let mut listener = listener.as_mut().unwrap().take().unwrap().noun;
+    let mut list = async |accounts: &[&str]| {
+        let check = listener.login.as_mut().unwrap();
+        check.accounts = Some(accounts.iter().map(|account| name(account)).collect());
+        world.put(&listener).await;
+    };
+    for accounts in [&[][..], &["other", "nobody"], &["guests"]] {
+        list(accounts).await;
+        let why = refused(&world, "anna").await;
+        assert!(why.contains("may not let anybody in"), "{accounts:?}: {why}");
+    }
+    list(&["shop"]).await;
+    assert!(granted(&world.attempt().password("anna", &wrong()).await));
+    list(&["guests"]).await;
+    let member = |account: &mut Account| {
+        account.password_hash = None;
+        account.groups = vec![name("guests")];
+    };
+    world.account("shop", member).await;
+    assert!(granted(&world.attempt().password("anna", &wrong()).await), "a member of the group");
 }
 
 #[tokio::test]

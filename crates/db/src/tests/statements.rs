@@ -21,6 +21,7 @@ fn common() -> Vec<Sql> {
         crate::references::ALL,
         crate::codes::ALL,
         crate::heads::ALL,
+        crate::penalties::ALL,
     ];
     let listed = files.into_iter().flatten().copied();
     listed.chain(crate::nouns::table_statements()).collect()

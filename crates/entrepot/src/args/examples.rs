@@ -39,6 +39,18 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot account totp acme --remove",
         ],
     ),
+    ("account banned", &["entrepot account banned", "entrepot --json account banned"]),
+    ("account unban", &["entrepot account unban acme", "entrepot account unban 192.0.2.7"]),
+    ("log", &["entrepot log level auth=debug"]),
+    (
+        "log level",
+        &[
+            "entrepot log level",
+            "entrepot log level auth=debug ssh=trace",
+            "entrepot log level auth=",
+            "entrepot log level --reset",
+        ],
+    ),
     ("session", &["entrepot session list"]),
     ("session list", &["entrepot session list", "entrepot sessions"]),
     ("session end", &["entrepot session end 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a10"]),
@@ -108,6 +120,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot receipt verify receipt.json --key @node1.pub",
         ],
     ),
+    ("receipt key", &["entrepot receipt key >node1.pub"]),
     ("receipt verify", &["entrepot receipt verify receipt.json --key @node1.pub"]),
     ("reload", &["entrepot reload"]),
     ("health", &["entrepot health", "entrepot health --live"]),
@@ -173,7 +186,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "listener change",
         &[
             "entrepot listener change sftp address=0.0.0.0:22",
-            "entrepot listener change ftp ftp.tls=required tls.key=files-example",
+            "entrepot listener change ftp tls.key=files-example",
         ],
     ),
 ];
@@ -224,7 +237,7 @@ const NOUNS: &[NounExample] = &[
         kind: "listener",
         name: "ftp",
         made: "protocol=ftp address=0.0.0.0:21",
-        changed: "ftp.tls=required",
+        changed: "ftp.tls_required=login",
     },
     NounExample {
         kind: "policy",

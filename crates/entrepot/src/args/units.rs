@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use entrepot_admin::explained;
+use entrepot_admin::{UnlockTarget, explained};
 use entrepot_net::tls::TlsVersion;
 use entrepot_nouns::Kind;
 
@@ -40,6 +40,14 @@ pub(super) fn address(text: &str) -> Result<IpAddr, String> {
         Ok(address @ IpAddr::V6(_)) => Ok(address),
         Ok(address @ IpAddr::V4(_)) if !text.contains('/') => Ok(address),
         _ => Err(format!("'{text}' is no address such as 192.0.2.7 or 2001:db8:0:7::/64")),
+    }
+}
+
+/// Reads an address, else the name of an account.
+pub(super) fn unban_target(text: &str) -> Result<UnlockTarget, String> {
+    match address(text) {
+        Ok(address) => Ok(UnlockTarget::Address(address)),
+        Err(_) => text.parse().map(UnlockTarget::Account).map_err(|error| format!("{error}")),
     }
 }
 
@@ -94,6 +102,14 @@ mod tests {
         for bad in ["", "acme", "192.0.2.0/24", "192.0.2.7/64", "2001:db8::/48"] {
             assert!(address(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn what_is_unbanned_is_an_address_or_an_account() {
+        let address = UnlockTarget::Address(IpAddr::from([192, 0, 2, 7]));
+        assert_eq!(unban_target("192.0.2.7"), Ok(address));
+        assert_eq!(unban_target("acme"), Ok(UnlockTarget::Account("acme".parse().unwrap())));
+        assert!(unban_target("192.0.2.0/24").is_err() && unban_target("a b").is_err());
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::args::ServerArgs;
 use crate::failure::{Exit, Failure};
 use crate::nouns::line_from_stdin;
 use crate::output::Output;
+use crate::table;
 
 pub(crate) use get::run as get;
 pub(crate) use put::run as put;
@@ -88,7 +89,9 @@ impl Session {
                     0 => String::new(),
                     at => format!(", resumed at {at}"),
                 };
-                println!("{} -> {} ({} bytes{resumed})", file.from, file.to, file.bytes);
+                // The names of a server may be anybody's.
+                let names = table::printable(&format!("{} -> {}", file.from, file.to));
+                println!("{names} ({} bytes{resumed})", file.bytes);
             }
         })
     }

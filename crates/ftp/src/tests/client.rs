@@ -91,6 +91,16 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Connects where TLS begins at once, and reads the greeting under it.
+    pub(super) async fn connect_secure(server: SocketAddr, tls: TlsClient) -> Client {
+        let stream = soon(TcpStream::connect(server)).await.unwrap();
+        let (stream, _) = tls.connect(stream).await.unwrap();
+        let control = Some(Stream::Secure(Box::new(stream)));
+        let mut client = Client { control, server, tls: Some(tls), protected: true };
+        assert_eq!(client.reply().await.code, 220);
+        client
+    }
+
     /// Connects and reads the greeting.
     pub(super) async fn connect(server: SocketAddr) -> Client {
         let control = soon(TcpStream::connect(server)).await.unwrap();

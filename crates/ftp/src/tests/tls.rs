@@ -1,12 +1,15 @@
 //! TLS: off, by AUTH TLS, required, and on data connections.
 
-use entrepot_nouns::ftp::{FtpOptions, FtpTls, TlsReuse};
+use entrepot_nouns::ftp::{FtpOptions, FtpTls, TlsRequired, TlsReuse};
+use entrepot_nouns::{Account, LoginProtocol};
+use entrepot_world::PASSWORD;
 
 use super::client::Client;
 use super::fixture::Node;
 
-fn options(tls: FtpTls) -> FtpOptions {
-    FtpOptions { tls, ..FtpOptions::default() }
+/// A listener with this TLS, whose clients choose what they encrypt.
+fn choice(tls: FtpTls) -> FtpOptions {
+    FtpOptions { tls, tls_required: Some(TlsRequired::None), ..FtpOptions::default() }
 }
 
 #[tokio::test]
@@ -20,7 +23,7 @@ async fn without_a_certificate_tls_is_not_offered() {
 
 #[tokio::test]
 async fn control_and_data_are_encrypted_on_request() {
-    let node = Node::start_with(options(FtpTls::Explicit)).await;
+    let node = Node::start_with(choice(FtpTls::Explicit)).await;
     let mut client = Client::connect(node.address).await;
     client.begin_tls(node.tls_client()).await;
     client.log_in("anna").await;
@@ -32,8 +35,8 @@ async fn control_and_data_are_encrypted_on_request() {
 }
 
 #[tokio::test]
-async fn where_tls_is_required_nothing_goes_in_clear() {
-    let node = Node::start_with(options(FtpTls::Required)).await;
+async fn a_listener_that_says_nothing_of_tls_lets_nothing_go_in_clear() {
+    let node = Node::start_with(FtpOptions::default()).await;
     let mut client = Client::connect(node.address).await;
     assert_eq!(client.code("USER anna").await, 530);
     client.begin_tls(node.tls_client()).await;
@@ -46,8 +49,53 @@ async fn where_tls_is_required_nothing_goes_in_clear() {
 }
 
 #[tokio::test]
+async fn where_tls_is_required_for_logins_data_may_go_in_clear() {
+    let options = FtpOptions { tls_required: Some(TlsRequired::Login), ..FtpOptions::default() };
+    let node = Node::start_with(options).await;
+    let mut client = Client::connect(node.address).await;
+    assert_eq!(client.code("USER anna").await, 530);
+    client.begin_tls(node.tls_client()).await;
+    client.log_in("anna").await;
+    assert_eq!(client.upload("STOR f", b"x").await.code, 226);
+}
+
+#[tokio::test]
+async fn implicit_tls_encrypts_data_unless_somebody_has_said_otherwise() {
+    let implicit = FtpOptions { tls: FtpTls::Implicit, ..FtpOptions::default() };
+    let node = Node::start_with(implicit).await;
+    let mut client = Client::connect_secure(node.address, node.tls_client()).await;
+    client.log_in("anna").await;
+    assert_eq!(client.code("PBSZ 0").await, 200);
+    assert_eq!(client.code("PROT C").await, 534);
+    assert_eq!(client.upload("STOR f", b"x").await.code, 226);
+
+    let node = Node::start_with(choice(FtpTls::Implicit)).await;
+    let mut client = Client::connect_secure(node.address, node.tls_client()).await;
+    client.log_in("anna").await;
+    assert_eq!(client.code("PBSZ 0").await, 200);
+    assert_eq!(client.code("PROT C").await, 200);
+}
+
+#[tokio::test]
+async fn an_account_that_may_use_ftps_only_sends_nothing_in_clear() {
+    let node = Node::start_with(choice(FtpTls::Explicit)).await;
+    let ftps = |account: &mut Account| account.protocols = vec![LoginProtocol::Ftps];
+    node.world.account("anna", ftps).await;
+    let mut client = Client::connect(node.address).await;
+    assert_eq!(client.code("USER anna").await, 331);
+    assert_eq!(client.code(&format!("PASS {PASSWORD}")).await, 530);
+    let mut client = Client::connect(node.address).await;
+    client.begin_tls(node.tls_client()).await;
+    client.log_in("anna").await;
+    assert_eq!(client.upload("STOR f", b"x").await.code, 521);
+    assert_eq!(client.code("PROT C").await, 534);
+    client.protect_data().await;
+    assert_eq!(client.upload("STOR f", b"x").await.code, 226);
+}
+
+#[tokio::test]
 async fn a_data_connection_that_resumes_nothing_is_refused_where_that_is_required() {
-    let reuse = FtpOptions { tls_reuse: TlsReuse::Required, ..options(FtpTls::Explicit) };
+    let reuse = FtpOptions { tls_reuse: TlsReuse::Required, ..choice(FtpTls::Explicit) };
     let node = Node::start_with(reuse).await;
     let mut client = Client::connect(node.address).await;
     client.begin_tls(node.tls_client()).await;
@@ -67,7 +115,7 @@ async fn a_data_connection_that_resumes_nothing_is_refused_where_that_is_require
 
 #[tokio::test]
 async fn an_upload_under_tls_without_its_close_notify_is_a_cut() {
-    let node = Node::start_with(options(FtpTls::Explicit)).await;
+    let node = Node::start_with(choice(FtpTls::Explicit)).await;
     let mut client = Client::connect(node.address).await;
     client.begin_tls(node.tls_client()).await;
     client.log_in("anna").await;

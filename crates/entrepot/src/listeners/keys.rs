@@ -1,24 +1,22 @@
-//! The keys of the server itself: host keys of SSH and certificates of TLS, by which listeners
-//! prove what they are, and the key that signs the heads of the journal. They are read from the
-//! database; what is missing is made, under a fixed name, when it is first needed.
+//! The keys by which listeners prove what they are: host keys of SSH, certificates of TLS. They
+//! are read from the database; where a listener names none, keys of fixed names are made at its
+//! first start.
 
 use std::sync::Arc;
 
 use entrepot_admin::{Actor, Admin, Request};
-use entrepot_crypto::{MasterKey, NoteError, NoteSigner, NoteVerifier, SealingContext};
+use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::Db;
 use entrepot_net::tls;
 use entrepot_nouns::ftp::FtpTls;
-use entrepot_nouns::{
-    AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, NodeId, Secret, SiteId,
-};
+use entrepot_nouns::{AlgorithmPreset, AnyNoun, Env, Key, KeyType, Listener, Name, Secret, SiteId};
 use entrepot_ssh::keys::{self, KeyKind};
 
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;
 
-/// Finds, makes and opens the keys of the server.
-pub(crate) struct ServerKeys {
+/// Finds, makes and opens the keys of listeners.
+pub(super) struct ListenerKeys {
     db: Db,
     env: Env,
     master: MasterKey,
@@ -28,16 +26,16 @@ pub(crate) struct ServerKeys {
     node: Name,
 }
 
-impl ServerKeys {
-    pub(crate) fn new(parts: &Parts, admin: Arc<Admin>) -> ServerKeys {
+impl ListenerKeys {
+    pub(super) fn new(parts: &Parts, admin: Arc<Admin>) -> ListenerKeys {
         let Parts { db, env, master, recorder, .. } = parts;
         let node = recorder.node().clone();
-        ServerKeys { db: db.clone(), env: env.clone(), master: master.clone(), admin, node }
+        ListenerKeys { db: db.clone(), env: env.clone(), master: master.clone(), admin, node }
     }
 
     /// The keys of a listener, of the type that its protocol needs; missing ones are made.
     /// `algorithms` says which kinds of host keys those are.
-    pub(crate) async fn of(
+    pub(super) async fn of(
         &self,
         site: SiteId,
         listener: &Listener,
@@ -51,7 +49,7 @@ impl ServerKeys {
     }
 
     /// The private half of a key of the site with this name.
-    pub(crate) fn open(&self, site: &Name, key: &Key) -> Result<Secret, Failure> {
+    pub(super) fn open(&self, site: &Name, key: &Key) -> Result<Secret, Failure> {
         let sealed = key.private_sealed.as_ref().ok_or_else(|| {
             Failure::config(format!("the key '{}' has no private half", key.name))
         })?;
@@ -59,49 +57,6 @@ impl ServerKeys {
         self.master.open(&context, sealed).map_err(|error| {
             Failure::config(format!("the key '{}' cannot be opened: {error}", key.name))
         })
-    }
-
-    /// The key that signs the heads of this node's journal: `node-NAME`, or with a number behind it
-    /// where an older node had the name.
-    pub(crate) async fn of_journal(&self, id: NodeId) -> Result<NoteSigner, Failure> {
-        let origin = entrepot_proof::origin(&self.node, id);
-        let refused = |error: NoteError| Failure::start(error.to_string());
-        let mut number = 1u32;
-        let key = loop {
-            let name = match number {
-                1 => format!("node-{}", self.node),
-                _ => format!("node-{}-{number}", self.node),
-            };
-            let name: Name = name
-                .parse()
-                .map_err(|error| Failure::config(format!("the name of a key: {error}")))?;
-            match self.find(SiteId::MAIN, &name).await? {
-                Some(key) => {
-                    let verifier = key.public.parse::<NoteVerifier>();
-                    if verifier.is_ok_and(|verifier| verifier.name() == origin) {
-                        break key;
-                    }
-                }
-                None => break self.make_signer(name, &origin).await?,
-            }
-            number += 1;
-        };
-        let site = self.db.site_name(SiteId::MAIN).await;
-        let site = site
-            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?
-            .ok_or_else(|| Failure::start("the site 'main' is gone"))?;
-        NoteSigner::new(&origin, &self.open(&site, &key)?).map_err(refused)
-    }
-
-    async fn make_signer(&self, name: Name, origin: &str) -> Result<Key, Failure> {
-        let private = NoteSigner::generate(&self.env);
-        let signer = NoteSigner::new(origin, &private);
-        let signer = signer.map_err(|error| Failure::start(error.to_string()))?;
-        let public = signer.verifier().to_string();
-        tracing::info!(key = %name, public, "made the key that signs the journal");
-        let mut key = Key::new(name, KeyType::Node, public);
-        key.private = Some(private);
-        self.save_made(SiteId::MAIN, key).await
     }
 
     async fn host_keys(
@@ -186,7 +141,7 @@ impl ServerKeys {
         let made = self.admin.handle(&actor, request).await;
         made.map_err(|error| crate::ask::problem(error.into()))?;
         let saved = self.find(site, &name).await?;
-        saved.ok_or_else(|| Failure::start("the key that was made is gone"))
+        saved.ok_or_else(|| Failure::start("the host key is gone"))
     }
 
     async fn find(&self, site: SiteId, name: &Name) -> Result<Option<Key>, Failure> {
