@@ -100,6 +100,6 @@ fn what_was_cut_or_changed_behind_the_node_is_named() -> Result<()> {
          WHERE kind = 'file.uploaded' AND path = '/file-4'")?;
     ensure!(node.cli(&["journal", "verify"])?.contains("they agree"));
     sql("DELETE FROM events WHERE kind = 'file.uploaded' AND path = '/file-7'")?;
-    ensure!(refused()?.contains("its row is missing"));
+    ensure!(refused()?.contains("is missing in the table"));
     Ok(())
 }

@@ -10,7 +10,7 @@ use entrepot_crypto::merkle::{Frontier, Hash, leaf_hash};
 use entrepot_crypto::{Checkpoint, NoteVerifier};
 use entrepot_db::{Db, ProjectedEvent, StoredHead};
 use entrepot_journal::{FsMedium, RecordKind, Report, Visited};
-use entrepot_nouns::{Event, Name, NodeId};
+use entrepot_nouns::{Event, EventId, Name, NodeId};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -97,7 +97,14 @@ impl std::fmt::Display for Comparison {
 struct Seen {
     sequence: u64,
     leaf: Hash,
-    is_event: bool,
+    /// Of an event: its id.
+    event: Option<EventId>,
+}
+
+/// As much of an event as a comparison needs.
+#[derive(serde::Deserialize)]
+struct Identified {
+    id: EventId,
 }
 
 /// Compares everything there is of one node.
@@ -131,8 +138,12 @@ fn read_journal(folder: &std::path::Path, to: &mpsc::Sender<Vec<Seen>>) -> Resul
             Some(_) => leaf_hash(visited.payload),
             None => leaf_hash(&[]),
         };
-        let is_event = visited.kind == Some(RecordKind::Event);
-        batch.push(Seen { sequence: visited.sequence, leaf, is_event });
+        let event = match visited.kind {
+            Some(RecordKind::Event) => serde_json::from_slice::<Identified>(visited.payload).ok(),
+            _ => None,
+        };
+        let event = event.map(|event| event.id);
+        batch.push(Seen { sequence: visited.sequence, leaf, event });
         if batch.len() >= COMPARED_ROWS as usize {
             // Without a receiver the comparison has ended with an error of its own.
             let _ = to.blocking_send(std::mem::take(&mut batch));
@@ -202,10 +213,25 @@ impl State {
                 return Ok(());
             }
         }
-        if seen.is_event && seen.sequence <= self.projected {
-            self.result.find(seen.sequence, "its row is missing in the table of events");
+        let Some(event) = seen.event.filter(|_| seen.sequence <= self.projected) else {
+            return Ok(());
+        };
+        if !self.is_repeated(seen, event).await? {
+            let problem = format!("the row of its event, {event}, is missing in the table");
+            self.result.find(seen.sequence, problem);
         }
         Ok(())
+    }
+
+    /// True if the event stands in an earlier record too, whose row it shares: that row was
+    /// compared with the earlier record. After a crash the event of a change of the configuration
+    /// is recorded again if the database does not know yet that it was, and a delivery is looked
+    /// at and told again, by an event of the same id.
+    async fn is_repeated(&self, seen: &Seen, event: EventId) -> Result<bool> {
+        let place = self.compared.db.place_of_event(event).await?;
+        let place = place.filter(|place| place.node == self.compared.node);
+        let first = place.and_then(|place| place.node_sequence);
+        Ok(first.is_some_and(|first| first < seen.sequence))
     }
 
     /// Retention removed the first records: their hashes are in the files of the tree.

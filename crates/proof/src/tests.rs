@@ -7,7 +7,7 @@ use entrepot_crypto::{NoteSigner, NoteVerifier};
 use entrepot_db::Projection;
 use entrepot_journal::{FsMedium, Journal, Options, RecordKind, Recorder, Scope};
 use entrepot_nouns::event::FileFact;
-use entrepot_nouns::{Env, Event, Fact, NodeId, Protocol, Secret, SiteId, TransferId};
+use entrepot_nouns::{Env, Event, Fact, NodeId, Protocol, Secret, SiteId, Timestamp, TransferId};
 use entrepot_testbed::{NODE, Testbed, name};
 use tokio_util::sync::CancellationToken;
 
@@ -213,6 +213,25 @@ async fn the_last_head_of_a_run_covers_what_came_just_before_its_end() {
     task.await.expect("the task ends well");
     let last = bed.bed.db.last_head(bed.id()).await.expect("the database").expect("a head");
     assert_eq!(last.size, bed.recorder.journal().usage().durable);
+}
+
+/// A change of the configuration whose event was recorded, but not yet marked so, before a crash;
+/// a delivery that is told again, at another time, by an event of the same id.
+#[tokio::test]
+async fn an_event_that_is_recorded_again_after_a_crash_is_no_finding() {
+    let bed = Bed::start().await;
+    bed.upload(3).await;
+    let event = bed.recorder.event(&Scope::site(SiteId::MAIN), Fact::NodeStopped {});
+    let later = Event { at: Timestamp(event.at.micros() + 1), ..event.clone() };
+    for event in [&event, &event, &later] {
+        bed.recorder.seal(event).await.expect("recorded");
+    }
+    bed.project().await;
+    bed.sign().await;
+    let found = bed.compare().await;
+    assert!(found.is_intact(), "{found}");
+    assert_eq!(bed.sql("DELETE FROM events WHERE kind = 'node.stopped'"), 1);
+    assert_eq!(bed.compare().await.findings_total, 3);
 }
 
 #[tokio::test]
