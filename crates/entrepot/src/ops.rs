@@ -13,12 +13,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
-use entrepot_admin::{Admin, EventQuery, Problem, ProblemClass, Request, explained};
+use entrepot_admin::{Actor, Admin, EventQuery, Problem, ProblemClass, Request, explained};
 use entrepot_engine::Drained;
 use entrepot_nouns::Name;
 use entrepot_proof::Heads;
 use futures_util::stream;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
@@ -127,19 +128,30 @@ struct About {
     site: Option<Name>,
 }
 
+impl Ops {
+    /// What a request on the socket asks for, and who asks at which site; or the answer that
+    /// refuses it.
+    async fn asked<T: DeserializeOwned>(
+        &self,
+        caller: Caller,
+        about: &About,
+        body: &[u8],
+    ) -> Result<(T, Actor), Response> {
+        let asked = serde_json::from_slice(body).map_err(|error| unreadable(&error))?;
+        let actor = self.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await;
+        Ok((asked, actor.map_err(|error| refuse(&Problem::from(error)))?))
+    }
+}
+
 async fn request(
     State(ops): State<Ops>,
     ConnectInfo(caller): ConnectInfo<Caller>,
     Query(about): Query<About>,
     body: Bytes,
 ) -> Response {
-    let request: Request = match serde_json::from_slice(&body) {
-        Ok(request) => request,
-        Err(error) => return unreadable(&error),
-    };
-    let actor = match ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await {
-        Ok(actor) => actor,
-        Err(error) => return refuse(&Problem::from(error)),
+    let (request, actor): (Request, Actor) = match ops.asked(caller, &about, &body).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
     };
     match ops.admin.handle(&actor, request).await {
         Ok(answer) => Json(answer).into_response(),
@@ -153,13 +165,9 @@ async fn make_receipt(
     Query(about): Query<About>,
     body: Bytes,
 ) -> Response {
-    let request: ReceiptRequest = match serde_json::from_slice(&body) {
-        Ok(request) => request,
-        Err(error) => return unreadable(&error),
-    };
-    let actor = match ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await {
-        Ok(actor) => actor,
-        Err(error) => return refuse(&Problem::from(error)),
+    let (request, actor): (ReceiptRequest, Actor) = match ops.asked(caller, &about, &body).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
     };
     match receipt::answer(&ops.heads, actor.site, &request).await {
         Ok(made) => Json(made).into_response(),
@@ -174,13 +182,9 @@ async fn follow(
     Query(about): Query<About>,
     body: Bytes,
 ) -> Response {
-    let mut query: EventQuery = match serde_json::from_slice(&body) {
-        Ok(query) => query,
-        Err(error) => return unreadable(&error),
-    };
-    let actor = match ops.admin.at_site(actor_of(caller.uid), about.site.as_ref()).await {
-        Ok(actor) => actor,
-        Err(error) => return refuse(&Problem::from(error)),
+    let (mut query, actor): (EventQuery, Actor) = match ops.asked(caller, &about, &body).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
     };
     query.limit = Some(FOLLOW_BATCH);
     query.after = query.after.or(Some(0));

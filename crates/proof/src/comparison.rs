@@ -94,7 +94,7 @@ impl std::fmt::Display for Comparison {
 }
 
 /// A record, as much of it as is compared.
-struct Seen {
+struct ReadRecord {
     sequence: u64,
     leaf: Hash,
     /// Of an event: its id.
@@ -117,7 +117,7 @@ pub async fn compare(compared: Compared) -> Result<Comparison> {
     let (sender, mut batches) = mpsc::channel(COMPARED_BATCHES);
     let folder = compared.folder.clone();
     let walk = tokio::task::spawn_blocking(move || read_journal(&folder, &sender));
-    let mut state = State::new(compared, projected).await?;
+    let mut state = ComparisonState::new(compared, projected);
     while let Some(batch) = batches.recv().await {
         for seen in batch {
             state.record(&seen).await?;
@@ -131,7 +131,7 @@ pub async fn compare(compared: Compared) -> Result<Comparison> {
 }
 
 /// Reads the journal, whose chain is verified on the way, and sends what is in it.
-fn read_journal(folder: &std::path::Path, to: &mpsc::Sender<Vec<Seen>>) -> Result<Report> {
+fn read_journal(folder: &std::path::Path, to: &mpsc::Sender<Vec<ReadRecord>>) -> Result<Report> {
     let mut batch = Vec::with_capacity(COMPARED_ROWS as usize);
     let mut visit = |visited: Visited<'_>| {
         let leaf = match visited.kind {
@@ -143,7 +143,7 @@ fn read_journal(folder: &std::path::Path, to: &mpsc::Sender<Vec<Seen>>) -> Resul
             _ => None,
         };
         let event = event.map(|event| event.id);
-        batch.push(Seen { sequence: visited.sequence, leaf, event });
+        batch.push(ReadRecord { sequence: visited.sequence, leaf, event });
         if batch.len() >= COMPARED_ROWS as usize {
             // Without a receiver the comparison has ended with an error of its own.
             let _ = to.blocking_send(std::mem::take(&mut batch));
@@ -155,7 +155,7 @@ fn read_journal(folder: &std::path::Path, to: &mpsc::Sender<Vec<Seen>>) -> Resul
 }
 
 /// A comparison that is under way.
-struct State {
+struct ComparisonState {
     compared: Compared,
     projected: u64,
     result: Comparison,
@@ -163,21 +163,21 @@ struct State {
     tree: Option<Frontier>,
     /// The last record that was read.
     last: u64,
-    heads: Pages<StoredHead>,
-    rows: Pages<ProjectedEvent>,
+    heads: PagedRows<StoredHead>,
+    rows: PagedRows<ProjectedEvent>,
 }
 
 /// Items that come from the database page by page.
-struct Pages<T> {
+struct PagedRows<T> {
     items: std::collections::VecDeque<T>,
     /// The last number that was asked for or read.
     after: u64,
     ended: bool,
 }
 
-impl<T> Pages<T> {
+impl<T> PagedRows<T> {
     fn new() -> Self {
-        Pages { items: std::collections::VecDeque::new(), after: 0, ended: false }
+        PagedRows { items: std::collections::VecDeque::new(), after: 0, ended: false }
     }
 
     fn fill(&mut self, page: Vec<T>, number: impl Fn(&T) -> u64) {
@@ -187,15 +187,15 @@ impl<T> Pages<T> {
     }
 }
 
-impl State {
-    async fn new(compared: Compared, projected: u64) -> Result<Self> {
-        let (heads, rows) = (Pages::new(), Pages::new());
+impl ComparisonState {
+    fn new(compared: Compared, projected: u64) -> Self {
+        let (heads, rows) = (PagedRows::new(), PagedRows::new());
         let (result, tree) = (Comparison::default(), Some(Frontier::default()));
-        Ok(State { compared, projected, result, tree, last: 0, heads, rows })
+        ComparisonState { compared, projected, result, tree, last: 0, heads, rows }
     }
 
     /// Compares one record.
-    async fn record(&mut self, seen: &Seen) -> Result<()> {
+    async fn record(&mut self, seen: &ReadRecord) -> Result<()> {
         if seen.sequence <= self.last {
             // Behind damage, which the verification of the chain has found.
             return Ok(());
@@ -227,7 +227,7 @@ impl State {
     /// compared with the earlier record. After a crash the event of a change of the configuration
     /// is recorded again if the database does not know yet that it was, and a delivery is looked
     /// at and told again, by an event of the same id.
-    async fn is_repeated(&self, seen: &Seen, event: EventId) -> Result<bool> {
+    async fn is_repeated(&self, seen: &ReadRecord, event: EventId) -> Result<bool> {
         let place = self.compared.db.place_of_event(event).await?;
         let place = place.filter(|place| place.node == self.compared.node);
         let first = place.and_then(|place| place.node_sequence);
@@ -256,7 +256,7 @@ impl State {
 
     /// Takes the record into the tree, and compares the tree with the heads that end with it or
     /// with a number that was skipped before it.
-    async fn grow(&mut self, seen: &Seen) -> Result<()> {
+    async fn grow(&mut self, seen: &ReadRecord) -> Result<()> {
         if seen.sequence - self.last > GAP {
             self.tree = None;
         }
@@ -298,7 +298,7 @@ impl State {
         }
     }
 
-    fn compare_row(&mut self, seen: &Seen, row: &ProjectedEvent) {
+    fn compare_row(&mut self, seen: &ReadRecord, row: &ProjectedEvent) {
         self.result.rows += 1;
         if leaf_hash(row.body.as_bytes()) != seen.leaf {
             self.result.find(seen.sequence, "the row of this event was changed");
