@@ -11,21 +11,37 @@ use entrepot_testkit::{is_root, not_run};
 
 use crate::program;
 
-/// A memory file system of a fixed size, unmounted at the end.
+/// A file with ext4 in it, mounted; unmounted at the end.
 struct SmallDisk {
     folder: PathBuf,
 }
 
 impl SmallDisk {
-    fn mount(node: &Node, size: &str) -> Result<Option<SmallDisk>> {
-        let folder = node.scratch().join("small");
+    /// `None`: it cannot be mounted here.
+    fn mount(node: &Node, mib: u64) -> Result<Option<SmallDisk>> {
+        let (folder, image) = (node.scratch().join("small"), node.scratch().join("small.img"));
         std::fs::create_dir_all(&folder)?;
         if !is_root() {
+            not_run("a full disk", "only root can mount a small disk")?;
             return Ok(None);
         }
-        let option = format!("size={size},nr_inodes=200");
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &option, "small"]).arg(&folder))?;
+        std::fs::File::create(&image)?.set_len(mib << 20)?;
+        run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image))?;
+        let mounted = run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&folder));
+        if let Err(error) = mounted {
+            not_run("a full disk", &format!("no loop device: {error:#}"))?;
+            return Ok(None);
+        }
+        std::fs::remove_dir(folder.join("lost+found"))?;
         Ok(Some(SmallDisk { folder }))
+    }
+
+    /// Bytes that are free.
+    fn free(&self) -> Result<u64> {
+        let mut df = Command::new("df");
+        let said = run(df.args(["--output=avail", "-B1"]).arg(&self.folder))?;
+        let said = String::from_utf8(said.stdout)?;
+        Ok(said.lines().last().unwrap_or_default().trim().parse()?)
     }
 }
 
@@ -35,13 +51,10 @@ impl Drop for SmallDisk {
     }
 }
 
-/// An account with a disk of 24 MB at `/small`; `None`: there cannot be one here.
+/// An account with a disk of 32 MiB at `/small`; `None`: there cannot be one here.
 fn with_small_disk(node: &Node) -> Result<Option<(Login, SmallDisk)>> {
     let login = Login::create(node, "acme")?;
-    let Some(disk) = SmallDisk::mount(node, "24m")? else {
-        not_run("a full disk", "only root can mount a small disk")?;
-        return Ok(None);
-    };
+    let Some(disk) = SmallDisk::mount(node, 32)? else { return Ok(None) };
     let path = format!("target={{\"directory\":{{\"path\":\"{}\"}}}}", text(&disk.folder)?);
     node.cli(&["endpoint", "create", "small", &path])?;
     node.cli(&["mount", "create", "small", "account=acme", "path=/small", "endpoint=small"])?;
@@ -53,12 +66,16 @@ fn a_full_disk_is_refused_and_nothing_is_torn() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     let Some((login, disk)) = with_small_disk(&node)? else { return Ok(()) };
     node.start()?;
+    let before = disk.free()?;
     fills_and_recovers(&node, &login, "small")?;
     let litter = std::fs::read_dir(&disk.folder)?
         .flatten()
         .filter(|entry| entry.metadata().is_ok_and(|meta| meta.is_file()));
     assert_eq!(litter.count(), 1, "only the small file may be there");
-    Ok(())
+    node.until("the room of what was refused and removed", || {
+        // The small file, and what the file system itself needs for names.
+        Ok((disk.free()? + 1_200_000 > before).then_some(()))
+    })
 }
 
 #[test]

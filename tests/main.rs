@@ -5,6 +5,7 @@ mod bad_input;
 mod budgets;
 mod cli;
 mod client;
+mod clocks;
 mod cluster;
 mod crash;
 mod crowds;

@@ -195,6 +195,11 @@ statements! {
         "claim_at = $1, changed_at = $1 ",
         "WHERE node_id = $2 AND incarnation < $3 AND state = 'running'",
     );
+    /// What changed in the future changed by a clock that was ahead.
+    BRING_FORWARD = sql!(
+        "UPDATE jobs SET due_at = $1, claim_at = $1, changed_at = $1 ",
+        "WHERE state = 'ready' AND changed_at > $2",
+    );
     REPEAT_SQLITE = sql!(
         "UPDATE jobs SET repeated = TRUE, state = COALESCE($1, state), ",
         "claim_at = CASE WHEN COALESCE($1, state) IN ('ready', 'running') THEN claim_at END ",
@@ -411,6 +416,13 @@ impl Db {
     ) -> Result<u64> {
         let values = vec![now.into(), node.0.into(), incarnation.into()];
         self.execute(RELEASE, values).await
+    }
+
+    /// Makes those ready jobs due now that last changed more than [`limits::CLOCK_AHEAD`] behind
+    /// `now`: the clock by which they wait was set back since. Says how many.
+    pub async fn bring_jobs_forward(&self, now: Timestamp) -> Result<u64> {
+        let values = vec![now.into(), now.plus(limits::CLOCK_AHEAD).into()];
+        self.execute(BRING_FORWARD, values).await
     }
 
     /// Ends the leases of nodes that are dead by the database's clock

@@ -43,3 +43,6 @@ pub const NODE_DEAD_AFTER: Duration = Duration::from_secs(4);
 /// Revisions of the configuration that are left out after the database fell back: more than
 /// changes are ever lost.
 pub const REVISIONS_SKIPPED: i64 = 1_000_000;
+
+/// By so much a clock may be ahead of one that is asked later: of several nodes, no two agree.
+pub const CLOCK_AHEAD: Duration = Duration::from_secs(10);

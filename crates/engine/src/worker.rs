@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use entrepot_nouns::{Job, JobId};
+use entrepot_db::limits::CLOCK_AHEAD;
+use entrepot_nouns::{Job, JobId, Timestamp};
 use tokio::sync::Mutex;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stops: Stops) {
         tasks: JoinSet::new(),
         jobs: HashMap::new(),
         busy: HashMap::new(),
+        asked: Timestamp::default(),
     };
     let mut away = Away::new();
     workers.take_back(&mut away).await;
@@ -66,6 +68,8 @@ struct Workers {
     /// One at a time of the same job: an old holder that lost its lease to this very node must
     /// have let go of the staged file before the new one begins.
     busy: HashMap<JobId, Arc<Mutex<()>>>,
+    /// When jobs were last asked for.
+    asked: Timestamp,
 }
 
 impl Workers {
@@ -74,7 +78,13 @@ impl Workers {
         while !self.stops.drain.is_cancelled() {
             let (node, env) = (self.shared.recorder.node_id(), self.shared.recorder.env());
             let incarnation = self.shared.membership.standing.borrow().incarnation.number;
-            match self.shared.db.release_jobs(node, incarnation, env.now()).await {
+            // The clock may have been set back while the node was down.
+            let brought = self.shared.db.bring_jobs_forward(env.now()).await;
+            let released = match brought {
+                Ok(_) => self.shared.db.release_jobs(node, incarnation, env.now()).await,
+                Err(error) => Err(error),
+            };
+            match released {
                 Ok(0) => return,
                 Ok(jobs) => {
                     tracing::info!(jobs, "jobs of the last run go on");
@@ -103,7 +113,13 @@ impl Workers {
             return Ok(0);
         }
         let claim = membership.claim(recorder, free);
-        let jobs = self.shared.db.claim_jobs(&claim, env.now(), lease).await?;
+        let now = env.now();
+        if now.plus(CLOCK_AHEAD) < self.asked {
+            let jobs = self.shared.db.bring_jobs_forward(now).await?;
+            tracing::warn!(jobs, "the clock was set back: jobs that wait are tried now");
+        }
+        self.asked = now;
+        let jobs = self.shared.db.claim_jobs(&claim, now, lease).await?;
         let count = jobs.len();
         for job in jobs {
             self.begin(job, claimed);

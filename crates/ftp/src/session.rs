@@ -1,7 +1,7 @@
 //! One control connection: what its machine asks for is done here, in order, and one transfer
 //! beside it.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,7 +100,12 @@ impl Conversation {
         let mut buffer = [0; CONTROL_BYTES];
         loop {
             let span = self.login.span();
-            let next = match self.step(&mut buffer).instrument(span.clone()).await {
+            let next = {
+                // Pinned first: `instrument` moves what it is given, and a step is large.
+                let step = pin!(self.step(&mut buffer));
+                step.instrument(span.clone()).await
+            };
+            let next = match next {
                 Ok(next) => next,
                 Err(over) => return over,
             };

@@ -1,5 +1,6 @@
 //! One SSH connection as an SFTP session: login through the Gate, then channels.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -238,8 +239,12 @@ impl Service for SftpService {
         if let Some((place, live)) = self.channel(out.channel()) {
             live.follow_policy();
             let Some(channel) = live.channels.get_mut(place) else { return };
-            let taken = channel.data(data, out, &mut live.tasks);
-            if taken.instrument(live.span.clone()).await == Goes::Over {
+            let goes = {
+                // Pinned first: `instrument` moves what it is given, and this is large.
+                let taken = pin!(channel.data(data, out, &mut live.tasks));
+                taken.instrument(live.span.clone()).await
+            };
+            if goes == Goes::Over {
                 live.drop_channel(place);
             }
         }
@@ -249,7 +254,8 @@ impl Service for SftpService {
         if let Some((place, live)) = self.channel(out.channel())
             && let Some(channel) = live.channels.get_mut(place)
         {
-            channel.writable(out).instrument(live.span.clone()).await;
+            let written = pin!(channel.writable(out));
+            written.instrument(live.span.clone()).await;
         }
     }
 

@@ -2,6 +2,7 @@
 //! servers, a throw-away PostgreSQL.
 
 pub mod clients;
+pub mod disk;
 pub mod ftpd;
 pub mod postgres;
 pub mod s3;

@@ -36,6 +36,11 @@ impl Node {
         Ok(node)
     }
 
+    /// Makes the home of a node that has none, or an empty one, with `entrepot init`, on SQLite.
+    pub fn initialize(&self) -> Result<()> {
+        self.init(&[])
+    }
+
     /// As [`Node::new`] on the database at `url`, with a name of the test's choice.
     pub fn new_called(program: &Path, url: &str, name: &str) -> Result<Node> {
         let node = Node::without_home(program)?;
@@ -275,6 +280,17 @@ impl Node {
             child.wait()?;
         }
         Ok(())
+    }
+
+    /// Lets the server work for some time.
+    pub fn work_for(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// Kills the server after some time, as `kill -9` does.
+    pub fn kill_after(&mut self, time: Duration) -> Result<()> {
+        self.work_for(time);
+        self.kill()
     }
 
     /// Waits until the server has ended by itself.

@@ -146,6 +146,21 @@ impl Login {
         script: &str,
         files: &[PathBuf],
     ) -> Result<String> {
+        let mut command = self.ftplib_command(node, protection, script, files)?;
+        Ok(String::from_utf8(feed(&mut command, "")?.stdout)?)
+    }
+
+    /// The same, not yet run.
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn ftplib_command(
+        &self,
+        node: &Node,
+        protection: Protection,
+        script: &str,
+        files: &[PathBuf],
+    ) -> Result<Command> {
         let certificate = match protection {
             Protection::Clear => PathBuf::new(),
             Protection::Tls | Protection::Implicit => node.certificate_of("ftp")?,
@@ -153,7 +168,7 @@ impl Login {
         let mut command = Command::new("python3");
         command.args(["-c", &format!("{PRELUDE}{script}"), &node.port_of("ftp")?.to_string()]);
         command.args([&self.account, &self.password]).arg(certificate).args(files);
-        Ok(String::from_utf8(feed(&mut command, "")?.stdout)?)
+        Ok(command)
     }
 }
 
