@@ -18,6 +18,7 @@ mod live;
 mod locked;
 mod login;
 mod login_hook;
+mod migrate;
 mod policies;
 mod programs;
 mod readme;

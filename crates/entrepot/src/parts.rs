@@ -1,5 +1,8 @@
 //! The parts of a node that every command which works on the state needs: master key, database,
 //! journal. Only one process of a node may hold them.
+//!
+//! The server and `entrepot migrate` bring old tables up to date and cut off a torn end of the
+//! journal. No other command does: it refuses, and changes nothing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -9,13 +12,14 @@ use std::sync::Arc;
 use entrepot_admin::{Admin, AdminParts, RefusedPasswords};
 use entrepot_auth::Directory;
 use entrepot_crypto::seal::MasterKey;
-use entrepot_db::{Db, DbOptions, Incarnation, NodeIdentity};
-use entrepot_journal::{Journal, Options, Recorder, Recovered};
+use entrepot_db::{Db, DbError, DbOptions, Incarnation, NodeIdentity, OldTables};
+use entrepot_journal::{Journal, JournalError, Options, Recorder, Recovered, TornEnd};
 use entrepot_nouns::Env;
 use entrepot_spawn::Allowed;
 
 use crate::config::{Config, MasterKeySource};
 use crate::failure::{Exit, Failure};
+use crate::owner;
 
 /// Master key, database, journal.
 pub(crate) struct Parts {
@@ -30,9 +34,18 @@ pub(crate) struct Parts {
     refused_passwords: Option<PathBuf>,
 }
 
+/// What opening may change of a state that an older program, or a crash, left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Old tables are brought up to date and a torn end of the journal is cut off.
+    MayMend,
+    /// Either is an error, and nothing is changed.
+    MustBeSound,
+}
+
 impl Parts {
-    /// Opens all of them; migrates the database.
-    pub(crate) async fn open(config: &Config) -> Result<Parts, Failure> {
+    /// Opens all of them.
+    pub(crate) async fn open(config: &Config, opening: Opening) -> Result<Parts, Failure> {
         let env = Env::real();
         let master = master_key(&config.master_key)?;
         if !config.data.is_dir() {
@@ -41,13 +54,22 @@ impl Parts {
                 config.data.display()
             )));
         }
-        let options = Options { limit_bytes: config.journal_limit_bytes, ..Options::default() };
+        let (torn_end, old_tables) = match opening {
+            Opening::MayMend => (TornEnd::SetAside, OldTables::Update),
+            Opening::MustBeSound => {
+                owner::refuse_root(&config.data)?;
+                // Before the journal is opened, which notes that it was.
+                refuse_old_tables(&config.database).await?;
+                (TornEnd::Refuse, OldTables::MakeOnly)
+            }
+        };
+        let limit_bytes = config.journal_limit_bytes;
+        let options = Options { limit_bytes, torn_end, ..Options::default() };
         let (journal, recovered) =
             Journal::open(&config.journal(), &config.node, env.clone(), options)
-                .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
-        let db = Db::open(&config.database, DbOptions::default())
-            .await
-            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
+                .map_err(journal_failure)?;
+        let options = DbOptions { old_tables, ..DbOptions::default() };
+        let db = Db::open(&config.database, options).await.map_err(db_failure)?;
         let recorder = Recorder::new(journal, env.clone(), config.node.clone());
         entrepot_proof::check_end(&db, &recorder)
             .await
@@ -98,6 +120,33 @@ impl Parts {
         let closed = self.recorder.journal().close().await;
         closed.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
     }
+}
+
+/// An error if the tables are older than this program; an empty database is not.
+async fn refuse_old_tables(url: &str) -> Result<(), Failure> {
+    let state = Db::look(url).await.map_err(db_failure)?;
+    if state.found == 0 || state.missing.is_empty() {
+        return Ok(());
+    }
+    Err(db_failure(DbError::Outdated { found: state.found, known: state.known }))
+}
+
+/// The database cannot be opened.
+pub(crate) fn db_failure(error: DbError) -> Failure {
+    let exit = match error {
+        DbError::Outdated { .. } => Exit::Outdated,
+        _ => Exit::Unavailable,
+    };
+    Failure::new(error.code(), exit, error.to_string())
+}
+
+/// The journal cannot be opened.
+pub(crate) fn journal_failure(error: JournalError) -> Failure {
+    let exit = match error {
+        JournalError::Torn { .. } => Exit::Outdated,
+        _ => Exit::Failed,
+    };
+    Failure::new(error.code(), exit, error.to_string())
 }
 
 fn refused_passwords(file: PathBuf) -> RefusedPasswords {

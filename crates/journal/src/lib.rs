@@ -37,5 +37,5 @@ pub use medium::{FsMedium, Medium, MediumFile};
 pub use meters::{Meters, SYNC_BUCKETS_US};
 pub use reader::{Reader, Record};
 pub use recorder::{Recorder, Scope};
-pub use recover::Recovered;
+pub use recover::{Recovered, TornEnd};
 pub use verify::{Finding, Head, Report, Visited, verify, verify_on};

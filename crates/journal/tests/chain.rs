@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_journal::{
-    Journal, JournalError, Options, RecordKind, Recorder, Report, Scope, verify,
+    Journal, JournalError, Options, RecordKind, Recorder, Report, Scope, TornEnd, verify,
 };
 use entrepot_nouns::{Env, Fact, Name, SiteId};
 use sim::{Call, SimDisk};
@@ -199,6 +199,26 @@ async fn damage_before_durable_records_is_reported_and_never_cut() {
         assert!(matches!(refused, Some(JournalError::Corrupt { .. })), "byte {at}: {refused:?}");
         assert_eq!(std::fs::read(&path).unwrap(), damaged, "nothing was cut");
     }
+}
+
+#[tokio::test]
+async fn a_torn_end_is_left_as_it_is_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(dir.path(), Options::default()).unwrap();
+    for number in 1..=5 {
+        journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+    }
+    journal.close().await.unwrap();
+    let path = segments(dir.path()).pop().unwrap();
+    let torn = [std::fs::read(&path).unwrap(), b"EPr1x".to_vec()].concat();
+    std::fs::write(&path, &torn).unwrap();
+    let options = Options { torn_end: TornEnd::Refuse, ..Options::default() };
+    let refused = open(dir.path(), options.clone()).err();
+    assert!(matches!(refused, Some(JournalError::Torn { bytes: 5, .. })), "{refused:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), torn, "nothing was cut");
+    assert_eq!(std::fs::read_dir(dir.path().join("torn")).unwrap().count(), 0);
+    open(dir.path(), Options::default()).unwrap().close().await.unwrap();
+    open(dir.path(), options).unwrap();
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("demo", &["entrepot demo"]),
+    ("migrate", &["entrepot migrate --check", "entrepot migrate"]),
     ("apply", &["entrepot apply orders.yaml", "entrepot apply --prune configuration"]),
     ("plan", &["entrepot plan orders.yaml", "entrepot --json plan -"]),
     ("export", &["entrepot export", "entrepot export account mount --output configuration"]),
