@@ -1,6 +1,7 @@
 //! End-to-end tests: the real program, real clients, real servers. One binary, so that it is
 //! linked once.
 
+mod backup;
 mod bad_input;
 mod budgets;
 mod cli;

@@ -20,7 +20,7 @@ use crate::passwords::Passwords;
 use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
 use crate::refused_passwords::RefusedPasswords;
-use crate::request::{Action, Actor, Document, PlannedChange, Request, Response};
+use crate::request::{Action, Actor, BackupNote, Document, PlannedChange, Request, Response};
 use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
 use crate::site::ChangedSite;
 use crate::{diff, nodes, query, serving, touched};
@@ -195,6 +195,7 @@ impl Admin {
                 self.seal_now(&[event]).await;
                 Ok(Response::Done)
             }
+            Request::NoteBackup { backup } => self.note_backup(actor, backup).await,
             Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
             Request::Unlock { target } => serving::unlock(self.serving()?, actor, &target),
         }
@@ -362,6 +363,16 @@ impl Admin {
         // Nobody gets what is not recorded.
         self.parts.recorder.record_durable(&scope, fact).await?;
         Ok(Response::Documents { documents })
+    }
+
+    async fn note_backup(&self, actor: &Actor, backup: BackupNote) -> Result<Response> {
+        actor.must_be_of_main()?;
+        let BackupNote { folder, manifest, records, files, with_master_key } = backup;
+        let by = actor.name.clone();
+        let fact = Fact::BackupMade { folder, manifest, records, files, with_master_key, by };
+        let scope = Scope { account: actor.account(), ..Scope::site(SiteId::MAIN) };
+        self.parts.recorder.record_durable(&scope, fact).await?;
+        Ok(Response::Done)
     }
 
     async fn state(&self, site: SiteId) -> Result<Arc<State>> {

@@ -25,7 +25,7 @@ mod transfers;
 mod tx;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,6 +178,15 @@ impl Db {
         match *self.backend {
             Backend::Sqlite(_) => Dialect::Sqlite,
             Backend::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// Writes a SQLite database as it is now into a new file at `target`, while others work on it.
+    /// `false`: it is PostgreSQL, which has tools of its own for that.
+    pub async fn copy_to(&self, target: &Path) -> Result<bool> {
+        match &*self.backend {
+            Backend::Sqlite(sqlite) => sqlite.copy_to(target.to_owned()).await.map(|()| true),
+            Backend::Postgres(_) => Ok(false),
         }
     }
 

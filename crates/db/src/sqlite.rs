@@ -97,6 +97,22 @@ impl Sqlite {
         work.await.map_err(joined)?
     }
 
+    /// Writes the database as it is now into a new file, whole and durable (`VACUUM INTO`). Writers
+    /// go on meanwhile.
+    pub(crate) async fn copy_to(&self, target: PathBuf) -> Result<()> {
+        let path = self.readers.path.clone();
+        let work = spawn_blocking(move || {
+            // SQLite takes an empty file for a new one; this one is its owner's alone.
+            create(&target)?;
+            let source = connect(&path)?;
+            let name = target.display().to_string();
+            source.execute("VACUUM INTO ?1", [name]).map_err(refused)?;
+            let unusable = |error| DbError::Setup(format!("'{}': {error}", target.display()));
+            File::open(&target).and_then(|file| file.sync_all()).map_err(unusable)
+        });
+        work.await.map_err(joined)?
+    }
+
     /// Begins a transaction; until it ends there is no other writer.
     pub(crate) async fn begin(&self) -> Result<Work> {
         let mut work = Work { writer: Some(Writer(self.writer.clone().lock_owned().await)) };

@@ -20,7 +20,7 @@ pub(crate) use bench::{
 pub(crate) use facts::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
 use plural::PluralCommand;
 use units::size;
-pub(crate) use upkeep::MigrateArgs;
+pub(crate) use upkeep::{BackupArgs, MigrateArgs, RestoreArgs};
 
 /// Heading of the options that stand on each page.
 const EVERYWHERE: &str = "Options of every command";
@@ -125,6 +125,11 @@ pub(crate) enum Command {
     /// Bring the tables of a stopped node up to date with this program, and set a torn end of its
     /// journal aside. The server does the same at its start; no other command does.
     Migrate(MigrateArgs),
+    /// Copy database, journal and process file into a new folder, and list the published files;
+    /// the node may run.
+    Backup(BackupArgs),
+    /// Make a node from a backup on a machine that has none, or compare files with a backup.
+    Restore(RestoreArgs),
     /// Check configuration, permissions, clock, disk and database, and say what to do.
     Doctor,
     /// Ask the running server whether it takes uploads; exit code 1 if not.

@@ -38,6 +38,12 @@ pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Fai
     answer.map_err(|error| problem(Problem::from(error)))
 }
 
+/// True if a server runs on this node.
+pub(crate) async fn server_answers(config: &Config) -> Result<bool, Failure> {
+    let request = serde_json::json!({"request": "nodes"});
+    Ok(post(config, "/v1/request", Some(&request)).await?.is_some())
+}
+
 /// Asks only a running server.
 pub(crate) async fn ask_server<T: serde::de::DeserializeOwned>(
     config: &Config,

@@ -6,6 +6,8 @@ mod addresses;
 mod addresses_file;
 mod args;
 mod ask;
+mod backup;
+mod backup_manifest;
 mod bench;
 mod client;
 mod config;
@@ -32,8 +34,10 @@ mod own_rights;
 mod owner;
 mod parts;
 mod process_file;
+mod published;
 mod receipt;
 mod reload;
+mod restore;
 mod sandbox;
 mod serve;
 mod served;
@@ -138,6 +142,8 @@ async fn run(
         Command::Receipt(args) => receipt::run(config, output, args).await,
         Command::Health(args) => health::run(&config()?, output, &args).await,
         Command::Migrate(args) => migrate::run(&config()?, output, &args).await,
+        Command::Backup(args) => backup::run(&config()?, output, &args).await,
+        Command::Restore(args) => restore::run(config, output, &args).await,
         Command::Doctor => doctor::run(&config()?, output).await,
         Command::Put(args) => client::put(output, args).await,
         Command::Get(args) => client::get(output, args).await,

@@ -15,6 +15,7 @@
 //! `journal.rs`.
 
 mod account;
+mod copy;
 mod disk;
 mod error;
 mod format;
@@ -30,6 +31,7 @@ mod state;
 mod verify;
 mod written;
 
+pub use copy::{CopiedFile, copy};
 pub use error::{JournalError, Result};
 pub use format::RecordKind;
 pub use journal::{Journal, Options, Usage};

@@ -55,3 +55,19 @@ async fn a_server_with_old_tables_is_refused() {
     raw(&db, FORGET_LAST_STEP).await;
     is_refused(&url).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_file_in_use_opens_with_all_that_was_committed() {
+    let (db, folder) = super::sqlite_db().await;
+    let site = super::noun::<entrepot_nouns::Site>(serde_json::json!({"name": "north"}));
+    let mut tx = db.begin().await.unwrap();
+    let id = uuid::Uuid::from_u128(7);
+    tx.put(entrepot_nouns::SiteId::MAIN, id, &site, db.env.now()).await.unwrap();
+    tx.commit().await.unwrap();
+    let target = folder.path().join("copy.db");
+    assert!(db.copy_to(&target).await.unwrap());
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+    let copy = Db::open(&format!("sqlite://{}", target.display()), DbOptions::default()).await;
+    assert_eq!(copy.unwrap().sites().await.unwrap().len(), 2);
+}
