@@ -25,6 +25,7 @@ mod programs;
 mod readme;
 mod receipts;
 mod replace_openssh;
+mod rotation;
 mod routes;
 mod secrets;
 mod service;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_crypto::HashCost;
+use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Drained, Tx};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId, Stored};
@@ -23,7 +23,7 @@ use crate::refused_passwords::RefusedPasswords;
 use crate::request::{Action, Actor, BackupNote, Document, PlannedChange, Request, Response};
 use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
 use crate::site::ChangedSite;
-use crate::{diff, nodes, query, serving, touched};
+use crate::{diff, nodes, query, rotation, serving, touched};
 
 /// The administration. Cheap to clone.
 #[derive(Clone)]
@@ -363,6 +363,20 @@ impl Admin {
         // Nobody gets what is not recorded.
         self.parts.recorder.record_durable(&scope, fact).await?;
         Ok(Response::Documents { documents })
+    }
+
+    /// Seals all secrets of the installation, of every site and node, anew under `new`, in one
+    /// transaction; says how many there are. Those that are under it already stay as they are. To
+    /// be called by a process in which no node serves.
+    ///
+    /// # Errors
+    /// [`AdminError::SecretsInUse`], [`AdminError::CannotRotate`], [`AdminError::Database`].
+    pub async fn rotate_secrets(&self, actor: &Actor, new: &MasterKey) -> Result<u64> {
+        let rotated = rotation::rotate(&self.parts, actor, new).await?;
+        if let Some(event) = rotated.event {
+            self.seal_now(&[event]).await;
+        }
+        Ok(rotated.secrets)
     }
 
     async fn note_backup(&self, actor: &Actor, backup: BackupNote) -> Result<Response> {

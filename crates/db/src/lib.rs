@@ -33,7 +33,7 @@ use entrepot_nouns::{Env, Name, SiteId};
 
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventRow};
-pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead};
+pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use jobs::{Claim, JobCounts, JobEnd, JobFilter, JobHold};
 pub use migrate::OldTables;
 pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdentity};

@@ -20,7 +20,7 @@ pub(crate) use bench::{
 pub(crate) use facts::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
 use plural::PluralCommand;
 use units::size;
-pub(crate) use upkeep::{BackupArgs, MigrateArgs, RestoreArgs};
+pub(crate) use upkeep::{BackupArgs, MigrateArgs, RestoreArgs, RotateArgs, SecretsCommand};
 
 /// Heading of the options that stand on each page.
 const EVERYWHERE: &str = "Options of every command";
@@ -130,6 +130,9 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Make a node from a backup on a machine that has none, or compare files with a backup.
     Restore(RestoreArgs),
+    /// The master key and what is sealed under it.
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Check configuration, permissions, clock, disk and database, and say what to do.
     Doctor,
     /// Ask the running server whether it takes uploads; exit code 1 if not.

@@ -39,6 +39,7 @@ mod receipt;
 mod reload;
 mod restore;
 mod sandbox;
+mod secrets;
 mod serve;
 mod served;
 mod table;
@@ -48,7 +49,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use entrepot_nouns::Kind;
 
-use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand};
+use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand, SecretsCommand};
 use config::Config;
 use failure::Failure;
 use output::Output;
@@ -144,6 +145,9 @@ async fn run(
         Command::Migrate(args) => migrate::run(&config()?, output, &args).await,
         Command::Backup(args) => backup::run(&config()?, output, &args).await,
         Command::Restore(args) => restore::run(config, output, &args).await,
+        Command::Secrets(SecretsCommand::Rotate(args)) => {
+            secrets::rotate(&config()?, output, &args).await
+        }
         Command::Doctor => doctor::run(&config()?, output).await,
         Command::Put(args) => client::put(output, args).await,
         Command::Get(args) => client::get(output, args).await,

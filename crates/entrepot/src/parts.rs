@@ -46,8 +46,16 @@ pub(crate) enum Opening {
 impl Parts {
     /// Opens all of them.
     pub(crate) async fn open(config: &Config, opening: Opening) -> Result<Parts, Failure> {
+        Parts::open_under(config, opening, master_key(&config.master_key)?).await
+    }
+
+    /// Opens all of them with this master key.
+    pub(crate) async fn open_under(
+        config: &Config,
+        opening: Opening,
+        master: MasterKey,
+    ) -> Result<Parts, Failure> {
         let env = Env::real();
-        let master = master_key(&config.master_key)?;
         if !config.data.is_dir() {
             return Err(Failure::config(format!(
                 "the data directory '{}' does not exist; make it with 'entrepot init'",
@@ -158,8 +166,25 @@ fn refused_passwords(file: PathBuf) -> RefusedPasswords {
     RefusedPasswords { name, open: Arc::new(open) }
 }
 
+/// Where a rotation of the master key in `path` keeps the new one until it takes its place.
+pub(crate) fn key_beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    path.with_file_name(name)
+}
+
 /// Reads the master key; never makes one.
 pub(crate) fn master_key(source: &MasterKeySource) -> Result<MasterKey, Failure> {
+    if let MasterKeySource::File(path) = source
+        && key_beside(path).exists()
+    {
+        let why = format!(
+            "a rotation of the master key '{}' was cut: some secrets may be sealed under the new \
+             one; run 'entrepot secrets rotate', which ends it",
+            path.display()
+        );
+        return Err(Failure::new("EP0908", Exit::Failed, why));
+    }
     let key = match source {
         MasterKeySource::File(path) => MasterKey::from_file(path),
         MasterKeySource::Environment(name) => MasterKey::from_env(name),

@@ -263,6 +263,17 @@ facts! {
         /// Who: an admin account, or `cli:<user>`.
         by: String,
     }
+    /// All sealed secrets of the installation were sealed anew under another master key.
+    "secrets.rotated" SecretsRotated {
+        /// Names the master key that opens them no more; tells nothing of it.
+        from: String,
+        /// Names the one that opens them now.
+        to: String,
+        /// How many there are.
+        secrets: u64,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// The database fell back, by a failover or a restore: what it misses is projected anew.
     "database.fell-back" DatabaseFellBack {
         /// The last record of the node's journal that was in the database.

@@ -35,6 +35,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot restore --check /backup/monday",
         ],
     ),
+    ("secrets", &["entrepot secrets rotate"]),
+    (
+        "secrets rotate",
+        &["entrepot secrets rotate", "entrepot secrets rotate --to env:NEW_MASTER_KEY"],
+    ),
     ("migrate", &["entrepot migrate --check", "entrepot migrate"]),
     ("apply", &["entrepot apply orders.yaml", "entrepot apply --prune configuration"]),
     ("plan", &["entrepot plan orders.yaml", "entrepot --json plan -"]),

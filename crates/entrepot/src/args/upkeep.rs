@@ -1,8 +1,8 @@
-//! Options of the commands that keep an installation: upgrade, backup, restore.
+//! Options of the commands that keep an installation: upgrade, backup, restore, master key.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
@@ -43,4 +43,19 @@ pub(crate) struct RestoreArgs {
     /// With `--check`: compare sizes only.
     #[arg(long, requires = "check")]
     pub(crate) no_digests: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretsCommand {
+    /// Seal all secrets of the installation anew under another master key. All nodes must be
+    /// stopped.
+    Rotate(RotateArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RotateArgs {
+    /// Where the new master key is: `file:PATH`, which is made if it is not there, or `env:NAME`.
+    /// Unset: a new one takes the place of the file that the process file names.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<String>,
 }
