@@ -30,6 +30,7 @@ mod routes;
 mod secrets;
 mod service;
 mod stores;
+mod upgrade;
 mod wan;
 
 use std::path::Path;
