@@ -1,12 +1,15 @@
 //! A backup that is made while files arrive becomes a node again on an empty machine; what of the
 //! published files is missing, changed or surplus is named.
 
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::postgres::Postgres;
 use entrepot_testkit::server::{Node, run};
+use entrepot_testkit::{is_root, not_run};
 use serde_json::Value;
 
 use crate::{node_with, program};
@@ -191,4 +194,70 @@ fn a_damaged_backup_or_a_used_place_is_refused() -> Result<()> {
     is_refused(&backup, &[], "EP0293")?;
     std::fs::rename(backup.join("kept"), backup.join("manifest.json"))?;
     restored(&backup, &[])?.start()
+}
+
+#[test]
+fn with_postgresql_the_rest_of_a_node_is_restored() -> Result<()> {
+    let url = Postgres::shared().create_database()?;
+    let mut node = Node::new(program(), Some(&url))?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    upload(&node, &login, 0..3)?;
+    let backup = node.scratch().join("backup");
+    let said = node.cli(&["backup", text(&backup)?, "--with-master-key"])?;
+    ensure!(said.contains("use pg_dump"), "{said}");
+    ensure!(backup.join("configuration/main/account.yaml").exists());
+    ensure!(!backup.join("entrepot.db").exists());
+    upload(&node, &login, 3..6)?;
+    node.stop()?;
+    // The database has more of the journal than the backup: that is recorded, and numbers that
+    // were used are not used again.
+    let mut restored = restored(&backup, &[])?;
+    run(Command::new("cp").arg("-a").arg(node.files()).arg(restored.files()))?;
+    let path = format!("target.directory.path={}", text(&restored.files())?);
+    restored.cli(&["endpoint", "change", "files", &path])?;
+    restored.start()?;
+    upload(&restored, &login, 6..9)?;
+    restored.until("all uploads to be in the audit log", || {
+        Ok((restored.events("file.uploaded")?.len() == 9).then_some(()))
+    })?;
+    ensure!(!restored.events("journal.altered")?.is_empty(), "the cut journal is recorded");
+    restored.stop()
+}
+
+#[test]
+fn root_restores_for_the_owner_of_an_empty_data_folder() -> Result<()> {
+    const NOBODY: u32 = 65_534;
+    if !is_root() {
+        return not_run("a restore by root", "only root can give files to another user");
+    }
+    let (mut node, login) = node_with("acme")?;
+    upload(&node, &login, 0..1)?;
+    let backup = node.scratch().join("backup");
+    node.cli(&["backup", text(&backup)?, "--with-master-key"])?;
+    node.stop()?;
+    let place = Node::without_home(program())?;
+    let data = place.home().join("elsewhere");
+    std::fs::create_dir_all(&data)?;
+    chown(&data, Some(NOBODY), Some(NOBODY))?;
+    let mut restore = Command::new(program());
+    run(restore.arg("restore").arg(&backup).arg(place.home()).arg("--data").arg(&data))?;
+    let mut folders = vec![data.clone()];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let meta = std::fs::metadata(&path)?;
+            ensure!(meta.uid() == NOBODY && meta.mode() & 0o077 == 0, "{}", path.display());
+            files += 1;
+            if meta.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    ensure!(files > 4, "{files} files");
+    let process_file = std::fs::metadata(place.home().join("entrepot.toml"))?;
+    let (uid, gid) = (process_file.uid(), process_file.gid());
+    assert_eq!((uid, gid, process_file.mode() & 0o777), (0, NOBODY, 0o640));
+    Ok(())
 }

@@ -168,6 +168,14 @@ fn root_leaves_no_file_of_its_own_in_the_data_of_another_user() -> Result<()> {
         return not_run("commands of root", "only root can give files to another user");
     }
     let node = stopped()?;
+    // A folder that no server has used yet.
+    let extra = node.home().join("data/extra");
+    std::fs::create_dir(&extra)?;
+    let path = format!("target.directory.path={}", text(&extra)?);
+    node.cli(&["endpoint", "create", "extra", &path])?;
+    let backup = node.scratch().join("backup");
+    node.cli(&["backup", text(&backup)?])?;
+    std::fs::remove_dir(extra.join(".entrepot-staging"))?;
     tear(&node)?;
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(node.scratch(), open)?;
@@ -180,6 +188,8 @@ fn root_leaves_no_file_of_its_own_in_the_data_of_another_user() -> Result<()> {
     for command in [&["doctor"][..], &["journal", "verify"]] {
         node.cli(command)?;
     }
+    node.cli(&["restore", "--check", text(&backup)?])?;
+    ensure!(extra.join(".entrepot-staging").exists());
     let mut found = Vec::new();
     owners(&node.home().join("data"), &mut found)?;
     ensure!(found.len() > 5, "{found:?}");

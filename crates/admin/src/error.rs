@@ -214,7 +214,7 @@ pub enum AdminError {
         nodes.iter().map(|node| format!("'{node}'")).collect::<Vec<_>>().join(", ")
     )]
     SecretsInUse {
-        /// Their names.
+        /// Those that serve, by name.
         nodes: Vec<Name>,
     },
     /// A sealed secret opens under neither key.

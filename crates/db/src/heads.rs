@@ -169,7 +169,7 @@ pub struct StoredNodeKey {
     pub node: NodeId,
     /// What that node is, or was, called: its name stands in the public half.
     pub name: Name,
-    /// Both halves.
+    /// Its public and its sealed private half.
     pub key: NodeKey,
 }
 

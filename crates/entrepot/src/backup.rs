@@ -160,7 +160,7 @@ async fn make(config: &Config, source: &Source, args: &BackupArgs) -> Result<Mad
         write_new(&folder.join(MASTER_KEY), 0o600, master.to_text().expose())?;
         parts.push(Part::of(folder, MASTER_KEY)?);
     }
-    let files = list_files(db, &env, folder, args).await?;
+    let files = list_files(config, db, folder, args).await?;
     parts.push(Part::of(folder, FILES)?);
     let position = |node: &entrepot_db::Node| NodePosition {
         name: node.name.clone(),
@@ -262,8 +262,8 @@ async fn export(config: &Config, source: &Source, folder: &Path) -> Result<Vec<P
 }
 
 async fn list_files(
+    config: &Config,
     db: &Db,
-    env: &entrepot_nouns::Env,
     folder: &Path,
     args: &BackupArgs,
 ) -> Result<FileCounts, Failure> {
@@ -275,7 +275,10 @@ async fn list_files(
     let file = options.write(true).create_new(true).mode(0o600).open(&path).map_err(cannot)?;
     let mut list = BufWriter::new(file);
     let contents = if args.no_digests { Contents::NotRead } else { Contents::Digested };
-    let counts = Published::open(db, env).await?.list(contents, &mut list).await?;
+    let counts = Published::open(config, db, &entrepot_nouns::Env::real())
+        .await?
+        .list(contents, &mut list)
+        .await?;
     list.flush().map_err(cannot)?;
     list.get_ref().sync_all().map_err(cannot)?;
     Ok(counts)

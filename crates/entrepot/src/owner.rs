@@ -48,6 +48,13 @@ pub(crate) fn become_owner_of(data: &Path) -> Result<(), Failure> {
     become_owner().map_err(|error: rustix::io::Errno| refusal(data, &owner, &error.to_string()))
 }
 
+/// Gives something that root has just made to the user whom the data folder belongs to.
+pub(crate) fn give_to_owner_of(data: &Path, made: &Path) -> Result<(), Failure> {
+    let Some(owner) = Owner::other_than_this_root(data) else { return Ok(()) };
+    std::os::unix::fs::chown(made, Some(owner.uid), Some(owner.gid))
+        .map_err(|error| Failure::file(format!("'{}': {error}", made.display())))
+}
+
 /// An error if root runs this process and the data folder belongs to another user.
 pub(crate) fn refuse_root(data: &Path) -> Result<(), Failure> {
     match Owner::other_than_this_root(data) {

@@ -13,11 +13,14 @@ use bytes::BytesMut;
 use entrepot_crypto::digest::{Sha256, StreamDigest};
 use entrepot_db::Db;
 use entrepot_nouns::{Endpoint, EndpointTarget, Env, Name, SiteId, StorePath};
+use entrepot_storage::limits::STAGING_NAME;
 use entrepot_storage::{AnyStore, Entry, EntryKind, Listing, ResolvedSecrets, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::backup_manifest::{FileCounts, blake3_of, damaged};
+use crate::config::Config;
 use crate::failure::Failure;
+use crate::owner;
 use crate::parts::db_failure;
 
 /// Entries of a folder that are read at a time.
@@ -83,7 +86,7 @@ pub(crate) struct Found<'a> {
 impl Published {
     /// Opens the directory endpoints that are configured. A folder that is not there is one without
     /// files, and none is made.
-    pub(crate) async fn open(db: &Db, env: &Env) -> Result<Published, Failure> {
+    pub(crate) async fn open(config: &Config, db: &Db, env: &Env) -> Result<Published, Failure> {
         let mut endpoints = Vec::new();
         for site in db.sites().await.map_err(db_failure)? {
             let all = db.list::<Endpoint>(SiteId(site.id)).await.map_err(db_failure)?;
@@ -91,9 +94,7 @@ impl Published {
                 let EndpointTarget::Directory(target) = &endpoint.noun.target else { continue };
                 let folder = Path::new(&target.path);
                 let store = if folder.is_dir() {
-                    let secrets = ResolvedSecrets::default();
-                    let opened = entrepot_storage::open(&endpoint.noun.target, &secrets, env);
-                    opened.await.map_err(|error| error.to_string())
+                    open_folder(config, &endpoint.noun.target, folder, env).await?
                 } else {
                     Err(format!("the folder '{}' is not there", folder.display()))
                 };
@@ -219,6 +220,22 @@ impl Published {
         }
         Ok(())
     }
+}
+
+/// Opens the store of a folder that is there. What opening makes for later uploads is the server's.
+async fn open_folder(
+    config: &Config,
+    target: &EndpointTarget,
+    folder: &Path,
+    env: &Env,
+) -> Result<Result<AnyStore, String>, Failure> {
+    let staging = folder.join(STAGING_NAME);
+    let was_there = staging.exists();
+    let opened = entrepot_storage::open(target, &ResolvedSecrets::default(), env).await;
+    if !was_there && staging.exists() {
+        owner::give_to_owner_of(&config.data, &staging)?;
+    }
+    Ok(opened.map_err(|error| error.to_string()))
 }
 
 /// A part of all names: those whose key has this remainder.

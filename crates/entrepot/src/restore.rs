@@ -231,8 +231,8 @@ fn give(folder: &Path, owner: Owner) -> std::io::Result<()> {
     chown(folder, Some(owner.uid), Some(owner.gid))
 }
 
-/// The process file of the backup, as it must be for data that lies elsewhere: as it is, if its data
-/// lay there from its own folder too.
+/// The process file of the backup, as it must be where the data lies now: as it is, if the data lay
+/// there before, seen from its folder.
 fn process_file(backup: &Path, data: &Path) -> Result<String, Failure> {
     let path = backup.join(PROCESS_FILE);
     let text = std::fs::read_to_string(&path)
@@ -256,7 +256,7 @@ fn process_file(backup: &Path, data: &Path) -> Result<String, Failure> {
     if table == before {
         return Ok(text);
     }
-    Ok(format!("# Restored from a backup; its comments are in the file of the backup.\n{table}"))
+    Ok(format!("# Restored from a backup, which has the file with its comments.\n{table}"))
 }
 
 /// Compares the published files with the list of a backup and names each that differs.
@@ -267,7 +267,7 @@ async fn check(config: &Config, output: Output, args: &RestoreArgs) -> Result<()
     list.verify(&args.backup)?;
     let options = DbOptions { old_tables: OldTables::Refuse, ..DbOptions::default() };
     let db = Db::open(&config.database, options).await.map_err(db_failure)?;
-    let published = Published::open(&db, &Env::real()).await?;
+    let published = Published::open(config, &db, &Env::real()).await?;
     let read = if args.no_digests { Contents::NotRead } else { Contents::Digested };
     let (mut missing, mut changed, mut surplus) = (0u64, 0u64, 0u64);
     let list = args.backup.join(FILES);
