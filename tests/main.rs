@@ -1,6 +1,7 @@
 //! End-to-end tests: the real program, real clients, real servers. One binary, so that it is
 //! linked once.
 
+mod backup;
 mod bad_input;
 mod budgets;
 mod cli;
@@ -19,15 +20,18 @@ mod live;
 mod locked;
 mod login;
 mod login_hook;
+mod migrate;
 mod policies;
 mod programs;
 mod readme;
 mod receipts;
 mod replace_openssh;
+mod rotation;
 mod routes;
 mod secrets;
 mod service;
 mod stores;
+mod upgrade;
 mod wan;
 
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_crypto::HashCost;
+use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Drained, Tx};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId, Stored};
@@ -20,10 +20,10 @@ use crate::passwords::Passwords;
 use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
 use crate::refused_passwords::RefusedPasswords;
-use crate::request::{Action, Actor, Document, PlannedChange, Request, Response};
+use crate::request::{Action, Actor, BackupNote, Document, PlannedChange, Request, Response};
 use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
 use crate::site::ChangedSite;
-use crate::{diff, nodes, query, serving, touched};
+use crate::{diff, nodes, query, rotation, serving, touched};
 
 /// The administration. Cheap to clone.
 #[derive(Clone)]
@@ -195,6 +195,7 @@ impl Admin {
                 self.seal_now(&[event]).await;
                 Ok(Response::Done)
             }
+            Request::NoteBackup { backup } => self.note_backup(actor, backup).await,
             Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
             Request::Unlock { target } => serving::unlock(self.serving()?, actor, &target),
         }
@@ -362,6 +363,30 @@ impl Admin {
         // Nobody gets what is not recorded.
         self.parts.recorder.record_durable(&scope, fact).await?;
         Ok(Response::Documents { documents })
+    }
+
+    /// Seals all secrets of the installation, of every site and node, anew under `new`, in one
+    /// transaction; says how many there are. Those that are under it already stay as they are. To
+    /// be called by a process in which no node serves.
+    ///
+    /// # Errors
+    /// [`AdminError::SecretsInUse`], [`AdminError::CannotRotate`], [`AdminError::Database`].
+    pub async fn rotate_secrets(&self, actor: &Actor, new: &MasterKey) -> Result<u64> {
+        let rotated = rotation::rotate(&self.parts, actor, new).await?;
+        if let Some(event) = rotated.event {
+            self.seal_now(&[event]).await;
+        }
+        Ok(rotated.secrets)
+    }
+
+    async fn note_backup(&self, actor: &Actor, backup: BackupNote) -> Result<Response> {
+        actor.must_be_of_main()?;
+        let BackupNote { folder, manifest, records, files, with_master_key } = backup;
+        let by = actor.name.clone();
+        let fact = Fact::BackupMade { folder, manifest, records, files, with_master_key, by };
+        let scope = Scope { account: actor.account(), ..Scope::site(SiteId::MAIN) };
+        self.parts.recorder.record_durable(&scope, fact).await?;
+        Ok(Response::Done)
     }
 
     async fn state(&self, site: SiteId) -> Result<Arc<State>> {

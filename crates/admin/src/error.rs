@@ -207,6 +207,22 @@ pub enum AdminError {
         /// The name that both have.
         name: Name,
     },
+    /// Other nodes live that have the present master key in memory.
+    #[error(
+        "nodes serve with the present master key: {}; stop all of them, rotate, give each the new \
+         key and start them",
+        nodes.iter().map(|node| format!("'{node}'")).collect::<Vec<_>>().join(", ")
+    )]
+    SecretsInUse {
+        /// Those that serve, by name.
+        nodes: Vec<Name>,
+    },
+    /// A sealed secret opens under neither key.
+    #[error("nothing was changed: {problem}")]
+    CannotRotate {
+        /// Which, and why.
+        problem: String,
+    },
     /// A node cannot be taken off the list.
     #[error("{problem}")]
     NodeStays {
@@ -280,6 +296,8 @@ impl AdminError {
             AdminError::NodeServes { .. } => "EP0710",
             AdminError::NodeKnown { .. } => "EP0711",
             AdminError::NodeStays { .. } => "EP0712",
+            AdminError::SecretsInUse { .. } => "EP0297",
+            AdminError::CannotRotate { .. } => "EP0909",
             AdminError::NotRecorded { code, .. } => code,
             AdminError::Database(error) => error.code(),
         }
@@ -305,6 +323,8 @@ impl AdminError {
             | AdminError::NodeServes { .. }
             | AdminError::NodeKnown { .. }
             | AdminError::NodeStays { .. }
+            | AdminError::SecretsInUse { .. }
+            | AdminError::CannotRotate { .. }
             | AdminError::Refused { .. } => ProblemClass::Conflict,
             AdminError::NotAdministrator { .. } => ProblemClass::Denied,
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,

@@ -35,6 +35,7 @@ mod refused_passwords;
 mod relations;
 mod renewal;
 mod request;
+mod rotation;
 mod secrets;
 mod serving;
 mod site;

@@ -167,6 +167,11 @@ pub enum Request {
         #[serde(default)]
         lost: bool,
     },
+    /// Records that a backup of this node was made. Of the site `main`.
+    NoteBackup {
+        /// What it is.
+        backup: BackupNote,
+    },
     /// Addresses, and accounts of the site, that wrong passwords have delayed or locked, on all
     /// nodes together.
     LoginLimits,
@@ -252,6 +257,7 @@ impl fmt::Debug for Request {
             Request::DrainNode { name } => write!(f, "DrainNode({name})"),
             Request::UndrainNode { name } => write!(f, "UndrainNode({name})"),
             Request::RemoveNode { name, lost } => write!(f, "RemoveNode({name}, lost {lost})"),
+            Request::NoteBackup { backup } => write!(f, "NoteBackup({backup:?})"),
             Request::LoginLimits => write!(f, "LoginLimits"),
             Request::Unlock { target } => write!(f, "Unlock({target:?})"),
         }
@@ -418,6 +424,22 @@ pub enum Response {
     /// To `Delete`, `RetryJob`, `CancelJob`, `EndSession`, `LimitSession` and what is asked of
     /// nodes.
     Done,
+}
+
+/// A backup that was made of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackupNote {
+    /// The folder that holds it.
+    pub folder: String,
+    /// BLAKE3 of its manifest.
+    pub manifest: String,
+    /// The last record of the journal that it holds.
+    pub records: u64,
+    /// Published files that it lists.
+    pub files: u64,
+    /// It holds the master key.
+    pub with_master_key: bool,
 }
 
 /// An open session with what only its list says.

@@ -12,6 +12,7 @@ use crate::*;
 
 mod password_rules;
 mod renewal;
+mod rotation;
 mod sealed;
 mod serving;
 mod touched;

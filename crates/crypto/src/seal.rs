@@ -116,6 +116,12 @@ impl MasterKey {
         Secret::new(format!("{TEXT_MARK}{}\n", STANDARD_NO_PAD.encode(self.0.as_slice())))
     }
 
+    /// Names this key among others, and tells nothing of it.
+    pub fn id(&self) -> String {
+        let hash = self.keyed_hash("entrepot master key id", b"");
+        entrepot_nouns::transfer::hex(hash.get(..8).unwrap_or_default())
+    }
+
     /// Seals `secret` for `context`.
     ///
     /// # Errors
@@ -252,6 +258,8 @@ mod tests {
         let read = MasterKey::from_file(&path).unwrap();
         assert_eq!(read.keyed_hash("x", b"y"), key.keyed_hash("x", b"y"));
         assert_ne!(read.keyed_hash("x", b"y"), key.keyed_hash("z", b"y"));
+        assert_eq!((read.id().len(), read.id()), (16, key.id()));
+        assert_ne!(key.id(), MasterKey::generate(&Env::simulated(5)).id());
         std::fs::write(&path, "short").unwrap();
         assert!(matches!(MasterKey::from_file(&path), Err(SealError::NoKey)));
     }

@@ -30,6 +30,17 @@ pub enum DbError {
     /// The tables are not those of this program version.
     #[error("the database schema does not fit this program: {0}")]
     Schema(String),
+    /// The tables are older than this program and were not to be changed, see [`crate::OldTables`].
+    #[error(
+        "the database has tables of version {found}, this program works with version {known}; \
+         nothing was changed; run 'entrepot migrate', or start the server"
+    )]
+    Outdated {
+        /// The newest step that the tables have; 0: there are none.
+        found: i64,
+        /// The newest one that this program knows.
+        known: i64,
+    },
     /// The server is configured to lose commits.
     #[error(
         "the database server would lose acknowledged records at a power cut: '{setting}' is \
@@ -53,6 +64,7 @@ impl DbError {
             DbError::Sql(_) => "EP0704",
             DbError::Setup(_) => "EP0705",
             DbError::Schema(_) => "EP0706",
+            DbError::Outdated { .. } => "EP0290",
             DbError::NotDurable { .. } => "EP0707",
         }
     }

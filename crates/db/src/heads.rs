@@ -4,8 +4,9 @@
 use entrepot_nouns::{EventId, Name, NodeId, Sealed, Timestamp};
 
 use crate::Db;
-use crate::error::Result;
+use crate::error::{DbError, Result};
 use crate::sql::{Row, Value, sql, statements};
+use crate::tx::Tx;
 
 /// A signed head: how a journal was when it had so many records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,8 @@ statements! {
         "ON CONFLICT (node) DO NOTHING",
     );
     KEY = sql!("SELECT public, private_sealed FROM node_keys WHERE node = $1");
+    ALL_KEYS = sql!("SELECT node, public, private_sealed FROM node_keys ORDER BY node");
+    RESEAL_KEY = sql!("UPDATE node_keys SET private_sealed = $1 WHERE node = $2");
     PLACE = sql!("SELECT node, node_sequence FROM events WHERE id = $1 AND sealed");
 }
 
@@ -156,6 +159,39 @@ impl Db {
             Ok(EventPlace { node: row.name(0)?, node_sequence: sequence })
         });
         Ok(found.await?.into_iter().next())
+    }
+}
+
+/// The key of a node, which may have been removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredNodeKey {
+    /// The node that signs with it.
+    pub node: NodeId,
+    /// What that node is, or was, called: its name stands in the public half.
+    pub name: Name,
+    /// Its public and its sealed private half.
+    pub key: NodeKey,
+}
+
+impl Tx {
+    /// The keys of all nodes that ever had one.
+    pub async fn node_keys(&mut self) -> Result<Vec<StoredNodeKey>> {
+        let read = |row: &Row<'_>| {
+            let key = NodeKey { public: row.text(1)?, private_sealed: Sealed(row.text(2)?) };
+            // The name of a log is `entrepot/NODE/ID`.
+            let name = key.public.split('/').nth(1).and_then(|name| name.parse().ok());
+            let name = name.ok_or_else(|| {
+                DbError::Corrupt(format!("'{}' is no public key of a node", key.public))
+            })?;
+            Ok(StoredNodeKey { node: NodeId(row.id(0)?), name, key })
+        };
+        self.work.query(ALL_KEYS, Vec::new(), read).await
+    }
+
+    /// Replaces the sealed half of a node's key.
+    pub async fn reseal_node_key(&mut self, node: NodeId, sealed: &Sealed) -> Result<()> {
+        let values = vec![Value::text(&sealed.0), node.0.into()];
+        self.work.execute(RESEAL_KEY, values).await.map(drop)
     }
 }
 

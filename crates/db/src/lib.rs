@@ -25,7 +25,7 @@ mod transfers;
 mod tx;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +33,9 @@ use entrepot_nouns::{Env, Name, SiteId};
 
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventRow};
-pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead};
+pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use jobs::{Claim, JobCounts, JobEnd, JobFilter, JobHold};
+pub use migrate::OldTables;
 pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdentity};
 pub use penalties::{Penalty, PenaltyAccount, PenaltyKind, PenaltyPosition, PenaltyRow};
 pub use project::{Projected, Projection};
@@ -73,11 +74,29 @@ pub struct DbOptions {
     pub migrate_url: Option<String>,
     /// Most connections to PostgreSQL. Unset: [`limits::POSTGRES_CONNECTIONS`].
     pub connections: Option<usize>,
+    /// What becomes of tables that are older than this program.
+    pub old_tables: OldTables,
+}
+
+/// How the tables of a database stand to this program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TablesState {
+    /// The newest step that they have; 0: there are none.
+    pub found: i64,
+    /// The newest one that this program knows.
+    pub known: i64,
+    /// The steps that [`Db::open`] would run with [`OldTables::Update`].
+    pub missing: Vec<&'static str>,
 }
 
 impl Default for DbOptions {
     fn default() -> Self {
-        DbOptions { env: Env::real(), migrate_url: None, connections: None }
+        DbOptions {
+            env: Env::real(),
+            migrate_url: None,
+            connections: None,
+            old_tables: OldTables::default(),
+        }
     }
 }
 
@@ -112,27 +131,39 @@ impl Db {
     ///
     /// # Errors
     /// [`DbError::Unavailable`] if it cannot be reached now, [`DbError::Setup`] for a wrong URL,
-    /// role, password or database, [`DbError::Schema`], [`DbError::NotDurable`].
+    /// role, password or database, [`DbError::Schema`], [`DbError::NotDurable`], and
+    /// [`DbError::Outdated`] where the options say so.
     pub async fn open(url: &str, options: DbOptions) -> Result<Db> {
-        let backend = match url.split_once("://") {
-            Some(("sqlite", path)) if path.starts_with('/') => {
-                Backend::Sqlite(sqlite::Sqlite::open(PathBuf::from(path)).await?)
+        let backend = match Place::of(url)? {
+            Place::File(path) => {
+                Backend::Sqlite(sqlite::Sqlite::open(path, options.old_tables).await?)
             }
-            Some(("postgres" | "postgresql", _)) => {
+            Place::Server => {
                 let connections = options.connections.unwrap_or(limits::POSTGRES_CONNECTIONS);
-                let migrate = options.migrate_url.as_deref();
-                Backend::Postgres(postgres::Postgres::open(url, migrate, connections).await?)
-            }
-            _ => {
-                return Err(DbError::Setup(
-                    "the URL must be sqlite:///absolute/path.db or postgres://user@host/database"
-                        .to_owned(),
-                ));
+                let (migrate, old) = (options.migrate_url.as_deref(), options.old_tables);
+                Backend::Postgres(postgres::Postgres::open(url, migrate, connections, old).await?)
             }
         };
         let db = Db { backend: Arc::new(backend), env: options.env };
         db.make_main_site().await?;
         Ok(db)
+    }
+
+    /// How the tables stand to this program. Looks only: no file is made or changed.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub async fn look(url: &str) -> Result<TablesState> {
+        let found = match Place::of(url)? {
+            Place::File(path) => {
+                let looked = tokio::task::spawn_blocking(move || sqlite::look(&path)).await;
+                looked.map_err(|error| DbError::Sql(error.to_string()))??
+            }
+            Place::Server => postgres::look(url).await?,
+        };
+        let missing =
+            if migrate::is_outdated(found)? { migrate::behind(found.newest) } else { Vec::new() };
+        Ok(TablesState { found: found.newest, known: migrate::known(), missing })
     }
 
     async fn make_main_site(&self) -> Result<()> {
@@ -147,6 +178,15 @@ impl Db {
         match *self.backend {
             Backend::Sqlite(_) => Dialect::Sqlite,
             Backend::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// Writes a SQLite database as it is now into a new file at `target`, while others work on it.
+    /// `false`: it is PostgreSQL, which has tools of its own for that.
+    pub async fn copy_to(&self, target: &Path) -> Result<bool> {
+        match &*self.backend {
+            Backend::Sqlite(sqlite) => sqlite.copy_to(target.to_owned()).await.map(|()| true),
+            Backend::Postgres(_) => Ok(false),
         }
     }
 
@@ -208,6 +248,27 @@ impl Db {
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Db({})", self.dialect())
+    }
+}
+
+/// Where the URL of a database leads.
+enum Place {
+    /// A SQLite file.
+    File(PathBuf),
+    /// A PostgreSQL server.
+    Server,
+}
+
+impl Place {
+    fn of(url: &str) -> Result<Place> {
+        match url.split_once("://") {
+            Some(("sqlite", path)) if path.starts_with('/') => Ok(Place::File(path.into())),
+            Some(("postgres" | "postgresql", _)) => Ok(Place::Server),
+            _ => Err(DbError::Setup(
+                "the URL must be sqlite:///absolute/path.db or postgres://user@host/database"
+                    .to_owned(),
+            )),
+        }
     }
 }
 

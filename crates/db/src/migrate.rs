@@ -51,6 +51,18 @@ const STEPS: [Step; 7] = [
 /// The step that makes the table in which the others say which programs they serve.
 const NODES: i64 = 5;
 
+/// What opening a database does with tables that are older than this program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OldTables {
+    /// They are brought up to date, and made where there are none.
+    #[default]
+    Update,
+    /// They are made where there are none, and left as they are elsewhere: [`DbError::Outdated`].
+    MakeOnly,
+    /// They are left as they are, and so is an empty database: [`DbError::Outdated`].
+    Refuse,
+}
+
 /// What the tables say of themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
@@ -74,7 +86,7 @@ pub(crate) fn names_its_programs(newest: i64) -> bool {
 /// # Errors
 /// [`DbError::Schema`] if the tables come from a newer program and do not serve this one.
 pub(crate) fn is_outdated(found: Version) -> Result<bool> {
-    let latest = STEPS.len() as i64;
+    let latest = known();
     let Version { newest, oldest_program } = found;
     if newest > latest && oldest_program > latest {
         return Err(DbError::Schema(format!(
@@ -83,6 +95,33 @@ pub(crate) fn is_outdated(found: Version) -> Result<bool> {
         )));
     }
     Ok(newest < latest)
+}
+
+/// True if steps are missing that `old` lets this program run.
+///
+/// # Errors
+/// [`DbError::Outdated`] if they are missing and are not to be run; as [`is_outdated`].
+pub(crate) fn must_run(found: Version, old: OldTables) -> Result<bool> {
+    if !is_outdated(found)? {
+        return Ok(false);
+    }
+    match old {
+        OldTables::Update => Ok(true),
+        OldTables::MakeOnly if found.newest == 0 => Ok(true),
+        OldTables::MakeOnly | OldTables::Refuse => {
+            Err(DbError::Outdated { found: found.newest, known: known() })
+        }
+    }
+}
+
+/// The newest step that this program knows.
+pub(crate) fn known() -> i64 {
+    STEPS.len() as i64
+}
+
+/// The names of the steps behind this one.
+pub(crate) fn behind(newest: i64) -> Vec<&'static str> {
+    (1..).zip(&STEPS).filter(|(number, _)| *number > newest).map(|(_, step)| step.name).collect()
 }
 
 /// Runs the missing steps on a SQLite file, in one transaction.
@@ -135,6 +174,22 @@ mod tests {
         assert!(!found(latest, latest).unwrap());
         assert!(!found(latest + 2, latest).unwrap(), "the newer tables serve this program");
         assert!(matches!(found(latest + 2, latest + 1), Err(DbError::Schema(_))));
+    }
+
+    #[test]
+    fn old_tables_are_changed_only_where_that_was_asked_for() {
+        let latest = STEPS.len() as i64;
+        let run = |newest, old| must_run(Version { newest, oldest_program: newest }, old);
+        let older = latest - 1;
+        assert!(run(older, OldTables::Update).unwrap());
+        for old in [OldTables::MakeOnly, OldTables::Refuse] {
+            let error = run(older, old).unwrap_err();
+            assert!(error.to_string().contains("entrepot migrate"), "{error}");
+            assert!(!run(latest, old).unwrap());
+        }
+        assert!(run(0, OldTables::MakeOnly).unwrap());
+        assert!(matches!(run(0, OldTables::Refuse), Err(DbError::Outdated { found: 0, .. })));
+        assert_eq!(behind(older), [STEPS.last().unwrap().name]);
     }
 
     #[test]

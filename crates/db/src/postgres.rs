@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::error::{DbError, Result};
 use crate::limits;
-use crate::migrate::{self, Version};
+use crate::migrate::{self, OldTables, Version};
 use crate::sql::{Reader, Row, Sql, Value, statements};
 use hosts::InTurn;
 use tls::Tls;
@@ -78,11 +78,12 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     /// Connects, brings the tables up to date (with `migrate_url` if given, so that the serving
-    /// role needs no right to), and checks that commits are durable.
+    /// role needs no right to) as far as `old` allows it, and checks that commits are durable.
     pub(crate) async fn open(
         url: &str,
         migrate_url: Option<&str>,
         connections: usize,
+        old: OldTables,
     ) -> Result<Self> {
         let (config, tls) = tls::parse(url)?;
         let pool = pool(config.clone(), tls, connections)?;
@@ -91,7 +92,7 @@ impl Postgres {
             let client = postgres.client().await?;
             version(&client).await?
         };
-        if migrate::is_outdated(found)? {
+        if migrate::must_run(found, old)? {
             let serving = config.get_user().unwrap_or_default();
             migrate_tables(migrate_url.unwrap_or(url), serving).await?;
         }
@@ -321,6 +322,14 @@ fn pool(config: Config, tls: Tls, connections: usize) -> Result<Pool> {
         }))
         .build()
         .map_err(|e| DbError::Setup(e.to_string()))
+}
+
+/// What the tables say of themselves; nothing is changed.
+pub(crate) async fn look(url: &str) -> Result<Version> {
+    let (config, tls) = tls::parse(url)?;
+    let one = pool(config, tls, 1)?;
+    let client = one.get().await.map_err(unreachable_server)?;
+    version(&client).await
 }
 
 async fn migrate_tables(url: &str, serving: &str) -> Result<()> {

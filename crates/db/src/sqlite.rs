@@ -17,7 +17,7 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use crate::error::{DbError, Result};
 use crate::limits;
-use crate::migrate::{self, Version};
+use crate::migrate::{self, OldTables, Version};
 use crate::sql::{Reader, Row, Sql, Value};
 
 /// An open SQLite database.
@@ -34,13 +34,17 @@ struct Readers {
 }
 
 impl Sqlite {
-    /// Opens or creates the file at `path` (mode 0600) and brings its tables up to date.
-    pub(crate) async fn open(path: PathBuf) -> Result<Self> {
+    /// Opens or creates the file at `path` (mode 0600); `old` says what becomes of its tables.
+    pub(crate) async fn open(path: PathBuf, old: OldTables) -> Result<Self> {
         let readers = Arc::new(Readers { path: path.clone(), idle: Mutex::default() });
         let writer = spawn_blocking(move || {
+            if old != OldTables::Update {
+                // Before a connection is made that may change the file, or what lies beside it.
+                migrate::must_run(look(&path)?, old)?;
+            }
             create(&path)?;
             let mut writer = connect(&path)?;
-            bring_up_to_date(&mut writer)?;
+            bring_up_to_date(&mut writer, old)?;
             Ok(writer)
         });
         Ok(Sqlite {
@@ -90,6 +94,22 @@ impl Sqlite {
     pub(crate) async fn execute(&self, sql: Sql, values: Vec<Value>) -> Result<u64> {
         let writer = Writer(self.writer.clone().lock_owned().await);
         let work = spawn_blocking(move || execute(&writer.0, sql, &values));
+        work.await.map_err(joined)?
+    }
+
+    /// Writes the database as it is now into a new file, whole and durable (`VACUUM INTO`). Writers
+    /// go on meanwhile.
+    pub(crate) async fn copy_to(&self, target: PathBuf) -> Result<()> {
+        let path = self.readers.path.clone();
+        let work = spawn_blocking(move || {
+            // SQLite takes an empty file for a new one; this one is its owner's alone.
+            create(&target)?;
+            let source = connect(&path)?;
+            let name = target.display().to_string();
+            source.execute("VACUUM INTO ?1", [name]).map_err(refused)?;
+            let unusable = |error| DbError::Setup(format!("'{}': {error}", target.display()));
+            File::open(&target).and_then(|file| file.sync_all()).map_err(unusable)
+        });
         work.await.map_err(joined)?
     }
 
@@ -252,10 +272,32 @@ fn write_ahead(connection: &Connection) -> Result<String> {
     }
 }
 
-/// Brings the tables up to date.
-fn bring_up_to_date(connection: &mut Connection) -> Result<()> {
+/// What the tables of the file at `path` say of themselves. Nothing is changed: neither the file
+/// nor its folder, whoever asks.
+pub(crate) fn look(path: &Path) -> Result<Version> {
+    if !path.exists() {
+        return Ok(Version { newest: 0, oldest_program: 0 });
+    }
+    // A file without a log is whole, and is read without making one. Where there is a log, a server
+    // runs, or one was killed; reading moves nothing of it into the file.
+    let log = PathBuf::from(format!("{}-wal", path.display()));
+    let has_log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
+    let immutable = if has_log { "" } else { "&immutable=1" };
+    let escaped = path.display().to_string();
+    let escaped = escaped.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let uri = format!("file:{escaped}?mode=ro{immutable}");
+    let connection = Connection::open_with_flags(uri, flags).map_err(refused)?;
+    connection.busy_timeout(limits::SQLITE_BUSY).map_err(refused)?;
+    version(&connection)
+}
+
+/// Brings the tables up to date, as far as `old` lets that be done.
+fn bring_up_to_date(connection: &mut Connection, old: OldTables) -> Result<()> {
     let mut attempt = 1;
-    while migrate::is_outdated(version(connection)?)? {
+    while migrate::must_run(version(connection)?, old)? {
         // Another process may be making the same tables: the one that comes second fails, looks
         // again and finds them.
         match migrate::run_on_sqlite(connection) {

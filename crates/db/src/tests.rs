@@ -5,6 +5,7 @@ mod config;
 mod events;
 mod jobs;
 mod nodes;
+mod old_tables;
 mod outage;
 mod penalties;
 mod sqlite;

@@ -5,6 +5,7 @@ mod examples;
 mod facts;
 mod plural;
 mod units;
+mod upkeep;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ pub(crate) use bench::{
 pub(crate) use facts::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
 use plural::PluralCommand;
 use units::size;
+pub(crate) use upkeep::{BackupArgs, MigrateArgs, RestoreArgs, RotateArgs, SecretsCommand};
 
 /// Heading of the options that stand on each page.
 const EVERYWHERE: &str = "Options of every command";
@@ -120,6 +122,17 @@ pub(crate) enum Command {
     Journal(JournalCommand),
     /// Proof that a file arrived or left, which anyone can verify with the public key of the node.
     Receipt(ReceiptArgs),
+    /// Bring the tables of a stopped node up to date with this program, and set a torn end of its
+    /// journal aside. The server does the same at its start; no other command does.
+    Migrate(MigrateArgs),
+    /// Copy database, journal and process file into a new folder, and list the published files;
+    /// the node may run.
+    Backup(BackupArgs),
+    /// Make a node from a backup on a machine that has none, or compare files with a backup.
+    Restore(RestoreArgs),
+    /// The master key and what is sealed under it.
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Check configuration, permissions, clock, disk and database, and say what to do.
     Doctor,
     /// Ask the running server whether it takes uploads; exit code 1 if not.
@@ -149,6 +162,19 @@ pub(crate) enum Command {
         /// The shell that reads the script.
         shell: clap_complete::Shell,
     },
+}
+
+impl Command {
+    /// True if it reads or writes the data folder itself, whether a server runs or not, and
+    /// nothing else: run by root it is to be the user whom that folder belongs to.
+    pub(crate) fn is_of_the_owner(&self) -> bool {
+        matches!(
+            self,
+            Command::Doctor
+                | Command::Migrate(_)
+                | Command::Journal(JournalCommand::Verify { folder: None })
+        )
+    }
 }
 
 impl Given {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::ops_token;
-use crate::parts::Parts;
+use crate::parts::{Opening, Parts};
 
 /// Longest answer of the server: lists come in pages, and events at most so many at a time.
 const ANSWER_BYTES: usize = 1 << 30;
@@ -26,7 +26,7 @@ pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Fai
     let request: Request = serde_json::from_value(request)
         .map_err(|error| explained(&error.to_string()))
         .map_err(|problem| Failure::usage(format!("the request cannot be taken: {problem}")))?;
-    let parts = Parts::open(config).await?;
+    let parts = Parts::open(config, Opening::MustBeSound).await?;
     let admin = parts.admin(None);
     admin.join().await.map_err(|error| problem(Problem::from(error)))?;
     let actor = actor_of(rustix::process::getuid().as_raw());
@@ -36,6 +36,12 @@ pub(crate) async fn ask(config: &Config, request: Value) -> Result<Response, Fai
     };
     parts.close().await?;
     answer.map_err(|error| problem(Problem::from(error)))
+}
+
+/// True if a server runs on this node.
+pub(crate) async fn server_answers(config: &Config) -> Result<bool, Failure> {
+    let request = serde_json::json!({"request": "nodes"});
+    Ok(post(config, "/v1/request", Some(&request)).await?.is_some())
 }
 
 /// Asks only a running server.

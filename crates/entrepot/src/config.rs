@@ -294,6 +294,13 @@ impl Config {
             own.extend(["", "-wal", "-shm"].map(|end| PathBuf::from(format!("{path}{end}"))));
         }
         if let MasterKeySource::File(path) = &self.master_key {
+            // Keys that a rotation has left beside it too.
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let beside = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+            let beside = beside.into_iter().flatten().flatten();
+            let of_keys =
+                |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&*name);
+            own.extend(beside.filter(of_keys).map(|entry| entry.path()));
             own.push(path.clone());
         }
         own

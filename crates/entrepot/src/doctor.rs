@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use entrepot_db::{Db, DbOptions};
+use entrepot_db::{Db, DbError, DbOptions, OldTables};
 use entrepot_nouns::{Env, Listener, Site, SiteId, Stored, Timestamp};
 use serde::Serialize;
 
@@ -216,7 +216,8 @@ fn measure_syncs(env: &Env, data: &Path) -> std::io::Result<Duration> {
 
 /// The database, and what can be seen in it.
 async fn database(url: &str) -> Vec<Check> {
-    match Db::open(url, DbOptions::default()).await {
+    let options = DbOptions { old_tables: OldTables::Refuse, ..DbOptions::default() };
+    match Db::open(url, options).await {
         Ok(db) => {
             let mut checks = vec![database_speed(&db).await];
             match entrances(&db).await {
@@ -226,6 +227,10 @@ async fn database(url: &str) -> Vec<Check> {
                 }
             }
             checks
+        }
+        Err(error @ DbError::Outdated { .. }) => {
+            let advice = "make a backup, then run 'entrepot migrate' or start the server";
+            vec![Check::bad("database", error.to_string(), advice)]
         }
         Err(error) => vec![Check::bad("database", error.to_string(), DATABASE_ADVICE)],
     }
@@ -355,6 +360,11 @@ fn journal(config: &Config) -> Check {
     }
     match entrepot_journal::verify(&folder) {
         Err(error) => Check::bad("journal", error.to_string(), "see docs/errors"),
+        Ok(report) if report.torn_bytes > 0 && report.findings_total == 1 => Check::warning(
+            "journal",
+            format!("{} records, then {} torn bytes", report.records, report.torn_bytes),
+            "start the server, or run 'entrepot migrate': it sets them aside",
+        ),
         Ok(report) if !report.is_intact() => Check::bad(
             "journal",
             "the chain is broken",

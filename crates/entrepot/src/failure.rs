@@ -16,6 +16,9 @@ pub(crate) enum Exit {
     Unavailable = 5,
     /// The answer is no: findings of `doctor`, a broken chain in `journal verify`.
     Findings = 6,
+    /// The tables are older than the program, or the journal has a torn end: `entrepot migrate`
+    /// comes first.
+    Outdated = 7,
 }
 
 /// Why a command failed.

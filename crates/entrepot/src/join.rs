@@ -4,7 +4,7 @@
 use entrepot_admin::Response;
 use entrepot_crypto::SealingContext;
 use entrepot_crypto::seal::MasterKey;
-use entrepot_db::{Db, DbError, DbOptions, Dialect, Node};
+use entrepot_db::{Db, DbError, DbOptions, Dialect, Node, OldTables};
 use entrepot_nouns::{Key, Name, SiteId};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::ask::ask;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, unexpected};
-use crate::parts::private_folder;
+use crate::parts::{self, private_folder};
 use crate::process_file::{ProcessFile, machine_name, write_new};
 
 /// Makes what the node needs, makes it known, and prints the command that comes next.
@@ -37,7 +37,8 @@ pub(crate) async fn run(args: &JoinArgs, output: Output) -> Result<(), Failure> 
 
 /// The nodes that a database has; none of one that is new.
 pub(crate) async fn members(url: &str) -> Result<(Db, Vec<Node>), Failure> {
-    let db = Db::open(url, DbOptions::default()).await.map_err(unavailable)?;
+    let options = DbOptions { old_tables: OldTables::MakeOnly, ..DbOptions::default() };
+    let db = Db::open(url, options).await.map_err(parts::db_failure)?;
     let nodes = db.nodes().await.map_err(unavailable)?;
     Ok((db, nodes))
 }

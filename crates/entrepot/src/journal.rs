@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use entrepot_db::{Db, DbOptions};
+use entrepot_db::{Db, DbOptions, OldTables};
 use entrepot_journal::JournalError;
 use entrepot_proof::{Compared, ProofError, compare};
 
@@ -40,10 +40,12 @@ fn alone(output: Output, folder: &Path) -> Result<bool, Failure> {
 
 async fn with_database(config: &Config, output: Output) -> Result<bool, Failure> {
     let away = |error: entrepot_db::DbError| {
+        let failure = crate::parts::db_failure(error);
         let hint = "verify the folder alone: 'entrepot journal verify FOLDER'";
-        Failure::new(error.code(), Exit::Unavailable, format!("{error}; {hint}"))
+        Failure { message: format!("{}; {hint}", failure.message), ..failure }
     };
-    let db = Db::open(&config.database, DbOptions::default()).await.map_err(away)?;
+    let options = DbOptions { old_tables: OldTables::Refuse, ..DbOptions::default() };
+    let db = Db::open(&config.database, options).await.map_err(away)?;
     let nodes = db.nodes().await.map_err(away)?;
     let Some(node) = nodes.into_iter().find(|node| node.name == config.node) else {
         // It never served: there is nothing to compare its journal with.

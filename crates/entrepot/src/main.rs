@@ -6,6 +6,8 @@ mod addresses;
 mod addresses_file;
 mod args;
 mod ask;
+mod backup;
+mod backup_manifest;
 mod bench;
 mod client;
 mod config;
@@ -22,17 +24,22 @@ mod journal;
 mod listeners;
 mod log;
 mod metrics;
+mod migrate;
 mod node;
 mod nouns;
 mod ops;
 mod ops_token;
 mod output;
 mod own_rights;
+mod owner;
 mod parts;
 mod process_file;
+mod published;
 mod receipt;
 mod reload;
+mod restore;
 mod sandbox;
+mod secrets;
 mod serve;
 mod served;
 mod table;
@@ -42,7 +49,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use entrepot_nouns::Kind;
 
-use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand};
+use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand, SecretsCommand};
 use config::Config;
 use failure::Failure;
 use output::Output;
@@ -62,6 +69,8 @@ fn main() -> ExitCode {
     let config = || Config::read(&config).map(|it| Config { site: site.clone(), ..it });
     let result = match command {
         Command::Serve => serve(config),
+        command if command.is_of_the_owner() => as_owner(config)
+            .and_then(|config| on_threads(run(command, || Ok(config.clone()), output))),
         command => on_threads(run(command, config, output)),
     };
     match result {
@@ -79,6 +88,14 @@ fn serve(config: impl Fn() -> Result<Config, Failure>) -> Result<(), Failure> {
     let given_up = own_rights::give_up(&config)
         .map_err(|error| Failure::start(format!("cannot give up rights: {error}")))?;
     on_threads(serve::run(&config, &given_up))
+}
+
+/// Reads the process file, which may be root's, and then becomes the owner of the data if this is
+/// root.
+fn as_owner(config: impl Fn() -> Result<Config, Failure>) -> Result<Config, Failure> {
+    let config = config()?;
+    owner::become_owner_of(&config.data)?;
+    Ok(config)
 }
 
 fn on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
@@ -125,6 +142,12 @@ async fn run(
         Command::Journal(command) => journal::run(config, output, command).await,
         Command::Receipt(args) => receipt::run(config, output, args).await,
         Command::Health(args) => health::run(&config()?, output, &args).await,
+        Command::Migrate(args) => migrate::run(&config()?, output, &args).await,
+        Command::Backup(args) => backup::run(&config()?, output, &args).await,
+        Command::Restore(args) => restore::run(config, output, &args).await,
+        Command::Secrets(SecretsCommand::Rotate(args)) => {
+            secrets::rotate(&config()?, output, &args).await
+        }
         Command::Doctor => doctor::run(&config()?, output).await,
         Command::Put(args) => client::put(output, args).await,
         Command::Get(args) => client::get(output, args).await,

@@ -1,5 +1,8 @@
 //! The parts of a node that every command which works on the state needs: master key, database,
 //! journal. Only one process of a node may hold them.
+//!
+//! The server and `entrepot migrate` bring old tables up to date and cut off a torn end of the
+//! journal. No other command does: it refuses, and changes nothing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -9,13 +12,14 @@ use std::sync::Arc;
 use entrepot_admin::{Admin, AdminParts, RefusedPasswords};
 use entrepot_auth::Directory;
 use entrepot_crypto::seal::MasterKey;
-use entrepot_db::{Db, DbOptions, Incarnation, NodeIdentity};
-use entrepot_journal::{Journal, Options, Recorder, Recovered};
+use entrepot_db::{Db, DbError, DbOptions, Incarnation, NodeIdentity, OldTables};
+use entrepot_journal::{Journal, JournalError, Options, Recorder, Recovered, TornEnd};
 use entrepot_nouns::Env;
 use entrepot_spawn::Allowed;
 
 use crate::config::{Config, MasterKeySource};
 use crate::failure::{Exit, Failure};
+use crate::owner;
 
 /// Master key, database, journal.
 pub(crate) struct Parts {
@@ -30,24 +34,50 @@ pub(crate) struct Parts {
     refused_passwords: Option<PathBuf>,
 }
 
+/// What opening may change of a state that an older program, or a crash, left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Old tables are brought up to date and a torn end of the journal is cut off.
+    MayMend,
+    /// Either is an error, and nothing is changed.
+    MustBeSound,
+}
+
 impl Parts {
-    /// Opens all of them; migrates the database.
-    pub(crate) async fn open(config: &Config) -> Result<Parts, Failure> {
+    /// Opens all of them.
+    pub(crate) async fn open(config: &Config, opening: Opening) -> Result<Parts, Failure> {
+        Parts::open_under(config, opening, master_key(&config.master_key)?).await
+    }
+
+    /// Opens all of them with this master key.
+    pub(crate) async fn open_under(
+        config: &Config,
+        opening: Opening,
+        master: MasterKey,
+    ) -> Result<Parts, Failure> {
         let env = Env::real();
-        let master = master_key(&config.master_key)?;
         if !config.data.is_dir() {
             return Err(Failure::config(format!(
                 "the data directory '{}' does not exist; make it with 'entrepot init'",
                 config.data.display()
             )));
         }
-        let options = Options { limit_bytes: config.journal_limit_bytes, ..Options::default() };
+        let (torn_end, old_tables) = match opening {
+            Opening::MayMend => (TornEnd::SetAside, OldTables::Update),
+            Opening::MustBeSound => {
+                owner::refuse_root(&config.data)?;
+                // Before the journal is opened, which notes that it was.
+                refuse_old_tables(&config.database).await?;
+                (TornEnd::Refuse, OldTables::MakeOnly)
+            }
+        };
+        let limit_bytes = config.journal_limit_bytes;
+        let options = Options { limit_bytes, torn_end, ..Options::default() };
         let (journal, recovered) =
             Journal::open(&config.journal(), &config.node, env.clone(), options)
-                .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
-        let db = Db::open(&config.database, DbOptions::default())
-            .await
-            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
+                .map_err(journal_failure)?;
+        let options = DbOptions { old_tables, ..DbOptions::default() };
+        let db = Db::open(&config.database, options).await.map_err(db_failure)?;
         let recorder = Recorder::new(journal, env.clone(), config.node.clone());
         entrepot_proof::check_end(&db, &recorder)
             .await
@@ -100,6 +130,33 @@ impl Parts {
     }
 }
 
+/// An error if the tables are older than this program; an empty database is not.
+async fn refuse_old_tables(url: &str) -> Result<(), Failure> {
+    let state = Db::look(url).await.map_err(db_failure)?;
+    if state.found == 0 || state.missing.is_empty() {
+        return Ok(());
+    }
+    Err(db_failure(DbError::Outdated { found: state.found, known: state.known }))
+}
+
+/// The database cannot be opened.
+pub(crate) fn db_failure(error: DbError) -> Failure {
+    let exit = match error {
+        DbError::Outdated { .. } => Exit::Outdated,
+        _ => Exit::Unavailable,
+    };
+    Failure::new(error.code(), exit, error.to_string())
+}
+
+/// The journal cannot be opened.
+pub(crate) fn journal_failure(error: JournalError) -> Failure {
+    let exit = match error {
+        JournalError::Torn { .. } => Exit::Outdated,
+        _ => Exit::Failed,
+    };
+    Failure::new(error.code(), exit, error.to_string())
+}
+
 fn refused_passwords(file: PathBuf) -> RefusedPasswords {
     let name = file.display().to_string();
     let open = move || {
@@ -109,8 +166,25 @@ fn refused_passwords(file: PathBuf) -> RefusedPasswords {
     RefusedPasswords { name, open: Arc::new(open) }
 }
 
+/// Where a rotation of the master key in `path` keeps the new one until it takes its place.
+pub(crate) fn key_beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    path.with_file_name(name)
+}
+
 /// Reads the master key; never makes one.
 pub(crate) fn master_key(source: &MasterKeySource) -> Result<MasterKey, Failure> {
+    if let MasterKeySource::File(path) = source
+        && key_beside(path).exists()
+    {
+        let why = format!(
+            "a rotation of the master key '{}' was cut: some secrets may be sealed under the new \
+             one; run 'entrepot secrets rotate', which ends it",
+            path.display()
+        );
+        return Err(Failure::new("EP0908", Exit::Failed, why));
+    }
     let key = match source {
         MasterKeySource::File(path) => MasterKey::from_file(path),
         MasterKeySource::Environment(name) => MasterKey::from_env(name),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use entrepot_admin::{Problem, ProblemClass};
 use entrepot_crypto::{NoteSigner, NoteVerifier, SealingContext};
-use entrepot_db::{Db, DbError, DbOptions, NodeKey};
+use entrepot_db::{Db, DbError, DbOptions, NodeKey, OldTables};
 use entrepot_journal::FsMedium;
 use entrepot_nouns::{SiteId, TransferId};
 use entrepot_proof::{HeadParts, Heads, ProofError, Receipt, VerifiedReceipt};
@@ -20,7 +20,7 @@ use crate::ask::{actor_of, ask_or, of_site, problem};
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::parts::Parts;
+use crate::parts::{self, Opening, Parts};
 
 /// Where the ops socket makes receipts.
 pub(crate) const PATH: &str = "/v1/receipt";
@@ -57,7 +57,7 @@ async fn make(config: &Config, transfer: TransferId) -> Result<Receipt, Failure>
     if let Some(receipt) = ask_or(config, &of_site(PATH, config), &request).await? {
         return Ok(receipt);
     }
-    let parts = Parts::open(config).await?;
+    let parts = Parts::open(config, Opening::MustBeSound).await?;
     let made = make_alone(config, &parts, transfer).await;
     parts.close().await?;
     made
@@ -124,7 +124,8 @@ async fn signer(parts: &Parts) -> Result<NoteSigner, Failure> {
 /// The public key of this node.
 async fn print_key(config: &Config, output: Output) -> Result<(), Failure> {
     let away = |error: DbError| Failure::new(error.code(), Exit::Unavailable, error.to_string());
-    let db = Db::open(&config.database, DbOptions::default()).await.map_err(away)?;
+    let options = DbOptions { old_tables: OldTables::Refuse, ..DbOptions::default() };
+    let db = Db::open(&config.database, options).await.map_err(parts::db_failure)?;
     let nodes = db.nodes().await.map_err(away)?;
     let node = nodes.into_iter().find(|node| node.name == config.node);
     let key = match node {

@@ -30,7 +30,7 @@ use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
 use crate::ops_token::OpsToken;
 use crate::own_rights::GivenUp;
-use crate::parts::Parts;
+use crate::parts::{Opening, Parts};
 use crate::reload::Reload;
 use crate::sandbox;
 use crate::served::ServedNode;
@@ -99,7 +99,7 @@ impl Server {
     /// Opens and starts everything; nothing listens before recovery is done.
     pub(crate) async fn start(config: &Config, log: LogControl) -> Result<Server, Failure> {
         let descriptors = DescriptorPlan::new(descriptors::raise()?, config.workers);
-        let parts = Parts::open(config).await?;
+        let parts = Parts::open(config, Opening::MayMend).await?;
         let env = parts.env.clone();
         let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
         let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());

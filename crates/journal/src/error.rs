@@ -64,6 +64,17 @@ pub enum JournalError {
         /// What is wrong.
         problem: String,
     },
+    /// The end was not written whole and was not to be changed, see [`crate::TornEnd`].
+    #[error(
+        "the journal ends in {bytes} torn bytes in '{segment}', cut before they were \
+         acknowledged; nothing was changed; run 'entrepot migrate', or start the server"
+    )]
+    Torn {
+        /// File name of the segment.
+        segment: String,
+        /// How many bytes follow the last whole record.
+        bytes: u64,
+    },
     /// The caller asked for a record that is no longer, or not yet, there.
     #[error("the journal begins at record {first}, record {wanted} was asked for")]
     Gone {
@@ -109,6 +120,7 @@ impl JournalError {
             JournalError::TooLong { .. } => "EP0608",
             JournalError::Closed => "EP0609",
             JournalError::NoJournal { .. } => "EP0610",
+            JournalError::Torn { .. } => "EP0291",
         }
     }
 

@@ -20,7 +20,7 @@ use crate::limits;
 use crate::medium::{FsMedium, Medium};
 use crate::meters::Meters;
 use crate::reader::Reader;
-use crate::recover::{Opening, Recovered};
+use crate::recover::{Opening, Recovered, TornEnd};
 use crate::state::{Start, State, Waiter};
 use crate::written::{Progress, Written};
 
@@ -38,6 +38,8 @@ pub struct Options {
     /// How long archived segments are kept, at least [`limits::ARCHIVE_KEEP_LEAST`]: a database
     /// that falls back is brought up to date from them. Unset, the default: for ever.
     pub archive_keep: Option<Duration>,
+    /// What opening does with a torn end. Default: it is cut and set aside.
+    pub torn_end: TornEnd,
 }
 
 impl Default for Options {
@@ -48,6 +50,7 @@ impl Default for Options {
             max_tail_delay: Duration::from_millis(10),
             inline_below: Duration::from_micros(100),
             archive_keep: None,
+            torn_end: TornEnd::default(),
         }
     }
 }
@@ -113,7 +116,8 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Locked`] if a process has it open, [`JournalError::Corrupt`] if anything
-    /// that was durable once has changed, [`JournalError::Io`].
+    /// that was durable once has changed, [`JournalError::Torn`] if the options say so,
+    /// [`JournalError::Io`].
     pub fn open(dir: &Path, node: &Name, env: Env, options: Options) -> Result<(Self, Recovered)> {
         let medium = FsMedium::create(dir)
             .map_err(|error| JournalError::io("open", &dir.display().to_string(), &error))?;
@@ -134,7 +138,8 @@ impl Journal {
             .lock()
             .map_err(|error| JournalError::io("lock", &medium.describe(), &error))?
             .ok_or_else(|| JournalError::Locked { dir: medium.describe() })?;
-        let opened = Opening { medium: &medium, node, env: &env }.run()?;
+        let torn_end = options.torn_end;
+        let opened = Opening { medium: &medium, node, env: &env, torn_end }.run()?;
         let recovered = opened.recovered.clone();
         let first = opened.segments.last().map_or(1, |segment| segment.first);
         let size = opened.file.size();

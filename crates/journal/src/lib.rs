@@ -15,6 +15,7 @@
 //! `journal.rs`.
 
 mod account;
+mod copy;
 mod disk;
 mod error;
 mod format;
@@ -30,6 +31,7 @@ mod state;
 mod verify;
 mod written;
 
+pub use copy::{CopiedFile, copy};
 pub use error::{JournalError, Result};
 pub use format::RecordKind;
 pub use journal::{Journal, Options, Usage};
@@ -37,5 +39,5 @@ pub use medium::{FsMedium, Medium, MediumFile};
 pub use meters::{Meters, SYNC_BUCKETS_US};
 pub use reader::{Reader, Record};
 pub use recorder::{Recorder, Scope};
-pub use recover::Recovered;
+pub use recover::{Recovered, TornEnd};
 pub use verify::{Finding, Head, Report, Visited, verify, verify_on};

@@ -54,7 +54,7 @@ pub struct FsMedium {
 pub(crate) const ARCHIVE: &str = "archive";
 pub(crate) const TORN: &str = "torn";
 /// For the hashes of the tree over the records, which the journal itself knows nothing of.
-const TREE: &str = "tree";
+pub(crate) const TREE: &str = "tree";
 
 impl FsMedium {
     /// For `dir`, which is made with its folders if needed, readable by this user only.
@@ -79,6 +79,11 @@ impl FsMedium {
     /// For an existing `dir`, only to be read.
     pub fn existing(dir: &Path) -> Self {
         FsMedium { dir: dir.to_owned() }
+    }
+
+    /// Opens a file that is only read.
+    pub(crate) fn open_to_read(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
+        Ok(Arc::new(FsFile(File::open(self.dir.join(name))?)))
     }
 }
 

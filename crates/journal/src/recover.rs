@@ -34,6 +34,16 @@ pub struct Recovered {
     pub clean: bool,
 }
 
+/// What opening a journal does with an end that was not written whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TornEnd {
+    /// It is cut off and kept in `torn/`.
+    #[default]
+    SetAside,
+    /// [`JournalError::Torn`]; nothing is changed.
+    Refuse,
+}
+
 /// Where writing goes on.
 pub(crate) struct Opened {
     pub(crate) node_id: NodeId,
@@ -55,6 +65,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) medium: &'a Arc<dyn Medium>,
     pub(crate) node: &'a Name,
     pub(crate) env: &'a Env,
+    pub(crate) torn_end: TornEnd,
 }
 
 /// Makes a segment durable, empty, ready for its first record.
@@ -331,6 +342,7 @@ impl Opening<'_> {
         if !survey.strays.is_empty() {
             return Err(corrupt(&name, 0, why));
         }
+        self.may_cut(&name, survey.bytes.len())?;
         walk.recovered.torn_bytes = survey.bytes.len() as u64;
         self.set_aside(first, &survey.bytes);
         match walk.expected {
@@ -360,11 +372,22 @@ impl Opening<'_> {
         if survey.strays.iter().any(|stray| stray.head.synced >= tail.next) {
             return Err(corrupt(tail.name, tail.end, tail.why));
         }
+        self.may_cut(tail.name, survey.bytes.len())?;
         walk.recovered.torn_bytes = survey.bytes.len() as u64;
         walk.recovered.torn_records = survey.strays.len() as u64;
         walk.recovered.clean = false;
         self.set_aside(tail.next, &survey.bytes);
         tail.file.truncate(tail.end).map_err(|error| self.io("truncate", tail.name, &error))
+    }
+
+    /// An error if a torn end is to be left as it is.
+    fn may_cut(&self, segment: &str, bytes: usize) -> Result<()> {
+        match self.torn_end {
+            TornEnd::SetAside => Ok(()),
+            TornEnd::Refuse => {
+                Err(JournalError::Torn { segment: segment.to_owned(), bytes: bytes as u64 })
+            }
+        }
     }
 
     /// Keeps torn bytes for a person to look at. Nothing depends on them, so a failure is only

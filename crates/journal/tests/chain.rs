@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_journal::{
-    Journal, JournalError, Options, RecordKind, Recorder, Report, Scope, verify,
+    Journal, JournalError, Options, RecordKind, Recorder, Report, Scope, TornEnd, verify,
 };
 use entrepot_nouns::{Env, Fact, Name, SiteId};
 use sim::{Call, SimDisk};
@@ -199,6 +199,66 @@ async fn damage_before_durable_records_is_reported_and_never_cut() {
         assert!(matches!(refused, Some(JournalError::Corrupt { .. })), "byte {at}: {refused:?}");
         assert_eq!(std::fs::read(&path).unwrap(), damaged, "nothing was cut");
     }
+}
+
+#[tokio::test]
+async fn a_torn_end_is_left_as_it_is_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(dir.path(), Options::default()).unwrap();
+    for number in 1..=5 {
+        journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+    }
+    journal.close().await.unwrap();
+    let path = segments(dir.path()).pop().unwrap();
+    let torn = [std::fs::read(&path).unwrap(), b"EPr1x".to_vec()].concat();
+    std::fs::write(&path, &torn).unwrap();
+    let options = Options { torn_end: TornEnd::Refuse, ..Options::default() };
+    let refused = open(dir.path(), options.clone()).err();
+    assert!(matches!(refused, Some(JournalError::Torn { bytes: 5, .. })), "{refused:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), torn, "nothing was cut");
+    assert_eq!(std::fs::read_dir(dir.path().join("torn")).unwrap().count(), 0);
+    open(dir.path(), Options::default()).unwrap().close().await.unwrap();
+    open(dir.path(), options).unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_of_a_journal_that_is_being_written_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { segment_bytes: 2048, ..Options::default() };
+    let journal = open(dir.path(), options).unwrap();
+    for number in 1..=60 {
+        journal.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+    }
+    journal.release(30).unwrap();
+    let writing = journal.clone();
+    let writer = tokio::spawn(async move {
+        for number in 61..=400 {
+            writing.append_durable(RecordKind::Event, &text(number)).await.unwrap();
+        }
+    });
+    for round in 0..5 {
+        let to = dir.path().join(format!("copy-{round}"));
+        let (from, target) = (dir.path().to_owned(), to.clone());
+        let copied = tokio::task::spawn_blocking(move || entrepot_journal::copy(&from, &target));
+        let copied = copied.await.unwrap().unwrap();
+        let report = verify(&to).unwrap();
+        assert!(report.is_intact(), "{report}");
+        assert!(report.head.is_some_and(|head| head.sequence >= 60));
+        for file in copied {
+            let bytes = std::fs::read(to.join(&file.name)).unwrap();
+            assert_eq!((bytes.len() as u64, blake3::hash(&bytes)), (file.size, file.blake3.into()));
+        }
+    }
+    writer.await.unwrap();
+    // What is torn at the end does not come along.
+    journal.close().await.unwrap();
+    let path = segments(dir.path()).pop().unwrap();
+    std::fs::write(&path, [std::fs::read(&path).unwrap(), b"EPr1x".to_vec()].concat()).unwrap();
+    let to = dir.path().join("copy");
+    entrepot_journal::copy(dir.path(), &to).unwrap();
+    assert_eq!(verify(&to).unwrap().torn_bytes, 0);
+    let nothing = entrepot_journal::copy(&to.join("torn"), &dir.path().join("none"));
+    assert!(matches!(nothing, Err(JournalError::NoJournal { .. } | JournalError::Io { .. })));
 }
 
 #[tokio::test]

@@ -248,6 +248,32 @@ facts! {
         /// Who: an admin account, or `cli:<user>`.
         by: String,
     }
+    /// A backup was made.
+    "backup.made" BackupMade {
+        /// The folder that holds it, on the machine of the node.
+        folder: String,
+        /// BLAKE3 of its manifest, which holds the digests of all its parts.
+        manifest: String,
+        /// The last record of the node's journal that it holds.
+        records: u64,
+        /// Published files of directory endpoints that it lists.
+        files: u64,
+        /// It holds the master key.
+        with_master_key: bool,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// All sealed secrets of the installation were sealed anew under another master key.
+    "secrets.rotated" SecretsRotated {
+        /// Names the master key that opens them no more; tells nothing of it.
+        from: String,
+        /// Names the one that opens them now.
+        to: String,
+        /// How many there are.
+        secrets: u64,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// The database fell back, by a failover or a restore: what it misses is projected anew.
     "database.fell-back" DatabaseFellBack {
         /// The last record of the node's journal that was in the database.

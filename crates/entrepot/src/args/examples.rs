@@ -23,6 +23,24 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("demo", &["entrepot demo"]),
+    (
+        "backup",
+        &["entrepot backup /backup/monday", "entrepot backup /backup/key --with-master-key"],
+    ),
+    (
+        "restore",
+        &[
+            "entrepot restore /backup/monday /srv/entrepot --master-key master.key",
+            "entrepot restore /backup/monday /etc/entrepot --data /var/lib/entrepot",
+            "entrepot restore --check /backup/monday",
+        ],
+    ),
+    ("secrets", &["entrepot secrets rotate"]),
+    (
+        "secrets rotate",
+        &["entrepot secrets rotate", "entrepot secrets rotate --to env:NEW_MASTER_KEY"],
+    ),
+    ("migrate", &["entrepot migrate --check", "entrepot migrate"]),
     ("apply", &["entrepot apply orders.yaml", "entrepot apply --prune configuration"]),
     ("plan", &["entrepot plan orders.yaml", "entrepot --json plan -"]),
     ("export", &["entrepot export", "entrepot export account mount --output configuration"]),
