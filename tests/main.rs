@@ -2,6 +2,7 @@
 //! linked once.
 
 mod bad_input;
+mod balanced;
 mod budgets;
 mod cli;
 mod client;

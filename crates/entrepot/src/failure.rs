@@ -16,10 +16,12 @@ pub(crate) enum Exit {
     Unavailable = 5,
     /// The answer is no: findings of `doctor`, a broken chain in `journal verify`.
     Findings = 6,
+    /// The server ended because a write to its journal's disk failed: start it again.
+    Journal = 7,
 }
 
 /// Why a command failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: String,
     pub(crate) message: String,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use entrepot_auth::Gate;
 use entrepot_db::{Db, JobCounts};
 use entrepot_engine::Engine;
-use entrepot_journal::{Recorder, SYNC_BUCKETS_US, Usage};
+use entrepot_journal::{Recorder, SYNC_BUCKETS_US};
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_nouns::{Direction, Protocol};
 use entrepot_ssh::wire;
@@ -46,11 +46,6 @@ pub(crate) struct Metrics(Arc<MetricsParts>);
 impl Metrics {
     pub(crate) fn new(parts: MetricsParts) -> Self {
         Metrics(Arc::new(parts))
-    }
-
-    /// How full the journal is.
-    pub(crate) fn journal_usage(&self) -> Usage {
-        self.0.recorder.journal().usage()
     }
 
     /// The text that a scraper gets. Jobs are missing while the database is away.

@@ -1,16 +1,17 @@
 //! `serve`: opens the parts, starts everything, waits, stops everything in order.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use entrepot_admin::{Admin, ServingParts};
 use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
-use entrepot_journal::{Recorder, Scope};
+use entrepot_journal::{JournalError, Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
+use entrepot_net::listen::TcpAcceptor;
 use entrepot_net::service_manager::{self, ServiceState};
 use entrepot_nouns::{Fact, SiteId};
 use entrepot_spawn::{Spawner, SpawnerOptions};
@@ -20,9 +21,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::addresses_file::AddressesFile;
+use crate::addresses_file::{AddressesFile, OwnAddresses};
 use crate::config::Config;
 use crate::descriptors::{self, DescriptorPlan};
+use crate::failed_journal;
 use crate::failure::{Exit, Failure};
 use crate::listeners::{ListenerParts, Listeners};
 use crate::log::LogControl;
@@ -31,6 +33,7 @@ use crate::ops::{self, Ops};
 use crate::ops_token::OpsToken;
 use crate::own_rights::GivenUp;
 use crate::parts::Parts;
+use crate::readiness::{self, Readiness, ReadinessParts};
 use crate::reload::Reload;
 use crate::sandbox;
 use crate::served::ServedNode;
@@ -42,18 +45,30 @@ pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failu
     let server = Server::start(config, log).await?;
     tell(ServiceState::Ready);
     let alive = tokio::spawn(stay_alive(server.parts.recorder.clone()));
-    server.stopped().await;
-    let superseded = server.superseded.is_cancelled();
+    let why = server.ended().await;
     tell(ServiceState::Stopping);
-    let stopped = server.stop().await;
+    let stopped = server.stop(&why).await;
     alive.abort();
-    stopped?;
-    if superseded {
-        let why = "another process serves as this node, with a copy of its journal; see which of \
-                   the two is to go on";
-        return Err(Failure::new("EP0714", Exit::Failed, why));
+    match why {
+        ServerEnd::Asked => stopped,
+        ServerEnd::JournalFailed(error) => Err(failed_journal::end(&error)),
+        ServerEnd::Superseded => {
+            let why = "another process serves as this node, with a copy of its journal; see which \
+                       of the two is to go on";
+            stopped.and(Err(Failure::new("EP0714", Exit::Failed, why)))
+        }
     }
-    Ok(())
+}
+
+/// Why the server ends.
+#[derive(Clone, Debug)]
+pub(crate) enum ServerEnd {
+    /// A signal, or a person.
+    Asked,
+    /// Another process serves as this node.
+    Superseded,
+    /// A sync of the journal failed.
+    JournalFailed(JournalError),
 }
 
 /// Tells the service manager, if there is one.
@@ -116,34 +131,38 @@ impl Server {
         tasks.extend(renew_hashes(&gate, &admin, &end));
         let unauthenticated = UnauthenticatedConnections::within(descriptors.without_login);
         let metrics = metrics(&parts, &vfs, &gate, &engine, &unauthenticated);
-        let ready = Arc::new(AtomicBool::new(false));
         let heads = crate::receipt::open(config, &parts).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
         let drained = engine.drained();
         let reload = Arc::new(Reload::new(config.clone(), log));
         tasks.push(tokio::spawn(reload_on_signals(reload.clone(), asked.clone())));
+        let readiness = Readiness::new(ReadinessParts {
+            recorder: parts.recorder.clone(),
+            vfs: vfs.clone(),
+            drained: drained.clone(),
+            stop: asked.clone(),
+        });
         let ops = Ops {
             admin: admin.clone(),
             metrics,
             heads,
-            ready: ready.clone(),
-            drained: drained.clone(),
+            readiness: readiness.clone(),
             stop: asked.clone(),
             token: OpsToken::make(&config.data, &env)?,
             reload,
         };
-        let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
+        let own_addresses = start_ops(config, ops, &end, &mut tasks).await?;
         let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
         tasks.push(share_penalties(&shared.gate, &end).await);
-        let addresses = AddressesFile::new(&config.data, ops_address);
+        let addresses = AddressesFile::new(&config.data, own_addresses);
         let listeners = Listeners::new(config, &parts, admin, shared, addresses.clone());
         if drained.is_drained() {
             tracing::warn!("this node is drained: it opens no listener before 'node undrain'");
         }
         listeners.open_all(&drained).await?;
-        ready.store(true, Ordering::Release);
+        readiness.listens();
         tasks.push(tokio::spawn(signals(asked.clone())));
         let following = listeners.clone().follow(directory.watch(), drained, end.clone());
         tasks.push(tokio::spawn(following));
@@ -163,32 +182,43 @@ impl Server {
         })
     }
 
-    /// Waits until someone asks the server to stop, or another process serves as this node.
-    pub(crate) async fn stopped(&self) {
+    /// Waits until someone asks the server to stop, or it cannot go on.
+    pub(crate) async fn ended(&self) -> ServerEnd {
         tokio::select! {
-            () = self.asked.cancelled() => {}
-            () = self.superseded.cancelled() => {}
+            () = self.asked.cancelled() => ServerEnd::Asked,
+            () = self.superseded.cancelled() => ServerEnd::Superseded,
+            error = self.parts.recorder.journal().failed() => {
+                failed_journal::remember(&self.config.data, self.parts.env.now(), &error);
+                tokio::time::sleep(failed_journal::NOTICE).await;
+                ServerEnd::JournalFailed(error)
+            }
         }
     }
 
     /// Address and host keys (OpenSSH form) of each open listener.
-    pub(crate) async fn listening(&self) -> Vec<(std::net::SocketAddr, Vec<String>)> {
+    pub(crate) async fn listening(&self) -> Vec<(SocketAddr, Vec<String>)> {
         self.listeners.listening().await
     }
 
     /// Lets running transfers end within the limit, then ends everything, last of all the journal.
-    pub(crate) async fn stop(self) -> Result<(), Failure> {
+    /// Where that has failed, no transfer could be acknowledged any more: they are cut.
+    pub(crate) async fn stop(self, why: &ServerEnd) -> Result<(), Failure> {
         self.asked.cancel();
-        let limit = Duration::from_secs(self.config.drain_seconds);
-        tracing::info!(limit_seconds = self.config.drain_seconds, "stopping");
+        let limit = match why {
+            ServerEnd::JournalFailed(_) => Duration::ZERO,
+            ServerEnd::Asked | ServerEnd::Superseded => {
+                Duration::from_secs(self.config.drain_seconds)
+            }
+        };
+        tracing::info!(limit_seconds = limit.as_secs(), "stopping");
         self.vfs.drain();
         self.listeners.stop(limit).await;
         let recorder = self.parts.recorder.clone();
         let scope = Scope::site(SiteId::MAIN);
-        let stopped = recorder.record_durable(&scope, Fact::NodeStopped {});
-        stopped
-            .await
-            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
+        let stopped = recorder.record_durable(&scope, Fact::NodeStopped {}).await;
+        let stopped = stopped
+            .map(drop)
+            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()));
         self.end.cancel();
         for task in self.tasks {
             // A panic was logged where it happened; the stop goes on.
@@ -202,7 +232,7 @@ impl Server {
         self.vfs.stop().await;
         let _ = std::fs::remove_file(&self.config.ops_socket);
         self.addresses.remove();
-        self.parts.close().await?;
+        stopped.and(self.parts.close().await)?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -277,6 +307,7 @@ async fn start_engine(
 ) -> Result<Arc<Engine>, Failure> {
     let incarnation = parts.start_node().await?;
     record(parts, Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() })?;
+    failed_journal::record(&config.data, parts).await;
     Ok(Arc::new(Engine::start(EngineParts {
         db: parts.db.clone(),
         recorder: parts.recorder.clone(),
@@ -321,13 +352,13 @@ fn record(parts: &Parts, fact: Fact) -> Result<(), Failure> {
     recorded.map(drop).map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
 }
 
-/// Opens the ops socket and the ops listener.
+/// Opens the ops socket, the ops listener and the port for balancers.
 async fn start_ops(
     config: &Config,
     ops: Ops,
     end: &CancellationToken,
     tasks: &mut Vec<JoinHandle<()>>,
-) -> Result<Option<std::net::SocketAddr>, Failure> {
+) -> Result<OwnAddresses, Failure> {
     let socket = bind_socket(&config.ops_socket)?;
     let (local, until) = (ops.clone(), end.clone());
     tasks.push(tokio::spawn(async move {
@@ -335,17 +366,29 @@ async fn start_ops(
             tracing::error!(%error, "the ops socket failed");
         }
     }));
-    let Some(address) = config.ops_address else { return Ok(None) };
-    let listener = entrepot_net::listen::bind(address)
-        .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
-    let bound = listener.local_address();
+    let mut own = OwnAddresses::default();
+    if let Some(address) = config.agent_address {
+        let listener = bind_own(address)?;
+        own.agent = Some(listener.local_address());
+        let served =
+            readiness::serve_agent(listener.into_inner(), ops.readiness.clone(), end.clone());
+        tasks.push(tokio::spawn(served));
+    }
+    let Some(address) = config.ops_address else { return Ok(own) };
+    let listener = bind_own(address)?;
+    own.ops = Some(listener.local_address());
     let until = end.clone();
     tasks.push(tokio::spawn(async move {
         if let Err(error) = ops::serve_listener(listener.into_inner(), ops, until).await {
             tracing::error!(%error, "the ops listener failed");
         }
     }));
-    Ok(Some(bound))
+    Ok(own)
+}
+
+fn bind_own(address: SocketAddr) -> Result<TcpAcceptor, Failure> {
+    entrepot_net::listen::bind(address)
+        .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
 }
 
 /// The journal's lock is held by now, so a socket file that is there is left over from a crash.
