@@ -6,10 +6,12 @@
 //! `postgres.rs`.
 
 mod codes;
+mod configuration;
 mod error;
 mod events;
 mod heads;
 mod jobs;
+mod known;
 pub mod limits;
 mod migrate;
 mod moment;
@@ -30,11 +32,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_nouns::{Env, Name, SiteId};
+use parking_lot::RwLock;
 
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventRow};
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead};
 pub use jobs::{Claim, JobCounts, JobEnd, JobFilter, JobHold};
+pub use known::Configuration;
 pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdentity};
 pub use penalties::{Penalty, PenaltyAccount, PenaltyKind, PenaltyPosition, PenaltyRow};
 pub use project::{Projected, Projection};
@@ -42,6 +46,7 @@ pub use references::NounUser;
 pub use transfers::TransferFilter;
 pub use tx::Tx;
 
+use known::KnownConfiguration;
 use postgres::Purpose;
 use sql::{Reader, Sql, Value, sql, statements};
 
@@ -86,6 +91,8 @@ impl Default for DbOptions {
 pub struct Db {
     backend: Arc<Backend>,
     env: Env,
+    /// What answers for the database while it is away.
+    known: Arc<RwLock<Option<Arc<KnownConfiguration>>>>,
 }
 
 enum Backend {
@@ -118,21 +125,39 @@ impl Db {
             Some(("sqlite", path)) if path.starts_with('/') => {
                 Backend::Sqlite(sqlite::Sqlite::open(PathBuf::from(path)).await?)
             }
-            Some(("postgres" | "postgresql", _)) => {
-                let connections = options.connections.unwrap_or(limits::POSTGRES_CONNECTIONS);
-                let migrate = options.migrate_url.as_deref();
-                Backend::Postgres(postgres::Postgres::open(url, migrate, connections).await?)
-            }
-            _ => {
-                return Err(DbError::Setup(
-                    "the URL must be sqlite:///absolute/path.db or postgres://user@host/database"
-                        .to_owned(),
-                ));
-            }
+            _ => Backend::Postgres(postgres(url, &options)?),
         };
-        let db = Db { backend: Arc::new(backend), env: options.env };
-        db.make_main_site().await?;
+        let db = Db::over(backend, options.env);
+        db.reach().await?;
         Ok(db)
+    }
+
+    /// A PostgreSQL database that is away now. What [`Db::open`] looks at is looked at with the
+    /// first connection, and until it was found good every question is refused.
+    ///
+    /// # Errors
+    /// [`DbError::Setup`] for a wrong URL.
+    pub fn open_later(url: &str, options: DbOptions) -> Result<Db> {
+        let backend = Backend::Postgres(postgres(url, &options)?);
+        Ok(Db::over(backend, options.env))
+    }
+
+    fn over(backend: Backend, env: Env) -> Db {
+        Db { backend: Arc::new(backend), env, known: Arc::default() }
+    }
+
+    /// Whether the database answers, and is one that can be served from: looks at all that
+    /// [`Db::open`] looks at, unless that was done.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub async fn reach(&self) -> Result<()> {
+        self.make_main_site().await?;
+        self.ping().await.map(drop)
+    }
+
+    fn known(&self) -> Option<Arc<KnownConfiguration>> {
+        self.known.read().clone()
     }
 
     async fn make_main_site(&self) -> Result<()> {
@@ -159,7 +184,13 @@ impl Db {
 
     /// Begins a transaction that changes configuration. Over all nodes only one is open at a
     /// time; others wait. Keep it short. Dropped without a commit it leaves nothing.
+    ///
+    /// # Errors
+    /// [`DbError::Copied`] while a copy answers for the database.
     pub async fn begin(&self) -> Result<Tx> {
+        if self.answers_from_copy() {
+            return Err(DbError::Copied);
+        }
         Ok(Tx::new(self.work(Purpose::Configuration).await?))
     }
 
@@ -209,6 +240,15 @@ impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Db({})", self.dialect())
     }
+}
+
+fn postgres(url: &str, options: &DbOptions) -> Result<postgres::Postgres> {
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        let known = "the URL must be sqlite:///absolute/path.db or postgres://user@host/database";
+        return Err(DbError::Setup(known.to_owned()));
+    }
+    let connections = options.connections.unwrap_or(limits::POSTGRES_CONNECTIONS);
+    postgres::Postgres::new(url, options.migrate_url.as_deref(), connections)
 }
 
 /// What most filters begin with.

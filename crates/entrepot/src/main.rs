@@ -21,6 +21,7 @@ mod init;
 mod join;
 mod journal;
 mod listeners;
+mod local_copy;
 mod log;
 mod metrics;
 mod node;
@@ -38,6 +39,7 @@ mod sandbox;
 mod serve;
 mod served;
 mod table;
+mod without_database;
 
 use std::process::ExitCode;
 

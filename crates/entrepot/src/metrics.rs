@@ -202,6 +202,9 @@ impl Scrape {
         gauge(encoder, "entrepot_journal_fill_ratio", "Of its limit; at 1 uploads wait.", fill)?;
         let suspect = f64::from(u8::from(usage.suspect));
         gauge(encoder, "entrepot_journal_suspect", "1 after a failed fsync.", suspect)?;
+        let copied = f64::from(u8::from(self.parts.db.answers_from_copy()));
+        let name = "entrepot_configuration_from_copy";
+        gauge(encoder, name, "1 while the node's copy stands in for the database.", copied)?;
         let mut family = counter(encoder, "entrepot_journal_records", "Records appended.")?;
         family.encode_counter::<NoLabelSet, u64, f64>(&meters.records(), None)?;
         let buckets: Vec<(f64, u64)> = SYNC_BUCKETS_US

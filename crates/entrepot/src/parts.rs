@@ -9,13 +9,14 @@ use std::sync::Arc;
 use entrepot_admin::{Admin, AdminParts, RefusedPasswords};
 use entrepot_auth::Directory;
 use entrepot_crypto::seal::MasterKey;
-use entrepot_db::{Db, DbOptions, Incarnation, NodeIdentity};
+use entrepot_db::{Db, DbError, DbOptions, Incarnation, NodeIdentity};
 use entrepot_journal::{Journal, Options, Recorder, Recovered};
 use entrepot_nouns::Env;
 use entrepot_spawn::Allowed;
 
 use crate::config::{Config, MasterKeySource};
 use crate::failure::{Exit, Failure};
+use crate::local_copy::{CopyError, KeptState, LocalCopy};
 
 /// Master key, database, journal.
 pub(crate) struct Parts {
@@ -24,15 +25,24 @@ pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) recorder: Recorder,
     pub(crate) recovered: Recovered,
+    /// What the node serves from, if the database is away.
+    pub(crate) away: Option<KeptState>,
     /// Programs that this node starts.
     allowed: Allowed,
     /// Passwords that nobody may set.
     refused_passwords: Option<PathBuf>,
 }
 
-impl Parts {
-    /// Opens all of them; migrates the database.
-    pub(crate) async fn open(config: &Config) -> Result<Parts, Failure> {
+/// What there is without the database.
+struct LocalParts {
+    env: Env,
+    master: MasterKey,
+    journal: Journal,
+    recovered: Recovered,
+}
+
+impl LocalParts {
+    fn open(config: &Config) -> Result<LocalParts, Failure> {
         let env = Env::real();
         let master = master_key(&config.master_key)?;
         if !config.data.is_dir() {
@@ -45,16 +55,85 @@ impl Parts {
         let (journal, recovered) =
             Journal::open(&config.journal(), &config.node, env.clone(), options)
                 .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
-        let db = Db::open(&config.database, DbOptions::default())
-            .await
-            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
-        let recorder = Recorder::new(journal, env.clone(), config.node.clone());
-        entrepot_proof::check_end(&db, &recorder)
-            .await
-            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
-        let allowed = config.exec.allowed.clone();
-        let refused_passwords = config.refused_passwords.clone();
-        Ok(Parts { env, master, db, recorder, recovered, allowed, refused_passwords })
+        Ok(LocalParts { env, master, journal, recovered })
+    }
+
+    fn with(self, config: &Config, db: Db) -> Parts {
+        let LocalParts { env, master, journal, recovered } = self;
+        Parts {
+            recorder: Recorder::new(journal, env.clone(), config.node.clone()),
+            env,
+            master,
+            db,
+            recovered,
+            away: None,
+            allowed: config.exec.allowed.clone(),
+            refused_passwords: config.refused_passwords.clone(),
+        }
+    }
+}
+
+impl Parts {
+    /// Opens all of them; migrates the database.
+    pub(crate) async fn open(config: &Config) -> Result<Parts, Failure> {
+        let local = LocalParts::open(config)?;
+        let db = Db::open(&config.database, DbOptions::default()).await.map_err(unavailable)?;
+        let parts = local.with(config, db);
+        parts.check_end().await?;
+        Ok(parts)
+    }
+
+    /// The same for a server. While PostgreSQL is away, the node's copy of the configuration stands
+    /// in for it, if there is one.
+    pub(crate) async fn open_to_serve(config: &Config) -> Result<Parts, Failure> {
+        let local = LocalParts::open(config)?;
+        let away = match Db::open(&config.database, DbOptions::default()).await {
+            Ok(db) => {
+                let parts = local.with(config, db);
+                parts.check_end().await?;
+                return Ok(parts);
+            }
+            Err(error) if error.is_unavailable() && is_remote(&config.database) => error,
+            Err(error) => return Err(unavailable(error)),
+        };
+        let copy = LocalCopy::new(&config.data, local.master.clone());
+        let kept = copy.read_to_serve(local.journal.node_id(), local.env.now());
+        let kept = kept.map_err(|error| match error {
+            CopyError::Missing => {
+                Failure::new(away.code(), Exit::Unavailable, format!("{away}; {error}"))
+            }
+            error => Failure::new("EP0720", Exit::Unavailable, format!("{away}; {error}")),
+        })?;
+        let (end, wanted) = (local.recovered.last_sequence, kept.journal_end);
+        if end < wanted {
+            let why = format!(
+                "{away}; the journal ends at record {end} and had {wanted}: it was cut or \
+                 replaced, and only the database tells how it goes on"
+            );
+            return Err(Failure::new("EP0720", Exit::Unavailable, why));
+        }
+        let db = Db::open_later(&config.database, DbOptions::default()).map_err(unavailable)?;
+        db.answer_from(kept.configuration.clone()).map_err(unavailable)?;
+        let mut parts = local.with(config, db);
+        if let Some(slot) = kept.slot {
+            parts.recorder.set_slot(slot);
+        }
+        let (revision, copied_at) = (kept.configuration.revision, kept.written_at);
+        tracing::warn!(
+            code = "EP0722",
+            revision,
+            %copied_at,
+            error = %away,
+            "the database is away: served from the node's copy of the configuration"
+        );
+        parts.away = Some(kept);
+        Ok(parts)
+    }
+
+    /// Compares the end of the journal with what the database knows of it.
+    async fn check_end(&self) -> Result<(), Failure> {
+        let checked = entrepot_proof::check_end(&self.db, &self.recorder).await;
+        checked.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
     }
 
     /// The administration over these parts.
@@ -75,22 +154,9 @@ impl Parts {
         })
     }
 
-    /// Counts a start of this node, which has joined before.
-    pub(crate) async fn start_node(&self) -> Result<Incarnation, Failure> {
-        let node = NodeIdentity {
-            id: self.recorder.node_id(),
-            name: self.recorder.node().clone(),
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        let started = self.db.start_node(&node, 0).await;
-        let started = started
-            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
-        let removed = || Failure::start("this node was removed while it started");
-        let started = started.ok_or_else(removed)?;
-        if let Some(slot) = started.slot {
-            self.recorder.set_slot(slot);
-        }
-        Ok(started)
+    /// What counts a start of this node.
+    pub(crate) fn node_start(&self) -> NodeStart {
+        NodeStart { db: self.db.clone(), recorder: self.recorder.clone() }
     }
 
     /// Makes the journal's tail durable and lets go of it.
@@ -98,6 +164,39 @@ impl Parts {
         let closed = self.recorder.journal().close().await;
         closed.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
     }
+}
+
+/// Counts starts of this node in the database.
+pub(crate) struct NodeStart {
+    pub(crate) db: Db,
+    pub(crate) recorder: Recorder,
+}
+
+impl NodeStart {
+    /// Counts a start of this node, which has joined before.
+    pub(crate) async fn count(&self) -> Result<Incarnation, Failure> {
+        let node = NodeIdentity {
+            id: self.recorder.node_id(),
+            name: self.recorder.node().clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let started = self.db.start_node(&node, 0).await.map_err(unavailable)?;
+        let removed = || Failure::start("this node was removed while it started");
+        let started = started.ok_or_else(removed)?;
+        if let Some(slot) = started.slot {
+            self.recorder.set_slot(slot);
+        }
+        Ok(started)
+    }
+}
+
+fn unavailable(error: DbError) -> Failure {
+    Failure::new(error.code(), Exit::Unavailable, error.to_string())
+}
+
+/// True of a database on another machine, or one that may be there without this process.
+fn is_remote(url: &str) -> bool {
+    !url.starts_with("sqlite:")
 }
 
 fn refused_passwords(file: PathBuf) -> RefusedPasswords {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use entrepot_admin::{Admin, ServingParts};
 use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
+use entrepot_db::{Dialect, Drained, Incarnation};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
 use entrepot_journal::{JournalError, Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
@@ -18,6 +19,7 @@ use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{NodeLimits, Service, ServiceOptions, ServiceParts};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +29,7 @@ use crate::descriptors::{self, DescriptorPlan};
 use crate::failed_journal;
 use crate::failure::{Exit, Failure};
 use crate::listeners::{ListenerParts, Listeners};
+use crate::local_copy::{CopyKeeper, LocalCopy};
 use crate::log::LogControl;
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
@@ -37,6 +40,7 @@ use crate::readiness::{self, Readiness, ReadinessParts};
 use crate::reload::Reload;
 use crate::sandbox;
 use crate::served::ServedNode;
+use crate::without_database::Return;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
 pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failure> {
@@ -52,6 +56,7 @@ pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failu
     match why {
         ServerEnd::Asked => stopped,
         ServerEnd::JournalFailed(error) => Err(failed_journal::end(&error)),
+        ServerEnd::Refused(failure) => stopped.and(Err(failure)),
         ServerEnd::Superseded => {
             let why = "another process serves as this node, with a copy of its journal; see which \
                        of the two is to go on";
@@ -67,6 +72,8 @@ pub(crate) enum ServerEnd {
     Asked,
     /// Another process serves as this node.
     Superseded,
+    /// It started while the database was away, and the database knows another node of its name.
+    Refused(Failure),
     /// A sync of the journal failed.
     JournalFailed(JournalError),
 }
@@ -105,6 +112,8 @@ pub(crate) struct Server {
     asked: CancellationToken,
     /// Cancelled when another process serves as this node.
     superseded: CancellationToken,
+    /// Why the database that is back does not take this node, if so.
+    refused: watch::Sender<Option<Failure>>,
     /// Ends the tasks that serve until the very end.
     end: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
@@ -114,18 +123,8 @@ impl Server {
     /// Opens and starts everything; nothing listens before recovery is done.
     pub(crate) async fn start(config: &Config, log: LogControl) -> Result<Server, Failure> {
         let descriptors = DescriptorPlan::new(descriptors::raise()?, config.workers);
-        let parts = Parts::open(config).await?;
-        let env = parts.env.clone();
-        let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
-        let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());
-        let admin = parts.admin(Some(directory.clone()));
-        admin.join().await.map_err(|error| crate::ask::problem(error.into()))?;
-        let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
-        let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone() });
-        let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
-        let spawner = spawner(config, &parts)?;
-        gate.start_programs_by(spawner.clone());
-        let engine = start_engine(config, &parts, &vfs, &gate, &spawner).await?;
+        let core = Core::start(config, &log, descriptors).await?;
+        let Core { parts, directory, gate, admin, vfs, spawner, engine } = core;
         let (asked, end) = (vfs.draining(), CancellationToken::new());
         let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
         tasks.extend(renew_hashes(&gate, &admin, &end));
@@ -148,7 +147,7 @@ impl Server {
             heads,
             readiness: readiness.clone(),
             stop: asked.clone(),
-            token: OpsToken::make(&config.data, &env)?,
+            token: OpsToken::make(&config.data, &parts.env)?,
             reload,
         };
         let own_addresses = start_ops(config, ops, &end, &mut tasks).await?;
@@ -157,7 +156,7 @@ impl Server {
         engine.ready().await;
         tasks.push(share_penalties(&shared.gate, &end).await);
         let addresses = AddressesFile::new(&config.data, own_addresses);
-        let listeners = Listeners::new(config, &parts, admin, shared, addresses.clone());
+        let listeners = Listeners::new(config, &parts, admin.clone(), shared, addresses.clone());
         if drained.is_drained() {
             tracing::warn!("this node is drained: it opens no listener before 'node undrain'");
         }
@@ -166,6 +165,9 @@ impl Server {
         tasks.push(tokio::spawn(signals(asked.clone())));
         let following = listeners.clone().follow(directory.watch(), drained, end.clone());
         tasks.push(tokio::spawn(following));
+        let refused = watch::Sender::new(None);
+        tasks.extend(keep_copy(config, &parts, &engine, &directory, &end));
+        tasks.extend(come_back(&parts, admin, &engine, &refused, &end));
         let (config, superseded) = (config.clone(), engine.superseded());
         Ok(Server {
             config,
@@ -177,6 +179,7 @@ impl Server {
             addresses,
             asked,
             superseded,
+            refused,
             end,
             tasks,
         })
@@ -187,11 +190,24 @@ impl Server {
         tokio::select! {
             () = self.asked.cancelled() => ServerEnd::Asked,
             () = self.superseded.cancelled() => ServerEnd::Superseded,
+            failure = self.refused() => ServerEnd::Refused(failure),
             error = self.parts.recorder.journal().failed() => {
                 failed_journal::remember(&self.config.data, self.parts.env.now(), &error);
                 tokio::time::sleep(failed_journal::NOTICE).await;
                 ServerEnd::JournalFailed(error)
             }
+        }
+    }
+
+    /// Waits for a database that does not take this node.
+    async fn refused(&self) -> Failure {
+        let mut refused = self.refused.subscribe();
+        loop {
+            if let Some(failure) = &*refused.borrow_and_update() {
+                return failure.clone();
+            }
+            // The sender is the server's own.
+            let _ = refused.changed().await;
         }
     }
 
@@ -206,7 +222,7 @@ impl Server {
         self.asked.cancel();
         let limit = match why {
             ServerEnd::JournalFailed(_) => Duration::ZERO,
-            ServerEnd::Asked | ServerEnd::Superseded => {
+            ServerEnd::Asked | ServerEnd::Superseded | ServerEnd::Refused(_) => {
                 Duration::from_secs(self.config.drain_seconds)
             }
         };
@@ -236,6 +252,79 @@ impl Server {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// What serves, without its entrances.
+struct Core {
+    parts: Parts,
+    directory: Directory,
+    gate: Gate,
+    admin: Arc<Admin>,
+    vfs: Service,
+    spawner: Spawner,
+    engine: Arc<Engine>,
+}
+
+impl Core {
+    async fn start(
+        config: &Config,
+        log: &LogControl,
+        descriptors: DescriptorPlan,
+    ) -> Result<Core, Failure> {
+        let parts = Parts::open_to_serve(config).await?;
+        let env = parts.env.clone();
+        let directory = Directory::new(parts.db.clone(), env, parts.master.clone());
+        let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());
+        let admin = parts.admin(Some(directory.clone()));
+        if parts.away.is_none() {
+            admin.join().await.map_err(|error| crate::ask::problem(error.into()))?;
+        }
+        let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
+        let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone() });
+        let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
+        let spawner = spawner(config, &parts)?;
+        gate.start_programs_by(spawner.clone());
+        let engine = start_engine(config, &parts, &vfs, &gate, &spawner).await?;
+        Ok(Core { parts, directory, gate, admin, vfs, spawner, engine })
+    }
+}
+
+/// Keeps the copy that the node starts from while the database is away; none of a local file.
+fn keep_copy(
+    config: &Config,
+    parts: &Parts,
+    engine: &Arc<Engine>,
+    directory: &Directory,
+    end: &CancellationToken,
+) -> Option<JoinHandle<()>> {
+    let keeper = CopyKeeper {
+        copy: LocalCopy::new(&config.data, parts.master.clone()),
+        db: parts.db.clone(),
+        recorder: parts.recorder.clone(),
+        engine: engine.clone(),
+        directory: directory.clone(),
+    };
+    let is_remote = parts.db.dialect() == Dialect::Postgres;
+    is_remote.then(|| tokio::spawn(keeper.run(end.clone())))
+}
+
+/// Waits for a database that was away at the start.
+fn come_back(
+    parts: &Parts,
+    admin: Arc<Admin>,
+    engine: &Arc<Engine>,
+    refused: &watch::Sender<Option<Failure>>,
+    end: &CancellationToken,
+) -> Option<JoinHandle<()>> {
+    parts.away.as_ref()?;
+    let back = Return { start: parts.node_start(), admin, engine: engine.clone() };
+    let (refused, until) = (refused.clone(), end.clone());
+    Some(tokio::spawn(async move {
+        if let Some(failure) = back.wait(until).await {
+            tracing::error!(code = failure.code, "{}", failure.message);
+            refused.send_replace(Some(failure));
+        }
+    }))
 }
 
 async fn start_vfs(
@@ -305,7 +394,13 @@ async fn start_engine(
     gate: &Gate,
     spawner: &Spawner,
 ) -> Result<Arc<Engine>, Failure> {
-    let incarnation = parts.start_node().await?;
+    let incarnation = match &parts.away {
+        None => parts.node_start().count().await?,
+        Some(kept) => {
+            let drained = if kept.drained { Drained::Yes } else { Drained::No };
+            Incarnation::uncounted(drained, kept.slot)
+        }
+    };
     record(parts, Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() })?;
     failed_journal::record(&config.data, parts).await;
     Ok(Arc::new(Engine::start(EngineParts {
