@@ -11,6 +11,7 @@ use entrepot_testkit::server::Node;
 
 use serde_json::Value;
 
+use crate::balanced::asked;
 use crate::program;
 
 /// How long the database is away under load.
@@ -284,5 +285,163 @@ fn a_second_machine_does_not_pass_for_the_first() -> Result<()> {
     for (kind, count) in [("node.drained", 1), ("node.undrained", 1), ("node.removed", 1)] {
         assert_eq!(first.events(kind)?.len(), count, "{kind}");
     }
+    Ok(())
+}
+
+/// Waits until the node has written its copy of the configuration with this account.
+fn copied(node: &Node, account: &str) -> Result<()> {
+    let file = node.home().join("data/configuration.json");
+    node.until("the copy of the configuration", || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        Ok(text.contains(&format!("\\\"name\\\":\\\"{account}\\\"")).then_some(()))
+    })
+}
+
+/// The number that a metric has.
+fn metric(node: &Node, name: &str) -> Result<String> {
+    let (_, text) = asked(node, "/metrics")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    Ok(line.with_context(|| format!("no {name}"))?.to_owned())
+}
+
+/// What a node says and does whose database is away.
+fn serves_from_its_copy(node: &Node) -> Result<()> {
+    ensure!(node.log().contains("EP0722"), "{}", node.log());
+    assert_eq!(asked(node, "/ready")?.0, "200");
+    assert_eq!(metric(node, "entrepot_configuration_from_copy")?, "1.0");
+    let change = node.command(&["account", "change", "acme", "home=/in"]).output()?;
+    let said = String::from_utf8_lossy(&change.stderr).into_owned();
+    ensure!(change.status.code() == Some(5) && said.contains("EP0719"), "{said}");
+    let shown = node.json(&["account", "list"])?.to_string();
+    ensure!(shown.contains("betty"), "{shown}");
+    let doctor = node.command(&["doctor"]).output()?;
+    let doctor = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    ensure!(doctor.contains("starts also while the database is away"), "{doctor}");
+    Ok(())
+}
+
+#[test]
+fn a_node_starts_while_its_database_is_away() -> Result<()> {
+    let postgres = Postgres::launch()?;
+    let url = postgres.create_database()?;
+    let mut node = Node::new_called(program(), &url, "n1")?;
+    let login = Login::create(&node, "acme")?;
+    let inbox = node.scratch().join("inbox");
+    std::fs::create_dir(&inbox)?;
+    let documents = format!(
+        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
+         rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n  do:\n    \
+         - deliver: {{endpoint: partner, path: '{{name}}', existing: refuse}}\n",
+        text(&inbox)?
+    );
+    node.cli_with_input(&["apply", "-"], &documents)?;
+    // It never served: what it would serve is known to the database alone.
+    postgres.stop()?;
+    let refused = node.start().err().context("it was not refused")?;
+    ensure!(format!("{refused:#}").contains("EP0701"), "{refused:#}");
+    postgres.start()?;
+    node.start()?;
+    copied(&node, "acme")?;
+    // A change is in the copy as well.
+    Login::create(&node, "betty")?;
+    copied(&node, "betty")?;
+    let local = local_file(&node, "a", b"content")?;
+    let put = |name: &str| -> Result<String> { Ok(format!("put {} {name}\n", text(&local)?)) };
+    login.sftp_batch(&node, &put("before")?)?;
+    node.stop()?;
+    let keys = std::fs::read_to_string(node.home().join("data/configuration.json"))?;
+    postgres.stop()?;
+    node.start()?;
+    let back = node.scratch().join("back");
+    login.sftp_batch(&node, &format!("{}get before {}\n", put("during")?, text(&back)?))?;
+    assert_eq!(std::fs::read(&back)?, b"content");
+    serves_from_its_copy(&node)?;
+    // Once more without a database: what the first of these starts recorded stays.
+    node.kill()?;
+    node.start()?;
+    login.sftp_batch(&node, &put("again")?)?;
+    ensure!(!inbox.join("during").exists(), "jobs are in the database");
+    postgres.start()?;
+    for kind in ["file.uploaded", "job.done", "file.delivered"] {
+        let events = node.until(kind, || {
+            let events = node.events(kind).unwrap_or_default();
+            Ok((events.len() >= 3).then_some(events))
+        })?;
+        let ids: BTreeSet<&str> = events.iter().filter_map(|event| event["id"].as_str()).collect();
+        assert_eq!((events.len(), ids.len()), (3, 3), "{kind}");
+    }
+    for name in ["before", "during", "again"] {
+        assert_eq!(std::fs::read(inbox.join(name))?, b"content");
+    }
+    node.until("the database to answer itself", || {
+        Ok((metric(&node, "entrepot_configuration_from_copy")? == "0.0").then_some(()))
+    })?;
+    assert_eq!(state_of(&node, "n1")?, "serving");
+    node.cli(&["account", "change", "acme", "enabled=false"])?;
+    node.until("the change to count", || {
+        Ok(login.sftp_batch(&node, "ls\n").is_err().then_some(()))
+    })?;
+    ensure!(node.cli(&["journal", "verify"])?.contains("intact"));
+    // A copy that was changed by hand is not served from.
+    node.stop()?;
+    postgres.stop()?;
+    let changed = keys.replace("betty", "bette");
+    std::fs::write(node.home().join("data/configuration.json"), changed)?;
+    let refused = node.start().err().context("it was not refused")?;
+    ensure!(format!("{refused:#}").contains("EP0720"), "{refused:#}");
+    Ok(())
+}
+
+/// Also those that nobody has asked for since the configuration changed last.
+#[test]
+fn accounts_log_in_while_the_database_is_away() -> Result<()> {
+    let postgres = Postgres::launch()?;
+    let mut node = Node::new(program(), Some(&postgres.create_database()?))?;
+    let login = Login::create(&node, "acme")?;
+    node.start()?;
+    copied(&node, "acme")?;
+    let local = local_file(&node, "a", b"content")?;
+    let put = format!("put {} a\n", text(&local)?);
+    postgres.kill()?;
+    node.until("the first login of the account", || {
+        Ok(login.sftp_batch(&node, &put).is_ok().then_some(()))
+    })?;
+    assert_eq!(metric(&node, "entrepot_configuration_from_copy")?, "1.0");
+    let change = node.command(&["account", "change", "acme", "enabled=false"]).output()?;
+    let said = String::from_utf8_lossy(&change.stderr).into_owned();
+    ensure!(change.status.code() == Some(5) && said.contains("EP0719"), "{said}");
+    postgres.start()?;
+    node.until("the database to answer itself", || {
+        Ok((metric(&node, "entrepot_configuration_from_copy")? == "0.0").then_some(()))
+    })?;
+    node.until("the event", || Ok((node.events("file.uploaded")?.len() == 1).then_some(())))?;
+    node.cli(&["account", "change", "acme", "enabled=false"])?;
+    node.until("the change to count", || Ok(login.sftp_batch(&node, "ls\n").is_err().then_some(())))
+}
+
+/// Its name was given to another node meanwhile: it sees that when the database is there.
+#[test]
+fn a_node_that_started_alone_ends_where_another_one_has_its_name() -> Result<()> {
+    let postgres = Postgres::launch()?;
+    let url = postgres.create_database()?;
+    let mut first = Node::new_called(program(), &url, "n1")?;
+    let login = Login::create(&first, "acme")?;
+    let mut other = Node::joined(&first, &url, "n2")?;
+    other.start()?;
+    copied(&other, "acme")?;
+    other.stop()?;
+    first.start()?;
+    first.cli(&["node", "remove", "n2"])?;
+    let mut newer = Node::joined(&first, &url, "n2")?;
+    newer.start()?;
+    postgres.stop()?;
+    other.start()?;
+    login.sftp_batch(&other, "ls\n")?;
+    postgres.start()?;
+    let ended = other.wait()?;
+    let log = other.log();
+    let named = log.contains("EP0710") || log.contains("EP0711");
+    ensure!(!ended.success() && named, "{ended} {log}");
+    assert_eq!(state_of(&first, "n2")?, "serving");
     Ok(())
 }

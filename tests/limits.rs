@@ -174,30 +174,42 @@ fn a_changed_rate_reaches_running_sessions_within_two_seconds() -> Result<()> {
 }
 
 /// One control connection.
-struct Control {
+pub(crate) struct Control {
     stream: BufReader<TcpStream>,
 }
 
 impl Control {
-    fn open(port: u16) -> Result<Control> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
+    fn open(address: (&str, u16)) -> Result<Control> {
+        let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Control { stream: BufReader::new(stream) })
     }
 
-    fn line(&mut self) -> Result<String> {
+    /// The next line of a reply.
+    pub(crate) fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         Ok(line.trim_end().to_owned())
     }
 
-    fn says(&mut self, command: &str) -> Result<String> {
-        self.stream.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
+    /// Sends a command, and does not wait for its reply.
+    pub(crate) fn send(&mut self, command: &str) -> Result<()> {
+        Ok(self.stream.get_mut().write_all(format!("{command}\r\n").as_bytes())?)
+    }
+
+    /// Sends a command; the first line of its reply.
+    pub(crate) fn says(&mut self, command: &str) -> Result<String> {
+        self.send(command)?;
         self.line()
     }
 
     fn log_in(port: u16, login: &Login) -> Result<Control> {
-        let mut control = Control::open(port)?;
+        Control::log_in_at(("127.0.0.1", port), login)
+    }
+
+    /// A session of an account, by its password and without TLS.
+    pub(crate) fn log_in_at(address: (&str, u16), login: &Login) -> Result<Control> {
+        let mut control = Control::open(address)?;
         control.line()?;
         control.says(&format!("USER {}", login.account))?;
         let said = control.says(&format!("PASS {}", login.password))?;
@@ -261,7 +273,7 @@ fn a_shutdown_lets_transfers_end_and_tells_newcomers() -> Result<()> {
     // The session ends with the node, or a moment before curl is done.
     let _ = login.curl_ftp(&node, Clear)?.args(script).arg(login.ftp_url(&node, "")?).output()?;
     ensure!(idle.line()?.starts_with("421"), "an idle session goes on");
-    let mut newcomer = Control::open(port)?;
+    let mut newcomer = Control::open(("127.0.0.1", port))?;
     assert_eq!(newcomer.line()?, "421 The server is stopping: try again later.");
     ensure!(newcomer.stream.read(&mut [0; 1]).map_or(true, |count| count == 0));
     ensure!(upload.wait()?.success(), "the running upload was cut");
@@ -275,7 +287,8 @@ fn a_shutdown_lets_transfers_end_and_tells_newcomers() -> Result<()> {
 
 /// How many of so many connections without a login from one address stay open.
 fn crowd(port: u16, count: usize) -> Result<usize> {
-    let open: Result<Vec<Control>> = (0..count).map(|_| Control::open(port)).collect();
+    let open: Result<Vec<Control>> =
+        (0..count).map(|_| Control::open(("127.0.0.1", port))).collect();
     let mut crowd = open?;
     // When each was greeted or refused, it is decided who must make room.
     crowd.retain_mut(|control| control.line().is_ok_and(|line| line.starts_with("220")));

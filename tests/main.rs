@@ -3,6 +3,7 @@
 
 mod backup;
 mod bad_input;
+mod balanced;
 mod budgets;
 mod cli;
 mod client;

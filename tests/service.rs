@@ -4,10 +4,11 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use entrepot_testkit::clients::text;
+use entrepot_testkit::clients::{Login, local_file, text};
 use entrepot_testkit::server::{Node, PATIENCE};
 use entrepot_testkit::{is_root, not_run};
 
+use crate::balanced::asked;
 use crate::program;
 
 /// What arrives next.
@@ -55,6 +56,52 @@ fn health_is_an_exit_code() -> Result<()> {
     assert_eq!(code(&node, &["health", "--live"])?, (Some(0), "live\n".to_owned()));
     node.stop()?;
     assert_eq!(code(&node, &["health", "--live"])?.0, Some(1));
+    Ok(())
+}
+
+/// The first sync of the journal that fails in the test, some way behind those of the start.
+const FAILING_SYNC: &str = "journal.sync:40";
+/// As docs/cli.md has it.
+const JOURNAL_FAILED: i32 = 7;
+
+#[test]
+fn a_node_whose_journal_fails_ends_to_be_started_again() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.set("ENTREPOT_FAIL_AT", FAILING_SYNC);
+    node.start()?;
+    let local = local_file(&node, "a", b"content")?;
+    let mut acknowledged = Vec::new();
+    let put = |count: usize| -> Result<String> { Ok(format!("put {} f{count}\n", text(&local)?)) };
+    while login.sftp_batch(&node, &put(acknowledged.len())?).is_ok() {
+        acknowledged.push(format!("/f{}", acknowledged.len()));
+        ensure!(acknowledged.len() < 100, "no sync has failed");
+    }
+    // Balancers have a moment to see it.
+    let (status, reasons) = asked(&node, "/ready")?;
+    ensure!(status == "404" && reasons.contains("journal-failed: "), "{status} {reasons}");
+    ensure!(asked(&node, "/metrics")?.1.contains("entrepot_journal_suspect 1"));
+    let ended = node.wait()?;
+    assert_eq!(ended.code(), Some(JOURNAL_FAILED), "{}", node.log());
+    ensure!(node.log().contains("[EP0433]"), "{}", node.log());
+    node.unset();
+    node.start()?;
+    let failed = node.until("the event", || {
+        let failed = node.events("journal.failed")?;
+        Ok((!failed.is_empty()).then_some(failed))
+    })?;
+    ensure!(failed.len() == 1 && failed[0]["problem"].to_string().contains("journal.sync"));
+    login.sftp_batch(&node, &format!("put {} again\n", text(&local)?))?;
+    acknowledged.push("/again".to_owned());
+    node.until("each acknowledged file in the audit log", || {
+        let mut events = node.events("file.uploaded")?;
+        events.extend(node.events("file.recovered")?);
+        let of = |path: &String| events.iter().filter(|event| event["path"] == **path).count();
+        Ok(acknowledged.iter().all(|path| of(path) == 1).then_some(()))
+    })?;
+    node.stop()?;
+    node.start()?;
+    assert_eq!(node.events("journal.failed")?.len(), 1, "it is told once");
     Ok(())
 }
 

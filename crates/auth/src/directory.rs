@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use entrepot_crypto::MasterKey;
@@ -40,6 +40,8 @@ struct Inner {
     env: Env,
     master: MasterKey,
     revision: AtomicI64,
+    /// The database did not answer when it was last looked for a change.
+    away: AtomicBool,
     changed: watch::Sender<i64>,
     cache: RwLock<Cache>,
     /// Names of sites never change: they are not read again.
@@ -200,6 +202,7 @@ impl Directory {
             env,
             master,
             revision: AtomicI64::new(-1),
+            away: AtomicBool::new(false),
             changed: watch::Sender::new(-1),
             cache: RwLock::default(),
             site_names: RwLock::default(),
@@ -420,24 +423,31 @@ impl Directory {
     async fn follow_changes(&self, until: &CancellationToken) {
         let mut ticks = tokio::time::interval(REFRESH_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut away = false;
         loop {
             tokio::select! {
                 () = until.cancelled() => return,
                 _ = ticks.tick() => {}
             }
             match self.refresh().await {
-                Ok(_) if away => {
-                    away = false;
+                // A copy that answers for the database does not bring it back.
+                Ok(_) if self.0.db.answers_from_copy() => {}
+                Ok(_) if self.0.away.swap(false, Ordering::AcqRel) => {
                     tracing::info!("the database is back");
                 }
-                Err(error) if !away => {
-                    away = true;
-                    tracing::warn!(code = error.code(), %error, "known accounts go on");
+                Ok(_) => {}
+                Err(error) => {
+                    if !self.0.away.swap(true, Ordering::AcqRel) {
+                        tracing::warn!(code = error.code(), %error, "known accounts go on");
+                    }
                 }
-                _ => {}
             }
         }
+    }
+
+    /// True since the database did not answer, until it does again; a copy that answers for it does
+    /// not count.
+    pub fn is_away(&self) -> bool {
+        self.0.away.load(Ordering::Acquire)
     }
 
     /// Tells each new revision of the configuration.

@@ -12,6 +12,12 @@ pub enum DbError {
     /// The database cannot be reached, is full, busy or shutting down: try again later.
     #[error("the database is not available ({0}); try again once it is back")]
     Unavailable(String),
+    /// A copy of the configuration answers for the database, which is away.
+    #[error(
+        "the database is away and this node serves from its copy of the configuration, which \
+         nobody can change; try again once the database is back"
+    )]
+    Copied,
     /// The change contradicts what is stored: a name that is taken, a row still referred to.
     #[error("the change conflicts with what the database holds: {0}")]
     Conflict(String),
@@ -59,6 +65,7 @@ impl DbError {
     pub fn code(&self) -> &'static str {
         match self {
             DbError::Unavailable(_) => "EP0701",
+            DbError::Copied => "EP0719",
             DbError::Conflict(_) => "EP0702",
             DbError::Corrupt(_) => "EP0703",
             DbError::Sql(_) => "EP0704",
@@ -71,6 +78,6 @@ impl DbError {
 
     /// True if the same call may succeed later without anybody changing anything in it.
     pub fn is_unavailable(&self) -> bool {
-        matches!(self, DbError::Unavailable(_))
+        matches!(self, DbError::Unavailable(_) | DbError::Copied)
     }
 }

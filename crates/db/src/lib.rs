@@ -6,10 +6,12 @@
 //! `postgres.rs`.
 
 mod codes;
+mod configuration;
 mod error;
 mod events;
 mod heads;
 mod jobs;
+mod known;
 pub mod limits;
 mod migrate;
 mod moment;
@@ -30,11 +32,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_nouns::{Env, Name, SiteId};
+use parking_lot::RwLock;
 
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventRow};
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use jobs::{Claim, JobCounts, JobEnd, JobFilter, JobHold};
+pub use known::Configuration;
 pub use migrate::OldTables;
 pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdentity};
 pub use penalties::{Penalty, PenaltyAccount, PenaltyKind, PenaltyPosition, PenaltyRow};
@@ -43,6 +47,7 @@ pub use references::NounUser;
 pub use transfers::TransferFilter;
 pub use tx::Tx;
 
+use known::KnownConfiguration;
 use postgres::Purpose;
 use sql::{Reader, Sql, Value, sql, statements};
 
@@ -105,6 +110,8 @@ impl Default for DbOptions {
 pub struct Db {
     backend: Arc<Backend>,
     env: Env,
+    /// What answers for the database while it is away.
+    known: Arc<RwLock<Option<Arc<KnownConfiguration>>>>,
 }
 
 enum Backend {
@@ -138,14 +145,10 @@ impl Db {
             Place::File(path) => {
                 Backend::Sqlite(sqlite::Sqlite::open(path, options.old_tables).await?)
             }
-            Place::Server => {
-                let connections = options.connections.unwrap_or(limits::POSTGRES_CONNECTIONS);
-                let (migrate, old) = (options.migrate_url.as_deref(), options.old_tables);
-                Backend::Postgres(postgres::Postgres::open(url, migrate, connections, old).await?)
-            }
+            Place::Server => Backend::Postgres(postgres(url, &options)?),
         };
-        let db = Db { backend: Arc::new(backend), env: options.env };
-        db.make_main_site().await?;
+        let db = Db::over(backend, options.env);
+        db.reach().await?;
         Ok(db)
     }
 
@@ -164,6 +167,34 @@ impl Db {
         let missing =
             if migrate::is_outdated(found)? { migrate::behind(found.newest) } else { Vec::new() };
         Ok(TablesState { found: found.newest, known: migrate::known(), missing })
+    }
+
+    /// A PostgreSQL database that is away now. What [`Db::open`] looks at is looked at with the
+    /// first connection, and until it was found good every question is refused.
+    ///
+    /// # Errors
+    /// [`DbError::Setup`] for a wrong URL.
+    pub fn open_later(url: &str, options: DbOptions) -> Result<Db> {
+        let backend = Backend::Postgres(postgres(url, &options)?);
+        Ok(Db::over(backend, options.env))
+    }
+
+    fn over(backend: Backend, env: Env) -> Db {
+        Db { backend: Arc::new(backend), env, known: Arc::default() }
+    }
+
+    /// Whether the database answers, and is one that can be served from: looks at all that
+    /// [`Db::open`] looks at, unless that was done.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub async fn reach(&self) -> Result<()> {
+        self.make_main_site().await?;
+        self.ping().await.map(drop)
+    }
+
+    fn known(&self) -> Option<Arc<KnownConfiguration>> {
+        self.known.read().clone()
     }
 
     async fn make_main_site(&self) -> Result<()> {
@@ -199,7 +230,13 @@ impl Db {
 
     /// Begins a transaction that changes configuration. Over all nodes only one is open at a
     /// time; others wait. Keep it short. Dropped without a commit it leaves nothing.
+    ///
+    /// # Errors
+    /// [`DbError::Copied`] while a copy answers for the database.
     pub async fn begin(&self) -> Result<Tx> {
+        if self.answers_from_copy() {
+            return Err(DbError::Copied);
+        }
         Ok(Tx::new(self.work(Purpose::Configuration).await?))
     }
 
@@ -270,6 +307,12 @@ impl Place {
             )),
         }
     }
+}
+
+fn postgres(url: &str, options: &DbOptions) -> Result<postgres::Postgres> {
+    let connections = options.connections.unwrap_or(limits::POSTGRES_CONNECTIONS);
+    let (migrate_url, old) = (options.migrate_url.as_deref(), options.old_tables);
+    postgres::Postgres::new(url, migrate_url, connections, old)
 }
 
 /// What most filters begin with.

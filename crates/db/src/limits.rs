@@ -43,6 +43,10 @@ pub const NODE_DEAD_AFTER: Duration = Duration::from_secs(4);
 /// Revisions of the configuration that are left out after the database fell back: more than
 /// changes are ever lost.
 pub const REVISIONS_SKIPPED: i64 = 1_000_000;
-
 /// By so much a clock may be ahead of one that is asked later: of several nodes, no two agree.
 pub const CLOCK_AHEAD: Duration = Duration::from_secs(10);
+/// How often the configuration is read again because it changed meanwhile.
+pub const CONFIGURATION_READS: u32 = 5;
+/// Revisions of a copy of the configuration lie below the negative of this: whoever has read none
+/// yet may say so by -1.
+pub const KNOWN_REVISIONS_BELOW: i64 = 2;

@@ -81,6 +81,19 @@ pub struct Incarnation {
     pub slot: Option<u32>,
 }
 
+impl Incarnation {
+    /// A start that the database has not counted, because it is away.
+    pub fn uncounted(drained: Drained, slot: Option<u32>) -> Incarnation {
+        let drained = drained == Drained::Yes;
+        Incarnation { number: 0, era: String::new(), beats: 0, drained, slot }
+    }
+
+    /// True once the database has counted it.
+    pub fn is_counted(&self) -> bool {
+        self.number > 0
+    }
+}
+
 /// What a heartbeat says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {

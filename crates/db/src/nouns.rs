@@ -5,12 +5,14 @@ use uuid::Uuid;
 
 use crate::Db;
 use crate::error::{DbError, Result};
+use crate::known::owner;
 use crate::references::{self, Bound, NounUser};
 use crate::sql::{Reader, Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Tx, Work};
 
 /// The statements of one table.
 struct Table {
+    all: Sql,
     list: Sql,
     page: Sql,
     find: Sql,
@@ -22,14 +24,19 @@ struct Table {
 
 impl Table {
     #[cfg(test)]
-    fn statements(&self) -> [Sql; 5] {
-        [self.list, self.page, self.find, self.put, self.delete]
+    fn statements(&self) -> [Sql; 6] {
+        [self.all, self.list, self.page, self.find, self.put, self.delete]
     }
 }
 
 macro_rules! table {
     ($name:literal, $owned:literal, $columns:literal, $values:literal, $set:literal) => {
         Table {
+            all: sql!(
+                "SELECT id, site, name, revision, changed_at, body FROM ",
+                $name,
+                " ORDER BY site, name",
+            ),
             list: sql!(
                 "SELECT id, site, revision, changed_at, body FROM ",
                 $name,
@@ -117,6 +124,11 @@ fn table(kind: Kind) -> &'static Table {
     }
 }
 
+/// Reads all nouns of a kind, of all sites.
+pub(crate) fn all(kind: Kind) -> Sql {
+    table(kind).all
+}
+
 /// Every statement of the tables.
 #[cfg(test)]
 pub(crate) fn table_statements() -> Vec<Sql> {
@@ -141,12 +153,6 @@ fn list<N: Noun>(site: SiteId) -> Query<Stored<N>> {
 
 fn find<N: Noun>(site: SiteId, name: &Name) -> Query<Stored<N>> {
     (table(N::KIND).find, vec![site.0.into(), name.into()], stored::<N>)
-}
-
-/// The account a noun belongs to, if its kind belongs to accounts.
-fn owner<N: Noun>(noun: &N) -> Option<Name> {
-    let mut references = noun.references().into_iter();
-    references.find(|reference| reference.kind == Kind::Account).map(|account| account.name)
 }
 
 async fn put<N: Noun>(
@@ -192,6 +198,9 @@ async fn delete(work: &mut Work, site: SiteId, kind: Kind, name: &Name) -> Resul
 impl Db {
     /// All nouns of a kind in a site, by name. Sites belong to the site `main`.
     pub async fn list<N: Noun>(&self, site: SiteId) -> Result<Vec<Stored<N>>> {
+        if let Some(known) = self.known() {
+            return known.page(site, None, usize::MAX);
+        }
         let (sql, values, reader) = list::<N>(site);
         self.read(sql, values, reader).await
     }
@@ -203,6 +212,9 @@ impl Db {
         after: Option<&Name>,
         limit: u32,
     ) -> Result<Vec<Stored<N>>> {
+        if let Some(known) = self.known() {
+            return known.page(site, after, limit as usize);
+        }
         // No name is empty, so the first page is what comes after the empty text.
         let after = Value::text(after.map_or("", Name::as_str));
         let values = vec![site.0.into(), after, i64::from(limit).into()];
@@ -211,24 +223,37 @@ impl Db {
 
     /// One noun by name.
     pub async fn find<N: Noun>(&self, site: SiteId, name: &Name) -> Result<Option<Stored<N>>> {
+        if let Some(known) = self.known() {
+            return known.find(site, name);
+        }
         let (sql, values, reader) = find::<N>(site, name);
         Ok(self.read(sql, values, reader).await?.pop())
     }
 
     /// The keys that let `account` log in, by name; valid or not.
     pub async fn keys_of(&self, site: SiteId, account: &Name) -> Result<Vec<Stored<Key>>> {
+        if let Some(known) = self.known() {
+            return known.owned_by(site, Some(account));
+        }
         self.read(KEYS_OF, vec![site.0.into(), account.into()], stored::<Key>).await
     }
 
     /// The keys of a site that belong to no account, by name; valid or not.
     pub async fn keys_of_nobody(&self, site: SiteId) -> Result<Vec<Stored<Key>>> {
+        if let Some(known) = self.known() {
+            return known.owned_by(site, None);
+        }
         self.read(KEYS_OF_NOBODY, vec![site.0.into()], stored::<Key>).await
     }
 
     /// The mounts of these accounts and groups, in the order given and then by name.
     pub async fn mounts_of(&self, site: SiteId, accounts: &[Name]) -> Result<Vec<Stored<Mount>>> {
-        let mut mounts = Vec::new();
+        let (known, mut mounts) = (self.known(), Vec::new());
         for account in accounts {
+            if let Some(known) = &known {
+                mounts.extend(known.owned_by(site, Some(account))?);
+                continue;
+            }
             let values = vec![site.0.into(), account.into()];
             mounts.extend(self.read(MOUNTS_OF, values, stored::<Mount>).await?);
         }
@@ -259,11 +284,17 @@ impl Db {
 
     /// The name of a site; `None` if there is no such site any more.
     pub async fn site_name(&self, site: SiteId) -> Result<Option<Name>> {
+        if let Some(known) = self.known() {
+            return Ok(known.site_name(site));
+        }
         Ok(self.read(SITE_NAME, vec![site.0.into()], |row| row.name(0)).await?.pop())
     }
 
     /// One more at each committed change of any noun in any site.
     pub async fn config_revision(&self) -> Result<i64> {
+        if let Some(known) = self.known() {
+            return Ok(known.revision());
+        }
         let revision = self.read(REVISION, Vec::new(), |row| row.int(0)).await?.pop();
         revision.ok_or_else(|| DbError::Corrupt("config_revision has no row".to_owned()))
     }

@@ -5,6 +5,7 @@ mod tls;
 
 use std::error::Error as _;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
@@ -74,45 +75,64 @@ pub(crate) enum Purpose {
 /// A PostgreSQL server.
 pub(crate) struct Postgres {
     pool: Pool,
+    opening: Opening,
+    /// Set once the server was found to be one that can be served from.
+    opened: AtomicBool,
+}
+
+/// What is needed to look at a server for the first time.
+struct Opening {
+    /// The role that may change tables.
+    migrate_url: String,
+    /// The role that serves.
+    serving: String,
+    /// What may be done with older tables.
+    old: OldTables,
 }
 
 impl Postgres {
-    /// Connects, brings the tables up to date (with `migrate_url` if given, so that the serving
-    /// role needs no right to) as far as `old` allows it, and checks that commits are durable.
-    pub(crate) async fn open(
+    /// Connects to nothing yet. Tables are brought up to date as far as `old` allows it.
+    pub(crate) fn new(
         url: &str,
         migrate_url: Option<&str>,
         connections: usize,
         old: OldTables,
     ) -> Result<Self> {
         let (config, tls) = tls::parse(url)?;
-        let pool = pool(config.clone(), tls, connections)?;
-        let postgres = Postgres { pool };
-        let found = {
-            let client = postgres.client().await?;
-            version(&client).await?
+        let opening = Opening {
+            migrate_url: migrate_url.unwrap_or(url).to_owned(),
+            serving: config.get_user().unwrap_or_default().to_owned(),
+            old,
         };
-        if migrate::must_run(found, old)? {
-            let serving = config.get_user().unwrap_or_default();
-            migrate_tables(migrate_url.unwrap_or(url), serving).await?;
-        }
-        postgres.check_durable().await?;
-        Ok(postgres)
+        Ok(Postgres {
+            pool: pool(config, tls, connections)?,
+            opening,
+            opened: AtomicBool::new(false),
+        })
     }
 
-    async fn check_durable(&self) -> Result<()> {
-        let rows = self.read(DURABLE, Vec::new(), |row| Ok((row.text(0)?, row.text(1)?))).await?;
-        for (fsync, commit) in rows {
-            for (setting, value) in [("fsync", fsync), ("synchronous_commit", commit)] {
-                if value == "off" {
-                    return Err(DbError::NotDurable { setting, value });
-                }
-            }
+    /// Brings the tables up to date (with the URL for that, so that the serving role needs no right
+    /// to), and checks that commits are durable.
+    async fn look(&self) -> Result<()> {
+        let client = self.connection().await?;
+        let found = version(&client).await?;
+        if migrate::must_run(found, self.opening.old)? {
+            migrate_tables(&self.opening.migrate_url, &self.opening.serving).await?;
         }
-        Ok(())
+        check_durable(&client).await
     }
 
+    /// A connection to a server that can be served from.
     async fn client(&self) -> Result<Object> {
+        if !self.opened.load(Ordering::Acquire) {
+            // Several may look at a time: nobody waits for another one's time limit.
+            self.look().await?;
+            self.opened.store(true, Ordering::Release);
+        }
+        self.connection().await
+    }
+
+    async fn connection(&self) -> Result<Object> {
         self.pool.get().await.map_err(unreachable_server)
     }
 
@@ -234,6 +254,18 @@ impl Work {
         self.client = None;
         Ok(())
     }
+}
+
+async fn check_durable(client: &Object) -> Result<()> {
+    let both = |row: &Row<'_>| Ok((row.text(0)?, row.text(1)?));
+    for (fsync, commit) in query(client, DURABLE, &[], both).await? {
+        for (setting, value) in [("fsync", fsync), ("synchronous_commit", commit)] {
+            if value == "off" {
+                return Err(DbError::NotDurable { setting, value });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Gives a connection back to the pool, unless its server cannot be written to now: one that has

@@ -2,6 +2,7 @@
 //! fresh PostgreSQL database.
 
 mod config;
+mod copies;
 mod events;
 mod jobs;
 mod nodes;

@@ -59,6 +59,9 @@ pub(crate) async fn run(heart: Heart, stop: CancellationToken) {
         Dialect::Sqlite => HEARTBEAT_ALONE,
         Dialect::Postgres => HEARTBEAT,
     };
+    if !heart.membership.is_counted(&stop).await {
+        return;
+    }
     let mut pulse = Pulse::default();
     loop {
         tokio::select! {
@@ -161,7 +164,7 @@ impl Heart {
     fn learn(&self, answer: BeatAnswer, clock_ahead_us: i64) -> Learnt {
         let BeatAnswer { beats, drained, era, .. } = answer;
         let settled_at = self.recorder.env().elapsed().saturating_add(SETTLE);
-        let mut learnt = Learnt::Nothing;
+        let (mut learnt, mut first) = (Learnt::Nothing, false);
         self.membership.standing.send_if_modified(|standing| {
             let before = standing.clone();
             let known = &mut standing.incarnation;
@@ -178,12 +181,17 @@ impl Heart {
                 learnt = Learnt::FellBack;
             }
             (known.beats, known.drained, known.era) = (beats, drained, era);
-            standing.clock_ahead_us = clock_ahead_us;
+            first = standing.clock_ahead_us.is_none();
+            standing.clock_ahead_us = Some(clock_ahead_us);
             if learnt == Learnt::FellBack {
                 standing.settled_at = settled_at;
             }
             *standing != before
         });
+        if first {
+            // Jobs may be claimed from now on.
+            self.jobs.notify_one();
+        }
         learnt
     }
 

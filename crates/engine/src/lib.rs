@@ -69,7 +69,8 @@ pub struct EngineParts {
     pub gate: Gate,
     /// Starts the programs of `exec` steps, those that the node allows.
     pub spawner: Spawner,
-    /// Which start of the node this is, as [`Db::start_node`] counted it.
+    /// Which start of the node this is, as [`Db::start_node`] counted it; uncounted while the
+    /// database is away: see [`Engine::counted`].
     pub incarnation: Incarnation,
     /// Number of workers, length of leases, interval of polls.
     pub options: EngineOptions,
@@ -281,6 +282,17 @@ impl Engine {
         let standing = self.shared.membership.standing.subscribe();
         let seen = standing.borrow().incarnation.drained;
         Drained { standing, seen }
+    }
+
+    /// The number of this node among those of the installation.
+    pub fn slot(&self) -> Option<u32> {
+        self.shared.membership.standing.borrow().incarnation.slot
+    }
+
+    /// The database is there and has counted this start of the node: the journal is projected, jobs
+    /// are worked and heartbeats are written from now on. Commands were answered by rules before.
+    pub fn counted(&self, incarnation: Incarnation) {
+        self.shared.membership.counted(incarnation);
     }
 
     /// Cancelled when another process is found to serve as this node, with a copy of its journal.

@@ -9,14 +9,16 @@ use entrepot_db::{Claim, Incarnation};
 use entrepot_journal::Recorder;
 use entrepot_nouns::JobHolder;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// As the last heartbeat left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Which start of the node, the era, and how many heartbeats the database has counted.
     pub(crate) incarnation: Incarnation,
-    /// How far the node's clock is ahead of the database's, microseconds.
-    pub(crate) clock_ahead_us: i64,
+    /// How far the node's clock is ahead of the database's, microseconds; unknown before the first
+    /// heartbeat.
+    pub(crate) clock_ahead_us: Option<i64>,
     /// No job is claimed before `Env::elapsed` reaches this: other nodes may not have noticed yet
     /// that the database fell back.
     pub(crate) settled_at: Duration,
@@ -32,8 +34,24 @@ pub(crate) struct Membership {
 impl Membership {
     /// Of a process that has just started.
     pub(crate) fn new(incarnation: Incarnation) -> Arc<Membership> {
-        let standing = Standing { incarnation, clock_ahead_us: 0, settled_at: Duration::ZERO };
+        let standing = Standing { incarnation, clock_ahead_us: None, settled_at: Duration::ZERO };
         Arc::new(Membership { standing: watch::Sender::new(standing), reached: AtomicU64::new(0) })
+    }
+
+    /// The database has counted this start of the node, which began without it.
+    pub(crate) fn counted(&self, incarnation: Incarnation) {
+        self.standing.send_modify(|standing| standing.incarnation = incarnation);
+    }
+
+    /// Waits until the database has counted this start of the node; false if `stop` comes first.
+    /// Before, nothing may be written there: the node may not be what the database knows.
+    pub(crate) async fn is_counted(&self, stop: &CancellationToken) -> bool {
+        let mut standing = self.standing.subscribe();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => false,
+            counted = standing.wait_for(|it| it.incarnation.is_counted()) => counted.is_ok(),
+        }
     }
 
     /// The database has less of the journal than `reached`: what lies between is projected anew.
@@ -62,10 +80,11 @@ impl Membership {
 
     /// True if jobs may be claimed when `Env::elapsed` is `elapsed` and leases last `lease`. A
     /// clock that is off by more than a quarter of a lease would end the leases of others, or
-    /// lose its own.
+    /// lose its own: none is claimed before it is known how far it is off.
     pub(crate) fn may_claim(&self, elapsed: Duration, lease: Duration) -> bool {
         let standing = self.standing.borrow();
-        let off = Duration::from_micros(standing.clock_ahead_us.unsigned_abs());
+        let Some(ahead) = standing.clock_ahead_us else { return false };
+        let off = Duration::from_micros(ahead.unsigned_abs());
         !standing.incarnation.drained && off <= lease / 4 && elapsed >= standing.settled_at
     }
 }
@@ -84,10 +103,11 @@ mod tests {
             membership.standing.send_modify(change);
             membership.may_claim(second, lease)
         };
-        assert!(with(|_| {}));
-        assert!(!with(|standing| standing.clock_ahead_us = 10_000_001));
-        assert!(!with(|standing| standing.clock_ahead_us = -10_000_001));
-        assert!(with(|standing| standing.clock_ahead_us = -10_000_000));
+        assert!(!with(|_| {}), "its clock may be off by any time");
+        assert!(with(|standing| standing.clock_ahead_us = Some(0)));
+        assert!(!with(|standing| standing.clock_ahead_us = Some(10_000_001)));
+        assert!(!with(|standing| standing.clock_ahead_us = Some(-10_000_001)));
+        assert!(with(|standing| standing.clock_ahead_us = Some(-10_000_000)));
         assert!(!with(|standing| standing.incarnation.drained = true));
         assert!(with(|standing| standing.incarnation.drained = false));
         membership.fell_back(7, second * 2);

@@ -24,6 +24,9 @@ use crate::rules::Rules;
 
 /// Projects until `cancel`, then what is durable at that moment.
 pub(crate) async fn run(shared: Arc<Shared>, cancel: CancellationToken) {
+    if !shared.membership.is_counted(&cancel).await {
+        return;
+    }
     let mut projector = Projector { shared, rules: Arc::new(Rules::none()), cancel, position: 0 };
     if projector.start_position().await.is_none() {
         return;

@@ -29,6 +29,9 @@ pub(crate) struct Stops {
 
 /// Claims and runs jobs until told to stop and the last one ended.
 pub(crate) async fn run(shared: Arc<Shared>, stops: Stops) {
+    if !shared.membership.is_counted(&stops.drain).await {
+        return;
+    }
     let mut workers = Workers {
         shared,
         stops,

@@ -6,22 +6,33 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// The file, and the address of the ops listener, which stands in it beside those of the others.
+/// The file, and the node's own addresses, which stand in it beside those of the listeners.
 #[derive(Clone)]
 pub(crate) struct AddressesFile {
     path: PathBuf,
-    ops: Option<SocketAddr>,
+    own: OwnAddresses,
+}
+
+/// Addresses at which the node answers for itself.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OwnAddresses {
+    /// Metrics and health.
+    pub(crate) ops: Option<SocketAddr>,
+    /// The line of the agent, for balancers.
+    pub(crate) agent: Option<SocketAddr>,
 }
 
 impl AddressesFile {
     /// Names the file; nothing is written yet.
-    pub(crate) fn new(data: &Path, ops: Option<SocketAddr>) -> AddressesFile {
-        AddressesFile { path: data.join("addresses.json"), ops }
+    pub(crate) fn new(data: &Path, own: OwnAddresses) -> AddressesFile {
+        AddressesFile { path: data.join("addresses.json"), own }
     }
 
     /// Replaces the file. A server whose file cannot be written goes on, with a warning in the log.
     pub(crate) fn write(&self, listeners: &Value) {
-        let text = json!({"ready": true, "ops": self.ops, "listeners": listeners}).to_string();
+        let OwnAddresses { ops, agent } = self.own;
+        let all = json!({"ready": true, "ops": ops, "agent": agent, "listeners": listeners});
+        let text = all.to_string();
         let temporary = self.path.with_extension("json.new");
         let written =
             std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, &self.path));
@@ -46,7 +57,10 @@ mod tests {
     #[test]
     fn the_file_is_replaced_whole_and_removed_at_the_end() {
         let data = tempfile::tempdir().unwrap();
-        let file = AddressesFile::new(data.path(), Some("127.0.0.1:9422".parse().unwrap()));
+        let file = AddressesFile::new(
+            data.path(),
+            OwnAddresses { ops: Some("127.0.0.1:9422".parse().unwrap()), agent: None },
+        );
         file.remove();
         file.write(&json!({"sftp": {"address": "127.0.0.1:2022"}}));
         file.write(&json!({}));
@@ -57,7 +71,9 @@ mod tests {
         assert_eq!(names(), ["addresses.json"], "nothing is left beside it");
         let text = std::fs::read_to_string(data.path().join("addresses.json")).unwrap();
         let written: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(written, json!({"ready": true, "ops": "127.0.0.1:9422", "listeners": {}}));
+        let wanted =
+            json!({"ready": true, "ops": "127.0.0.1:9422", "agent": null, "listeners": {}});
+        assert_eq!(written, wanted);
         file.remove();
         assert!(names().is_empty());
     }

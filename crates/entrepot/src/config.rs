@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use entrepot_nouns::Name;
+use entrepot_nouns::ftp::Ports;
 use entrepot_spawn::Allowed;
 use entrepot_vfs::NodeLimits;
 use serde::Deserialize;
@@ -33,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) master_key: MasterKeySource,
     /// `/metrics`, `/live`, `/ready`; none if unset.
     pub(crate) ops_address: Option<SocketAddr>,
+    /// Where balancers ask for the line of the agent; nowhere if unset.
+    pub(crate) agent_address: Option<SocketAddr>,
     /// Socket that the command line speaks to.
     pub(crate) ops_socket: PathBuf,
     /// How to log.
@@ -51,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) exec: ExecLimits,
     /// Whether Landlock keeps the server from writing to the system's folders.
     pub(crate) protect_system: bool,
+    /// Ports for data connections of FTP on this node, whatever its listeners say.
+    pub(crate) passive_ports: Option<Ports>,
     /// A file of passwords that nobody may set, one a line.
     pub(crate) refused_passwords: Option<PathBuf>,
 }
@@ -136,6 +141,14 @@ struct File {
     sandbox: Sandbox,
     #[serde(default)]
     passwords: Passwords,
+    #[serde(default)]
+    ftp: Ftp,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Ftp {
+    passive_ports: Option<Ports>,
 }
 
 #[derive(Deserialize)]
@@ -208,6 +221,7 @@ impl Exec {
 #[serde(deny_unknown_fields, default)]
 struct Ops {
     address: Option<SocketAddr>,
+    agent: Option<SocketAddr>,
     socket: Option<PathBuf>,
 }
 
@@ -273,6 +287,7 @@ impl Config {
             database: database_url(&database, &base, &data)?,
             master_key: master_key(parsed.master_key.as_deref(), &base, &data)?,
             ops_address: parsed.ops.address,
+            agent_address: parsed.ops.agent,
             ops_socket: parsed.ops.socket.map_or_else(|| data.join("ops.sock"), |s| base.join(s)),
             log: parsed.log,
             drain_seconds: parsed.limits.drain_seconds,
@@ -282,6 +297,7 @@ impl Config {
             memory_bytes: parsed.limits.memory_mib.clamp(LEAST_MEMORY_MIB, 1 << 20) << 20,
             exec: parsed.exec.checked()?,
             protect_system: parsed.sandbox.protect_system,
+            passive_ports: parsed.ftp.passive_ports,
             refused_passwords: parsed.passwords.refused.map(|file| base.join(file)),
             data,
         })
@@ -314,6 +330,8 @@ impl Config {
             ("database", self.database != new.database),
             ("master_key", self.master_key != new.master_key),
             ("ops.address", self.ops_address != new.ops_address),
+            ("ops.agent", self.agent_address != new.agent_address),
+            ("ftp.passive_ports", self.passive_ports != new.passive_ports),
             ("ops.socket", self.ops_socket != new.ops_socket),
             ("log.format", self.log.format != new.log.format),
             ("limits.drain_seconds", self.drain_seconds != new.drain_seconds),
@@ -401,6 +419,7 @@ mod tests {
             ("[exec]\nallow = ['scan']", "exec.allow: 'scan' is no absolute path"),
             ("[exec]\nwrite = ['out']", "exec.write: 'out' is no absolute path"),
             ("[exec]\nisolation = 'none'", "entrepot.toml:2:13: unknown variant `none`"),
+            ("[ftp]\npassive_ports = '9-1'", "entrepot.toml:2:17: '9-1' is not a range of ports"),
             ("master_key = 'plain'", "master_key: use 'file:PATH' or 'env:NAME'"),
         ] {
             let message = parse(text).unwrap_err();

@@ -16,7 +16,7 @@ use crate::config::{Config, Log};
 use crate::facts::describe;
 use crate::failure::{Exit, Failure};
 use crate::output::unexpected;
-use crate::serve::Server;
+use crate::serve::{Server, ServerEnd};
 use crate::{init, table};
 
 const FOLDER: &str = "demo";
@@ -34,14 +34,15 @@ pub(crate) async fn run() -> Result<(), Failure> {
         Ok(()) if std::env::var_os("DEMO_EXIT").is_some() => {}
         Ok(()) => {
             println!("the server is running; Ctrl-C stops it");
-            server.stopped().await;
+            let why = server.ended().await;
+            return server.stop(&why).await;
         }
         Err(failure) => {
-            server.stop().await?;
+            server.stop(&ServerEnd::Asked).await?;
             return Err(failure);
         }
     }
-    server.stop().await
+    server.stop(&ServerEnd::Asked).await
 }
 
 /// Makes `./demo` at the first run; later runs take what is there.

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::config::{Config, MasterKeySource};
 use crate::descriptors::{self, DescriptorPlan};
 use crate::failure::{Exit, Failure};
+use crate::local_copy::LocalCopy;
 use crate::output::Output;
 use crate::parts::master_key;
 use crate::sandbox::{self, Apart};
@@ -75,6 +76,7 @@ pub(crate) async fn run(config: &Config, output: Output) -> Result<(), Failure> 
         sync_speed(&env, &config.data),
     ];
     checks.extend(database(&config.database).await);
+    checks.extend(configuration_copy(config));
     checks.extend([descriptors(config.workers), wan_buffers(), programs(config), journal(config)]);
     output.rows(&checks, |checks| {
         for check in checks {
@@ -253,6 +255,28 @@ async fn database_speed(db: &Db) -> Check {
             }
         }
     }
+}
+
+/// What the node starts from while the database is away.
+fn configuration_copy(config: &Config) -> Option<Check> {
+    const NAME: &str = "copy";
+    if config.database.starts_with("sqlite:") {
+        return None;
+    }
+    // A key that cannot be read is a finding of its own.
+    let master = master_key(&config.master_key).ok()?;
+    Some(match LocalCopy::new(&config.data, master).read() {
+        Ok(kept) => {
+            let (nouns, at) = (kept.configuration.nouns(), kept.written_at);
+            let revision = kept.configuration.revision;
+            let found = format!("of {at}, revision {revision}, {nouns} nouns");
+            Check::good(NAME, format!("{found}: starts also while the database is away"))
+        }
+        Err(error) => {
+            let advice = "until it serves with its database, the node cannot start without it";
+            Check::warning(NAME, error.to_string(), advice)
+        }
+    })
 }
 
 /// Sites, and the listeners that are enabled.

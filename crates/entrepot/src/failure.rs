@@ -19,10 +19,12 @@ pub(crate) enum Exit {
     /// The tables are older than the program, or the journal has a torn end: `entrepot migrate`
     /// comes first.
     Outdated = 7,
+    /// The server ended because a write to its journal's disk failed: start it again.
+    Journal = 8,
 }
 
 /// Why a command failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: String,
     pub(crate) message: String,

@@ -198,7 +198,12 @@ impl Listeners {
         for site in self.0.db.sites().await.map_err(database)? {
             let id = SiteId::from(site.id);
             let listeners: Vec<Stored<Listener>> = self.0.db.list(id).await.map_err(database)?;
-            for noun in listeners.into_iter().map(|stored| stored.noun) {
+            for mut noun in listeners.into_iter().map(|stored| stored.noun) {
+                if let Some(ports) = self.0.config.passive_ports
+                    && noun.protocol == Protocol::Ftp
+                {
+                    noun.ftp.get_or_insert_default().passive_ports = Some(ports);
+                }
                 if noun.enabled {
                     wanted.insert((id, noun.name.clone()), self.wish(&site, noun).await?);
                 }

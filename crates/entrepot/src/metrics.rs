@@ -9,7 +9,7 @@ use std::time::Duration;
 use entrepot_auth::Gate;
 use entrepot_db::{Db, JobCounts};
 use entrepot_engine::Engine;
-use entrepot_journal::{Recorder, SYNC_BUCKETS_US, Usage};
+use entrepot_journal::{Recorder, SYNC_BUCKETS_US};
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_nouns::{Direction, Protocol};
 use entrepot_ssh::wire;
@@ -46,11 +46,6 @@ pub(crate) struct Metrics(Arc<MetricsParts>);
 impl Metrics {
     pub(crate) fn new(parts: MetricsParts) -> Self {
         Metrics(Arc::new(parts))
-    }
-
-    /// How full the journal is.
-    pub(crate) fn journal_usage(&self) -> Usage {
-        self.0.recorder.journal().usage()
     }
 
     /// The text that a scraper gets. Jobs are missing while the database is away.
@@ -207,6 +202,9 @@ impl Scrape {
         gauge(encoder, "entrepot_journal_fill_ratio", "Of its limit; at 1 uploads wait.", fill)?;
         let suspect = f64::from(u8::from(usage.suspect));
         gauge(encoder, "entrepot_journal_suspect", "1 after a failed fsync.", suspect)?;
+        let copied = f64::from(u8::from(self.parts.db.answers_from_copy()));
+        let name = "entrepot_configuration_from_copy";
+        gauge(encoder, name, "1 while the node's copy stands in for the database.", copied)?;
         let mut family = counter(encoder, "entrepot_journal_records", "Records appended.")?;
         family.encode_counter::<NoLabelSet, u64, f64>(&meters.records(), None)?;
         let buckets: Vec<(f64, u64)> = SYNC_BUCKETS_US

@@ -2,7 +2,6 @@
 //! `/ready`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -14,7 +13,6 @@ use axum::routing::{get, post};
 use axum::serve::IncomingStream;
 use axum::{Json, Router};
 use entrepot_admin::{Actor, Admin, EventQuery, Problem, ProblemClass, Request, explained};
-use entrepot_engine::Drained;
 use entrepot_nouns::Name;
 use entrepot_proof::Heads;
 use futures_util::stream;
@@ -26,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ask::actor_of;
 use crate::metrics::Metrics;
 use crate::ops_token::OpsToken;
+use crate::readiness::Readiness;
 use crate::receipt::{self, ReceiptRequest};
 use crate::reload::Reload;
 
@@ -42,8 +41,7 @@ pub(crate) struct Ops {
     pub(crate) admin: Arc<Admin>,
     pub(crate) metrics: Metrics,
     pub(crate) heads: Heads,
-    pub(crate) ready: Arc<AtomicBool>,
-    pub(crate) drained: Drained,
+    pub(crate) readiness: Readiness,
     pub(crate) stop: CancellationToken,
     /// What requests on the socket must carry.
     pub(crate) token: OpsToken,
@@ -245,8 +243,11 @@ async fn reload(State(ops): State<Ops>) -> Response {
     }
 }
 
-async fn live() -> &'static str {
-    "live\n"
+async fn live(State(ops): State<Ops>) -> Response {
+    match ops.readiness.why_not_live() {
+        None => "live\n".into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
 }
 
 async fn metrics(State(ops): State<Ops>) -> Response {
@@ -254,16 +255,13 @@ async fn metrics(State(ops): State<Ops>) -> Response {
     (headers, ops.metrics.encode().await).into_response()
 }
 
+/// 404 where HAProxy is to send no new sessions and to leave the open ones (`http-check
+/// disable-on-404`); each reason is a line.
 async fn ready(State(ops): State<Ops>) -> Response {
-    if !ops.ready.load(Ordering::Acquire) || ops.stop.is_cancelled() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response();
+    let reasons = ops.readiness.reasons();
+    if reasons.is_empty() {
+        return "ready\n".into_response();
     }
-    if ops.drained.is_drained() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "drained by an operator\n").into_response();
-    }
-    let usage = ops.metrics.journal_usage();
-    if usage.full || usage.suspect {
-        return (StatusCode::SERVICE_UNAVAILABLE, "the journal takes no records\n").into_response();
-    }
-    "ready\n".into_response()
+    let said: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();
+    (StatusCode::NOT_FOUND, said).into_response()
 }

@@ -19,6 +19,7 @@ use entrepot_spawn::Allowed;
 
 use crate::config::{Config, MasterKeySource};
 use crate::failure::{Exit, Failure};
+use crate::local_copy::{CopyError, KeptState, LocalCopy};
 use crate::owner;
 
 /// Master key, database, journal.
@@ -28,6 +29,8 @@ pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) recorder: Recorder,
     pub(crate) recovered: Recovered,
+    /// What the node serves from, if the database is away.
+    pub(crate) away: Option<KeptState>,
     /// Programs that this node starts.
     allowed: Allowed,
     /// Passwords that nobody may set.
@@ -43,6 +46,50 @@ pub(crate) enum Opening {
     MustBeSound,
 }
 
+/// What there is without the database.
+struct LocalParts {
+    env: Env,
+    master: MasterKey,
+    journal: Journal,
+    recovered: Recovered,
+}
+
+impl LocalParts {
+    fn open(config: &Config, opening: Opening, master: MasterKey) -> Result<LocalParts, Failure> {
+        let env = Env::real();
+        if !config.data.is_dir() {
+            return Err(Failure::config(format!(
+                "the data directory '{}' does not exist; make it with 'entrepot init'",
+                config.data.display()
+            )));
+        }
+        let torn_end = match opening {
+            Opening::MayMend => TornEnd::SetAside,
+            Opening::MustBeSound => TornEnd::Refuse,
+        };
+        let limit_bytes = config.journal_limit_bytes;
+        let options = Options { limit_bytes, torn_end, ..Options::default() };
+        let (journal, recovered) =
+            Journal::open(&config.journal(), &config.node, env.clone(), options)
+                .map_err(journal_failure)?;
+        Ok(LocalParts { env, master, journal, recovered })
+    }
+
+    fn with(self, config: &Config, db: Db) -> Parts {
+        let LocalParts { env, master, journal, recovered } = self;
+        Parts {
+            recorder: Recorder::new(journal, env.clone(), config.node.clone()),
+            env,
+            master,
+            db,
+            recovered,
+            away: None,
+            allowed: config.exec.allowed.clone(),
+            refused_passwords: config.refused_passwords.clone(),
+        }
+    }
+}
+
 impl Parts {
     /// Opens all of them.
     pub(crate) async fn open(config: &Config, opening: Opening) -> Result<Parts, Failure> {
@@ -55,36 +102,74 @@ impl Parts {
         opening: Opening,
         master: MasterKey,
     ) -> Result<Parts, Failure> {
-        let env = Env::real();
-        if !config.data.is_dir() {
-            return Err(Failure::config(format!(
-                "the data directory '{}' does not exist; make it with 'entrepot init'",
-                config.data.display()
-            )));
+        if opening == Opening::MustBeSound {
+            owner::refuse_root(&config.data)?;
+            // Before the journal is opened, which notes that it was.
+            refuse_old_tables(&config.database).await?;
         }
-        let (torn_end, old_tables) = match opening {
-            Opening::MayMend => (TornEnd::SetAside, OldTables::Update),
-            Opening::MustBeSound => {
-                owner::refuse_root(&config.data)?;
-                // Before the journal is opened, which notes that it was.
-                refuse_old_tables(&config.database).await?;
-                (TornEnd::Refuse, OldTables::MakeOnly)
-            }
+        let local = LocalParts::open(config, opening, master)?;
+        let old_tables = match opening {
+            Opening::MayMend => OldTables::Update,
+            Opening::MustBeSound => OldTables::MakeOnly,
         };
-        let limit_bytes = config.journal_limit_bytes;
-        let options = Options { limit_bytes, torn_end, ..Options::default() };
-        let (journal, recovered) =
-            Journal::open(&config.journal(), &config.node, env.clone(), options)
-                .map_err(journal_failure)?;
         let options = DbOptions { old_tables, ..DbOptions::default() };
         let db = Db::open(&config.database, options).await.map_err(db_failure)?;
-        let recorder = Recorder::new(journal, env.clone(), config.node.clone());
-        entrepot_proof::check_end(&db, &recorder)
-            .await
-            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
-        let allowed = config.exec.allowed.clone();
-        let refused_passwords = config.refused_passwords.clone();
-        Ok(Parts { env, master, db, recorder, recovered, allowed, refused_passwords })
+        let parts = local.with(config, db);
+        parts.check_end().await?;
+        Ok(parts)
+    }
+
+    /// The same for a server. While PostgreSQL is away, the node's copy of the configuration stands
+    /// in for it, if there is one.
+    pub(crate) async fn open_to_serve(config: &Config) -> Result<Parts, Failure> {
+        let local = LocalParts::open(config, Opening::MayMend, master_key(&config.master_key)?)?;
+        let away = match Db::open(&config.database, DbOptions::default()).await {
+            Ok(db) => {
+                let parts = local.with(config, db);
+                parts.check_end().await?;
+                return Ok(parts);
+            }
+            Err(error) if error.is_unavailable() && is_remote(&config.database) => error,
+            Err(error) => return Err(db_failure(error)),
+        };
+        let copy = LocalCopy::new(&config.data, local.master.clone());
+        let kept = copy.read_to_serve(local.journal.node_id(), local.env.now());
+        let kept = kept.map_err(|error| match error {
+            CopyError::Missing => {
+                Failure::new(away.code(), Exit::Unavailable, format!("{away}; {error}"))
+            }
+            error => Failure::new("EP0720", Exit::Unavailable, format!("{away}; {error}")),
+        })?;
+        let (end, wanted) = (local.recovered.last_sequence, kept.journal_end);
+        if end < wanted {
+            let why = format!(
+                "{away}; the journal ends at record {end} and had {wanted}: it was cut or \
+                 replaced, and only the database tells how it goes on"
+            );
+            return Err(Failure::new("EP0720", Exit::Unavailable, why));
+        }
+        let db = Db::open_later(&config.database, DbOptions::default()).map_err(db_failure)?;
+        db.answer_from(kept.configuration.clone()).map_err(db_failure)?;
+        let mut parts = local.with(config, db);
+        if let Some(slot) = kept.slot {
+            parts.recorder.set_slot(slot);
+        }
+        let (revision, copied_at) = (kept.configuration.revision, kept.written_at);
+        tracing::warn!(
+            code = "EP0722",
+            revision,
+            %copied_at,
+            error = %away,
+            "the database is away: served from the node's copy of the configuration"
+        );
+        parts.away = Some(kept);
+        Ok(parts)
+    }
+
+    /// Compares the end of the journal with what the database knows of it.
+    async fn check_end(&self) -> Result<(), Failure> {
+        let checked = entrepot_proof::check_end(&self.db, &self.recorder).await;
+        checked.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
     }
 
     /// The administration over these parts.
@@ -105,22 +190,9 @@ impl Parts {
         })
     }
 
-    /// Counts a start of this node, which has joined before.
-    pub(crate) async fn start_node(&self) -> Result<Incarnation, Failure> {
-        let node = NodeIdentity {
-            id: self.recorder.node_id(),
-            name: self.recorder.node().clone(),
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        let started = self.db.start_node(&node, 0).await;
-        let started = started
-            .map_err(|error| Failure::new(error.code(), Exit::Unavailable, error.to_string()))?;
-        let removed = || Failure::start("this node was removed while it started");
-        let started = started.ok_or_else(removed)?;
-        if let Some(slot) = started.slot {
-            self.recorder.set_slot(slot);
-        }
-        Ok(started)
+    /// What counts a start of this node.
+    pub(crate) fn node_start(&self) -> NodeStart {
+        NodeStart { db: self.db.clone(), recorder: self.recorder.clone() }
     }
 
     /// Makes the journal's tail durable and lets go of it.
@@ -155,6 +227,35 @@ pub(crate) fn journal_failure(error: JournalError) -> Failure {
         _ => Exit::Failed,
     };
     Failure::new(error.code(), exit, error.to_string())
+}
+
+/// Counts starts of this node in the database.
+pub(crate) struct NodeStart {
+    pub(crate) db: Db,
+    pub(crate) recorder: Recorder,
+}
+
+impl NodeStart {
+    /// Counts a start of this node, which has joined before.
+    pub(crate) async fn count(&self) -> Result<Incarnation, Failure> {
+        let node = NodeIdentity {
+            id: self.recorder.node_id(),
+            name: self.recorder.node().clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let started = self.db.start_node(&node, 0).await.map_err(db_failure)?;
+        let removed = || Failure::start("this node was removed while it started");
+        let started = started.ok_or_else(removed)?;
+        if let Some(slot) = started.slot {
+            self.recorder.set_slot(slot);
+        }
+        Ok(started)
+    }
+}
+
+/// True of a database on another machine, or one that may be there without this process.
+fn is_remote(url: &str) -> bool {
+    !url.starts_with("sqlite:")
 }
 
 fn refused_passwords(file: PathBuf) -> RefusedPasswords {

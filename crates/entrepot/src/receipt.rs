@@ -103,7 +103,11 @@ async fn signer(parts: &Parts) -> Result<NoteSigner, Failure> {
     let context = SealingContext::node_key(&site, node);
     let unusable =
         |problem: String| Failure::start(format!("the key of the node '{node}': {problem}"));
-    let key = match parts.db.node_key(id).await.map_err(away)? {
+    let known = match &parts.away {
+        Some(kept) => kept.node_key(),
+        None => parts.db.node_key(id).await.map_err(away)?,
+    };
+    let key = match known {
         Some(key) => Some(key),
         None => {
             let private = NoteSigner::generate(&parts.env);

@@ -1,39 +1,46 @@
 //! `serve`: opens the parts, starts everything, waits, stops everything in order.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use entrepot_admin::{Admin, ServingParts};
 use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
+use entrepot_db::{Dialect, Drained, Incarnation};
 use entrepot_engine::{Engine, EngineOptions, EngineParts};
-use entrepot_journal::{Recorder, Scope};
+use entrepot_journal::{JournalError, Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
+use entrepot_net::listen::TcpAcceptor;
 use entrepot_net::service_manager::{self, ServiceState};
 use entrepot_nouns::{Fact, SiteId};
 use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{NodeLimits, Service, ServiceOptions, ServiceParts};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::addresses_file::AddressesFile;
+use crate::addresses_file::{AddressesFile, OwnAddresses};
 use crate::config::Config;
 use crate::descriptors::{self, DescriptorPlan};
+use crate::failed_journal;
 use crate::failure::{Exit, Failure};
 use crate::listeners::{ListenerParts, Listeners};
+use crate::local_copy::{CopyKeeper, LocalCopy};
 use crate::log::LogControl;
 use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
 use crate::ops_token::OpsToken;
 use crate::own_rights::GivenUp;
 use crate::parts::{Opening, Parts};
+use crate::readiness::{self, Readiness, ReadinessParts};
 use crate::reload::Reload;
 use crate::sandbox;
 use crate::served::ServedNode;
+use crate::without_database::Return;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
 pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failure> {
@@ -42,18 +49,33 @@ pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failu
     let server = Server::start(config, log).await?;
     tell(ServiceState::Ready);
     let alive = tokio::spawn(stay_alive(server.parts.recorder.clone()));
-    server.stopped().await;
-    let superseded = server.superseded.is_cancelled();
+    let why = server.ended().await;
     tell(ServiceState::Stopping);
-    let stopped = server.stop().await;
+    let stopped = server.stop(&why).await;
     alive.abort();
-    stopped?;
-    if superseded {
-        let why = "another process serves as this node, with a copy of its journal; see which of \
-                   the two is to go on";
-        return Err(Failure::new("EP0714", Exit::Failed, why));
+    match why {
+        ServerEnd::Asked => stopped,
+        ServerEnd::JournalFailed(error) => Err(failed_journal::end(&error)),
+        ServerEnd::Refused(failure) => stopped.and(Err(failure)),
+        ServerEnd::Superseded => {
+            let why = "another process serves as this node, with a copy of its journal; see which \
+                       of the two is to go on";
+            stopped.and(Err(Failure::new("EP0714", Exit::Failed, why)))
+        }
     }
-    Ok(())
+}
+
+/// Why the server ends.
+#[derive(Clone, Debug)]
+pub(crate) enum ServerEnd {
+    /// A signal, or a person.
+    Asked,
+    /// Another process serves as this node.
+    Superseded,
+    /// It started while the database was away, and the database knows another node of its name.
+    Refused(Failure),
+    /// A sync of the journal failed.
+    JournalFailed(JournalError),
 }
 
 /// Tells the service manager, if there is one.
@@ -90,6 +112,8 @@ pub(crate) struct Server {
     asked: CancellationToken,
     /// Cancelled when another process serves as this node.
     superseded: CancellationToken,
+    /// Why the database that is back does not take this node, if so.
+    refused: watch::Sender<Option<Failure>>,
     /// Ends the tasks that serve until the very end.
     end: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
@@ -99,54 +123,51 @@ impl Server {
     /// Opens and starts everything; nothing listens before recovery is done.
     pub(crate) async fn start(config: &Config, log: LogControl) -> Result<Server, Failure> {
         let descriptors = DescriptorPlan::new(descriptors::raise()?, config.workers);
-        let parts = Parts::open(config, Opening::MayMend).await?;
-        let env = parts.env.clone();
-        let directory = Directory::new(parts.db.clone(), env.clone(), parts.master.clone());
-        let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());
-        let admin = parts.admin(Some(directory.clone()));
-        admin.join().await.map_err(|error| crate::ask::problem(error.into()))?;
-        let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
-        let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone() });
-        let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
-        let spawner = spawner(config, &parts)?;
-        gate.start_programs_by(spawner.clone());
-        let engine = start_engine(config, &parts, &vfs, &gate, &spawner).await?;
+        let core = Core::start(config, &log, descriptors).await?;
+        let Core { parts, directory, gate, admin, vfs, spawner, engine } = core;
         let (asked, end) = (vfs.draining(), CancellationToken::new());
         let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
         tasks.extend(renew_hashes(&gate, &admin, &end));
         let unauthenticated = UnauthenticatedConnections::within(descriptors.without_login);
         let metrics = metrics(&parts, &vfs, &gate, &engine, &unauthenticated);
-        let ready = Arc::new(AtomicBool::new(false));
         let heads = crate::receipt::open(config, &parts).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
         let drained = engine.drained();
         let reload = Arc::new(Reload::new(config.clone(), log));
         tasks.push(tokio::spawn(reload_on_signals(reload.clone(), asked.clone())));
+        let readiness = Readiness::new(ReadinessParts {
+            recorder: parts.recorder.clone(),
+            vfs: vfs.clone(),
+            drained: drained.clone(),
+            stop: asked.clone(),
+        });
         let ops = Ops {
             admin: admin.clone(),
             metrics,
             heads,
-            ready: ready.clone(),
-            drained: drained.clone(),
+            readiness: readiness.clone(),
             stop: asked.clone(),
-            token: OpsToken::make(&config.data, &env)?,
+            token: OpsToken::make(&config.data, &parts.env)?,
             reload,
         };
-        let ops_address = start_ops(config, ops, &end, &mut tasks).await?;
+        let own_addresses = start_ops(config, ops, &end, &mut tasks).await?;
         let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
         tasks.push(share_penalties(&shared.gate, &end).await);
-        let addresses = AddressesFile::new(&config.data, ops_address);
-        let listeners = Listeners::new(config, &parts, admin, shared, addresses.clone());
+        let addresses = AddressesFile::new(&config.data, own_addresses);
+        let listeners = Listeners::new(config, &parts, admin.clone(), shared, addresses.clone());
         if drained.is_drained() {
             tracing::warn!("this node is drained: it opens no listener before 'node undrain'");
         }
         listeners.open_all(&drained).await?;
-        ready.store(true, Ordering::Release);
+        readiness.listens();
         tasks.push(tokio::spawn(signals(asked.clone())));
         let following = listeners.clone().follow(directory.watch(), drained, end.clone());
         tasks.push(tokio::spawn(following));
+        let refused = watch::Sender::new(None);
+        tasks.extend(keep_copy(config, &parts, &engine, &directory, &end));
+        tasks.extend(come_back(&parts, admin, &engine, &refused, &end));
         let (config, superseded) = (config.clone(), engine.superseded());
         Ok(Server {
             config,
@@ -158,37 +179,62 @@ impl Server {
             addresses,
             asked,
             superseded,
+            refused,
             end,
             tasks,
         })
     }
 
-    /// Waits until someone asks the server to stop, or another process serves as this node.
-    pub(crate) async fn stopped(&self) {
+    /// Waits until someone asks the server to stop, or it cannot go on.
+    pub(crate) async fn ended(&self) -> ServerEnd {
         tokio::select! {
-            () = self.asked.cancelled() => {}
-            () = self.superseded.cancelled() => {}
+            () = self.asked.cancelled() => ServerEnd::Asked,
+            () = self.superseded.cancelled() => ServerEnd::Superseded,
+            failure = self.refused() => ServerEnd::Refused(failure),
+            error = self.parts.recorder.journal().failed() => {
+                failed_journal::remember(&self.config.data, self.parts.env.now(), &error);
+                tokio::time::sleep(failed_journal::NOTICE).await;
+                ServerEnd::JournalFailed(error)
+            }
+        }
+    }
+
+    /// Waits for a database that does not take this node.
+    async fn refused(&self) -> Failure {
+        let mut refused = self.refused.subscribe();
+        loop {
+            if let Some(failure) = &*refused.borrow_and_update() {
+                return failure.clone();
+            }
+            // The sender is the server's own.
+            let _ = refused.changed().await;
         }
     }
 
     /// Address and host keys (OpenSSH form) of each open listener.
-    pub(crate) async fn listening(&self) -> Vec<(std::net::SocketAddr, Vec<String>)> {
+    pub(crate) async fn listening(&self) -> Vec<(SocketAddr, Vec<String>)> {
         self.listeners.listening().await
     }
 
     /// Lets running transfers end within the limit, then ends everything, last of all the journal.
-    pub(crate) async fn stop(self) -> Result<(), Failure> {
+    /// Where that has failed, no transfer could be acknowledged any more: they are cut.
+    pub(crate) async fn stop(self, why: &ServerEnd) -> Result<(), Failure> {
         self.asked.cancel();
-        let limit = Duration::from_secs(self.config.drain_seconds);
-        tracing::info!(limit_seconds = self.config.drain_seconds, "stopping");
+        let limit = match why {
+            ServerEnd::JournalFailed(_) => Duration::ZERO,
+            ServerEnd::Asked | ServerEnd::Superseded | ServerEnd::Refused(_) => {
+                Duration::from_secs(self.config.drain_seconds)
+            }
+        };
+        tracing::info!(limit_seconds = limit.as_secs(), "stopping");
         self.vfs.drain();
         self.listeners.stop(limit).await;
         let recorder = self.parts.recorder.clone();
         let scope = Scope::site(SiteId::MAIN);
-        let stopped = recorder.record_durable(&scope, Fact::NodeStopped {});
-        stopped
-            .await
-            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
+        let stopped = recorder.record_durable(&scope, Fact::NodeStopped {}).await;
+        let stopped = stopped
+            .map(drop)
+            .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()));
         self.end.cancel();
         for task in self.tasks {
             // A panic was logged where it happened; the stop goes on.
@@ -202,10 +248,83 @@ impl Server {
         self.vfs.stop().await;
         let _ = std::fs::remove_file(&self.config.ops_socket);
         self.addresses.remove();
-        self.parts.close().await?;
+        stopped.and(self.parts.close().await)?;
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// What serves, without its entrances.
+struct Core {
+    parts: Parts,
+    directory: Directory,
+    gate: Gate,
+    admin: Arc<Admin>,
+    vfs: Service,
+    spawner: Spawner,
+    engine: Arc<Engine>,
+}
+
+impl Core {
+    async fn start(
+        config: &Config,
+        log: &LogControl,
+        descriptors: DescriptorPlan,
+    ) -> Result<Core, Failure> {
+        let parts = Parts::open_to_serve(config).await?;
+        let env = parts.env.clone();
+        let directory = Directory::new(parts.db.clone(), env, parts.master.clone());
+        let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());
+        let admin = parts.admin(Some(directory.clone()));
+        if parts.away.is_none() {
+            admin.join().await.map_err(|error| crate::ask::problem(error.into()))?;
+        }
+        let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
+        let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone() });
+        let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
+        let spawner = spawner(config, &parts)?;
+        gate.start_programs_by(spawner.clone());
+        let engine = start_engine(config, &parts, &vfs, &gate, &spawner).await?;
+        Ok(Core { parts, directory, gate, admin, vfs, spawner, engine })
+    }
+}
+
+/// Keeps the copy that the node starts from while the database is away; none of a local file.
+fn keep_copy(
+    config: &Config,
+    parts: &Parts,
+    engine: &Arc<Engine>,
+    directory: &Directory,
+    end: &CancellationToken,
+) -> Option<JoinHandle<()>> {
+    let keeper = CopyKeeper {
+        copy: LocalCopy::new(&config.data, parts.master.clone()),
+        db: parts.db.clone(),
+        recorder: parts.recorder.clone(),
+        engine: engine.clone(),
+        directory: directory.clone(),
+    };
+    let is_remote = parts.db.dialect() == Dialect::Postgres;
+    is_remote.then(|| tokio::spawn(keeper.run(end.clone())))
+}
+
+/// Waits for a database that was away at the start.
+fn come_back(
+    parts: &Parts,
+    admin: Arc<Admin>,
+    engine: &Arc<Engine>,
+    refused: &watch::Sender<Option<Failure>>,
+    end: &CancellationToken,
+) -> Option<JoinHandle<()>> {
+    parts.away.as_ref()?;
+    let back = Return { start: parts.node_start(), admin, engine: engine.clone() };
+    let (refused, until) = (refused.clone(), end.clone());
+    Some(tokio::spawn(async move {
+        if let Some(failure) = back.wait(until).await {
+            tracing::error!(code = failure.code, "{}", failure.message);
+            refused.send_replace(Some(failure));
+        }
+    }))
 }
 
 async fn start_vfs(
@@ -275,8 +394,15 @@ async fn start_engine(
     gate: &Gate,
     spawner: &Spawner,
 ) -> Result<Arc<Engine>, Failure> {
-    let incarnation = parts.start_node().await?;
+    let incarnation = match &parts.away {
+        None => parts.node_start().count().await?,
+        Some(kept) => {
+            let drained = if kept.drained { Drained::Yes } else { Drained::No };
+            Incarnation::uncounted(drained, kept.slot)
+        }
+    };
     record(parts, Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() })?;
+    failed_journal::record(&config.data, parts).await;
     Ok(Arc::new(Engine::start(EngineParts {
         db: parts.db.clone(),
         recorder: parts.recorder.clone(),
@@ -321,13 +447,13 @@ fn record(parts: &Parts, fact: Fact) -> Result<(), Failure> {
     recorded.map(drop).map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
 }
 
-/// Opens the ops socket and the ops listener.
+/// Opens the ops socket, the ops listener and the port for balancers.
 async fn start_ops(
     config: &Config,
     ops: Ops,
     end: &CancellationToken,
     tasks: &mut Vec<JoinHandle<()>>,
-) -> Result<Option<std::net::SocketAddr>, Failure> {
+) -> Result<OwnAddresses, Failure> {
     let socket = bind_socket(&config.ops_socket)?;
     let (local, until) = (ops.clone(), end.clone());
     tasks.push(tokio::spawn(async move {
@@ -335,17 +461,29 @@ async fn start_ops(
             tracing::error!(%error, "the ops socket failed");
         }
     }));
-    let Some(address) = config.ops_address else { return Ok(None) };
-    let listener = entrepot_net::listen::bind(address)
-        .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
-    let bound = listener.local_address();
+    let mut own = OwnAddresses::default();
+    if let Some(address) = config.agent_address {
+        let listener = bind_own(address)?;
+        own.agent = Some(listener.local_address());
+        let served =
+            readiness::serve_agent(listener.into_inner(), ops.readiness.clone(), end.clone());
+        tasks.push(tokio::spawn(served));
+    }
+    let Some(address) = config.ops_address else { return Ok(own) };
+    let listener = bind_own(address)?;
+    own.ops = Some(listener.local_address());
     let until = end.clone();
     tasks.push(tokio::spawn(async move {
         if let Err(error) = ops::serve_listener(listener.into_inner(), ops, until).await {
             tracing::error!(%error, "the ops listener failed");
         }
     }));
-    Ok(Some(bound))
+    Ok(own)
+}
+
+fn bind_own(address: SocketAddr) -> Result<TcpAcceptor, Failure> {
+    entrepot_net::listen::bind(address)
+        .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
 }
 
 /// The journal's lock is held by now, so a socket file that is there is left over from a crash.

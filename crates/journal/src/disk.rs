@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use entrepot_nouns::{Env, Name, NodeId};
+use entrepot_nouns::{Env, Name, NodeId, crash};
 use parking_lot::Mutex;
 
 use crate::error::JournalError;
@@ -78,7 +78,10 @@ impl Disk {
 
     fn sync(&self) -> Result<(), Failure> {
         let started = self.env.elapsed();
-        let result = self.file.sync();
+        let result = match crash::fault("journal.sync") {
+            None => self.file.sync(),
+            Some(error) => Err(error),
+        };
         let took = self.env.elapsed().saturating_sub(started);
         self.meters.count_sync(took);
         self.pace.add(took);

@@ -21,7 +21,7 @@ use crate::medium::{FsMedium, Medium};
 use crate::meters::Meters;
 use crate::reader::Reader;
 use crate::recover::{Opening, Recovered, TornEnd};
-use crate::state::{Start, State, Waiter};
+use crate::state::{Fault, Start, State, Waiter};
 use crate::written::{Progress, Written};
 
 /// How the journal keeps its files.
@@ -76,6 +76,7 @@ pub struct Usage {
 
 /// What all handles and the flusher share.
 struct Shared {
+    env: Env,
     node_id: NodeId,
     /// What readers see.
     written: Arc<Written>,
@@ -156,7 +157,7 @@ impl Journal {
             segment_bytes: options.segment_bytes,
             node: node.clone(),
             node_id: opened.node_id,
-            env,
+            env: env.clone(),
             segments: segments.clone(),
             meters: meters.clone(),
             pace: pace.clone(),
@@ -174,6 +175,7 @@ impl Journal {
         });
         let progress = watch::Sender::new(Progress { durable: opened.last, ended: None });
         let shared = Arc::new(Shared {
+            env,
             node_id: opened.node_id,
             written: Arc::new(Written { medium, segments, progress }),
             state: Mutex::new(state),
@@ -298,6 +300,28 @@ impl Journal {
             limit_bytes: self.shared.options.limit_bytes,
             full: state.is_full(),
             suspect: state.fault.is_some(),
+        }
+    }
+
+    /// How long ago a sync failed; `None` while none has.
+    pub fn failed_for(&self) -> Option<Duration> {
+        let at = self.shared.state.lock().fault.as_ref().map(|fault| fault.at);
+        at.map(|at| self.shared.env.elapsed().saturating_sub(at))
+    }
+
+    /// Returns once a sync has failed, with [`JournalError::Suspect`]; never if none does. What of
+    /// the records that were not durable is on the disk is not known then, and cannot be found out
+    /// by another sync: only a new start reads and proves what is there.
+    pub async fn failed(&self) -> JournalError {
+        let mut progress = self.shared.written.progress.subscribe();
+        loop {
+            if let Some(error @ JournalError::Suspect { .. }) = &progress.borrow_and_update().ended
+            {
+                return error.clone();
+            }
+            if progress.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
     }
 
@@ -445,7 +469,7 @@ impl Shared {
     fn suspect(&self, mut state: MutexGuard<'_, State>, problem: String) -> JournalError {
         self.meters.count_sync_failure();
         let error = JournalError::Suspect { problem: problem.clone() };
-        state.fault = Some(problem);
+        state.fault = Some(Fault { problem, at: self.env.elapsed() });
         let due = state.take_waiters(u64::MAX);
         drop(state);
         tracing::error!(%error, "nothing more is acknowledged by this node");

@@ -1,6 +1,7 @@
 //! What appending touches: a buffer of encoded records and a few numbers, behind one short lock.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -39,6 +40,15 @@ pub(crate) struct Waiter {
     pub(crate) done: oneshot::Sender<Result<()>>,
 }
 
+/// The first sync that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    /// What it said.
+    pub(crate) problem: String,
+    /// When it was, by `Env::elapsed`.
+    pub(crate) at: Duration,
+}
+
 /// Everything that appending needs.
 pub(crate) struct State {
     buffer: Vec<u8>,
@@ -56,8 +66,8 @@ pub(crate) struct State {
     pub(crate) visible: u64,
     pub(crate) durable: u64,
     pub(crate) released: u64,
-    /// What the first failed sync said.
-    pub(crate) fault: Option<String>,
+    /// After it nothing becomes durable any more.
+    pub(crate) fault: Option<Fault>,
     pub(crate) waiters: Vec<Waiter>,
     /// No more records: the journal closes.
     pub(crate) closing: bool,
@@ -106,7 +116,8 @@ impl State {
 
     /// Why nothing can become durable any more, if so.
     pub(crate) fn suspect(&self) -> Option<JournalError> {
-        self.fault.as_ref().map(|problem| JournalError::Suspect { problem: problem.clone() })
+        let suspect = |fault: &Fault| JournalError::Suspect { problem: fault.problem.clone() };
+        self.fault.as_ref().map(suspect)
     }
 
     /// True if records wait for the disk.

@@ -418,6 +418,34 @@ async fn a_write_that_fails_is_told_and_tried_again() {
 }
 
 #[tokio::test]
+async fn a_sync_that_fails_is_told_to_those_who_end_the_node() {
+    let disk = SimDisk::default();
+    let journal = open_sim(&disk, Options::default());
+    journal.append_durable(RecordKind::Event, b"1").await.unwrap();
+    let watching = journal.clone();
+    let failed = tokio::spawn(async move { watching.failed().await });
+    assert_eq!(journal.failed_for(), None);
+    disk.on_call(Box::new(|_, call, _| match call {
+        Call::Sync => Err(std::io::Error::other("EIO")),
+        _ => Ok(()),
+    }));
+    let refused = journal.append_durable(RecordKind::Event, b"2").await.unwrap_err();
+    disk.no_hook();
+    assert_eq!(failed.await.unwrap(), refused);
+    assert!(matches!(refused, JournalError::Suspect { .. }), "{refused}");
+    assert!(journal.failed_for().is_some());
+    // The disk is well again, and that proves nothing.
+    assert_eq!(journal.append_durable(RecordKind::Event, b"3").await.unwrap_err(), refused);
+    assert_eq!(journal.failed().await, refused, "also for those who ask later");
+    drop(journal);
+    let again = open_sim(&disk, Options::default());
+    again.append_durable(RecordKind::Event, b"4").await.unwrap();
+    let records = again.reader(0).read_now(10).unwrap();
+    assert_eq!(records.first().map(|record| &*record.payload), Some(&b"1"[..]));
+    assert_eq!(records.last().map(|record| &*record.payload), Some(&b"4"[..]));
+}
+
+#[tokio::test]
 async fn a_tail_that_nobody_waits_for_becomes_durable_and_wakes_the_reader() {
     let disk = SimDisk::default();
     let journal = open_sim(&disk, Options::default());

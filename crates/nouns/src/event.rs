@@ -305,6 +305,14 @@ facts! {
         /// What is wrong.
         problem: String,
     }
+    /// An earlier run of the node ended because a sync of its journal failed; this one has proven
+    /// what the journal has.
+    "journal.failed" JournalFailed {
+        /// When the sync failed.
+        failed_at: Timestamp,
+        /// What the system said.
+        problem: String,
+    }
     /// Someone logged in.
     "session.opened" SessionOpened {
         /// The protocol of the connection.

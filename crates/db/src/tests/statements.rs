@@ -13,6 +13,7 @@ fn common() -> Vec<Sql> {
     let files = [
         crate::ALL,
         crate::tx::ALL,
+        crate::configuration::ALL,
         crate::nouns::ALL,
         crate::events::ALL,
         crate::transfers::ALL,
@@ -29,6 +30,7 @@ fn common() -> Vec<Sql> {
 
 fn only_postgres() -> Vec<Sql> {
     let batches = [
+        crate::configuration::ERA_POSTGRES,
         crate::events::PROJECT_POSTGRES,
         crate::events::SEAL_POSTGRES,
         crate::transfers::UPSERT_POSTGRES,

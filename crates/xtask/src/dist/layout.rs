@@ -29,6 +29,8 @@ impl Dist {
         place(Path::new("packaging/entrepot.service"), &units.join("entrepot.service"), 0o644)?;
         let documents = tree.join("usr/share/doc/entrepot");
         place(Path::new("packaging/debian/copyright"), &documents.join("copyright"), 0o644)?;
+        let balancer = documents.join("examples/haproxy.cfg");
+        place(Path::new("packaging/haproxy.cfg"), &balancer, 0o644)?;
         place(Path::new("CHANGELOG.md"), &documents.join("CHANGELOG.md"), 0o644)?;
         run("gzip", ["-n9", &documents.join("CHANGELOG.md").display().to_string()])?;
         self.completions(tree)?;
