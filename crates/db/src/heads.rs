@@ -69,6 +69,7 @@ statements! {
         "ON CONFLICT (node) DO NOTHING",
     );
     KEY = sql!("SELECT public, private_sealed FROM node_keys WHERE node = $1");
+    KEYS = sql!("SELECT public FROM node_keys ORDER BY public");
     PLACE = sql!("SELECT node, node_sequence FROM events WHERE id = $1 AND sealed");
 }
 
@@ -94,6 +95,11 @@ impl Db {
             Ok(NodeKey { public: row.text(0)?, private_sealed: Sealed(row.text(1)?) })
         });
         Ok(found.await?.into_iter().next())
+    }
+
+    /// The public keys of all nodes that ever served, as signed notes name them.
+    pub async fn node_keys(&self) -> Result<Vec<String>> {
+        self.read(KEYS, Vec::new(), |row| row.text(0)).await
     }
 
     /// Keeps the key of a node that has none yet, and gives the one that it has then.

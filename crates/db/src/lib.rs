@@ -19,6 +19,7 @@ mod penalties;
 mod postgres;
 mod project;
 mod references;
+mod retention;
 mod sql;
 mod sqlite;
 mod transfers;
@@ -39,6 +40,7 @@ pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdenti
 pub use penalties::{Penalty, PenaltyAccount, PenaltyKind, PenaltyPosition, PenaltyRow};
 pub use project::{Projected, Projection};
 pub use references::NounUser;
+pub use retention::{EventRange, OldEvent, PrunedKind, StoredStub};
 pub use transfers::TransferFilter;
 pub use tx::Tx;
 

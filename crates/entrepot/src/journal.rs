@@ -51,7 +51,10 @@ async fn with_database(config: &Config, output: Output) -> Result<bool, Failure>
     };
     let key = db.node_key(node.id).await.map_err(away)?;
     let keys = key.and_then(|key| key.public.parse().ok()).into_iter().collect();
-    let compared = Compared { db, node: node.name, id: node.id, folder: config.journal(), keys };
+    let signers = db.node_keys().await.map_err(away)?;
+    let signers = signers.iter().filter_map(|key| key.parse().ok()).collect();
+    let (node, id, folder) = (node.name, node.id, config.journal());
+    let compared = Compared { db, node, id, folder, keys, signers };
     let found = compare(compared).await.map_err(|error| match error {
         ProofError::Journal(error) => unreadable(error),
         ProofError::Db(error) => away(error),

@@ -229,6 +229,15 @@ impl Scrape {
         sample(&mut family, [("result", "done")], of(&meters.jobs_done))?;
         sample(&mut family, [("result", "retried")], of(&meters.jobs_retried))?;
         sample(&mut family, [("result", "failed")], of(&meters.jobs_failed))?;
+        let name = "entrepot_retention_deleted";
+        let mut family = counter(encoder, name, "What retention deleted.")?;
+        sample(&mut family, [("what", "events")], of(&meters.deleted_events))?;
+        sample(&mut family, [("what", "transfers")], of(&meters.deleted_transfers))?;
+        sample(&mut family, [("what", "jobs")], of(&meters.deleted_jobs))?;
+        sample(&mut family, [("what", "records")], of(&meters.deleted_records))?;
+        let name = "entrepot_retention_failures";
+        let mut family = counter(encoder, name, "Times that retention could not delete.")?;
+        family.encode_counter::<NoLabelSet, u64, f64>(&of(&meters.retention_failures), None)?;
         let mut family = counter(encoder, "entrepot_deliveries", "Files delivered.")?;
         family.encode_counter::<NoLabelSet, u64, f64>(&of(&meters.deliveries), None)?;
         let mut family = counter(encoder, "entrepot_delivery_bytes", "Bytes delivered.")?;

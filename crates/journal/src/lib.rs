@@ -31,7 +31,7 @@ mod verify;
 mod written;
 
 pub use error::{JournalError, Result};
-pub use format::RecordKind;
+pub use format::{RecordKind, skipped_after};
 pub use journal::{Journal, Options, Usage};
 pub use medium::{FsMedium, Medium, MediumFile};
 pub use meters::{Meters, SYNC_BUCKETS_US};
@@ -39,3 +39,4 @@ pub use reader::{Reader, Record};
 pub use recorder::{Recorder, Scope};
 pub use recover::Recovered;
 pub use verify::{Finding, Head, Report, Visited, verify, verify_on};
+pub use written::ArchivedSegment;

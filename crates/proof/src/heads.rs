@@ -305,11 +305,15 @@ impl Heads {
         self.shared.recorder.node()
     }
 
-    fn node_id(&self) -> NodeId {
+    pub(crate) fn signer(&self) -> &NoteSigner {
+        &self.shared.signer
+    }
+
+    pub(crate) fn node_id(&self) -> NodeId {
         self.shared.recorder.node_id()
     }
 
-    fn env(&self) -> &Env {
+    pub(crate) fn env(&self) -> &Env {
         self.shared.recorder.env()
     }
 }

@@ -14,18 +14,23 @@
 //! | signs heads while the node runs | `heads.rs` |
 //! | makes and verifies receipts | `receipt.rs` |
 //! | compares journal, heads and table | `comparison.rs` |
+//! | what stays of what retention deleted | `stub.rs`, `archive.rs` |
 
+mod archive;
 mod comparison;
 mod error;
 mod heads;
 mod leaves;
 pub mod limits;
 mod receipt;
+mod stub;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub use archive::signers;
 pub use comparison::{Compared, Comparison, Finding, compare};
 pub use error::{ProofError, Result};
 pub use heads::{HeadParts, Heads, check_end, origin};
 pub use receipt::{Receipt, VerifiedReceipt};
+pub use stub::{ArchiveStub, EventNumbers, EventsStub};

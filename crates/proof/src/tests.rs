@@ -108,6 +108,7 @@ impl Bed {
             id: self.id(),
             folder: self.journal_folder(),
             keys: vec![signer(self.id(), 5).verifier().clone()],
+            signers: vec![signer(self.id(), 5).verifier().clone()],
         };
         compare(compared).await.expect("compared")
     }
