@@ -23,3 +23,10 @@ CREATE TABLE retention_lease (
     until BIGINT NOT NULL
 );
 INSERT INTO retention_lease (only_row, node, until) VALUES (1, NULL, 0);
+-- How far each sink has come: the last head of the node that it has.
+CREATE TABLE head_sinks (
+    node UUID NOT NULL,
+    sink TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    PRIMARY KEY (node, sink)
+);

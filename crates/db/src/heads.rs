@@ -70,6 +70,11 @@ statements! {
     );
     KEY = sql!("SELECT public, private_sealed FROM node_keys WHERE node = $1");
     KEYS = sql!("SELECT public FROM node_keys ORDER BY public");
+    SINK = sql!("SELECT size FROM head_sinks WHERE node = $1 AND sink = $2");
+    MOVE_SINK = sql!(
+        "INSERT INTO head_sinks (node, sink, size) VALUES ($1, $2, $3) ",
+        "ON CONFLICT (node, sink) DO UPDATE SET size = excluded.size",
+    );
     PLACE = sql!("SELECT node, node_sequence FROM events WHERE id = $1 AND sealed");
 }
 
@@ -141,6 +146,19 @@ impl Db {
     ) -> Result<Vec<StoredHead>> {
         let values = vec![node.0.into(), Value::unsigned(size), crate::page(limit)];
         self.read(AFTER, values, read_head).await
+    }
+
+    /// The last head of `node` that a sink has, by the records it covers; 0: none yet.
+    pub async fn sink_position(&self, node: NodeId, sink: &str) -> Result<u64> {
+        let values = vec![node.0.into(), sink.into()];
+        let found = self.read(SINK, values, |row| row.unsigned(0)).await?;
+        Ok(found.into_iter().next().unwrap_or(0))
+    }
+
+    /// Notes that a sink has the heads of `node` up to this one.
+    pub async fn move_sink(&self, node: NodeId, sink: &str, size: u64) -> Result<()> {
+        let values = vec![node.0.into(), sink.into(), Value::unsigned(size)];
+        self.execute(MOVE_SINK, values).await.map(drop)
     }
 
     /// Events of `node` behind this place of its journal, of all sites, at most `limit`.

@@ -57,7 +57,7 @@ pub struct StoredStub {
 pub struct OldEvent {
     /// Its record in the journal of its node.
     pub node_sequence: u64,
-    /// Its id.
+    /// What the jobs that were made of it name.
     pub id: EventId,
     /// When it happened.
     pub at: Timestamp,

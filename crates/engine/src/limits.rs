@@ -88,8 +88,8 @@ pub const RETENTION_FIRST: Duration = Duration::from_secs(60);
 pub const RETENTION_INTERVAL: Duration = Duration::from_secs(600);
 /// How long the lease of the node that deletes lasts without a renewal.
 pub const RETENTION_LEASE: Duration = Duration::from_secs(60);
-/// Most rows that one transaction deletes. On SQLite nobody else writes meanwhile, so it decides for
-/// how long a projection may have to wait.
+/// Most rows that one transaction deletes. On SQLite nobody else writes meanwhile, so it decides
+/// for how long a projection may have to wait.
 pub const RETENTION_ROWS: u32 = 200;
 /// The pause behind such a transaction, in which others write.
 pub const RETENTION_PAUSE: Duration = Duration::from_millis(40);

@@ -6,6 +6,7 @@ mod addresses;
 mod addresses_file;
 mod args;
 mod ask;
+mod audit_file;
 mod bench;
 mod client;
 mod config;
@@ -35,6 +36,7 @@ mod reload;
 mod sandbox;
 mod serve;
 mod served;
+mod sinks;
 mod table;
 
 use std::process::ExitCode;

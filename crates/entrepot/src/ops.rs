@@ -251,7 +251,7 @@ async fn live() -> &'static str {
 
 async fn metrics(State(ops): State<Ops>) -> Response {
     let headers = [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    (headers, ops.metrics.encode().await).into_response()
+    (headers, ops.metrics.encode(ops.heads.sinks()).await).into_response()
 }
 
 async fn ready(State(ops): State<Ops>) -> Response {

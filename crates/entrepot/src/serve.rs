@@ -35,6 +35,7 @@ use crate::parts::Parts;
 use crate::reload::Reload;
 use crate::sandbox;
 use crate::served::ServedNode;
+use crate::sinks;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
 pub(crate) async fn run(config: &Config, given_up: &GivenUp) -> Result<(), Failure> {
@@ -120,6 +121,7 @@ impl Server {
         let ready = Arc::new(AtomicBool::new(false));
         let heads = crate::receipt::open(config, &parts).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
+        tasks.extend(sinks::start(config, &heads, &end)?);
         tasks.push(keep_retention(&parts, &heads, &vfs, &engine, &end));
         let drained = engine.drained();
         let reload = Arc::new(Reload::new(config.clone(), log));

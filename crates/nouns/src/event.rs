@@ -292,6 +292,13 @@ facts! {
         /// What is wrong.
         problem: String,
     }
+    /// A sink does not take the signed heads of the journal; they are sent again until it does.
+    "sink.failed" SinkFailed {
+        /// As the process file names it.
+        sink: String,
+        /// What it said.
+        problem: String,
+    }
     /// Retention deletes what is older than the site keeps it. It is recorded before the first row
     /// or file goes.
     "retention.pruned" RetentionPruned {

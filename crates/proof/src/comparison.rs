@@ -4,6 +4,7 @@
 //! The journal's own chain is verified on the way. Records are compared by hash, rows by the hash
 //! of their body and by the columns that repeat what is in it.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use entrepot_crypto::merkle::{Frontier, Hash, Subtrees, leaf_hash};
@@ -17,7 +18,8 @@ use tokio::sync::mpsc;
 use crate::archive::Identified;
 use crate::error::{ProofError, Result};
 use crate::heads::origin;
-use crate::limits::{COMPARED_BATCHES, COMPARED_ROWS, FINDINGS, GAP};
+use crate::limits::{COMPARED_BATCHES, COMPARED_ROWS, FINDINGS, GAP, STUB_RELOADS};
+use crate::sinks::SentHead;
 use crate::stub::{ArchiveStub, EventNumbers, PrunedRows, all_stubs};
 use crate::tree::TreeFiles;
 
@@ -35,6 +37,8 @@ pub struct Compared {
     pub keys: Vec<NoteVerifier>,
     /// The keys of all nodes of the database: any of them deletes what is old, and signs that.
     pub signers: Vec<NoteVerifier>,
+    /// Heads that were kept elsewhere, in the order of the records they cover.
+    pub outside: Vec<SentHead>,
 }
 
 /// Something that is not as it was.
@@ -191,13 +195,17 @@ struct ComparisonState {
     /// The last record that was read.
     last: u64,
     pruned: PrunedRows,
+    /// How often the stubs were read again.
+    reloads: u32,
+    /// Heads that were kept elsewhere.
+    outside: VecDeque<StoredHead>,
     heads: PagedRows<StoredHead>,
     rows: PagedRows<ProjectedEvent>,
 }
 
 /// Items that come from the database page by page.
 struct PagedRows<T> {
-    items: std::collections::VecDeque<T>,
+    items: VecDeque<T>,
     /// The last number that was asked for or read.
     after: u64,
     ended: bool,
@@ -205,7 +213,7 @@ struct PagedRows<T> {
 
 impl<T> PagedRows<T> {
     fn new() -> Self {
-        PagedRows { items: std::collections::VecDeque::new(), after: 0, ended: false }
+        PagedRows { items: VecDeque::new(), after: 0, ended: false }
     }
 
     fn fill(&mut self, page: Vec<T>, number: impl Fn(&T) -> u64) {
@@ -216,7 +224,13 @@ impl<T> PagedRows<T> {
 }
 
 impl ComparisonState {
-    async fn new(compared: Compared, projected: u64) -> Result<Self> {
+    async fn new(mut compared: Compared, projected: u64) -> Result<Self> {
+        let outside = std::mem::take(&mut compared.outside).into_iter();
+        let outside = outside.map(|head| {
+            let SentHead { size, at, note } = head;
+            StoredHead { size, at, note }
+        });
+        let outside = outside.collect();
         let (heads, rows) = (PagedRows::new(), PagedRows::new());
         let (mut result, tree) = (Comparison::default(), Some(Frontier::default()));
         let Compared { db, node, id, signers, .. } = &compared;
@@ -224,7 +238,19 @@ impl ComparisonState {
         for stub in bad {
             result.find(stub.up_to, stub.problem);
         }
-        Ok(ComparisonState { compared, projected, result, tree, last: 0, pruned, heads, rows })
+        let last = 0;
+        Ok(ComparisonState {
+            compared,
+            projected,
+            result,
+            tree,
+            last,
+            pruned,
+            reloads: 0,
+            outside,
+            heads,
+            rows,
+        })
     }
 
     /// Compares one record.
@@ -250,13 +276,28 @@ impl ComparisonState {
         let Some(event) = seen.event.as_ref().filter(|_| seen.sequence <= self.projected) else {
             return Ok(());
         };
-        if self.pruned.covers(seen.sequence, event.site, event.id) {
+        if self.is_pruned(seen.sequence, event).await? {
             self.result.pruned_rows += 1;
         } else if !self.is_repeated(seen, event).await? {
             let problem = format!("the row of its event, {}, is missing in the table", event.id);
             self.result.find(seen.sequence, problem);
         }
         Ok(())
+    }
+
+    /// True if retention deleted the row of an event; also if it did so since this began.
+    async fn is_pruned(&mut self, record: u64, event: &Identified) -> Result<bool> {
+        if self.pruned.covers(record, event.site, event.id) {
+            return Ok(true);
+        }
+        let Compared { db, node, id, signers, .. } = &self.compared;
+        let is_new = db.pruned_up_to(*id, PrunedKind::Events, event.site).await? >= record;
+        if !is_new || self.reloads >= STUB_RELOADS {
+            return Ok(false);
+        }
+        self.reloads += 1;
+        (self.pruned, _) = PrunedRows::load(db, node, *id, signers).await?;
+        Ok(self.pruned.covers(record, event.site, event.id))
     }
 
     /// True if the event stands in an earlier record too, whose row it shares: that row was
@@ -291,6 +332,7 @@ impl ComparisonState {
             self.tree = None;
             self.rows.after = up_to;
             self.heads.after = up_to.saturating_sub(1);
+            self.outside.retain(|head| head.size >= up_to);
             return Ok(());
         };
         self.result.pruned_records = up_to;
@@ -308,6 +350,7 @@ impl ComparisonState {
             self.result.find(up_to, problem);
             self.rows.after = up_to;
             self.heads.after = up_to.saturating_sub(1);
+            self.outside.retain(|head| head.size >= up_to);
             return Ok(());
         };
         for (stub, numbers) in &stubs {
@@ -342,6 +385,10 @@ impl ComparisonState {
             let end = stub.up_to.min(after + u64::from(COMPARED_ROWS));
             for (sequence, leaf) in (after + 1..=end).zip(files.leaves(after, end)?) {
                 while let Some(head) = self.next_head(sequence).await? {
+                    let root = files.root(head.size)?;
+                    self.compare_head(&head, Some(root));
+                }
+                while let Some(head) = self.outside.pop_front_if(|head| head.size <= sequence) {
                     let root = files.root(head.size)?;
                     self.compare_head(&head, Some(root));
                 }
@@ -382,6 +429,10 @@ impl ComparisonState {
             let Some(tree) = &mut self.tree else { return Ok(()) };
             tree.push(if sequence == seen.sequence { seen.leaf } else { nothing });
             while let Some(head) = self.next_head(sequence).await? {
+                let root = self.tree.as_ref().map(Frontier::root);
+                self.compare_head(&head, root);
+            }
+            while let Some(head) = self.outside.pop_front_if(|head| head.size <= sequence) {
                 let root = self.tree.as_ref().map(Frontier::root);
                 self.compare_head(&head, root);
             }
@@ -447,6 +498,10 @@ impl ComparisonState {
         let last = report.head.as_ref().map_or(0, |head| head.sequence);
         let mut beyond = 0;
         while let Some(head) = self.next_head(u64::MAX).await? {
+            self.result.heads += 1;
+            beyond = beyond.max(head.size);
+        }
+        for head in std::mem::take(&mut self.outside) {
             self.result.heads += 1;
             beyond = beyond.max(head.size);
         }

@@ -69,6 +69,14 @@ pub enum ProofError {
     /// A stub of retention is not what it should be.
     #[error("a stub of retention is not valid: {0}")]
     Stub(String),
+    /// A sink did not take heads, or a file of heads cannot be read.
+    #[error("the sink '{sink}': {problem}")]
+    Sink {
+        /// What it is called.
+        sink: String,
+        /// What it said.
+        problem: String,
+    },
     /// A receipt is not what it should be.
     #[error("this receipt is not valid: {0}")]
     Receipt(String),
@@ -101,6 +109,7 @@ impl ProofError {
             ProofError::Receipt(_) | ProofError::Note(_) => "EP0625",
             ProofError::Evidence { .. } => "EP0628",
             ProofError::Stub(_) => "EP0629",
+            ProofError::Sink { .. } => "EP0630",
             ProofError::Journal(error) => error.code(),
             ProofError::Db(error) => error.code(),
         }

@@ -1,8 +1,8 @@
 //! Signed stubs: what stays of records and rows that retention deleted, so that the rest still
 //! verifies and nobody can pass a deletion of his own off for retention.
 //!
-//! A stub is a signed note (C2SP `signed-note`) by the key of the node that deletes. Its second line
-//! is none that a head could have, so that one is never taken for the other.
+//! A stub is a signed note (C2SP `signed-note`) by the key of the node that deletes. Its second
+//! line is none that a head could have, so that one is never taken for the other.
 
 use std::collections::HashMap;
 use std::str::{FromStr, Lines};

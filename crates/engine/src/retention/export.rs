@@ -1,5 +1,5 @@
-//! Writes events to a file before they are deleted: a line of JSON for each, byte for byte as it was
-//! recorded, compressed by zstd. The file appears at the endpoint whole or not at all.
+//! Writes events to a file before they are deleted: a line of JSON for each, byte for byte as it
+//! was recorded, compressed by zstd. The file appears at the endpoint whole or not at all.
 
 use std::io::Write as _;
 
@@ -49,7 +49,7 @@ impl Export {
         RetentionError::Export { endpoint: self.endpoint.clone(), problem }
     }
 
-    /// Writes lines.
+    /// Appends lines; how many bytes of them are at the endpoint already depends on zstd.
     pub(crate) async fn write(self, lines: Vec<String>) -> Result<Export> {
         let work = move |mut encoder: Encoder| {
             for line in &lines {

@@ -91,16 +91,11 @@ impl Keeping {
         let end = CancellationToken::new();
         let signing = tokio::spawn(self.heads.clone().run(end.clone()));
         let last = self.world.recorder.journal().usage().durable;
-        while self
-            .world
-            .db
-            .last_head(self.world.recorder.node_id())
-            .await
-            .unwrap()
-            .is_none_or(|head| head.size < last)
-        {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let signed = async |world: &World| {
+            let head = world.db.last_head(world.recorder.node_id()).await.unwrap();
+            head.is_some_and(|head| head.size >= last)
+        };
+        self.world.until(signed).await;
         end.cancel();
         signing.await.unwrap();
     }
@@ -117,7 +112,8 @@ impl Keeping {
         let keys = vec![self.heads.verifier().clone()];
         let (node, id) = (recorder.node().clone(), recorder.node_id());
         let folder = self.folder.clone();
-        compare(Compared { db, node, id, folder, keys, signers }).await.unwrap()
+        let outside = Vec::new();
+        compare(Compared { db, node, id, folder, keys, signers, outside }).await.unwrap()
     }
 
     /// All events as they were recorded.
