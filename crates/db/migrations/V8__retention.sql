@@ -30,3 +30,12 @@ CREATE TABLE head_sinks (
     size BIGINT NOT NULL,
     PRIMARY KEY (node, sink)
 );
+-- When the events happened whose sequences lie in a stretch of the table: a search by time looks only
+-- into stretches that may have what it wants. They follow each other without a gap; behind the last
+-- one events may have happened at any time.
+CREATE TABLE event_times (
+    last_sequence BIGINT NOT NULL PRIMARY KEY,
+    first_sequence BIGINT NOT NULL,
+    earliest BIGINT NOT NULL,
+    latest BIGINT NOT NULL
+);

@@ -43,3 +43,5 @@ pub const NODE_DEAD_AFTER: Duration = Duration::from_secs(4);
 /// Revisions of the configuration that are left out after the database fell back: more than
 /// changes are ever lost.
 pub const REVISIONS_SKIPPED: i64 = 1_000_000;
+/// Events whose times are noted together, so that a search by time finds its part of the table.
+pub const STRETCH_ROWS: u32 = 1_024;

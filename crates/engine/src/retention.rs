@@ -195,7 +195,7 @@ impl RetentionWorker {
                 self.events(keeper, log, cancel).await?;
             }
         }
-        Ok(())
+        Ok(self.db.forget_event_times().await?)
     }
 
     async fn jobs(
