@@ -17,7 +17,7 @@ pub(crate) use bench::{
     BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs, FtpTls, FtpWorkload, Workload,
 };
 pub(crate) use facts::{
-    EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
+    EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
 use plural::PluralCommand;
 use units::size;

@@ -13,6 +13,7 @@ mod config;
 mod demo;
 mod descriptors;
 mod doctor;
+mod event_export;
 mod facts;
 mod failure;
 mod health;
