@@ -5,7 +5,7 @@ use entrepot_nouns::{Event, EventId, Fact, JobId, Name, SessionId, SiteId, Times
 use crate::error::Result;
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Batch, Tx};
-use crate::{Db, name_filter, page};
+use crate::{Db, limits, name_filter, page};
 
 /// Which events are wanted. The default wants all, oldest first, as many as a page holds.
 #[derive(Clone, Debug)]
@@ -66,32 +66,51 @@ macro_rules! search {
     ($lead:literal, $order:literal) => {
         sql!(
             "SELECT sequence, body FROM events WHERE site = $1 AND sequence > $2 ",
-            "AND (CAST($3 AS TEXT) IS NULL OR $3 LIKE '%,' || kind || ',%') ",
-            "AND (CAST($4 AS TEXT) IS NULL OR account = $4) ",
-            "AND (CAST($5 AS TEXT) IS NULL OR replace(path, $5, '') <> path) ",
-            "AND (CAST($6 AS BIGINT) IS NULL OR at >= $6) ",
-            "AND (CAST($7 AS BIGINT) IS NULL OR at < $7) ",
+            "AND sequence <= $3 ",
+            "AND (CAST($4 AS TEXT) IS NULL OR $4 LIKE '%,' || kind || ',%') ",
+            "AND (CAST($5 AS TEXT) IS NULL OR account = $5) ",
+            "AND (CAST($6 AS TEXT) IS NULL OR replace(path, $6, '') <> path) ",
+            "AND (CAST($7 AS BIGINT) IS NULL OR at >= $7) ",
+            "AND (CAST($8 AS BIGINT) IS NULL OR at < $8) ",
             $lead,
             " ORDER BY sequence ",
             $order,
-            " LIMIT $9",
+            " LIMIT $10",
         )
     };
 }
 
 statements! {
-    BY_TRANSFER = search!("AND transfer = $8", "");
-    BY_TRANSFER_NEWEST = search!("AND transfer = $8", "DESC");
-    BY_SESSION = search!("AND session = $8", "");
-    BY_SESSION_NEWEST = search!("AND session = $8", "DESC");
-    BY_JOB = search!("AND job = $8", "");
-    BY_JOB_NEWEST = search!("AND job = $8", "DESC");
-    BY_ACCOUNT = search!("AND account = $8", "");
-    BY_ACCOUNT_NEWEST = search!("AND account = $8", "DESC");
-    BY_KIND = search!("AND kind = $8", "");
-    BY_KIND_NEWEST = search!("AND kind = $8", "DESC");
-    BY_SITE = search!("AND CAST($8 AS TEXT) IS NULL", "");
-    BY_SITE_NEWEST = search!("AND CAST($8 AS TEXT) IS NULL", "DESC");
+    BY_TRANSFER = search!("AND transfer = $9", "");
+    BY_TRANSFER_NEWEST = search!("AND transfer = $9", "DESC");
+    BY_SESSION = search!("AND session = $9", "");
+    BY_SESSION_NEWEST = search!("AND session = $9", "DESC");
+    BY_JOB = search!("AND job = $9", "");
+    BY_JOB_NEWEST = search!("AND job = $9", "DESC");
+    BY_ACCOUNT = search!("AND account = $9", "");
+    BY_ACCOUNT_NEWEST = search!("AND account = $9", "DESC");
+    BY_KIND = search!("AND kind = $9", "");
+    BY_KIND_NEWEST = search!("AND kind = $9", "DESC");
+    BY_SITE = search!("AND CAST($9 AS TEXT) IS NULL", "");
+    BY_SITE_NEWEST = search!("AND CAST($9 AS TEXT) IS NULL", "DESC");
+    /// The stretch in which events of a time may lie, and where no stretch is known any more.
+    STRETCH = sql!(
+        "SELECT MIN(first_sequence), MAX(last_sequence), ",
+        "(SELECT COALESCE(MAX(last_sequence), 0) FROM event_times) FROM event_times ",
+        "WHERE latest >= $1 AND earliest < $2",
+    );
+    FORGET_STRETCHES = sql!(
+        "DELETE FROM event_times WHERE last_sequence < (SELECT MIN(sequence) FROM events)",
+    );
+    SUMMARIZE_STRETCH = sql!(
+        "INSERT INTO event_times (last_sequence, first_sequence, earliest, latest) ",
+        "SELECT MAX(sequence), ",
+        "(SELECT COALESCE(MAX(last_sequence), 0) FROM event_times) + 1, MIN(at), MAX(at) ",
+        "FROM events ",
+        "WHERE sequence > (SELECT COALESCE(MAX(last_sequence), 0) FROM event_times) ",
+        "AND (SELECT COALESCE(MAX(sequence), 0) FROM events) >= ",
+        "(SELECT COALESCE(MAX(last_sequence), 0) FROM event_times) + $1 HAVING COUNT(*) > 0",
+    );
     INSERT_UNSEALED = sql!(
         "INSERT INTO events (id, at, site, node, node_sequence, kind, account, session, ",
         "transfer, job, path, body, sealed) ",
@@ -127,6 +146,17 @@ pub(crate) const SEAL_POSTGRES: Sql =
 pub(crate) const PROJECT: Batch =
     Batch { sqlite: PROJECT_SQLITE, postgres: PROJECT_POSTGRES, width: 12 };
 const SEAL: Batch = Batch { sqlite: SEAL_SQLITE, postgres: SEAL_POSTGRES, width: 1 };
+
+/// Notes when the events at the end of the table happened, once they are [`limits::STRETCH_ROWS`].
+/// Only inside a transaction that writes events: no earlier sequence appears later.
+pub(crate) const SUMMARIZE: Sql = SUMMARIZE_STRETCH;
+
+/// Sequences that a search looks into: behind the first number, up to the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) after: i64,
+    pub(crate) up_to: i64,
+}
 
 /// Appends the twelve values of an event's row.
 pub(crate) fn push_row(event: &Event, sequence: Option<u64>, row: &mut Vec<Value>) -> Result<()> {
@@ -196,18 +226,56 @@ impl Db {
             kinds => Value::text(format!(",{},", kinds.join(","))),
         };
         let path = filter.path_contains.as_deref().filter(|text| !text.is_empty());
-        let values = vec![
-            site.0.into(),
-            filter.after_sequence.unwrap_or(0).into(),
-            kinds,
-            name_filter(filter.account.as_ref()),
-            Value::maybe_text(path),
-            filter.since.into(),
-            filter.until.into(),
-            key,
-            page(filter.limit),
-        ];
-        self.read(sql, values, read_row).await
+        let wanted = filter.limit.min(limits::PAGE_ROWS);
+        let mut found: Vec<EventRow> = Vec::new();
+        for stretch in self.stretches(filter).await? {
+            let left = wanted.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            if left == 0 {
+                break;
+            }
+            let values = vec![
+                site.0.into(),
+                stretch.after.into(),
+                stretch.up_to.into(),
+                kinds.clone(),
+                name_filter(filter.account.as_ref()),
+                Value::maybe_text(path),
+                filter.since.into(),
+                filter.until.into(),
+                key.clone(),
+                page(left),
+            ];
+            found.extend(self.read(sql, values, read_row).await?);
+        }
+        Ok(found)
+    }
+
+    /// Where events that the filter lets pass may lie, in the order of the search.
+    pub(crate) async fn stretches(&self, filter: &EventFilter) -> Result<Vec<Stretch>> {
+        let after = filter.after_sequence.unwrap_or(0);
+        if filter.since.is_none() && filter.until.is_none() {
+            return Ok(vec![Stretch { after, up_to: i64::MAX }]);
+        }
+        let since = filter.since.unwrap_or(Timestamp(i64::MIN));
+        let until = filter.until.unwrap_or(Timestamp(i64::MAX));
+        let found = self.read(STRETCH, vec![since.into(), until.into()], |row| {
+            Ok((row.maybe_int(0)?, row.maybe_int(1)?, row.int(2)?))
+        });
+        let Some((first, last, known)) = found.await?.pop() else { return Ok(Vec::new()) };
+        let mut stretches = Vec::with_capacity(2);
+        if let (Some(first), Some(last)) = (first, last) {
+            stretches.push(Stretch { after: after.max(first - 1), up_to: last });
+        }
+        stretches.push(Stretch { after: after.max(known), up_to: i64::MAX });
+        if filter.newest_first {
+            stretches.reverse();
+        }
+        Ok(stretches)
+    }
+
+    /// Forgets when events happened that are all deleted.
+    pub async fn forget_event_times(&self) -> Result<()> {
+        self.execute(FORGET_STRETCHES, Vec::new()).await.map(drop)
     }
 
     /// Events that `node` wrote with a change of configuration and that are not yet in the chain

@@ -72,6 +72,12 @@ statements! {
     KEY = sql!("SELECT public, private_sealed FROM node_keys WHERE node = $1");
     ALL_KEYS = sql!("SELECT node, public, private_sealed FROM node_keys ORDER BY node");
     RESEAL_KEY = sql!("UPDATE node_keys SET private_sealed = $1 WHERE node = $2");
+    KEYS = sql!("SELECT public FROM node_keys ORDER BY public");
+    SINK = sql!("SELECT size FROM head_sinks WHERE node = $1 AND sink = $2");
+    MOVE_SINK = sql!(
+        "INSERT INTO head_sinks (node, sink, size) VALUES ($1, $2, $3) ",
+        "ON CONFLICT (node, sink) DO UPDATE SET size = excluded.size",
+    );
     PLACE = sql!("SELECT node, node_sequence FROM events WHERE id = $1 AND sealed");
 }
 
@@ -97,6 +103,11 @@ impl Db {
             Ok(NodeKey { public: row.text(0)?, private_sealed: Sealed(row.text(1)?) })
         });
         Ok(found.await?.into_iter().next())
+    }
+
+    /// The public keys of all nodes that ever served, as signed notes name them.
+    pub async fn node_keys(&self) -> Result<Vec<String>> {
+        self.read(KEYS, Vec::new(), |row| row.text(0)).await
     }
 
     /// Keeps the key of a node that has none yet, and gives the one that it has then.
@@ -138,6 +149,19 @@ impl Db {
     ) -> Result<Vec<StoredHead>> {
         let values = vec![node.0.into(), Value::unsigned(size), crate::page(limit)];
         self.read(AFTER, values, read_head).await
+    }
+
+    /// The last head of `node` that a sink has, by the records it covers; 0: none yet.
+    pub async fn sink_position(&self, node: NodeId, sink: &str) -> Result<u64> {
+        let values = vec![node.0.into(), sink.into()];
+        let found = self.read(SINK, values, |row| row.unsigned(0)).await?;
+        Ok(found.into_iter().next().unwrap_or(0))
+    }
+
+    /// Notes that a sink has the heads of `node` up to this one.
+    pub async fn move_sink(&self, node: NodeId, sink: &str, size: u64) -> Result<()> {
+        let values = vec![node.0.into(), sink.into(), Value::unsigned(size)];
+        self.execute(MOVE_SINK, values).await.map(drop)
     }
 
     /// Events of `node` behind this place of its journal, of all sites, at most `limit`.

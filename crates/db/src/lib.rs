@@ -21,6 +21,7 @@ mod penalties;
 mod postgres;
 mod project;
 mod references;
+mod retention;
 mod sql;
 mod sqlite;
 mod transfers;
@@ -44,6 +45,7 @@ pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdenti
 pub use penalties::{Penalty, PenaltyAccount, PenaltyKind, PenaltyPosition, PenaltyRow};
 pub use project::{Projected, Projection};
 pub use references::NounUser;
+pub use retention::{EventRange, OldEvent, PrunedKind, StoredStub};
 pub use transfers::TransferFilter;
 pub use tx::Tx;
 

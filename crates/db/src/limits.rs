@@ -50,3 +50,5 @@ pub const CONFIGURATION_READS: u32 = 5;
 /// Revisions of a copy of the configuration lie below the negative of this: whoever has read none
 /// yet may say so by -1.
 pub const KNOWN_REVISIONS_BELOW: i64 = 2;
+/// Events whose times are noted together, so that a search by time finds its part of the table.
+pub const STRETCH_ROWS: u32 = 1_024;

@@ -38,7 +38,7 @@ macro_rules! step {
 }
 
 /// In order; only ever appended to.
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     step!("V1__configuration", 1),
     step!("V2__events", each, 2),
     step!("V3__work", 3),
@@ -46,6 +46,7 @@ const STEPS: [Step; 7] = [
     step!("V5__nodes", each, NODES),
     step!("V6__penalties", 5),
     step!("V7__heads", 5),
+    step!("V8__retention", 5),
 ];
 
 /// The step that makes the table in which the others say which programs they serve.

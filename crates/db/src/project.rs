@@ -7,7 +7,7 @@ use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, NodeId};
 use crate::error::Result;
 use crate::sql::Value;
 use crate::transfers::Changes;
-use crate::{Db, Dialect, Purpose, events, jobs, nodes, transfers};
+use crate::{Db, Dialect, Purpose, events, jobs, limits, nodes, transfers};
 
 /// A piece of a node's journal.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,7 @@ impl Db {
         if piece.repeated {
             work.each(jobs::REPEAT, repeats(piece.events)).await?;
         }
+        work.execute(events::SUMMARIZE, vec![i64::from(limits::STRETCH_ROWS).into()]).await?;
         let cursor = vec![piece.node.0.into(), piece.name.into(), Value::unsigned(piece.up_to)];
         work.execute(nodes::ADVANCE, cursor).await?;
         work.commit().await?;

@@ -8,6 +8,7 @@
 //! | heartbeat, jobs of dead nodes | `heartbeat.rs`, `membership.rs` |
 //! | 9 the steps of one job | `run.rs`, `step/` |
 //! | rules before and after commands, which clients wait for | `hooks.rs` |
+//! | what is old is exported and deleted | `retention.rs` |
 //! | programs | `exec.rs`, `step/exec.rs` |
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
@@ -28,6 +29,7 @@ mod meters;
 mod pattern;
 mod pause;
 mod projector;
+mod retention;
 mod rules;
 mod run;
 mod session_files;
@@ -56,6 +58,7 @@ use session_files::SessionFileAccess;
 pub use check::check_rule;
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
+pub use retention::{RetentionParts, RetentionWorker};
 
 /// What the engine works with.
 pub struct EngineParts {

@@ -81,3 +81,28 @@ pub const CLOCK_WARN: Duration = Duration::from_secs(2);
 pub const SETTLE: Duration = Duration::from_secs(3);
 /// How often an idle projector looks whether the database fell back.
 pub const CURSOR_POLL: Duration = Duration::from_secs(1);
+
+/// How long after its start a node first deletes what is old.
+pub const RETENTION_FIRST: Duration = Duration::from_secs(60);
+/// How often it does so.
+pub const RETENTION_INTERVAL: Duration = Duration::from_secs(600);
+/// How long the lease of the node that deletes lasts without a renewal.
+pub const RETENTION_LEASE: Duration = Duration::from_secs(60);
+/// Most rows that one transaction deletes. On SQLite nobody else writes meanwhile, so it decides
+/// for how long a projection may have to wait.
+pub const RETENTION_ROWS: u32 = 200;
+/// The pause behind such a transaction, in which others write.
+pub const RETENTION_PAUSE: Duration = Duration::from_millis(40);
+/// Records of a journal whose events are looked at in one query.
+pub const RETENTION_WINDOW: u64 = 4_000;
+/// Events from which on no more are deleted under the same stub, and exported to the same file.
+pub const RETENTION_CHUNK: u64 = 250_000;
+/// With so many jobs that wait or run, no event is deleted: one of them may need it.
+pub const RETENTION_OPEN_JOBS: u32 = 10_000;
+/// A transfer that has not ended counts as under way for so long after its last change: no
+/// unfinished upload is kept longer.
+pub const RETENTION_OPEN_TRANSFER: Duration = Duration::from_secs(60 * 86_400);
+/// How strongly exported events are compressed.
+pub const RETENTION_ZSTD_LEVEL: i32 = 6;
+/// Heads that are younger are all kept; of older ones the last of each hour.
+pub const THIN_HEADS_AFTER: Duration = Duration::from_secs(30 * 86_400);

@@ -47,6 +47,16 @@ counters! {
     deliveries_found
     /// Bytes written to endpoints.
     delivery_bytes
+    /// Events that retention deleted from the database.
+    deleted_events
+    /// Transfers that retention deleted.
+    deleted_transfers
+    /// Jobs that retention deleted.
+    deleted_jobs
+    /// Records that retention deleted with segments of the archive.
+    deleted_records
+    /// Times that retention could not delete what is old.
+    retention_failures
 }
 
 impl Meters {

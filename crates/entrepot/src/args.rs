@@ -17,7 +17,9 @@ use entrepot_nouns::{Name, SessionId, TransferId};
 pub(crate) use bench::{
     BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs, FtpTls, FtpWorkload, Workload,
 };
-pub(crate) use facts::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
+pub(crate) use facts::{
+    EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
+};
 use plural::PluralCommand;
 use units::size;
 pub(crate) use upkeep::{BackupArgs, MigrateArgs, RestoreArgs, RotateArgs, SecretsCommand};
@@ -476,6 +478,10 @@ pub(crate) enum JournalCommand {
         /// Folder of a journal, whose chain is then checked by itself; unset: the one of the
         /// process file, with its database.
         folder: Option<PathBuf>,
+        /// A file of heads that a sink wrote, or that was taken from a collector of syslog: what
+        /// these heads cover must still be the same.
+        #[arg(long, value_name = "FILE", conflicts_with = "folder")]
+        heads: Option<PathBuf>,
     },
 }
 

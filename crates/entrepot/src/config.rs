@@ -10,6 +10,7 @@ use entrepot_spawn::Allowed;
 use entrepot_vfs::NodeLimits;
 use serde::Deserialize;
 
+use crate::audit_file::{SinkConfig, SinkTable};
 use crate::failure::Failure;
 
 /// Fewer sessions leave none for administrators.
@@ -58,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) passive_ports: Option<Ports>,
     /// A file of passwords that nobody may set, one a line.
     pub(crate) refused_passwords: Option<PathBuf>,
+    /// Where the signed heads of the journal are sent.
+    pub(crate) sinks: Vec<SinkConfig>,
 }
 
 /// What rules and login hooks may start: said by the operator of the machine, not by rules.
@@ -143,12 +146,35 @@ struct File {
     passwords: Passwords,
     #[serde(default)]
     ftp: Ftp,
+    #[serde(default)]
+    audit: Audit,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Ftp {
     passive_ports: Option<Ports>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Audit {
+    sinks: Vec<SinkTable>,
+}
+
+impl Audit {
+    fn checked(self, base: &Path) -> Result<Vec<SinkConfig>, Failure> {
+        let mut sinks: Vec<SinkConfig> = Vec::new();
+        for table in self.sinks {
+            let sink = table.checked(base)?;
+            if sinks.iter().any(|known| known.name == sink.name) {
+                let name = sink.name;
+                return Err(Failure::config(format!("audit.sinks: two are named '{name}'")));
+            }
+            sinks.push(sink);
+        }
+        Ok(sinks)
+    }
 }
 
 #[derive(Deserialize)]
@@ -299,6 +325,7 @@ impl Config {
             protect_system: parsed.sandbox.protect_system,
             passive_ports: parsed.ftp.passive_ports,
             refused_passwords: parsed.passwords.refused.map(|file| base.join(file)),
+            sinks: parsed.audit.checked(&base)?,
             data,
         })
     }
@@ -339,6 +366,7 @@ impl Config {
             ("limits.workers", self.workers != new.workers),
             ("exec", self.exec != new.exec),
             ("sandbox.protect_system", self.protect_system != new.protect_system),
+            ("audit", self.sinks != new.sinks),
         ];
         let differ = differ.into_iter().filter(|(_, differs)| *differs);
         differ.map(|(key, _)| key.to_owned()).collect()
@@ -421,6 +449,12 @@ mod tests {
             ("[exec]\nisolation = 'none'", "entrepot.toml:2:13: unknown variant `none`"),
             ("[ftp]\npassive_ports = '9-1'", "entrepot.toml:2:17: '9-1' is not a range of ports"),
             ("master_key = 'plain'", "master_key: use 'file:PATH' or 'env:NAME'"),
+            ("[[audit.sinks]]\nname = 'a'", "the sink 'a' needs one of 'file' and 'syslog'"),
+            (
+                "[[audit.sinks]]\nname = 'a'\nfile = 'h'\n[[audit.sinks]]\nname = 'a'\nfile = 'i'",
+                "two are named 'a'",
+            ),
+            ("[[audit.sinks]]\nname = 'a'\nsyslog = 'x:y'", "'a' has no port that is one"),
         ] {
             let message = parse(text).unwrap_err();
             assert!(message.contains(want), "{text:?} gave {message:?}");

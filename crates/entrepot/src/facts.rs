@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::args::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
 use crate::ask::{ask, hung_up, of_site, post};
 use crate::config::Config;
+use crate::event_export;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::table;
@@ -62,7 +63,10 @@ pub(crate) async fn events(
     output: Output,
     command: EventCommand,
 ) -> Result<(), Failure> {
-    let (EventCommand::List(args) | EventCommand::Follow(args)) = &command;
+    let args = match &command {
+        EventCommand::List(args) | EventCommand::Follow(args) => args,
+        EventCommand::Export(args) => return event_export::run(config, output, args).await,
+    };
     let filter = json!({
         "kinds": args.kinds, "account": args.account, "path": args.path, "session": args.session,
         "transfer": args.transfer, "job": args.job, "since": args.since, "until": args.until,

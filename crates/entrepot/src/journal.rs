@@ -1,11 +1,12 @@
 //! `journal verify`: checks the chain of every record, and compares the journal with its signed
 //! heads and the table of events. It changes nothing and needs no server.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use entrepot_db::{Db, DbOptions, OldTables};
 use entrepot_journal::JournalError;
-use entrepot_proof::{Compared, ProofError, compare};
+use entrepot_proof::{Compared, ProofError, SentHead, compare, limits, read_heads};
 
 use crate::args::JournalCommand;
 use crate::config::Config;
@@ -19,10 +20,10 @@ pub(crate) async fn run(
     output: Output,
     command: JournalCommand,
 ) -> Result<(), Failure> {
-    let JournalCommand::Verify { folder } = command;
+    let JournalCommand::Verify { folder, heads } = command;
     let intact = match folder {
         Some(folder) => alone(output, &folder)?,
-        None => with_database(&config()?, output).await?,
+        None => with_database(&config()?, output, heads.as_deref()).await?,
     };
     if intact {
         Ok(())
@@ -38,7 +39,23 @@ fn alone(output: Output, folder: &Path) -> Result<bool, Failure> {
     Ok(report.is_intact())
 }
 
-async fn with_database(config: &Config, output: Output) -> Result<bool, Failure> {
+/// The heads of a file.
+fn kept_heads(file: &Path) -> Result<Vec<SentHead>, Failure> {
+    let name = file.display().to_string();
+    let cannot = |error: std::io::Error| Failure::file(format!("cannot read '{name}': {error}"));
+    let mut text = String::new();
+    let opened = std::fs::File::open(file).map_err(cannot)?;
+    opened.take(limits::HEADS_FILE_BYTES).read_to_string(&mut text).map_err(cannot)?;
+    read_heads(&name, &text)
+        .map_err(|error| Failure::new(error.code(), Exit::Invalid, error.to_string()))
+}
+
+async fn with_database(
+    config: &Config,
+    output: Output,
+    heads: Option<&Path>,
+) -> Result<bool, Failure> {
+    let outside = heads.map(kept_heads).transpose()?.unwrap_or_default();
     let away = |error: entrepot_db::DbError| {
         let failure = crate::parts::db_failure(error);
         let hint = "verify the folder alone: 'entrepot journal verify FOLDER'";
@@ -53,7 +70,10 @@ async fn with_database(config: &Config, output: Output) -> Result<bool, Failure>
     };
     let key = db.node_key(node.id).await.map_err(away)?;
     let keys = key.and_then(|key| key.public.parse().ok()).into_iter().collect();
-    let compared = Compared { db, node: node.name, id: node.id, folder: config.journal(), keys };
+    let signers = db.node_keys().await.map_err(away)?;
+    let signers = signers.iter().filter_map(|key| key.parse().ok()).collect();
+    let (node, id, folder) = (node.name, node.id, config.journal());
+    let compared = Compared { db, node, id, folder, keys, signers, outside };
     let found = compare(compared).await.map_err(|error| match error {
         ProofError::Journal(error) => unreadable(error),
         ProofError::Db(error) => away(error),

@@ -12,6 +12,7 @@ use entrepot_engine::Engine;
 use entrepot_journal::{Recorder, SYNC_BUCKETS_US};
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_nouns::{Direction, Protocol};
+use entrepot_proof::SinkMeters;
 use entrepot_ssh::wire;
 use entrepot_vfs::{Service, UploadEnd};
 use prometheus_client::collector::Collector;
@@ -49,11 +50,11 @@ impl Metrics {
     }
 
     /// The text that a scraper gets. Jobs are missing while the database is away.
-    pub(crate) async fn encode(&self) -> String {
+    pub(crate) async fn encode(&self, sinks: Vec<Arc<SinkMeters>>) -> String {
         let jobs = tokio::time::timeout(DATABASE_TIME, self.0.db.job_counts()).await;
         let jobs = jobs.ok().and_then(Result::ok);
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Scrape { parts: self.0.clone(), jobs }));
+        registry.register_collector(Box::new(Scrape { parts: self.0.clone(), jobs, sinks }));
         let mut text = String::new();
         if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
             tracing::error!("metrics cannot be written");
@@ -66,6 +67,7 @@ impl Metrics {
 struct Scrape {
     parts: Arc<MetricsParts>,
     jobs: Option<JobCounts>,
+    sinks: Vec<Arc<SinkMeters>>,
 }
 
 impl fmt::Debug for Scrape {
@@ -81,6 +83,7 @@ impl Collector for Scrape {
         self.bytes_and_transfers(&mut encoder)?;
         self.journal(&mut encoder)?;
         self.engine(&mut encoder)?;
+        self.sinks(&mut encoder)?;
         self.jobs(&mut encoder)
     }
 }
@@ -227,10 +230,42 @@ impl Scrape {
         sample(&mut family, [("result", "done")], of(&meters.jobs_done))?;
         sample(&mut family, [("result", "retried")], of(&meters.jobs_retried))?;
         sample(&mut family, [("result", "failed")], of(&meters.jobs_failed))?;
+        let name = "entrepot_retention_deleted";
+        let mut family = counter(encoder, name, "What retention deleted.")?;
+        sample(&mut family, [("what", "events")], of(&meters.deleted_events))?;
+        sample(&mut family, [("what", "transfers")], of(&meters.deleted_transfers))?;
+        sample(&mut family, [("what", "jobs")], of(&meters.deleted_jobs))?;
+        sample(&mut family, [("what", "records")], of(&meters.deleted_records))?;
+        let name = "entrepot_retention_failures";
+        let mut family = counter(encoder, name, "Times that retention could not delete.")?;
+        family.encode_counter::<NoLabelSet, u64, f64>(&of(&meters.retention_failures), None)?;
         let mut family = counter(encoder, "entrepot_deliveries", "Files delivered.")?;
         family.encode_counter::<NoLabelSet, u64, f64>(&of(&meters.deliveries), None)?;
         let mut family = counter(encoder, "entrepot_delivery_bytes", "Bytes delivered.")?;
         family.encode_counter::<NoLabelSet, u64, f64>(&of(&meters.delivery_bytes), None)
+    }
+
+    /// Where signed heads are sent.
+    fn sinks(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        if self.sinks.is_empty() {
+            return Ok(());
+        }
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut family = counter(encoder, "entrepot_sink_heads", "Signed heads sent.")?;
+        for meters in &self.sinks {
+            sample(&mut family, [("sink", meters.name.as_str())], of(&meters.sent))?;
+        }
+        let mut family = counter(encoder, "entrepot_sink_failures", "Refusals of a sink.")?;
+        for meters in &self.sinks {
+            sample(&mut family, [("sink", meters.name.as_str())], of(&meters.failures))?;
+        }
+        let help = "Records that signed heads cover and those sent do not.";
+        let mut family = gauges(encoder, "entrepot_sink_behind_records", help)?;
+        for meters in &self.sinks {
+            let behind = of(&meters.behind) as f64;
+            family.encode_family(&[("sink", meters.name.as_str())])?.encode_gauge(&behind)?;
+        }
+        Ok(())
     }
 
     fn jobs(&self, encoder: &mut DescriptorEncoder) -> Encoded {

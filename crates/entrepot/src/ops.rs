@@ -252,7 +252,7 @@ async fn live(State(ops): State<Ops>) -> Response {
 
 async fn metrics(State(ops): State<Ops>) -> Response {
     let headers = [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    (headers, ops.metrics.encode().await).into_response()
+    (headers, ops.metrics.encode(ops.heads.sinks()).await).into_response()
 }
 
 /// 404 where HAProxy is to send no new sessions and to leave the open ones (`http-check

@@ -9,12 +9,13 @@ use std::time::Duration;
 use entrepot_admin::{Admin, ServingParts};
 use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
 use entrepot_db::{Dialect, Drained, Incarnation};
-use entrepot_engine::{Engine, EngineOptions, EngineParts};
+use entrepot_engine::{Engine, EngineOptions, EngineParts, RetentionParts, RetentionWorker};
 use entrepot_journal::{JournalError, Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::listen::TcpAcceptor;
 use entrepot_net::service_manager::{self, ServiceState};
 use entrepot_nouns::{Fact, SiteId};
+use entrepot_proof::Heads;
 use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{NodeLimits, Service, ServiceOptions, ServiceParts};
 use tokio::net::UnixListener;
@@ -40,6 +41,7 @@ use crate::readiness::{self, Readiness, ReadinessParts};
 use crate::reload::Reload;
 use crate::sandbox;
 use crate::served::ServedNode;
+use crate::sinks;
 use crate::without_database::Return;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
@@ -132,6 +134,8 @@ impl Server {
         let metrics = metrics(&parts, &vfs, &gate, &engine, &unauthenticated);
         let heads = crate::receipt::open(config, &parts).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
+        tasks.extend(sinks::start(config, &heads, &end)?);
+        tasks.push(keep_retention(&parts, &heads, &vfs, &engine, &end));
         let drained = engine.drained();
         let reload = Arc::new(Reload::new(config.clone(), log));
         tasks.push(tokio::spawn(reload_on_signals(reload.clone(), asked.clone())));
@@ -384,6 +388,24 @@ fn metrics(
         db: parts.db.clone(),
         unauthenticated: unauthenticated.clone(),
     })
+}
+
+/// Deletes what is older than it is to be kept.
+fn keep_retention(
+    parts: &Parts,
+    heads: &Heads,
+    vfs: &Service,
+    engine: &Engine,
+    end: &CancellationToken,
+) -> JoinHandle<()> {
+    let worker = RetentionWorker::new(RetentionParts {
+        db: parts.db.clone(),
+        recorder: parts.recorder.clone(),
+        heads: heads.clone(),
+        vfs: vfs.clone(),
+        meters: engine.meters().clone(),
+    });
+    tokio::spawn(worker.run(end.clone()))
 }
 
 /// Counts this start of the node, and begins to project and to work.

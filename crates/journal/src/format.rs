@@ -67,6 +67,13 @@ pub(crate) fn skip_mark(before: u64) -> Vec<u8> {
     format!("{{\"mark\":\"skipped\",\"after\":{before}}}").into_bytes()
 }
 
+/// The last record before numbers that were skipped, if this is the payload of the journal's own
+/// mark of that.
+pub fn skipped_after(payload: &[u8]) -> Option<u64> {
+    let mark: serde_json::Value = serde_json::from_slice(payload).ok()?;
+    (mark.get("mark")? == "skipped").then(|| mark.get("after")?.as_u64()).flatten()
+}
+
 impl RecordKind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         match byte {

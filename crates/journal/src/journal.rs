@@ -22,7 +22,7 @@ use crate::meters::Meters;
 use crate::reader::Reader;
 use crate::recover::{Opening, Recovered, TornEnd};
 use crate::state::{Fault, Start, State, Waiter};
-use crate::written::{Progress, Written};
+use crate::written::{ArchivedSegment, Progress, Written};
 
 /// How the journal keeps its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,9 +35,6 @@ pub struct Options {
     pub max_tail_delay: Duration,
     /// Callers sync themselves while a sync takes less than this. Default 100 µs; zero: never.
     pub inline_below: Duration,
-    /// How long archived segments are kept, at least [`limits::ARCHIVE_KEEP_LEAST`]: a database
-    /// that falls back is brought up to date from them. Unset, the default: for ever.
-    pub archive_keep: Option<Duration>,
     /// What opening does with a torn end. Default: it is cut and set aside.
     pub torn_end: TornEnd,
 }
@@ -49,7 +46,6 @@ impl Default for Options {
             limit_bytes: 1024 * 1024 * 1024,
             max_tail_delay: Duration::from_millis(10),
             inline_below: Duration::from_micros(100),
-            archive_keep: None,
             torn_end: TornEnd::default(),
         }
     }
@@ -272,6 +268,24 @@ impl Journal {
             self.shared.wake.notify_one();
         }
         Ok(())
+    }
+
+    /// The segments of the archive, oldest first. Asks the disk for their sizes.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`].
+    pub fn archived(&self) -> Result<Vec<ArchivedSegment>> {
+        self.shared.written.archived()
+    }
+
+    /// Removes segments of the archive whose records all lie up to `up_to`, but none whose newest
+    /// record may be younger than [`limits::ARCHIVE_KEEP_LEAST`]. That they go is in the journal
+    /// before. Says which record was the last that went; 0 if none did. Waits for the disk.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`], [`JournalError::Suspect`].
+    pub fn prune_archive(&self, up_to: u64) -> Result<u64> {
+        self.shared.prune_archive(up_to)
     }
 
     /// Goes on with numbers above `sequence`, durably, if it has not reached them. For a node
@@ -510,23 +524,27 @@ impl Shared {
         self.finish(released);
     }
 
-    /// Archives and prunes. What fails is tried again at the next release.
+    /// Moves to the archive what is released. What fails is tried again at the next release.
     fn tidy(&self, released: u64) {
-        let mut disk = self.disk.lock();
-        let result = disk.archive(released).and_then(|()| {
-            let expired = self
-                .options
-                .archive_keep
-                .map_or(Vec::new(), |keep| disk.expired(keep.max(limits::ARCHIVE_KEEP_LEAST)));
-            let Some(end) = expired.last().and_then(|segment| segment.end) else { return Ok(()) };
-            let note = format!("{{\"mark\":\"pruned\",\"up_to\":{}}}", end.last);
-            self.state.lock().append_mark(note.as_bytes());
-            // The note first: a segment that is missing without one is a finding of `verify`.
-            if self.flush(&mut disk).is_ok() { disk.prune(&expired) } else { Ok(()) }
-        });
-        if let Err(error) = result {
+        if let Err(error) = self.disk.lock().archive(released) {
             tracing::warn!(%error, "the journal could not move segments to its archive");
         }
+    }
+
+    fn prune_archive(&self, up_to: u64) -> Result<u64> {
+        let mut disk = self.disk.lock();
+        let mut expired = disk.expired(limits::ARCHIVE_KEEP_LEAST);
+        expired.retain(|segment| segment.end.is_some_and(|end| end.last <= up_to));
+        let last = expired.last().and_then(|segment| segment.end).map(|end| end.last);
+        let Some(last) = last else { return Ok(0) };
+        let note = format!("{{\"mark\":\"pruned\",\"up_to\":{last}}}");
+        self.state.lock().append_mark(note.as_bytes());
+        // The note first: a segment that is missing without one is a finding of `verify`.
+        self.flush(&mut disk)?;
+        disk.prune(&expired).map_err(|error| {
+            JournalError::io("remove from", &format!("{}/archive", disk.medium.describe()), &error)
+        })?;
+        Ok(last)
     }
 
     fn finish(&self, released: u64) {

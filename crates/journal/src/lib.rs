@@ -33,7 +33,7 @@ mod written;
 
 pub use copy::{CopiedFile, copy};
 pub use error::{JournalError, Result};
-pub use format::RecordKind;
+pub use format::{RecordKind, skipped_after};
 pub use journal::{Journal, Options, Usage};
 pub use medium::{FsMedium, Medium, MediumFile};
 pub use meters::{Meters, SYNC_BUCKETS_US};
@@ -41,3 +41,4 @@ pub use reader::{Reader, Record};
 pub use recorder::{Recorder, Scope};
 pub use recover::{Recovered, TornEnd};
 pub use verify::{Finding, Head, Report, Visited, verify, verify_on};
+pub use written::ArchivedSegment;

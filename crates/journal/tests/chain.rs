@@ -319,8 +319,7 @@ async fn retention_removes_old_segments_and_says_so() {
     let disk = SimDisk::default();
     let env = Env::simulated(3);
     let day = Duration::from_secs(86_400);
-    let options =
-        Options { segment_bytes: 2048, archive_keep: Some(day * 10), ..Options::default() };
+    let options = Options { segment_bytes: 2048, ..Options::default() };
     let medium = Arc::new(disk.clone());
     let (journal, _) = Journal::open_on(medium, &node(), env.clone(), options).unwrap();
     for number in 0..60 {
@@ -328,15 +327,32 @@ async fn retention_removes_old_segments_and_says_so() {
         journal.release(last).unwrap();
         env.advance(day);
     }
-    // The flusher tidies in its own time; a later release asks again.
-    let first = loop {
+    // The flusher archives in its own time; a later release asks again.
+    let archived = loop {
         let last = journal.append_durable(RecordKind::Event, &text(1)).await.unwrap();
         journal.release(last).unwrap();
-        match journal.reader(0).read_now(1) {
-            Err(JournalError::Gone { first, .. }) if first > 20 => break first,
-            _ => tokio::task::yield_now().await,
+        let archived = journal.archived().unwrap();
+        if archived.last().is_some_and(|segment| segment.last > 40) {
+            break archived;
         }
+        tokio::task::yield_now().await;
     };
+    assert!(archived.is_sorted_by_key(|segment| segment.newest));
+    assert!(archived.iter().all(|segment| (1..=2048).contains(&segment.bytes)));
+    let up_to = archived.iter().rev().find(|segment| segment.last <= 40).unwrap().last;
+    assert_eq!(journal.prune_archive(up_to).unwrap(), up_to);
+    assert_eq!(journal.prune_archive(up_to).unwrap(), 0, "nothing is left to do");
+    let Err(JournalError::Gone { first, .. }) = journal.reader(0).read_now(1) else {
+        panic!("the first records are still there")
+    };
+    assert_eq!(first, up_to + 1);
+    // What a database that falls back may need stays, whatever is asked for.
+    assert!(journal.prune_archive(u64::MAX).unwrap() < journal.usage().appended);
+    let young = env.now().minus(entrepot_journal::limits::ARCHIVE_KEEP_LEAST);
+    let last = journal.append_durable(RecordKind::Event, &text(1)).await.unwrap();
+    let kept = journal.archived().unwrap();
+    assert!(kept.iter().all(|segment| segment.newest >= young), "{kept:?} of {last}");
+    let first = journal.usage().appended - 1;
     assert!(journal.reader(first).read_now(1).unwrap()[0].sequence > first);
     journal.close().await.unwrap();
     let report = entrepot_journal::verify_on(&disk, &mut |_| {}).unwrap();

@@ -123,6 +123,19 @@ pub struct FileFact {
     pub temporary: bool,
 }
 
+/// A file that events were written to before they were deleted: NDJSON, compressed by zstd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportedFile {
+    /// The endpoint that has it.
+    pub endpoint: Name,
+    /// Its path there.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// SHA-256 of its bytes, 64 hexadecimal digits.
+    pub sha256: String,
+}
+
 /// A fact of a kind that this program does not know: JSON as a newer one wrote it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>", into = "Map<String, Value>")]
@@ -312,6 +325,38 @@ facts! {
         failed_at: Timestamp,
         /// What the system said.
         problem: String,
+    }
+    /// A sink does not take the signed heads of the journal; they are sent again until it does.
+    "sink.failed" SinkFailed {
+        /// As the process file names it.
+        sink: String,
+        /// What it said.
+        problem: String,
+    }
+    /// Retention deletes what is older than the site keeps it. It is recorded before the first row
+    /// or file goes.
+    "retention.pruned" RetentionPruned {
+        /// `events`, `transfers`, `jobs` or `archive`.
+        what: String,
+        /// Of events and archives: the node whose journal has their records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<Name>,
+        /// The first record of that journal that is concerned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first: Option<u64>,
+        /// The last one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<u64>,
+        /// How many rows, or records of an archive.
+        count: u64,
+        /// Everything deleted is older than this.
+        older_than: Timestamp,
+        /// The file that the events were written to before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exported: Option<ExportedFile>,
+        /// The signed note by which the rest still verifies.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stub: Option<String>,
     }
     /// Someone logged in.
     "session.opened" SessionOpened {

@@ -40,3 +40,8 @@ pub const LOGIN_HOOK_SECONDS: u32 = 25;
 pub const LOGIN_HOOK_ACCOUNTS: usize = 1000;
 /// Most arguments of a program that decides logins.
 pub const LOGIN_HOOK_ARGUMENTS: usize = 64;
+/// Most days that a site may keep what it records, when it is not for ever.
+pub const KEEP_DAYS: u32 = 36_500;
+/// Fewest days that the archive of a journal is kept: a database that falls back is brought up to
+/// date from it.
+pub const ARCHIVE_KEEP_DAYS: u32 = 3;

@@ -9,6 +9,7 @@ use crate::limits::{HOST_BYTES, SITE_HOSTS};
 use crate::login::LoginCheck;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::retention::Retention;
 
 /// A tenant: owns everything below it. The default site is `main` and never needs naming.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Site {
     /// Who is asked about passwords of names that have none here, by listeners that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginCheck>,
+    /// How long it keeps what it records; unset: as each field of it names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -37,7 +41,12 @@ impl Noun for Site {
     }
     fn references(&self) -> Vec<Reference> {
         let policy = self.policy.iter();
-        policy.map(|name| Reference::new("policy", Kind::Policy, name)).collect()
+        let policy = policy.map(|name| Reference::new("policy", Kind::Policy, name));
+        let export = self.retention.iter().filter_map(|retention| retention.export.as_ref());
+        let endpoint = export.map(|export| {
+            Reference::new("retention.export.endpoint", Kind::Endpoint, &export.endpoint)
+        });
+        policy.chain(endpoint).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.hosts.len() > SITE_HOSTS {
@@ -48,6 +57,7 @@ impl Noun for Site {
         if self.hosts.iter().enumerate().any(twice) {
             return Err(FieldError::new("hosts", "a name stands there twice, remove one"));
         }
+        self.retention.as_ref().map_or(Ok(()), |retention| retention.check(&self.name))?;
         self.login.as_ref().map_or(Ok(()), LoginCheck::check)
     }
     fn programs(&self) -> Vec<&str> {

@@ -58,6 +58,25 @@ pub enum ProofError {
         /// The node that has its event.
         node: Name,
     },
+    /// What is about to be deleted does not agree with what was signed, or with the table.
+    #[error("record {record} of the archive must stay as evidence: {problem}")]
+    Evidence {
+        /// Where they differ.
+        record: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A stub of retention is not what it should be.
+    #[error("a stub of retention is not valid: {0}")]
+    Stub(String),
+    /// A sink did not take heads, or a file of heads cannot be read.
+    #[error("the sink '{sink}': {problem}")]
+    Sink {
+        /// What it is called.
+        sink: String,
+        /// What it said.
+        problem: String,
+    },
     /// A receipt is not what it should be.
     #[error("this receipt is not valid: {0}")]
     Receipt(String),
@@ -88,6 +107,9 @@ impl ProofError {
             ProofError::NotCovered(_) => "EP0623",
             ProofError::Elsewhere { .. } => "EP0624",
             ProofError::Receipt(_) | ProofError::Note(_) => "EP0625",
+            ProofError::Evidence { .. } => "EP0628",
+            ProofError::Stub(_) => "EP0629",
+            ProofError::Sink { .. } => "EP0630",
             ProofError::Journal(error) => error.code(),
             ProofError::Db(error) => error.code(),
         }

@@ -4,6 +4,7 @@
 //! journal that is shorter than a signed head, or has another root at its length, was altered.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use entrepot_crypto::merkle::Hash;
@@ -47,6 +48,21 @@ struct Shared {
     signed: watch::Sender<Option<StoredHead>>,
     /// Someone waits for a head.
     wanted: Notify,
+    /// Counters of what sends heads elsewhere.
+    sinks: Mutex<Vec<Arc<SinkMeters>>>,
+}
+
+/// How heads that are sent elsewhere do.
+#[derive(Debug, Default)]
+pub struct SinkMeters {
+    /// What the sink is called, here and in the database.
+    pub name: String,
+    /// Heads sent since the start.
+    pub sent: AtomicU64,
+    /// Attempts that failed since the start.
+    pub failures: AtomicU64,
+    /// Records that signed heads cover and the last head that was sent does not.
+    pub behind: AtomicU64,
 }
 
 /// The name of the log of a node's journal, and of the key that signs its heads. A node of the same
@@ -89,7 +105,22 @@ impl Heads {
         let HeadParts { db, recorder, medium, signer } = parts;
         let tree = Arc::new(Mutex::new(TreeFiles::open(&*medium)?));
         let (signed, wanted) = (watch::Sender::new(None), Notify::new());
-        Ok(Heads { shared: Arc::new(Shared { db, recorder, signer, tree, signed, wanted }) })
+        let sinks = Mutex::default();
+        let shared = Shared { db, recorder, signer, tree, signed, wanted, sinks };
+        Ok(Heads { shared: Arc::new(shared) })
+    }
+
+    /// The counters of a sink, which are listed from then on.
+    pub fn sink_meters(&self, name: &str) -> Arc<SinkMeters> {
+        let meters = SinkMeters { name: name.to_owned(), ..SinkMeters::default() };
+        let meters = Arc::new(meters);
+        self.shared.sinks.lock().push(meters.clone());
+        meters
+    }
+
+    /// The counters of all sinks.
+    pub fn sinks(&self) -> Vec<Arc<SinkMeters>> {
+        self.shared.sinks.lock().clone()
     }
 
     /// The key that verifies the heads of this node.
@@ -305,11 +336,19 @@ impl Heads {
         self.shared.recorder.node()
     }
 
-    fn node_id(&self) -> NodeId {
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    pub(crate) fn signer(&self) -> &NoteSigner {
+        &self.shared.signer
+    }
+
+    pub(crate) fn node_id(&self) -> NodeId {
         self.shared.recorder.node_id()
     }
 
-    fn env(&self) -> &Env {
+    pub(crate) fn env(&self) -> &Env {
         self.shared.recorder.env()
     }
 }

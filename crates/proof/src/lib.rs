@@ -12,20 +12,28 @@
 //! | hashes of the tree, in files | `tree.rs` |
 //! | what a record is to the tree | `leaves.rs` |
 //! | signs heads while the node runs | `heads.rs` |
+//! | sends heads elsewhere | `sinks.rs` |
 //! | makes and verifies receipts | `receipt.rs` |
 //! | compares journal, heads and table | `comparison.rs` |
+//! | what stays of what retention deleted | `stub.rs`, `archive.rs` |
 
+mod archive;
 mod comparison;
 mod error;
 mod heads;
 mod leaves;
 pub mod limits;
 mod receipt;
+mod sinks;
+mod stub;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub use archive::signers;
 pub use comparison::{Compared, Comparison, Finding, compare};
 pub use error::{ProofError, Result};
-pub use heads::{HeadParts, Heads, check_end, origin};
+pub use heads::{HeadParts, Heads, SinkMeters, check_end, origin};
 pub use receipt::{Receipt, VerifiedReceipt};
+pub use sinks::{HeadSink, SentHead, SinkTask, read_heads};
+pub use stub::{ArchiveStub, EventNumbers, EventsStub};

@@ -21,3 +21,20 @@ pub const COMPARED_BATCHES: usize = 4;
 pub const FINDINGS: usize = 100;
 /// Largest receipt that is read.
 pub const RECEIPT_BYTES: u64 = 4 * 1024 * 1024;
+/// Stubs of retention that are read at a time.
+pub const STUB_PAGE: u32 = 1_000;
+/// Events without a row, because retention deleted it, that are remembered: the same event may
+/// stand in the journal again a little later, after a crash.
+pub const PRUNED_REMEMBERED: usize = 200_000;
+/// Most heads that are sent to a sink at a time.
+pub const SINK_BATCH: u32 = 100;
+/// How often it is looked whether there are heads to send.
+pub const SINK_POLL: Duration = Duration::from_secs(5);
+/// The first pause after a sink refused; each following one is twice as long.
+pub const SINK_FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest such pause.
+pub const SINK_LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Largest file of heads that is compared.
+pub const HEADS_FILE_BYTES: u64 = 1 << 30;
+/// How often a comparison reads the stubs again because retention went on meanwhile.
+pub const STUB_RELOADS: u32 = 100;

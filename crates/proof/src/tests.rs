@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use entrepot_crypto::{NoteSigner, NoteVerifier};
+use entrepot_crypto::{Checkpoint, NoteSigner, NoteVerifier};
 use entrepot_db::Projection;
 use entrepot_journal::{FsMedium, Journal, Options, RecordKind, Recorder, Scope};
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{Env, Event, Fact, NodeId, Protocol, Secret, SiteId, Timestamp, TransferId};
 use entrepot_testbed::{NODE, Testbed, name};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Compared, Comparison, HeadParts, Heads, ProofError, Receipt, check_end, compare, origin,
+    Compared, Comparison, HeadParts, HeadSink, Heads, ProofError, Receipt, SentHead, SinkTask,
+    check_end, compare, origin, read_heads,
 };
 
 /// A key of the node with this id.
@@ -102,12 +105,19 @@ impl Bed {
     }
 
     async fn compare(&self) -> Comparison {
+        self.compare_with(Vec::new()).await
+    }
+
+    /// Also with heads that were kept elsewhere.
+    async fn compare_with(&self, outside: Vec<SentHead>) -> Comparison {
         let compared = Compared {
             db: self.bed.db.clone(),
             node: name(NODE),
             id: self.id(),
             folder: self.journal_folder(),
             keys: vec![signer(self.id(), 5).verifier().clone()],
+            signers: vec![signer(self.id(), 5).verifier().clone()],
+            outside,
         };
         compare(compared).await.expect("compared")
     }
@@ -341,4 +351,77 @@ async fn a_head_that_was_changed_or_exchanged_is_found() {
         bed.sql("INSERT INTO heads SELECT * FROM copy");
     }
     assert!(bed.compare().await.is_intact());
+}
+
+/// A sink that keeps what it gets, and is away at first.
+#[derive(Clone, Default)]
+struct MemorySink {
+    got: Arc<Mutex<String>>,
+    away: Arc<AtomicBool>,
+}
+
+#[async_trait::async_trait]
+impl HeadSink for MemorySink {
+    async fn send(&self, heads: &[SentHead]) -> Result<(), String> {
+        if self.away.load(Ordering::Relaxed) {
+            return Err("it is away".to_owned());
+        }
+        for head in heads {
+            *self.got.lock() += &serde_json::to_string(head).expect("JSON");
+            *self.got.lock() += "\n";
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_sink_gets_each_head_also_those_of_an_outage_and_none_twice() {
+    let bed = Bed::start().await;
+    let sink = MemorySink::default();
+    let send = async |heads: Heads| {
+        let (sink, meters) = (Box::new(sink.clone()), heads.sink_meters("log"));
+        let ended = CancellationToken::new();
+        ended.cancel();
+        SinkTask { heads, sink, meters }.run(ended).await;
+    };
+    bed.upload(3).await;
+    send(bed.sign().await).await;
+    sink.away.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        bed.upload(2).await;
+        send(bed.sign().await).await;
+    }
+    sink.away.store(false, Ordering::Relaxed);
+    bed.upload(1).await;
+    send(bed.sign().await).await;
+    send(bed.heads()).await;
+    let got = read_heads("log", &sink.got.lock()).expect("heads");
+    let stored = bed.bed.db.heads_after(bed.id(), 0, 100).await.expect("the database");
+    assert!(stored.len() >= 5, "{stored:?}");
+    assert_eq!(got, stored.into_iter().map(SentHead::from).collect::<Vec<_>>());
+    let events = entrepot_testbed::events(bed.recorder.journal());
+    let failed = events.iter().filter(|event| matches!(event.fact, Fact::SinkFailed { .. }));
+    assert_eq!(failed.count(), 3, "each run of a task records that the sink refused once");
+}
+
+/// With the key of a node its journal, database and heads can be written anew so that all agree.
+#[tokio::test]
+async fn a_history_that_was_written_anew_with_the_nodes_own_key_is_found_by_heads_kept_elsewhere() {
+    let bed = Bed::start().await;
+    bed.upload(20).await;
+    bed.project().await;
+    bed.sign().await;
+    let stored = bed.bed.db.heads_after(bed.id(), 0, 100).await.expect("the database");
+    let kept: Vec<SentHead> = stored.into_iter().map(SentHead::from).collect();
+    assert!(bed.compare_with(kept.clone()).await.is_intact());
+    let last = kept.last().expect("a head").clone();
+    let checkpoint = Checkpoint::open_unverified(&last.note).expect("a checkpoint");
+    let before = Checkpoint { root: [9; 32], ..checkpoint };
+    let note = signer(bed.id(), 5).sign(&before.text());
+    let found = bed.compare_with(vec![SentHead { note, ..last.clone() }]).await;
+    assert_eq!(found.findings_total, 1, "{found}");
+    assert!(bed.compare().await.is_intact(), "without them nothing shows");
+    // A journal that is shorter than a head that was sent.
+    let found = bed.compare_with(vec![SentHead { size: last.size + 5, ..last }]).await;
+    assert!(found.findings[0].problem.contains("cut"), "{found}");
 }

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use entrepot_crypto::merkle::{self, Frontier, Hash, Subtrees};
+use entrepot_crypto::merkle::{self, Hash, Subtrees};
 use entrepot_journal::{Medium, MediumFile};
 
 use crate::error::{ProofError, Result};
@@ -105,15 +105,15 @@ impl TreeFiles {
         merkle::root(self, size)
     }
 
-    /// The right edge of the tree of the first `size` leaves.
+    /// The hashes of the leaves behind record `after` and up to record `up_to`.
     ///
     /// # Errors
     /// As [`TreeFiles::root`].
-    pub(crate) fn frontier(&self, size: u64) -> Result<Frontier> {
-        if size > self.size {
-            return Err(ProofError::TreeTooShort { wanted: size, size: self.size });
+    pub(crate) fn leaves(&self, after: u64, up_to: u64) -> Result<Vec<Hash>> {
+        if up_to > self.size {
+            return Err(ProofError::TreeTooShort { wanted: up_to, size: self.size });
         }
-        Frontier::of(self, size)
+        self.tile(0, after, up_to.saturating_sub(after))
     }
 
     /// Writes the roots of the tiles that have become whole.

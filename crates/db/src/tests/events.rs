@@ -206,11 +206,61 @@ async fn sequences_appear_in_order(db: Db) {
     assert_eq!(seen, 150);
 }
 
+/// Events of a year in the order of their numbers, but for some that came much later, as from a
+/// node that was away; at the end of the table are some that no stretch has yet.
+async fn a_search_by_time_finds_what_is_there_wherever_it_lies(db: Db) {
+    const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+    let env = Env::simulated(1);
+    let begin = env.now();
+    let rows = u64::from(crate::limits::STRETCH_ROWS);
+    let day_of = |number: u64| if number % 700 == 699 { number / 20 } else { number / 10 };
+    let events: Vec<Event> = (0..rows * 7 / 2)
+        .map(|number| {
+            let at = begin.plus(DAY * u32::try_from(day_of(number)).unwrap());
+            Event { at, ..uploaded(&env, &format!("/in/{number}")) }
+        })
+        .collect();
+    let lines = journal(events.clone());
+    for piece in lines.chunks(100) {
+        project(&db, "n1", piece, &[]).await;
+    }
+    for (from, to) in [(0, 1), (10, 12), (60, 61), (100, 102), (200, 250), (340, 400), (900, 901)] {
+        let (since, until) = (begin.plus(DAY * from), begin.plus(DAY * to));
+        let within = |event: &&Event| since <= event.at && event.at < until;
+        let wanted: Vec<Event> = events.iter().filter(within).cloned().collect();
+        for newest_first in [false, true] {
+            let (since, until) = (Some(since), Some(until));
+            let filter = EventFilter { since, until, newest_first, ..EventFilter::default() };
+            let found = db.events(SiteId::MAIN, &filter).await.unwrap();
+            let mut found: Vec<Event> = found.into_iter().map(|row| row.event).collect();
+            if newest_first {
+                found.reverse();
+            }
+            assert_eq!(found, wanted, "days {from} to {to}, newest first: {newest_first}");
+            let few = EventFilter { limit: 3, ..filter };
+            let few = db.events(SiteId::MAIN, &few).await.unwrap();
+            assert_eq!(few.len(), wanted.len().min(3));
+        }
+    }
+    // Nothing outside of the stretches that may have such events is looked at.
+    let (since, until) = (Some(begin.plus(DAY * 110)), Some(begin.plus(DAY * 111)));
+    let filter = EventFilter { since, until, ..EventFilter::default() };
+    let (first, rest) = match &*db.stretches(&filter).await.unwrap() {
+        [first, rest] => (*first, *rest),
+        other => panic!("{other:?}"),
+    };
+    let looked_at = first.up_to - first.after;
+    assert!(looked_at <= i64::try_from(rows * 2).unwrap(), "{looked_at} of {}", events.len());
+    let open = events.len() as i64 - rest.after;
+    assert!(open < i64::from(crate::limits::STRETCH_ROWS) + 100, "{open} are in no stretch");
+}
+
 both!(
     repeated_and_overlapping_pieces_change_nothing,
     a_piece_is_taken_whole_or_not_at_all,
     filters_find_what_they_say,
     pages_follow_each_other,
+    a_search_by_time_finds_what_is_there_wherever_it_lies,
     unsealed_events_are_sealed_once,
     sequences_appear_in_order,
 );

@@ -23,6 +23,7 @@ fn common() -> Vec<Sql> {
         crate::codes::ALL,
         crate::heads::ALL,
         crate::penalties::ALL,
+        crate::retention::ALL,
     ];
     let listed = files.into_iter().flatten().copied();
     listed.chain(crate::nouns::table_statements()).collect()
@@ -43,6 +44,7 @@ fn only_postgres() -> Vec<Sql> {
         crate::nodes::START_POSTGRES,
         crate::nodes::LIST_POSTGRES,
         crate::nodes::LOCK_CURSOR_POSTGRES,
+        crate::retention::LEASE_POSTGRES,
     ];
     batches.into_iter().chain(crate::postgres::ALL.iter().copied()).collect()
 }

@@ -7,6 +7,7 @@ mod nodes;
 mod outage;
 mod programs;
 mod projection;
+mod retention;
 mod session_files;
 mod stops;
 mod world;

@@ -188,7 +188,11 @@ impl World {
 
     /// Another node, with a journal of its own over the same database, clock and stores.
     pub(crate) async fn beside(&self, label: &str) -> World {
-        let recorder = self.bed.recorder_beside(label);
+        self.with_recorder(self.bed.recorder_beside(label)).await
+    }
+
+    /// A node with this recorder over the same database, clock and stores.
+    pub(crate) async fn with_recorder(&self, recorder: Recorder) -> World {
         let next = next_start(&self.db, &recorder).await;
         World {
             bed: self.bed.clone(),

@@ -118,6 +118,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "event export",
+        &["entrepot event export 2025.ndjson.zst --since 2025-01-01T00:00:00Z \
+             --until 2026-01-01T00:00:00Z"],
+    ),
+    (
         "event follow",
         &["entrepot event follow", "entrepot --json event follow --kind file.uploaded"],
     ),

@@ -1,5 +1,7 @@
 //! Arguments of `transfer`, `event` and `job`: what happened, and what happens.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use entrepot_nouns::{JobId, JobState, Name, SessionId, TransferId, TransferState};
 
@@ -38,6 +40,21 @@ pub(crate) enum EventCommand {
     List(EventListArgs),
     /// The newest events, then each new one as it happens, until interrupted.
     Follow(EventListArgs),
+    /// Write events to a file, a line of JSON each, compressed by zstd; in the order in which they
+    /// came into the database.
+    Export(EventExportArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventExportArgs {
+    /// The file, which must not be there yet; it appears whole or not at all.
+    pub(crate) file: PathBuf,
+    /// At or after, RFC 3339.
+    #[arg(long)]
+    pub(crate) since: Option<entrepot_nouns::Timestamp>,
+    /// Before, RFC 3339.
+    #[arg(long)]
+    pub(crate) until: Option<entrepot_nouns::Timestamp>,
 }
 
 #[derive(Debug, Args)]

@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "db",
             "auth",
             "crypto",
+            "proof",
             "spawn",
             "sftp-proto",
             "ftp-proto",
