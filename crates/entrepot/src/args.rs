@@ -174,7 +174,7 @@ impl Command {
             self,
             Command::Doctor
                 | Command::Migrate(_)
-                | Command::Journal(JournalCommand::Verify { folder: None })
+                | Command::Journal(JournalCommand::Verify { folder: None, .. })
         )
     }
 }

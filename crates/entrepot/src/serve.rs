@@ -36,7 +36,7 @@ use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
 use crate::ops_token::OpsToken;
 use crate::own_rights::GivenUp;
-use crate::parts::{Opening, Parts};
+use crate::parts::Parts;
 use crate::readiness::{self, Readiness, ReadinessParts};
 use crate::reload::Reload;
 use crate::sandbox;
