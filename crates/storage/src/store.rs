@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_nouns::{StorePath, Timestamp, TransferId};
+use entrepot_nouns::{Displaced, StorePath, Timestamp, TransferId};
 
 use crate::budget::{Holder, Share};
 use crate::error::Result;
@@ -42,6 +42,13 @@ pub struct Meta {
     pub identity: Option<Identity>,
     /// Permission bits with set-uid, set-gid and sticky (`07777`); `None` where there are none.
     pub mode: Option<u32>,
+}
+
+impl Meta {
+    /// The file as events name it once another one has its name.
+    pub fn displaced(&self) -> Displaced {
+        Displaced { identity: self.identity.as_ref().map(|identity| identity.0.clone()) }
+    }
 }
 
 /// Where permission bits come from.
@@ -135,10 +142,17 @@ pub enum Existing {
 }
 
 /// How a rename ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renamed {
+    /// The file that had the new name and lost it; `None`: the name was free.
+    pub displaced: Option<Displaced>,
+}
+
+impl Renamed {
     /// A file of that name was there and is gone.
-    pub replaced: bool,
+    pub fn replaced(&self) -> bool {
+        self.displaced.is_some()
+    }
 }
 
 /// How to publish a staged file.
@@ -159,12 +173,19 @@ pub struct Publish {
 /// What was published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// A file of that name was there and is gone.
-    pub replaced: bool,
+    /// The file that had the name and lost it; `None`: the name was free.
+    pub displaced: Option<Displaced>,
     /// Which file now bears the name; equal to what `stat` says of it.
     pub identity: Option<Identity>,
     /// The file as it now is.
     pub meta: Meta,
+}
+
+impl Published {
+    /// A file of that name was there and is gone.
+    pub fn replaced(&self) -> bool {
+        self.displaced.is_some()
+    }
 }
 
 /// A staged file found in a store, for recovery and sweeping.

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 
 use entrepot_auth::EffectiveMount;
 use entrepot_nouns::event::{Fact, FileFact};
-use entrepot_nouns::{EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath};
+use entrepot_nouns::{
+    Displaced, EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath,
+};
 use entrepot_storage::budget::Permit;
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
@@ -21,6 +23,9 @@ use crate::quota::Reservation;
 use crate::service::DataPlane;
 use crate::state::SessionState;
 use crate::unbroken::unbroken;
+
+/// What comes of a call of a store.
+type StoreResult<T> = std::result::Result<T, StoreError>;
 
 /// The files of one session. Cheap to clone.
 #[derive(Clone)]
@@ -488,13 +493,15 @@ impl Vfs {
         let mut change = self.change(&new, fact, meta.identity.clone());
         change.source = Some(old.path.clone());
         let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
-        let work = async move { store.rename(&source, &target, existing).await.map(drop) };
-        self.carry_out(change, held, work).await?;
+        let work = async move {
+            store.rename(&source, &target, existing).await.map(|renamed| renamed.displaced)
+        };
+        let displaced = self.carry_out_over(change, held, work).await?;
         self.forget_temporary(&old);
         if let Some(gone) = &there {
             self.data_plane().quotas.changed(new.endpoint(), &new.path, -counted_bytes(gone), -1);
         }
-        Ok(Renamed { replaced: there.is_some(), arrival })
+        Ok(Renamed { replaced: displaced.is_some(), arrival })
     }
 
     /// Gives a file a second name within its mount. Uploads replace a name, not the file, so what
@@ -547,17 +554,18 @@ impl Vfs {
         to: &VPath,
         gone: Option<&Meta>,
     ) -> (Fact, bool) {
-        let (from, replaced) = (old.path, gone.is_some());
+        let (from, displaced) = (old.path, gone.map(Meta::displaced));
         let is_file = meta.kind == EntryKind::File;
         let arrival = is_file && self.is_temporary(from) && !self.is_temporary(to);
         let known = self.data_plane().book.recall(&self.temporary_key(old.place));
         let file = known.filter(|_| arrival).map(|file| {
-            Box::new(FileFact { path: to.to_string(), temporary: false, replaced, ..file })
+            let (path, displaced) = (to.to_string(), displaced.clone());
+            Box::new(FileFact { path, temporary: false, displaced, ..file })
         });
         let fact = Fact::FileRenamed {
             from: from.to_string(),
             to: to.to_string(),
-            replaced,
+            displaced,
             arrival,
             size: meta.size,
             file,
@@ -664,17 +672,30 @@ impl Vfs {
         &self,
         change: Change,
         held: impl Send + 'static,
-        work: impl Future<Output = std::result::Result<(), StoreError>> + Send + 'static,
+        work: impl Future<Output = StoreResult<()>> + Send + 'static,
     ) -> Result<()> {
+        let work = async move { work.await.map(|()| None) };
+        self.carry_out_over(change, held, work).await.map(drop)
+    }
+
+    /// As [`Vfs::carry_out`], of work that may take the name from another file, and says from
+    /// which.
+    async fn carry_out_over(
+        &self,
+        change: Change,
+        held: impl Send + 'static,
+        work: impl Future<Output = StoreResult<Option<Displaced>>> + Send + 'static,
+    ) -> Result<Option<Displaced>> {
         let book = Arc::clone(&self.data_plane().book);
         unbroken(async move {
             let _held = held;
-            let event = change.event.clone();
+            let mut event = change.event.clone();
             book.announce(change).await?;
             match work.await {
-                Ok(()) => {
+                Ok(displaced) => {
+                    event.fact.set_displaced(displaced.clone());
                     book.record(&event)?;
-                    Ok(())
+                    Ok(displaced)
                 }
                 Err(error) => {
                     book.dismiss(event.id);

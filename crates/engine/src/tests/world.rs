@@ -411,7 +411,8 @@ pub(crate) fn fact(env: &Env, path: &VPath, content: &[u8]) -> FileFact {
         digests: digest.finish(),
         protocol: Protocol::Sftp,
         started_at: env.now(),
-        replaced: false,
+        identity: None,
+        displaced: None,
         temporary: false,
     }
 }

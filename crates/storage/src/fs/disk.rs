@@ -5,7 +5,7 @@
 use std::os::fd::BorrowedFd;
 
 use bytes::BytesMut;
-use entrepot_nouns::Timestamp;
+use entrepot_nouns::{Displaced, Timestamp};
 use rustix::io::Errno;
 
 use crate::store::{CopyRange, EntryKind, Identity, Meta, Space};
@@ -58,6 +58,11 @@ impl Stat {
             identity: Some(self.identity()),
             mode: Some(self.mode),
         })
+    }
+
+    /// The file as events name it once another one has its name.
+    pub(crate) fn displaced(&self) -> Displaced {
+        Displaced { identity: Some(self.identity().0) }
     }
 
     /// What tells this file from every other on its file system, also from one that had the same

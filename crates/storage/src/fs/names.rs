@@ -165,23 +165,27 @@ impl<D: Disk> Tree<D> {
         let moved = self.stat(source, links)?;
         if from == to {
             return match existing {
-                Existing::Replace => Ok(Renamed { replaced: false }),
+                Existing::Replace => Ok(Renamed::default()),
                 Existing::Refuse => Err(StoreError::Exists),
             };
         }
         if moved.kind == StatKind::Directory {
             self.forget_parent();
         }
-        let (mut kept, mut replaced) = (None, false);
+        let (mut kept, mut displaced) = (None, None);
         if let Some(taken) = self.stat_target(target, links)? {
             match (existing, moved.kind, taken.kind) {
                 (Existing::Refuse, ..) => return Err(StoreError::Exists),
                 (_, _, StatKind::Directory) => return Err(StoreError::IsDirectory),
                 (_, StatKind::Directory, _) => return Err(StoreError::NotDirectory),
-                _ => (kept, replaced) = self.keep(target, to)?,
+                _ => {
+                    let is_there;
+                    (kept, is_there) = self.keep(target, to)?;
+                    displaced = is_there.then(|| taken.displaced());
+                }
             }
         }
-        let how = if replaced { RenameHow::Replace } else { RenameHow::NoReplace };
+        let how = if displaced.is_some() { RenameHow::Replace } else { RenameHow::NoReplace };
         let result = self.move_name(source, target, how);
         let result = result.and_then(|()| {
             self.sync_dir(&to_dir)
@@ -191,7 +195,7 @@ impl<D: Disk> Tree<D> {
         if let Some((staging, name)) = &kept {
             self.drop_staged_name(staging, name);
         }
-        result.map(|()| Renamed { replaced })
+        result.map(|()| Renamed { displaced })
     }
 
     fn move_name(

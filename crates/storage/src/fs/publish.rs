@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use entrepot_nouns::TransferId;
+use entrepot_nouns::{Displaced, TransferId};
 use rustix::io::Errno;
 
 use super::disk::{DirEntry, Disk, RenameHow, Stat, StatKind, Times};
@@ -24,11 +24,23 @@ enum Placed {
     /// The name was free.
     Fresh,
     /// The old version lies under the staging name.
-    Exchanged,
+    Exchanged { old: Stat },
     /// The old version lies under this name in staging.
-    Kept(String),
+    Kept { name: String, old: Stat },
     /// The old version is gone: the file system has neither exchange nor second names.
-    Over,
+    Over { old: Stat },
+}
+
+impl Placed {
+    /// What had the name before.
+    fn displaced(&self) -> Option<Displaced> {
+        match self {
+            Placed::Fresh => None,
+            Placed::Exchanged { old } | Placed::Kept { old, .. } | Placed::Over { old } => {
+                Some(old.displaced())
+            }
+        }
+    }
 }
 
 impl<D: Disk> Tree<D> {
@@ -59,13 +71,12 @@ impl<D: Disk> Tree<D> {
         }
         work.ended.store(true, Ordering::Release);
         match &placed {
-            Placed::Fresh | Placed::Over => {}
-            Placed::Exchanged => self.drop_staged_name(&work.staging, &work.name),
-            Placed::Kept(kept) => self.drop_staged_name(&work.staging, kept),
+            Placed::Fresh | Placed::Over { .. } => {}
+            Placed::Exchanged { .. } => self.drop_staged_name(&work.staging, &work.name),
+            Placed::Kept { name, .. } => self.drop_staged_name(&work.staging, name),
         }
-        let replaced = !matches!(placed, Placed::Fresh);
         let meta = stat.meta().ok_or(StoreError::NotFound)?;
-        Ok(Published { replaced, identity: meta.identity.clone(), meta })
+        Ok(Published { displaced: placed.displaced(), identity: meta.identity.clone(), meta })
     }
 
     /// Permission bits are set before the file is seen. A file system that has none, or lets nobody
@@ -116,8 +127,8 @@ impl<D: Disk> Tree<D> {
             }
             match self.disk.rename(staged, target, RenameHow::Exchange) {
                 Ok(()) => {
-                    self.check_exchanged(staged, target)?;
-                    return Ok(Placed::Exchanged);
+                    let old = self.check_exchanged(staged, target)?;
+                    return Ok(Placed::Exchanged { old });
                 }
                 // Removed since: try again as a free name.
                 Err(Errno::NOENT) => {}
@@ -135,9 +146,9 @@ impl<D: Disk> Tree<D> {
         &self,
         staged: DirEntry<'_, D::Dir>,
         target: DirEntry<'_, D::Dir>,
-    ) -> Result<()> {
+    ) -> Result<Stat> {
         let what = match self.disk.stat(staged.dir, staged.name) {
-            Ok(stat) if stat.kind == StatKind::File => return Ok(()),
+            Ok(stat) if stat.kind == StatKind::File => return Ok(stat),
             Ok(stat) if stat.kind == StatKind::Directory => StoreError::IsDirectory,
             Ok(_) => StoreError::Denied("the name belongs to a link or device".to_owned()),
             Err(errno) => errno.into(),
@@ -165,21 +176,27 @@ impl<D: Disk> Tree<D> {
             Err(errno) if existing == Existing::Refuse => return Err(errno.into()),
             Err(_) => {}
         }
-        match self.stat_target(target, Links::Hidden)? {
+        let old = match self.stat_target(target, Links::Hidden)? {
             Some(Stat { kind: StatKind::Directory, .. }) => return Err(StoreError::IsDirectory),
-            Some(_) => {}
+            Some(old) => old,
             None => {
                 self.disk.rename(staged, target, RenameHow::Replace)?;
                 return Ok(Placed::Fresh);
             }
-        }
-        let kept = format!("{KEPT}{}", self.env.new_id::<TransferId>());
-        let linked = self.disk.link(target, DirEntry::new(&*work.staging, &kept));
+        };
+        let name = format!("{KEPT}{}", self.env.new_id::<TransferId>());
+        let linked = self.disk.link(target, DirEntry::new(&*work.staging, &name));
         if let Err(errno) = self.disk.rename(staged, target, RenameHow::Replace) {
-            self.drop_staged_name(&work.staging, &kept);
+            self.drop_staged_name(&work.staging, &name);
             return Err(errno.into());
         }
-        Ok(if linked.is_ok() { Placed::Kept(kept) } else { Placed::Over })
+        if linked.is_err() {
+            return Ok(Placed::Over { old });
+        }
+        // Another node may have replaced the file since it was looked at: the second name shows
+        // which one it was.
+        let old = self.disk.stat(&work.staging, &name).unwrap_or(old);
+        Ok(Placed::Kept { name, old })
     }
 
     /// Puts the names back as they were before [`Tree::place`].
@@ -194,7 +211,7 @@ impl<D: Disk> Tree<D> {
             Ok(found) if (found.inode, found.device) == (ours.inode, ours.device) => {}
             // Another one has the name by now: nothing of ours is visible.
             Ok(_) | Err(Errno::NOENT) => {
-                if matches!(placed, Placed::Exchanged) {
+                if matches!(placed, Placed::Exchanged { .. }) {
                     self.drop_staged_name(&work.staging, &work.name);
                 }
                 return Ok(());
@@ -203,14 +220,14 @@ impl<D: Disk> Tree<D> {
         }
         let staged = DirEntry::new(&*work.staging, &work.name);
         match placed {
-            Placed::Exchanged => self.disk.rename(target, staged, RenameHow::Exchange),
+            Placed::Exchanged { .. } => self.disk.rename(target, staged, RenameHow::Exchange),
             Placed::Fresh => self.disk.rename(target, staged, RenameHow::Replace),
-            Placed::Kept(kept) => {
+            Placed::Kept { name: kept, .. } => {
                 // Not exchanged: for a moment the name shows nothing rather than a wrong file.
                 self.disk.rename(target, staged, RenameHow::Replace)?;
                 self.disk.rename(DirEntry::new(staged.dir, kept), target, RenameHow::Replace)
             }
-            Placed::Over => Err(Errno::IO),
+            Placed::Over { .. } => Err(Errno::IO),
         }
     }
 }

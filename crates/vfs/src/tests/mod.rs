@@ -16,6 +16,7 @@ mod objects;
 mod options;
 mod quota;
 mod resume;
+mod shared;
 mod surface;
 
 use std::collections::HashMap;

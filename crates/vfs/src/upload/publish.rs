@@ -174,7 +174,8 @@ impl Upload {
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
         let mut file = self.fact(digests);
-        file.replaced = there.is_some();
+        file.identity = self.staged.identity().map(|identity| identity.0);
+        file.displaced = there.as_ref().map(Meta::displaced);
         let fact = Fact::FileUploaded { file };
         let mut change = self.vfs.change(&self.place, fact, self.staged.identity());
         change.left = self.left().map(Box::new);
@@ -198,8 +199,10 @@ impl Upload {
         crash::point("upload.published");
         // From here on the file is visible: whatever happens, it is not dropped.
         self.phase = Phase::Over;
+        let replaced = published.replaced();
         if let Fact::FileUploaded { file } = &mut event.fact {
-            file.replaced = published.replaced;
+            file.identity = published.identity.map(|identity| identity.0);
+            file.displaced = published.displaced;
             if file.temporary {
                 book.remember(self.vfs.temporary_key(&self.place), file.clone());
             }
@@ -213,7 +216,7 @@ impl Upload {
             transfer: self.moving.id,
             size: self.size,
             digests,
-            replaced: published.replaced,
+            replaced,
             published: true,
         })
     }
