@@ -175,6 +175,11 @@ impl Book {
         Ok(sequence)
     }
 
+    /// Waits until a record is durable, and with it all before it.
+    pub(crate) async fn sync(&self, sequence: u64) -> Result<(), JournalError> {
+        self.journal.sync(sequence).await
+    }
+
     /// Records an event that ends nothing; `false`: the journal refused it, which is logged.
     pub(crate) fn tell(&self, event: &Event) -> bool {
         let told = encode(event)

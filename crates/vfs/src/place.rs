@@ -37,6 +37,11 @@ impl MountedPath {
         self.mount.endpoint.id
     }
 
+    /// Whether others change names at the endpoint too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.mount.endpoint.noun.target.is_shared()
+    }
+
     /// From now on the store tells links, where the mount offers them.
     pub(crate) fn tell_links(&mut self) {
         if self.mount.mount.offers(MountOption::Symlinks)

@@ -661,6 +661,7 @@ impl Vfs {
             target: place.path.clone(),
             source: None,
             identity: identity.map(|identity| identity.0),
+            shared: place.is_shared(),
             left: None,
         }
     }
@@ -689,12 +690,15 @@ impl Vfs {
         let book = Arc::clone(&self.data_plane().book);
         unbroken(async move {
             let _held = held;
-            let mut event = change.event.clone();
+            let (mut event, is_shared) = (change.event.clone(), change.shared);
             book.announce(change).await?;
             match work.await {
                 Ok(displaced) => {
                     event.fact.set_displaced(displaced.clone());
-                    book.record(&event)?;
+                    let sequence = book.record(&event)?;
+                    if is_shared {
+                        book.sync(sequence).await?;
+                    }
                     Ok(displaced)
                 }
                 Err(error) => {

@@ -228,9 +228,8 @@ async fn a_rule_that_replaces_does_and_a_lack_of_rights_is_found_at_each_attempt
 async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
     let mut real = RealNode::new(94).await;
     // The service has no store of this name: it opens what the endpoint says, and there is none.
-    let target = entrepot_nouns::endpoint::DirectoryTarget {
-        path: real.world.bed.folder().join("not/there/yet").display().to_string(),
-    };
+    let folder = real.world.bed.folder().join("not/there/yet");
+    let target = entrepot_nouns::endpoint::DirectoryTarget::new(folder.display().to_string());
     let endpoint = entrepot_nouns::Endpoint {
         name: name("late"),
         target: entrepot_nouns::EndpointTarget::Directory(target),

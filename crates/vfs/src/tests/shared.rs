@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use entrepot_nouns::{Displaced, Fact};
-use entrepot_storage::fault::{SimDisk, SimStore};
+use entrepot_nouns::endpoint::DirectoryTarget;
+use entrepot_nouns::{Displaced, EndpointTarget, Fact};
+use entrepot_storage::fault::{Cut, SimDisk, SimStore};
+use entrepot_testbed::endpoint;
 
 use super::{How, Node, World, name, path, put, read};
 use crate::Existing;
@@ -57,4 +59,53 @@ async fn each_upload_names_the_file_that_it_took_the_name_from() {
         assert_eq!(renames, [Some(third), None], "flags: {flags}");
         assert_eq!((one.staged().await, other.staged().await), (0, 0));
     }
+}
+
+/// What A's journal says after the power of A's machine failed, when B had changed the names.
+async fn told_after_the_power_of_one_failed(target: DirectoryTarget) -> Vec<&'static str> {
+    let world = World::new().await;
+    world.put(&endpoint("files", EndpointTarget::Directory(target))).await;
+    world.directory.refresh().await.unwrap();
+    let disk = SimDisk::new(&world.env);
+    let own = SimDisk::new(&world.env);
+    let one = node(&world, &own, &disk).await;
+    let other = node(&world, &SimDisk::new(&world.env), &disk).await;
+    let (alice, bob) = (world.session(&one, "alice").await, world.session(&other, "bob").await);
+    put(bob.vfs(), "/gone", b"first").await.unwrap();
+    put(bob.vfs(), "/moved", b"first").await.unwrap();
+    alice.vfs().remove(&path("/gone")).await.unwrap();
+    alice.vfs().rename(&path("/moved"), &path("/to"), Existing::Refuse).await.unwrap();
+    let sent = put(alice.vfs(), "/f", b"first").await.unwrap();
+    for at in ["/f", "/gone", "/to"] {
+        put(bob.vfs(), at, b"second").await.unwrap();
+    }
+    let left = own.cut(1, Cut::Strict);
+    drop(alice);
+    one.service.stop().await;
+    let _ = one.journal.close().await;
+    let one = node(&world, &left, &disk).await;
+    let mut told = Vec::new();
+    for event in one.events().await {
+        match &event.fact {
+            Fact::FileUploaded { file } | Fact::FileRecovered { file } => {
+                assert_eq!(file.transfer, sent.transfer);
+                told.push("uploaded");
+            }
+            Fact::FileUnknown { .. } => told.push("unknown"),
+            Fact::FileRemoved { .. } => told.push("removed"),
+            Fact::FileRenamed { .. } => told.push("renamed"),
+            _ => {}
+        }
+    }
+    told
+}
+
+#[tokio::test]
+async fn what_was_answered_on_a_shared_directory_is_recorded_also_after_a_power_cut() {
+    let shared = DirectoryTarget { shared: true, ..DirectoryTarget::new("/srv/files") };
+    let told = told_after_the_power_of_one_failed(shared).await;
+    assert_eq!(told, ["removed", "renamed", "uploaded"]);
+    // Without it the directory no longer shows what happened: the last record was not durable yet.
+    let told = told_after_the_power_of_one_failed(DirectoryTarget::new("/srv/files")).await;
+    assert_eq!(told, ["removed", "renamed", "unknown"]);
 }

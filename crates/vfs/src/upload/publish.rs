@@ -207,7 +207,11 @@ impl Upload {
                 book.remember(self.vfs.temporary_key(&self.place), file.clone());
             }
         }
-        let recorded = book.record(&event);
+        let mut recorded = book.record(&event);
+        if let (Ok(sequence), true) = (&recorded, self.place.is_shared()) {
+            // Another node may change the name at once: from then on the directory no longer tells.
+            recorded = book.sync(*sequence).await.map(|()| *sequence);
+        }
         crash::point("upload.recorded");
         self.count(there.as_ref());
         self.end(UploadEnd::Completed);
