@@ -188,6 +188,15 @@ impl Published {
     }
 }
 
+/// What came of a publish that was to be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenBack {
+    /// What had the name has it again, and the bytes are staged as before.
+    Restored,
+    /// Another file has got the name since, and keeps it. Nothing of this one is left.
+    Overtaken,
+}
+
 /// A staged file found in a store, for recovery and sweeping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Staged {
@@ -399,6 +408,22 @@ pub trait StagedFile: Send + Sync {
     /// Makes the file visible under its target name, whole and durable; all bytes must have been
     /// synced. On an error the name is as before.
     async fn publish(&self, how: &Publish) -> Result<Published>;
+
+    /// As [`StagedFile::publish`], and it can be undone until [`StagedFile::settle`], which must
+    /// follow, or [`StagedFile::take_back`]: what had the name is kept, hidden.
+    async fn publish_undoably(&self, how: &Publish) -> Result<Published> {
+        self.publish(how).await
+    }
+
+    /// Nobody wants to undo it any more: what had the name before is dropped.
+    async fn settle(&self) {}
+
+    /// Undoes [`StagedFile::publish_undoably`], durably.
+    /// [`crate::StoreError::Unsupported`] where names cannot be exchanged: then it stays published,
+    /// as after any other error.
+    async fn take_back(&self) -> Result<TakenBack> {
+        Err(crate::StoreError::Unsupported("undoing a publish"))
+    }
 
     /// Drops the staged bytes.
     async fn discard(&self) -> Result<()>;

@@ -192,6 +192,8 @@ async fn one_failing_call(nth: u64, error: SimError, plain: bool) -> bool {
             let want = match error {
                 SimError::Io => matches!(found, StoreError::Io(_)),
                 SimError::NotPermitted => matches!(found, StoreError::Denied(_)),
+                SimError::Exists => found == StoreError::Exists,
+                SimError::NotFound => found == StoreError::NotFound,
                 SimError::NoSpace => found == StoreError::NoSpace,
             };
             assert!(want, "call {nth} {error:?}: {found:?}");

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::error::{Result, StoreError};
 use crate::store::{
     AnyStore, Caps, CopyRange, Entry, Existing, Identity, Listing, Meta, ModeChange, Publish,
-    Published, ReadFile, Renamed, Space, Staged, StagedFile, Store,
+    Published, ReadFile, Renamed, Space, Staged, StagedFile, Store, TakenBack,
 };
 use crate::thread::Threads;
 
@@ -58,6 +58,7 @@ pub enum StoreCall {
     SetLen,
     Sync,
     Publish,
+    TakeBack,
     Discard,
 }
 
@@ -287,6 +288,18 @@ impl StagedFile for FaultStaged {
 
     async fn publish(&self, how: &Publish) -> Result<Published> {
         self.0.call(StoreCall::Publish, self.1.publish(how)).await
+    }
+
+    async fn publish_undoably(&self, how: &Publish) -> Result<Published> {
+        self.0.call(StoreCall::Publish, self.1.publish_undoably(how)).await
+    }
+
+    async fn settle(&self) {
+        self.1.settle().await;
+    }
+
+    async fn take_back(&self) -> Result<TakenBack> {
+        self.0.call(StoreCall::TakeBack, self.1.take_back()).await
     }
 
     async fn discard(&self) -> Result<()> {

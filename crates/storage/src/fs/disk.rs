@@ -60,6 +60,13 @@ impl Stat {
         })
     }
 
+    /// Whether it is the same file. A kernel may not tell when a file was made: then the inode has
+    /// to do.
+    pub(crate) fn is_same(&self, other: &Stat) -> bool {
+        let born = self.born == other.born || self.born == 0 || other.born == 0;
+        born && (self.inode, self.device) == (other.inode, other.device)
+    }
+
     /// The file as events name it once another one has its name.
     pub(crate) fn displaced(&self) -> Displaced {
         Displaced { identity: Some(self.identity().0) }

@@ -25,6 +25,7 @@ mod listing;
 mod live;
 mod names;
 mod pace;
+mod placed;
 mod publish;
 mod read;
 mod staged;

@@ -18,6 +18,7 @@ mod quota;
 mod resume;
 mod shared;
 mod surface;
+mod unrecorded;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use entrepot_auth::EffectiveMount;
 use entrepot_nouns::event::Fact;
 use entrepot_nouns::{Digests, EventId, Right, crash};
 use entrepot_storage::thread::Threads;
-use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
+use entrepot_storage::{CopyRange, Meta, Publish, StoreError, TakenBack};
 
 use super::layout::Layout;
 use super::reorder::check_zeros;
@@ -189,7 +189,7 @@ impl Upload {
             mode: self.published_mode(there.as_ref()),
             size: self.size,
         };
-        let published = match self.staged.publish(&how).await {
+        let published = match self.staged.publish_undoably(&how).await {
             Ok(published) => published,
             Err(error) => {
                 self.not_published(event.id).await;
@@ -203,19 +203,24 @@ impl Upload {
         if let Fact::FileUploaded { file } = &mut event.fact {
             file.identity = published.identity.map(|identity| identity.0);
             file.displaced = published.displaced;
-            if file.temporary {
-                book.remember(self.vfs.temporary_key(&self.place), file.clone());
+        }
+        let sequence = match book.record(&event) {
+            Ok(sequence) => sequence,
+            Err(error) => {
+                return Err(self.unrecorded(event.id, there.as_ref(), error.into()).await);
             }
-        }
-        let mut recorded = book.record(&event);
-        if let (Ok(sequence), true) = (&recorded, self.place.is_shared()) {
-            // Another node may change the name at once: from then on the directory no longer tells.
-            recorded = book.sync(*sequence).await.map(|()| *sequence);
-        }
+        };
+        self.staged.settle().await;
+        // Another node may change the name at once: from then on the directory no longer tells. If
+        // the sync fails, nobody knows whether the record is there: the next start does.
+        let durable = if self.place.is_shared() { book.sync(sequence).await } else { Ok(()) };
         crash::point("upload.recorded");
+        if let Some(file) = event.fact.file().filter(|file| file.temporary) {
+            book.remember(self.vfs.temporary_key(&self.place), file.clone());
+        }
         self.count(there.as_ref());
         self.end(UploadEnd::Completed);
-        recorded?;
+        durable?;
         Ok(Uploaded {
             transfer: self.moving.id,
             size: self.size,
@@ -223,6 +228,37 @@ impl Upload {
             replaced,
             published: true,
         })
+    }
+
+    /// The file has its name, and the journal takes no record of that: it loses the name again, and
+    /// its owner may resume. Where that cannot be, the intent stays open, and the next start sees
+    /// what became of the file. Gives back the error that the client hears.
+    async fn unrecorded(
+        &mut self,
+        intent: EventId,
+        there: Option<&Meta>,
+        error: VfsError,
+    ) -> VfsError {
+        let path = &self.path;
+        match self.staged.take_back().await {
+            Ok(TakenBack::Restored) => {
+                tracing::warn!(%path, "an upload that cannot be recorded has lost its name again");
+                self.vfs.data_plane().book.dismiss(intent);
+                self.phase = Phase::Touched;
+                return error;
+            }
+            Ok(TakenBack::Overtaken) => {
+                let code = "EP0272";
+                tracing::error!(code, %path, "an upload is not recorded, and was replaced since");
+            }
+            Err(problem) => {
+                let code = "EP0272";
+                tracing::error!(code, %path, %problem, "an upload is visible and not recorded");
+                self.count(there);
+            }
+        }
+        self.end(UploadEnd::Failed);
+        error
     }
 
     /// The store refused to publish and has undone what it did, so nothing came of the intent.
