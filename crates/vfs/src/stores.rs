@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use entrepot_auth::Directory;
 use entrepot_crypto::{MasterKey, SealingContext};
@@ -28,22 +29,35 @@ pub(crate) struct StoresParts {
 }
 
 /// A store, and the revision of the endpoint that it was opened for.
-struct OpenStore {
+pub(crate) struct OpenStore {
     revision: i64,
-    store: AnyStore,
+    pub(crate) store: AnyStore,
+    /// Directories of mounts that were made in it. An endpoint that changes gets another store,
+    /// which knows of none.
+    prefixes: Mutex<HashSet<StorePath>>,
+}
+
+impl OpenStore {
+    /// Makes the directory that a mount shows, once; `store` is this one at work for somebody.
+    pub(crate) async fn ensure_prefix(&self, store: &AnyStore, prefix: &StorePath) -> Result<()> {
+        if prefix.is_root() || self.prefixes.lock().contains(prefix) {
+            return Ok(());
+        }
+        make_prefix(store, prefix).await?;
+        self.prefixes.lock().insert(prefix.clone());
+        Ok(())
+    }
 }
 
 /// All stores that are open, one for each endpoint.
 pub(crate) struct Stores {
     parts: StoresParts,
-    open: Mutex<HashMap<Uuid, OpenStore>>,
-    /// Directories of mounts that are known to exist.
-    prefixes: Mutex<HashSet<(Uuid, StorePath)>>,
+    open: Mutex<HashMap<Uuid, Arc<OpenStore>>>,
 }
 
 impl Stores {
     pub(crate) fn new(parts: StoresParts) -> Stores {
-        Stores { parts, open: Mutex::default(), prefixes: Mutex::default() }
+        Stores { parts, open: Mutex::default() }
     }
 
     /// Whether a test gave the store of this endpoint.
@@ -56,25 +70,35 @@ impl Stores {
     /// # Errors
     /// Its secrets cannot be opened, or the store itself.
     pub(crate) async fn open(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore> {
-        if let Some(store) = self.parts.given.get(&endpoint.noun.name) {
-            return Ok(store.clone());
-        }
+        Ok(self.open_store(endpoint).await?.store.clone())
+    }
+
+    /// As [`Stores::open`], with what is known of the store.
+    ///
+    /// # Errors
+    /// As [`Stores::open`].
+    pub(crate) async fn open_store(&self, endpoint: &Stored<Endpoint>) -> Result<Arc<OpenStore>> {
         if let Some(open) = self.open.lock().get(&endpoint.id)
             && open.revision == endpoint.revision
         {
-            return Ok(open.store.clone());
+            return Ok(Arc::clone(open));
         }
-        let secrets = self.secrets(endpoint).await?;
-        let store =
-            entrepot_storage::open(&endpoint.noun.target, &secrets, &self.parts.env).await?;
+        let store = match self.parts.given.get(&endpoint.noun.name) {
+            Some(store) => store.clone(),
+            None => {
+                let secrets = self.secrets(endpoint).await?;
+                entrepot_storage::open(&endpoint.noun.target, &secrets, &self.parts.env).await?
+            }
+        };
         let mut stores = self.open.lock();
         // Another session may have opened it meanwhile: all must share one.
         match stores.get(&endpoint.id) {
-            Some(open) if open.revision == endpoint.revision => Ok(open.store.clone()),
+            Some(open) if open.revision == endpoint.revision => Ok(Arc::clone(open)),
             _ => {
-                let open = OpenStore { revision: endpoint.revision, store: store.clone() };
-                stores.insert(endpoint.id, open);
-                Ok(store)
+                let (revision, prefixes) = (endpoint.revision, Mutex::default());
+                let open = Arc::new(OpenStore { revision, store, prefixes });
+                stores.insert(endpoint.id, Arc::clone(&open));
+                Ok(open)
             }
         }
     }
@@ -118,33 +142,39 @@ impl Stores {
         let private_key = open(SealingContext::private_key(&site, key), sealed.as_ref())?;
         Ok(ResolvedSecrets { secret, private_key })
     }
+}
 
-    /// Makes the directory that a mount shows, once.
-    pub(crate) async fn ensure_prefix(
-        &self,
-        endpoint: Uuid,
-        store: &AnyStore,
-        prefix: &StorePath,
-    ) -> Result<()> {
-        if prefix.is_root() || self.prefixes.lock().contains(&(endpoint, prefix.clone())) {
-            return Ok(());
+/// Makes the directory that a mount shows, and those above it.
+async fn make_prefix(store: &AnyStore, prefix: &StorePath) -> Result<()> {
+    let mut path = StorePath::root();
+    for component in prefix.components() {
+        path = path.join(component)?;
+        match store.stat(&path).await {
+            Ok(meta) if meta.kind == EntryKind::Directory => continue,
+            Ok(_) => return Err(VfsError::NotDirectory),
+            Err(StoreError::NotFound) => {}
+            Err(error) => return Err(error.into()),
         }
-        let mut path = StorePath::root();
-        for component in prefix.components() {
-            path = path.join(component)?;
-            match store.stat(&path).await {
-                Ok(meta) if meta.kind == EntryKind::Directory => continue,
-                Ok(_) => return Err(VfsError::NotDirectory),
-                Err(StoreError::NotFound) => {}
-                Err(error) => return Err(error.into()),
-            }
-            match store.make_directory(&path).await {
-                Ok(()) | Err(StoreError::Exists) => {}
-                Err(error) => return Err(error.into()),
-            }
+        match store.make_directory(&path).await {
+            Ok(()) | Err(StoreError::Exists) => {}
+            Err(error) => return Err(error.into()),
         }
-        self.prefixes.lock().insert((endpoint, prefix.clone()));
-        Ok(())
+    }
+    Ok(())
+}
+
+/// Makes the directory that a mount shows again if somebody has removed it. False: it is there, and
+/// what was not found is missing below it.
+pub(crate) async fn remake_prefix(store: &AnyStore, prefix: &StorePath) -> Result<bool> {
+    if prefix.is_root() {
+        return Ok(false);
+    }
+    match store.stat(prefix).await {
+        Ok(_) => Ok(false),
+        Err(StoreError::NotFound | StoreError::NotDirectory) => {
+            make_prefix(store, prefix).await.map(|()| true)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -185,9 +185,10 @@ impl Vfs {
             Lookup::Above => return Ok((None, Cow::Borrowed(path))),
             Lookup::Nothing => return Err(VfsError::NotFound),
         };
-        let store = self.data_plane().stores.open(&mount.endpoint).await?;
-        let store = store.for_user(&self.0.shares.store_user).unwrap_or(store);
-        self.data_plane().stores.ensure_prefix(mount.endpoint.id, &store, &mount.prefix).await?;
+        let open = self.data_plane().stores.open_store(&mount.endpoint).await?;
+        let store = open.store.for_user(&self.0.shares.store_user);
+        let store = store.unwrap_or_else(|| open.store.clone());
+        open.ensure_prefix(&store, &mount.prefix).await?;
         let has_links = mount.mount.offers(MountOption::Symlinks);
         let place = MountedPath { is_root: *path == mount.path, mount, store, path: at };
         if has_links {
@@ -246,6 +247,9 @@ impl Vfs {
         }
         match place.store.stat(&place.path).await {
             Ok(meta) => Ok(attributes(&meta, &place.mount)),
+            Err(StoreError::NotFound) if place.is_prefix() && place.remake_prefix().await? => {
+                Ok(attributes(&place.store.stat(&place.path).await?, &place.mount))
+            }
             Err(StoreError::NotFound | StoreError::NotDirectory) => self.partial(&path, rights),
             Err(error) => Err(error.into()),
         }
@@ -307,7 +311,12 @@ impl Vfs {
         place.need(Right::List)?;
         place.tell_links();
         let open = self.0.shares.open_file()?;
-        let entries = place.store.list(&place.path).await?;
+        let entries = match place.store.list(&place.path).await {
+            Err(StoreError::NotFound) if place.is_prefix() && place.remake_prefix().await? => {
+                place.store.list(&place.path).await?
+            }
+            entries => entries?,
+        };
         let mut first = first;
         if place.mount.mount.offers(MountOption::ListPartials) {
             self.add_partials(&path, &place, &mut first).await?;
@@ -409,7 +418,10 @@ impl Vfs {
         place.need(Right::Directories)?;
         match place.store.stat(&place.path).await {
             Ok(_) => Err(VfsError::Exists),
-            Err(StoreError::NotFound) => Ok((place, path)),
+            Err(StoreError::NotFound) => {
+                place.remake_prefix().await?;
+                Ok((place, path))
+            }
             Err(error) => Err(error.into()),
         }
     }

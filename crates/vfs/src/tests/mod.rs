@@ -14,6 +14,7 @@ mod medium;
 mod modes;
 mod objects;
 mod options;
+mod prefixes;
 mod quota;
 mod resume;
 mod shared;

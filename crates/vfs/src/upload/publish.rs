@@ -189,7 +189,11 @@ impl Upload {
             mode: self.published_mode(there.as_ref()),
             size: self.size,
         };
-        let published = match self.staged.publish_undoably(&how).await {
+        let mut published = self.staged.publish_undoably(&how).await;
+        if published == Err(StoreError::NotFound) && self.place.remake_prefix().await == Ok(true) {
+            published = self.staged.publish_undoably(&how).await;
+        }
+        let published = match published {
             Ok(published) => published,
             Err(error) => {
                 self.not_published(event.id).await;
