@@ -320,6 +320,18 @@ pub trait Store: Send + Sync {
 
     /// Room at the endpoint.
     async fn space(&self) -> Result<Space>;
+
+    /// True if a failed change could not be undone: the store then takes no changes until a
+    /// [`Store::probe`] has succeeded.
+    fn is_sick(&self) -> bool {
+        false
+    }
+
+    /// Tries whether a store that is sick works again, by a small hidden file; if so all that is
+    /// visible is durable, and it takes changes again.
+    async fn probe(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A cursor over one directory; holds a bounded amount of memory however many entries there are.

@@ -218,6 +218,11 @@ impl Book {
         }
     }
 
+    /// A change without an end.
+    pub(crate) fn pending(&self, id: EventId) -> Option<Change> {
+        self.state.lock().pending.get(&id).cloned()
+    }
+
     pub(crate) fn adopt_pending(&self, change: Change) {
         self.state.lock().pending.insert(change.id(), change);
     }

@@ -55,6 +55,7 @@ pub use recovery::RecoveryReport;
 pub use refusal::{CommandRefusal, RefusalClass};
 pub use service::{Service, ServiceOptions, ServiceParts};
 pub use session::Session;
+pub use stores::StoreState;
 pub use upload::{Create, CreateIntent, Upload};
 pub use uploaded::Uploaded;
 pub use vfs::{Attributes, Entry, Listing, Renamed, Room, Vfs};

@@ -57,6 +57,10 @@ pub const RECOVERY_WINDOW: u64 = 131_072;
 pub const CHECKPOINT_RECORDS: u64 = 32_768;
 /// How often the background task looks for work.
 pub const TICK: Duration = Duration::from_secs(1);
+/// How often it is tried whether a sick store works again.
+pub const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// How long such a try may take before it counts as failed.
+pub const PROBE_TIME: Duration = Duration::from_secs(10);
 /// How often partials whose time is over are looked for.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(300);
 /// How often the files below a mount with a quota are counted anew, in the background.

@@ -8,12 +8,26 @@ use std::sync::Arc;
 use entrepot_auth::Directory;
 use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::Db;
-use entrepot_nouns::{Endpoint, Env, Key, Kind, Name, Noun as _, Sealed, StorePath, Stored};
+use entrepot_nouns::{
+    Endpoint, Env, Key, Kind, Name, Noun as _, Sealed, SiteId, StorePath, Stored,
+};
 use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::error::{Result, VfsError};
+use crate::limits;
+
+/// How the store of an endpoint is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreState {
+    /// The site of the endpoint.
+    pub site: SiteId,
+    /// Its name in the site.
+    pub endpoint: Name,
+    /// A failed change could not be undone: it takes no changes until a probe has succeeded.
+    pub is_sick: bool,
+}
 
 /// What stores are opened with.
 pub(crate) struct StoresParts {
@@ -30,6 +44,8 @@ pub(crate) struct StoresParts {
 
 /// A store, and the revision of the endpoint that it was opened for.
 pub(crate) struct OpenStore {
+    site: SiteId,
+    endpoint: Name,
     revision: i64,
     pub(crate) store: AnyStore,
     /// Directories of mounts that were made in it. An endpoint that changes gets another store,
@@ -95,9 +111,10 @@ impl Stores {
         match stores.get(&endpoint.id) {
             Some(open) if open.revision == endpoint.revision => Ok(Arc::clone(open)),
             _ => {
-                let (revision, prefixes) = (endpoint.revision, Mutex::default());
-                let open = Arc::new(OpenStore { revision, store, prefixes });
-                stores.insert(endpoint.id, Arc::clone(&open));
+                let (id, revision, prefixes) = (endpoint.id, endpoint.revision, Mutex::default());
+                let (site, endpoint) = (endpoint.site, endpoint.noun.name.clone());
+                let open = Arc::new(OpenStore { site, endpoint, revision, store, prefixes });
+                stores.insert(id, Arc::clone(&open));
                 Ok(open)
             }
         }
@@ -106,6 +123,43 @@ impl Stores {
     /// The store of an endpoint, if it is open.
     pub(crate) fn opened(&self, endpoint: Uuid) -> Option<AnyStore> {
         self.open.lock().get(&endpoint).map(|open| open.store.clone())
+    }
+
+    /// How the stores are that are open.
+    pub(crate) fn states(&self) -> Vec<StoreState> {
+        let open = self.open.lock();
+        let state = |open: &Arc<OpenStore>| StoreState {
+            site: open.site,
+            endpoint: open.endpoint.clone(),
+            is_sick: open.store.is_sick(),
+        };
+        open.values().map(state).collect()
+    }
+
+    /// Tries whether sick stores work again; true if one does.
+    pub(crate) async fn probe_sick(&self) -> bool {
+        let sick: Vec<_> = {
+            let open = self.open.lock();
+            open.values().filter(|open| open.store.is_sick()).cloned().collect()
+        };
+        let mut healed = false;
+        for open in sick {
+            let endpoint = &open.endpoint;
+            match tokio::time::timeout(limits::PROBE_TIME, open.store.probe()).await {
+                Ok(Ok(())) => {
+                    tracing::info!(%endpoint, "the endpoint takes changes again");
+                    healed = true;
+                }
+                Ok(Err(error)) => {
+                    let code = "EP0533";
+                    tracing::warn!(code, %endpoint, %error, "the endpoint takes no changes still");
+                }
+                Err(_) => {
+                    tracing::warn!(code = "EP0533", %endpoint, "the endpoint does not answer")
+                }
+            }
+        }
+        healed
     }
 
     /// Where uploads lie that were not written in an order that their own store can take. `None`:

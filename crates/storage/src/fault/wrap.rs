@@ -54,6 +54,7 @@ pub enum StoreCall {
     SetTimes,
     SetMode,
     Space,
+    Probe,
     Write,
     SetLen,
     Sync,
@@ -410,5 +411,13 @@ impl Store for FaultStore {
 
     async fn space(&self) -> Result<Space> {
         self.call(StoreCall::Space, self.inner.space()).await
+    }
+
+    fn is_sick(&self) -> bool {
+        self.inner.is_sick()
+    }
+
+    async fn probe(&self) -> Result<()> {
+        self.call(StoreCall::Probe, self.inner.probe()).await
     }
 }

@@ -210,6 +210,8 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn sync_file(&self, file: &Self::File) -> Result<(), Errno>;
     /// Makes the names of a directory durable.
     fn sync_dir(&self, dir: &Self::Dir) -> Result<(), Errno>;
+    /// Makes all that was changed on the file system of the root durable.
+    fn sync_all(&self) -> Result<(), Errno>;
     /// Sets times of an open file; `None` leaves one as it is.
     fn set_file_times(&self, file: &Self::File, times: Times) -> Result<(), Errno>;
     /// Sets times of an open directory.

@@ -308,7 +308,8 @@ impl<D: Disk> Tree<D> {
     /// Notes the result of undoing: a store that cannot undo takes no more changes.
     pub(super) fn undone(&self, result: Result<(), Errno>) -> Result<()> {
         if let Err(errno) = result {
-            tracing::error!(%errno, "a failed change could not be undone: the store takes no more");
+            let code = "EP0533";
+            tracing::error!(code, %errno, "a failed change could not be undone: the store is sick");
             self.sick.store(true, Ordering::Release);
             return self.check_well();
         }

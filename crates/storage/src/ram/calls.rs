@@ -219,6 +219,13 @@ impl Disk for RamDisk {
         Ok(())
     }
 
+    fn sync_all(&self) -> Result<(), Errno> {
+        if self.enter(Call::SyncDir)? && self.tracks() {
+            self.root.harden_all();
+        }
+        Ok(())
+    }
+
     fn set_file_times(&self, file: &Arc<Inode>, times: Times) -> Result<(), Errno> {
         self.enter(Call::SetTimes)?;
         let mut kept = file.times.lock();

@@ -235,8 +235,8 @@ impl Upload {
     }
 
     /// The file has its name, and the journal takes no record of that: it loses the name again, and
-    /// its owner may resume. Where that cannot be, the intent stays open, and the next start sees
-    /// what became of the file. Gives back the error that the client hears.
+    /// its owner may resume. Where that cannot be, the intent stays open, and is looked at again
+    /// when the journal takes records, or by the next start. Gives back the client's error.
     async fn unrecorded(
         &mut self,
         intent: EventId,
@@ -261,18 +261,21 @@ impl Upload {
                 self.count(there);
             }
         }
+        self.vfs.data_plane().recovery.look_later(intent);
         self.end(UploadEnd::Failed);
         error
     }
 
     /// The store refused to publish and has undone what it did, so nothing came of the intent.
-    /// Should even that have failed, the intent stays open: the next start will see the file.
+    /// Should even that have failed, the intent stays open: it is looked at again when the store
+    /// works, or by the next start.
     async fn not_published(&mut self, intent: EventId) {
         let ours = self.staged.identity();
         let there = self.target().await.ok().flatten();
         if ours.is_some() && there.is_some_and(|meta| meta.identity == ours) {
             tracing::error!(path = %self.path, "a publish failed and could not be undone");
             self.phase = Phase::Over;
+            self.vfs.data_plane().recovery.look_later(intent);
             self.end(UploadEnd::Failed);
             return;
         }
