@@ -65,6 +65,9 @@ pub const PROBE_TIME: Duration = Duration::from_secs(10);
 pub const SWEEP_EVERY: Duration = Duration::from_secs(300);
 /// How often the files below a mount with a quota are counted anew, in the background.
 pub const RECOUNT_EVERY: Duration = Duration::from_secs(600);
+/// A directory that changes while it is counted is listed so often before its count is taken as it
+/// is.
+pub const RELISTED: u32 = 4;
 /// How long an operation waits for the first count of a mount with a quota.
 pub const COUNT_WAIT: Duration = Duration::from_secs(30);
 /// Staging of other nodes on a shared endpoint is left alone for this long.

@@ -20,6 +20,7 @@ use crate::limits;
 use crate::notes::Change;
 use crate::place::{self, Last, Located, Lookup, MountedPath};
 use crate::quota::Reservation;
+use crate::recount::Delta;
 use crate::service::DataPlane;
 use crate::state::SessionState;
 use crate::unbroken::unbroken;
@@ -136,14 +137,6 @@ pub(crate) fn attributes(meta: &Meta, mount: &EffectiveMount) -> Attributes {
         mode: meta.mode.filter(|_| !mount.mount.mode_mask().is_empty()),
         partial: false,
         identity: meta.identity.clone(),
-    }
-}
-
-/// Bytes that a name no longer takes when it goes.
-fn counted_bytes(meta: &Meta) -> i64 {
-    match meta.kind {
-        EntryKind::File => i64::try_from(meta.size).unwrap_or(i64::MAX),
-        EntryKind::Directory | EntryKind::Link => 0,
     }
 }
 
@@ -386,11 +379,12 @@ impl Vfs {
         }
         place.need(Right::Delete)?;
         let held = self.data_plane().names.hold(place.endpoint(), &place.path).await;
+        let counted = self.data_plane().quotas.begin(place.endpoint(), &place.path);
         let change = self.change(&place, Fact::FileRemoved { path: path.to_string() }, None);
         let (store, at) = (place.store.clone(), place.path.clone());
         self.carry_out(change, held, async move { store.remove(&at).await }).await?;
         self.forget_temporary(&place);
-        self.data_plane().quotas.changed(place.endpoint(), &place.path, -counted_bytes(&meta), -1);
+        counted.end(Delta::of(&meta).less());
         Ok(())
     }
 
@@ -508,11 +502,13 @@ impl Vfs {
         let work = async move {
             store.rename(&source, &target, existing).await.map(|renamed| renamed.displaced)
         };
+        let quotas = &self.data_plane().quotas;
+        let left = quotas.begin(old.endpoint(), &old.path);
+        let taken = quotas.begin(new.endpoint(), &new.path);
         let displaced = self.carry_out_over(change, held, work).await?;
         self.forget_temporary(&old);
-        if let Some(gone) = &there {
-            self.data_plane().quotas.changed(new.endpoint(), &new.path, -counted_bytes(gone), -1);
-        }
+        left.end(Delta::of(&meta).less());
+        taken.end(Delta::of(&meta).over(there.as_ref()));
         Ok(Renamed { replaced: displaced.is_some(), arrival })
     }
 
@@ -545,15 +541,15 @@ impl Vfs {
         let mut room = self.reservation(&new).await?;
         room.add_file()?;
         room.grow_to(meta.size)?;
-        let (path, size) = (new.path.clone(), meta.size);
+        let size = meta.size;
         let fact = Fact::FileLinked { from: from.to_string(), to: to.to_string(), size };
         let change = self.change(&new, fact, meta.identity);
         let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
         let work = async move { store.link(&source, &target).await };
+        let counted = self.data_plane().quotas.begin(new.endpoint(), &new.path);
         self.carry_out(change, held, work).await?;
         drop(room);
-        let grown = i64::try_from(size).unwrap_or(i64::MAX);
-        self.data_plane().quotas.changed(new.endpoint(), &path, grown, 1);
+        counted.end(Delta::of_file(size));
         Ok(())
     }
 
@@ -617,7 +613,8 @@ impl Vfs {
         };
         let mut space = place.store.space().await?;
         let Some(quota) = place.mount.mount.quota else { return Ok(space) };
-        let ledger = self.data_plane().quotas.ledger(&place.counted(), &place.store).await?;
+        let quotas = &self.data_plane().quotas;
+        let ledger = quotas.ledger(&place.counted(), quota, &place.store).await?;
         let (bytes, files) = ledger.used();
         if let Some(limit) = quota.size_bytes {
             space.total_bytes = space.total_bytes.min(limit);
@@ -652,8 +649,8 @@ impl Vfs {
         match place.mount.mount.quota {
             None => Ok(Reservation::new(None, Quota::default())),
             Some(quota) => {
-                let ledger =
-                    self.data_plane().quotas.ledger(&place.counted(), &place.store).await?;
+                let quotas = &self.data_plane().quotas;
+                let ledger = quotas.ledger(&place.counted(), quota, &place.store).await?;
                 Ok(Reservation::new(Some(ledger), quota))
             }
         }

@@ -198,6 +198,9 @@ impl Delivery {
         synced.map_err(|error| self.failed(&error))?;
         crash::point("delivery.synced");
         run.reached(Pause::Synced)?;
+        // From here on as an upload of a session: one change of a name at a time, and counted.
+        let holding = run.shared.file_access.hold_name(&self.endpoint, &self.target, size);
+        let held = run.hold.waiting(holding).await??;
         run.hold.fence().await?;
         let existing = match self.existing {
             Existing::Replace => entrepot_storage::Existing::Replace,
@@ -208,6 +211,9 @@ impl Delivery {
             (Err(StoreError::Exists), Existing::Refuse) => return Err(self.refused()),
             (published, _) => published.map_err(|error| self.failed(&error))?,
         };
+        if let Some(held) = held {
+            held.published();
+        }
         crash::point("delivery.published");
         run.reached(Pause::Published)?;
         let identity = published.identity.map(|identity| identity.0);

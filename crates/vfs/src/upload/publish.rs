@@ -18,6 +18,8 @@ use super::{Phase, Upload};
 use crate::error::{Result, VfsError};
 use crate::limits::{BLOCK_BYTES, ZEROS_AT_ONCE};
 use crate::meters::UploadEnd;
+use crate::node_quotas::CountedChange;
+use crate::recount::Delta;
 use crate::unbroken::unbroken;
 use crate::uploaded::Uploaded;
 
@@ -189,6 +191,7 @@ impl Upload {
             mode: self.published_mode(there.as_ref()),
             size: self.size,
         };
+        let counted = self.vfs.data_plane().quotas.begin(self.place.endpoint(), &self.place.path);
         let mut published = self.staged.publish_undoably(&how).await;
         if published == Err(StoreError::NotFound) && self.place.remake_prefix().await == Ok(true) {
             published = self.staged.publish_undoably(&how).await;
@@ -211,7 +214,7 @@ impl Upload {
         let sequence = match book.record(&event) {
             Ok(sequence) => sequence,
             Err(error) => {
-                return Err(self.unrecorded(event.id, there.as_ref(), error.into()).await);
+                return Err(self.unrecorded(event.id, there.as_ref(), counted, error.into()).await);
             }
         };
         self.staged.settle().await;
@@ -222,7 +225,7 @@ impl Upload {
         if let Some(file) = event.fact.file().filter(|file| file.temporary) {
             book.remember(self.vfs.temporary_key(&self.place), file.clone());
         }
-        self.count(there.as_ref());
+        self.count(there.as_ref(), counted);
         self.end(UploadEnd::Completed);
         durable?;
         Ok(Uploaded {
@@ -241,6 +244,7 @@ impl Upload {
         &mut self,
         intent: EventId,
         there: Option<&Meta>,
+        counted: CountedChange,
         error: VfsError,
     ) -> VfsError {
         let path = &self.path;
@@ -258,7 +262,7 @@ impl Upload {
             Err(problem) => {
                 let code = "EP0272";
                 tracing::error!(code, %path, %problem, "an upload is visible and not recorded");
-                self.count(there);
+                self.count(there, counted);
             }
         }
         self.vfs.data_plane().recovery.look_later(intent);
@@ -406,16 +410,8 @@ impl Upload {
     }
 
     /// Turns the reservation into what is counted.
-    fn count(&mut self, there: Option<&Meta>) {
-        let before = there.map_or(0, |meta| i64::try_from(meta.size).unwrap_or(i64::MAX));
-        let now = i64::try_from(self.size).unwrap_or(i64::MAX);
+    fn count(&mut self, there: Option<&Meta>, counted: CountedChange) {
+        counted.end(Delta::of_file(self.size).over(there));
         drop(std::mem::take(&mut self.reservation));
-        let files = i64::from(there.is_none());
-        self.vfs.data_plane().quotas.changed(
-            self.place.endpoint(),
-            &self.place.path,
-            now - before,
-            files,
-        );
     }
 }
