@@ -56,7 +56,8 @@ fn events(
             digests: Digests { blake3: Some([7; 32]), sha256: None },
             protocol: Protocol::Sftp,
             started_at: env.now(),
-            replaced: false,
+            identity: None,
+            displaced: None,
             temporary: false,
         };
         let event = Event {

@@ -92,7 +92,8 @@ fn file(env: &Env, transfer: TransferId, path: &str) -> FileFact {
         digests: Digests { blake3: Some([9; 32]), sha256: None },
         protocol: Protocol::Sftp,
         started_at: env.now(),
-        replaced: false,
+        identity: None,
+        displaced: None,
         temporary: false,
     }
 }

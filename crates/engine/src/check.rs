@@ -105,7 +105,8 @@ fn example(rule: &Rule) -> Event {
         digests: Digests { blake3: Some([0; 32]), sha256: None },
         protocol: Protocol::Sftp,
         started_at: Timestamp::default(),
-        replaced: false,
+        identity: None,
+        displaced: None,
         temporary: false,
     };
     Event {

@@ -103,7 +103,8 @@ fn standard() -> Arc<CelEnv> {
     ENV.get_or_init(|| Arc::new(CelEnv::stdlib())).clone()
 }
 
-/// What conditions may look at, made once for an event: `event` (its flat JSON), `file` (`path`,
+/// What conditions may look at, made once for an event: `event` (its flat JSON, with `replaced`
+/// where a file may have lost its name), `file` (`path`,
 /// `name`, `size`, `digest`; null without one), `command` (null without one), `account` (null
 /// without one), `site`.
 pub(crate) struct Subject {
@@ -113,7 +114,10 @@ pub(crate) struct Subject {
 impl Subject {
     /// For `event` of the site named `site`.
     pub(crate) fn new(event: &Event, site: &str) -> Subject {
-        let json = serde_json::to_value(event).unwrap_or_default();
+        let mut json = serde_json::to_value(event).unwrap_or_default();
+        if let (Some(fields), Some(replaced)) = (json.as_object_mut(), event.fact.replaced()) {
+            fields.insert("replaced".to_owned(), replaced.into());
+        }
         let account = event.account.as_ref().map_or(Value::Null, |name| name.as_str().into());
         Subject {
             variables: vec![
@@ -322,7 +326,7 @@ mod tests {
             ("file.path == '/in/orders/a.xml'", true),
             ("event.path.startsWith('/in/')", true),
             ("event.kind == 'file.uploaded' && event.protocol == 'sftp'", true),
-            ("event.size == 3 && !event.replaced", true),
+            ("event.size == 3 && !event.replaced && !has(event.displaced)", true),
             (
                 "file.digest == '07070707070707070707070707070707' + '0707070707070707' + \
               '0707070707070707'",
@@ -377,6 +381,20 @@ mod tests {
                 Ok(_) => assert!(source.starts_with("!!"), "{source} was taken"),
             }
         }
+    }
+
+    #[test]
+    fn whether_a_file_lost_its_name_can_be_asked_also_where_nobody_knows_which() {
+        for identity in [None, Some("7:1".to_owned())] {
+            let mut event = uploaded("/in/a");
+            event.fact.set_displaced(Some(entrepot_nouns::Displaced { identity }));
+            let subject = Subject::new(&event, "main");
+            assert_eq!(Condition::compile("event.replaced").unwrap().holds(&subject), Ok(true));
+        }
+        let mut event = uploaded("/in/a");
+        event.fact = entrepot_nouns::Fact::NodeStopped {};
+        let subject = Subject::new(&event, "main");
+        assert_eq!(Condition::compile("has(event.replaced)").unwrap().holds(&subject), Ok(false));
     }
 
     #[test]

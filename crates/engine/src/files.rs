@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, Name, Timestamp, VPath};
+use entrepot_nouns::{Endpoint, Job, Name, StorePath, Timestamp, VPath};
 use entrepot_storage::AnyStore;
+use entrepot_vfs::HeldName;
 
 use crate::step::StepError;
 
@@ -25,6 +26,15 @@ pub(crate) trait FileAccess: Send + Sync {
 
     /// The store of an endpoint.
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError>;
+
+    /// Keeps sessions of this node from changing a name at an endpoint, and takes room for `size`
+    /// bytes in the quotas that count it. `None`: there are no sessions.
+    async fn hold_name(
+        &self,
+        endpoint: &Stored<Endpoint>,
+        path: &StorePath,
+        size: u64,
+    ) -> Result<Option<HeldName>, StepError>;
 }
 
 /// Files as one account sees them. A file that is not there is [`StepError::missing`], a name

@@ -7,9 +7,9 @@ use bytes::BytesMut;
 use entrepot_auth::{AuthError, Gate};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, Name, Timestamp, VPath};
+use entrepot_nouns::{Endpoint, Job, Name, StorePath, Timestamp, VPath};
 use entrepot_storage::AnyStore;
-use entrepot_vfs::{Download, Service, Session, VfsError};
+use entrepot_vfs::{Download, HeldName, Service, Session, VfsError};
 
 use crate::files::{AccountFiles, FileAccess, Source};
 use crate::step::StepError;
@@ -47,6 +47,21 @@ impl FileAccess for SessionFileAccess {
         self.vfs.store(endpoint).await.map_err(|error| {
             let name = &endpoint.noun.name;
             StepError::transient("EP0805", format!("endpoint '{name}' cannot be opened: {error}"))
+        })
+    }
+
+    async fn hold_name(
+        &self,
+        endpoint: &Stored<Endpoint>,
+        path: &StorePath,
+        size: u64,
+    ) -> Result<Option<HeldName>, StepError> {
+        let held = self.vfs.hold_name(endpoint, path, size).await;
+        held.map(Some).map_err(|error| {
+            let is_quota = matches!(error, VfsError::Quota { .. });
+            let code = if is_quota { "EP0534" } else { "EP0805" };
+            let name = &endpoint.noun.name;
+            StepError::transient(code, format!("'{path}' at endpoint '{name}': {error}"))
         })
     }
 }

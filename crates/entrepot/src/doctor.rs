@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use entrepot_db::{Db, DbError, DbOptions, OldTables};
-use entrepot_nouns::{Env, Listener, Site, SiteId, Stored, Timestamp};
+use entrepot_nouns::{Endpoint, EndpointTarget, Env, Listener, Site, SiteId, Stored, Timestamp};
 use serde::Serialize;
 
 use crate::config::{Config, MasterKeySource};
@@ -223,7 +223,9 @@ async fn database(url: &str) -> Vec<Check> {
         Ok(db) => {
             let mut checks = vec![database_speed(&db).await];
             match entrances(&db).await {
-                Ok(found) => checks.extend([clear_text(&found), login_hooks(&found)]),
+                Ok(found) => {
+                    checks.extend([clear_text(&found), login_hooks(&found), directories(&found)]);
+                }
                 Err(error) => {
                     checks.push(Check::bad("listeners", error.to_string(), DATABASE_ADVICE));
                 }
@@ -279,11 +281,14 @@ fn configuration_copy(config: &Config) -> Option<Check> {
     })
 }
 
-/// Sites, and the listeners that are enabled.
+/// Sites, the listeners that are enabled, and what stands behind them.
 #[derive(Default)]
 struct Entrances {
     sites: Vec<Site>,
     listeners: Vec<Listener>,
+    endpoints: Vec<Endpoint>,
+    /// How many nodes serve them.
+    nodes: usize,
 }
 
 async fn entrances(db: &Db) -> entrepot_db::Result<Entrances> {
@@ -292,8 +297,11 @@ async fn entrances(db: &Db) -> entrepot_db::Result<Entrances> {
         let listeners = db.list::<Listener>(SiteId::from(id)).await?;
         let listeners = listeners.into_iter().map(|stored| stored.noun);
         found.listeners.extend(listeners.filter(|listener| listener.enabled));
+        let endpoints = db.list::<Endpoint>(SiteId::from(id)).await?;
+        found.endpoints.extend(endpoints.into_iter().map(|stored| stored.noun));
         found.sites.push(noun);
     }
+    found.nodes = db.nodes().await?.len();
     Ok(found)
 }
 
@@ -313,6 +321,24 @@ fn clear_text(entrances: &Entrances) -> Check {
                       ftp.tls_required=login-and-data (EP0280)";
         Check::warning(NAME, clear.join("; "), advice)
     }
+}
+
+/// Directories that several nodes may write to without knowing of each other.
+fn directories(entrances: &Entrances) -> Check {
+    const NAME: &str = "directories";
+    let endpoints = entrances.endpoints.iter();
+    let directories =
+        endpoints.filter(|found| matches!(found.target, EndpointTarget::Directory(_)));
+    let (shared, own): (Vec<_>, Vec<_>) = directories.partition(|found| found.target.is_shared());
+    if entrances.nodes < 2 || own.is_empty() {
+        let (all, shared) = (shared.len() + own.len(), shared.len());
+        return Check::good(NAME, format!("{all}, {shared} of them shared"));
+    }
+    let names: Vec<String> = own.iter().map(|found| format!("'{}'", found.name)).collect();
+    let found = format!("{} nodes, and {} not shared", entrances.nodes, names.join(", "));
+    let advice = "if it is one directory for all nodes: entrepot endpoint change NAME \
+                  target.directory.shared=true (EP0271)";
+    Check::warning(NAME, found, advice)
 }
 
 /// Login hooks that may let anybody in as any account but administrators.

@@ -168,8 +168,11 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path }
         | Fact::FileRemoved { path } => path.clone(),
-        Fact::FileRenamed { from, to, replaced, .. } => {
-            format!("{from} → {to}{}", if *replaced { ", which was replaced" } else { "" })
+        Fact::FileRenamed { from, to, displaced, .. } => {
+            format!(
+                "{from} → {to}{}",
+                if displaced.is_some() { ", which was replaced" } else { "" }
+            )
         }
         Fact::FileLinked { from, to, .. } => format!("{from} is also {to}"),
         Fact::ModeChanged { path, from, to } => format!("{path} from {from} to {to}"),

@@ -81,6 +81,7 @@ impl Collector for Scrape {
         self.sessions_and_logins(&mut encoder)?;
         self.budgets(&mut encoder)?;
         self.bytes_and_transfers(&mut encoder)?;
+        self.stores(&mut encoder)?;
         self.journal(&mut encoder)?;
         self.engine(&mut encoder)?;
         self.sinks(&mut encoder)?;
@@ -189,6 +190,21 @@ impl Scrape {
         for direction in [Direction::In, Direction::Out] {
             let labels = [("direction", direction.as_str())];
             family.encode_family(&labels)?.encode_gauge(&(meters.active(direction) as f64))?;
+        }
+        Ok(())
+    }
+
+    fn stores(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let name = "entrepot_store_sick";
+        let mut family = gauges(encoder, name, "1 while the endpoint takes no changes.")?;
+        // Sites may have endpoints of one name.
+        let mut states: BTreeMap<_, bool> = BTreeMap::new();
+        for state in self.parts.vfs.stores() {
+            *states.entry(state.endpoint).or_default() |= state.is_sick;
+        }
+        for (endpoint, is_sick) in states {
+            let labels = [("endpoint", endpoint.as_str())];
+            family.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(is_sick)))?;
         }
         Ok(())
     }

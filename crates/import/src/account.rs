@@ -106,7 +106,7 @@ fn home(person: &Person, root: &Path) -> VPath {
 fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
     let place = format!("user {name}");
     let seen = folder::look(Path::new(root), person);
-    let target = EndpointTarget::Directory(DirectoryTarget { path: root.to_owned() });
+    let target = EndpointTarget::Directory(DirectoryTarget::new(root));
     let Ok(endpoint) = endpoint_name(plan, root, name) else {
         return plan.report.refused(place, root, "the name of its endpoint would be too long");
     };
@@ -327,7 +327,7 @@ mod tests {
         let (anna, berta) = ("anna".parse().unwrap(), "berta".parse().unwrap());
         let first = endpoint_name(&plan, "/srv/a.b", &anna).unwrap();
         assert_eq!(first.as_str(), "srv.a.b");
-        let target = EndpointTarget::Directory(DirectoryTarget { path: "/srv/a.b".to_owned() });
+        let target = EndpointTarget::Directory(DirectoryTarget::new("/srv/a.b"));
         plan.add(&Endpoint { name: first, target, note: String::new() }, None, "x", None);
         assert_eq!(endpoint_name(&plan, "/srv/a.b", &berta).unwrap().as_str(), "srv.a.b");
         assert_eq!(endpoint_name(&plan, "/srv/a/b", &berta).unwrap().as_str(), "berta-files");

@@ -45,6 +45,18 @@ pub enum EndpointTarget {
 pub struct DirectoryTarget {
     /// Absolute path. Made at first use if its parent exists.
     pub path: String,
+    /// Other nodes, or other installations of this program, change files there too: what happened
+    /// to a file is then on stable storage before the client is answered. What a node did cannot be
+    /// seen from the directory after its machine failed, if another one has changed the name since.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shared: bool,
+}
+
+impl DirectoryTarget {
+    /// A directory that one node alone changes.
+    pub fn new(path: impl Into<String>) -> DirectoryTarget {
+        DirectoryTarget { path: path.into(), shared: false }
+    }
 }
 
 /// A store in memory.
@@ -401,6 +413,11 @@ impl EndpointTarget {
             }
         };
         Some(TargetSecret { field, plain, sealed })
+    }
+
+    /// True if the document says that others change files there too.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, EndpointTarget::Directory(DirectoryTarget { shared: true, .. }))
     }
 
     /// True if operations never wait for a network.

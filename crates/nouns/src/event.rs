@@ -114,9 +114,12 @@ pub struct FileFact {
     pub protocol: Protocol,
     /// When the transfer began.
     pub started_at: Timestamp,
-    /// An older file of that name was replaced.
-    #[serde(default)]
-    pub replaced: bool,
+    /// Which file it is, as its store tells it from every other one; none where it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The file that had the name and lost it to this one; none if the name was free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub displaced: Option<Displaced>,
     /// Published under a name its client calls temporary (`.filepart`, …): no rule starts on it;
     /// the rename to the final name is the arrival.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -134,6 +137,15 @@ pub struct ExportedFile {
     pub size: u64,
     /// SHA-256 of its bytes, 64 hexadecimal digits.
     pub sha256: String,
+}
+
+/// The file that had a name until another file took it. What several nodes publish under one name
+/// is put in order by it: each names the file before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Displaced {
+    /// Which file it was, as its store tells it from every other one; none where it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
 }
 
 /// A fact of a kind that this program does not know: JSON as a newer one wrote it.
@@ -486,8 +498,9 @@ facts! {
         from: String,
         /// New virtual path.
         to: String,
-        /// An older file of that name was replaced.
-        replaced: bool,
+        /// The file that had the new name and lost it; none if the name was free.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        displaced: Option<Displaced>,
         /// A temporary name became a final one: rules treat it as an arrival.
         arrival: bool,
         /// Bytes of the file.
@@ -661,6 +674,30 @@ impl Fact {
         }
     }
 
+    /// Whether a file lost its name by it; `None` for what gives no file a name.
+    pub fn replaced(&self) -> Option<bool> {
+        match self {
+            Fact::FileRenamed { displaced, .. } => Some(displaced.is_some()),
+            _ => self.file().map(|file| file.displaced.is_some()),
+        }
+    }
+
+    /// Notes which file lost its name by it: known for certain once it has happened.
+    pub fn set_displaced(&mut self, gone: Option<Displaced>) {
+        match self {
+            Fact::FileUploaded { file }
+            | Fact::FileRecovered { file }
+            | Fact::FileDelivered { file, .. } => file.displaced = gone,
+            Fact::FileRenamed { displaced, file, .. } => {
+                if let Some(file) = file {
+                    file.displaced.clone_from(&gone);
+                }
+                *displaced = gone;
+            }
+            _ => {}
+        }
+    }
+
     /// The command it is about, if any.
     pub fn command(&self) -> Option<&CommandFact> {
         match self {
@@ -723,7 +760,8 @@ mod tests {
                     digests: Digests { blake3: Some([7; 32]), sha256: None },
                     protocol: Protocol::Sftp,
                     started_at: env.now(),
-                    replaced: false,
+                    identity: Some("12:1700000000000000".to_owned()),
+                    displaced: Some(Displaced { identity: None }),
                     temporary: false,
                 },
             },
@@ -731,6 +769,8 @@ mod tests {
         let json = serde_json::to_value(&event).unwrap();
         assert_eq!(json["kind"], "file.uploaded");
         assert_eq!(json["path"], "/in/a.xml");
+        // That something was displaced is not lost where nobody can tell what.
+        assert_eq!(json["displaced"], serde_json::json!({}));
         assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
     }
 }

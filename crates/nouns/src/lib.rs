@@ -42,7 +42,7 @@ pub use certificate::CertificateName;
 pub use command::{CommandFact, CommandOrigin, CommandPattern};
 pub use endpoint::{Endpoint, EndpointTarget};
 pub use env::Env;
-pub use event::{Event, EventClock, Fact};
+pub use event::{Displaced, Event, EventClock, Fact};
 pub use hours::{Hours, Window};
 pub use ids::*;
 pub use job::{Job, JobHolder, JobState};

@@ -62,7 +62,8 @@ impl Bed {
                 digests: Default::default(),
                 protocol: Protocol::Sftp,
                 started_at: self.bed.env.now(),
-                replaced: false,
+                identity: None,
+                displaced: None,
                 temporary: false,
             };
             let scope = Scope { account: Some(name("partner")), ..Scope::site(SiteId::MAIN) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_nouns::{StorePath, Timestamp, TransferId};
+use entrepot_nouns::{Displaced, StorePath, Timestamp, TransferId};
 
 use crate::budget::{Holder, Share};
 use crate::error::Result;
@@ -42,6 +42,13 @@ pub struct Meta {
     pub identity: Option<Identity>,
     /// Permission bits with set-uid, set-gid and sticky (`07777`); `None` where there are none.
     pub mode: Option<u32>,
+}
+
+impl Meta {
+    /// The file as events name it once another one has its name.
+    pub fn displaced(&self) -> Displaced {
+        Displaced { identity: self.identity.as_ref().map(|identity| identity.0.clone()) }
+    }
 }
 
 /// Where permission bits come from.
@@ -135,10 +142,17 @@ pub enum Existing {
 }
 
 /// How a rename ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renamed {
+    /// The file that had the new name and lost it; `None`: the name was free.
+    pub displaced: Option<Displaced>,
+}
+
+impl Renamed {
     /// A file of that name was there and is gone.
-    pub replaced: bool,
+    pub fn replaced(&self) -> bool {
+        self.displaced.is_some()
+    }
 }
 
 /// How to publish a staged file.
@@ -159,12 +173,28 @@ pub struct Publish {
 /// What was published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// A file of that name was there and is gone.
-    pub replaced: bool,
+    /// The file that had the name and lost it; `None`: the name was free.
+    pub displaced: Option<Displaced>,
     /// Which file now bears the name; equal to what `stat` says of it.
     pub identity: Option<Identity>,
     /// The file as it now is.
     pub meta: Meta,
+}
+
+impl Published {
+    /// A file of that name was there and is gone.
+    pub fn replaced(&self) -> bool {
+        self.displaced.is_some()
+    }
+}
+
+/// What came of a publish that was to be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenBack {
+    /// What had the name has it again, and the bytes are staged as before.
+    Restored,
+    /// Another file has got the name since, and keeps it. Nothing of this one is left.
+    Overtaken,
 }
 
 /// A staged file found in a store, for recovery and sweeping.
@@ -290,6 +320,18 @@ pub trait Store: Send + Sync {
 
     /// Room at the endpoint.
     async fn space(&self) -> Result<Space>;
+
+    /// True if a failed change could not be undone: the store then takes no changes until a
+    /// [`Store::probe`] has succeeded.
+    fn is_sick(&self) -> bool {
+        false
+    }
+
+    /// Tries whether a store that is sick works again, by a small hidden file; if so all that is
+    /// visible is durable, and it takes changes again.
+    async fn probe(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A cursor over one directory; holds a bounded amount of memory however many entries there are.
@@ -378,6 +420,22 @@ pub trait StagedFile: Send + Sync {
     /// Makes the file visible under its target name, whole and durable; all bytes must have been
     /// synced. On an error the name is as before.
     async fn publish(&self, how: &Publish) -> Result<Published>;
+
+    /// As [`StagedFile::publish`], and it can be undone until [`StagedFile::settle`], which must
+    /// follow, or [`StagedFile::take_back`]: what had the name is kept, hidden.
+    async fn publish_undoably(&self, how: &Publish) -> Result<Published> {
+        self.publish(how).await
+    }
+
+    /// Nobody wants to undo it any more: what had the name before is dropped.
+    async fn settle(&self) {}
+
+    /// Undoes [`StagedFile::publish_undoably`], durably.
+    /// [`crate::StoreError::Unsupported`] where names cannot be exchanged: then it stays published,
+    /// as after any other error.
+    async fn take_back(&self) -> Result<TakenBack> {
+        Err(crate::StoreError::Unsupported("undoing a publish"))
+    }
 
     /// Drops the staged bytes.
     async fn discard(&self) -> Result<()>;

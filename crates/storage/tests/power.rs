@@ -192,6 +192,8 @@ async fn one_failing_call(nth: u64, error: SimError, plain: bool) -> bool {
             let want = match error {
                 SimError::Io => matches!(found, StoreError::Io(_)),
                 SimError::NotPermitted => matches!(found, StoreError::Denied(_)),
+                SimError::Exists => found == StoreError::Exists,
+                SimError::NotFound => found == StoreError::NotFound,
                 SimError::NoSpace => found == StoreError::NoSpace,
             };
             assert!(want, "call {nth} {error:?}: {found:?}");
@@ -247,6 +249,9 @@ async fn what_cannot_be_undone_makes_the_store_sick() {
     let disk = SimDisk::new(&env);
     let store = SimStore::open(&disk, &env).unwrap();
     publish(&*store, &env, b"old").await.unwrap();
+    let calls = disk.calls();
+    store.probe().await.unwrap();
+    let probe_calls = disk.calls() - calls;
     disk.fail(Some(DiskCall::SyncDir), 1, SimError::Io);
     // The first two are the exchange's: a try as a free name, and the exchange.
     disk.fail(Some(DiskCall::Rename), 3, SimError::Io);
@@ -255,6 +260,19 @@ async fn what_cannot_be_undone_makes_the_store_sick() {
     let later = store.make_directory(&path("d")).await;
     assert!(matches!(later, Err(StoreError::Unavailable(_))), "{later:?}");
     assert!(store.open(&path("f")).await.is_ok(), "reading goes on");
+    assert!(store.is_sick());
+    // A probe that fails, at whichever call, changes nothing; one that succeeds does.
+    for n in 1..=probe_calls {
+        disk.fail(None, n, SimError::Io);
+        assert!(store.probe().await.is_err() && store.is_sick(), "call {n}");
+    }
+    store.probe().await.unwrap();
+    assert!(probe_calls > 6 && !store.is_sick(), "{probe_calls} calls");
+    store.make_directory(&path("d")).await.unwrap();
+    publish(&*store, &env, b"newer").await.unwrap();
+    // What was visible when the probe succeeded is durable.
+    let after = SimStore::open(&disk.cut(1, Cut::Strict), &env).unwrap();
+    assert!(after.stat(&path("d")).await.is_ok());
 }
 
 async fn publish(store: &dyn Store, env: &Env, data: &[u8]) -> Result<Published> {

@@ -104,7 +104,7 @@ async fn a_server_that_offers_little_is_served_without_tricks() {
     let sshd = Sshd::start_with(less, &[]).unwrap();
     let store = open_on(&sshd).await;
     let data = pattern(2, 300_000);
-    assert!(!put(&store, "f", &data, Existing::Replace).await.unwrap().replaced);
+    assert!(!put(&store, "f", &data, Existing::Replace).await.unwrap().replaced());
     assert!(get(&store, "f", 100_000).await.unwrap() == data);
     let again = put(&store, "f", b"new", Existing::Replace).await;
     assert!(matches!(again, Err(StoreError::Unsupported(_))), "{again:?}");
@@ -123,13 +123,13 @@ async fn an_old_file_is_replaced_in_steps_where_the_endpoint_says_so() {
     let in_steps = SftpTarget { publish: PublishBy::RemoveAndRename, ..target(&sshd) };
     let store = open_target(in_steps, &secrets(&sshd)).await;
     put(&store, "f", b"old", Existing::Replace).await.unwrap();
-    assert!(put(&store, "f", b"newer", Existing::Replace).await.unwrap().replaced);
+    assert!(put(&store, "f", b"newer", Existing::Replace).await.unwrap().replaced());
     assert_eq!(put(&store, "f", b"x", Existing::Refuse).await, Err(StoreError::Exists));
     assert_eq!(std::fs::read(sshd.folder().join("f")).unwrap(), b"newer");
     assert_eq!(files(&sshd), ["f"], "neither a part nor the old file is left");
     // What an earlier process could not remove is in nobody's way.
     std::fs::write(sshd.folder().join(".f.replaced"), b"old").unwrap();
-    assert!(put(&store, "f", b"newest", Existing::Replace).await.unwrap().replaced);
+    assert!(put(&store, "f", b"newest", Existing::Replace).await.unwrap().replaced());
     assert_eq!(std::fs::read(sshd.folder().join("f")).unwrap(), b"newest");
     assert_eq!(files(&sshd), ["f"]);
 }
@@ -207,7 +207,7 @@ async fn a_replacement_that_fails_between_its_steps_leaves_the_old_file() {
 #[tokio::test]
 async fn a_replacement_whose_answer_is_lost_counts_when_the_new_file_has_the_name() {
     let server = FaultyServer::start().await;
-    assert!(server.replace(1, "after").await.unwrap().replaced);
+    assert!(server.replace(1, "after").await.unwrap().replaced());
     assert_eq!(server.content(), b"newer");
     assert_eq!(files(&server.sshd), ["f"]);
 }
@@ -224,9 +224,9 @@ async fn files_are_written_directly_where_the_endpoint_says_so() {
     let store = open_target(direct, &secrets(&sshd)).await;
     assert!(!store.caps().staged_apart, "what is laid over a file would read what it wrote");
     let data = pattern(3, 3_000_000);
-    assert!(!put(&store, "f", &data, Existing::Replace).await.unwrap().replaced);
+    assert!(!put(&store, "f", &data, Existing::Replace).await.unwrap().replaced());
     assert!(std::fs::read(sshd.folder().join("f")).unwrap() == data);
-    assert!(put(&store, "f", b"short", Existing::Replace).await.unwrap().replaced);
+    assert!(put(&store, "f", b"short", Existing::Replace).await.unwrap().replaced());
     assert_eq!(std::fs::read(sshd.folder().join("f")).unwrap(), b"short");
     let file = store.stage(id(9), &path("g")).await.unwrap();
     file.write_at(0, Bytes::from_static(b"half")).await.unwrap();

@@ -79,6 +79,8 @@ struct BookState {
     /// The transfer of each partial in `kept`.
     transfers: HashMap<PartialKey, TransferId>,
     pending: HashMap<EventId, Change>,
+    /// Changes that came to nothing, and whose end the journal did not take yet.
+    unclosed: Vec<EventId>,
     temporaries: HashMap<TemporaryKey, FileFact>,
     temporary_order: VecDeque<TemporaryKey>,
 }
@@ -151,7 +153,12 @@ impl Book {
     pub(crate) async fn announce(&self, change: Change) -> Result<(), JournalError> {
         let id = change.id();
         let payload = encode(&Note::Change(Box::new(change.clone())))?;
-        self.state.lock().pending.insert(id, change);
+        {
+            let mut state = self.state.lock();
+            // What came to nothing must not be taken for what is tried again now.
+            self.close(&mut state);
+            state.pending.insert(id, change);
+        }
         // Dropped half-way, the intent stays pending until recovery looks at it.
         let written = if thread::may_wait() {
             self.journal.append_durable_here(RecordKind::Intent, &payload)
@@ -175,6 +182,11 @@ impl Book {
         Ok(sequence)
     }
 
+    /// Waits until a record is durable, and with it all before it.
+    pub(crate) async fn sync(&self, sequence: u64) -> Result<(), JournalError> {
+        self.journal.sync(sequence).await
+    }
+
     /// Records an event that ends nothing; `false`: the journal refused it, which is logged.
     pub(crate) fn tell(&self, event: &Event) -> bool {
         let told = encode(event)
@@ -189,10 +201,26 @@ impl Book {
     /// Ends a change that came to nothing.
     pub(crate) fn dismiss(&self, id: EventId) {
         let mut state = self.state.lock();
-        if let Err(error) = self.journal.append(RecordKind::Closed, id.to_string().as_bytes()) {
-            tracing::warn!(code = error.code(), %error, "the end of an intent is not noted");
-        }
         state.pending.remove(&id);
+        state.unclosed.push(id);
+        self.close(&mut state);
+    }
+
+    /// Notes the ends of changes that came to nothing, as far as the journal takes them.
+    fn close(&self, state: &mut BookState) {
+        while let Some(id) = state.unclosed.last() {
+            let closed = self.journal.append(RecordKind::Closed, id.to_string().as_bytes());
+            if let Err(error) = closed {
+                tracing::warn!(code = error.code(), %error, "the end of an intent is not noted");
+                return;
+            }
+            state.unclosed.pop();
+        }
+    }
+
+    /// A change without an end.
+    pub(crate) fn pending(&self, id: EventId) -> Option<Change> {
+        self.state.lock().pending.get(&id).cloned()
     }
 
     pub(crate) fn adopt_pending(&self, change: Change) {
@@ -357,7 +385,8 @@ impl Book {
 
     /// Notes again all that has not ended, so that recovery need not read what is older.
     pub(crate) fn checkpoint(&self) -> Result<(), JournalError> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        self.close(&mut state);
         let from = self.journal.usage().appended + 1;
         for change in state.pending.values() {
             let note = encode(&Note::Change(Box::new(change.clone())))?;

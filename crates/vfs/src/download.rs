@@ -176,7 +176,8 @@ impl Drop for Download {
             digests: Digests::default(),
             protocol: self.state.protocol(),
             started_at: self.moving.started_at,
-            replaced: false,
+            identity: self.attributes.identity.as_ref().map(|id| id.0.clone()),
+            displaced: None,
             temporary: false,
         };
         plane.book.tell(&self.state.event(Fact::FileDownloaded { file }));

@@ -57,10 +57,17 @@ pub const RECOVERY_WINDOW: u64 = 131_072;
 pub const CHECKPOINT_RECORDS: u64 = 32_768;
 /// How often the background task looks for work.
 pub const TICK: Duration = Duration::from_secs(1);
+/// How often it is tried whether a sick store works again.
+pub const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// How long such a try may take before it counts as failed.
+pub const PROBE_TIME: Duration = Duration::from_secs(10);
 /// How often partials whose time is over are looked for.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(300);
 /// How often the files below a mount with a quota are counted anew, in the background.
 pub const RECOUNT_EVERY: Duration = Duration::from_secs(600);
+/// A directory that changes while it is counted is listed so often before its count is taken as it
+/// is.
+pub const RELISTED: u32 = 4;
 /// How long an operation waits for the first count of a mount with a quota.
 pub const COUNT_WAIT: Duration = Duration::from_secs(30);
 /// Staging of other nodes on a shared endpoint is left alone for this long.

@@ -20,6 +20,7 @@ use entrepot_storage::{EntryKind, StoreError};
 use crate::error::{Result, VfsError};
 use crate::limits;
 use crate::place::{self, Last, Located, Lookup, MountedPath};
+use crate::recount::Delta;
 use crate::vfs::{Attributes, Vfs};
 
 impl Vfs {
@@ -90,9 +91,10 @@ impl Vfs {
         let fact = Fact::LinkCreated { path: path.to_string(), target: leads_to.to_string() };
         let change = self.change(&place, fact, None);
         let (store, at) = (place.store.clone(), place.path.clone());
+        let counted = self.data_plane().quotas.begin(place.endpoint(), &place.path);
         self.carry_out(change, held, async move { store.make_link(&said, &at).await }).await?;
         drop(room);
-        self.data_plane().quotas.changed(place.endpoint(), &place.path, 0, 1);
+        counted.end(Delta::of_file(0));
         Ok(())
     }
 

@@ -7,14 +7,61 @@ use std::time::Duration;
 
 use entrepot_db::Db;
 use entrepot_nouns::{Endpoint, Quota, StorePath};
-use entrepot_storage::AnyStore;
+use entrepot_storage::{AnyStore, Meta};
 use uuid::Uuid;
 
 use crate::book::Book;
 use crate::error::Result;
-use crate::quota::{CountedDirectory, Ledger, Ledgers, Reservation, is_below};
+use crate::quota::{CountedDirectory, Ledger, Ledgers, Reservation};
+use crate::recount::{Delta, is_below};
 use crate::stores::Stores;
 use crate::unbroken::later;
+
+/// A change of a name that quotas count, from before it is made until it is known what came of it.
+/// Dropped, it came to nothing.
+#[must_use]
+pub(crate) struct CountedChange(Vec<Counted>);
+
+struct Counted {
+    ledger: Arc<Ledger>,
+    change: u64,
+}
+
+impl CountedChange {
+    /// True if no quota counts it.
+    pub(crate) fn is_uncounted(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// It was made.
+    pub(crate) fn end(mut self, delta: Delta) {
+        std::mem::take(&mut self.0).iter().for_each(|it| it.ledger.end(it.change, delta));
+    }
+
+    /// Room in every quota that counts it, for a file of `size` bytes in place of another one.
+    ///
+    /// # Errors
+    /// [`crate::VfsError::Quota`]: there is not so much in one of them.
+    pub(crate) fn reserve(&self, size: u64, gone: Option<&Meta>) -> Result<Vec<Reservation>> {
+        let mut room = Vec::new();
+        for counted in &self.0 {
+            let quota = counted.ledger.quota();
+            let mut reservation = Reservation::new(Some(counted.ledger.clone()), quota);
+            if gone.is_none() {
+                reservation.add_file()?;
+            }
+            reservation.grow_to(size)?;
+            room.push(reservation);
+        }
+        Ok(room)
+    }
+}
+
+impl Drop for CountedChange {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|it| it.ledger.end(it.change, Delta::default()));
+    }
+}
 
 /// The ledgers, and what they are filled from.
 pub(crate) struct NodeQuotas {
@@ -29,13 +76,15 @@ impl NodeQuotas {
         NodeQuotas { ledgers: Ledgers::default(), book, stores, db }
     }
 
-    /// The ledger of a directory with a quota, counted.
+    /// The ledger of a directory with this quota, counted.
     pub(crate) async fn ledger(
         &self,
         directory: &CountedDirectory,
+        quota: Quota,
         store: &AnyStore,
     ) -> Result<Arc<Ledger>> {
         let (ledger, is_new) = self.ledgers.open(directory);
+        ledger.set_quota(quota);
         if is_new {
             self.reserve_for_kept(directory, &ledger).await;
         }
@@ -74,14 +123,13 @@ impl NodeQuotas {
         }
     }
 
-    /// Something was added to or taken from what quotas count.
-    pub(crate) fn changed(&self, endpoint: Uuid, path: &StorePath, bytes: i64, files: i64) {
+    /// A name is about to change that quotas may count.
+    pub(crate) fn begin(&self, endpoint: Uuid, path: &StorePath) -> CountedChange {
         if self.ledgers.is_empty() {
-            return;
+            return CountedChange(Vec::new());
         }
-        for ledger in self.ledgers.over(endpoint, path) {
-            ledger.changed(bytes, files);
-        }
+        let over = self.ledgers.over(endpoint, path).into_iter();
+        CountedChange(over.map(|ledger| Counted { change: ledger.begin(path), ledger }).collect())
     }
 
     /// Counts anew what was last counted long enough before `now`, for files that others changed.

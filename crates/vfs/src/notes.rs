@@ -40,6 +40,10 @@ pub(crate) struct Change {
     /// The file that gets the name, as the store tells files apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) identity: Option<String>,
+    /// Others change names at this endpoint too: the record of what happened is durable before the
+    /// answer. Not noted, for it only matters until then.
+    #[serde(skip)]
+    pub(crate) shared: bool,
     /// Of an upload to a store that keeps a part of it: what is left if nothing came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) left: Option<Box<Partial>>,

@@ -9,7 +9,7 @@ use entrepot_storage::AnyStore;
 use uuid::Uuid;
 
 use crate::error::{Result, VfsError};
-use crate::quota;
+use crate::{quota, stores};
 
 /// Whether a link that is the last name of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,22 @@ impl MountedPath {
     /// Id of the endpoint.
     pub(crate) fn endpoint(&self) -> Uuid {
         self.mount.endpoint.id
+    }
+
+    /// The directory of the endpoint that the mount shows.
+    pub(crate) fn is_prefix(&self) -> bool {
+        self.path == self.mount.prefix
+    }
+
+    /// Makes the directory that the mount shows again if somebody has removed it behind the node's
+    /// back; false if it is there. For when something was not found.
+    pub(crate) async fn remake_prefix(&self) -> Result<bool> {
+        stores::remake_prefix(&self.store, &self.mount.prefix).await
+    }
+
+    /// Whether others change names at the endpoint too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.mount.endpoint.noun.target.is_shared()
     }
 
     /// From now on the store tells links, where the mount offers them.

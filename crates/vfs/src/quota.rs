@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::error::VfsError;
 use crate::limits;
+use crate::recount::{Changes, Delta, is_below};
 
 /// A directory of an endpoint whose files count towards a quota.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,15 +74,6 @@ impl Ledgers {
     }
 }
 
-/// True if `path` is `prefix` or lies below it.
-pub(crate) fn is_below(path: &StorePath, prefix: &StorePath) -> bool {
-    if prefix.is_root() {
-        return true;
-    }
-    let rest = path.as_str().strip_prefix(prefix.as_str());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// How far a count is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Count {
@@ -93,12 +85,24 @@ enum Count {
 /// What lies in one directory and below it.
 pub(crate) struct Ledger {
     tally: Mutex<Tally>,
+    /// Taken before `tally` where both are.
+    changes: Mutex<Changes>,
+    /// What the last mount that reserved room here allows.
+    quota: Mutex<Quota>,
     count: watch::Sender<Count>,
+    /// Held by the count that runs.
+    counting: tokio::sync::Mutex<()>,
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        Ledger { tally: Mutex::default(), count: watch::Sender::new(Count::Wanted) }
+        Ledger {
+            tally: Mutex::default(),
+            changes: Mutex::default(),
+            quota: Mutex::default(),
+            count: watch::Sender::new(Count::Wanted),
+            counting: tokio::sync::Mutex::default(),
+        }
     }
 }
 
@@ -108,9 +112,6 @@ struct Tally {
     files: i64,
     reserved_bytes: u64,
     reserved_files: u64,
-    /// What changed while a count runs.
-    changed_bytes: i64,
-    changed_files: i64,
     /// When it was last counted, as [`entrepot_nouns::Env::elapsed`] says.
     counted_at: Duration,
 }
@@ -146,16 +147,18 @@ impl Ledger {
 
     /// Counts what lies there, then says so. A failed first count is tried again by the next use.
     pub(crate) async fn recount(&self, store: &AnyStore, root: &StorePath) {
-        {
-            let mut tally = self.tally.lock();
-            (tally.changed_bytes, tally.changed_files) = (0, 0);
-        }
-        match count(store, root).await {
-            Ok((bytes, files)) => {
+        let _alone = self.counting.lock().await;
+        self.changes.lock().start_count(root.clone());
+        let counted = self.count_all(store).await;
+        let mut changes = self.changes.lock();
+        let missed = changes.end_count();
+        match counted {
+            Ok(mut found) => {
+                found.add(missed);
                 let mut tally = self.tally.lock();
-                tally.bytes = signed(bytes).saturating_add(tally.changed_bytes);
-                tally.files = signed(files).saturating_add(tally.changed_files);
+                (tally.bytes, tally.files) = (found.bytes, found.files);
                 drop(tally);
+                drop(changes);
                 self.count.send_replace(Count::Known);
             }
             Err(error) => {
@@ -183,13 +186,44 @@ impl Ledger {
         })
     }
 
-    /// Notes what changed there.
-    pub(crate) fn changed(&self, bytes: i64, files: i64) {
+    /// Sums up everything below a directory; what is missing is empty, a link a file without bytes.
+    async fn count_all(&self, store: &AnyStore) -> Result<Delta, StoreError> {
+        let store = store.with_links().unwrap_or_else(|| store.clone());
+        let mut sum = Delta::default();
+        loop {
+            let Some(directory) = self.changes.lock().next_directory() else { return Ok(sum) };
+            loop {
+                let (found, below) = count_one(&store, &directory).await?;
+                if self.changes.lock().listed(below) {
+                    sum.add(found);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// A name there is about to change.
+    pub(crate) fn begin(&self, path: &StorePath) -> u64 {
+        self.changes.lock().begin(path)
+    }
+
+    /// It has changed so.
+    pub(crate) fn end(&self, change: u64, delta: Delta) {
+        let mut changes = self.changes.lock();
+        let delta = changes.end(change, delta);
         let mut tally = self.tally.lock();
-        tally.bytes = tally.bytes.saturating_add(bytes);
-        tally.files = tally.files.saturating_add(files);
-        tally.changed_bytes = tally.changed_bytes.saturating_add(bytes);
-        tally.changed_files = tally.changed_files.saturating_add(files);
+        tally.bytes = tally.bytes.saturating_add(delta.bytes);
+        tally.files = tally.files.saturating_add(delta.files);
+    }
+
+    /// What a mount allows here, for those who come without one.
+    pub(crate) fn set_quota(&self, quota: Quota) {
+        *self.quota.lock() = quota;
+    }
+
+    /// What the last mount that reserved room here allows.
+    pub(crate) fn quota(&self) -> Quota {
+        *self.quota.lock()
     }
 
     /// Bytes and files that lie there or are promised.
@@ -199,39 +233,37 @@ impl Ledger {
     }
 }
 
-/// Sums up everything below `root`; a missing directory is empty, a link a file without bytes.
-async fn count(store: &AnyStore, root: &StorePath) -> Result<(u64, u64), StoreError> {
-    let store = store.with_links().unwrap_or_else(|| store.clone());
-    let mut sum = (0u64, 0u64);
-    let mut todo = vec![root.clone()];
-    while let Some(directory) = todo.pop() {
-        let mut listing = match store.list(&directory).await {
-            Ok(listing) => listing,
-            Err(StoreError::NotFound | StoreError::NotDirectory) => continue,
-            Err(error) => return Err(error),
-        };
-        loop {
-            let page = listing.next_page(limits::PAGE).await?;
-            if page.is_empty() {
-                break;
-            }
-            for entry in page {
-                match (entry.meta.kind, directory.join(&entry.name)) {
-                    (EntryKind::File, _) => {
-                        sum = (sum.0.saturating_add(entry.meta.size), sum.1.saturating_add(1));
-                    }
-                    (EntryKind::Link, _) => sum.1 = sum.1.saturating_add(1),
-                    (EntryKind::Directory, Ok(below))
-                        if below.components().count() <= limits::COUNT_DEPTH =>
-                    {
-                        todo.push(below);
-                    }
-                    _ => {}
+/// What lies directly in a directory, and the directories in it.
+async fn count_one(
+    store: &AnyStore,
+    directory: &StorePath,
+) -> Result<(Delta, Vec<StorePath>), StoreError> {
+    let (mut sum, mut below) = (Delta::default(), Vec::new());
+    let mut listing = match store.list(directory).await {
+        Ok(listing) => listing,
+        Err(StoreError::NotFound | StoreError::NotDirectory) => return Ok((sum, below)),
+        Err(error) => return Err(error),
+    };
+    loop {
+        let page = listing.next_page(limits::PAGE).await?;
+        if page.is_empty() {
+            return Ok((sum, below));
+        }
+        for entry in page {
+            match (entry.meta.kind, directory.join(&entry.name)) {
+                (EntryKind::File, _) => {
+                    sum.add(Delta { bytes: signed(entry.meta.size), files: 1 });
                 }
+                (EntryKind::Link, _) => sum.add(Delta { bytes: 0, files: 1 }),
+                (EntryKind::Directory, Ok(inner))
+                    if inner.components().count() <= limits::COUNT_DEPTH =>
+                {
+                    below.push(inner);
+                }
+                _ => {}
             }
         }
     }
-    Ok(sum)
 }
 
 /// Room promised to one upload. Without a ledger it is endless.

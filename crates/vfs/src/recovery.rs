@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
-use entrepot_nouns::{Endpoint, EndpointTarget, Fact, SiteId, Stored, Timestamp};
+use entrepot_nouns::{Endpoint, EndpointTarget, EventId, Fact, SiteId, Stored, Timestamp};
 use entrepot_storage::StoreError;
 use parking_lot::Mutex;
 
@@ -62,7 +62,7 @@ pub(crate) struct RecoveryParts {
 /// reached then.
 pub(crate) struct Recovery {
     parts: RecoveryParts,
-    /// Changes at endpoints that could not be reached.
+    /// Changes at endpoints that could not be reached, or that took no changes.
     waiting: Mutex<Vec<Change>>,
 }
 
@@ -106,6 +106,11 @@ impl Recovery {
         Ok(report)
     }
 
+    /// Looks later at a change of this run: nobody knows yet how it turned out.
+    pub(crate) fn look_later(&self, change: EventId) {
+        self.waiting.lock().extend(self.parts.book.pending(change));
+    }
+
     /// Looks again at changes whose endpoint could not be reached.
     pub(crate) async fn retry(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock());
@@ -125,6 +130,10 @@ impl Recovery {
         let outcome = match &endpoint {
             None => Err(StoreError::NotFound),
             Some(endpoint) => match stores.open(endpoint).await {
+                // What is visible there need not be durable.
+                Ok(store) if store.is_sick() => {
+                    Err(StoreError::Unavailable("it takes no changes now".to_owned()))
+                }
                 Ok(store) => outcome::look(&store, &change).await,
                 Err(error) => Err(StoreError::Unavailable(error.to_string())),
             },

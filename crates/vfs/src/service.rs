@@ -26,7 +26,7 @@ use crate::node_quotas::NodeQuotas;
 use crate::partials::Partials;
 use crate::recovery::{Recovery, RecoveryParts, RecoveryReport};
 use crate::sessions::Sessions;
-use crate::stores::{Stores, StoresParts, open_spool};
+use crate::stores::{StoreState, Stores, StoresParts, open_spool};
 
 /// What the data plane works with.
 pub struct ServiceParts {
@@ -76,7 +76,7 @@ pub(crate) struct DataPlane {
     pub(crate) partials: Partials,
     pub(crate) sessions: Sessions,
     pub(crate) budgets: Budgets,
-    recovery: Recovery,
+    pub(crate) recovery: Recovery,
     hooks: Hooks,
     pub(crate) boot: String,
     /// Cancelled when the node is asked to end.
@@ -143,6 +143,17 @@ impl Service {
         &self.0.meters
     }
 
+    /// How the stores are that were used since the start.
+    pub fn stores(&self) -> Vec<StoreState> {
+        self.0.stores.states()
+    }
+
+    /// The endpoints that take no changes because a failed one could not be undone; each is tried
+    /// again every few seconds.
+    pub fn sick_stores(&self) -> Vec<StoreState> {
+        self.stores().into_iter().filter(|store| store.is_sick).collect()
+    }
+
     /// What is in use of the descriptors, sessions and memory that accounts share.
     pub fn budgets(&self) -> [BudgetUse; 3] {
         self.0.budgets.in_use()
@@ -172,6 +183,7 @@ impl Service {
         let mut ticks = tokio::time::interval(limits::TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut swept = self.0.env.elapsed();
+        let mut probed = swept;
         loop {
             tokio::select! {
                 () = self.0.upkeep.stop.cancelled() => return,
@@ -181,11 +193,22 @@ impl Service {
                 tracing::debug!(code = error.code(), %error, "where things stand is not noted");
             }
             let now = self.0.env.elapsed();
+            if now.saturating_sub(probed) >= limits::PROBE_EVERY {
+                probed = now;
+                self.probe_sick().await;
+            }
             if now.saturating_sub(swept) < limits::SWEEP_EVERY {
                 continue;
             }
             swept = now;
             self.sweep().await;
+        }
+    }
+
+    /// Tries whether sick stores work again, and decides what they left undecided.
+    pub(crate) async fn probe_sick(&self) {
+        if self.0.stores.probe_sick().await {
+            self.0.recovery.retry().await;
         }
     }
 

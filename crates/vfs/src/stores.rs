@@ -3,16 +3,31 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use entrepot_auth::Directory;
 use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::Db;
-use entrepot_nouns::{Endpoint, Env, Key, Kind, Name, Noun as _, Sealed, StorePath, Stored};
+use entrepot_nouns::{
+    Endpoint, Env, Key, Kind, Name, Noun as _, Sealed, SiteId, StorePath, Stored,
+};
 use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::error::{Result, VfsError};
+use crate::limits;
+
+/// How the store of an endpoint is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreState {
+    /// The site of the endpoint.
+    pub site: SiteId,
+    /// Its name in the site.
+    pub endpoint: Name,
+    /// A failed change could not be undone: it takes no changes until a probe has succeeded.
+    pub is_sick: bool,
+}
 
 /// What stores are opened with.
 pub(crate) struct StoresParts {
@@ -28,22 +43,37 @@ pub(crate) struct StoresParts {
 }
 
 /// A store, and the revision of the endpoint that it was opened for.
-struct OpenStore {
+pub(crate) struct OpenStore {
+    site: SiteId,
+    endpoint: Name,
     revision: i64,
-    store: AnyStore,
+    pub(crate) store: AnyStore,
+    /// Directories of mounts that were made in it. An endpoint that changes gets another store,
+    /// which knows of none.
+    prefixes: Mutex<HashSet<StorePath>>,
+}
+
+impl OpenStore {
+    /// Makes the directory that a mount shows, once; `store` is this one at work for somebody.
+    pub(crate) async fn ensure_prefix(&self, store: &AnyStore, prefix: &StorePath) -> Result<()> {
+        if prefix.is_root() || self.prefixes.lock().contains(prefix) {
+            return Ok(());
+        }
+        make_prefix(store, prefix).await?;
+        self.prefixes.lock().insert(prefix.clone());
+        Ok(())
+    }
 }
 
 /// All stores that are open, one for each endpoint.
 pub(crate) struct Stores {
     parts: StoresParts,
-    open: Mutex<HashMap<Uuid, OpenStore>>,
-    /// Directories of mounts that are known to exist.
-    prefixes: Mutex<HashSet<(Uuid, StorePath)>>,
+    open: Mutex<HashMap<Uuid, Arc<OpenStore>>>,
 }
 
 impl Stores {
     pub(crate) fn new(parts: StoresParts) -> Stores {
-        Stores { parts, open: Mutex::default(), prefixes: Mutex::default() }
+        Stores { parts, open: Mutex::default() }
     }
 
     /// Whether a test gave the store of this endpoint.
@@ -56,25 +86,36 @@ impl Stores {
     /// # Errors
     /// Its secrets cannot be opened, or the store itself.
     pub(crate) async fn open(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore> {
-        if let Some(store) = self.parts.given.get(&endpoint.noun.name) {
-            return Ok(store.clone());
-        }
+        Ok(self.open_store(endpoint).await?.store.clone())
+    }
+
+    /// As [`Stores::open`], with what is known of the store.
+    ///
+    /// # Errors
+    /// As [`Stores::open`].
+    pub(crate) async fn open_store(&self, endpoint: &Stored<Endpoint>) -> Result<Arc<OpenStore>> {
         if let Some(open) = self.open.lock().get(&endpoint.id)
             && open.revision == endpoint.revision
         {
-            return Ok(open.store.clone());
+            return Ok(Arc::clone(open));
         }
-        let secrets = self.secrets(endpoint).await?;
-        let store =
-            entrepot_storage::open(&endpoint.noun.target, &secrets, &self.parts.env).await?;
+        let store = match self.parts.given.get(&endpoint.noun.name) {
+            Some(store) => store.clone(),
+            None => {
+                let secrets = self.secrets(endpoint).await?;
+                entrepot_storage::open(&endpoint.noun.target, &secrets, &self.parts.env).await?
+            }
+        };
         let mut stores = self.open.lock();
         // Another session may have opened it meanwhile: all must share one.
         match stores.get(&endpoint.id) {
-            Some(open) if open.revision == endpoint.revision => Ok(open.store.clone()),
+            Some(open) if open.revision == endpoint.revision => Ok(Arc::clone(open)),
             _ => {
-                let open = OpenStore { revision: endpoint.revision, store: store.clone() };
-                stores.insert(endpoint.id, open);
-                Ok(store)
+                let (id, revision, prefixes) = (endpoint.id, endpoint.revision, Mutex::default());
+                let (site, endpoint) = (endpoint.site, endpoint.noun.name.clone());
+                let open = Arc::new(OpenStore { site, endpoint, revision, store, prefixes });
+                stores.insert(id, Arc::clone(&open));
+                Ok(open)
             }
         }
     }
@@ -82,6 +123,43 @@ impl Stores {
     /// The store of an endpoint, if it is open.
     pub(crate) fn opened(&self, endpoint: Uuid) -> Option<AnyStore> {
         self.open.lock().get(&endpoint).map(|open| open.store.clone())
+    }
+
+    /// How the stores are that are open.
+    pub(crate) fn states(&self) -> Vec<StoreState> {
+        let open = self.open.lock();
+        let state = |open: &Arc<OpenStore>| StoreState {
+            site: open.site,
+            endpoint: open.endpoint.clone(),
+            is_sick: open.store.is_sick(),
+        };
+        open.values().map(state).collect()
+    }
+
+    /// Tries whether sick stores work again; true if one does.
+    pub(crate) async fn probe_sick(&self) -> bool {
+        let sick: Vec<_> = {
+            let open = self.open.lock();
+            open.values().filter(|open| open.store.is_sick()).cloned().collect()
+        };
+        let mut healed = false;
+        for open in sick {
+            let endpoint = &open.endpoint;
+            match tokio::time::timeout(limits::PROBE_TIME, open.store.probe()).await {
+                Ok(Ok(())) => {
+                    tracing::info!(%endpoint, "the endpoint takes changes again");
+                    healed = true;
+                }
+                Ok(Err(error)) => {
+                    let code = "EP0533";
+                    tracing::warn!(code, %endpoint, %error, "the endpoint takes no changes still");
+                }
+                Err(_) => {
+                    tracing::warn!(code = "EP0533", %endpoint, "the endpoint does not answer")
+                }
+            }
+        }
+        healed
     }
 
     /// Where uploads lie that were not written in an order that their own store can take. `None`:
@@ -118,33 +196,39 @@ impl Stores {
         let private_key = open(SealingContext::private_key(&site, key), sealed.as_ref())?;
         Ok(ResolvedSecrets { secret, private_key })
     }
+}
 
-    /// Makes the directory that a mount shows, once.
-    pub(crate) async fn ensure_prefix(
-        &self,
-        endpoint: Uuid,
-        store: &AnyStore,
-        prefix: &StorePath,
-    ) -> Result<()> {
-        if prefix.is_root() || self.prefixes.lock().contains(&(endpoint, prefix.clone())) {
-            return Ok(());
+/// Makes the directory that a mount shows, and those above it.
+async fn make_prefix(store: &AnyStore, prefix: &StorePath) -> Result<()> {
+    let mut path = StorePath::root();
+    for component in prefix.components() {
+        path = path.join(component)?;
+        match store.stat(&path).await {
+            Ok(meta) if meta.kind == EntryKind::Directory => continue,
+            Ok(_) => return Err(VfsError::NotDirectory),
+            Err(StoreError::NotFound) => {}
+            Err(error) => return Err(error.into()),
         }
-        let mut path = StorePath::root();
-        for component in prefix.components() {
-            path = path.join(component)?;
-            match store.stat(&path).await {
-                Ok(meta) if meta.kind == EntryKind::Directory => continue,
-                Ok(_) => return Err(VfsError::NotDirectory),
-                Err(StoreError::NotFound) => {}
-                Err(error) => return Err(error.into()),
-            }
-            match store.make_directory(&path).await {
-                Ok(()) | Err(StoreError::Exists) => {}
-                Err(error) => return Err(error.into()),
-            }
+        match store.make_directory(&path).await {
+            Ok(()) | Err(StoreError::Exists) => {}
+            Err(error) => return Err(error.into()),
         }
-        self.prefixes.lock().insert((endpoint, prefix.clone()));
-        Ok(())
+    }
+    Ok(())
+}
+
+/// Makes the directory that a mount shows again if somebody has removed it. False: it is there, and
+/// what was not found is missing below it.
+pub(crate) async fn remake_prefix(store: &AnyStore, prefix: &StorePath) -> Result<bool> {
+    if prefix.is_root() {
+        return Ok(false);
+    }
+    match store.stat(prefix).await {
+        Ok(_) => Ok(false),
+        Err(StoreError::NotFound | StoreError::NotDirectory) => {
+            make_prefix(store, prefix).await.map(|()| true)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 
 use entrepot_auth::EffectiveMount;
 use entrepot_nouns::event::{Fact, FileFact};
-use entrepot_nouns::{EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath};
+use entrepot_nouns::{
+    Displaced, EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath,
+};
 use entrepot_storage::budget::Permit;
 use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
 
@@ -18,9 +20,13 @@ use crate::limits;
 use crate::notes::Change;
 use crate::place::{self, Last, Located, Lookup, MountedPath};
 use crate::quota::Reservation;
+use crate::recount::Delta;
 use crate::service::DataPlane;
 use crate::state::SessionState;
 use crate::unbroken::unbroken;
+
+/// What comes of a call of a store.
+type StoreResult<T> = std::result::Result<T, StoreError>;
 
 /// The files of one session. Cheap to clone.
 #[derive(Clone)]
@@ -134,14 +140,6 @@ pub(crate) fn attributes(meta: &Meta, mount: &EffectiveMount) -> Attributes {
     }
 }
 
-/// Bytes that a name no longer takes when it goes.
-fn counted_bytes(meta: &Meta) -> i64 {
-    match meta.kind {
-        EntryKind::File => i64::try_from(meta.size).unwrap_or(i64::MAX),
-        EntryKind::Directory | EntryKind::Link => 0,
-    }
-}
-
 fn check_same_mount(old: &MountedPath, new: &MountedPath) -> Result<()> {
     let same = old.endpoint() == new.endpoint() && old.mount.mount.name == new.mount.mount.name;
     if same { Ok(()) } else { Err(VfsError::OtherMount) }
@@ -180,9 +178,10 @@ impl Vfs {
             Lookup::Above => return Ok((None, Cow::Borrowed(path))),
             Lookup::Nothing => return Err(VfsError::NotFound),
         };
-        let store = self.data_plane().stores.open(&mount.endpoint).await?;
-        let store = store.for_user(&self.0.shares.store_user).unwrap_or(store);
-        self.data_plane().stores.ensure_prefix(mount.endpoint.id, &store, &mount.prefix).await?;
+        let open = self.data_plane().stores.open_store(&mount.endpoint).await?;
+        let store = open.store.for_user(&self.0.shares.store_user);
+        let store = store.unwrap_or_else(|| open.store.clone());
+        open.ensure_prefix(&store, &mount.prefix).await?;
         let has_links = mount.mount.offers(MountOption::Symlinks);
         let place = MountedPath { is_root: *path == mount.path, mount, store, path: at };
         if has_links {
@@ -241,6 +240,9 @@ impl Vfs {
         }
         match place.store.stat(&place.path).await {
             Ok(meta) => Ok(attributes(&meta, &place.mount)),
+            Err(StoreError::NotFound) if place.is_prefix() && place.remake_prefix().await? => {
+                Ok(attributes(&place.store.stat(&place.path).await?, &place.mount))
+            }
             Err(StoreError::NotFound | StoreError::NotDirectory) => self.partial(&path, rights),
             Err(error) => Err(error.into()),
         }
@@ -302,7 +304,12 @@ impl Vfs {
         place.need(Right::List)?;
         place.tell_links();
         let open = self.0.shares.open_file()?;
-        let entries = place.store.list(&place.path).await?;
+        let entries = match place.store.list(&place.path).await {
+            Err(StoreError::NotFound) if place.is_prefix() && place.remake_prefix().await? => {
+                place.store.list(&place.path).await?
+            }
+            entries => entries?,
+        };
         let mut first = first;
         if place.mount.mount.offers(MountOption::ListPartials) {
             self.add_partials(&path, &place, &mut first).await?;
@@ -372,11 +379,12 @@ impl Vfs {
         }
         place.need(Right::Delete)?;
         let held = self.data_plane().names.hold(place.endpoint(), &place.path).await;
+        let counted = self.data_plane().quotas.begin(place.endpoint(), &place.path);
         let change = self.change(&place, Fact::FileRemoved { path: path.to_string() }, None);
         let (store, at) = (place.store.clone(), place.path.clone());
         self.carry_out(change, held, async move { store.remove(&at).await }).await?;
         self.forget_temporary(&place);
-        self.data_plane().quotas.changed(place.endpoint(), &place.path, -counted_bytes(&meta), -1);
+        counted.end(Delta::of(&meta).less());
         Ok(())
     }
 
@@ -404,7 +412,10 @@ impl Vfs {
         place.need(Right::Directories)?;
         match place.store.stat(&place.path).await {
             Ok(_) => Err(VfsError::Exists),
-            Err(StoreError::NotFound) => Ok((place, path)),
+            Err(StoreError::NotFound) => {
+                place.remake_prefix().await?;
+                Ok((place, path))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -488,13 +499,17 @@ impl Vfs {
         let mut change = self.change(&new, fact, meta.identity.clone());
         change.source = Some(old.path.clone());
         let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
-        let work = async move { store.rename(&source, &target, existing).await.map(drop) };
-        self.carry_out(change, held, work).await?;
+        let work = async move {
+            store.rename(&source, &target, existing).await.map(|renamed| renamed.displaced)
+        };
+        let quotas = &self.data_plane().quotas;
+        let left = quotas.begin(old.endpoint(), &old.path);
+        let taken = quotas.begin(new.endpoint(), &new.path);
+        let displaced = self.carry_out_over(change, held, work).await?;
         self.forget_temporary(&old);
-        if let Some(gone) = &there {
-            self.data_plane().quotas.changed(new.endpoint(), &new.path, -counted_bytes(gone), -1);
-        }
-        Ok(Renamed { replaced: there.is_some(), arrival })
+        left.end(Delta::of(&meta).less());
+        taken.end(Delta::of(&meta).over(there.as_ref()));
+        Ok(Renamed { replaced: displaced.is_some(), arrival })
     }
 
     /// Gives a file a second name within its mount. Uploads replace a name, not the file, so what
@@ -526,15 +541,15 @@ impl Vfs {
         let mut room = self.reservation(&new).await?;
         room.add_file()?;
         room.grow_to(meta.size)?;
-        let (path, size) = (new.path.clone(), meta.size);
+        let size = meta.size;
         let fact = Fact::FileLinked { from: from.to_string(), to: to.to_string(), size };
         let change = self.change(&new, fact, meta.identity);
         let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
         let work = async move { store.link(&source, &target).await };
+        let counted = self.data_plane().quotas.begin(new.endpoint(), &new.path);
         self.carry_out(change, held, work).await?;
         drop(room);
-        let grown = i64::try_from(size).unwrap_or(i64::MAX);
-        self.data_plane().quotas.changed(new.endpoint(), &path, grown, 1);
+        counted.end(Delta::of_file(size));
         Ok(())
     }
 
@@ -547,17 +562,18 @@ impl Vfs {
         to: &VPath,
         gone: Option<&Meta>,
     ) -> (Fact, bool) {
-        let (from, replaced) = (old.path, gone.is_some());
+        let (from, displaced) = (old.path, gone.map(Meta::displaced));
         let is_file = meta.kind == EntryKind::File;
         let arrival = is_file && self.is_temporary(from) && !self.is_temporary(to);
         let known = self.data_plane().book.recall(&self.temporary_key(old.place));
         let file = known.filter(|_| arrival).map(|file| {
-            Box::new(FileFact { path: to.to_string(), temporary: false, replaced, ..file })
+            let (path, displaced) = (to.to_string(), displaced.clone());
+            Box::new(FileFact { path, temporary: false, displaced, ..file })
         });
         let fact = Fact::FileRenamed {
             from: from.to_string(),
             to: to.to_string(),
-            replaced,
+            displaced,
             arrival,
             size: meta.size,
             file,
@@ -597,7 +613,8 @@ impl Vfs {
         };
         let mut space = place.store.space().await?;
         let Some(quota) = place.mount.mount.quota else { return Ok(space) };
-        let ledger = self.data_plane().quotas.ledger(&place.counted(), &place.store).await?;
+        let quotas = &self.data_plane().quotas;
+        let ledger = quotas.ledger(&place.counted(), quota, &place.store).await?;
         let (bytes, files) = ledger.used();
         if let Some(limit) = quota.size_bytes {
             space.total_bytes = space.total_bytes.min(limit);
@@ -632,8 +649,8 @@ impl Vfs {
         match place.mount.mount.quota {
             None => Ok(Reservation::new(None, Quota::default())),
             Some(quota) => {
-                let ledger =
-                    self.data_plane().quotas.ledger(&place.counted(), &place.store).await?;
+                let quotas = &self.data_plane().quotas;
+                let ledger = quotas.ledger(&place.counted(), quota, &place.store).await?;
                 Ok(Reservation::new(Some(ledger), quota))
             }
         }
@@ -653,6 +670,7 @@ impl Vfs {
             target: place.path.clone(),
             source: None,
             identity: identity.map(|identity| identity.0),
+            shared: place.is_shared(),
             left: None,
         }
     }
@@ -664,17 +682,33 @@ impl Vfs {
         &self,
         change: Change,
         held: impl Send + 'static,
-        work: impl Future<Output = std::result::Result<(), StoreError>> + Send + 'static,
+        work: impl Future<Output = StoreResult<()>> + Send + 'static,
     ) -> Result<()> {
+        let work = async move { work.await.map(|()| None) };
+        self.carry_out_over(change, held, work).await.map(drop)
+    }
+
+    /// As [`Vfs::carry_out`], of work that may take the name from another file, and says from
+    /// which.
+    async fn carry_out_over(
+        &self,
+        change: Change,
+        held: impl Send + 'static,
+        work: impl Future<Output = StoreResult<Option<Displaced>>> + Send + 'static,
+    ) -> Result<Option<Displaced>> {
         let book = Arc::clone(&self.data_plane().book);
         unbroken(async move {
             let _held = held;
-            let event = change.event.clone();
+            let (mut event, is_shared) = (change.event.clone(), change.shared);
             book.announce(change).await?;
             match work.await {
-                Ok(()) => {
-                    book.record(&event)?;
-                    Ok(())
+                Ok(displaced) => {
+                    event.fact.set_displaced(displaced.clone());
+                    let sequence = book.record(&event)?;
+                    if is_shared {
+                        book.sync(sequence).await?;
+                    }
+                    Ok(displaced)
                 }
                 Err(error) => {
                     book.dismiss(event.id);

@@ -132,7 +132,7 @@ impl World {
         let path = self.folder().join(called);
         std::fs::create_dir_all(&path).unwrap();
         let path = path.to_str().unwrap().to_owned();
-        self.endpoint(called, EndpointTarget::Directory(DirectoryTarget { path })).await;
+        self.endpoint(called, EndpointTarget::Directory(DirectoryTarget::new(path))).await;
     }
 
     /// Everything that the journal has, durable or not, in its order.

@@ -80,7 +80,7 @@ async fn filters_find_what_they_say(db: Db) {
     events[4].fact = Fact::FileRenamed {
         from: "/in/tmp".to_owned(),
         to: "/out/final".to_owned(),
-        replaced: false,
+        displaced: None,
         arrival: false,
         size: 0,
         file: None,

@@ -16,7 +16,7 @@ use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing};
 use entrepot_nouns::{
-    Digests, Endpoint, EndpointTarget, Fact, Protocol, StorePath, Timestamp, TransferId,
+    Digests, Displaced, Endpoint, EndpointTarget, Fact, Protocol, StorePath, Timestamp, TransferId,
     TransferState, crash,
 };
 use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError};
@@ -44,7 +44,8 @@ struct Delivery {
 struct Delivered {
     size: u64,
     digests: Digests,
-    replaced: bool,
+    identity: Option<String>,
+    displaced: Option<Displaced>,
 }
 
 #[async_trait]
@@ -154,7 +155,8 @@ impl Delivery {
         if !expected.is(meta.size, &digests) {
             return refuse();
         }
-        Ok(Some(Delivered { size: meta.size, digests, replaced: false }))
+        let identity = meta.identity.map(|identity| identity.0);
+        Ok(Some(Delivered { size: meta.size, digests, identity, displaced: None }))
     }
 
     /// Writes anew: hidden, whole, synced, then visible.
@@ -196,6 +198,9 @@ impl Delivery {
         synced.map_err(|error| self.failed(&error))?;
         crash::point("delivery.synced");
         run.reached(Pause::Synced)?;
+        // From here on as an upload of a session: one change of a name at a time, and counted.
+        let holding = run.shared.file_access.hold_name(&self.endpoint, &self.target, size);
+        let held = run.hold.waiting(holding).await??;
         run.hold.fence().await?;
         let existing = match self.existing {
             Existing::Replace => entrepot_storage::Existing::Replace,
@@ -206,9 +211,13 @@ impl Delivery {
             (Err(StoreError::Exists), Existing::Refuse) => return Err(self.refused()),
             (published, _) => published.map_err(|error| self.failed(&error))?,
         };
+        if let Some(held) = held {
+            held.published();
+        }
         crash::point("delivery.published");
         run.reached(Pause::Published)?;
-        Ok(Delivered { size, digests, replaced: published.replaced })
+        let identity = published.identity.map(|identity| identity.0);
+        Ok(Delivered { size, digests, identity, displaced: published.displaced })
     }
 
     /// Copies with two buffers: one is written while the other is filled.
@@ -281,7 +290,8 @@ impl Delivery {
             digests: delivered.digests,
             protocol,
             started_at: self.started_at,
-            replaced: delivered.replaced,
+            identity: delivered.identity,
+            displaced: delivered.displaced,
             temporary: false,
         };
         let endpoint = self.endpoint.noun.name.clone();

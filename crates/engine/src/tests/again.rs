@@ -129,7 +129,7 @@ async fn found_at_target(existing: Existing, digests: bool) {
         event.fact = Fact::FileRenamed {
             from: "/in/a.part".to_owned(),
             to: "/in/a".to_owned(),
-            replaced: false,
+            displaced: None,
             arrival: true,
             size: expected.size,
             file: None,
@@ -153,7 +153,7 @@ async fn found_at_target(existing: Existing, digests: bool) {
     assert_eq!((told.size, told.path.as_str()), (expected.size, "to/a"), "{what}");
     assert_eq!(told.transfer, ids::delivery(job, 0), "{what}");
     assert_eq!(told.digests.blake3, expected.digests.blake3, "{what}");
-    assert!(!told.replaced, "{what}: it replaced nothing but itself");
+    assert!(told.displaced.is_none(), "{what}: it replaced nothing but itself");
     assert_eq!(files(&world.partner()).await["to/a"], bytes);
 }
 
@@ -181,7 +181,7 @@ async fn a_file_of_another_at_the_target_is_not_taken_for_ones_own() {
         world.projected().await;
         let told = world.events("file.delivered").await;
         let told = told.iter().find(|event| event.job == Some(job)).unwrap();
-        assert!(told.fact.file().unwrap().replaced, "it replaced the other's file");
+        assert!(told.fact.replaced() == Some(true), "it replaced the other's file");
     }
 }
 

@@ -215,7 +215,7 @@ async fn what_counts_as_an_arrival() {
     renamed.fact = Fact::FileRenamed {
         from: "/in/a.filepart".to_owned(),
         to: "/in/a".to_owned(),
-        replaced: false,
+        displaced: None,
         arrival: true,
         size: arrived.size,
         file: Some(Box::new(arrived)),
@@ -230,7 +230,7 @@ async fn what_counts_as_an_arrival() {
     moved.fact = Fact::FileRenamed {
         from: "/in/d".to_owned(),
         to: "/in/c".to_owned(),
-        replaced: false,
+        displaced: None,
         arrival: false,
         size: 1,
         file: None,

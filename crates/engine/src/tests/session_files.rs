@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
-use entrepot_nouns::{Account, AccountType, Event, Job, JobState, Mount, Right, Rights, Rule};
+use entrepot_nouns::{
+    Account, AccountType, Event, Job, JobState, Mount, Quota, Right, Rights, Rule,
+};
 use entrepot_storage::AnyStore;
 use entrepot_testbed::mount;
 use entrepot_vfs::{Create, CreateIntent, ServiceOptions, Session};
@@ -225,12 +227,42 @@ async fn a_rule_that_replaces_does_and_a_lack_of_rights_is_found_at_each_attempt
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delivery_into_a_place_with_a_quota_is_counted_and_held_to_it() {
+    let mut real = RealNode::new(95).await;
+    let mut limited = mount("acme-other", "acme", "/other", "other");
+    limited.quota = Some(Quota { size_bytes: Some(1_000), ..Quota::default() });
+    real.world.put(&limited).await;
+    real.node.directory.refresh().await.unwrap();
+    // Its first use.
+    let place = "/other".parse().unwrap();
+    let grant = real.node.gate.internal(SITE, &name("acme"), "a client").await.unwrap();
+    let session = Session::open(&real.node.vfs, grant).await.unwrap();
+    assert_eq!(session.vfs().space(&place).await.unwrap().free_bytes, 1_000);
+    let mut once = rule("r", vec![deliver("other", "{name}", Existing::Replace)]);
+    once.retry.attempts = 1;
+    real.world.put(&once).await;
+    real.start();
+    let event = real.upload("/first", &[1; 600]).await;
+    assert_eq!(real.ended(&event, "r").await.state, JobState::Done);
+    // What was delivered counts for those who see it there.
+    assert_eq!(session.vfs().space(&place).await.unwrap().free_bytes, 400);
+    let event = real.upload("/large", &[2; 500]).await;
+    let failed = real.ended(&event, "r").await;
+    let error = failed.error.unwrap_or_default();
+    assert!(failed.state == JobState::Failed && error.contains("EP0534"), "{error}");
+    assert_eq!(session.vfs().space(&place).await.unwrap().free_bytes, 400);
+    let event = real.upload("/small", &[3; 300]).await;
+    assert_eq!(real.ended(&event, "r").await.state, JobState::Done);
+    assert_eq!(session.vfs().space(&place).await.unwrap().free_bytes, 100);
+    session.close("done", 0, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
     let mut real = RealNode::new(94).await;
     // The service has no store of this name: it opens what the endpoint says, and there is none.
-    let target = entrepot_nouns::endpoint::DirectoryTarget {
-        path: real.world.bed.folder().join("not/there/yet").display().to_string(),
-    };
+    let folder = real.world.bed.folder().join("not/there/yet");
+    let target = entrepot_nouns::endpoint::DirectoryTarget::new(folder.display().to_string());
     let endpoint = entrepot_nouns::Endpoint {
         name: name("late"),
         target: entrepot_nouns::EndpointTarget::Directory(target),

@@ -26,7 +26,7 @@ use entrepot_storage::{
     AnyStore, EntryKind, Existing as Takes, Publish, ReadFile, StoreError, memory,
 };
 use entrepot_testbed::{Testbed, memory_endpoint};
-use entrepot_vfs::{Hooks, Service};
+use entrepot_vfs::{HeldName, Hooks, Service};
 use parking_lot::Mutex;
 
 use crate::files::{AccountFiles, FileAccess, Source};
@@ -78,6 +78,15 @@ impl FileAccess for SimFileAccess {
         let targets = self.targets.lock();
         let found = targets.get(endpoint.noun.name.as_str()).cloned();
         found.ok_or_else(|| StepError::transient("EP0805", "cannot be reached"))
+    }
+
+    async fn hold_name(
+        &self,
+        _endpoint: &Stored<Endpoint>,
+        _path: &StorePath,
+        _size: u64,
+    ) -> Result<Option<HeldName>, StepError> {
+        Ok(None)
     }
 }
 
@@ -415,7 +424,8 @@ pub(crate) fn fact(env: &Env, path: &VPath, content: &[u8]) -> FileFact {
         digests: digest.finish(),
         protocol: Protocol::Sftp,
         started_at: env.now(),
-        replaced: false,
+        identity: None,
+        displaced: None,
         temporary: false,
     }
 }

@@ -19,7 +19,7 @@ async fn what_was_stored_is_recorded_and_read_back() {
     let files = world.uploads().await;
     assert_eq!(files.len(), 1);
     assert_eq!((files[0].path.as_str(), files[0].size), ("/a.bin", bytes.len() as u64));
-    assert_eq!((files[0].protocol, files[0].replaced), (Protocol::Ftp, false));
+    assert_eq!((files[0].protocol, &files[0].displaced), (Protocol::Ftp, &None));
 }
 
 #[tokio::test]

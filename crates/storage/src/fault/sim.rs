@@ -22,6 +22,10 @@ pub enum SimError {
     NoSpace,
     /// The file system does not do it (`EPERM`).
     NotPermitted,
+    /// The name is taken (`EEXIST`).
+    Exists,
+    /// Nothing has the name (`ENOENT`).
+    NotFound,
 }
 
 impl SimError {
@@ -30,6 +34,8 @@ impl SimError {
             SimError::Io => Errno::IO,
             SimError::NoSpace => Errno::NOSPC,
             SimError::NotPermitted => Errno::PERM,
+            SimError::Exists => Errno::EXIST,
+            SimError::NotFound => Errno::NOENT,
         }
     }
 }
@@ -70,7 +76,7 @@ impl SimDisk {
 
     /// System calls of one kind so far.
     pub fn calls_of(&self, kind: Call) -> u64 {
-        self.plan(|plan| plan.by_kind.get(&kind).copied().unwrap_or_default())
+        self.plan(|plan| plan.count_of(kind))
     }
 
     /// Starts a log of the calls; [`SimDisk::log`] takes it.
@@ -94,9 +100,26 @@ impl SimDisk {
         self.plan(|plan| {
             let so_far = match kind {
                 None => plan.calls,
-                Some(kind) => plan.by_kind.get(&kind).copied().unwrap_or_default(),
+                Some(kind) => plan.count_of(kind),
             };
             plan.fail.push((kind, so_far.saturating_add(nth), error.errno()));
+        });
+    }
+
+    /// The `nth` rename or link from now on (1 is the next) is done, and answers with `error`: as
+    /// where a server is asked again because its answer was lost.
+    pub fn lose_answer(&self, nth: u64, error: SimError) {
+        self.plan(|plan| {
+            let at = plan.count_of(Call::Rename).saturating_add(nth);
+            plan.lost.push((Call::Rename, at, error.errno()));
+        });
+    }
+
+    /// Just before the `nth` call of a kind from now on (1 is the next) somebody else does this.
+    pub fn before(&self, kind: Call, nth: u64, others: impl FnOnce() + Send + 'static) {
+        self.plan(|plan| {
+            let at = plan.count_of(kind).saturating_add(nth);
+            plan.before.push((kind, at, Box::new(others)));
         });
     }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::error::{Result, StoreError};
 use crate::store::{
     AnyStore, Caps, CopyRange, Entry, Existing, Identity, Listing, Meta, ModeChange, Publish,
-    Published, ReadFile, Renamed, Space, Staged, StagedFile, Store,
+    Published, ReadFile, Renamed, Space, Staged, StagedFile, Store, TakenBack,
 };
 use crate::thread::Threads;
 
@@ -54,10 +54,12 @@ pub enum StoreCall {
     SetTimes,
     SetMode,
     Space,
+    Probe,
     Write,
     SetLen,
     Sync,
     Publish,
+    TakeBack,
     Discard,
 }
 
@@ -289,6 +291,18 @@ impl StagedFile for FaultStaged {
         self.0.call(StoreCall::Publish, self.1.publish(how)).await
     }
 
+    async fn publish_undoably(&self, how: &Publish) -> Result<Published> {
+        self.0.call(StoreCall::Publish, self.1.publish_undoably(how)).await
+    }
+
+    async fn settle(&self) {
+        self.1.settle().await;
+    }
+
+    async fn take_back(&self) -> Result<TakenBack> {
+        self.0.call(StoreCall::TakeBack, self.1.take_back()).await
+    }
+
     async fn discard(&self) -> Result<()> {
         self.0.call(StoreCall::Discard, self.1.discard()).await
     }
@@ -397,5 +411,13 @@ impl Store for FaultStore {
 
     async fn space(&self) -> Result<Space> {
         self.call(StoreCall::Space, self.inner.space()).await
+    }
+
+    fn is_sick(&self) -> bool {
+        self.inner.is_sick()
+    }
+
+    async fn probe(&self) -> Result<()> {
+        self.call(StoreCall::Probe, self.inner.probe()).await
     }
 }

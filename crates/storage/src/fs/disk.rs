@@ -5,7 +5,7 @@
 use std::os::fd::BorrowedFd;
 
 use bytes::BytesMut;
-use entrepot_nouns::Timestamp;
+use entrepot_nouns::{Displaced, Timestamp};
 use rustix::io::Errno;
 
 use crate::store::{CopyRange, EntryKind, Identity, Meta, Space};
@@ -58,6 +58,18 @@ impl Stat {
             identity: Some(self.identity()),
             mode: Some(self.mode),
         })
+    }
+
+    /// Whether it is the same file. A kernel may not tell when a file was made: then the inode has
+    /// to do.
+    pub(crate) fn is_same(&self, other: &Stat) -> bool {
+        let born = self.born == other.born || self.born == 0 || other.born == 0;
+        born && (self.inode, self.device) == (other.inode, other.device)
+    }
+
+    /// The file as events name it once another one has its name.
+    pub(crate) fn displaced(&self) -> Displaced {
+        Displaced { identity: Some(self.identity().0) }
     }
 
     /// What tells this file from every other on its file system, also from one that had the same
@@ -198,6 +210,8 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn sync_file(&self, file: &Self::File) -> Result<(), Errno>;
     /// Makes the names of a directory durable.
     fn sync_dir(&self, dir: &Self::Dir) -> Result<(), Errno>;
+    /// Makes all that was changed on the file system of the root durable.
+    fn sync_all(&self) -> Result<(), Errno>;
     /// Sets times of an open file; `None` leaves one as it is.
     fn set_file_times(&self, file: &Self::File, times: Times) -> Result<(), Errno>;
     /// Sets times of an open directory.

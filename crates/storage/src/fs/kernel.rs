@@ -337,6 +337,10 @@ impl Disk for KernelDisk {
         rustix::fs::fdatasync(file)
     }
 
+    fn sync_all(&self) -> Result<(), Errno> {
+        rustix::fs::syncfs(&self.root)
+    }
+
     fn sync_dir(&self, dir: &OwnedFd) -> Result<(), Errno> {
         rustix::fs::fsync(dir)
     }

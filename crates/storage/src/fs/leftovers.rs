@@ -4,7 +4,7 @@ use entrepot_nouns::TransferId;
 use rustix::io::Errno;
 
 use super::disk::{Disk, StatKind};
-use super::staging::KEPT;
+use super::staging::{KEPT, PROBE};
 use super::tree::Tree;
 use crate::error::Result;
 use crate::limits::KEPT_FOR;
@@ -17,7 +17,7 @@ pub(super) fn all<D: Disk>(tree: &Tree<D>) -> Result<Vec<Staged>> {
         let mut names = tree.disk.names(&dir)?;
         while let Some(name) = names.next() {
             let name = name?;
-            if let Some(id) = name.strip_prefix(KEPT) {
+            if let Some(id) = name.strip_prefix(KEPT).or_else(|| name.strip_prefix(PROBE)) {
                 if is_old(tree, id) {
                     tree.drop_staged_name(&dir, &name);
                 }

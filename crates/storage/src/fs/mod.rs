@@ -25,6 +25,8 @@ mod listing;
 mod live;
 mod names;
 mod pace;
+mod placed;
+mod probe;
 mod publish;
 mod read;
 mod staged;
@@ -227,5 +229,13 @@ impl<D: Disk> Store for Fs<D> {
 
     async fn space(&self) -> Result<Space> {
         self.tree.at_names(|tree| Ok(tree.disk.space()?)).await
+    }
+
+    fn is_sick(&self) -> bool {
+        self.tree.check_well().is_err()
+    }
+
+    async fn probe(&self) -> Result<()> {
+        self.tree.at_names(|tree| probe::run(tree)).await
     }
 }

@@ -107,10 +107,17 @@ impl<D: Disk> Tree<D> {
         let (from_dir, from_name) = self.parent(from)?;
         let (to_dir, to_name) = self.parent(to)?;
         let source = DirEntry::new(&*from_dir, from_name);
-        if self.stat(source, Links::Hidden)?.kind == StatKind::Directory {
+        let file = self.stat(source, Links::Hidden)?;
+        if file.kind == StatKind::Directory {
             return Err(StoreError::IsDirectory);
         }
-        self.disk.link(source, DirEntry::new(&*to_dir, to_name))?;
+        let target = DirEntry::new(&*to_dir, to_name);
+        let was_other = self.repeats_requests() && !self.has(target, &file);
+        match self.disk.link(source, target) {
+            // A server repeats a request whose answer was lost, and then finds the name taken.
+            Err(Errno::EXIST) if was_other && self.has(target, &file) => {}
+            other => other?,
+        }
         // The name may have become that of a link or device meanwhile: such a one is not kept.
         let linked = self.disk.stat(&to_dir, to_name).map(|stat| stat.kind);
         if linked != Ok(StatKind::File) {
@@ -165,24 +172,28 @@ impl<D: Disk> Tree<D> {
         let moved = self.stat(source, links)?;
         if from == to {
             return match existing {
-                Existing::Replace => Ok(Renamed { replaced: false }),
+                Existing::Replace => Ok(Renamed::default()),
                 Existing::Refuse => Err(StoreError::Exists),
             };
         }
         if moved.kind == StatKind::Directory {
             self.forget_parent();
         }
-        let (mut kept, mut replaced) = (None, false);
+        let (mut kept, mut displaced) = (None, None);
         if let Some(taken) = self.stat_target(target, links)? {
             match (existing, moved.kind, taken.kind) {
                 (Existing::Refuse, ..) => return Err(StoreError::Exists),
                 (_, _, StatKind::Directory) => return Err(StoreError::IsDirectory),
                 (_, StatKind::Directory, _) => return Err(StoreError::NotDirectory),
-                _ => (kept, replaced) = self.keep(target, to)?,
+                _ => {
+                    let is_there;
+                    (kept, is_there) = self.keep(target, to)?;
+                    displaced = is_there.then(|| taken.displaced());
+                }
             }
         }
-        let how = if replaced { RenameHow::Replace } else { RenameHow::NoReplace };
-        let result = self.move_name(source, target, how);
+        let how = if displaced.is_some() { RenameHow::Replace } else { RenameHow::NoReplace };
+        let result = self.move_name(&moved, source, target, how);
         let result = result.and_then(|()| {
             self.sync_dir(&to_dir)
                 .and_then(|()| self.sync_dir(&from_dir))
@@ -191,18 +202,22 @@ impl<D: Disk> Tree<D> {
         if let Some((staging, name)) = &kept {
             self.drop_staged_name(staging, name);
         }
-        result.map(|()| Renamed { replaced })
+        result.map(|()| Renamed { displaced })
     }
 
     fn move_name(
         &self,
+        moved: &Stat,
         from: DirEntry<'_, D::Dir>,
         to: DirEntry<'_, D::Dir>,
         how: RenameHow,
     ) -> Result<()> {
         let result = match how {
-            RenameHow::NoReplace => self.rename_to_free(from, to),
-            RenameHow::Replace | RenameHow::Exchange => self.disk.rename(from, to, how),
+            RenameHow::NoReplace => match self.rename_to_free(from, to) {
+                Err(Errno::NOENT) if self.has(to, moved) => Ok(()),
+                other => other,
+            },
+            RenameHow::Replace | RenameHow::Exchange => self.rename_known(moved, from, to, how),
         };
         result.map_err(|errno| match errno {
             Errno::INVAL => {
@@ -212,8 +227,33 @@ impl<D: Disk> Tree<D> {
         })
     }
 
+    /// Renames a file or directory that was just looked at. A server repeats a request whose answer
+    /// was lost, and then finds nothing of the old name: it is done if the new one has the file.
+    pub(super) fn rename_known(
+        &self,
+        moved: &Stat,
+        from: DirEntry<'_, D::Dir>,
+        to: DirEntry<'_, D::Dir>,
+        how: RenameHow,
+    ) -> Result<(), Errno> {
+        match self.disk.rename(from, to, how) {
+            Err(Errno::NOENT) if self.has(to, moved) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// True if the name is known to stand for this very file.
+    pub(super) fn has(&self, entry: DirEntry<'_, D::Dir>, file: &Stat) -> bool {
+        self.disk.stat(entry.dir, entry.name).is_ok_and(|found| found.is_same(file))
+    }
+
+    /// True where a request may be done twice because the answer to the first was lost.
+    fn repeats_requests(&self) -> bool {
+        !self.disk.nature().local || self.no_exchange.load(Ordering::Relaxed)
+    }
+
     /// Renames to a name that must be free.
-    fn rename_to_free(
+    pub(super) fn rename_to_free(
         &self,
         from: DirEntry<'_, D::Dir>,
         to: DirEntry<'_, D::Dir>,
@@ -241,7 +281,8 @@ impl<D: Disk> Tree<D> {
         let (_, _, staging) = self.parent_and_staging(path)?;
         let name = format!("{KEPT}{}", self.env.new_id::<TransferId>());
         match self.disk.link(target, DirEntry::new(&*staging, &name)) {
-            Ok(()) => Ok((Some((staging, name)), true)),
+            // Nobody else makes this name: one that is taken was made by a request that came twice.
+            Ok(()) | Err(Errno::EXIST) => Ok((Some((staging, name)), true)),
             Err(Errno::NOENT) => Ok((None, false)),
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => Ok((None, true)),
             Err(errno) => Err(errno.into()),
@@ -267,7 +308,8 @@ impl<D: Disk> Tree<D> {
     /// Notes the result of undoing: a store that cannot undo takes no more changes.
     pub(super) fn undone(&self, result: Result<(), Errno>) -> Result<()> {
         if let Err(errno) = result {
-            tracing::error!(%errno, "a failed change could not be undone: the store takes no more");
+            let code = "EP0533";
+            tracing::error!(code, %errno, "a failed change could not be undone: the store is sick");
             self.sick.store(true, Ordering::Release);
             return self.check_well();
         }

@@ -15,7 +15,9 @@ use super::tree::{Links, Tree};
 use super::work::{Work, staged_name};
 use crate::error::{Result, StoreError};
 use crate::limits::COPY_BYTES;
-use crate::store::{CopyRange, Identity, Publish, Published, ReadFile, StagedFile, is_past_all};
+use crate::store::{
+    CopyRange, Identity, Publish, Published, ReadFile, StagedFile, TakenBack, is_past_all,
+};
 
 struct FsStaged<D: Disk>(Arc<Work<D>>);
 
@@ -168,7 +170,36 @@ impl<D: Disk> StagedFile for FsStaged<D> {
 
     async fn publish(&self, how: &Publish) -> Result<Published> {
         let (work, how) = (Arc::clone(&self.0), how.clone());
+        let publish = move |tree: &Arc<Tree<D>>| {
+            let published = tree.publish(&work, &how)?;
+            tree.settle(&work);
+            Ok(published)
+        };
+        self.0.tree.at_sync(publish).await
+    }
+
+    async fn publish_undoably(&self, how: &Publish) -> Result<Published> {
+        let (work, how) = (Arc::clone(&self.0), how.clone());
         self.0.tree.at_sync(move |tree| tree.publish(&work, &how)).await
+    }
+
+    async fn settle(&self) {
+        if !self.0.keeps_displaced() {
+            return;
+        }
+        let work = Arc::clone(&self.0);
+        let settle = move |tree: &Arc<Tree<D>>| {
+            tree.settle(&work);
+            Ok(())
+        };
+        if let Err(error) = self.0.tree.at_sync(settle).await {
+            tracing::warn!(%error, "what had a name before is left to be swept");
+        }
+    }
+
+    async fn take_back(&self) -> Result<TakenBack> {
+        let work = Arc::clone(&self.0);
+        self.0.tree.at_sync(move |tree| tree.take_back(&work)).await
     }
 
     async fn discard(&self) -> Result<()> {

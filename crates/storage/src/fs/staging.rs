@@ -22,6 +22,9 @@ const MARKER: &str = "mount-";
 /// Prefix of second names that keep a replaced file until its replacement is durable.
 pub(super) const KEPT: &str = "kept-";
 
+/// Prefix of files by which a disk is tried.
+pub(super) const PROBE: &str = "probe-";
+
 /// The staging directories of a store.
 pub(super) struct Stagings<D: Disk> {
     root: Arc<D::Dir>,

@@ -46,7 +46,10 @@ pub(super) struct Tree<D: Disk> {
     /// system of the root. Only the early look at a target uses it; what it misses because the
     /// directory was moved meanwhile, the publish finds, which walks the path anew.
     last_parent: Mutex<Option<(String, Arc<D::Dir>)>>,
+    /// A change that failed could not be undone.
     pub(super) sick: AtomicBool,
+    /// Held by the probe at work.
+    pub(super) probing: Mutex<()>,
     pub(super) no_exchange: AtomicBool,
 }
 
@@ -82,6 +85,7 @@ impl<D: Disk> Tree<D> {
             live: Arc::default(),
             last_parent: Mutex::new(None),
             sick: AtomicBool::new(false),
+            probing: Mutex::new(()),
             no_exchange: AtomicBool::new(false),
         })
     }
@@ -160,7 +164,8 @@ impl<D: Disk> Tree<D> {
     pub(super) fn check_well(&self) -> Result<()> {
         if self.sick.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable(
-                "a disk error could not be undone: check the disk, then restart".to_owned(),
+                "a disk error could not be undone: check the disk, it is tried again (EP0533)"
+                    .to_owned(),
             ));
         }
         Ok(())

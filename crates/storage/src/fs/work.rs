@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use entrepot_nouns::{StorePath, TransferId};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::disk::{Disk, StatKind};
 use super::live::LiveClaim;
 use super::pace::Try;
+use super::placed::Publication;
 use super::tree::Tree;
 use crate::error::{Result, StoreError};
 use crate::store::Identity;
@@ -32,6 +34,8 @@ pub(super) struct Work<D: Disk> {
     sync_failed: AtomicBool,
     /// Published or discarded.
     pub(super) ended: AtomicBool,
+    /// Set from the publish on until nobody wants it undone any more.
+    pub(super) published: Mutex<Option<Publication>>,
 }
 
 /// The name of a transfer's file in staging.
@@ -71,6 +75,7 @@ impl<D: Disk> Work<D> {
             synced: AtomicU64::new(0),
             sync_failed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            published: Mutex::new(None),
         }))
     }
 
@@ -96,6 +101,17 @@ impl<D: Disk> Work<D> {
             return Err(StoreError::Io("an earlier sync of this file failed".to_owned()));
         }
         Ok(())
+    }
+
+    /// Whether the file that had the name before is still to be dropped. If not, the publish stands
+    /// from now on.
+    pub(super) fn keeps_displaced(&self) -> bool {
+        let mut published = self.published.lock();
+        let keeps = published.as_ref().is_some_and(|published| published.placed.keeps_displaced());
+        if !keeps {
+            *published = None;
+        }
+        keeps
     }
 
     pub(super) fn wrote(&self, end: u64) {

@@ -39,7 +39,7 @@ use entrepot_ftp_proto::client::{Account, Mode, Op, Tls};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::tls::{ServerTrust, TlsClient};
 use entrepot_nouns::endpoint::{FtpMode, FtpTarget, FtpTls, PublishBy};
-use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
+use entrepot_nouns::{Displaced, Env, StorePath, Timestamp, TransferId};
 
 use self::listing::FtpListing;
 use self::lookup::{find, name_state, stat};
@@ -372,14 +372,14 @@ impl Store for FtpStore {
         if stat(&mut lease, from).await?.kind == EntryKind::File {
             let rename = FileRename { from, to, existing, publish: self.publish };
             let replaced = rename.run(&mut lease).await?;
-            return Ok(Renamed { replaced });
+            return Ok(Renamed { displaced: replaced.then(Displaced::default) });
         }
         if name_state(&mut lease, to).await?.is_taken() {
             return Err(StoreError::Exists);
         }
         let rename = Op::Rename { from: lease.path(from), to: lease.path(to) };
         lease.change(rename).await?;
-        Ok(Renamed { replaced: false })
+        Ok(Renamed::default())
     }
 
     async fn set_times(

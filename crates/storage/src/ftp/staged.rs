@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_ftp_proto::Time;
 use entrepot_ftp_proto::client::{Moves, Op};
-use entrepot_nouns::StorePath;
 use entrepot_nouns::endpoint::PublishBy;
+use entrepot_nouns::{Displaced, StorePath};
 use parking_lot::Mutex;
 
 use super::errors::Failed;
@@ -223,7 +223,8 @@ impl FtpStaged {
             tracing::info!(%error, "the server does not show a file that it has just taken");
             file_meta(how.size, None)
         });
-        Ok(Published { replaced, identity: None, meta })
+        let displaced = replaced.then(Displaced::default);
+        Ok(Published { displaced, identity: None, meta })
     }
 }
 

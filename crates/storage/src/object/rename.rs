@@ -1,7 +1,7 @@
 //! Renaming: a file is copied, then its old name is removed; a directory goes object by object
 //! ([`super::folder`]).
 
-use entrepot_nouns::StorePath;
+use entrepot_nouns::{Displaced, StorePath};
 use object_store::{CopyMode, CopyOptions};
 
 use super::bucket::Bucket;
@@ -20,18 +20,18 @@ pub(super) async fn rename(
     let object = match bucket.file(from).await {
         Err(StoreError::IsDirectory) => {
             rename_directory(bucket, from, to).await?;
-            return Ok(Renamed { replaced: false });
+            return Ok(Renamed::default());
         }
         other => other?.0,
     };
-    let replaced = match bucket.file(to).await {
+    let displaced = match bucket.file(to).await {
         Ok(_) if existing == Existing::Refuse => return Err(StoreError::Exists),
-        Ok(_) => true,
-        Err(StoreError::NotFound) => false,
+        Ok((_, identity)) => Some(Displaced { identity: identity.map(|identity| identity.0) }),
+        Err(StoreError::NotFound) => None,
         Err(error) => return Err(error),
     };
     if from == to {
-        return Ok(Renamed { replaced: false });
+        return Ok(Renamed::default());
     }
     folder::check_copy(bucket, &object)?;
     let (source, target) = (bucket.key(from)?, bucket.key(to)?);
@@ -43,7 +43,7 @@ pub(super) async fn rename(
     copied.map_err(store_error)?;
     bucket.hold_directory(from.parent()).await?;
     bucket.delete(&source).await?;
-    Ok(Renamed { replaced })
+    Ok(Renamed { displaced })
 }
 
 async fn rename_directory(bucket: &Bucket, from: &StorePath, to: &StorePath) -> Result<()> {

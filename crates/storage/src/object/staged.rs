@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_nouns::TransferId;
+use entrepot_nouns::{Displaced, TransferId};
 use object_store::path::Path;
 use object_store::{Attribute, Attributes, PutMode, PutMultipartOptions, PutOptions};
 use tokio::sync::Mutex;
@@ -327,8 +327,8 @@ impl StagedFile for ObjectStaged {
         }
         let _beside = self.bucket.moves.read().await;
         self.bucket.running.check(&self.key)?;
-        let replaced = self.bucket.head(&self.key).await?.is_some();
-        if replaced && how.existing == Existing::Refuse {
+        let there = self.bucket.head(&self.key).await?;
+        if there.is_some() && how.existing == Existing::Refuse {
             return Err(StoreError::Exists);
         }
         if let Err(error) = self.make_visible(&mut state, how.existing).await {
@@ -350,7 +350,9 @@ impl StagedFile for ObjectStaged {
             identity: identity.clone(),
             mode: None,
         };
-        Ok(Published { replaced, identity, meta })
+        let displaced =
+            there.map(|(_, identity)| Displaced { identity: identity.map(|identity| identity.0) });
+        Ok(Published { displaced, identity, meta })
     }
 
     async fn discard(&self) -> Result<()> {

@@ -97,7 +97,8 @@ impl Disk for RamDisk {
         if !self.enter(Call::Rename)? {
             return Ok(());
         }
-        self.rename_names(from, to, how)
+        self.rename_names(from, to, how)?;
+        self.answer()
     }
 
     fn link(
@@ -106,7 +107,8 @@ impl Disk for RamDisk {
         to: DirEntry<'_, Arc<Inode>>,
     ) -> Result<(), Errno> {
         self.enter(Call::Rename)?;
-        self.link_names(from, to)
+        self.link_names(from, to)?;
+        self.answer()
     }
 
     fn read_link(&self, dir: &Arc<Inode>, name: &str) -> Result<Vec<u8>, Errno> {
@@ -213,6 +215,13 @@ impl Disk for RamDisk {
             let mut folder = dir.folder()?.lock();
             folder.harden();
             folder.live.values().chain([dir]).for_each(|inode| inode.harden_mode());
+        }
+        Ok(())
+    }
+
+    fn sync_all(&self) -> Result<(), Errno> {
+        if self.enter(Call::SyncDir)? && self.tracks() {
+            self.root.harden_all();
         }
         Ok(())
     }

@@ -62,7 +62,18 @@ impl RamDisk {
 
     /// Notes a call. An error if it is to fail; `false` if it is to succeed without effect.
     pub(super) fn enter(&self, call: Call) -> Result<bool, Errno> {
-        self.shared.plan.as_ref().map_or(Ok(true), |plan| plan.lock().enter(call))
+        let Some(plan) = &self.shared.plan else { return Ok(true) };
+        let others = plan.lock().take_before(call);
+        if let Some(others) = others {
+            others();
+        }
+        plan.lock().enter(call)
+    }
+
+    /// The answer to a call that was done.
+    pub(super) fn answer(&self) -> Result<(), Errno> {
+        let lost = self.shared.plan.as_ref().and_then(|plan| plan.lock().answer.take());
+        lost.map_or(Ok(()), Err)
     }
 
     pub(super) fn tracks(&self) -> bool {

@@ -88,6 +88,20 @@ impl Inode {
         self.durable_mode.store(self.mode.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// Makes everything here and below durable.
+    pub(super) fn harden_all(&self) {
+        self.harden_mode();
+        match &self.node {
+            Node::File(content) => content.lock().harden(),
+            Node::Directory(folder) => {
+                let mut folder = folder.lock();
+                folder.harden();
+                folder.live.values().for_each(|inode| inode.harden_all());
+            }
+            Node::Link(_) => {}
+        }
+    }
+
     pub(super) fn is_directory(&self) -> bool {
         matches!(self.node, Node::Directory(_))
     }

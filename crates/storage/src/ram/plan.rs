@@ -31,6 +31,9 @@ pub enum Call {
     SetMode,
 }
 
+/// What somebody else does between two calls.
+pub(crate) type Others = Box<dyn FnOnce() + Send>;
+
 /// Which calls fail or lie.
 #[derive(Default)]
 pub(crate) struct Plan {
@@ -41,6 +44,12 @@ pub(crate) struct Plan {
     pub(crate) off_at: Option<u64>,
     /// This call (of this kind, or of any) fails once.
     pub(crate) fail: Vec<(Option<Call>, u64, Errno)>,
+    /// This call of a kind is done, and answers with an error.
+    pub(crate) lost: Vec<(Call, u64, Errno)>,
+    /// The error that the call being done is to answer with.
+    pub(crate) answer: Option<Errno>,
+    /// What somebody else does just before this call of a kind.
+    pub(crate) before: Vec<(Call, u64, Others)>,
     /// These calls succeed without effect.
     pub(crate) lies: Vec<Call>,
     /// The file system knows no flags of `renameat2`.
@@ -67,6 +76,20 @@ impl Plan {
         if let Some(due) = due {
             return Err(self.fail.swap_remove(due).2);
         }
+        let lost = self.lost.iter().position(|(kind, at, _)| *kind == call && *at == of_kind);
+        self.answer = lost.map(|lost| self.lost.swap_remove(lost).2);
         Ok(!self.lies.contains(&call))
+    }
+
+    /// What somebody else does before the next call of this kind.
+    pub(crate) fn take_before(&mut self, call: Call) -> Option<Others> {
+        let next = self.count_of(call) + 1;
+        let due = self.before.iter().position(|(kind, at, _)| *kind == call && *at == next)?;
+        Some(self.before.swap_remove(due).2)
+    }
+
+    /// Calls of this kind so far.
+    pub(crate) fn count_of(&self, call: Call) -> u64 {
+        self.by_kind.get(&call).copied().unwrap_or_default()
     }
 }

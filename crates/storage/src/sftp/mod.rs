@@ -30,7 +30,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use entrepot_net::dial::DialPolicy;
 use entrepot_nouns::endpoint::{PublishBy, SftpTarget};
-use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
+use entrepot_nouns::{Displaced, Env, StorePath, Timestamp, TransferId};
 use entrepot_sftp_proto::client::NamedEntry;
 use entrepot_sftp_proto::{Attrs, OpenFlags, Status, Times};
 use entrepot_ssh::algorithms::Preset;
@@ -395,14 +395,14 @@ impl Store for SftpStore {
         if stat(&remote, from).await?.kind == EntryKind::File {
             let rename = FileRename { from, to, existing, publish: self.publish };
             let replaced = rename.run(&self.pool, &remote).await?;
-            return Ok(Renamed { replaced });
+            return Ok(Renamed { displaced: replaced.then(Displaced::default) });
         }
         if find(&remote, to).await?.is_some() {
             return Err(StoreError::Exists);
         }
         let (old, new) = (remote.path(from), remote.path(to));
         remote.ask(|client| client.rename(&old, &new)).await?;
-        Ok(Renamed { replaced: false })
+        Ok(Renamed::default())
     }
 
     async fn set_times(

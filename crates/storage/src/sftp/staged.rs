@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::endpoint::PublishBy;
-use entrepot_nouns::{StorePath, Timestamp};
+use entrepot_nouns::{Displaced, StorePath, Timestamp};
 use entrepot_sftp_proto::client::RemoteHandle;
 use entrepot_sftp_proto::{Attrs, Status, Times};
 use parking_lot::Mutex;
@@ -291,7 +291,8 @@ impl StagedFile for SftpStaged {
         }
         self.fail(StoreError::Io("the staged file is published".to_owned()));
         let meta = meta_of(&attrs).ok_or(StoreError::NotFound)?;
-        Ok(Published { replaced, identity: None, meta })
+        let displaced = replaced.then(Displaced::default);
+        Ok(Published { displaced, identity: None, meta })
     }
 
     async fn discard(&self) -> Result<()> {

@@ -193,7 +193,7 @@ impl Store for SqlStore {
         let to = self.new_name(to)?.to_owned();
         let from = name_of(from)?.to_owned();
         let changed = self.files.database.change(Change::Rename { from, to, existing }).await?;
-        Ok(Renamed { replaced: changed.replaced })
+        Ok(Renamed { displaced: changed.displaced })
     }
 
     async fn set_times(

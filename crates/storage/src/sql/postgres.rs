@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::tls::{ServerTrust, TlsClient};
 use entrepot_nouns::endpoint::SqlTarget;
-use entrepot_nouns::{Secret, Timestamp};
+use entrepot_nouns::{Displaced, Secret, Timestamp};
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::sync::{RwLock, Semaphore};
@@ -490,7 +490,7 @@ impl Postgres {
             }
         };
         transaction.commit().await.map_err(said)?;
-        Ok(Changed { replaced: there.is_some(), row })
+        Ok(Changed { displaced: there.is_some().then(Displaced::default), row })
     }
 
     /// By the simple protocol, in which every value comes as text. What is too large is not heard

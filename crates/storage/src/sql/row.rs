@@ -1,7 +1,7 @@
 //! Files as rows: what the list says of one, what may be changed, and what must be true afterwards.
 
 use bytes::Bytes;
-use entrepot_nouns::Timestamp;
+use entrepot_nouns::{Displaced, Timestamp};
 
 use crate::error::{Result, StoreError};
 use crate::limits::SQL_FILE_BYTES;
@@ -38,7 +38,8 @@ pub(super) enum Change {
 
 /// The result of a [`Change`].
 pub(super) struct Changed {
-    pub(super) replaced: bool,
+    /// The row that had the name of a file put or renamed.
+    pub(super) displaced: Option<Displaced>,
     /// The file that was put, as the list describes it now.
     pub(super) row: Option<Row>,
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use entrepot_nouns::Timestamp;
 use entrepot_nouns::endpoint::SqlContent;
+use entrepot_nouns::{Displaced, Timestamp};
 use parking_lot::Mutex;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, TransactionBehavior};
@@ -224,7 +224,7 @@ impl Core {
             }
         };
         transaction.commit().map_err(said)?;
-        Ok(Changed { replaced: there.is_some(), row })
+        Ok(Changed { displaced: there.is_some().then(Displaced::default), row })
     }
 
     fn report(&self, connection: &Connection, statement: &str) -> Result<Bytes> {

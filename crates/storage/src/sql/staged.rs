@@ -103,7 +103,7 @@ impl StagedFile for SqlStaged {
             tracing::debug!(%error, "what was staged for a database stays a while");
         }
         let row = changed.row.ok_or(StoreError::NotFound)?;
-        Ok(Published { replaced: changed.replaced, identity: None, meta: row.meta() })
+        Ok(Published { displaced: changed.displaced, identity: None, meta: row.meta() })
     }
 
     async fn discard(&self) -> Result<()> {

@@ -87,15 +87,19 @@ async fn files_are_renamed() {
             [name, dir].iter().filter(|it| !it.is_empty()).map(|it| (*it).to_owned()).collect()
         };
         put(store, "a", b"one").await.unwrap();
-        assert!(!store.rename(&a, &b, Existing::Refuse).await.unwrap().replaced, "{}", kind.name);
+        assert!(!store.rename(&a, &b, Existing::Refuse).await.unwrap().replaced(), "{}", kind.name);
         assert_eq!(names(store, "", 9).await.unwrap(), root("b"), "{}", kind.name);
         put(store, "a", b"two").await.unwrap();
         let refused = store.rename(&a, &b, Existing::Refuse).await;
         assert_eq!(refused, Err(StoreError::Exists), "{}", kind.name);
         assert_eq!(get(store, "b").await.unwrap(), b"one", "{}", kind.name);
-        assert!(store.rename(&a, &b, Existing::Replace).await.unwrap().replaced, "{}", kind.name);
+        assert!(store.rename(&a, &b, Existing::Replace).await.unwrap().replaced(), "{}", kind.name);
         assert_eq!(get(store, "b").await.unwrap(), b"two", "{}", kind.name);
-        assert!(!store.rename(&b, &c, Existing::Replace).await.unwrap().replaced, "{}", kind.name);
+        assert!(
+            !store.rename(&b, &c, Existing::Replace).await.unwrap().replaced(),
+            "{}",
+            kind.name
+        );
         assert_eq!(get(store, &deep).await.unwrap(), b"two", "{}", kind.name);
         let left = if kind.flat { "c" } else { "" };
         assert_eq!(names(store, "", 9).await.unwrap(), root(left), "{}", kind.name);
@@ -296,7 +300,7 @@ async fn links_are_names_where_they_are_told_or_there_are_none() {
         put(&**store, "g", b"g").await.unwrap();
         let denied = store.rename(&path("g"), &to, Existing::Replace).await;
         assert!(matches!(denied, Err(StoreError::Denied(_))), "{}", kind.name);
-        assert!(telling.rename(&path("g"), &to, Existing::Replace).await.unwrap().replaced);
+        assert!(telling.rename(&path("g"), &to, Existing::Replace).await.unwrap().replaced());
         assert_eq!(get(&**store, "m").await.unwrap(), b"g", "{}", kind.name);
         let gone = telling.remove_directory(&path("to-d")).await;
         assert_eq!(gone, Err(StoreError::NotDirectory), "{}", kind.name);

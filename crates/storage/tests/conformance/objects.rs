@@ -189,7 +189,7 @@ async fn a_directory_rename_that_is_dropped_anywhere_loses_nothing() {
             break;
         }
     }
-    assert_eq!(ended, Some(Ok(Renamed { replaced: false })));
+    assert_eq!(ended, Some(Ok(Renamed::default())));
 }
 
 /// Holds such requests until the sender is told to let them go; the receiver hears of each.

@@ -36,8 +36,8 @@ async fn nothing_is_visible_before_the_publish() {
         assert_eq!(get(store, "old").await.unwrap(), b"old version", "{}", kind.name);
         assert_eq!(store.stat(&path("new")).await, Err(StoreError::NotFound), "{}", kind.name);
         let reader = store.open(&path("old")).await.unwrap();
-        assert!(file.publish(&how(Existing::Replace, 12)).await.unwrap().replaced);
-        assert!(!fresh.publish(&how(Existing::Replace, 12)).await.unwrap().replaced);
+        assert!(file.publish(&how(Existing::Replace, 12)).await.unwrap().replaced());
+        assert!(!fresh.publish(&how(Existing::Replace, 12)).await.unwrap().replaced());
         assert_eq!(get(store, "old").await.unwrap(), b"new version!", "{}", kind.name);
         if kind.store.caps().random_write {
             let old = reader.read_at(0, BytesMut::new(), 100).await.unwrap();

@@ -311,7 +311,7 @@ async fn what_is_no_file_and_no_directory_has_its_name_all_the_same() {
     let onto = store.rename(&path("free"), &path("to-nothing"), Existing::Refuse).await;
     assert_eq!(onto, Err(StoreError::Exists));
     assert_eq!(store.make_directory(&path("to-nothing")).await, Err(StoreError::Exists));
-    assert!(put(&store, "to-nothing", b"x", Existing::Replace).await.unwrap().replaced);
+    assert!(put(&store, "to-nothing", b"x", Existing::Replace).await.unwrap().replaced());
 }
 
 #[tokio::test]

@@ -115,6 +115,36 @@ async fn a_failed_fsync_is_never_retried_into_a_success() {
 }
 
 #[tokio::test]
+async fn a_sick_store_is_told_and_works_again_after_a_probe() {
+    let world = World::new().await;
+    let disk = SimDisk::new(&world.env);
+    let node = world.start(&disk, &How::default()).await;
+    let session = world.session(&node, "alice").await;
+    put(session.vfs(), "/before", b"x").await.unwrap();
+    assert!(node.service.stores().iter().any(|store| store.endpoint == name("files")));
+    assert!(node.service.sick_stores().is_empty());
+    // The directory cannot be synced, and the rename cannot be undone.
+    disk.fail(Some(DiskCall::SyncDir), 1, SimError::Io);
+    disk.fail(Some(DiskCall::Rename), 2, SimError::Io);
+    let sent = put(session.vfs(), "/f", b"whole").await;
+    assert!(matches!(sent, Err(VfsError::Busy { .. })), "{sent:?}");
+    let sick: Vec<_> = node.service.sick_stores().into_iter().map(|it| it.endpoint).collect();
+    assert_eq!(sick, [name("files")]);
+    assert!(put(session.vfs(), "/g", b"x").await.is_err());
+    // As long as it is sick nothing is said of the file.
+    disk.fail(Some(DiskCall::SyncFile), 1, SimError::Io);
+    node.service.probe_sick().await;
+    node.service.sweep().await;
+    assert_eq!((node.service.sick_stores().len(), node.arrivals().await.len()), (1, 1));
+    node.service.probe_sick().await;
+    assert!(node.service.sick_stores().is_empty());
+    put(session.vfs(), "/g", b"x").await.unwrap();
+    // The file that was visible all the time has its event, without a restart.
+    let paths: Vec<_> = node.arrivals().await.into_iter().map(|file| file.path).collect();
+    assert_eq!(paths, ["/before", "/f", "/g"]);
+}
+
+#[tokio::test]
 async fn a_refused_write_poisons_the_upload() {
     let world = World::new().await;
     let disk = SimDisk::new(&world.env);

@@ -127,7 +127,8 @@ async fn two_names_of_a_file_are_one_file() {
     put(vfs, "/e/f", b"again").await.unwrap();
     assert_eq!(read(vfs, "/l").await.unwrap(), b"again");
     assert_eq!(vfs.lstat(&path("/l")).await.unwrap().kind, EntryKind::Link);
-    let told: Vec<_> = node.arrivals().await.into_iter().map(|f| (f.path, f.replaced)).collect();
+    let told: Vec<_> =
+        node.arrivals().await.into_iter().map(|f| (f.path, f.displaced.is_some())).collect();
     assert_eq!(told, [("/d/f".to_owned(), false), ("/d/f".to_owned(), true)]);
     // A cut upload of one name is resumed under the other.
     let mut upload = vfs.create(&path("/e/cut"), NEW).await.unwrap();

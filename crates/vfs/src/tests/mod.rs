@@ -14,9 +14,12 @@ mod medium;
 mod modes;
 mod objects;
 mod options;
+mod prefixes;
 mod quota;
 mod resume;
+mod shared;
 mod surface;
+mod unrecorded;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,15 @@
 //! Quotas: never passed, and given back however an upload ends.
 
-use entrepot_storage::fault::SimDisk;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::{CONTINUE, How, NEW, World, content, path, put, read, with_quota, write};
-use crate::VfsError;
+use entrepot_nouns::{Endpoint, SiteId};
+use entrepot_storage::fault::{Fault, FaultStore, SimDisk, SimStore, StoreCall};
+use entrepot_storage::{AnyStore, Publish};
+
+use super::{CONTINUE, How, NEW, World, content, name, path, put, read, with_quota, write};
+use crate::{Existing, VfsError, limits};
 
 #[tokio::test]
 async fn bytes_and_files_are_limited_and_come_back() {
@@ -92,6 +98,88 @@ async fn what_was_there_before_is_counted() {
     session.vfs().remove(&path("/d/x")).await.unwrap();
     put(theirs.vfs(), "/w", &content(1, 900)).await.unwrap();
     assert_eq!(read(theirs.vfs(), "/w").await.unwrap().len(), 900);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_while_it_is_counted_counts_once() {
+    let world = World::new().await;
+    world.account("q", "/", with_quota(Some(10_000), Some(10), None)).await;
+    let disk = SimDisk::new(&world.env);
+    let files = FaultStore::new(SimStore::open_in(&disk, "files", &world.env).unwrap());
+    let stores = HashMap::from([(name("files"), Arc::new(files.clone()) as AnyStore)]);
+    let node = world.start_on(&disk, &How::default(), stores).await.unwrap();
+    let session = world.session(&node, "q").await;
+    let vfs = session.vfs();
+    vfs.make_directory(&path("/d")).await.unwrap();
+    for at in ["/a", "/b", "/d/c", "/d/e"] {
+        put(vfs, at, &content(1, 1_000)).await.unwrap();
+    }
+    let lists = || files.log().iter().filter(|call| **call == StoreCall::List).count();
+    // The removals come while the directory above, or their own, is being listed.
+    for (nth, gone, moved) in [(1, "/a", "/d/c"), (2, "/d/e", "/b")] {
+        world.env.advance(limits::RECOUNT_EVERY);
+        let before = lists();
+        files.fail(Some(StoreCall::List), nth, Fault::Delay(Duration::from_secs(60)));
+        let counting = node.service.clone();
+        let counting = tokio::spawn(async move { counting.sweep().await });
+        while lists() < before + usize::try_from(nth).unwrap() {
+            tokio::task::yield_now().await;
+        }
+        vfs.remove(&path(gone)).await.unwrap();
+        vfs.rename(&path(moved), &path(&format!("{moved}-moved")), Existing::Refuse).await.unwrap();
+        put(vfs, "/new", &content(1, 100 * nth as usize)).await.unwrap();
+        counting.await.unwrap();
+        let space = vfs.space(&path("/")).await.unwrap();
+        let left = (10_000 - (4 - nth) * 1_000 - nth * 100, 10 - (4 - nth) - 1);
+        assert_eq!((space.free_bytes, space.free_files), left, "list {nth}");
+    }
+}
+
+#[tokio::test]
+async fn what_rules_put_into_a_counted_place_is_counted_and_held_to_its_quota() {
+    let world = World::new().await;
+    world
+        .account("q", "/", |mount| {
+            mount.prefix = "homes/q".to_owned();
+            with_quota(Some(1_000), Some(3), None)(mount);
+        })
+        .await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "q").await;
+    put(session.vfs(), "/mine", &content(1, 300)).await.unwrap();
+    let endpoint = world.db.find::<Endpoint>(SiteId::MAIN, &name("files")).await.unwrap().unwrap();
+    let at = |text: &str| text.parse().unwrap();
+    let held = node.service.hold_name(&endpoint, &at("homes/q/given"), 600).await.unwrap();
+    // Reserved, and nobody else changes the name.
+    assert_eq!(session.vfs().space(&path("/")).await.unwrap().free_bytes, 100);
+    let mut upload = session.vfs().create(&path("/given"), NEW).await.unwrap();
+    write(&mut upload, 0, b"mine").await.unwrap();
+    let mut finish = Box::pin(upload.finish());
+    for _ in 0..20 {
+        let once = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(finish.as_mut().poll(context).is_ready())
+        });
+        assert!(!once.await, "the name is held");
+        tokio::task::yield_now().await;
+    }
+    let store = node.files.clone().unwrap();
+    let given = store.stage(world.env.new_id(), &at("homes/q/given")).await.unwrap();
+    assert!(given.try_write_at(0, &[1; 600]).unwrap());
+    given.sync().await.unwrap();
+    let (existing, size) = (Existing::Replace, 600);
+    let how = Publish { existing, accessed: None, modified: None, mode: None, size };
+    given.publish(&how).await.unwrap();
+    held.published();
+    // A little is promised to the upload that waits.
+    assert_eq!(session.vfs().space(&path("/")).await.unwrap().free_bytes, 94);
+    assert!(finish.await.unwrap().replaced);
+    let over = node.service.hold_name(&endpoint, &at("homes/q/more"), 800).await.err();
+    assert_eq!(over, Some(VfsError::Quota { what: "bytes", limit: 1_000 }));
+    let dropped = node.service.hold_name(&endpoint, &at("homes/q/more"), 100).await.unwrap();
+    drop(dropped);
+    // Elsewhere nothing is counted.
+    node.service.hold_name(&endpoint, &at("homes/z/f"), 1 << 40).await.unwrap().published();
+    assert_eq!(session.vfs().space(&path("/")).await.unwrap().free_files, 1);
 }
 
 #[tokio::test]

@@ -149,7 +149,8 @@ impl Upload {
             digests,
             protocol: self.vfs.0.protocol(),
             started_at: self.moving.started_at,
-            replaced: false,
+            identity: None,
+            displaced: None,
             temporary: self.vfs.is_temporary(&self.path),
         }
     }

@@ -10,7 +10,7 @@ use entrepot_auth::EffectiveMount;
 use entrepot_nouns::event::Fact;
 use entrepot_nouns::{Digests, EventId, Right, crash};
 use entrepot_storage::thread::Threads;
-use entrepot_storage::{CopyRange, Meta, Publish, StoreError};
+use entrepot_storage::{CopyRange, Meta, Publish, StoreError, TakenBack};
 
 use super::layout::Layout;
 use super::reorder::check_zeros;
@@ -18,6 +18,8 @@ use super::{Phase, Upload};
 use crate::error::{Result, VfsError};
 use crate::limits::{BLOCK_BYTES, ZEROS_AT_ONCE};
 use crate::meters::UploadEnd;
+use crate::node_quotas::CountedChange;
+use crate::recount::Delta;
 use crate::unbroken::unbroken;
 use crate::uploaded::Uploaded;
 
@@ -174,7 +176,8 @@ impl Upload {
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
         let mut file = self.fact(digests);
-        file.replaced = there.is_some();
+        file.identity = self.staged.identity().map(|identity| identity.0);
+        file.displaced = there.as_ref().map(Meta::displaced);
         let fact = Fact::FileUploaded { file };
         let mut change = self.vfs.change(&self.place, fact, self.staged.identity());
         change.left = self.left().map(Box::new);
@@ -188,7 +191,12 @@ impl Upload {
             mode: self.published_mode(there.as_ref()),
             size: self.size,
         };
-        let published = match self.staged.publish(&how).await {
+        let counted = self.vfs.data_plane().quotas.begin(self.place.endpoint(), &self.place.path);
+        let mut published = self.staged.publish_undoably(&how).await;
+        if published == Err(StoreError::NotFound) && self.place.remake_prefix().await == Ok(true) {
+            published = self.staged.publish_undoably(&how).await;
+        }
+        let published = match published {
             Ok(published) => published,
             Err(error) => {
                 self.not_published(event.id).await;
@@ -198,34 +206,80 @@ impl Upload {
         crash::point("upload.published");
         // From here on the file is visible: whatever happens, it is not dropped.
         self.phase = Phase::Over;
+        let replaced = published.replaced();
         if let Fact::FileUploaded { file } = &mut event.fact {
-            file.replaced = published.replaced;
-            if file.temporary {
-                book.remember(self.vfs.temporary_key(&self.place), file.clone());
-            }
+            file.identity = published.identity.map(|identity| identity.0);
+            file.displaced = published.displaced;
         }
-        let recorded = book.record(&event);
+        let sequence = match book.record(&event) {
+            Ok(sequence) => sequence,
+            Err(error) => {
+                return Err(self.unrecorded(event.id, there.as_ref(), counted, error.into()).await);
+            }
+        };
+        self.staged.settle().await;
+        // Another node may change the name at once: from then on the directory no longer tells. If
+        // the sync fails, nobody knows whether the record is there: the next start does.
+        let durable = if self.place.is_shared() { book.sync(sequence).await } else { Ok(()) };
         crash::point("upload.recorded");
-        self.count(there.as_ref());
+        if let Some(file) = event.fact.file().filter(|file| file.temporary) {
+            book.remember(self.vfs.temporary_key(&self.place), file.clone());
+        }
+        self.count(there.as_ref(), counted);
         self.end(UploadEnd::Completed);
-        recorded?;
+        durable?;
         Ok(Uploaded {
             transfer: self.moving.id,
             size: self.size,
             digests,
-            replaced: published.replaced,
+            replaced,
             published: true,
         })
     }
 
+    /// The file has its name, and the journal takes no record of that: it loses the name again, and
+    /// its owner may resume. Where that cannot be, the intent stays open, and is looked at again
+    /// when the journal takes records, or by the next start. Gives back the client's error.
+    async fn unrecorded(
+        &mut self,
+        intent: EventId,
+        there: Option<&Meta>,
+        counted: CountedChange,
+        error: VfsError,
+    ) -> VfsError {
+        let path = &self.path;
+        match self.staged.take_back().await {
+            Ok(TakenBack::Restored) => {
+                tracing::warn!(%path, "an upload that cannot be recorded has lost its name again");
+                self.vfs.data_plane().book.dismiss(intent);
+                self.phase = Phase::Touched;
+                return error;
+            }
+            Ok(TakenBack::Overtaken) => {
+                let code = "EP0272";
+                tracing::error!(code, %path, "an upload is not recorded, and was replaced since");
+            }
+            Err(problem) => {
+                let code = "EP0272";
+                tracing::error!(code, %path, %problem, "an upload is visible and not recorded");
+                self.count(there, counted);
+            }
+        }
+        self.vfs.data_plane().recovery.look_later(intent);
+        self.end(UploadEnd::Failed);
+        error
+    }
+
     /// The store refused to publish and has undone what it did, so nothing came of the intent.
-    /// Should even that have failed, the intent stays open: the next start will see the file.
+    /// Should even that have failed, the intent stays open: it is looked at again when the store
+    /// works, or by the next start.
     async fn not_published(&mut self, intent: EventId) {
         let ours = self.staged.identity();
         let there = self.target().await.ok().flatten();
         if ours.is_some() && there.is_some_and(|meta| meta.identity == ours) {
             tracing::error!(path = %self.path, "a publish failed and could not be undone");
             self.phase = Phase::Over;
+            self.vfs.data_plane().recovery.look_later(intent);
             self.end(UploadEnd::Failed);
             return;
         }
@@ -356,16 +410,8 @@ impl Upload {
     }
 
     /// Turns the reservation into what is counted.
-    fn count(&mut self, there: Option<&Meta>) {
-        let before = there.map_or(0, |meta| i64::try_from(meta.size).unwrap_or(i64::MAX));
-        let now = i64::try_from(self.size).unwrap_or(i64::MAX);
+    fn count(&mut self, there: Option<&Meta>, counted: CountedChange) {
+        counted.end(Delta::of_file(self.size).over(there));
         drop(std::mem::take(&mut self.reservation));
-        let files = i64::from(there.is_none());
-        self.vfs.data_plane().quotas.changed(
-            self.place.endpoint(),
-            &self.place.path,
-            now - before,
-            files,
-        );
     }
 }

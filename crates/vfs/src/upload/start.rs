@@ -98,7 +98,12 @@ impl Start {
         }
         let staged = match start.staged.take() {
             Some(staged) => staged,
-            None => place.store.stage(start.id, &place.path).await?,
+            None => match place.store.stage(start.id, &place.path).await {
+                Err(StoreError::NotFound) if place.remake_prefix().await? => {
+                    place.store.stage(start.id, &place.path).await?
+                }
+                staged => staged?,
+            },
         };
         Ok((start, staged))
     }
