@@ -80,8 +80,8 @@ impl Jumping {
     }
 }
 
-/// Forward and back by hours: logins, uploads and deliveries go on, each is recorded once and in its
-/// order, and the chain of the journal holds.
+/// Forward and back by hours: logins, uploads and deliveries go on, each is recorded once and in
+/// its order, and the chain of the journal holds.
 #[test]
 fn a_clock_that_jumps_stops_nothing() -> Result<()> {
     let mut jumping = Jumping::new()?;

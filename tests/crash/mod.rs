@@ -25,7 +25,7 @@ const STEPS: &[&str] = &[
     "job.advanced",
 ];
 
-/// Nodes are made anew after so many cycles: all that was ever acknowledged is looked at after each.
+/// A node is made anew after so many cycles: each looks at all that was acknowledged.
 const CYCLES_OF_A_NODE: u64 = 20;
 
 /// Kills or power cuts at random moments; `ENTREPOT_CRASH_CYCLES` asks for more than `few`.

@@ -39,6 +39,8 @@ pub(crate) enum Reason {
     JournalFull,
     /// A sync of its journal failed.
     JournalFailed,
+    /// No store that was used since the start takes changes.
+    StoresSick,
 }
 
 impl Reason {
@@ -50,6 +52,7 @@ impl Reason {
             Reason::Drained => "drained",
             Reason::JournalFull => "journal-full",
             Reason::JournalFailed => "journal-failed",
+            Reason::StoresSick => "stores-sick",
         }
     }
 }
@@ -62,6 +65,7 @@ impl fmt::Display for Reason {
             Reason::Drained => "drained by an operator",
             Reason::JournalFull => "the journal takes no new uploads before the database has more",
             Reason::JournalFailed => "the journal takes no records, a write to its disk failed",
+            Reason::StoresSick => "no store takes changes, a failed one could not be undone",
         };
         write!(f, "{}: {sentence}", self.word())
     }
@@ -104,7 +108,8 @@ impl Readiness {
 
     /// Why the node takes no new sessions; empty if it does.
     pub(crate) fn reasons(&self) -> Vec<Reason> {
-        let ReadinessParts { recorder, drained, stop, .. } = &self.0.parts;
+        let ReadinessParts { recorder, vfs, drained, stop } = &self.0.parts;
+        let stores = vfs.stores();
         let usage = recorder.journal().usage();
         let reasons = [
             (!self.0.listening.load(Ordering::Acquire), Reason::Starting),
@@ -112,6 +117,8 @@ impl Readiness {
             (drained.is_drained(), Reason::Drained),
             (usage.full, Reason::JournalFull),
             (usage.suspect, Reason::JournalFailed),
+            // Those of one store that is well can be served.
+            (!stores.is_empty() && stores.iter().all(|store| store.is_sick), Reason::StoresSick),
         ];
         reasons.into_iter().filter(|(is, _)| *is).map(|(_, reason)| reason).collect()
     }

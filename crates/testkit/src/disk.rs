@@ -1,10 +1,10 @@
 //! A disk that forgets: a file system of FUSE, in memory, for the whole program to work on.
 //!
-//! It keeps two states: what processes see, and what would be there after a power cut. `fsync` of a
-//! file moves its bytes from the one to the other, `fsync` of a directory all changes of names up to
-//! the last one in it. A cut keeps besides these what its seed says: a number of the later changes of
-//! names, in their order, as the log of a real file system does, and any of the pages not synced.
-//! It can also have little room, and fail a sync.
+//! It keeps two states: what processes see, and what would be there after a power cut. `fsync` of
+//! a file moves its bytes from the one to the other, `fsync` of a directory all changes of names up
+//! to the last one in it. A cut keeps besides these what its seed says: a number of the later
+//! changes of names, in their order, as the log of a real file system does, and any of the pages
+//! not synced. It can also have little room, and fail a sync.
 
 mod face;
 mod state;

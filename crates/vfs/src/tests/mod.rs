@@ -132,6 +132,7 @@ impl World {
             // Syncs happen in the call that wants them: one seed, one order of calls.
             inline_below: Duration::from_secs(3600),
             max_tail_delay: Duration::from_secs(3600),
+            ..Options::default()
         };
         let (journal, _) =
             Journal::open_on(Arc::new(medium), &name("n1"), self.env.clone(), options)
