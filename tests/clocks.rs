@@ -99,7 +99,7 @@ fn a_clock_that_jumps_stops_nothing() -> Result<()> {
     ensure!(sorted != times, "the clock did not jump: {times:?}");
     jumping.node.kill()?;
     jumping.node.start()?;
-    jumping.goes_through("after a restart")?;
+    jumping.goes_through("after-a-restart")?;
     let delivered = jumping.node.events("file.delivered")?;
     ensure!(delivered.len() == 4, "{delivered:?}");
     ensure!(jumping.node.cli(&["journal", "verify"])?.contains("intact"));

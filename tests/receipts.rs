@@ -1,13 +1,15 @@
 //! Receipts: made by the running node, verified by the program's own command, by the Python program
 //! of the page on receipts, and by neither once anything was changed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use entrepot_testkit::clients::{local_file, text};
+use entrepot_testkit::clients::{Login, local_file, text};
+use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
+use entrepot_testkit::server::Node;
 
-use crate::node_with;
+use crate::{node_with, program};
 
 /// The Python program of the page.
 fn python() -> Result<String> {
@@ -101,5 +103,52 @@ fn what_was_cut_or_changed_behind_the_node_is_named() -> Result<()> {
     ensure!(node.cli(&["journal", "verify"])?.contains("they agree"));
     sql("DELETE FROM events WHERE kind = 'file.uploaded' AND path = '/file-7'")?;
     ensure!(refused()?.contains("is missing in the table"));
+    Ok(())
+}
+
+#[test]
+fn heads_go_to_a_file_and_to_a_bucket_and_the_journal_is_compared_with_them() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let bucket = S3Server::start()?;
+    let document = format!(
+        "endpoint:\n  name: locked\n  target:\n    object:\n      bucket: {BUCKET}\n      \
+         url: {}\n      access_key_id: {ACCESS_KEY_ID}\n      secret_key: {SECRET_KEY}\n      \
+         allow_private: true\n      object_lock: true\n",
+        bucket.url()
+    );
+    node.cli_with_input(&["apply", "-"], &document)?;
+    node.configure(
+        "[[audit.sinks]]\nname = 'file'\nfile = 'heads'\n\
+         [[audit.sinks]]\nname = 'bucket'\nendpoint = 'locked'",
+    )?;
+    node.start()?;
+    let local = local_file(&node, "orders", b"ten boxes")?;
+    login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
+    let file = node.home().join("heads");
+    node.until("a head in the file", || Ok(std::fs::read(&file).is_ok().then_some(())))?;
+    // What was not sent yet is sent as the node stops.
+    node.stop()?;
+    let first_in = |folder: &Path| -> Result<PathBuf> {
+        let entry = std::fs::read_dir(folder)?.flatten().next();
+        Ok(entry.with_context(|| format!("nothing in {}", folder.display()))?.path())
+    };
+    let object = first_in(&first_in(&bucket.objects().join("heads"))?)?;
+    for heads in [&file, &object] {
+        let told = node.cli(&["journal", "verify", "--heads", text(heads)?])?;
+        ensure!(told.contains("they agree"), "{told}");
+    }
+    // A head that speaks of more than the journal has.
+    let size = |text: &str| -> Result<u64> {
+        let head: serde_json::Value = serde_json::from_str(text.lines().last().context("a head")?)?;
+        head["size"].as_u64().context("a size")
+    };
+    let text_of_heads = std::fs::read_to_string(&file)?;
+    let said = size(&text_of_heads)?;
+    let other =
+        text_of_heads.replace(&format!("\"size\":{said}"), &format!("\"size\":{}", said + 1));
+    std::fs::write(&file, other)?;
+    let refused = node.command(&["journal", "verify", "--heads", text(&file)?]).output()?;
+    assert_eq!(refused.status.code(), Some(6), "{}", String::from_utf8_lossy(&refused.stdout));
     Ok(())
 }

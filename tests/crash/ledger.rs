@@ -67,6 +67,8 @@ impl Ledger {
         let (login, bucket, peer) =
             (Login::create(&node, "acme")?, S3Server::start()?, Sshd::start()?);
         node.add_ftp()?;
+        // Python's client resumes no sessions of TLS.
+        node.cli(&["listener", "change", "ftp", "ftp.tls_reuse=preferred"])?;
         let private = std::fs::read_to_string(peer.user_key())?;
         let private: String = private.lines().map(|line| format!("      {line}\n")).collect();
         let public = std::fs::read_to_string(peer.user_key().with_extension("pub"))?;

@@ -30,6 +30,8 @@ pub(crate) enum SinkTarget {
         /// A file of PEM with the authorities that sign it; unset: those of the machine.
         authorities: Option<PathBuf>,
     },
+    /// An endpoint of the site `main`: a bucket that locks its objects, a directory, a server.
+    Endpoint(Name),
 }
 
 /// A table `[[audit.sinks]]`.
@@ -39,6 +41,7 @@ pub(crate) struct SinkTable {
     name: Name,
     file: Option<PathBuf>,
     syslog: Option<String>,
+    endpoint: Option<Name>,
     authorities: Option<PathBuf>,
 }
 
@@ -48,12 +51,13 @@ impl SinkTable {
         let wrong = |problem: &str| {
             Failure::config(format!("audit.sinks: the sink '{}' {problem}", self.name))
         };
-        let target = match (&self.file, &self.syslog) {
-            (Some(_), None) if self.authorities.is_some() => {
-                return Err(wrong("is a file, which has no 'authorities'"));
-            }
-            (Some(file), None) => SinkTarget::File(base.join(file)),
-            (None, Some(address)) => {
+        if self.authorities.is_some() && self.syslog.is_none() {
+            return Err(wrong("has 'authorities', which only 'syslog' has"));
+        }
+        let target = match (&self.file, &self.syslog, &self.endpoint) {
+            (Some(file), None, None) => SinkTarget::File(base.join(file)),
+            (None, None, Some(endpoint)) => SinkTarget::Endpoint(endpoint.clone()),
+            (None, Some(address), None) => {
                 let (host, port) = match address.rsplit_once(':') {
                     Some((host, port)) if !host.ends_with(':') => {
                         let port = port.parse().map_err(|_| wrong("has no port that is one"))?;
@@ -64,7 +68,7 @@ impl SinkTable {
                 let authorities = self.authorities.as_ref().map(|file| base.join(file));
                 SinkTarget::Syslog { host: host.to_owned(), port, authorities }
             }
-            _ => return Err(wrong("needs one of 'file' and 'syslog'")),
+            _ => return Err(wrong("needs one of 'file', 'syslog' and 'endpoint'")),
         };
         Ok(SinkConfig { name: self.name, target })
     }

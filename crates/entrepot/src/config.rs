@@ -449,7 +449,10 @@ mod tests {
             ("[exec]\nisolation = 'none'", "entrepot.toml:2:13: unknown variant `none`"),
             ("[ftp]\npassive_ports = '9-1'", "entrepot.toml:2:17: '9-1' is not a range of ports"),
             ("master_key = 'plain'", "master_key: use 'file:PATH' or 'env:NAME'"),
-            ("[[audit.sinks]]\nname = 'a'", "the sink 'a' needs one of 'file' and 'syslog'"),
+            (
+                "[[audit.sinks]]\nname = 'a'",
+                "the sink 'a' needs one of 'file', 'syslog' and 'endpoint'",
+            ),
             (
                 "[[audit.sinks]]\nname = 'a'\nfile = 'h'\n[[audit.sinks]]\nname = 'a'\nfile = 'i'",
                 "two are named 'a'",

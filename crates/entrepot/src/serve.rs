@@ -41,7 +41,7 @@ use crate::readiness::{self, Readiness, ReadinessParts};
 use crate::reload::Reload;
 use crate::sandbox;
 use crate::served::ServedNode;
-use crate::sinks;
+use crate::sinks::{self, SinkStores};
 use crate::without_database::Return;
 
 /// Serves until a signal or `stop` asks for the end, then stops in order.
@@ -134,7 +134,9 @@ impl Server {
         let metrics = metrics(&parts, &vfs, &gate, &engine, &unauthenticated);
         let heads = crate::receipt::open(config, &parts).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
-        tasks.extend(sinks::start(config, &heads, &end)?);
+        let (db, env) = (parts.db.clone(), parts.env.clone());
+        let stores = SinkStores { db, vfs: vfs.clone(), env };
+        tasks.extend(sinks::start(config, &heads, &stores, &end)?);
         tasks.push(keep_retention(&parts, &heads, &vfs, &engine, &end));
         let drained = engine.drained();
         let reload = Arc::new(Reload::new(config.clone(), log));

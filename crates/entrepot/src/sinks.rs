@@ -1,5 +1,5 @@
-//! Where the signed heads of the journal are sent, as the process file says: files, and syslog over
-//! TLS (RFC 5424, framed as in RFC 5425).
+//! Where the signed heads of the journal are sent, as the process file says: files, syslog over TLS
+//! (RFC 5424, framed as in RFC 5425), and endpoints, such as a bucket that locks its objects.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -7,10 +7,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use entrepot_db::Db;
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_net::tls::{ClientTlsStream, ServerTrust, TlsClient};
-use entrepot_nouns::Name;
+use entrepot_nouns::{Endpoint, Env, Name, SiteId, StorePath};
 use entrepot_proof::{HeadSink, Heads, SentHead, SinkTask};
+use entrepot_storage::{Existing, Publish, StoreError, make_directories_above};
+use entrepot_vfs::Service;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -25,10 +29,23 @@ const PRIORITY: u8 = 13 * 8 + 6;
 /// How long a collector may take for a connection, or to take heads.
 const SINK_TIME: Duration = Duration::from_secs(10);
 
+/// How often heads are written to an endpoint: each time makes a file, which a bucket may have to
+/// keep for years. A head covers all before it.
+const ENDPOINT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What endpoints are reached by.
+#[derive(Clone)]
+pub(crate) struct SinkStores {
+    pub(crate) db: Db,
+    pub(crate) vfs: Service,
+    pub(crate) env: Env,
+}
+
 /// Starts to send to every sink of the process file.
 pub(crate) fn start(
     config: &Config,
     heads: &Heads,
+    stores: &SinkStores,
     end: &CancellationToken,
 ) -> Result<Vec<JoinHandle<()>>, Failure> {
     let mut tasks = Vec::new();
@@ -36,6 +53,11 @@ pub(crate) fn start(
         let sink: Box<dyn HeadSink> = match target {
             SinkTarget::File(path) => Box::new(FileSink { path: path.clone() }),
             SinkTarget::Syslog { .. } => Box::new(SyslogSink::new(&config.node, name, target)?),
+            SinkTarget::Endpoint(endpoint) => Box::new(EndpointSink {
+                stores: stores.clone(),
+                endpoint: endpoint.clone(),
+                node: config.node.clone(),
+            }),
         };
         let meters = heads.sink_meters(name.as_str());
         let task = SinkTask { heads: heads.clone(), sink, meters };
@@ -71,6 +93,60 @@ impl HeadSink for FileSink {
         let written = tokio::task::spawn_blocking(write).await;
         let written = written.map_err(|_| "the thread that wrote has ended".to_owned())?;
         written.map_err(|error| format!("'{}': {error}", self.path.display()))
+    }
+}
+
+/// An endpoint of the site `main`: a new file for what was signed since the last one, never a
+/// change of one. Where the endpoint is a bucket with a default retention (object lock), nobody can
+/// take it back.
+struct EndpointSink {
+    stores: SinkStores,
+    endpoint: Name,
+    node: Name,
+}
+
+impl EndpointSink {
+    async fn write(&self, heads: &[SentHead]) -> Result<(), String> {
+        let Some(last) = heads.last() else { return Ok(()) };
+        let SinkStores { db, vfs, env } = &self.stores;
+        let endpoint = db.find::<Endpoint>(SiteId::MAIN, &self.endpoint).await;
+        let endpoint = endpoint.map_err(|error| error.to_string())?;
+        let endpoint = endpoint.ok_or("there is no such endpoint in the site 'main'")?;
+        let store = vfs.store(&endpoint).await.map_err(|error| error.to_string())?;
+        let path = format!("heads/{}/{:020}.ndjson", self.node, last.size);
+        let path: StorePath = path.parse().map_err(|_| format!("'{path}' is no path"))?;
+        let mut text = String::new();
+        for head in heads {
+            text.push_str(&line(head)?);
+            text.push('\n');
+        }
+        let how = Publish {
+            existing: Existing::Replace,
+            accessed: None,
+            modified: None,
+            mode: None,
+            size: text.len() as u64,
+        };
+        let written = async {
+            make_directories_above(&store, &path).await?;
+            let staged = store.stage(env.new_id(), &path).await?;
+            staged.write_at(0, Bytes::from(text)).await?;
+            staged.sync().await?;
+            staged.publish(&how).await.map(drop)
+        };
+        written.await.map_err(|error: StoreError| format!("'{path}': {error}"))
+    }
+}
+
+#[async_trait]
+impl HeadSink for EndpointSink {
+    async fn send(&self, heads: &[SentHead]) -> Result<(), String> {
+        let written = self.write(heads).await;
+        written.map_err(|problem| format!("endpoint '{}': {problem}", self.endpoint))
+    }
+
+    fn interval(&self) -> Duration {
+        ENDPOINT_INTERVAL
     }
 }
 

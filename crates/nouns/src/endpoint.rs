@@ -111,6 +111,10 @@ pub struct ObjectTarget {
     /// Allow `http://` and private addresses, for servers inside one's own network.
     #[serde(default)]
     pub allow_private: bool,
+    /// The bucket of S3 keeps each object for a time (Object Lock): it takes only objects with a
+    /// checksum, which is then sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub object_lock: bool,
 }
 
 /// An SFTP server.

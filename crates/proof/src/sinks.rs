@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use entrepot_db::StoredHead;
@@ -38,6 +39,11 @@ pub trait HeadSink: Send + Sync {
     /// # Errors
     /// A sentence; they are sent again later.
     async fn send(&self, heads: &[SentHead]) -> std::result::Result<(), String>;
+
+    /// How often it is looked whether there are heads to send.
+    fn interval(&self) -> Duration {
+        SINK_POLL
+    }
 }
 
 /// Sends the heads of a node to one sink.
@@ -53,7 +59,7 @@ pub struct SinkTask {
 impl SinkTask {
     /// Sends each head, until `cancel` and then what is signed by then, if the sink takes it.
     pub async fn run(self, cancel: CancellationToken) {
-        let mut pause = SINK_POLL;
+        let mut pause = self.sink.interval();
         let mut refused = false;
         loop {
             let ended = tokio::select! {
@@ -66,7 +72,7 @@ impl SinkTask {
                     if refused {
                         tracing::info!(sink = %self.meters.name, "heads are sent again");
                     }
-                    (pause, refused) = (SINK_POLL, false);
+                    (pause, refused) = (self.sink.interval(), false);
                 }
                 Err(error) => {
                     self.meters.failures.fetch_add(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_nouns::{Displaced, StorePath, Timestamp, TransferId};
 
 use crate::budget::{Holder, Share};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::thread::Threads;
 
 /// What a name stands for.
@@ -465,4 +465,24 @@ pub type AnyStore = Arc<dyn Store>;
 /// for a negative one.
 pub(crate) fn is_past_all(offset: u64) -> bool {
     i64::try_from(offset).is_err()
+}
+
+/// Makes the directories above a path that are not there, where the store has any.
+///
+/// # Errors
+/// Those of [`Store::make_directory`].
+pub async fn make_directories_above(store: &AnyStore, path: &StorePath) -> Result<()> {
+    if !store.caps().directories {
+        return Ok(());
+    }
+    let above = std::iter::successors(path.parent(), StorePath::parent);
+    let mut above: Vec<StorePath> = above.filter(|directory| !directory.is_root()).collect();
+    above.reverse();
+    for directory in above {
+        match store.make_directory(&directory).await {
+            Ok(()) | Err(StoreError::Exists) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use entrepot_crypto::{HashAlgorithm, Hasher};
 use entrepot_nouns::event::ExportedFile;
 use entrepot_nouns::{Name, StorePath, TransferId};
-use entrepot_storage::{AnyStore, Existing, Publish, StagedFile, StoreError};
+use entrepot_storage::{
+    AnyStore, Existing, Publish, StagedFile, StoreError, make_directories_above,
+};
 
 use super::error::{Result, RetentionError};
 use crate::limits::RETENTION_ZSTD_LEVEL;
@@ -36,7 +38,7 @@ impl Export {
             |problem: String| RetentionError::Export { endpoint: endpoint.clone(), problem };
         let path: StorePath = path.parse().map_err(|_| failed(format!("'{path}' is no path")))?;
         let of_store = |error: StoreError| failed(format!("'{path}': {error}"));
-        make_folders(&store, &path).await.map_err(of_store)?;
+        make_directories_above(&store, &path).await.map_err(of_store)?;
         let staged = store.stage(id, &path).await.map_err(of_store)?;
         let encoder = Encoder::new(Vec::new(), RETENTION_ZSTD_LEVEL);
         let encoder = encoder.map_err(|error| failed(error.to_string()))?;
@@ -103,21 +105,4 @@ impl Export {
         let sha256 = entrepot_nouns::transfer::hex(&digest.finish());
         Ok(ExportedFile { endpoint, path: path.to_string(), size, sha256 })
     }
-}
-
-/// Makes the folders above a file that are not there.
-async fn make_folders(store: &AnyStore, path: &StorePath) -> std::result::Result<(), StoreError> {
-    if !store.caps().directories {
-        return Ok(());
-    }
-    let above = std::iter::successors(path.parent(), StorePath::parent);
-    let mut above: Vec<StorePath> = above.filter(|folder| !folder.is_root()).collect();
-    above.reverse();
-    for folder in above {
-        match store.make_directory(&folder).await {
-            Ok(()) | Err(StoreError::Exists) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

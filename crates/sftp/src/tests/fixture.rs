@@ -131,6 +131,7 @@ impl Fixture {
                     secret_key_sealed: None,
                     secret_key: None,
                     allow_private: true,
+                    object_lock: false,
                 });
                 (target, SECRET_KEY)
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget};
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, Checksum};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
@@ -100,6 +100,9 @@ fn s3(target: &ObjectTarget, secret: Option<&str>) -> Result<AmazonS3Builder> {
     let mut builder = AmazonS3Builder::new().with_bucket_name(&target.bucket).with_region(region);
     if let Some(url) = &target.url {
         builder = builder.with_endpoint(url);
+    }
+    if target.object_lock {
+        builder = builder.with_checksum_algorithm(Checksum::SHA256);
     }
     match (&target.access_key_id, secret) {
         (Some(id), Some(secret)) => {
@@ -319,6 +322,7 @@ mod tests {
             secret_key_sealed: None,
             secret_key: None,
             allow_private,
+            object_lock: false,
         }
     }
 

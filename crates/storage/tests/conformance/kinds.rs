@@ -75,6 +75,7 @@ pub(crate) fn on_server(server: &S3Server) -> AnyStore {
         secret_key_sealed: None,
         secret_key: None,
         allow_private: true,
+        object_lock: true,
     };
     let secret = Some(SECRET_KEY.to_owned().into());
     object::open(&target, &ResolvedSecrets { secret, private_key: None }, &env()).unwrap()

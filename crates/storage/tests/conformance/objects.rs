@@ -76,6 +76,7 @@ async fn a_wrong_key_and_a_dead_server_are_told_apart() {
         url: Some(server.url()),
         access_key_id: Some("AKIDEXAMPLE".to_owned()),
         allow_private: true,
+        object_lock: false,
         provider: Default::default(),
         prefix: String::new(),
         region: None,
