@@ -100,7 +100,10 @@ fn a_clock_that_jumps_stops_nothing() -> Result<()> {
     jumping.node.kill()?;
     jumping.node.start()?;
     jumping.goes_through("after-a-restart")?;
-    let delivered = jumping.node.events("file.delivered")?;
+    let delivered = jumping.node.until("the records of the deliveries", || {
+        let delivered = jumping.node.events("file.delivered")?;
+        Ok((delivered.len() >= 4).then_some(delivered))
+    })?;
     ensure!(delivered.len() == 4, "{delivered:?}");
     ensure!(jumping.node.cli(&["journal", "verify"])?.contains("intact"));
     jumping.node.stop()

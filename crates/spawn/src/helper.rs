@@ -11,6 +11,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 
 use entrepot_nouns::Env;
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group,
@@ -30,7 +31,7 @@ use crate::apart::{Apart, Started};
 use crate::frame::{Frame, Start};
 use crate::limits::{
     DRAIN_TIME, FRAMES, HELPER_DESCRIPTORS, KILL_TIME, MEMORY_LEAST, OUTPUT_KEPT, OUTPUT_MOST,
-    READ_BYTES, STACK_BYTES,
+    PROGRAM_DESCRIPTORS, PROGRAM_FILE_BYTES, READ_BYTES, STACK_BYTES,
 };
 use crate::program::{Ended, How, Output};
 
@@ -56,7 +57,7 @@ pub fn serve_as_helper() -> ExitCode {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_all().max_blocking_threads(1).thread_stack_size(STACK_BYTES);
         let runtime = runtime.build()?;
-        runtime.block_on(serve(stream, Memory::OfProcess))
+        runtime.block_on(serve(stream, StartLimits::OfProcess))
     };
     match served() {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,10 +68,10 @@ pub fn serve_as_helper() -> ExitCode {
     }
 }
 
-/// How a program's memory is limited before it runs its first instruction.
+/// How a program's memory and files are limited before it runs its first instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Memory {
-    /// By the limit of this process, which has it while it starts the program and does nothing
+pub(crate) enum StartLimits {
+    /// By the limits of this process, which has them while it starts the program and does nothing
     /// else meanwhile.
     OfProcess,
     /// This process has other threads, so right after the start.
@@ -80,7 +81,7 @@ pub(crate) enum Memory {
 /// Serves one server until its end of `stream` closes.
 pub(crate) async fn serve(
     stream: std::os::unix::net::UnixStream,
-    memory: Memory,
+    limits: StartLimits,
 ) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     let (read, write) = UnixStream::from_std(stream)?.into_split();
@@ -88,7 +89,7 @@ pub(crate) async fn serve(
     let mut tasks = JoinSet::new();
     tasks.spawn(answer(write, waiting));
     let mut programs =
-        Running { memory, env: Env::real(), apart: None, answers, running: HashMap::new(), tasks };
+        Running { limits, env: Env::real(), apart: None, answers, running: HashMap::new(), tasks };
     let mut input = Vec::new();
     let mut descriptors = VecDeque::new();
     let mut buffer = vec![0; READ_BYTES];
@@ -118,7 +119,7 @@ pub(crate) async fn serve(
 
 /// The programs of one server that run now.
 struct Running {
-    memory: Memory,
+    limits: StartLimits,
     env: Env,
     /// The settings of the server come before the first program.
     apart: Option<Arc<Apart>>,
@@ -142,11 +143,11 @@ impl Running {
                 self.running.retain(|_, cancel| !cancel.is_cancelled());
                 let cancel = CancellationToken::new();
                 self.running.insert(start.id, cancel.clone());
-                let (answers, env, memory) = (self.answers.clone(), self.env.clone(), self.memory);
+                let (answers, env, limits) = (self.answers.clone(), self.env.clone(), self.limits);
                 self.tasks.spawn(async move {
                     let id = start.id;
                     let Started { child, folder } =
-                        apart.start(&start, |folder| begin(&start, stdin, memory, folder));
+                        apart.start(&start, |folder| begin(&start, stdin, limits, folder));
                     let ended = match child {
                         Ok(child) => watch(child, &start, &env, &cancel).await,
                         Err(error) => Err(error),
@@ -317,7 +318,7 @@ fn how(status: ExitStatus) -> How {
 fn begin(
     start: &Start,
     stdin: Option<OwnedFd>,
-    memory: Memory,
+    limits: StartLimits,
     folder: &Path,
 ) -> io::Result<Child> {
     let Some((program, arguments)) = start.argv.split_first() else {
@@ -330,18 +331,22 @@ fn begin(
     command.envs(start.env.iter().map(|(name, value)| (name, value)));
     command.stdin(stdin.map_or_else(Stdio::null, Stdio::from));
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let own = getrlimit(Resource::As);
     let bytes = start.memory_bytes.max(MEMORY_LEAST);
-    let most = own.maximum.map_or(bytes, |most| most.min(bytes));
-    if memory == Memory::OfProcess {
-        let limited = Rlimit { current: Some(most), maximum: own.maximum };
-        setrlimit(Resource::As, limited)?;
-    }
-    let child = command.spawn();
-    if memory == Memory::OfProcess {
-        setrlimit(Resource::As, own)?;
-    }
-    let child = child?;
+    let most = getrlimit(Resource::As).maximum.map_or(bytes, |most| most.min(bytes));
+    let child = match limits {
+        StartLimits::OfProcess => {
+            let (memory, size) = ((Resource::As, most), (Resource::Fsize, PROGRAM_FILE_BYTES));
+            let files = (Resource::Nofile, PROGRAM_DESCRIPTORS);
+            match spawn_under(&[memory, size, files], &mut command) {
+                // This process itself has more of them open.
+                Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+                    spawn_under(&[memory, size], &mut command)?
+                }
+                spawned => spawned?,
+            }
+        }
+        StartLimits::AfterStart => command.spawn()?,
+    };
     // It may not raise its limit again. If it is over already there is nothing to limit.
     let both = Rlimit { current: Some(most), maximum: Some(most) };
     let _ = prlimit(Some(Pid::from_child(&child)), Resource::As, both);
@@ -393,4 +398,18 @@ impl From<Kept> for Output {
         kept.cut();
         Output { dropped: kept.total.saturating_sub(kept.bytes.len() as u64), bytes: kept.bytes }
     }
+}
+
+/// Starts it under limits that hold from its first moment; this process has its own again then.
+fn spawn_under(limits: &[(Resource, u64)], command: &mut Command) -> io::Result<Child> {
+    let own: Vec<Rlimit> = limits.iter().map(|(resource, _)| getrlimit(*resource)).collect();
+    for ((resource, most), own) in limits.iter().zip(&own) {
+        let current = own.current.map_or(*most, |current| current.min(*most));
+        setrlimit(*resource, Rlimit { current: Some(current), ..*own })?;
+    }
+    let child = command.spawn();
+    for ((resource, _), own) in limits.iter().zip(own) {
+        setrlimit(*resource, own)?;
+    }
+    child
 }

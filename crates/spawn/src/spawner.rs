@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 use crate::allow::Allowed;
 use crate::error::SpawnError;
 use crate::frame::{Settings, Start};
-use crate::helper::{self, Memory};
+use crate::helper::{self, StartLimits};
 use crate::isolation::Isolation;
 use crate::limits::{
     ARGUMENT_BYTES, ARGUMENTS, CHILDREN, HELPERS, KILL_TIME, QUEUE, QUEUE_TIME, RESTART_PAUSE,
@@ -250,7 +250,7 @@ impl Spawner {
                 thread.spawn(move || {
                     let mut runtime = tokio::runtime::Builder::new_current_thread();
                     let served = runtime.enable_all().build().and_then(|runtime| {
-                        runtime.block_on(helper::serve(theirs, Memory::AfterStart))
+                        runtime.block_on(helper::serve(theirs, StartLimits::AfterStart))
                     });
                     if let Err(error) = served {
                         tracing::error!(code = "EP0822", %error, "a helper ended");
