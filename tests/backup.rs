@@ -77,7 +77,10 @@ fn a_backup_made_under_load_becomes_a_node_again() -> Result<()> {
     ensure!(early.len() >= 20 && early.len() <= 120, "{early:?}");
     node.cli(&["backup", text(&second)?, "--with-master-key"])?;
     assert_eq!(listed(&second)?.len(), 120);
-    let events = node.events("backup.made")?;
+    let events = node.until("both backups to be in the audit log", || {
+        let events = node.events("backup.made")?;
+        Ok((events.len() >= 2).then_some(events))
+    })?;
     assert_eq!((events.len(), &events[1]["with_master_key"]), (2, &Value::from(true)));
     // The machine is lost; its published files were kept elsewhere.
     let key = node.scratch().join("kept.key");
