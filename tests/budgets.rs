@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::python::{Files, Greedy};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
-use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
+use entrepot_testkit::s3::S3Server;
 use entrepot_testkit::server::{Node, run};
 
 use crate::program;
@@ -100,14 +100,9 @@ fn a_thousand_files_on_an_object_store_stay_within_the_memory_of_an_account() ->
     let greedy = Login::create(&node, "greedy")?;
     let other = Login::create(&node, "other")?;
     let s3 = S3Server::start()?;
-    let documents = format!(
-        "endpoint:\n  name: bucket\n  target:\n    object:\n      bucket: {BUCKET}\n      \
-         url: {}\n      access_key_id: {ACCESS_KEY_ID}\n      secret_key: {SECRET_KEY}\n      \
-         allow_private: true\n---\n\
-         mount: {{name: greedy-b, account: greedy, path: /b, endpoint: bucket}}\n---\n\
-         mount: {{name: other-b, account: other, path: /b, endpoint: bucket}}\n",
-        s3.url()
-    );
+    let mounts = "---\nmount: {name: greedy-b, account: greedy, path: /b, endpoint: bucket}\n\
+         ---\nmount: {name: other-b, account: other, path: /b, endpoint: bucket}\n";
+    let documents = s3.endpoint("bucket") + mounts;
     node.cli_with_input(&["apply", "-"], &documents)?;
     node.start()?;
     let content = noise(3, 9_000_000);

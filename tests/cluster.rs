@@ -82,6 +82,20 @@ const WORK: &str = "#!/bin/sh\nsleep 4\n";
 /// Files, and so jobs, of the test of two nodes.
 const FILES: usize = 12;
 
+/// A rule that delivers what arrives to a directory.
+fn delivering(node: &Node) -> Result<std::path::PathBuf> {
+    let inbox = node.scratch().join("inbox");
+    std::fs::create_dir(&inbox)?;
+    let documents = format!(
+        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
+         rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n  do:\n    \
+         - deliver: {{endpoint: partner, path: '{{name}}', existing: refuse}}\n",
+        text(&inbox)?
+    );
+    node.cli_with_input(&["apply", "-"], &documents)?;
+    Ok(inbox)
+}
+
 /// A rule that takes its time, then delivers what arrives to a directory.
 fn slow_rule(node: &Node) -> Result<std::path::PathBuf> {
     use std::os::unix::fs::PermissionsExt;
@@ -196,15 +210,7 @@ fn a_restored_database_gets_back_what_it_misses() -> Result<()> {
     let url = postgres.create_database()?;
     let mut node = Node::new(program(), Some(&url))?;
     let login = Login::create(&node, "acme")?;
-    let inbox = node.scratch().join("inbox");
-    std::fs::create_dir(&inbox)?;
-    let documents = format!(
-        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
-         rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n  do:\n    \
-         - deliver: {{endpoint: partner, path: '{{name}}', existing: refuse}}\n",
-        text(&inbox)?
-    );
-    node.cli_with_input(&["apply", "-"], &documents)?;
+    delivering(&node)?;
     node.start()?;
     let local = local_file(&node, "a", b"content")?;
     let upload = |node: &Node, names: std::ops::Range<usize>| -> Result<()> {
@@ -326,15 +332,7 @@ fn a_node_starts_while_its_database_is_away() -> Result<()> {
     let url = postgres.create_database()?;
     let mut node = Node::new_called(program(), &url, "n1")?;
     let login = Login::create(&node, "acme")?;
-    let inbox = node.scratch().join("inbox");
-    std::fs::create_dir(&inbox)?;
-    let documents = format!(
-        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
-         rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n  do:\n    \
-         - deliver: {{endpoint: partner, path: '{{name}}', existing: refuse}}\n",
-        text(&inbox)?
-    );
-    node.cli_with_input(&["apply", "-"], &documents)?;
+    let inbox = delivering(&node)?;
     // It never served: what it would serve is known to the database alone.
     postgres.stop()?;
     let refused = node.start().err().context("it was not refused")?;

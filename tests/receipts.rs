@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, text};
-use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
+use entrepot_testkit::s3::S3Server;
 use entrepot_testkit::server::Node;
 
 use crate::{node_with, program};
@@ -111,12 +111,7 @@ fn heads_go_to_a_file_and_to_a_bucket_and_the_journal_is_compared_with_them() ->
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
     let bucket = S3Server::start()?;
-    let document = format!(
-        "endpoint:\n  name: locked\n  target:\n    object:\n      bucket: {BUCKET}\n      \
-         url: {}\n      access_key_id: {ACCESS_KEY_ID}\n      secret_key: {SECRET_KEY}\n      \
-         allow_private: true\n      object_lock: true\n",
-        bucket.url()
-    );
+    let document = bucket.endpoint("locked") + "      object_lock: true\n";
     node.cli_with_input(&["apply", "-"], &document)?;
     node.configure(
         "[[audit.sinks]]\nname = 'file'\nfile = 'heads'\n\

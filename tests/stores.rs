@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use entrepot_nouns::endpoint::FtpTls;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::ftpd::Ftpd;
-use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
+use entrepot_testkit::s3::S3Server;
 use entrepot_testkit::server::{Node, run};
 
 use crate::program;
@@ -116,13 +116,8 @@ fn a_directory_in_a_bucket_is_renamed_with_all_in_it() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
     let s3 = S3Server::start()?;
-    let documents = format!(
-        "endpoint:\n  name: bucket\n  target:\n    object:\n      bucket: {BUCKET}\n      \
-         url: {}\n      access_key_id: {ACCESS_KEY_ID}\n      secret_key: {SECRET_KEY}\n      \
-         allow_private: true\n---\n\
-         mount: {{name: acme-bucket, account: acme, path: /b, endpoint: bucket}}\n",
-        s3.url()
-    );
+    let mounts = "---\nmount: {name: acme-bucket, account: acme, path: /b, endpoint: bucket}\n";
+    let documents = s3.endpoint("bucket") + mounts;
     apply(&node, &documents)?;
     node.start()?;
     let content = noise(79, 6_000_000);

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::ftp::Protection;
 use entrepot_testkit::clients::{Login, noise, text};
 use entrepot_testkit::disk::Disk;
-use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
+use entrepot_testkit::s3::S3Server;
 use entrepot_testkit::server::Node;
 use entrepot_testkit::sshd::Sshd;
 
@@ -73,14 +73,12 @@ impl Ledger {
         let private: String = private.lines().map(|line| format!("      {line}\n")).collect();
         let public = std::fs::read_to_string(peer.user_key().with_extension("pub"))?;
         let mut documents = format!(
-            "endpoint:\n  name: bucket\n  target:\n    object:\n      bucket: {BUCKET}\n      \
-             url: {}\n      access_key_id: {ACCESS_KEY_ID}\n      secret_key: {SECRET_KEY}\n      \
-             allow_private: true\n---\n\
+            "{}---\n\
              key:\n  name: ours\n  type: ssh-user\n  public: '{}'\n  private: |\n{private}---\n\
              endpoint:\n  name: peer\n  target:\n    sftp:\n      host: 127.0.0.1\n      \
              port: {}\n      user: {}\n      key: ours\n      host_keys: ['{}']\n      \
              root: {}\n      allow_private: true\n---\n",
-            bucket.url(),
+            bucket.endpoint("bucket"),
             public.trim(),
             peer.port(),
             peer.user(),

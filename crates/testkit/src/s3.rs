@@ -73,6 +73,17 @@ impl S3Server {
         format!("http://{}", self.address)
     }
 
+    /// The document of an endpoint with this name on [`BUCKET`]; further fields of the target may
+    /// follow, six blanks before each.
+    pub fn endpoint(&self, name: &str) -> String {
+        format!(
+            "endpoint:\n  name: {name}\n  target:\n    object:\n      bucket: {BUCKET}\n      \
+             url: {}\n      access_key_id: {ACCESS_KEY_ID}\n      secret_key: {SECRET_KEY}\n      \
+             allow_private: true\n",
+            self.url()
+        )
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address

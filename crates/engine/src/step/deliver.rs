@@ -19,7 +19,7 @@ use entrepot_nouns::{
     Digests, Displaced, Endpoint, EndpointTarget, Fact, Protocol, StorePath, Timestamp, TransferId,
     TransferState, crash,
 };
-use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError};
+use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError, make_directories_above};
 
 use super::{Expected, Step, StepError, source};
 use crate::files::Source;
@@ -263,17 +263,9 @@ impl Delivery {
         if !self.store.caps().directories || self.store.stat(&parent).await.is_ok() {
             return Ok(());
         }
-        let mut above: Vec<StorePath> =
-            std::iter::successors(Some(parent), StorePath::parent).collect();
-        above.retain(|directory| !directory.is_root());
         run.hold.fence().await?;
-        for directory in above.iter().rev() {
-            match self.store.make_directory(directory).await {
-                Ok(()) | Err(StoreError::Exists) => {}
-                Err(error) => return Err(self.failed(&error)),
-            }
-        }
-        Ok(())
+        let made = make_directories_above(&self.store, &self.target).await;
+        made.map_err(|error| self.failed(&error))
     }
 
     /// `file.delivered`, once; durable when this returns.
