@@ -318,13 +318,7 @@ fn a_part_with_another_end_is_sent_again() -> Result<()> {
     cut(far.command(&put)?, || longest(sshd.folder()) > 4 << 20)?;
     let part = std::fs::read_dir(sshd.folder())?.flatten().next().context("a part")?.path();
     // What the client had sent is still being written behind its back.
-    let (mut length, mut looks) = (0, 0);
-    until("the part to stay as it is", || {
-        let now = std::fs::metadata(&part)?.len();
-        looks = if now == length { looks + 1 } else { 0 };
-        length = now;
-        Ok((looks >= 10).then_some(()))
-    })?;
+    sshd.settle()?;
     let file = std::fs::File::options().write(true).open(&part)?;
     use std::os::unix::fs::FileExt;
     file.write_all_at(b"not its bytes", file.metadata()?.len() - 100)?;

@@ -168,6 +168,34 @@ fn codes_follow_a_key_or_a_password_and_are_good_once() -> Result<()> {
     logged_in(&sftp(&node, "acme", &without, Some(&person))?, "the password alone again")
 }
 
+#[test]
+fn a_recovery_code_stands_in_for_a_lost_generator_once() -> Result<()> {
+    let (node, login) = node_with("acme")?;
+    Generator::of(&node, "acme")?;
+    let made = node.json(&["account", "recovery-codes", "acme"])?;
+    let codes: Vec<&str> =
+        made["codes"].as_array().into_iter().flatten().flat_map(|it| it.as_str()).collect();
+    ensure!(codes.len() == 10, "{made}");
+    let person = askpass(&node, &login.password, codes[3])?;
+    let rounds = ["PreferredAuthentications=keyboard-interactive", "PubkeyAuthentication=no"];
+    logged_in(&sftp(&node, "acme", &rounds, Some(&person))?, "password and recovery code")?;
+    let proof = first_proof(&node)?;
+    ensure!(proof == "password + recovery code", "{proof}");
+    ensure!(!admitted(&sftp(&node, "acme", &rounds, Some(&person))?), "it was taken twice");
+    let used = node.until("the event", || {
+        let events = node.events("recovery-code.used")?;
+        Ok((!events.is_empty()).then_some(events))
+    })?;
+    ensure!(used.len() == 1 && used[0]["left"] == 9 && used[0]["account"] == "acme", "{used:?}");
+    for code in &codes {
+        ensure!(!node.cli(&["export"])?.contains(code) && !node.log().contains(code), "{code}");
+    }
+    node.cli(&["account", "totp", "acme", "--replace"])?;
+    let person = askpass(&node, &login.password, codes[4])?;
+    ensure!(!admitted(&sftp(&node, "acme", &rounds, Some(&person))?), "of the generator before");
+    Ok(())
+}
+
 /// A key pair, by path of its private half.
 fn make_key(folder: &Path, name: &str, kind: &str) -> Result<PathBuf> {
     let key = folder.join(name);

@@ -1,5 +1,5 @@
-//! The page `docs/howto/check-logins-elsewhere.md`, done: a web service and a program decide
-//! logins.
+//! The page `docs/howto/check-logins-elsewhere.md`, done: a web service, a program and a directory
+//! decide logins.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::Login;
 use entrepot_testkit::clients::ftp::Protection::Tls;
 use entrepot_testkit::server::{Node, run};
+use entrepot_testkit::slapd::Slapd;
 use serde_json::Value;
 
 use crate::program;
@@ -168,5 +169,78 @@ fn a_service_under_tls_must_be_the_right_one_and_public_unless_told() -> Result<
         })?;
         ensure!(!lists(&node, 0, "open sesame")?, "{why}");
     }
+    Ok(())
+}
+
+/// The people of the page about directories, and one whom its search does not find.
+const PEOPLE: &str = "\
+dn: ou=people,dc=example,dc=com
+objectClass: organizationalUnit
+ou: people
+
+dn: uid=anna,ou=people,dc=example,dc=com
+objectClass: inetOrgPerson
+uid: anna
+cn: Anna
+sn: A
+employeeType: transfer
+departmentNumber: sales
+userPassword: open sesame
+
+dn: uid=bert,ou=people,dc=example,dc=com
+objectClass: inetOrgPerson
+uid: bert
+cn: Bert
+sn: B
+departmentNumber: sales
+userPassword: open sesame
+";
+
+#[test]
+fn a_directory_decides_about_logins_in_clear_text_here_and_under_tls() -> Result<()> {
+    let slapd = Slapd::start(PEOPLE)?;
+    let mut node = Node::new(program(), None)?;
+    node.add_ftp()?;
+    node.start()?;
+    apply(&node, 0, |document| document)?;
+    let pem: Value = slapd.certificate().into();
+    let (clear, tls) = (slapd.port(), slapd.tls_port());
+    for (url, under_tls) in [
+        (format!("ldap://localhost:{clear}"), false),
+        (format!("ldap://localhost:{clear}"), true),
+        (format!("ldaps://localhost:{tls}"), true),
+    ] {
+        // What is set is added to what was set before.
+        node.cli(&["listener", "change", "ftp", "login="])?;
+        let own = if under_tls {
+            format!("\n        private: true\n        authorities: {pem}")
+        } else {
+            String::new()
+        };
+        apply(&node, 2, |document| {
+            document.replace("ldaps://directory.example", &format!("{url}{own}"))
+        })?;
+        let before = slapd.log().matches("TLS established").count();
+        node.until("the directory to count", || Ok(lists(&node, 2, "open sesame")?.then_some(())))?;
+        let opened =
+            last(&node, "session.opened", "proof", "password of 'anna', by the login hook")?;
+        assert_eq!(opened["account"], "sales");
+        let log = slapd.log();
+        ensure!((log.matches("TLS established").count() > before) == under_tls, "{url}: {log}");
+        ensure!(!lists(&node, 2, "wrong")?, "a wrong password");
+        last(&node, "login.refused", "reason", "the login hook refused")?;
+    }
+    // Nobody's password is empty, and a name is a name, not a piece of a filter.
+    for user in ["anna:", "bert:open sesame", "*:open sesame", "anna)(uid=*:open sesame"] {
+        let url = format!("ftp://localhost:{}/", node.ftp_port()?);
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--ssl-reqd", "--insecure", "--user", user, &url]);
+        ensure!(!curl.output()?.status.success(), "{user} was let in");
+    }
+    drop(slapd);
+    ensure!(!lists(&node, 2, "open sesame")?, "the directory is down");
+    last(&node, "login.refused", "reason", "the login hook did not decide")?;
+    let log = node.log();
+    ensure!(log.contains("EP0306") && !log.contains("open sesame"), "{log}");
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! End-to-end tests: the real program, real clients, real servers. One binary, so that it is
 //! linked once.
 
+mod acme;
 mod backup;
 mod bad_input;
 mod balanced;
+mod browser;
 mod budgets;
 mod cli;
 mod client;
@@ -12,11 +14,13 @@ mod cluster;
 mod crash;
 mod crowds;
 mod disk_full;
+mod floods;
 mod hooks;
 mod hooks_kept;
 mod hooks_sftp;
 mod interop;
 mod limits;
+mod links;
 mod live;
 mod locked;
 mod login;
@@ -27,10 +31,12 @@ mod programs;
 mod readme;
 mod receipts;
 mod replace_openssh;
+mod rest;
 mod rotation;
 mod routes;
 mod secrets;
 mod service;
+mod sign_in;
 mod stores;
 mod upgrade;
 mod wan;

@@ -169,7 +169,7 @@ fn root_leaves_no_file_of_its_own_in_the_data_of_another_user() -> Result<()> {
     }
     let node = stopped()?;
     // A folder that no server has used yet.
-    let extra = node.home().join("data/extra");
+    let extra = node.home().join("extra");
     std::fs::create_dir(&extra)?;
     let path = format!("target.directory.path={}", text(&extra)?);
     node.cli(&["endpoint", "create", "extra", &path])?;
@@ -191,7 +191,7 @@ fn root_leaves_no_file_of_its_own_in_the_data_of_another_user() -> Result<()> {
     node.cli(&["restore", "--check", text(&backup)?])?;
     ensure!(extra.join(".entrepot-staging").exists());
     let mut found = Vec::new();
-    owners(&node.home().join("data"), &mut found)?;
+    owners(&node.home(), &mut found)?;
     ensure!(found.len() > 5, "{found:?}");
     for (path, uid) in found {
         ensure!(uid == NOBODY, "{} belongs to {uid}", path.display());

@@ -224,12 +224,12 @@ def refused(ftp, command):
 }
 
 /// Certificates of clients, made by openssl.
-struct Certificates {
+pub(super) struct Certificates {
     folder: PathBuf,
 }
 
 impl Certificates {
-    fn new(node: &Node) -> Result<Certificates> {
+    pub(super) fn new(node: &Node) -> Result<Certificates> {
         let made = Certificates { folder: node.scratch().to_owned() };
         for (authority, client) in [("ca", "acme"), ("rogue-ca", "rogue")] {
             let args = ["req", "-x509", "-subj", &format!("/CN={authority}"), "-days", "30"];
@@ -244,7 +244,7 @@ impl Certificates {
         Ok(made)
     }
 
-    fn file(&self, name: &str, ending: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str, ending: &str) -> PathBuf {
         self.folder.join(format!("{name}-tls.{ending}"))
     }
 
@@ -255,7 +255,7 @@ impl Certificates {
         run(openssl.arg("-out").arg(self.file(name, "pem"))).map(drop)
     }
 
-    fn fingerprint(&self, name: &str) -> Result<String> {
+    pub(super) fn fingerprint(&self, name: &str) -> Result<String> {
         let mut openssl = Command::new("openssl");
         openssl.args(["x509", "-noout", "-fingerprint", "-sha256", "-in"]);
         let said = run(openssl.arg(self.file(name, "pem")))?.stdout;

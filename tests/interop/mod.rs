@@ -7,6 +7,7 @@ mod ftp_login;
 mod ftp_matrix;
 mod ftp_rules;
 mod ftp_uploads;
+mod https;
 mod links;
 mod matrix;
 mod modes;
@@ -14,6 +15,8 @@ mod orders;
 mod rekey;
 mod sshfs;
 mod surface;
+mod tus;
+mod webdav;
 
 use std::process::Stdio;
 

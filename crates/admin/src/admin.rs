@@ -1,29 +1,38 @@
 //! The one door for changes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use entrepot_crypto::{HashCost, MasterKey};
-use entrepot_db::{Drained, Tx};
+use entrepot_db::{Drained, ListenerPlace, Tx};
 use entrepot_journal::{RecordKind, Scope};
-use entrepot_nouns::{AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId, Stored};
-use serde_json::Value;
+use entrepot_nouns::{
+    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, Job, JobId, Kind, Name, SiteId, Stored,
+};
 use uuid::Uuid;
 
-use crate::document::{self, Given, Source};
+use crate::actor::Actor;
+use crate::document::{self, Given};
 use crate::error::{AdminError, Result};
 use crate::jobs::{self, JobAction};
 use crate::limits;
-use crate::log_levels::LogLevels;
-use crate::near;
+use crate::listing::ListQuery;
+use crate::log_levels::{LogLevel, LogLevels, LogSubject};
+use crate::noun_change::NounChange;
+use crate::once::KeptRequest;
 use crate::parts::{AdminParts, ServingParts};
 use crate::passwords::Passwords;
 use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
 use crate::refused_passwords::RefusedPasswords;
-use crate::request::{Action, Actor, BackupNote, Document, PlannedChange, Request, Response};
-use crate::secrets::{self, Absent, ListenerCheck, PasswordWork, RuleCheck, Settler};
+use crate::request::{Action, BackupNote, Document, PlannedChange, Request, Response};
+use crate::secrets::{
+    self, Absent, EndpointCheck, ListenerCheck, PasswordWork, RuleCheck, Settler,
+};
 use crate::site::ChangedSite;
-use crate::{diff, nodes, query, rotation, serving, touched};
+use crate::{
+    listing, near, nodes, permissions, query, recovery_codes, rotation, serving, sign_ins, touched,
+};
 
 /// The administration. Cheap to clone.
 #[derive(Clone)]
@@ -48,6 +57,7 @@ impl Admin {
             refused_passwords: None,
             rule_check: |_| Ok(()),
             listener_check: |_| Ok(()),
+            endpoint_check: Arc::new(|_| Ok(())),
         };
         Admin {
             parts: Arc::new(parts),
@@ -90,6 +100,13 @@ impl Admin {
         self
     }
 
+    /// Checks endpoints further than their types do: this node does not open each one.
+    #[must_use]
+    pub fn with_endpoint_check(mut self, check: EndpointCheck) -> Self {
+        self.settler.endpoint_check = check;
+        self
+    }
+
     /// Warns of nouns that ask for a program which this node does not start. Others may.
     #[must_use]
     pub fn with_program_check(mut self, check: ProgramCheck) -> Self {
@@ -126,10 +143,10 @@ impl Admin {
         let mut sites = self.parts.db.sites().await?;
         sites.retain(|site| actor.site == SiteId::MAIN || actor.site == SiteId(site.id));
         let Some(site) = sites.iter().find(|site| site.noun.name == *name) else {
-            let key = NounKey::new(Kind::Site, name);
-            return Err(missing(&key, sites.iter().map(|site| &site.noun.name)));
+            let known = sites.iter().map(|site| &site.noun.name);
+            return Err(near::missing(Kind::Site, name, known));
         };
-        Ok(Actor { site: SiteId(site.id), ..actor })
+        Ok(actor.working_at(SiteId(site.id)))
     }
 
     /// Does what `request` says at the site of `actor`.
@@ -137,36 +154,39 @@ impl Admin {
     /// # Errors
     /// See [`AdminError`]; nothing was changed then.
     pub async fn handle(&self, actor: &Actor, request: Request) -> Result<Response> {
-        let parts = &*self.parts;
+        if actor.link_rights().is_some() {
+            return self.own_links(actor, request).await;
+        }
+        actor.must(permissions::needed(&request))?;
+        self.dispatch(actor, request).await
+    }
+
+    /// Does what an actor may do.
+    async fn dispatch(&self, actor: &Actor, request: Request) -> Result<Response> {
+        let (parts, serving) = (&*self.parts, self.serving.as_ref());
+        let want = |documents, prune| {
+            documents_wanted(documents, if prune { Others::Go } else { Others::Stay })
+        };
+        let journal = |lost| if lost { nodes::Journal::Lost } else { nodes::Journal::Projected };
         match request {
-            Request::List { kind, after, limit } => {
-                query::nouns(parts, actor.site, kind, after.as_ref(), limit).await
+            Request::List { kind, filter, sort, after, limit } => {
+                let query = ListQuery { kind, filter, sort, after, limit };
+                listing::nouns(parts, actor.site, query).await
             }
             Request::Show { kind, name } => self.show(actor, &NounKey { kind, name }).await,
-            Request::Create { noun } => self.create(actor, *noun).await,
-            Request::Change { kind, name, patch } => {
-                self.change(actor, &NounKey { kind, name }, &patch).await
-            }
-            Request::Delete { kind, name } => self.delete(actor, NounKey { kind, name }).await,
-            Request::Plan { documents, prune } => {
-                let others = if prune { Others::Go } else { Others::Stay };
-                self.plan(actor, documents_wanted(documents, others)?).await
-            }
-            Request::Apply { documents, prune } => {
-                let others = if prune { Others::Go } else { Others::Stay };
-                let wanted = documents_wanted(documents, others)?;
-                let steps = self.commit(actor, None, |_| Ok(wanted.clone())).await?;
-                Ok(self.shown(&steps))
-            }
+            Request::Create { .. }
+            | Request::Replace { .. }
+            | Request::Change { .. }
+            | Request::Delete { .. } => self.change_noun(actor, request, None).await,
+            Request::DryRun { of } => self.dry_run(actor, *of).await,
+            Request::Plan { documents, prune } => self.plan(actor, want(documents, prune)?).await,
+            Request::Apply { documents, prune } => self.apply(actor, want(documents, prune)?).await,
             Request::Export { kinds } => self.export(actor, &kinds).await,
             Request::Transfers { filter } => query::transfers(parts, actor.site, filter).await,
             Request::Transfer { id } => query::transfer(parts, actor.site, id).await,
             Request::Events { filter } => query::events(parts, actor.site, filter).await,
             Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
-            Request::Job { id } => {
-                let job = Box::new(query::job(parts, actor.site, id).await?);
-                Ok(Response::Job { job })
-            }
+            Request::Job { id } => query::job(parts, actor.site, id).await.map(job_answer),
             Request::RetryJob { id } => self.act(actor, id, JobAction::Retry).await,
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
             Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
@@ -177,28 +197,46 @@ impl Admin {
             Request::LimitNode { rates } => serving::limit_node(self.serving()?, actor, rates),
             Request::StopNode => serving::stop_node(self.serving()?, actor),
             Request::LogLevels => serving::log_levels(self.serving()?, actor),
-            Request::SetLogLevels { levels } => {
-                let serving = self.serving()?;
-                let levels = serving::changed_levels(serving, levels);
-                serving::set_log_levels(parts, serving, actor, levels)
-            }
-            Request::ResetLogLevels => {
-                serving::set_log_levels(parts, self.serving()?, actor, LogLevels::new())
-            }
+            Request::SetLogLevels { levels } => self.change_log_levels(actor, levels),
+            Request::ResetLogLevels => self.reset_log_levels(actor),
             Request::Nodes => nodes::list(parts, actor).await,
             Request::Node { name } => nodes::show(parts, actor, &name).await,
             Request::DrainNode { name } => self.drain(actor, name, Drained::Yes).await,
             Request::UndrainNode { name } => self.drain(actor, name, Drained::No).await,
             Request::RemoveNode { name, lost } => {
-                let journal = if lost { nodes::Journal::Lost } else { nodes::Journal::Projected };
-                let event = nodes::remove(parts, actor, name, journal).await?;
-                self.seal_now(&[event]).await;
-                Ok(Response::Done)
+                self.remove_node(actor, name, journal(lost)).await
+            }
+            Request::JournalHeads { after, limit } => {
+                nodes::heads(parts, actor, after, limit).await
             }
             Request::NoteBackup { backup } => self.note_backup(actor, backup).await,
+            Request::Certificates => self.list_certificates(actor).await,
+            Request::RenewCertificate { listener: name } => {
+                self.renew_certificate(actor, &name).await
+            }
+            Request::Tokens { account } => self.list_tokens(actor, account.as_ref()).await,
+            Request::CreateToken { token } => self.create_token(actor, token).await,
+            Request::RevokeToken { name } => self.revoke_token(actor, name).await,
+            Request::Passkeys { account } => self.list_passkeys(actor, account.as_ref()).await,
+            Request::RemovePasskey { name } => self.remove_passkey(actor, name).await,
+            Request::Links { owner } => self.list_links(actor, owner.as_ref()).await,
+            Request::Link { name } => self.show_link(actor, &name).await,
+            Request::CreateLink { link } => self.create_link(actor, *link).await,
+            Request::RevokeLink { name } => self.revoke_link(actor, name).await,
+            Request::DeleteLink { name } => self.delete_link(actor, name).await,
+            Request::SignIns { account } => sign_ins::list(parts, actor, account.as_ref()).await,
+            Request::EndSignIn { id } => sign_ins::end(parts, serving, actor, id).await,
+            Request::MakeRecoveryCodes { account } => self.recovery_codes(actor, &account).await,
+            Request::MakeSetUpToken => self.make_set_up_token(actor).await,
             Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
             Request::Unlock { target } => serving::unlock(self.serving()?, actor, &target),
         }
+    }
+
+    /// Makes the configuration what is wanted.
+    async fn apply(&self, actor: &Actor, wanted: Wanted) -> Result<Response> {
+        let steps = self.commit(actor, None, |_| Ok(wanted.clone())).await?;
+        Ok(self.shown(&steps))
     }
 
     /// A noun as it is stored.
@@ -209,6 +247,11 @@ impl Admin {
     /// What the hashes of new passwords cost.
     pub(crate) fn hash_cost(&self) -> HashCost {
         self.settler.cost
+    }
+
+    /// What every administration works with.
+    pub(crate) fn parts(&self) -> &AdminParts {
+        &self.parts
     }
 
     /// The name of this node.
@@ -277,13 +320,55 @@ impl Admin {
     }
 
     async fn show(&self, actor: &Actor, key: &NounKey) -> Result<Response> {
-        let Some(mut found) = reader::find(&self.parts.db, actor.site, key).await? else {
-            let all = Reader::Db(&self.parts.db).kind(actor.site, key.kind).await?;
-            return Err(missing(key, all.iter().map(|stored| stored.noun.name())));
+        let Some(found) = reader::find(&self.parts.db, actor.site, key).await? else {
+            return Err(self.missing_noun(actor, key.kind, &key.name).await);
         };
-        found.noun = secrets::redacted(found.noun);
-        let warnings = self.warnings(&found.noun).collect();
-        Ok(Response::Noun { noun: Box::new(found), warnings })
+        Ok(self.noun_answer(found))
+    }
+
+    /// The answer that shows a noun, without its secrets.
+    pub(crate) fn noun_answer(&self, mut stored: Stored<AnyNoun>) -> Response {
+        stored.noun = secrets::redacted(stored.noun);
+        let warnings = self.warnings(&stored.noun).collect();
+        Response::Noun { noun: Box::new(stored), warnings }
+    }
+
+    /// Changes one noun; with `once` at most once, and the answer is kept with the change.
+    pub(crate) async fn change_noun(
+        &self,
+        actor: &Actor,
+        request: Request,
+        once: Option<&KeptRequest>,
+    ) -> Result<Response> {
+        let change = NounChange::of(request).map_err(|_| no_noun_change())?;
+        let key = change.key();
+        let order = Order { actor, subject: Some(&key), once };
+        match self.carry_out(order, |state| change.wanted(state)).await? {
+            Outcome::Before(answer) => Ok(answer),
+            Outcome::Made(Made { answer: Some(answer), .. }) => Ok(answer),
+            Outcome::Made(_) => self.show(actor, &key).await,
+        }
+    }
+
+    /// What the change of a noun would do. Hashes nothing and changes nothing.
+    async fn dry_run(&self, actor: &Actor, request: Request) -> Result<Response> {
+        let change = NounChange::of(request).map_err(|_| no_noun_change())?;
+        let key = change.key();
+        let wanted = |state: &State| change.wanted(state);
+        let computed = self.computed(actor.site, Some(&key), wanted, Thoroughness::Plan).await?;
+        may_change_sites(actor, &computed.steps)?;
+        Ok(self.shown(&computed.steps))
+    }
+
+    /// That there is no such noun, with the name that may have been meant.
+    pub(crate) async fn missing_noun(&self, actor: &Actor, kind: Kind, name: &Name) -> AdminError {
+        match Reader::Db(&self.parts.db).kind(actor.site, kind).await {
+            Ok(all) => {
+                let names = all.iter().map(|stored| stored.noun.name());
+                near::missing(kind, name, names)
+            }
+            Err(error) => error,
+        }
     }
 
     fn shown(&self, steps: &[Step]) -> Response {
@@ -300,41 +385,9 @@ impl Admin {
         problems.map(move |problem| format!("{kind} '{name}' will not run on this node: {problem}"))
     }
 
-    async fn create(&self, actor: &Actor, noun: AnyNoun) -> Result<Response> {
-        let key = NounKey::of(&noun);
-        let wanted = |state: &State| {
-            if state.contains_key(&key) {
-                return Err(AdminError::Exists { kind: key.kind, name: key.name.to_string() });
-            }
-            Ok(Wanted::noun(noun.clone()))
-        };
-        self.commit(actor, Some(&key), wanted).await?;
-        self.show(actor, &key).await
-    }
-
-    async fn change(&self, actor: &Actor, key: &NounKey, patch: &Value) -> Result<Response> {
-        let wanted = |state: &State| {
-            let stored = state.get(key).ok_or_else(|| absent(state, key))?;
-            Ok(Wanted::noun(patched(&stored.noun, patch)?))
-        };
-        self.commit(actor, Some(key), wanted).await?;
-        self.show(actor, key).await
-    }
-
-    async fn delete(&self, actor: &Actor, key: NounKey) -> Result<Response> {
-        if key.kind == Kind::Site && key.name.as_str() == "main" {
-            let problem = "the site 'main' cannot be deleted, it owns all others".to_owned();
-            return Err(AdminError::Refused { problem });
-        }
-        let wanted = |state: &State| {
-            if state.contains_key(&key) {
-                Ok(Wanted::without(key.clone()))
-            } else {
-                Err(absent(state, &key))
-            }
-        };
-        self.commit(actor, Some(&key), wanted).await?;
-        Ok(Response::Done)
+    /// Makes one noun; the answer shows it.
+    pub(crate) async fn create(&self, actor: &Actor, noun: AnyNoun) -> Result<Response> {
+        self.change_noun(actor, Request::Create { noun: Box::new(noun) }, None).await
     }
 
     async fn export(&self, actor: &Actor, kinds: &[Kind]) -> Result<Response> {
@@ -370,8 +423,10 @@ impl Admin {
     /// be called by a process in which no node serves.
     ///
     /// # Errors
-    /// [`AdminError::SecretsInUse`], [`AdminError::CannotRotate`], [`AdminError::Database`].
+    /// [`AdminError::Forbidden`], [`AdminError::SecretsInUse`], [`AdminError::CannotRotate`],
+    /// [`AdminError::Database`].
     pub async fn rotate_secrets(&self, actor: &Actor, new: &MasterKey) -> Result<u64> {
+        actor.must(AdminRight::Steer)?;
         let rotated = rotation::rotate(&self.parts, actor, new).await?;
         if let Some(event) = rotated.event {
             self.seal_now(&[event]).await;
@@ -393,37 +448,54 @@ impl Admin {
         Ok(Arc::new(Reader::Db(&self.parts.db).all(site).await?))
     }
 
-    /// Makes a change: rows and events in one transaction. Checked and hashed before it begins,
-    /// so that it is short; if the configuration has changed meanwhile, all is computed anew.
-    /// `subject` is the one noun that `wanted` asks the configuration for; `None`: for none.
+    /// Makes a change as [`Admin::carry_out`] does; says what was done.
     pub(crate) async fn commit(
         &self,
         actor: &Actor,
         subject: Option<&NounKey>,
         wanted: impl Fn(&State) -> Result<Wanted>,
     ) -> Result<Vec<Step>> {
+        match self.carry_out(Order { actor, subject, once: None }, wanted).await? {
+            Outcome::Made(made) => Ok(made.steps),
+            Outcome::Before(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Makes a change: rows and events in one transaction. Checked and hashed before it begins,
+    /// so that it is short; if the configuration has changed meanwhile, all is computed anew.
+    async fn carry_out(
+        &self,
+        order: Order<'_>,
+        wanted: impl Fn(&State) -> Result<Wanted>,
+    ) -> Result<Outcome> {
+        let Order { actor, subject, once } = order;
         let mut attempt = 0;
         loop {
             attempt += 1;
             // A change that was overtaken too often keeps the others out while it is computed.
             let revision = self.parts.db.config_revision().await?;
-            let (computed, held) = if attempt < limits::CHANGE_ATTEMPTS {
-                (self.computed(actor.site, subject, &wanted).await?, None)
-            } else {
-                let mut tx = self.parts.db.begin().await?;
-                let before = Arc::new(Reader::Tx(&mut tx).all(actor.site).await?);
-                let steps = self.steps(actor.site, &before, wanted(&before)?).await?;
-                (Computed { before, steps }, Some(tx))
+            let keeps_out = attempt >= limits::CHANGE_ATTEMPTS;
+            let mut held = if keeps_out { Some(self.parts.db.begin().await?) } else { None };
+            // Whoever made the same request first has changed the revision.
+            if let Some(once) = once
+                && let Some(answer) = once.answer(&self.parts.db).await?
+            {
+                return Ok(Outcome::Before(answer));
+            }
+            let Computed { before, steps } = match &mut held {
+                None => self.computed(actor.site, subject, &wanted, Thoroughness::Change).await?,
+                Some(tx) => {
+                    let before = Arc::new(Reader::Tx(tx).all(actor.site).await?);
+                    let wanted = wanted(&before)?;
+                    let steps =
+                        self.steps(actor.site, &before, wanted, Thoroughness::Change).await?;
+                    Computed { before, steps }
+                }
             };
-            let Computed { before, steps } = computed;
             if steps.iter().all(|step| step.shown.action == Action::Unchanged) {
-                return Ok(steps);
+                return Ok(Outcome::Made(Made { steps, answer: None }));
             }
-            let is_site = |step: &Step| step.shown.kind == Kind::Site;
-            if actor.site != SiteId::MAIN && steps.iter().any(is_site) {
-                let problem = "sites belong to the site 'main': change them there".to_owned();
-                return Err(AdminError::Refused { problem });
-            }
+            may_change_sites(actor, &steps)?;
             let mut tx = match held {
                 Some(tx) => tx,
                 None => {
@@ -436,19 +508,32 @@ impl Admin {
                 }
             };
             let events = self.write(actor, &mut tx, &before, &steps).await?;
+            let answer = self.answer_in(&mut tx, order).await?;
             tx.commit().await?;
             self.after_commit(&events).await;
-            return Ok(steps);
+            return Ok(Outcome::Made(Made { steps, answer }));
         }
+    }
+
+    /// The answer to the change of one noun, kept with the change if it may be repeated.
+    async fn answer_in(&self, tx: &mut Tx, order: Order<'_>) -> Result<Option<Response>> {
+        let Some(key) = order.subject else { return Ok(None) };
+        let stored = reader::find_in(tx, order.actor.site, key).await?;
+        let answer = stored.map_or(Response::Done, |stored| self.noun_answer(stored));
+        if let Some(once) = order.once {
+            once.keep_in(tx, &answer).await?;
+        }
+        Ok(Some(answer))
     }
 
     /// The steps of a change, from what it touches. If it cannot be made, the error is that of the
     /// whole site: it can name all that is in the way, and what may have been meant.
-    async fn computed(
+    pub(crate) async fn computed(
         &self,
         site: SiteId,
         subject: Option<&NounKey>,
         wanted: impl Fn(&State) -> Result<Wanted>,
+        thoroughness: Thoroughness,
     ) -> Result<Computed> {
         let db = &self.parts.db;
         let known = match subject {
@@ -459,18 +544,28 @@ impl Admin {
             let changed = self.changed_site(site, &wanted).await?;
             if let Some(before) = touched::load(db, &changed, &wanted).await? {
                 let before = Arc::new(before);
-                if let Ok(steps) = self.steps(site, &before, wanted).await {
+                if let Ok(steps) = self.steps(site, &before, wanted, thoroughness).await {
                     return Ok(Computed { before, steps });
                 }
             }
         }
         let before = self.state(site).await?;
-        let steps = self.steps(site, &before, wanted(&before)?).await?;
+        let steps = self.steps(site, &before, wanted(&before)?, thoroughness).await?;
         Ok(Computed { before, steps })
     }
 
-    async fn steps(&self, site: SiteId, before: &Arc<State>, wanted: Wanted) -> Result<Vec<Step>> {
-        let (site, work) = (self.changed_site(site, &wanted).await?, wanted.work());
+    async fn steps(
+        &self,
+        site: SiteId,
+        before: &Arc<State>,
+        wanted: Wanted,
+        thoroughness: Thoroughness,
+    ) -> Result<Vec<Step>> {
+        let site = self.changed_site(site, &wanted).await?;
+        let work = match thoroughness {
+            Thoroughness::Plan => PasswordWork::Leave,
+            Thoroughness::Change => wanted.work(),
+        };
         compute(before, site, wanted, self.settler.clone(), work).await
     }
 
@@ -495,7 +590,7 @@ impl Admin {
         })
     }
 
-    async fn write(
+    pub(crate) async fn write(
         &self,
         actor: &Actor,
         tx: &mut Tx,
@@ -512,14 +607,22 @@ impl Admin {
                 Action::Change => "changed",
                 Action::Delete => "deleted",
             };
+            let old = before.get(&NounKey::new(*kind, name));
+            recovery_codes::void(tx, old, step.noun.as_ref()).await?;
             match &step.noun {
                 Some(noun) => {
-                    let old = before.get(&NounKey::new(*kind, name));
                     let id = old.map_or_else(|| self.parts.env.new_id::<Uuid>(), |old| old.id);
                     tx.put_any(site, id, noun, at).await?;
                 }
                 None => {
                     tx.delete(site, *kind, name).await?;
+                    if let Some(old) = old.filter(|_| *kind == Kind::Account) {
+                        tx.forget_link_uses(AccountId(old.id)).await?;
+                    }
+                    if *kind == Kind::Listener {
+                        let listener = name.clone();
+                        tx.forget_acme(&ListenerPlace { site, listener }).await?;
+                    }
                 }
             }
             let fact = Fact::ConfigChanged {
@@ -537,6 +640,14 @@ impl Admin {
         Ok(events)
     }
 
+    async fn recovery_codes(&self, actor: &Actor, account: &Name) -> Result<Response> {
+        let Some(made) = recovery_codes::make(&self.parts, actor, account).await? else {
+            return Err(self.missing_noun(actor, Kind::Account, account).await);
+        };
+        self.seal_now(&[made.event]).await;
+        Ok(Response::RecoveryCodes { codes: made.codes })
+    }
+
     async fn act(&self, actor: &Actor, id: JobId, action: JobAction) -> Result<Response> {
         let event = jobs::act(&self.parts, actor, id, action).await?;
         self.seal_now(&[event]).await;
@@ -549,8 +660,31 @@ impl Admin {
         Ok(Response::Done)
     }
 
+    fn change_log_levels(
+        &self,
+        actor: &Actor,
+        changes: BTreeMap<LogSubject, Option<LogLevel>>,
+    ) -> Result<Response> {
+        serving::change_log_levels(&self.parts, self.serving()?, actor, changes)
+    }
+
+    fn reset_log_levels(&self, actor: &Actor) -> Result<Response> {
+        serving::set_log_levels(&self.parts, self.serving()?, actor, LogLevels::new())
+    }
+
+    async fn remove_node(
+        &self,
+        actor: &Actor,
+        name: Name,
+        journal: nodes::Journal,
+    ) -> Result<Response> {
+        let event = nodes::remove(&self.parts, actor, name, journal).await?;
+        self.seal_now(&[event]).await;
+        Ok(Response::Done)
+    }
+
     /// The change is made; what fails here is made good later, and told in the log.
-    async fn after_commit(&self, events: &[Event]) {
+    pub(crate) async fn after_commit(&self, events: &[Event]) {
         if let Some(directory) = &self.parts.directory
             && let Err(error) = directory.refresh().await
         {
@@ -568,11 +702,63 @@ impl Admin {
     }
 }
 
-/// A change that passed every check.
-struct Computed {
-    /// What it was checked against.
-    before: Arc<State>,
+/// Who asks for a change, and what is known of it.
+#[derive(Clone, Copy)]
+struct Order<'a> {
+    actor: &'a Actor,
+    /// The one noun that the change asks the configuration for; `None`: for none.
+    subject: Option<&'a NounKey>,
+    /// The change may be repeated under a key.
+    once: Option<&'a KeptRequest>,
+}
+
+/// What became of a change.
+enum Outcome {
+    /// It is made, or nothing had to be done.
+    Made(Made),
+    /// It was made before, with this answer.
+    Before(Response),
+}
+
+/// A change that was made.
+struct Made {
     steps: Vec<Step>,
+    /// The answer to the change of one noun; unset where nothing was written.
+    answer: Option<Response>,
+}
+
+/// How far a change is computed.
+#[derive(Clone, Copy)]
+pub(crate) enum Thoroughness {
+    /// To be shown: no password is hashed.
+    Plan,
+    /// To be made.
+    Change,
+}
+
+fn job_answer(job: Job) -> Response {
+    Response::Job { job: Box::new(job) }
+}
+
+fn no_noun_change() -> AdminError {
+    let problem = "only a request that creates, replaces, changes or deletes a noun can be tried; \
+                   documents have 'plan'";
+    AdminError::Query { problem: problem.to_owned() }
+}
+
+fn may_change_sites(actor: &Actor, steps: &[Step]) -> Result<()> {
+    if actor.site != SiteId::MAIN && steps.iter().any(|step| step.shown.kind == Kind::Site) {
+        let problem = "sites belong to the site 'main': change them there".to_owned();
+        return Err(AdminError::Refused { problem });
+    }
+    Ok(())
+}
+
+/// A change that passed every check.
+pub(crate) struct Computed {
+    /// What it was checked against.
+    pub(crate) before: Arc<State>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// Off the reactor: hashing a password takes tens of milliseconds.
@@ -592,51 +778,7 @@ async fn compute(
     })?
 }
 
-fn missing<'a>(key: &NounKey, known: impl Iterator<Item = &'a Name>) -> AdminError {
-    let hint = near::hint(key.name.as_str(), known.map(Name::as_str));
-    AdminError::NotFound { what: key.kind.as_str(), name: key.name.to_string(), hint }
-}
-
-fn absent(state: &State, key: &NounKey) -> AdminError {
-    let of_kind = state.keys().filter(|other| other.kind == key.kind);
-    missing(key, of_kind.map(|other| &other.name))
-}
-
 fn documents_wanted(documents: Vec<Document>, others: Others) -> Result<Wanted> {
     let nouns: Vec<Given> = document::parse(&documents)?;
     Ok(Wanted { nouns, gone: Vec::new(), others, absent: Absent::Keeps, documents })
-}
-
-/// The noun with the patch applied, typed again.
-fn patched(stored: &AnyNoun, patch: &Value) -> Result<AnyNoun> {
-    let (kind, name) = (stored.kind(), stored.name());
-    let refused = |field: &str, problem: String| AdminError::Field {
-        place: document::place(&[], &Source::Request, field),
-        kind,
-        name: name.to_string(),
-        field: field.to_owned(),
-        problem,
-    };
-    if !patch.is_object() {
-        return Err(refused("patch", "give an object of the fields to change".to_owned()));
-    }
-    if patch.get("name").is_some_and(|new| new.as_str() != Some(name.as_str())) {
-        return Err(refused("name", "a name never changes; create another one".to_owned()));
-    }
-    let mut body = Value::Object(diff::body(stored));
-    secrets::make_way(&mut body, patch);
-    diff::merge(&mut body, patch);
-    let typed = Value::Object([(kind.as_str().to_owned(), body)].into_iter().collect());
-    serde_path_to_error::deserialize(typed).map_err(|error| {
-        let path = error.path().to_string();
-        let field = path.strip_prefix(kind.as_str()).unwrap_or(&path).trim_start_matches('.');
-        let field = if field.is_empty() { "patch" } else { field };
-        let secret = secrets::SECRET_INPUTS.contains(&field.rsplit('.').next().unwrap_or(field));
-        let problem = if secret {
-            "it must be one text".to_owned()
-        } else {
-            near::explained(&error.inner().to_string())
-        };
-        refused(field, problem)
-    })
 }

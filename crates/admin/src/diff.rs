@@ -1,6 +1,6 @@
 //! What differs between two nouns, field by field, without showing a secret.
 
-use entrepot_nouns::AnyNoun;
+use entrepot_nouns::{AnyNoun, Kind};
 use serde_json::{Map, Value};
 
 use crate::request::FieldChange;
@@ -16,6 +16,16 @@ pub(crate) fn body(noun: &AnyNoun) -> Map<String, Value> {
         },
         _ => Map::new(),
     }
+}
+
+/// The body of a noun for people and programs that read it: as it is stored, with what documents
+/// leave out because it is as usual and readers look for.
+pub fn shown_body(noun: &AnyNoun) -> Map<String, Value> {
+    let mut body = body(noun);
+    if matches!(noun.kind(), Kind::Account | Kind::Rule | Kind::Listener) {
+        body.entry("enabled").or_insert(Value::Bool(true));
+    }
+    body
 }
 
 /// Fields that differ, in the order of the newer one. Nothing for `old` means it is created.

@@ -3,7 +3,7 @@
 use entrepot_auth::{AuthError, UnusableKey};
 use entrepot_db::DbError;
 use entrepot_journal::JournalError;
-use entrepot_nouns::{Kind, Name, SessionId};
+use entrepot_nouns::{AdminRight, Kind, Name, NounVersion, SessionId};
 use serde::{Deserialize, Serialize};
 
 use crate::live::NotRecorded;
@@ -122,6 +122,34 @@ pub enum AdminError {
         /// The name that another noun has.
         name: String,
     },
+    /// The noun has another version than the ones that the request is for.
+    #[error(
+        "{kind} '{name}' was changed meanwhile: it has the version {now}; read it again and decide \
+         anew"
+    )]
+    Changed {
+        /// Of which kind.
+        kind: Kind,
+        /// The noun that was to be changed.
+        name: String,
+        /// The version that it has.
+        now: NounVersion,
+    },
+    /// A cursor that no list of this kind has given.
+    #[error("the cursor cannot be read: {problem}; begin the list anew, without one")]
+    Cursor {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The key of a request that may be repeated was used for another request.
+    #[error(
+        "the key '{key}' was used for another request in the last 24 hours; choose a new key for \
+         each request, and repeat only the same request under the same key"
+    )]
+    KeyReused {
+        /// As the request has it.
+        key: String,
+    },
     /// Others refer to what was to be deleted.
     #[error("{kind} '{name}' is in use by {by}; change or delete that first")]
     InUse {
@@ -177,6 +205,14 @@ pub enum AdminError {
     NotAdministrator {
         /// The account that logged in.
         actor: String,
+    },
+    /// The role of the account, or the API token that it logged in with, does not allow it.
+    #[error("'{actor}' lacks the right to {right}: its role or its API token does not include it")]
+    Forbidden {
+        /// The account that logged in.
+        actor: String,
+        /// What the request needs.
+        right: AdminRight,
     },
     /// The session ended, is open on another node, or belongs to a site that the actor does not
     /// see.
@@ -237,6 +273,24 @@ pub enum AdminError {
         /// A sentence that says what to do.
         problem: String,
     },
+    /// A certificate was to be renewed that no authority gives.
+    #[error(
+        "the certificate of the listener '{listener}' is from no authority; set 'tls.acme' of the \
+         listener, or change its key"
+    )]
+    NoAuthority {
+        /// The listener that shows it.
+        listener: Name,
+    },
+    /// No browser is signed in by this id, or at a site that the actor does not see.
+    #[error("no browser is signed in as {id} here; 'entrepot sign-in list' shows those that are")]
+    NoSignIn {
+        /// The id that was asked for.
+        id: SessionId,
+    },
+    /// The first administrator cannot be made by this token.
+    #[error("the token for the first administrator is wrong, was used, or has ended")]
+    NoSetUp,
     /// The database failed or is away.
     #[error(transparent)]
     Database(#[from] DbError),
@@ -252,6 +306,8 @@ pub enum ProblemClass {
     Invalid,
     /// It contradicts what there is.
     Conflict,
+    /// It is for a version that is no longer the present one.
+    Changed,
     /// Only administrators may.
     Denied,
     /// Try again later.
@@ -282,6 +338,9 @@ impl AdminError {
             AdminError::NotFound { .. } => "EP0105",
             AdminError::Exists { .. } => "EP0106",
             AdminError::InUse { .. } => "EP0107",
+            AdminError::Cursor { .. } => "EP1110",
+            AdminError::Changed { .. } => "EP1111",
+            AdminError::KeyReused { .. } => "EP1112",
             AdminError::JobState { .. } => "EP0109",
             AdminError::TooMuch { .. } => "EP0110",
             AdminError::Refused { .. } => "EP0111",
@@ -289,10 +348,14 @@ impl AdminError {
             AdminError::Internal { .. } => "EP0113",
             AdminError::UnusableKey { .. } => "EP0114",
             AdminError::NotAdministrator { .. } => "EP0115",
+            AdminError::Forbidden { .. } => "EP1040",
             AdminError::WeakPassword { .. } => "EP0120",
             AdminError::PasswordList { .. } => "EP0121",
             AdminError::NoSession { .. } => "EP0207",
             AdminError::NothingToUnlock => "EP0215",
+            AdminError::NoSignIn { .. } => "EP1041",
+            AdminError::NoSetUp => "EP1042",
+            AdminError::NoAuthority { .. } => "EP1134",
             AdminError::NodeServes { .. } => "EP0710",
             AdminError::NodeKnown { .. } => "EP0711",
             AdminError::NodeStays { .. } => "EP0712",
@@ -308,6 +371,7 @@ impl AdminError {
         match self {
             AdminError::NotFound { .. }
             | AdminError::NoSession { .. }
+            | AdminError::NoSignIn { .. }
             | AdminError::NothingToUnlock => ProblemClass::NotFound,
             AdminError::Document { .. }
             | AdminError::Field { .. }
@@ -316,7 +380,10 @@ impl AdminError {
             | AdminError::Dangling { .. }
             | AdminError::Twice { .. }
             | AdminError::TooMuch { .. }
+            | AdminError::Cursor { .. }
+            | AdminError::KeyReused { .. }
             | AdminError::Query { .. } => ProblemClass::Invalid,
+            AdminError::Changed { .. } => ProblemClass::Changed,
             AdminError::Exists { .. }
             | AdminError::InUse { .. }
             | AdminError::JobState { .. }
@@ -325,8 +392,11 @@ impl AdminError {
             | AdminError::NodeStays { .. }
             | AdminError::SecretsInUse { .. }
             | AdminError::CannotRotate { .. }
+            | AdminError::NoAuthority { .. }
             | AdminError::Refused { .. } => ProblemClass::Conflict,
-            AdminError::NotAdministrator { .. } => ProblemClass::Denied,
+            AdminError::NotAdministrator { .. }
+            | AdminError::Forbidden { .. }
+            | AdminError::NoSetUp => ProblemClass::Denied,
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,
             AdminError::Database(DbError::Conflict(_)) => ProblemClass::Conflict,
             AdminError::Internal { .. }
@@ -351,7 +421,10 @@ impl From<JournalError> for AdminError {
 
 impl From<AuthError> for AdminError {
     fn from(error: AuthError) -> Self {
-        AdminError::NotRecorded { code: error.code(), problem: error.to_string() }
+        match error {
+            AuthError::Unavailable(error) => AdminError::Database(error),
+            error => AdminError::NotRecorded { code: error.code(), problem: error.to_string() },
+        }
     }
 }
 

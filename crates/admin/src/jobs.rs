@@ -3,10 +3,10 @@
 use entrepot_journal::Scope;
 use entrepot_nouns::{Event, Fact, Job, JobId};
 
+use crate::actor::Actor;
 use crate::error::{AdminError, Result};
 use crate::parts::AdminParts;
 use crate::query;
-use crate::request::Actor;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The control plane: every configuration change, with row and event in one transaction; live
 //! sessions, rates, locked logins and the end of a node, with their events. Used by the command
-//! line and `apply`. Every request needs an [`Actor`]: an administrator.
+//! line and `apply`. Every request needs an [`Actor`]: an administrator whose role allows it
+//! ([`needed`]).
 //!
 //! What it guarantees:
 //! 1. A change is checked whole, against the configuration as it shall be, before anything is
@@ -15,40 +16,75 @@
 //! 5. What an order to the live node changes is in the journal before it takes effect. An actor of
 //!    a site other than `main` sees and ends sessions of its own site only, and steers no node.
 
+mod actor;
 mod admin;
+mod certificate_row;
+mod certificates;
+mod credentials;
+mod cursor;
 mod diff;
 mod document;
 mod error;
+mod filter;
 mod jobs;
 pub mod limits;
+mod link_order;
+mod links;
+mod listing;
 mod live;
 mod log_levels;
+mod login_limits;
 mod near;
+mod node_row;
 mod nodes;
+mod noun_change;
+mod once;
+mod own_passkeys;
+mod own_tokens;
 mod parts;
+mod passkeys;
 mod password_rules;
 mod passwords;
+mod permissions;
 mod plan;
 mod query;
 mod reader;
+mod recovery_codes;
 mod refused_passwords;
 mod relations;
 mod renewal;
+mod repeated;
 mod request;
 mod rotation;
 mod secrets;
 mod serving;
+mod set_up;
+mod sign_ins;
 mod site;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod touched;
 
+pub use actor::Actor;
 pub use admin::{Admin, ProgramCheck};
+pub use certificate_row::*;
+pub use credentials::*;
+pub use cursor::Cursor;
+pub use diff::shown_body;
 pub use error::{AdminError, Problem, ProblemClass, Result};
+pub use filter::{Comparison, FieldFilter, SortOrder};
+pub use link_order::*;
 pub use live::{LiveNode, NotRecorded};
 pub use log_levels::{LogLevel, LogLevels, LogSubject};
+pub use login_limits::*;
 pub use near::explained;
+pub use node_row::{NodeRow, NodeState};
+pub use once::Once;
+pub use own_passkeys::OwnPasskeyOrder;
+pub use own_tokens::OwnTokenOrder;
 pub use parts::{AdminParts, ServingParts};
+pub use permissions::{is_dangerous, needed};
 pub use refused_passwords::{OpenList, RefusedPasswords};
 pub use request::*;
-pub use secrets::{ListenerCheck, RuleCheck};
+pub use secrets::{EndpointCheck, ListenerCheck, RuleCheck};

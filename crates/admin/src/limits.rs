@@ -10,6 +10,20 @@ pub const DOCUMENT_NOUNS: usize = 100_000;
 pub const QUERY_ROWS: u32 = 10_000;
 /// Rows of a query that names no limit.
 pub const QUERY_ROWS_DEFAULT: u32 = 100;
+/// Most nouns that one request of a filtered list looks at.
+pub const LIST_SCANNED: usize = 10_000;
+/// Nouns of a filtered list that are read at a time.
+pub const LIST_SCAN_PAGE: u32 = 1_000;
+/// Most nouns of a kind that are listed in another order than by name: all are read for a page.
+pub const LIST_SORTED: usize = 20_000;
+/// Most conditions of a filtered list.
+pub const LIST_FILTERS: usize = 16;
+/// Most bytes of a cursor.
+pub const CURSOR_BYTES: usize = 4_096;
+/// How long an answer is given again to a request that is repeated under its key.
+pub const ANSWERS_FOR: Duration = Duration::from_secs(86_400);
+/// Most bytes of such a key.
+pub const KEY_BYTES: usize = 255;
 /// Nouns of a list request that names no limit.
 pub const LIST_ROWS_DEFAULT: u32 = 1_000;
 /// A change of more nouns than this loads the whole site: reading one by one is then slower.
@@ -27,5 +41,25 @@ pub const KNOWN_PASSWORDS_FOR: Duration = Duration::from_secs(86_400);
 pub const KNOWN_PASSWORDS: usize = 100_000;
 /// Characters of a password at least, unless a policy says otherwise (NIST SP 800-63B §5.1.1.2).
 pub const PASSWORD_LENGTH: u32 = 8;
+/// Most API tokens of an account, revoked and expired ones included.
+pub const TOKENS_OF_ACCOUNT: usize = 100;
+/// Most passkeys of an account.
+pub const PASSKEYS_OF_ACCOUNT: usize = 20;
+/// Random letters in the name of an API token that is given none, and of a passkey.
+pub const TOKEN_NAME_LETTERS: usize = 8;
+/// Recovery codes that an account is given at a time.
+pub const RECOVERY_CODES: usize = 10;
+/// How long the token counts by which the first administrator is made.
+pub const SET_UP_TIME: Duration = Duration::from_secs(86_400);
 /// Rates of live sessions are measured over this time.
 pub const RATE_TIME: Duration = Duration::from_millis(500);
+/// Most share links of an account, ended ones included; also what refers to it besides counts.
+pub const LINKS_OF_ACCOUNT: u32 = 1_000;
+/// Most people that a share link is made for.
+pub const LINK_PEOPLE: usize = 100;
+/// Longest mail address (RFC 5321 §4.5.3.1.3).
+pub const MAIL_BYTES: usize = 254;
+/// Days after which a share link ends that names no end.
+pub const LINK_DAYS: u32 = 14;
+/// Random letters in the name of a share link that is given none.
+pub const LINK_NAME_LETTERS: usize = 8;

@@ -1,5 +1,9 @@
 //! What was probably meant by a mistyped word.
 
+use entrepot_nouns::{Kind, Name};
+
+use crate::error::AdminError;
+
 /// Least likeness of two words, by the measure of Jaro, which is 1 for the same word.
 const LIKENESS: f64 = 0.8;
 /// In front of a word that is none, in the messages of parsers.
@@ -12,6 +16,16 @@ pub(crate) fn hint<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) ->
     let scored = known.into_iter().map(|word| (likeness(word), word));
     let best = scored.filter(|(score, _)| *score >= LIKENESS).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map(|(_, word)| format!(" (did you mean '{word}'?)")).unwrap_or_default()
+}
+
+/// There is no noun of this name.
+pub(crate) fn missing<'a>(
+    kind: Kind,
+    name: &Name,
+    known: impl Iterator<Item = &'a Name>,
+) -> AdminError {
+    let hint = hint(name.as_str(), known.map(Name::as_str));
+    AdminError::NotFound { what: kind.as_str(), name: name.to_string(), hint }
 }
 
 /// The message of a parser in one line with our quotes. Where it names a word that is unknown, and

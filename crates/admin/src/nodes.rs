@@ -1,14 +1,16 @@
 //! The nodes of an installation: who they are, whether they take new work, and how one joins and
 //! leaves. What a node says of itself it writes in its heartbeat (crate `engine`).
 
-use entrepot_db::{Drained, Node, NodeIdentity};
+use entrepot_db::{Drained, Node, NodeIdentity, StoredHead};
 use entrepot_journal::Scope;
 use entrepot_nouns::{Event, Fact, Name, SiteId};
 
+use crate::actor::Actor;
 use crate::error::{AdminError, Result};
-use crate::near;
+use crate::node_row::{NodeRow, NodeState};
 use crate::parts::AdminParts;
-use crate::request::{Actor, NodeRow, NodeState, Response};
+use crate::request::{JournalHead, Response};
+use crate::{limits, near};
 
 /// All nodes that ever joined and were not removed.
 pub(crate) async fn list(parts: &AdminParts, actor: &Actor) -> Result<Response> {
@@ -22,6 +24,23 @@ pub(crate) async fn show(parts: &AdminParts, actor: &Actor, name: &Name) -> Resu
     actor.must_be_of_main()?;
     let nodes = parts.db.nodes().await?;
     Ok(Response::Node { node: Box::new(row(find(nodes, name)?)) })
+}
+
+/// Signed heads of this node's journal that cover more than `after` records.
+pub(crate) async fn heads(
+    parts: &AdminParts,
+    actor: &Actor,
+    after: u64,
+    limit: Option<u32>,
+) -> Result<Response> {
+    actor.must_be_of_main()?;
+    let limit = limit.unwrap_or(limits::QUERY_ROWS_DEFAULT).clamp(1, limits::QUERY_ROWS);
+    let found = parts.db.heads_after(parts.recorder.node_id(), after, limit).await?;
+    let is_full = found.len() >= limit as usize;
+    let next = found.last().filter(|_| is_full).map(|head| head.size);
+    let shown =
+        |head: StoredHead| JournalHead { records: head.size, signed_at: head.at, note: head.note };
+    Ok(Response::JournalHeads { heads: found.into_iter().map(shown).collect(), next })
 }
 
 fn row(node: Node) -> NodeRow {
@@ -41,6 +60,7 @@ fn row(node: Node) -> NodeRow {
         slot: node.slot,
         incarnation: node.incarnation,
         program: node.program,
+        speaks: node.speaks,
         drained: node.drained,
         rebuilding: node.rebuilding,
         heartbeat_at: node.heartbeat_at,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use entrepot_auth::UnusableKey;
-use entrepot_nouns::{AnyNoun, KeyType, Kind, Name};
+use entrepot_nouns::{AnyNoun, KeyType, Kind, Name, Role, SiteId};
 use serde_json::Value;
 
 use crate::diff;
@@ -123,9 +123,11 @@ pub(crate) fn compute(
         let checked = noun.check().and_then(|()| match &noun {
             AnyNoun::Rule(rule) => (settler.rule_check)(rule),
             AnyNoun::Listener(listener) => (settler.listener_check)(listener),
+            AnyNoun::Endpoint(endpoint) => (settler.endpoint_check)(endpoint),
             _ => Ok(()),
         });
         checked.map_err(|error| at(Fault::new(error.field, error.problem)))?;
+        check_role(&noun, site).map_err(at)?;
         check_login_key(&noun).map_err(|problem| AdminError::UnusableKey {
             place: document::place(&documents, &source, "public"),
             name: key.name.to_string(),
@@ -218,6 +220,20 @@ fn uncompared(noun: &mut AnyNoun, old: Option<&AnyNoun>) -> Option<FieldChange> 
         old: is_set.then(|| Value::from(MASK)),
         new: Some(Value::from(if is_set { NOT_COMPARED } else { MASK })),
     })
+}
+
+/// Whoever administers the site `main` as a whole administers all others, which it owns.
+fn check_role(noun: &AnyNoun, site: &ChangedSite) -> std::result::Result<(), Fault> {
+    match noun {
+        AnyNoun::Account(account)
+            if account.role == Some(Role::SiteAdministrator) && site.id == SiteId::MAIN =>
+        {
+            let problem = "the site 'main' owns all others: make the account at its own site, or \
+                           give it the role administrator";
+            Err(Fault::new("role", problem))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A key that is to let somebody in must be one that logins accept. One without an account logs us

@@ -1,38 +1,17 @@
 //! What is only read.
 
 use entrepot_db::{EventFilter, JobFilter, TransferFilter};
-use entrepot_nouns::{Fact, Job, JobId, Kind, Name, SiteId, TransferId};
+use entrepot_nouns::{Fact, Job, JobId, SiteId, TransferId};
 
+use crate::cursor::Position;
 use crate::error::{AdminError, Result};
 use crate::limits;
 use crate::near;
 use crate::parts::AdminParts;
-use crate::reader;
 use crate::request::{EventQuery, JobQuery, NumberedEvent, Response, TransferQuery};
-use crate::secrets;
 
 fn rows(limit: Option<u32>) -> u32 {
     limit.unwrap_or(limits::QUERY_ROWS_DEFAULT).min(limits::QUERY_ROWS)
-}
-
-/// A page of the nouns of a kind, by name, without their secrets.
-pub(crate) async fn nouns(
-    parts: &AdminParts,
-    site: SiteId,
-    kind: Kind,
-    after: Option<&Name>,
-    limit: Option<u32>,
-) -> Result<Response> {
-    let limit = limit.unwrap_or(limits::LIST_ROWS_DEFAULT).clamp(1, limits::QUERY_ROWS);
-    // One more tells whether there is another page.
-    let mut nouns = reader::page(&parts.db, site, kind, after, limit + 1).await?;
-    let has_more = nouns.len() > limit as usize;
-    nouns.truncate(limit as usize);
-    for stored in &mut nouns {
-        stored.noun = secrets::redacted(stored.noun.clone());
-    }
-    let next = nouns.last().filter(|_| has_more).map(|last| last.noun.name().clone());
-    Ok(Response::Nouns { nouns, next })
 }
 
 /// Transfers, newest first.
@@ -41,8 +20,11 @@ pub(crate) async fn transfers(
     site: SiteId,
     query: TransferQuery,
 ) -> Result<Response> {
-    let transfers = parts.db.transfers(site, &transfer_filter(query)).await?;
-    Ok(Response::Transfers { transfers })
+    let filter = transfer_filter(query)?;
+    let transfers = parts.db.transfers(site, &filter).await?;
+    let last = transfers.last().filter(|_| is_full(transfers.len(), filter.limit));
+    let next = last.map(|last| Position::Row { at: last.changed_at, id: last.id.0 }.cursor());
+    Ok(Response::Transfers { next: next.transpose()?, transfers })
 }
 
 /// The transfer of this id.
@@ -54,9 +36,18 @@ pub(crate) async fn transfer(parts: &AdminParts, site: SiteId, id: TransferId) -
 
 /// Jobs, newest first.
 pub(crate) async fn jobs(parts: &AdminParts, site: SiteId, query: JobQuery) -> Result<Response> {
-    let JobQuery { state, rule, limit } = query;
-    let filter = JobFilter { state, rule, limit: rows(limit) };
-    Ok(Response::Jobs { jobs: parts.db.jobs(site, &filter).await? })
+    let JobQuery { state, rule, after, limit } = query;
+    let after = after.as_ref().map(Position::row).transpose()?;
+    let filter = JobFilter { state, rule, after, limit: rows(limit) };
+    let jobs = parts.db.jobs(site, &filter).await?;
+    let last = jobs.last().filter(|_| is_full(jobs.len(), filter.limit));
+    let next = last.map(|last| Position::Row { at: last.created_at, id: last.id.0 }.cursor());
+    Ok(Response::Jobs { next: next.transpose()?, jobs })
+}
+
+/// A page that holds as many rows as it may: another one may follow.
+fn is_full(rows: usize, limit: u32) -> bool {
+    rows > 0 && rows >= limit as usize
 }
 
 /// Ids are not like each other.
@@ -64,18 +55,19 @@ fn missing(what: &'static str, id: String) -> AdminError {
     AdminError::NotFound { what, name: id, hint: String::new() }
 }
 
-fn transfer_filter(query: TransferQuery) -> TransferFilter {
-    TransferFilter {
+fn transfer_filter(query: TransferQuery) -> Result<TransferFilter> {
+    Ok(TransferFilter {
         account: query.account,
         state: query.state,
         direction: query.direction,
         path_contains: query.path,
         since: query.since,
+        after: query.after.as_ref().map(Position::row).transpose()?,
         limit: rows(query.limit),
-    }
+    })
 }
 
-/// The newest events, or those after a sequence number; in both cases oldest first.
+/// A page of the newest events, or of those after a sequence number; in both cases oldest first.
 pub(crate) async fn events(
     parts: &AdminParts,
     site: SiteId,
@@ -100,18 +92,20 @@ pub(crate) async fn events(
         since: query.since,
         until: query.until,
         after_sequence: query.after,
+        before_sequence: query.before,
         newest_first,
         limit: rows(query.limit),
     };
-    let rows = parts.db.events(site, &filter).await?;
-    let mut events: Vec<NumberedEvent> = rows
+    let page = parts.db.event_page(site, &filter).await?;
+    let mut events: Vec<NumberedEvent> = page
+        .rows
         .into_iter()
         .map(|row| NumberedEvent { sequence: row.sequence, event: row.event })
         .collect();
     if newest_first {
         events.reverse();
     }
-    Ok(Response::Events { events })
+    Ok(Response::Events { events, next: page.next })
 }
 
 /// One job, with the event that started it.

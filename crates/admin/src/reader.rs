@@ -90,6 +90,25 @@ pub(crate) async fn find(db: &Db, site: SiteId, key: &NounKey) -> Result<Option<
     })
 }
 
+/// One noun by its name, with what the transaction has changed.
+pub(crate) async fn find_in(
+    tx: &mut Tx,
+    site: SiteId,
+    key: &NounKey,
+) -> Result<Option<Stored<AnyNoun>>> {
+    let name = &key.name;
+    Ok(match key.kind {
+        Kind::Site => tx.find::<Site>(site, name).await?.map(any),
+        Kind::Policy => tx.find::<Policy>(site, name).await?.map(any),
+        Kind::Key => tx.find::<Key>(site, name).await?.map(any),
+        Kind::Endpoint => tx.find::<Endpoint>(site, name).await?.map(any),
+        Kind::Account => tx.find::<Account>(site, name).await?.map(any),
+        Kind::Mount => tx.find::<Mount>(site, name).await?.map(any),
+        Kind::Rule => tx.find::<Rule>(site, name).await?.map(any),
+        Kind::Listener => tx.find::<Listener>(site, name).await?.map(any),
+    })
+}
+
 /// The nouns of a kind whose names come after `after`, by name; at most `limit`.
 pub(crate) async fn page(
     db: &Db,

@@ -107,15 +107,23 @@ impl<'a> Relations<'a> {
             AnyNoun::Account(account) => self.of_account(account),
             AnyNoun::Key(key) => {
                 let account = self.account(key.account.as_ref()?)?;
+                if is_link(account) != (key.key_type == KeyType::Link) {
+                    let problem = "a share link is opened by keys of type link, and by no other";
+                    return Some(("account".to_owned(), problem.to_owned()));
+                }
                 let problem = format!("'{}' is a group, which cannot log in", account.name);
                 is_group(account).then(|| ("account".to_owned(), problem))
             }
             AnyNoun::Rule(rule) => {
                 let account = self.account(rule.run_as.as_ref()?)?;
-                let problem = format!("'{}' is a group, which cannot act", account.name);
-                is_group(account).then(|| ("as".to_owned(), problem))
+                let problem = format!("'{}' is a group or a link, and cannot act", account.name);
+                (is_group(account) || is_link(account)).then(|| ("as".to_owned(), problem))
             }
             AnyNoun::Mount(mount) => {
+                if self.account(&mount.account).is_some_and(is_link) {
+                    let problem = "a share link sees what its owner sees, and has no mounts";
+                    return Some(("account".to_owned(), problem.to_owned()));
+                }
                 let place = (mount.account.clone(), mount.path.clone());
                 let other = self.mounts.get(&place)?.iter().find(|name| **name != mount.name)?;
                 let problem = format!("mount '{other}' gives '{}' the same path", mount.account);
@@ -147,6 +155,12 @@ impl<'a> Relations<'a> {
     }
 
     fn of_account(&self, account: &Account) -> Option<(String, String)> {
+        if let Some(owner) = account.link.as_ref().and_then(|link| self.account(&link.owner))
+            && (is_group(owner) || is_link(owner))
+        {
+            let problem = format!("'{}' is a group or a link, and shares nothing", owner.name);
+            return Some(("link.owner".to_owned(), problem));
+        }
         for (at, name) in account.groups.iter().enumerate() {
             if self.account(name).is_some_and(|group| !is_group(group)) {
                 let problem = format!("account '{name}' is not of type group");
@@ -188,6 +202,10 @@ impl<'a> Relations<'a> {
 
 fn is_group(account: &Account) -> bool {
     account.account_type == AccountType::Group
+}
+
+fn is_link(account: &Account) -> bool {
+    account.account_type == AccountType::Link
 }
 
 #[cfg(test)]

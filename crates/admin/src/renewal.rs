@@ -6,11 +6,11 @@ use entrepot_nouns::{AnyNoun, Kind};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::actor::Actor;
 use crate::admin::Admin;
 use crate::error::{AdminError, Result};
 use crate::plan::Wanted;
 use crate::reader::{NounKey, State};
-use crate::request::Actor;
 
 impl Admin {
     /// Makes the hashes of `passwords` anew, one after the other, until `until`. What fails is
@@ -47,7 +47,7 @@ impl Admin {
         let failed = |problem: String| AdminError::Internal { what: "making a hash anew", problem };
         let new = hashing.await.map_err(|error| failed(error.to_string()))?;
         let new = new.map_err(|error| failed(error.to_string()))?;
-        let actor = Actor { name: format!("node:{}", self.node_name()), site };
+        let actor = Actor::of_machine(format!("node:{}", self.node_name()), site);
         let wanted = |state: &State| {
             let mut noun = state.get(&key).map(|stored| stored.noun.clone());
             // It may have been changed or deleted while the hash was made.

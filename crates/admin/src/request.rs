@@ -2,30 +2,42 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 
-use entrepot_auth::{Grant, LoginLimit};
+use entrepot_auth::SignInInfo;
 use entrepot_nouns::{
-    AccountType, AnyNoun, Event, Job, JobId, Kind, Name, NodeId, PerDirection, SessionId,
-    SessionInfo, SiteId, Stored, Timestamp, Transfer, TransferId,
+    AnyNoun, Event, Job, JobId, Kind, Name, NounVersion, PerDirection, SessionId, SessionInfo,
+    Stored, Timestamp, Transfer, TransferId,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::{AdminError, Result};
+use crate::certificate_row::CertificateRow;
+use crate::credentials::{PasskeyRow, ShownOnce, TokenOrder, TokenRow};
+use crate::cursor::Cursor;
+use crate::filter::{FieldFilter, SortOrder};
+use crate::link_order::{LinkAddress, LinkOrder, LinkRow};
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
+use crate::login_limits::{LoginLimitRow, UnlockTarget};
+use crate::node_row::NodeRow;
 
 /// What can be asked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// The nouns of a kind, by name, a page at a time.
+    /// The nouns of a kind, a page at a time.
     List {
         /// The kind to list.
         kind: Kind,
-        /// The name after which the page begins: `next` of the page before.
+        /// Only nouns that all of these let pass.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        filter: Vec<FieldFilter>,
+        /// In which order; unset: by name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        after: Option<Name>,
+        sort: Option<SortOrder>,
+        /// Where the page begins: `next` of the page before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Cursor>,
         /// Most nouns of the page; 1,000 if unset, never more than 10,000.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<u32>,
@@ -42,6 +54,14 @@ pub enum Request {
         /// The noun, with its secrets in clear text.
         noun: Box<AnyNoun>,
     },
+    /// Puts a noun in place of the one of its name; fails if there is none.
+    Replace {
+        /// The noun, whole; `***` stands for a secret that stays.
+        noun: Box<AnyNoun>,
+        /// Only if the stored one has one of these versions; empty: whichever it has.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        if_match: Vec<NounVersion>,
+    },
     /// Changes fields of a noun: a JSON merge patch (RFC 7396).
     Change {
         /// The kind of the noun to change.
@@ -50,6 +70,9 @@ pub enum Request {
         name: Name,
         /// The fields to set; null removes one.
         patch: Value,
+        /// Only if the stored one has one of these versions; empty: whichever it has.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        if_match: Vec<NounVersion>,
     },
     /// Deletes a noun that nothing refers to.
     Delete {
@@ -57,6 +80,14 @@ pub enum Request {
         kind: Kind,
         /// The name of the noun to delete.
         name: Name,
+        /// Only if the stored one has one of these versions; empty: whichever it has.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        if_match: Vec<NounVersion>,
+    },
+    /// What a `Create`, `Replace`, `Change` or `Delete` would do, with all its checks.
+    DryRun {
+        /// The request that is not carried out.
+        of: Box<Request>,
     },
     /// What `Apply` would do.
     Plan {
@@ -167,6 +198,15 @@ pub enum Request {
         #[serde(default)]
         lost: bool,
     },
+    /// Signed heads of this node's journal, the shortest first. Of the site `main`.
+    JournalHeads {
+        /// Only those that cover more records than this.
+        #[serde(default)]
+        after: u64,
+        /// Most heads; 100 if unset.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
+    },
     /// Records that a backup of this node was made. Of the site `main`.
     NoteBackup {
         /// What it is.
@@ -175,6 +215,85 @@ pub enum Request {
     /// Addresses, and accounts of the site, that wrong passwords have delayed or locked, on all
     /// nodes together.
     LoginLimits,
+    /// Certificates that listeners of the site have from authorities (ACME), by listener.
+    Certificates,
+    /// Asks the authority for the certificate of a listener now, whatever is left of it.
+    RenewCertificate {
+        /// The listener that shows it.
+        listener: Name,
+    },
+    /// API tokens of the site, by name, with their last use.
+    Tokens {
+        /// Of this account only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<Name>,
+    },
+    /// Makes an API token, which the answer shows once.
+    CreateToken {
+        /// What it is to be.
+        token: TokenOrder,
+    },
+    /// Lets an API token count no more; its key stays.
+    RevokeToken {
+        /// Of the key.
+        name: Name,
+    },
+    /// Share links of the site, by name.
+    Links {
+        /// Of the files of this account only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<Name>,
+    },
+    /// One share link.
+    Link {
+        /// Of its account.
+        name: Name,
+    },
+    /// Makes a share link, whose addresses the answer shows once.
+    CreateLink {
+        /// What it is to be.
+        link: Box<LinkOrder>,
+    },
+    /// Lets a share link open nothing any more; it stays in lists.
+    RevokeLink {
+        /// Of its account.
+        name: Name,
+    },
+    /// Deletes a share link.
+    DeleteLink {
+        /// Of its account.
+        name: Name,
+    },
+    /// Passkeys of the site, by name, with their last use.
+    Passkeys {
+        /// Of this account only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<Name>,
+    },
+    /// Removes a passkey; browsers that it has signed in are signed out.
+    RemovePasskey {
+        /// Of its key.
+        name: Name,
+    },
+    /// Browsers that are signed in at the site, the last seen first; at most 1,000.
+    SignIns {
+        /// As this account only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<Name>,
+    },
+    /// Signs a browser out.
+    EndSignIn {
+        /// As `SignIns` names it.
+        id: SessionId,
+    },
+    /// Makes recovery codes for an account with a code generator, in place of those that it has.
+    MakeRecoveryCodes {
+        /// The account that logs in with them.
+        account: Name,
+    },
+    /// Makes the token by which the first administrator is made, while there is none. Of the site
+    /// `main`.
+    MakeSetUpToken,
     /// Forgets the wrong passwords of an address or an account.
     Unlock {
         /// What may log in again.
@@ -206,18 +325,8 @@ impl RateOrder {
     }
 }
 
-/// What is unlocked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UnlockTarget {
-    /// An address; of IPv6 its /64.
-    Address(IpAddr),
-    /// An account of the site, whichever addresses its wrong passwords came from.
-    Account(Name),
-}
-
 /// A text with nouns in it.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// Named in errors.
     pub file: String,
@@ -232,8 +341,12 @@ impl fmt::Debug for Request {
             Request::List { kind, after, .. } => write!(f, "List({kind} after {after:?})"),
             Request::Show { kind, name } => write!(f, "Show({kind} {name})"),
             Request::Create { noun } => write!(f, "Create({} {})", noun.kind(), noun.name()),
+            Request::Replace { noun, .. } => {
+                write!(f, "Replace({} {})", noun.kind(), noun.name())
+            }
+            Request::DryRun { of } => write!(f, "DryRun({of:?})"),
             Request::Change { kind, name, .. } => write!(f, "Change({kind} {name})"),
-            Request::Delete { kind, name } => write!(f, "Delete({kind} {name})"),
+            Request::Delete { kind, name, .. } => write!(f, "Delete({kind} {name})"),
             Request::Plan { documents, prune } => write!(f, "Plan({documents:?}, prune {prune})"),
             Request::Apply { documents, prune } => write!(f, "Apply({documents:?}, prune {prune})"),
             Request::Export { kinds } => write!(f, "Export({kinds:?})"),
@@ -257,8 +370,25 @@ impl fmt::Debug for Request {
             Request::DrainNode { name } => write!(f, "DrainNode({name})"),
             Request::UndrainNode { name } => write!(f, "UndrainNode({name})"),
             Request::RemoveNode { name, lost } => write!(f, "RemoveNode({name}, lost {lost})"),
+            Request::JournalHeads { after, .. } => write!(f, "JournalHeads(after {after})"),
             Request::NoteBackup { backup } => write!(f, "NoteBackup({backup:?})"),
             Request::LoginLimits => write!(f, "LoginLimits"),
+            Request::Certificates => write!(f, "Certificates"),
+            Request::RenewCertificate { listener } => write!(f, "RenewCertificate({listener})"),
+            Request::Tokens { account } => write!(f, "Tokens({account:?})"),
+            Request::Links { owner } => write!(f, "Links({owner:?})"),
+            Request::Link { name } => write!(f, "Link({name})"),
+            Request::CreateLink { link } => write!(f, "CreateLink({link:?})"),
+            Request::RevokeLink { name } => write!(f, "RevokeLink({name})"),
+            Request::DeleteLink { name } => write!(f, "DeleteLink({name})"),
+            Request::CreateToken { token } => write!(f, "CreateToken({token:?})"),
+            Request::RevokeToken { name } => write!(f, "RevokeToken({name})"),
+            Request::Passkeys { account } => write!(f, "Passkeys({account:?})"),
+            Request::RemovePasskey { name } => write!(f, "RemovePasskey({name})"),
+            Request::SignIns { account } => write!(f, "SignIns({account:?})"),
+            Request::EndSignIn { id } => write!(f, "EndSignIn({id})"),
+            Request::MakeRecoveryCodes { account } => write!(f, "MakeRecoveryCodes({account})"),
+            Request::MakeSetUpToken => write!(f, "MakeSetUpToken"),
             Request::Unlock { target } => write!(f, "Unlock({target:?})"),
         }
     }
@@ -284,6 +414,8 @@ pub struct TransferQuery {
     pub path: Option<String>,
     /// Changed at or after.
     pub since: Option<Timestamp>,
+    /// Where the page begins: `next` of the page before.
+    pub after: Option<Cursor>,
     /// Most rows; 100 if unset.
     pub limit: Option<u32>,
 }
@@ -310,6 +442,8 @@ pub struct EventQuery {
     pub until: Option<Timestamp>,
     /// With a sequence above this, oldest first; unset: the newest.
     pub after: Option<i64>,
+    /// With a sequence below this.
+    pub before: Option<i64>,
     /// Most rows; 100 if unset.
     pub limit: Option<u32>,
 }
@@ -322,6 +456,8 @@ pub struct JobQuery {
     pub state: Option<entrepot_nouns::JobState>,
     /// Of this rule.
     pub rule: Option<Name>,
+    /// Where the page begins: `next` of the page before.
+    pub after: Option<Cursor>,
     /// Most rows; 100 if unset.
     pub limit: Option<u32>,
 }
@@ -332,13 +468,14 @@ pub struct JobQuery {
 pub enum Response {
     /// To `List`; sealed secrets and password hashes are shown as `***`.
     Nouns {
-        /// A page of them, by name.
+        /// A page of them, in the order that was asked for. One of a filtered list may hold fewer
+        /// than were asked for, even none, and yet not be the last.
         nouns: Vec<Stored<AnyNoun>>,
         /// Where the next page begins; unset: this was the last.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        next: Option<Name>,
+        next: Option<Cursor>,
     },
-    /// To `Show`, `Create`, `Change`.
+    /// To `Show`, `Create`, `Replace`, `Change`, `RevokeToken`.
     Noun {
         /// The noun as it is stored now.
         noun: Box<Stored<AnyNoun>>,
@@ -346,7 +483,7 @@ pub enum Response {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     },
-    /// To `Plan` and `Apply`: what would change, or has changed.
+    /// To `Plan`, `DryRun` and `Apply`: what would change, or has changed.
     Plan {
         /// In the order in which it is done.
         changes: Vec<PlannedChange>,
@@ -363,6 +500,9 @@ pub enum Response {
     Transfers {
         /// A page of them, newest first.
         transfers: Vec<Transfer>,
+        /// Where the next page begins; unset: this was the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Cursor>,
     },
     /// The answer to `Transfer`.
     Transfer {
@@ -371,13 +511,20 @@ pub enum Response {
     },
     /// The answer to `Events`.
     Events {
-        /// The events, oldest first.
+        /// The events, oldest first; perhaps fewer than asked for, though there are more.
         events: Vec<NumberedEvent>,
+        /// Where to go on: as `after` if the request had it, else as `before`. Unset: there are no
+        /// more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<i64>,
     },
     /// The answer to `Jobs`.
     Jobs {
         /// A page of them, newest first.
         jobs: Vec<Job>,
+        /// Where the next page begins; unset: this was the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Cursor>,
     },
     /// The answer to `Job`.
     Job {
@@ -411,19 +558,94 @@ pub enum Response {
         /// The node that has the name.
         node: Box<NodeRow>,
     },
+    /// The answer to `JournalHeads`.
+    JournalHeads {
+        /// The shortest first.
+        heads: Vec<JournalHead>,
+        /// Where to go on, as `after`; unset: there are no more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<u64>,
+    },
     /// The answer to `LoginLimits`.
     LoginLimits {
         /// Locked ones first.
         limits: Vec<LoginLimitRow>,
+    },
+    /// The answer to `Certificates`.
+    Certificates {
+        /// By the names of their listeners.
+        certificates: Vec<CertificateRow>,
+    },
+    /// The answer to `Tokens`.
+    Tokens {
+        /// By the names of their keys.
+        tokens: Vec<TokenRow>,
+    },
+    /// The answer to `CreateToken`.
+    Token {
+        /// It is shown here and never again.
+        token: ShownOnce,
+        /// Its key, as it is stored.
+        noun: Box<Stored<AnyNoun>>,
+    },
+    /// The answer to `Passkeys`.
+    Passkeys {
+        /// By the names of their keys.
+        passkeys: Vec<PasskeyRow>,
+    },
+    /// The answer to `Links`.
+    Links {
+        /// By the names of their accounts.
+        links: Vec<LinkRow>,
+    },
+    /// The answer to `Link` and `RevokeLink`.
+    Link {
+        /// The link that has the name.
+        link: Box<LinkRow>,
+    },
+    /// The answer to `CreateLink`.
+    MadeLink {
+        /// The link as it is stored.
+        link: Box<LinkRow>,
+        /// One for everybody, or one for each person: shown here and never again.
+        addresses: Vec<LinkAddress>,
+    },
+    /// The answer to `SignIns`.
+    SignIns {
+        /// The last seen first.
+        sign_ins: Vec<SignInInfo>,
+    },
+    /// The answer to `MakeRecoveryCodes`.
+    RecoveryCodes {
+        /// They are shown here and never again; each is good for one login.
+        codes: Vec<ShownOnce>,
+    },
+    /// The answer to `MakeSetUpToken`.
+    SetUpToken {
+        /// It is shown here and never again.
+        token: ShownOnce,
+        /// It counts no more from then on.
+        ends_at: Timestamp,
     },
     /// The answer to `Unlock`.
     Unlocked {
         /// Wrong passwords that were forgotten.
         failures: u32,
     },
-    /// To `Delete`, `RetryJob`, `CancelJob`, `EndSession`, `LimitSession` and what is asked of
-    /// nodes.
+    /// To `Delete`, `DeleteLink`, `RetryJob`, `CancelJob`, `EndSession`, `LimitSession`,
+    /// `EndSignIn`, `RenewCertificate` and what is asked of nodes.
     Done,
+}
+
+/// A signed head: how the journal of a node was when it had so many records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JournalHead {
+    /// How many records it covers.
+    pub records: u64,
+    /// When it was signed.
+    pub signed_at: Timestamp,
+    /// The signed note (C2SP `tlog-checkpoint`).
+    pub note: String,
 }
 
 /// A backup that was made of a node.
@@ -443,7 +665,7 @@ pub struct BackupNote {
 }
 
 /// An open session with what only its list says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRow {
     /// Name of the account's site; its id while the database cannot be asked.
     pub site: String,
@@ -456,95 +678,8 @@ pub struct SessionRow {
     pub out_per_second: u64,
 }
 
-/// A node of the installation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeRow {
-    /// As its process file names it.
-    pub name: Name,
-    /// What its heartbeat says of it.
-    pub state: NodeState,
-    /// Made with its journal.
-    pub id: NodeId,
-    /// The smallest number that no other node has.
-    pub slot: Option<u32>,
-    /// How often it was started.
-    pub incarnation: i64,
-    /// Version of its program.
-    pub program: String,
-    /// An operator asked it to take no new work.
-    pub drained: bool,
-    /// It brings back what a database lost that fell back.
-    pub rebuilding: bool,
-    /// The time of its last heartbeat, by the database's clock.
-    pub heartbeat_at: Timestamp,
-    /// How far its clock is ahead of the database's, microseconds; negative: behind.
-    pub clock_ahead_us: i64,
-    /// How long its last heartbeat took, microseconds.
-    pub round_trip_us: i64,
-    /// The last sequence number of its journal that is in the database.
-    pub projected_up_to: u64,
-    /// How many records of its journal were not in the database at its last heartbeat.
-    pub unprojected: u64,
-}
-
-/// What is known of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NodeState {
-    /// Its heartbeat is recent.
-    Serving,
-    /// Its heartbeat is recent, and it was asked to take no new work.
-    Drained,
-    /// It ended in good order, or has never served.
-    Stopped,
-    /// Its heartbeat stopped: it crashed, or does not reach the database. Others do its jobs.
-    Silent,
-}
-
-impl NodeState {
-    /// The word in lists.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            NodeState::Serving => "serving",
-            NodeState::Drained => "drained",
-            NodeState::Stopped => "stopped",
-            NodeState::Silent => "silent",
-        }
-    }
-}
-
-/// An address, an account, or an account at an address that has had too many wrong passwords.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoginLimitRow {
-    /// The address, of IPv6 its /64; unset: every address that the account never logged in from.
-    pub address: Option<String>,
-    /// The account; unset: every account that never logged in from the address.
-    pub account: Option<Name>,
-    /// `locked` or `delayed`.
-    pub state: String,
-    /// Wrong passwords that count.
-    pub failures: u32,
-    /// The time of the first of them.
-    pub since: Timestamp,
-    /// When it ends, if no more come.
-    pub until: Timestamp,
-}
-
-impl From<LoginLimit> for LoginLimitRow {
-    fn from(limit: LoginLimit) -> Self {
-        LoginLimitRow {
-            address: limit.address,
-            account: limit.account,
-            state: limit.state.as_str().to_owned(),
-            failures: limit.failures,
-            since: limit.since,
-            until: limit.until,
-        }
-    }
-}
-
 /// An event with its sequence number in the table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NumberedEvent {
     /// Grows; gaps mean nothing.
     pub sequence: i64,
@@ -554,7 +689,7 @@ pub struct NumberedEvent {
 }
 
 /// One noun that a plan touches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedChange {
     /// What happens to it.
     pub action: Action,
@@ -567,7 +702,7 @@ pub struct PlannedChange {
 }
 
 /// What happens to a noun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// It does not exist yet.
@@ -584,7 +719,7 @@ pub enum Action {
 }
 
 /// One field that changes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldChange {
     /// Path of the field, such as `quota.files`.
     pub field: String,
@@ -594,46 +729,4 @@ pub struct FieldChange {
     /// The new value, absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<Value>,
-}
-
-/// The administrator who makes a request: whoever has one may read and change everything at its
-/// site.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor {
-    /// An admin account, or `cli:<user>`.
-    pub name: String,
-    /// The site it works on.
-    pub site: SiteId,
-}
-
-impl Actor {
-    /// The administrator who logged in, at its own site.
-    ///
-    /// # Errors
-    /// [`AdminError::NotAdministrator`]: the account is of another type than admin.
-    pub fn of_grant(grant: &Grant) -> Result<Actor> {
-        let principal = grant.principal();
-        let name = principal.account.name.to_string();
-        match principal.account.account_type {
-            AccountType::Admin => Ok(Actor { name, site: principal.site }),
-            AccountType::Person
-            | AccountType::Partner
-            | AccountType::Service
-            | AccountType::Group => Err(AdminError::NotAdministrator { actor: name }),
-        }
-    }
-
-    /// Nodes serve every site, so only actors of the site `main` steer them.
-    pub(crate) fn must_be_of_main(&self) -> Result<()> {
-        if self.site == SiteId::MAIN {
-            return Ok(());
-        }
-        let problem = "nodes serve every site: ask at the site 'main'".to_owned();
-        Err(AdminError::Refused { problem })
-    }
-
-    /// The account behind the actor; `cli:<user>` and `node:<name>` are none.
-    pub(crate) fn account(&self) -> Option<Name> {
-        self.name.parse().ok()
-    }
 }

@@ -8,9 +8,9 @@ use entrepot_nouns::{
     Account, Endpoint, Event, Fact, Key, Name, Noun, Sealed, Site, SiteId, Stored, Timestamp,
 };
 
+use crate::actor::Actor;
 use crate::error::{AdminError, Result};
 use crate::parts::AdminParts;
-use crate::request::Actor;
 
 /// What a rotation did.
 pub(crate) struct Rotated {
@@ -80,6 +80,16 @@ impl Work<'_> {
             let context = SealingContext::endpoint(name, &endpoint, &secret);
             if self.reseal(&context, secret.sealed)? {
                 self.put(tx, &stored).await?;
+            }
+        }
+        for mut account in tx.acme_accounts(site).await? {
+            let context = SealingContext::acme_account(name, &account.place.listener);
+            let mut sealed = Some(account.sealed.clone());
+            if self.reseal(&context, &mut sealed)?
+                && let Some(sealed) = sealed
+            {
+                account.sealed = sealed;
+                tx.reseal_acme_account(&account).await?;
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Secrets on their way in and out: hashed or sealed before anything is stored, `***` when shown.
 
+use std::sync::Arc;
+
 use entrepot_crypto::password::{self, HashCost};
 use entrepot_crypto::{MasterKey, SealingContext, constant_time_eq, totp};
 use entrepot_nouns::account::Account;
@@ -157,6 +159,7 @@ pub(crate) struct Settler {
     pub(crate) refused_passwords: Option<RefusedPasswords>,
     pub(crate) rule_check: RuleCheck,
     pub(crate) listener_check: ListenerCheck,
+    pub(crate) endpoint_check: EndpointCheck,
 }
 
 /// Says what of a rule cannot be run.
@@ -166,6 +169,10 @@ pub type RuleCheck =
 /// Says what of a listener cannot be served.
 pub type ListenerCheck =
     fn(&entrepot_nouns::Listener) -> std::result::Result<(), entrepot_nouns::FieldError>;
+
+/// Says what of an endpoint this node must not open.
+pub type EndpointCheck =
+    Arc<dyn Fn(&Endpoint) -> std::result::Result<(), entrepot_nouns::FieldError> + Send + Sync>;
 
 /// One secret of a noun.
 struct Slot<'a> {

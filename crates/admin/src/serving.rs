@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use entrepot_journal::Scope;
 use entrepot_nouns::{Fact, Name, SessionId, SessionInfo, SiteId};
 
+use crate::actor::Actor;
 use crate::error::{AdminError, Result};
 use crate::limits;
 use crate::log_levels::{LogLevel, LogLevels, LogSubject, words};
+use crate::login_limits::{LoginLimitRow, UnlockTarget};
 use crate::parts::{AdminParts, ServingParts};
-use crate::request::{Actor, LoginLimitRow, RateOrder, Response, SessionRow, UnlockTarget};
+use crate::request::{RateOrder, Response, SessionRow};
 
 /// The open sessions that the actor may see. Rates are measured, so the answer takes
 /// [`limits::RATE_TIME`].
@@ -145,11 +147,13 @@ pub(crate) fn set_log_levels(
     Ok(Response::LogLevels { levels })
 }
 
-/// The levels of the node after some of them change.
-pub(crate) fn changed_levels(
+/// Changes how much the node logs of some subjects.
+pub(crate) fn change_log_levels(
+    parts: &AdminParts,
     serving: &ServingParts,
+    actor: &Actor,
     changes: BTreeMap<LogSubject, Option<LogLevel>>,
-) -> LogLevels {
+) -> Result<Response> {
     let mut levels = serving.node.log_levels();
     for (subject, level) in changes {
         match level {
@@ -157,7 +161,7 @@ pub(crate) fn changed_levels(
             None => drop(levels.remove(&subject)),
         }
     }
-    levels
+    set_log_levels(parts, serving, actor, levels)
 }
 
 /// The addresses, and the accounts of the site, that wrong passwords have delayed or locked.

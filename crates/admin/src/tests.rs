@@ -10,11 +10,18 @@ use serde_json::{Value, json};
 
 use crate::*;
 
+mod lists;
+mod passkeys;
 mod password_rules;
+mod recovery_codes;
 mod renewal;
+mod roles;
 mod rotation;
 mod sealed;
 mod serving;
+mod set_up;
+mod sign_ins;
+mod tokens;
 mod touched;
 
 struct Bench {
@@ -49,11 +56,15 @@ async fn bench() -> Bench {
 }
 
 fn actor() -> Actor {
-    Actor { name: "cli:root".to_owned(), site: SiteId::MAIN }
+    Actor::of_machine("cli:root".to_owned(), SiteId::MAIN)
 }
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
+}
+
+fn list(kind: Kind) -> Request {
+    Request::List { kind, filter: Vec::new(), sort: None, after: None, limit: None }
 }
 
 fn document(text: &str) -> Vec<Document> {
@@ -86,11 +97,12 @@ impl Bench {
     }
 
     async fn change(&self, kind: Kind, name: &str, patch: Value) -> Result<Response> {
-        self.ask(Request::Change { kind, name: name.parse().unwrap(), patch }).await
+        self.ask(Request::Change { kind, name: name.parse().unwrap(), patch, if_match: Vec::new() })
+            .await
     }
 
     async fn delete(&self, kind: Kind, name: &str) -> Result<Response> {
-        self.ask(Request::Delete { kind, name: name.parse().unwrap() }).await
+        self.ask(Request::Delete { kind, name: name.parse().unwrap(), if_match: Vec::new() }).await
     }
 
     async fn export(&self) -> Vec<Document> {
@@ -105,7 +117,7 @@ impl Bench {
     async fn listed(&self) -> Vec<Document> {
         let mut documents = Vec::new();
         for kind in Kind::ALL {
-            let request = Request::List { kind, after: None, limit: None };
+            let request = list(kind);
             let Response::Nouns { nouns, .. } = self.ask(request).await.unwrap() else {
                 panic!("a list answers with nouns");
             };
@@ -136,7 +148,7 @@ impl Bench {
     async fn events(&self) -> Vec<Event> {
         let filter = EventQuery { after: Some(0), ..EventQuery::default() };
         match self.ask(Request::Events { filter }).await.unwrap() {
-            Response::Events { events } => events.into_iter().map(|row| row.event).collect(),
+            Response::Events { events, .. } => events.into_iter().map(|row| row.event).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -295,13 +307,20 @@ async fn secrets_are_hashed_and_sealed_and_never_shown() {
 
     let mut seen = format!("{changes:?} {:?}", bench.events().await);
     for kind in Kind::ALL {
-        let answer = bench.ask(Request::List { kind, after: None, limit: None }).await.unwrap();
+        let answer = bench.ask(list(kind)).await.unwrap();
         seen += &serde_json::to_string(&answer).unwrap();
     }
     seen += &format!("{:?}", Request::Apply { documents: document(PARTNER), prune: false });
     let (kind, name) = (Kind::Account, "acme".parse().unwrap());
-    seen +=
-        &format!("{:?}", Request::Change { kind, name, patch: json!({"password": "hunter22"}) });
+    seen += &format!(
+        "{:?}",
+        Request::Change {
+            kind,
+            name,
+            patch: json!({"password": "hunter22"}),
+            if_match: Vec::new()
+        }
+    );
     let journal = bench.journal.reader(0).read_now(100).unwrap();
     assert_eq!(journal.len(), 8);
     for record in journal {
@@ -470,7 +489,7 @@ async fn a_patch_merges_and_is_checked_again() {
             json!({"colour": 1}),
             "mount 'acme-root': colour: unknown field 'colour', expected one of 'name', 'account', \
              'path', 'endpoint', 'prefix', 'rights', 'quota', 'sha256', 'options', \
-             'mode_mask'",
+             'mode_mask', 'trash'",
         ),
         (
             json!({"endpoint": "gone"}),

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use entrepot_crypto::password;
+use entrepot_crypto::{TokenHash, password};
 use entrepot_net::tls::ClientCertificate;
-use entrepot_nouns::{AccountType, Sealed, Timestamp};
+use entrepot_nouns::{AccountType, Rights, Sealed, Timestamp};
 use entrepot_ssh::Certificate;
 
+use crate::api_token::ApiToken;
 use crate::certificate;
 use crate::identity;
 use crate::principal::Principal;
@@ -33,6 +34,12 @@ pub(crate) enum Credential {
     Code(Sealed),
     /// A certificate of TLS.
     Tls(Arc<ClientCertificate>),
+    /// The API token of this hash.
+    Token(TokenHash),
+    /// The passkey that its authenticator knows by this.
+    Passkey(String),
+    /// The secret of a share link, by its hash.
+    Link(TokenHash),
     /// The decision of a login hook, which was asked once, at the login.
     Hook,
 }
@@ -45,6 +52,9 @@ impl std::fmt::Debug for Credential {
             Credential::Password(_) => "Password",
             Credential::Code(_) => "Code",
             Credential::Tls(_) => "Tls",
+            Credential::Token(_) => "Token",
+            Credential::Passkey(_) => "Passkey",
+            Credential::Link(_) => "Link",
             Credential::Hook => "Hook",
         })
     }
@@ -73,6 +83,18 @@ impl Credential {
             Credential::Tls(shown) => {
                 return identity::check(&principal.account, shown, now).err();
             }
+            Credential::Token(hash) => match principal.api_token(*hash) {
+                Some(token) => return token.why_not(address, now),
+                None => (false, "the API token that it logged in with was deleted"),
+            },
+            Credential::Passkey(id) => match principal.passkey(id) {
+                Some(passkey) => return passkey.why_not(address, now),
+                None => (false, "the passkey that it logged in with was removed"),
+            },
+            Credential::Link(hash) => match principal.link_secret(*hash) {
+                Some(secret) => return secret.why_not(now),
+                None => (false, "the secret of the link was deleted"),
+            },
             Credential::Password(hash) => (
                 principal.account.password_hash.as_deref().is_some_and(|now| {
                     // A hash of the same password may have been made anew since.
@@ -88,14 +110,9 @@ impl Credential {
         (!counts).then_some(gone)
     }
 
-    /// True if a login with it may only list and read.
-    pub(crate) fn is_read_only(
-        &self,
-        principal: &Principal,
-        address: IpAddr,
-        now: Timestamp,
-    ) -> bool {
-        match self {
+    /// The rights on files that a login with it has at most.
+    pub(crate) fn rights(&self, principal: &Principal, address: IpAddr, now: Timestamp) -> Rights {
+        let read_only = match self {
             Credential::Key(blob) => {
                 // Of several nouns of one key the strictest counts.
                 principal.counting_keys(blob, address, now).any(|key| key.read_only)
@@ -104,10 +121,17 @@ impl Credential {
                 let certified = certificate::check(principal, shown, address, now);
                 certified.is_ok_and(|certified| certified.read_only)
             }
+            Credential::Token(hash) => {
+                let token = principal.api_token(*hash);
+                return token.map_or(Rights::none(), ApiToken::rights);
+            }
+            Credential::Passkey(id) => principal.passkey(id).is_none_or(|key| key.read_only),
             Credential::Password(_)
+            | Credential::Link(_)
             | Credential::Code(_)
             | Credential::Tls(_)
             | Credential::Hook => false,
-        }
+        };
+        if read_only { Rights::read_only() } else { Rights::all() }
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use entrepot_crypto::MasterKey;
+use entrepot_crypto::{MasterKey, TokenHash};
 use entrepot_db::Db;
 use entrepot_net::meter::{Lane, Throttles};
 use entrepot_nouns::login::LoginCheck;
 use entrepot_nouns::{
     Env, HostName, Name, PerDirection, Protocol, SessionId, Site, SiteId, Stored, Timestamp,
+    TokenScope,
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
@@ -21,7 +22,7 @@ use crate::authority::Authority;
 use crate::digests::DigestBudgets;
 use crate::error::{AuthError, Result};
 use crate::gate::Grant;
-use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, REFRESH_EVERY};
+use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, CACHED_TOKENS, REFRESH_EVERY};
 use crate::policy::{EffectivePolicy, ListenerPolicy};
 use crate::principal::Principal;
 use crate::rates::{Buckets, NodeBuckets, SharedBuckets, SharedRates, Sharers};
@@ -63,6 +64,9 @@ struct Cache {
     accounts: HashMap<AccountKey, Arc<Principal>>,
     /// Names that no account has: clients that guess must not make the database work.
     absent: HashSet<AccountKey>,
+    /// Accounts by their API tokens, and hashes that are of no token.
+    tokens: HashMap<TokenKey, Name>,
+    absent_tokens: HashSet<TokenKey>,
     sites: HashMap<SiteId, Arc<EffectivePolicy>>,
     listeners: HashMap<(SiteId, Name), Arc<ListenerPolicy>>,
     authorities: HashMap<SiteId, Arc<Vec<Authority>>>,
@@ -70,6 +74,13 @@ struct Cache {
     hosts: Option<Hosts>,
     /// As they were before the change: what holds while they cannot be read again.
     hosts_before: Option<Hosts>,
+}
+
+/// An API token of a site, or a text of which no token is known there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct TokenKey {
+    site: SiteId,
+    hash: TokenHash,
 }
 
 /// A site that clients reach by a host name.
@@ -102,6 +113,20 @@ impl Cache {
         match principal {
             Some(principal) => drop(self.accounts.insert(key, principal)),
             None => drop(self.absent.insert(key)),
+        }
+    }
+
+    /// Remembers whose API token it is, or that it is nobody's.
+    fn keep_token(&mut self, key: TokenKey, account: Option<Name>) {
+        if self.tokens.len() >= CACHED_TOKENS {
+            self.tokens.clear();
+        }
+        if self.absent_tokens.len() >= CACHED_ABSENT {
+            self.absent_tokens.clear();
+        }
+        match account {
+            Some(account) => drop(self.tokens.insert(key, account)),
+            None => drop(self.absent_tokens.insert(key)),
         }
     }
 }
@@ -248,6 +273,27 @@ impl Directory {
             Ok(found.map(Arc::new))
         };
         self.cached(find, read, |cache, principal| cache.keep(key.clone(), principal)).await
+    }
+
+    /// The account that an API token of a site belongs to, by the hash of the token.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn account_of_token(
+        &self,
+        site: SiteId,
+        hash: TokenHash,
+    ) -> Result<Option<Name>> {
+        let key = TokenKey { site, hash };
+        let find = |cache: &Cache| match cache.tokens.get(&key) {
+            Some(known) => Some(Some(known.clone())),
+            None => cache.absent_tokens.contains(&key).then_some(None),
+        };
+        let read = |_| async move {
+            let hash = hash.to_string();
+            Ok(self.0.db.account_of_token(site, &hash).await?)
+        };
+        self.cached(find, read, |cache, account| cache.keep_token(key, account)).await
     }
 
     /// The name of a site, for which its secrets are sealed; `None` if there is no such site. That
@@ -591,6 +637,12 @@ impl LiveSession {
     /// The account as it is now.
     pub fn principal(&self) -> Arc<Principal> {
         self.live.principal.load_full()
+    }
+
+    /// What the API token that it logged in with may be used for now; `None`: no token did.
+    pub fn scopes(&self) -> Option<Vec<TokenScope>> {
+        let principal = self.live.principal.load();
+        self.live.grant.scopes_in(&principal).map(<[TokenScope]>::to_vec)
     }
 
     /// One more whenever [`LiveSession::principal`] changed: a cheap look before each operation.

@@ -27,19 +27,27 @@ use crate::peer::Peer;
 use crate::penalties::{Claimant, Origin, PasswordTry, Penalties, Penalty};
 use crate::policy::{EffectivePolicy, ListenerPolicy, NOT_HERE};
 use crate::principal::Principal;
+use crate::signed_in::KnownSignIns;
 use crate::ssh_key::{SIGNATURES, fingerprint, key_blob};
+use crate::token_uses::TokenUses;
 
+mod api_token;
 mod grant;
 mod host_names;
 mod interactive;
+mod link;
 mod login_hook;
 mod login_limits;
+mod passkey;
 mod sharing;
+mod sign_in;
 mod ssh_certificate;
 mod tls_certificate;
 
 pub use grant::Grant;
+pub use link::{LinkEnd, LinkPassword, LinkVerdict};
 pub use login_limits::{LimitState, LoginLimit};
+pub use passkey::{Challenge, ChallengePurpose, PasskeyError, PasskeyLogin};
 pub use sharing::PenaltySharing;
 
 /// How the gate works.
@@ -87,6 +95,8 @@ struct Inner {
     hooks: LoginHooks,
     codes: Codes,
     penalties: Penalties,
+    token_uses: TokenUses,
+    sign_ins: KnownSignIns,
     meters: Meters,
 }
 
@@ -146,6 +156,8 @@ impl Gate {
             hooks: LoginHooks::new(),
             codes: Codes::default(),
             penalties: Penalties::new(env),
+            token_uses: TokenUses::default(),
+            sign_ins: KnownSignIns::default(),
             directory,
             recorder,
             meters: Meters::default(),
@@ -259,6 +271,11 @@ impl Gate {
     }
 
     #[cfg(test)]
+    pub(crate) fn known_sign_ins(&self) -> usize {
+        self.0.sign_ins.count()
+    }
+
+    #[cfg(test)]
     pub(crate) fn penalties(&self) -> &Penalties {
         &self.0.penalties
     }
@@ -362,7 +379,9 @@ impl Attempt {
     fn hook_for(&self, principal: &Result<Option<Arc<Principal>>>) -> Option<LoginCheck> {
         let check = self.check.as_ref()?;
         let own = match principal {
-            Ok(Some(principal)) => principal.account.password_hash.is_some(),
+            Ok(Some(principal)) => {
+                principal.account.password_hash.is_some() || principal.link_terms().is_some()
+            }
             Ok(None) => false,
             Err(_) => true,
         };
@@ -626,6 +645,10 @@ fn has_same_password(old: &Principal, new: &Principal) -> bool {
 
 /// The chains of methods that admit the account.
 fn alternatives(principal: &Principal) -> Vec<Vec<AuthMethod>> {
+    if principal.link_terms().is_some() {
+        // A link is opened by its secret: [`Attempt::link`].
+        return Vec::new();
+    }
     if !principal.login.is_empty() {
         return principal.login.clone();
     }

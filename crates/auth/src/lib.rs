@@ -1,6 +1,7 @@
 //! Who may act: [`Directory`] resolves accounts, [`Gate`] admits, and only it makes a [`Grant`].
 
 mod account_key;
+mod api_token;
 mod authority;
 mod certificate;
 mod clients;
@@ -14,9 +15,12 @@ mod hash_queue;
 mod identity;
 mod ledger;
 pub mod limits;
+mod link;
+mod link_secret;
 mod login_hook;
 mod login_key;
 mod outdated;
+mod passkey;
 mod passwords;
 mod peer;
 mod penalties;
@@ -24,20 +28,30 @@ mod policy;
 mod principal;
 mod rates;
 mod resolve;
+mod signed_in;
 mod ssh_key;
 #[cfg(test)]
 mod tests;
+mod token_uses;
+mod webauthn;
 
+pub use api_token::ApiToken;
 pub use directory::{Directory, LiveSession, ReachedSite, TransferPlace};
+pub use entrepot_db::{LinkUse, LinkUses};
 pub use entrepot_net::meter::Throttles;
 pub use error::{AuthError, Result};
 pub use gate::{
-    Attempt, Gate, GateOptions, Grant, LimitState, LoginLimit, Meters, PenaltySharing, Verdict,
+    Attempt, Challenge, ChallengePurpose, Gate, GateOptions, Grant, LimitState, LinkEnd,
+    LinkPassword, LinkVerdict, LoginLimit, Meters, PasskeyError, PasskeyLogin, PenaltySharing,
+    Verdict,
 };
 pub use login_key::{UnusableKey, check_login_key};
 pub use outdated::OutdatedPassword;
+pub use passkey::Passkey;
 pub use peer::Peer;
 pub use policy::EffectivePolicy;
 pub use principal::{EffectiveMount, Principal};
 pub use rates::{TimedRate, TimedRates};
+pub use signed_in::{OpenedSignIn, SignIn, SignInInfo};
 pub use ssh_key::UserKey;
+pub use webauthn::{Encryption, NewPasskey, PageOrigin, PasskeyAnswer};

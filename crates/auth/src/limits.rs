@@ -10,6 +10,35 @@ pub const GROUPS: usize = 64;
 pub const CACHED_ACCOUNTS: usize = 100_000;
 /// Names without an account kept in memory; above it they are forgotten.
 pub const CACHED_ABSENT: usize = 4_096;
+/// API tokens whose account is kept in memory; above it they are forgotten.
+pub const CACHED_TOKENS: usize = 100_000;
+/// API tokens whose last use waits for the database; above it others are left out.
+pub const TOKEN_USES: usize = 100_000;
+/// Uses of API tokens that are written at a time.
+pub const TOKEN_USES_AT_A_TIME: usize = 500;
+/// How often the last use of API tokens is written.
+pub const TOKEN_USES_EVERY: Duration = Duration::from_secs(60);
+/// Browsers that are signed in as one account; of more, the one that was idle longest is signed
+/// out.
+pub const SIGN_INS_OF_ACCOUNT: usize = 50;
+/// Sign-ins that a list shows at most.
+pub const LISTED_SIGN_INS: u32 = 1_000;
+/// Sign-ins kept in memory; above it those that were not asked for lately go.
+pub const CACHED_SIGN_INS: usize = 10_000;
+/// How long a sign-in is known to be in the database: another node may have ended it.
+pub const SIGN_IN_FRESH: Duration = Duration::from_secs(2);
+/// How often the database learns that a browser which is signed in was seen, and how often those
+/// are looked for that were not.
+pub const SIGN_IN_SEEN_EVERY: Duration = Duration::from_secs(60);
+/// A browser must have answered by then with a passkey.
+pub const CHALLENGE_TIME: Duration = Duration::from_secs(300);
+/// Longest part of what a browser says of a passkey, in letters of base64url.
+pub const CLIENT_DATA_BYTES: usize = 4_096;
+/// Longest part of what an authenticator says, in letters of base64url: an identifier of 1,023
+/// bytes and a public key of RSA fit.
+pub const AUTHENTICATOR_BYTES: usize = 4_096;
+/// Longest name of a browser that is kept, in characters.
+pub const USER_AGENT: usize = 256;
 /// Refused logins of one address that are recorded in an hour; more are only counted.
 pub const RECORDED_REFUSALS: u32 = 60;
 /// How often the configuration's revision is read.
@@ -31,6 +60,8 @@ pub const HOOKS_OF_A_SITE: usize = 8;
 pub const HOOKS_WAITING: usize = 512;
 /// Those of one site.
 pub const HOOKS_WAITING_OF_A_SITE: usize = 128;
+/// A directory service must take a connection within this; its answer has the time of the hook.
+pub const LDAP_DIAL_TIME: Duration = Duration::from_secs(5);
 /// Longest answer of a hook.
 pub const HOOK_ANSWER_BYTES: usize = 16 * 1024;
 /// Right passwords with outdated hashes that wait for a new one; others get it at another login.

@@ -1,6 +1,9 @@
-//! The external check of passwords: a web service or a program decides about a login
+//! The external check of passwords: a web service, a program or a directory decides about a login
 //! (`docs/howto/check-logins-elsewhere.md`). A hook that does not answer in time and in the right
 //! form admits nobody. Neither its request nor its response reaches a log.
+
+mod decision;
+mod ldap;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,7 +21,7 @@ use entrepot_nouns::login::{ExecHook, HookUrl, HttpHook, LoginCheck, LoginHook};
 use entrepot_nouns::{Name, Secret, SiteId, Timestamp};
 use entrepot_spawn::{How, Program, Spawner, Stdin};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
@@ -26,6 +29,8 @@ use crate::limits::{
     HOOK_ANSWER_BYTES, HOOKS_AT_A_TIME, HOOKS_OF_A_SITE, HOOKS_WAITING, HOOKS_WAITING_OF_A_SITE,
 };
 use crate::peer::Peer;
+pub(crate) use decision::HookDecision;
+use decision::decision;
 
 /// A login with a password that this server cannot check itself.
 pub(crate) struct PasswordLogin<'a> {
@@ -44,28 +49,6 @@ struct HookRequest<'a> {
     protocol: &'a str,
     listener: &'a Name,
     time: Timestamp,
-}
-
-/// The JSON document that it answers with; further fields are ignored.
-#[derive(Deserialize)]
-struct HookResponse {
-    allow: bool,
-    /// The account to log in as; unset: the one of the name in the request.
-    #[serde(default)]
-    account: Option<String>,
-}
-
-/// The result of a check.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum HookDecision {
-    /// The password is right; the login is as this account.
-    Allowed(String),
-    /// The password is wrong, or the hook refuses the name.
-    Refused,
-    /// No usable answer came; the reason, without anything that the hook wrote.
-    Failed(String),
-    /// Too many logins wait for a hook already.
-    Busy,
 }
 
 /// Asks login hooks, with a limit on concurrent calls, and a lower one for each site.
@@ -127,6 +110,10 @@ impl LoginHooks {
             let answered = match &check.hook {
                 LoginHook::Http(http) => self.post(http, request).await,
                 LoginHook::Exec(exec) => self.run(exec, request, limit).await,
+                LoginHook::Ldap(hook) => {
+                    let decided = ldap::ask(hook, user, text).await;
+                    return decided.unwrap_or_else(HookDecision::Failed);
+                }
             };
             let decided = answered.and_then(|answer| decision(&answer, user));
             decided.unwrap_or_else(HookDecision::Failed)
@@ -251,22 +238,6 @@ impl Drop for WaitingLogin<'_> {
     }
 }
 
-/// The decision that an answer about `user` holds.
-fn decision(answer: &[u8], user: &str) -> Result<HookDecision, String> {
-    if answer.len() > HOOK_ANSWER_BYTES {
-        return Err("it said too much".to_owned());
-    }
-    // Not the answer itself: it may show the password.
-    let answer: HookResponse = serde_json::from_slice(answer)
-        .map_err(|_| r#"its answer is no JSON such as {"allow": false}"#.to_owned())?;
-    Ok(match answer {
-        HookResponse { allow: false, .. } => HookDecision::Refused,
-        HookResponse { account, .. } => {
-            HookDecision::Allowed(account.unwrap_or_else(|| user.to_owned()))
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use entrepot_nouns::{Env, Protocol};
@@ -347,22 +318,5 @@ mod tests {
         {
             assert_eq!(asked(as_it_is), [as_it_is]);
         }
-    }
-
-    #[test]
-    fn only_a_clear_yes_is_one() {
-        let said = |text: &str| decision(text.as_bytes(), "anna");
-        assert_eq!(said(r#"{"allow": true}"#), Ok(HookDecision::Allowed("anna".to_owned())));
-        let acme = r#"{"allow": true, "account": "acme", "more": 1}"#;
-        assert_eq!(said(acme), Ok(HookDecision::Allowed("acme".to_owned())));
-        assert_eq!(said(r#"{"allow": false, "account": "acme"}"#), Ok(HookDecision::Refused));
-        for odd in
-            ["", "true", "{}", r#"{"allow": "true"}"#, r#"{"allow": 1}"#, r#"{"allow": true"#]
-        {
-            assert!(said(odd).is_err(), "{odd}");
-        }
-        assert!(said(&" ".repeat(HOOK_ANSWER_BYTES + 1)).is_err());
-        let secret = said(r#"{"allow": "hunter2"}"#).unwrap_err();
-        assert!(!secret.contains("hunter2"), "{secret}");
     }
 }

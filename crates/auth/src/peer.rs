@@ -34,6 +34,8 @@ impl Peer {
             Protocol::Sftp => Some(LoginProtocol::Sftp),
             Protocol::Ftp if self.encrypted => Some(LoginProtocol::Ftps),
             Protocol::Ftp => Some(LoginProtocol::Ftp),
+            // Clear text comes from this machine, or through a proxy that the operator has named.
+            Protocol::Https | Protocol::Http => Some(LoginProtocol::Https),
             Protocol::Internal => None,
         }
     }

@@ -36,6 +36,12 @@ pub struct EffectivePolicy {
     pub address_failures: u32,
     /// Wrong passwords for the account within a day, from addresses it never came from.
     pub account_failures: u32,
+    /// Days that an API token is valid which is made without an end.
+    pub api_token_days: u32,
+    /// Minutes without a request before a browser is signed out.
+    pub sign_in_idle_minutes: u32,
+    /// Hours after which a browser is signed out.
+    pub sign_in_hours: u32,
     /// Days that an unfinished upload is kept.
     pub partial_days: u32,
     /// Name endings of files still being written.
@@ -77,6 +83,9 @@ impl Default for EffectivePolicy {
             account_rates: TimedRates::default(),
             address_failures: 20,
             account_failures: 100,
+            api_token_days: 90,
+            sign_in_idle_minutes: 30,
+            sign_in_hours: 12,
             partial_days: 7,
             temporary_names: [".filepart", ".partial", ".part", ".tmp"].map(str::to_owned).to_vec(),
             tls_reuse: None,
@@ -114,6 +123,11 @@ impl EffectivePolicy {
                 .unwrap_or(default.address_failures),
             account_failures: number(|policy| policy.account_failures)
                 .unwrap_or(default.account_failures),
+            api_token_days: number(|policy| policy.api_token_days)
+                .unwrap_or(default.api_token_days),
+            sign_in_idle_minutes: number(|policy| policy.sign_in_idle_minutes)
+                .unwrap_or(default.sign_in_idle_minutes),
+            sign_in_hours: number(|policy| policy.sign_in_hours).unwrap_or(default.sign_in_hours),
             partial_days: number(|policy| policy.partial_days).unwrap_or(default.partial_days),
             temporary_names: policies
                 .iter()

@@ -3,12 +3,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use entrepot_crypto::TokenHash;
 use entrepot_nouns::{
-    Account, AccountId, AccountType, AuthMethod, Endpoint, LoginProtocol, Mount, Name, Rights,
-    SiteId, StorePath, Stored, Timestamp, VPath,
+    Account, AccountId, AccountType, AuthMethod, Endpoint, LinkTerms, LoginProtocol, Mount, Name,
+    Rights, SiteId, StorePath, Stored, Timestamp, VPath,
 };
 
+use crate::api_token::ApiToken;
 use crate::authority::Authority;
+use crate::link_secret::LinkSecret;
+use crate::passkey::Passkey;
 use crate::peer::Peer;
 use crate::policy::{EffectivePolicy, NOT_HERE};
 use crate::rates::SharedRates;
@@ -47,6 +51,14 @@ pub struct Principal {
     pub protocols: Vec<LoginProtocol>,
     /// SSH keys that may log in as it, whatever their dates.
     pub user_keys: Vec<UserKey>,
+    /// Tokens that may log in as it, whatever their dates.
+    pub api_tokens: Vec<ApiToken>,
+    /// Passkeys that sign it in, whatever their dates.
+    pub passkeys: Vec<Passkey>,
+    /// Of a share link: its secrets, whatever their dates.
+    pub(crate) link_secrets: Vec<LinkSecret>,
+    /// Of a share link: the account whose files it opens.
+    pub(crate) owner: Option<Arc<Principal>>,
     /// Keys that sign certificates for it: its own, and those of the whole site.
     pub(crate) authorities: Vec<Authority>,
     /// One of its groups, or theirs, is disabled.
@@ -66,6 +78,9 @@ pub struct EffectiveMount {
     pub path: VPath,
     /// Directory of the endpoint that appears there.
     pub prefix: StorePath,
+    /// Directory of the endpoint whose files the quota counts: the prefix, but that a share link
+    /// counts towards the quota of its owner's mount.
+    pub counted: StorePath,
     /// What may be done: the mount's rights that the account does not lack.
     pub rights: Rights,
     /// Where the files lie.
@@ -83,11 +98,41 @@ impl Principal {
         self.user_keys.iter().filter(move |key| key.blob == blob && key.counts(address, now))
     }
 
-    /// The same account with the rights to list and read at most.
-    pub(crate) fn read_only(&self) -> Principal {
+    /// Its API token of this hash, whether or not it counts now.
+    pub(crate) fn api_token(&self, hash: TokenHash) -> Option<&ApiToken> {
+        self.api_tokens.iter().find(|token| token.hash == hash)
+    }
+
+    /// Its passkey that an authenticator knows by this, whether or not it counts now.
+    pub(crate) fn passkey(&self, credential: &str) -> Option<&Passkey> {
+        self.passkeys.iter().find(|passkey| passkey.public.credential == credential)
+    }
+
+    /// Its secret of this hash, if it is a link, whether or not that counts now.
+    pub(crate) fn link_secret(&self, hash: TokenHash) -> Option<&LinkSecret> {
+        self.link_secrets.iter().find(|secret| secret.hash == hash)
+    }
+
+    /// What it opens, if it is a share link.
+    pub fn link_terms(&self) -> Option<&LinkTerms> {
+        self.account.link.as_ref()
+    }
+
+    /// Of a share link: why its owner may not act, so that the link opens nothing.
+    fn why_owner_barred(&self, now: Timestamp) -> Option<&'static str> {
+        match &self.owner {
+            None => Some("the account that the link is of was deleted"),
+            Some(owner) => {
+                owner.barred_at(now).map(|_| "the account that the link is of may not act")
+            }
+        }
+    }
+
+    /// The same account with these rights at most.
+    pub(crate) fn with_at_most(&self, rights: Rights) -> Principal {
         let mut narrowed = self.clone();
         for mount in &mut narrowed.mounts {
-            mount.rights = mount.rights.and(Rights::read_only());
+            mount.rights = mount.rights.and(rights);
         }
         narrowed
     }
@@ -105,7 +150,7 @@ impl Principal {
         } else if self.group_expires_at.is_some_and(|at| at <= now) {
             Some("a group of the account has expired")
         } else {
-            None
+            self.account.link.as_ref().and_then(|_| self.why_owner_barred(now))
         }
     }
 

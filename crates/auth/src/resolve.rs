@@ -8,12 +8,16 @@ use entrepot_db::Db;
 use entrepot_nouns::login::LoginCheck;
 use entrepot_nouns::{
     Account, AccountId, AccountType, Endpoint, Key, KeyType, Listener, Mount, Name, Policy, Site,
-    SiteId,
+    SiteId, Stored,
 };
 
+use crate::api_token::ApiToken;
 use crate::authority::Authority;
 use crate::error::{AuthError, Result};
 use crate::limits::{GROUP_DEPTH, GROUPS};
+use crate::link;
+use crate::link_secret::LinkSecret;
+use crate::passkey::Passkey;
 use crate::policy::{EffectivePolicy, ListenerPolicy};
 use crate::principal::{EffectiveMount, Principal};
 use crate::rates::{SharedRates, Sharers, TimedRates};
@@ -31,6 +35,9 @@ pub(crate) async fn account(
     let Some(stored) = db.find::<Account>(site, name).await? else {
         return Ok(None);
     };
+    if stored.noun.link.is_some() {
+        return Box::pin(share_link(db, site, stored, resolved_at)).await.map(Some);
+    }
     let ancestors = ancestors(db, site, &stored.noun).await?;
     let mut lineage = vec![name.clone()];
     lineage.extend(ancestors.iter().map(|group| group.name.clone()));
@@ -45,6 +52,8 @@ pub(crate) async fn account(
         keys.into_iter().map(|key| key.noun).partition(|key| key.key_type == KeyType::SshUserCa);
     let own = signers.into_iter().filter_map(Authority::of);
     let authorities = own.chain(site_authorities.iter().cloned()).collect();
+    let api_tokens = keys.iter().filter_map(ApiToken::of).collect();
+    let passkeys = keys.iter().filter_map(Passkey::of).collect();
     let user_keys = keys.into_iter().filter_map(user_key).collect();
     Ok(Some(Principal {
         site,
@@ -58,11 +67,57 @@ pub(crate) async fn account(
         login,
         protocols,
         user_keys,
+        api_tokens,
+        passkeys,
+        link_secrets: Vec::new(),
+        owner: None,
         authorities,
         group_disabled: ancestors.iter().any(|group| !group.enabled),
         group_expires_at: ancestors.iter().filter_map(|group| group.expires_at).min(),
         resolved_at,
     }))
+}
+
+/// Reads a share link: its owner as that is now, and what of it the link shows.
+async fn share_link(
+    db: &Db,
+    site: SiteId,
+    stored: Stored<Account>,
+    resolved_at: i64,
+) -> Result<Principal> {
+    let owner = match &stored.noun.link {
+        Some(terms) => account(db, site, &terms.owner, resolved_at, &[]).await?,
+        None => None,
+    };
+    let follows = owner.as_ref().map(|owner| owner.account.clone());
+    let mut followed: Vec<Account> = follows.into_iter().collect();
+    if let Some(owner) = &followed.first().cloned() {
+        followed.extend(ancestors(db, site, owner).await?);
+    }
+    let (policy, shared) = policy(db, site, &stored.noun, &followed).await?;
+    let keys = db.keys_of(site, &stored.noun.name).await?;
+    let link_secrets = keys.iter().filter_map(|key| LinkSecret::of(&key.noun)).collect();
+    Ok(Principal {
+        site,
+        id: AccountId(stored.id),
+        revision: stored.revision,
+        lineage: vec![stored.noun.name.clone()],
+        mounts: link::mounts(&stored.noun, owner.as_ref()),
+        policy,
+        shared,
+        login: Vec::new(),
+        protocols: owner.as_ref().map(|owner| owner.protocols.clone()).unwrap_or_default(),
+        user_keys: Vec::new(),
+        api_tokens: Vec::new(),
+        passkeys: Vec::new(),
+        link_secrets,
+        owner: owner.map(Arc::new),
+        authorities: Vec::new(),
+        group_disabled: false,
+        group_expires_at: None,
+        account: stored.noun,
+        resolved_at,
+    })
 }
 
 /// The groups of an account, breadth first, each once.
@@ -125,6 +180,7 @@ async fn mounts(
             endpoint.ok_or_else(|| problem(format!("no endpoint '{}'", mount.endpoint)))?;
         mounts.push(EffectiveMount {
             path: mount.path.clone(),
+            counted: prefix.clone(),
             prefix,
             rights: mount.rights.and(account.rights),
             endpoint: Arc::new(endpoint),

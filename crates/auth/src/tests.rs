@@ -8,8 +8,8 @@ use entrepot_crypto::{HashCost, password};
 use entrepot_db::Db;
 use entrepot_journal::Journal;
 use entrepot_nouns::{
-    Account, AccountType, AuthMethod, Env, Key, KeyType, Listener, Mount, Name, Noun, PerDirection,
-    Policy, Protocol, Rights, Secret, SiteId, VPath,
+    Account, AccountType, AuthMethod, Env, Event, Key, KeyType, Listener, Mount, Name, Noun,
+    PerDirection, Policy, Protocol, Rights, Secret, SiteId, VPath,
 };
 use entrepot_testbed::{Testbed, memory_endpoint, mount, name};
 use uuid::Uuid;
@@ -39,6 +39,12 @@ impl World {
         let options = GateOptions { cost: HashCost::for_tests() };
         let gate = Gate::new(directory.clone(), bed.recorder.clone(), options);
         World { env, db, directory, gate, journal, bed }
+    }
+
+    /// Everything that was recorded, in its order.
+    async fn recorded(&self) -> Vec<Event> {
+        self.journal.sync(self.journal.usage().appended).await.unwrap();
+        entrepot_testbed::events(&self.journal)
     }
 
     async fn put<N: Noun>(&self, noun: &N) {
@@ -101,12 +107,15 @@ impl World {
     }
 }
 
+mod api_tokens;
 mod chains;
 mod hours;
 mod login_hook;
 mod login_limits;
+mod passkeys;
 mod protocols;
 mod sharing;
+mod sign_ins;
 mod ssh_certificates;
 mod tls_certificates;
 
@@ -603,6 +612,7 @@ fn listener(policy: &str) -> Listener {
         banner: String::new(),
         tls: entrepot_nouns::tls::ListenerTls::default(),
         ftp: None,
+        http: None,
     }
 }
 

@@ -1,19 +1,24 @@
 //! Cryptography that needs nothing but CPU: digests of streams, password hashes, sealing at rest,
-//! Merkle trees and signed notes.
+//! Merkle trees and signed notes, tokens that clients show, signatures of passkeys.
 
+pub mod bearer_token;
 pub mod digest;
 pub mod hash;
 pub mod limits;
 pub mod merkle;
+pub mod passkey;
 pub mod password;
 pub mod process_key;
+pub mod recovery_code;
 pub mod seal;
 pub mod sealing_context;
 pub mod signed_note;
 pub mod totp;
 
+pub use bearer_token::{BearerKind, TokenError, TokenHash};
 pub use digest::{Sha256, StreamDigest};
 pub use hash::{HashAlgorithm, Hasher};
+pub use passkey::PasskeyKey;
 pub use password::HashCost;
 pub use process_key::ProcessKey;
 pub use seal::MasterKey;

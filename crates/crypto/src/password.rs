@@ -143,6 +143,18 @@ pub fn is_same_made_anew(old: &str, new: &str) -> bool {
     old == new || (before.salt.is_some() && before.salt == after.salt && costs_more)
 }
 
+/// Names a password by its hash `phc`, and tells nothing of it: the same name for hashes that were
+/// made of each other by [`made_anew`], another one once the password is set anew.
+pub fn name(phc: &str) -> String {
+    let salt = parse(phc).ok().and_then(|parsed| parsed.salt);
+    let salt = salt.map(|salt| salt.to_string());
+    let key = blake3::derive_key(
+        "entrepot 2026 name of a password",
+        salt.as_deref().unwrap_or(phc).as_bytes(),
+    );
+    blake3::Hash::from_bytes(key).to_hex().to_string()
+}
+
 /// A hash that no password fits, of the given cost: verified for unknown names, so that they take
 /// the same work as known ones.
 pub fn dummy(cost: HashCost) -> Result<String, PasswordError> {
@@ -229,6 +241,7 @@ mod tests {
         assert!(is_same_made_anew(&old, &new) && is_same_made_anew(&old, &old));
         assert!(!is_same_made_anew(&new, &old), "it became cheaper");
         let other = hash(&Secret::new(*b"other"), dear, &[8; 16]).unwrap();
+        assert!(name(&old) == name(&new) && name(&old) != name(&other));
         assert!(!is_same_made_anew(&old, &other));
         let same_salt = hash(&Secret::new(*b"other"), cheap, &[7; 16]).unwrap();
         assert!(!is_same_made_anew(&old, &same_salt), "somebody set it with the same salt");

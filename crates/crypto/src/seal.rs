@@ -30,6 +30,12 @@ const TEXT_MARK: &str = "entrepot-master-key-1:";
 #[derive(Clone)]
 pub struct MasterKey(Arc<Zeroizing<[u8; 32]>>);
 
+/// Names a sealed secret, and tells nothing of it: sealed anew it has another name.
+pub fn name(sealed: &Sealed) -> String {
+    let key = blake3::derive_key("entrepot 2026 name of a sealed secret", sealed.0.as_bytes());
+    blake3::Hash::from_bytes(key).to_hex().to_string()
+}
+
 /// Why a master key cannot be had, or a secret not be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {

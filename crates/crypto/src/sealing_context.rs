@@ -41,6 +41,17 @@ impl SealingContext {
         Self::new(site, Kind::Key, node, "node")
     }
 
+    /// For the account of a listener at an authority that signs its certificate.
+    pub fn acme_account(site: &Name, listener: &Name) -> Self {
+        Self::new(site, Kind::Listener, listener, "acme")
+    }
+
+    /// For what a browser keeps while it signs in at a site, of this kind. No noun has the name:
+    /// it is that of the site, and of kind site.
+    pub fn browser(site: &Name, what: &'static str) -> Self {
+        Self::new(site, Kind::Site, site, what)
+    }
+
     fn new(site: &Name, kind: Kind, name: &Name, field: &'static str) -> Self {
         SealingContext { site: site.clone(), kind, name: name.clone(), field }
     }

@@ -1,6 +1,7 @@
 //! How fast a large audit log is searched, and how long a projection waits while old events are
 //! deleted: `audit_speed [URL [EVENTS]]`, by default a new SQLite file with a million events of one
-//! year. Prints bytes, the time of one page of each search, and the longest projections.
+//! year; a table that has events is searched as it is. Prints bytes, the time of one page of each
+//! search, and the longest projections.
 
 use std::error::Error;
 use std::time::Duration;
@@ -48,6 +49,11 @@ async fn main() -> Done {
     let step = YEAR / u32::try_from(count)?;
     let (node, id) = ("n1".parse()?, env.new_id());
     let mut log = Log { env, db, node, id, sessions, begin, step, last: 0 };
+    let newest = EventFilter { limit: 1, newest_first: true, ..EventFilter::default() };
+    if !log.db.events(SiteId::MAIN, &newest).await?.is_empty() {
+        println!("{}: filled before", log.db.dialect());
+        return log.searches(count).await;
+    }
     let started = log.env.elapsed();
     while log.last < count {
         log.project(BATCH).await?;
@@ -125,12 +131,16 @@ impl Log {
         let (since, until) = (Some(self.at(count / 4)), Some(self.at(count / 4 + count / 100)));
         let account = Some("partner-3".parse()?);
         let kinds = vec!["session.opened".to_owned()];
+        let rare = vec!["file.removed".to_owned()];
         let searches = [
             ("the newest", page.clone()),
             ("of an account", EventFilter { account: account.clone(), ..page.clone() }),
             ("of a kind", EventFilter { kinds: kinds.clone(), ..page.clone() }),
             ("of four days, nine months ago", EventFilter { since, until, ..page.clone() }),
-            ("of an account then", EventFilter { account, since, until, ..page.clone() }),
+            (
+                "of an account then",
+                EventFilter { account: account.clone(), since, until, ..page.clone() },
+            ),
             ("of a kind then", EventFilter { kinds, since, until, ..page.clone() }),
             ("before then", EventFilter { until: since, ..page.clone() }),
             (
@@ -148,14 +158,19 @@ impl Log {
             ),
             (
                 "with a path that is rare, in all",
-                EventFilter { path_contains: Some("invoice-5.xml".to_owned()), ..page },
+                EventFilter { path_contains: Some("invoice-5.xml".to_owned()), ..page.clone() },
+            ),
+            (
+                "of an account, of a kind it does not have",
+                EventFilter { account: account.clone(), kinds: rare, ..page },
             ),
         ];
         for (what, filter) in searches {
             let before = self.env.elapsed();
-            let found = self.db.events(SiteId::MAIN, &filter).await?.len();
+            let page = self.db.event_page(SiteId::MAIN, &filter).await?;
             let took = (self.env.elapsed() - before).as_secs_f64() * 1e3;
-            println!("{took:9.2} ms  {found:>3} events {what}");
+            let more = if page.next.is_some() { ", and there may be more" } else { "" };
+            println!("{took:9.2} ms  {:>3} events {what}{more}", page.rows.len());
         }
         Ok(())
     }

@@ -29,6 +29,8 @@ pub struct EventFilter {
     /// Only those later in the table than this sequence. Who goes on from the last sequence seen
     /// misses none: sequences appear in the order of commits.
     pub after_sequence: Option<i64>,
+    /// Only those earlier in the table than this sequence.
+    pub before_sequence: Option<i64>,
     /// In the opposite order of sequences: then `limit` keeps the newest.
     pub newest_first: bool,
     /// At most this many, and never more than [`crate::limits::PAGE_ROWS`].
@@ -47,6 +49,7 @@ impl Default for EventFilter {
             since: None,
             until: None,
             after_sequence: None,
+            before_sequence: None,
             newest_first: false,
             limit: crate::limits::PAGE_ROWS,
         }
@@ -62,6 +65,17 @@ pub struct EventRow {
     pub event: Event,
 }
 
+/// What one page of a search found, and where the next one goes on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventPage {
+    /// The events, in the order that was asked for; perhaps fewer than the limit, or none, though
+    /// there are more.
+    pub rows: Vec<EventRow>,
+    /// The sequence to go on from, as [`EventFilter::after_sequence`], or newest first as
+    /// [`EventFilter::before_sequence`]. `None`: everything was searched.
+    pub next: Option<i64>,
+}
+
 macro_rules! search {
     ($lead:literal, $order:literal) => {
         sql!(
@@ -72,27 +86,54 @@ macro_rules! search {
             "AND (CAST($6 AS TEXT) IS NULL OR replace(path, $6, '') <> path) ",
             "AND (CAST($7 AS BIGINT) IS NULL OR at >= $7) ",
             "AND (CAST($8 AS BIGINT) IS NULL OR at < $8) ",
+            "AND (CAST($9 AS UUID) IS NULL OR session = $9) ",
+            "AND (CAST($10 AS UUID) IS NULL OR job = $10) ",
             $lead,
             " ORDER BY sequence ",
             $order,
-            " LIMIT $10",
+            " LIMIT $12",
+        )
+    };
+}
+
+/// The row at which a page ends because enough rows were looked at.
+macro_rules! bound {
+    ($lead:literal, $order:literal) => {
+        sql!(
+            "SELECT sequence FROM events WHERE site = $1 AND sequence > $2 AND sequence <= $3 ",
+            $lead,
+            " ORDER BY sequence ",
+            $order,
+            " LIMIT 1 OFFSET $5",
         )
     };
 }
 
 statements! {
-    BY_TRANSFER = search!("AND transfer = $9", "");
-    BY_TRANSFER_NEWEST = search!("AND transfer = $9", "DESC");
-    BY_SESSION = search!("AND session = $9", "");
-    BY_SESSION_NEWEST = search!("AND session = $9", "DESC");
-    BY_JOB = search!("AND job = $9", "");
-    BY_JOB_NEWEST = search!("AND job = $9", "DESC");
-    BY_ACCOUNT = search!("AND account = $9", "");
-    BY_ACCOUNT_NEWEST = search!("AND account = $9", "DESC");
-    BY_KIND = search!("AND kind = $9", "");
-    BY_KIND_NEWEST = search!("AND kind = $9", "DESC");
-    BY_SITE = search!("AND CAST($9 AS TEXT) IS NULL", "");
-    BY_SITE_NEWEST = search!("AND CAST($9 AS TEXT) IS NULL", "DESC");
+    BY_TRANSFER = search!("AND transfer = $11", "");
+    BY_TRANSFER_NEWEST = search!("AND transfer = $11", "DESC");
+    BY_SESSION = search!("AND session = $11", "");
+    BY_SESSION_NEWEST = search!("AND session = $11", "DESC");
+    BY_JOB = search!("AND job = $11", "");
+    BY_JOB_NEWEST = search!("AND job = $11", "DESC");
+    BY_ACCOUNT = search!("AND account = $11", "");
+    BY_ACCOUNT_NEWEST = search!("AND account = $11", "DESC");
+    BY_KIND = search!("AND kind = $11", "");
+    BY_KIND_NEWEST = search!("AND kind = $11", "DESC");
+    BY_SITE = search!("AND CAST($11 AS TEXT) IS NULL", "");
+    BY_SITE_NEWEST = search!("AND CAST($11 AS TEXT) IS NULL", "DESC");
+    END_BY_TRANSFER = bound!("AND transfer = $4", "");
+    END_BY_TRANSFER_NEWEST = bound!("AND transfer = $4", "DESC");
+    END_BY_SESSION = bound!("AND session = $4", "");
+    END_BY_SESSION_NEWEST = bound!("AND session = $4", "DESC");
+    END_BY_JOB = bound!("AND job = $4", "");
+    END_BY_JOB_NEWEST = bound!("AND job = $4", "DESC");
+    END_BY_ACCOUNT = bound!("AND account = $4", "");
+    END_BY_ACCOUNT_NEWEST = bound!("AND account = $4", "DESC");
+    END_BY_KIND = bound!("AND kind = $4", "");
+    END_BY_KIND_NEWEST = bound!("AND kind = $4", "DESC");
+    END_BY_SITE = bound!("AND CAST($4 AS TEXT) IS NULL", "");
+    END_BY_SITE_NEWEST = bound!("AND CAST($4 AS TEXT) IS NULL", "DESC");
     /// The stretch in which events of a time may lie, and where no stretch is known any more.
     STRETCH = sql!(
         "SELECT MIN(first_sequence), MAX(last_sequence), ",
@@ -185,6 +226,9 @@ fn path(fact: &Fact) -> Option<String> {
         }
         Fact::LinkCreated { path, target } => Some(format!("{path}\n{target}")),
         Fact::FileRemoved { path }
+        | Fact::FileTrashed { path, .. }
+        | Fact::FileRestored { path, .. }
+        | Fact::FilePurged { path, .. }
         | Fact::ModeChanged { path, .. }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => Some(path.clone()),
@@ -192,24 +236,62 @@ fn path(fact: &Fact) -> Option<String> {
     }
 }
 
-/// The statement whose index fits the filter best, and the value that leads it.
-fn lead(filter: &EventFilter) -> (Sql, Sql, Value) {
-    if let Some(id) = filter.transfer {
-        return (BY_TRANSFER, BY_TRANSFER_NEWEST, id.0.into());
+/// A search by the index that fits a filter best.
+struct Search {
+    find: Sql,
+    /// Finds where a page ends.
+    end: Sql,
+    /// What the index is asked for.
+    key: Value,
+    /// The index answers one condition of the filter.
+    conditions_answered: usize,
+}
+
+impl Search {
+    fn of(filter: &EventFilter) -> Search {
+        let newest = filter.newest_first;
+        let choose = |oldest: [Sql; 2], newest_first: [Sql; 2], key: Value| {
+            let [find, end] = if newest { newest_first } else { oldest };
+            Search { find, end, key, conditions_answered: 1 }
+        };
+        if let Some(id) = filter.transfer {
+            let newest = [BY_TRANSFER_NEWEST, END_BY_TRANSFER_NEWEST];
+            return choose([BY_TRANSFER, END_BY_TRANSFER], newest, id.0.into());
+        }
+        if let Some(id) = filter.job {
+            let newest = [BY_JOB_NEWEST, END_BY_JOB_NEWEST];
+            return choose([BY_JOB, END_BY_JOB], newest, id.0.into());
+        }
+        if let Some(id) = filter.session {
+            let newest = [BY_SESSION_NEWEST, END_BY_SESSION_NEWEST];
+            return choose([BY_SESSION, END_BY_SESSION], newest, id.0.into());
+        }
+        if let Some(account) = &filter.account {
+            let newest = [BY_ACCOUNT_NEWEST, END_BY_ACCOUNT_NEWEST];
+            return choose([BY_ACCOUNT, END_BY_ACCOUNT], newest, account.into());
+        }
+        if let [kind] = &*filter.kinds {
+            let newest = [BY_KIND_NEWEST, END_BY_KIND_NEWEST];
+            return choose([BY_KIND, END_BY_KIND], newest, Value::text(kind));
+        }
+        let newest = [BY_SITE_NEWEST, END_BY_SITE_NEWEST];
+        let all = choose([BY_SITE, END_BY_SITE], newest, Value::Text(None));
+        Search { conditions_answered: 0, ..all }
     }
-    if let Some(id) = filter.job {
-        return (BY_JOB, BY_JOB_NEWEST, id.0.into());
+
+    /// True if rows are looked at that the filter then leaves out.
+    fn looks_further(&self, filter: &EventFilter) -> bool {
+        let conditions = [
+            !filter.kinds.is_empty(),
+            filter.account.is_some(),
+            filter.path_contains.is_some(),
+            filter.session.is_some(),
+            filter.transfer.is_some(),
+            filter.job.is_some(),
+            filter.since.is_some() || filter.until.is_some(),
+        ];
+        conditions.iter().filter(|asked| **asked).count() > self.conditions_answered
     }
-    if let Some(id) = filter.session {
-        return (BY_SESSION, BY_SESSION_NEWEST, id.0.into());
-    }
-    if let Some(account) = &filter.account {
-        return (BY_ACCOUNT, BY_ACCOUNT_NEWEST, account.into());
-    }
-    if let [kind] = &*filter.kinds {
-        return (BY_KIND, BY_KIND_NEWEST, Value::text(kind));
-    }
-    (BY_SITE, BY_SITE_NEWEST, Value::Text(None))
 }
 
 fn read_row(row: &Row<'_>) -> Result<EventRow> {
@@ -217,44 +299,104 @@ fn read_row(row: &Row<'_>) -> Result<EventRow> {
 }
 
 impl Db {
-    /// Events of a site that match.
+    /// Events of a site that match: of as many pages as that takes.
     pub async fn events(&self, site: SiteId, filter: &EventFilter) -> Result<Vec<EventRow>> {
-        let (oldest_first, newest_first, key) = lead(filter);
-        let sql = if filter.newest_first { newest_first } else { oldest_first };
+        let mut filter =
+            EventFilter { limit: filter.limit.min(limits::PAGE_ROWS), ..filter.clone() };
+        let mut found: Vec<EventRow> = Vec::new();
+        loop {
+            let page = self.event_page(site, &filter).await?;
+            let rows = u32::try_from(page.rows.len()).unwrap_or(u32::MAX);
+            filter.limit = filter.limit.saturating_sub(rows);
+            found.extend(page.rows);
+            let Some(next) = page.next.filter(|_| filter.limit > 0) else { return Ok(found) };
+            if filter.newest_first {
+                filter.before_sequence = Some(next);
+            } else {
+                filter.after_sequence = Some(next);
+            }
+        }
+    }
+
+    /// A page of the events of a site that match. However rare they are, no page looks at more
+    /// than twice [`limits::SEARCHED_ROWS`] rows, so that none takes long.
+    pub async fn event_page(&self, site: SiteId, filter: &EventFilter) -> Result<EventPage> {
+        let search = Search::of(filter);
+        let looks_further = search.looks_further(filter);
+        let wanted = filter.limit.min(limits::PAGE_ROWS);
+        let mut page = EventPage::default();
+        if wanted == 0 {
+            return Ok(page);
+        }
+        for whole in self.stretches(filter).await? {
+            let end = if looks_further { self.page_end(site, &search, whole).await? } else { None };
+            let stretch = match end {
+                Some(end) if filter.newest_first => Stretch { after: end - 1, ..whole },
+                Some(end) => Stretch { up_to: end, ..whole },
+                None => whole,
+            };
+            let found = u32::try_from(page.rows.len()).unwrap_or(u32::MAX);
+            let left = wanted.saturating_sub(found);
+            let rows = self.search(site, filter, &search, stretch, left).await?;
+            let is_full = rows.len() >= left as usize;
+            page.rows.extend(rows);
+            page.next = if is_full { page.rows.last().map(|row| row.sequence) } else { end };
+            if page.next.is_some() {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// The sequence at which a page over these rows ends; `None`: it may look at all of them.
+    async fn page_end(
+        &self,
+        site: SiteId,
+        search: &Search,
+        stretch: Stretch,
+    ) -> Result<Option<i64>> {
+        let rows = i64::from(limits::SEARCHED_ROWS);
+        let (after, up_to) = (stretch.after.into(), stretch.up_to.into());
+        let values = vec![site.0.into(), after, up_to, search.key.clone(), rows.into()];
+        Ok(self.read(search.end, values, |row| row.int(0)).await?.pop())
+    }
+
+    async fn search(
+        &self,
+        site: SiteId,
+        filter: &EventFilter,
+        search: &Search,
+        stretch: Stretch,
+        limit: u32,
+    ) -> Result<Vec<EventRow>> {
         let kinds = match &*filter.kinds {
             [] => Value::Text(None),
             kinds => Value::text(format!(",{},", kinds.join(","))),
         };
         let path = filter.path_contains.as_deref().filter(|text| !text.is_empty());
-        let wanted = filter.limit.min(limits::PAGE_ROWS);
-        let mut found: Vec<EventRow> = Vec::new();
-        for stretch in self.stretches(filter).await? {
-            let left = wanted.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
-            if left == 0 {
-                break;
-            }
-            let values = vec![
-                site.0.into(),
-                stretch.after.into(),
-                stretch.up_to.into(),
-                kinds.clone(),
-                name_filter(filter.account.as_ref()),
-                Value::maybe_text(path),
-                filter.since.into(),
-                filter.until.into(),
-                key.clone(),
-                page(left),
-            ];
-            found.extend(self.read(sql, values, read_row).await?);
-        }
-        Ok(found)
+        let values = vec![
+            site.0.into(),
+            stretch.after.into(),
+            stretch.up_to.into(),
+            kinds,
+            name_filter(filter.account.as_ref()),
+            Value::maybe_text(path),
+            filter.since.into(),
+            filter.until.into(),
+            filter.session.map(|id| id.0).into(),
+            filter.job.map(|id| id.0).into(),
+            search.key.clone(),
+            page(limit),
+        ];
+        self.read(search.find, values, read_row).await
     }
 
     /// Where events that the filter lets pass may lie, in the order of the search.
     pub(crate) async fn stretches(&self, filter: &EventFilter) -> Result<Vec<Stretch>> {
         let after = filter.after_sequence.unwrap_or(0);
+        let up_to = filter.before_sequence.map_or(i64::MAX, |before| before.saturating_sub(1));
         if filter.since.is_none() && filter.until.is_none() {
-            return Ok(vec![Stretch { after, up_to: i64::MAX }]);
+            return Ok(vec![Stretch { after, up_to }]);
         }
         let since = filter.since.unwrap_or(Timestamp(i64::MIN));
         let until = filter.until.unwrap_or(Timestamp(i64::MAX));
@@ -264,9 +406,9 @@ impl Db {
         let Some((first, last, known)) = found.await?.pop() else { return Ok(Vec::new()) };
         let mut stretches = Vec::with_capacity(2);
         if let (Some(first), Some(last)) = (first, last) {
-            stretches.push(Stretch { after: after.max(first - 1), up_to: last });
+            stretches.push(Stretch { after: after.max(first - 1), up_to: up_to.min(last) });
         }
-        stretches.push(Stretch { after: after.max(known), up_to: i64::MAX });
+        stretches.push(Stretch { after: after.max(known), up_to });
         if filter.newest_first {
             stretches.reverse();
         }

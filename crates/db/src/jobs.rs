@@ -14,7 +14,7 @@ use crate::limits;
 use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Batch, Tx};
-use crate::{Db, Dialect, name_filter, page};
+use crate::{Db, Dialect, RowPosition, name_filter, page};
 
 /// A job as a node holds it: what each later write must show.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,13 +73,15 @@ pub struct JobFilter {
     pub state: Option<JobState>,
     /// Only of this rule.
     pub rule: Option<Name>,
+    /// Only those that come after this row, newest first.
+    pub after: Option<RowPosition>,
     /// At most this many, and never more than [`crate::limits::PAGE_ROWS`].
     pub limit: u32,
 }
 
 impl Default for JobFilter {
     fn default() -> Self {
-        JobFilter { state: None, rule: None, limit: limits::PAGE_ROWS }
+        JobFilter { state: None, rule: None, after: None, limit: limits::PAGE_ROWS }
     }
 }
 
@@ -210,7 +212,8 @@ statements! {
         "SELECT",
         "FROM jobs WHERE site = $1 AND (CAST($2 AS TEXT) IS NULL OR state = $2) \
          AND (CAST($3 AS TEXT) IS NULL OR rule = $3) \
-         ORDER BY created_at DESC, id DESC LIMIT $4"
+         AND (CAST($4 AS BIGINT) IS NULL OR (created_at, id) < ($4, $5)) \
+         ORDER BY created_at DESC, id DESC LIMIT $6"
     );
     RETRY = sql!(
         "UPDATE jobs SET state = 'ready', attempts = 0, due_at = $1, claim_at = $1, ",
@@ -443,6 +446,8 @@ impl Db {
             site.0.into(),
             Value::maybe_text(filter.state.map(JobState::as_str)),
             name_filter(filter.rule.as_ref()),
+            filter.after.map(|row| row.at).into(),
+            filter.after.map(|row| row.id).into(),
             page(filter.limit),
         ];
         self.read(SEARCH, values, read_row).await

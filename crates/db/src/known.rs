@@ -55,13 +55,15 @@ pub(crate) struct KnownConfiguration {
     rows: HashMap<(Kind, SiteId), BTreeMap<Name, TableRow>>,
     /// Names of keys and mounts by the account that they belong to, in order.
     owned: HashMap<(Kind, SiteId, Option<Name>), Vec<Name>>,
+    /// Accounts by site and the hash of an API token that lets them in.
+    tokens: HashMap<(SiteId, String), Name>,
 }
 
 impl KnownConfiguration {
     pub(crate) fn new(configuration: Configuration) -> Result<KnownConfiguration> {
         let Configuration { revision, rows, .. } = configuration;
-        let (rows_of, owned) = (HashMap::new(), HashMap::new());
-        let mut known = KnownConfiguration { revision, rows: rows_of, owned };
+        let (rows_of, owned, tokens) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut known = KnownConfiguration { revision, rows: rows_of, owned, tokens };
         for row in rows {
             let StoredRow { kind, row } = row;
             known.rows.entry((kind, row.site)).or_default().insert(row.name.clone(), row);
@@ -69,7 +71,13 @@ impl KnownConfiguration {
         for ((kind, site), rows) in &known.rows {
             for (name, row) in rows {
                 let owner = match kind {
-                    Kind::Key => owner(&row.noun::<Key>()?),
+                    Kind::Key => {
+                        let key = row.noun::<Key>()?;
+                        if let Some(KnownToken { hash, account }) = KnownToken::of(&key) {
+                            known.tokens.insert((*site, hash.to_owned()), account.clone());
+                        }
+                        owner(&key)
+                    }
                     Kind::Mount => owner(&row.noun::<Mount>()?),
                     _ => continue,
                 };
@@ -112,6 +120,10 @@ impl KnownConfiguration {
         Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
+    pub(crate) fn account_of_token(&self, site: SiteId, hash: &str) -> Option<Name> {
+        self.tokens.get(&(site, hash.to_owned())).cloned()
+    }
+
     pub(crate) fn site_name(&self, site: SiteId) -> Option<Name> {
         let mut sites = self.rows.get(&(Kind::Site, SiteId::MAIN))?.values();
         sites.find(|row| row.id == site.0).map(|row| row.name.clone())
@@ -139,4 +151,17 @@ impl TableRow {
 pub(crate) fn owner<N: Noun>(noun: &N) -> Option<Name> {
     let mut references = noun.references().into_iter();
     references.find(|reference| reference.kind == Kind::Account).map(|account| account.name)
+}
+
+/// The hash of a token and the account that it lets in.
+pub(crate) struct KnownToken<'a> {
+    pub(crate) hash: &'a str,
+    pub(crate) account: &'a Name,
+}
+
+impl KnownToken<'_> {
+    /// What a key that is an API token is known by.
+    pub(crate) fn of(key: &Key) -> Option<KnownToken<'_>> {
+        Some(KnownToken { hash: key.token_hash()?, account: key.account.as_ref()? })
+    }
 }

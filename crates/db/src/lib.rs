@@ -5,6 +5,9 @@
 //! ([`sql`]), written once for both databases; what differs stands in `sqlite.rs` and
 //! `postgres.rs`.
 
+mod acme;
+mod answers;
+mod api_tokens;
 mod codes;
 mod configuration;
 mod error;
@@ -13,18 +16,24 @@ mod heads;
 mod jobs;
 mod known;
 pub mod limits;
+mod link_uses;
 mod migrate;
 mod moment;
 mod nodes;
 mod nouns;
+mod passkeys;
 mod penalties;
 mod postgres;
 mod project;
+mod recovery_codes;
 mod references;
 mod retention;
+mod set_up;
+mod sign_ins;
 mod sql;
 mod sqlite;
 mod transfers;
+mod trash;
 mod tx;
 
 use std::fmt;
@@ -32,21 +41,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_nouns::{Env, Name, SiteId};
+use entrepot_nouns::{Env, Name, SiteId, Timestamp};
 use parking_lot::RwLock;
+use uuid::Uuid;
 
+pub use acme::{AcmeAnswer, AcmeFailure, AcmeIssued, AcmeOrder, ListenerPlace, StoredAcmeAccount};
+pub use answers::{AnswerKey, StoredAnswer};
+pub use api_tokens::{ApiTokenRow, ApiTokenUse};
 pub use error::{DbError, Result};
-pub use events::{EventFilter, EventRow};
+pub use events::{EventFilter, EventPage, EventRow};
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use jobs::{Claim, JobCounts, JobEnd, JobFilter, JobHold};
 pub use known::Configuration;
+pub use link_uses::{LinkAllowance, LinkPlace, LinkUse, LinkUses};
 pub use migrate::OldTables;
 pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdentity};
+pub use passkeys::{PasskeyUse, PasskeyUseRow};
 pub use penalties::{Penalty, PenaltyAccount, PenaltyKind, PenaltyPosition, PenaltyRow};
 pub use project::{Projected, Projection};
 pub use references::NounUser;
 pub use retention::{EventRange, OldEvent, PrunedKind, StoredStub};
+pub use sign_ins::SignInRow;
 pub use transfers::TransferFilter;
+pub use trash::TrashPlace;
 pub use tx::Tx;
 
 use known::KnownConfiguration;
@@ -315,6 +332,15 @@ fn postgres(url: &str, options: &DbOptions) -> Result<postgres::Postgres> {
     let connections = options.connections.unwrap_or(limits::POSTGRES_CONNECTIONS);
     let (migrate_url, old) = (options.migrate_url.as_deref(), options.old_tables);
     postgres::Postgres::new(url, migrate_url, connections, old)
+}
+
+/// The place of a row in a list that is ordered by a time and then by the id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowPosition {
+    /// The time by which the list is ordered.
+    pub at: Timestamp,
+    /// The id of the row.
+    pub id: Uuid,
 }
 
 /// What most filters begin with.

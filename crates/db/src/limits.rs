@@ -52,3 +52,6 @@ pub const CONFIGURATION_READS: u32 = 5;
 pub const KNOWN_REVISIONS_BELOW: i64 = 2;
 /// Events whose times are noted together, so that a search by time finds its part of the table.
 pub const STRETCH_ROWS: u32 = 1_024;
+/// Rows that one page of a search looks at in a part of the table: it takes as long for what is
+/// rare as for what is common, and the next page goes on from there.
+pub const SEARCHED_ROWS: u32 = 1_000;

@@ -14,11 +14,20 @@ use crate::error::{DbError, Result};
 
 /// One step of the tables.
 struct Step {
+    /// `V`, its number, `__` and what it is about.
     name: &'static str,
     sqlite: &'static str,
     postgres: &'static str,
     /// The newest step that the oldest program knows which may serve after this one.
     oldest_program: i64,
+}
+
+impl Step {
+    /// What the database knows it by. Numbers grow from step to step; one may be left out.
+    fn number(&self) -> i64 {
+        let number = self.name.strip_prefix('V').and_then(|rest| rest.split_once("__"));
+        number.and_then(|(number, _)| number.parse().ok()).unwrap_or_default()
+    }
 }
 
 /// A step after which only programs may serve that know it, unless it names an older one.
@@ -38,7 +47,7 @@ macro_rules! step {
 }
 
 /// In order; only ever appended to.
-const STEPS: [Step; 8] = [
+const STEPS: &[Step] = &[
     step!("V1__configuration", 1),
     step!("V2__events", each, 2),
     step!("V3__work", 3),
@@ -47,6 +56,13 @@ const STEPS: [Step; 8] = [
     step!("V6__penalties", 5),
     step!("V7__heads", 5),
     step!("V8__retention", 5),
+    step!("V9__speaks", 5),
+    step!("V10__sign_in", 5),
+    step!("V12__request_answers", 5),
+    step!("V17__links", 5),
+    step!("V18__acme", 5),
+    step!("V19__passkeys", 5),
+    step!("V21__trash", 5),
 ];
 
 /// The step that makes the table in which the others say which programs they serve.
@@ -117,12 +133,12 @@ pub(crate) fn must_run(found: Version, old: OldTables) -> Result<bool> {
 
 /// The newest step that this program knows.
 pub(crate) fn known() -> i64 {
-    STEPS.len() as i64
+    STEPS.last().map_or(0, Step::number)
 }
 
 /// The names of the steps behind this one.
 pub(crate) fn behind(newest: i64) -> Vec<&'static str> {
-    (1..).zip(&STEPS).filter(|(number, _)| *number > newest).map(|(_, step)| step.name).collect()
+    STEPS.iter().filter(|step| step.number() > newest).map(|step| step.name).collect()
 }
 
 /// Runs the missing steps on a SQLite file, in one transaction.
@@ -136,11 +152,11 @@ pub(crate) async fn run_on_postgres(client: &mut Client) -> Result<()> {
 }
 
 fn runner(text: fn(&Step) -> &'static str) -> Result<Runner> {
-    let migrations: std::result::Result<Vec<_>, _> = (1..)
-        .zip(&STEPS)
-        .map(|(number, step)| {
+    let migrations: std::result::Result<Vec<_>, _> = STEPS
+        .iter()
+        .map(|step| {
             let mut sql = text(step).to_owned();
-            if names_its_programs(number) {
+            if names_its_programs(step.number()) {
                 let oldest = step.oldest_program;
                 sql.push_str("UPDATE schema_compatibility SET oldest_program = ");
                 sql.push_str(&format!("{oldest};\n"));
@@ -168,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_newer_schema_serves_the_programs_that_it_names() {
-        let latest = STEPS.len() as i64;
+        let latest = known();
         let found = |newest, oldest_program| is_outdated(Version { newest, oldest_program });
         assert!(found(0, 0).unwrap());
         assert!(found(latest - 1, latest - 1).unwrap());
@@ -179,9 +195,9 @@ mod tests {
 
     #[test]
     fn old_tables_are_changed_only_where_that_was_asked_for() {
-        let latest = STEPS.len() as i64;
+        let latest = known();
         let run = |newest, old| must_run(Version { newest, oldest_program: newest }, old);
-        let older = latest - 1;
+        let older = STEPS[STEPS.len() - 2].number();
         assert!(run(older, OldTables::Update).unwrap());
         for old in [OldTables::MakeOnly, OldTables::Refuse] {
             let error = run(older, old).unwrap_err();
@@ -195,9 +211,14 @@ mod tests {
 
     #[test]
     fn each_step_names_a_program_that_knows_tables_and_is_no_newer_than_itself() {
-        for (number, step) in (1..).zip(&STEPS) {
+        let mut before = 0;
+        for step in STEPS {
+            let number = step.number();
             assert!((1..=number).contains(&step.oldest_program), "{}", step.name);
             assert!(step.name.starts_with(&format!("V{number}__")), "{}", step.name);
+            assert!(number > before, "{}", step.name);
+            before = number;
         }
+        assert!(STEPS.is_sorted_by(|one, next| one.number() < next.number()), "not in order");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use entrepot_nouns::{Name, NodeId, Timestamp};
+use entrepot_nouns::{FORMAT_LEVEL, Name, NodeId, Timestamp};
 
 use crate::error::Result;
 use crate::limits;
@@ -28,6 +28,8 @@ pub struct Node {
     pub incarnation: i64,
     /// Version of its program.
     pub program: String,
+    /// The newest level of formats that its program reads and writes: [`FORMAT_LEVEL`].
+    pub speaks: u32,
     /// An operator asked it to take no new work.
     pub drained: bool,
     /// It ended in good order.
@@ -146,7 +148,8 @@ macro_rules! beat {
             "clock_ahead_us = $5, round_trip_us = $6, unprojected = $7, beats = beats + 1, ",
             "heartbeat_at = ",
             $now!("8"),
-            " WHERE id = $9 AND incarnation <= $1 RETURNING beats, drained, heartbeat_at, ",
+            ", speaks = $9 WHERE id = $10 AND incarnation <= $1 ",
+            "RETURNING beats, drained, heartbeat_at, ",
             $era!(),
         )
     };
@@ -159,7 +162,7 @@ macro_rules! start {
             "ELSE incarnation + 1 END, program = $2, stopped = FALSE, rebuilding = FALSE, ",
             "heartbeat_at = ",
             $now!("3"),
-            " WHERE id = $4 RETURNING incarnation, beats, drained, slot, ",
+            ", speaks = $4 WHERE id = $5 RETURNING incarnation, beats, drained, slot, ",
             $era!(),
         )
     };
@@ -171,7 +174,8 @@ macro_rules! select {
             "SELECT id, name, slot, incarnation, program, drained, stopped, rebuilding, ",
             "heartbeat_at, ",
             $now!("1"),
-            ", clock_ahead_us, round_trip_us, unprojected, projected_up_to FROM nodes ",
+            ", clock_ahead_us, round_trip_us, unprojected, projected_up_to, ",
+            "speaks FROM nodes ",
             $rest,
         )
     };
@@ -233,6 +237,7 @@ fn read_row(row: &Row<'_>) -> Result<Node> {
         round_trip_us: row.int(11)?,
         unprojected: row.unsigned(12)?,
         projected_up_to: row.unsigned(13)?,
+        speaks: u32::try_from(row.int(14)?).unwrap_or(u32::MAX),
     })
 }
 
@@ -263,7 +268,8 @@ impl Db {
     ) -> Result<Option<Incarnation>> {
         let sql = by_dialect(self.dialect(), START_SQLITE, START_POSTGRES);
         let program = Value::text(&*node.program);
-        let values = vec![before.into(), program, self.clock(), node.id.0.into()];
+        let speaks = i64::from(FORMAT_LEVEL).into();
+        let values = vec![before.into(), program, self.clock(), speaks, node.id.0.into()];
         let started = self.write(sql, values, |row| {
             let (number, beats) = (row.int(0)?, row.int(1)?);
             let slot = row.maybe_int(3)?.and_then(|slot| u32::try_from(slot).ok());
@@ -284,6 +290,7 @@ impl Db {
             beat.round_trip_us.into(),
             Value::unsigned(beat.unprojected),
             self.clock(),
+            i64::from(FORMAT_LEVEL).into(),
             beat.node.0.into(),
         ];
         let answer = self.write(sql, values, |row| {

@@ -9,6 +9,7 @@ use crate::known::owner;
 use crate::references::{self, Bound, NounUser};
 use crate::sql::{Reader, Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Tx, Work};
+use crate::{api_tokens, passkeys};
 
 /// The statements of one table.
 struct Table {
@@ -182,6 +183,8 @@ async fn put<N: Noun>(
     for Bound { sql, values } in references::noting(site, noun) {
         work.execute(sql, values).await?;
     }
+    api_tokens::note(work, site, noun).await?;
+    passkeys::note(work, site, noun).await?;
     Ok(revision)
 }
 
@@ -191,6 +194,8 @@ async fn delete(work: &mut Work, site: SiteId, kind: Kind, name: &Name) -> Resul
     if deleted {
         let Bound { sql, values } = references::forgetting(site, kind, name);
         work.execute(sql, values).await?;
+        api_tokens::forget(work, site, kind, name).await?;
+        passkeys::forget(work, site, kind, name).await?;
     }
     Ok(deleted)
 }
@@ -306,7 +311,8 @@ impl Tx {
     ///
     /// # Errors
     /// [`DbError::Conflict`] if the name belongs to another id, the id to another name, site or
-    /// kind of row, or the site does not exist. The transaction can then only be dropped.
+    /// kind of row, the site does not exist, or another key is the
+    /// same API token. The transaction can then only be dropped.
     pub async fn put<N: Noun>(
         &mut self,
         site: SiteId,

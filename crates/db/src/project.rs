@@ -7,7 +7,8 @@ use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, NodeId};
 use crate::error::Result;
 use crate::sql::Value;
 use crate::transfers::Changes;
-use crate::{Db, Dialect, Purpose, events, jobs, limits, nodes, transfers};
+use crate::trash::TrashRows;
+use crate::{Db, Dialect, Purpose, events, jobs, limits, nodes, transfers, trash};
 
 /// A piece of a node's journal.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,8 @@ pub enum Projected {
 
 impl Db {
     /// Takes a piece of a journal over, in one transaction that is durable when this returns:
-    /// events, the transfers they tell of, jobs, and how far the node has come.
+    /// events, the transfers they tell of, what was removed and can be put back, jobs, and how far
+    /// the node has come.
     ///
     /// Exactly once: an event, a transfer's fact or a job that is there already changes nothing,
     /// so that a piece may be repeated, overlap another, or come after a lost answer. The cursor
@@ -52,11 +54,13 @@ impl Db {
     pub async fn project(&self, piece: &Projection<'_>) -> Result<Projected> {
         let mut seen = HashSet::with_capacity(piece.events.len());
         let mut changes = Changes::default();
+        let mut trashed = TrashRows::default();
         let mut rows = Vec::with_capacity(piece.events.len() * events::PROJECT.width);
         for (sequence, event) in piece.events {
             if seen.insert(event.id) {
                 events::push_row(event, Some(*sequence), &mut rows)?;
                 changes.add(event);
+                trashed.add(event)?;
             }
         }
         let job_rows = jobs::rows(piece.jobs)?;
@@ -73,6 +77,8 @@ impl Db {
         }
         work.each(events::PROJECT, rows).await?;
         work.each(transfers::UPSERT, changes.rows()).await?;
+        work.each(trash::INSERT, trashed.added).await?;
+        work.each(trash::DELETE, trashed.deleted).await?;
         work.each(jobs::INSERT, job_rows).await?;
         if piece.repeated {
             work.each(jobs::REPEAT, repeats(piece.events)).await?;

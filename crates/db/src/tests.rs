@@ -1,17 +1,26 @@
 //! One suite for both databases: each test below `both!` runs on a fresh SQLite file and on a
 //! fresh PostgreSQL database.
 
+mod acme;
+mod answers;
+mod api_tokens;
 mod config;
 mod copies;
 mod events;
 mod jobs;
+mod link_uses;
 mod nodes;
 mod old_tables;
 mod outage;
+mod passkeys;
 mod penalties;
+mod recovery_codes;
+mod set_up;
+mod sign_ins;
 mod sqlite;
 mod statements;
 mod transfers;
+mod trash;
 
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{

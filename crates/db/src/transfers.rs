@@ -12,7 +12,7 @@ use entrepot_nouns::{
 use crate::error::{DbError, Result};
 use crate::sql::{Row, Sql, Value, sql, statements};
 use crate::tx::Batch;
-use crate::{Db, name_filter, page};
+use crate::{Db, RowPosition, name_filter, page};
 
 /// The account of a transfer whose event names none.
 const NOBODY: &str = "nobody";
@@ -30,6 +30,8 @@ pub struct TransferFilter {
     pub path_contains: Option<String>,
     /// Only those that reached their state at or after this moment.
     pub since: Option<Timestamp>,
+    /// Only those that come after this row, newest first.
+    pub after: Option<RowPosition>,
     /// At most this many, and never more than [`crate::limits::PAGE_ROWS`].
     pub limit: u32,
 }
@@ -42,6 +44,7 @@ impl Default for TransferFilter {
             direction: None,
             path_contains: None,
             since: None,
+            after: None,
             limit: crate::limits::PAGE_ROWS,
         }
     }
@@ -66,8 +69,9 @@ macro_rules! search {
             "AND (CAST($3 AS TEXT) IS NULL OR direction = $3) ",
             "AND (CAST($4 AS TEXT) IS NULL OR replace(path, $4, '') <> path) ",
             "AND (CAST($5 AS BIGINT) IS NULL OR changed_at >= $5) ",
+            "AND (CAST($6 AS BIGINT) IS NULL OR (changed_at, id) < ($6, $7)) ",
             $lead,
-            " ORDER BY changed_at DESC, id DESC LIMIT $7",
+            " ORDER BY changed_at DESC, id DESC LIMIT $9",
         )
     };
 }
@@ -95,8 +99,8 @@ macro_rules! upsert {
 
 statements! {
     FIND = select!("AND id = $2");
-    BY_TIME = search!("AND CAST($6 AS TEXT) IS NULL");
-    BY_ACCOUNT = search!("AND account = $6");
+    BY_TIME = search!("AND CAST($8 AS TEXT) IS NULL");
+    BY_ACCOUNT = search!("AND account = $8");
     UPSERT_SQLITE = upsert!(
         "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
     );
@@ -263,6 +267,8 @@ impl Db {
             Value::maybe_text(filter.direction.map(Direction::as_str)),
             Value::maybe_text(path),
             filter.since.into(),
+            filter.after.map(|row| row.at).into(),
+            filter.after.map(|row| row.id).into(),
             name_filter(filter.account.as_ref()),
             page(filter.limit),
         ];

@@ -46,6 +46,7 @@ use entrepot_db::{Db, Incarnation};
 use entrepot_journal::Recorder;
 use entrepot_spawn::Spawner;
 use entrepot_vfs::{Hooks, Service};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -172,17 +173,23 @@ impl Drained {
 pub struct Engine {
     shared: Arc<Shared>,
     workers: worker::Stops,
-    working: JoinHandle<()>,
     projection: CancellationToken,
-    projecting: JoinHandle<()>,
     /// Ends the heartbeat.
     silence: CancellationToken,
-    beating: JoinHandle<()>,
     superseded: CancellationToken,
     /// Rules that clients wait for.
     answers: CancellationToken,
-    answering: Option<JoinHandle<()>>,
     ready: watch::Receiver<bool>,
+    /// `None` once it was stopped.
+    running: Mutex<Option<Running>>,
+}
+
+/// The tasks of an engine.
+struct Running {
+    working: JoinHandle<()>,
+    projecting: JoinHandle<()>,
+    beating: JoinHandle<()>,
+    answering: Option<JoinHandle<()>>,
 }
 
 impl Engine {
@@ -204,7 +211,9 @@ impl Engine {
         let ready = watch::Sender::new(false);
         self.ready = ready.subscribe();
         let desk = hooks::Desk { hooks, questions, ready, stop: self.answers.clone() };
-        self.answering = Some(tokio::spawn(hooks::run(self.shared.clone(), desk)));
+        if let Some(running) = self.running.get_mut() {
+            running.answering = Some(tokio::spawn(hooks::run(self.shared.clone(), desk)));
+        }
     }
 
     /// Waits until it is known which commands rules look at; before, all are refused.
@@ -243,33 +252,33 @@ impl Engine {
         };
         let beating = tokio::spawn(heartbeat::run(heart, silence.clone()));
         let ready = watch::Sender::new(true).subscribe();
+        let running = Running { working, projecting, beating, answering: None };
         Engine {
             shared,
             workers,
-            working,
             projection,
-            projecting,
             silence,
-            beating,
             superseded,
             answers: CancellationToken::new(),
-            answering: None,
             ready,
+            running: Mutex::new(Some(running)),
         }
     }
 
     /// Claims no more jobs and takes no more questions, lets what runs of both end within `limit`,
     /// then interrupts jobs where they wait and gives their leases back at once, and kills programs
-    /// of rules after commands; projects what is durable by then.
-    pub async fn stop(self, limit: Duration) {
+    /// of rules after commands; projects what is durable by then. An engine that was stopped still
+    /// shows its counters.
+    pub async fn stop(&self, limit: Duration) {
+        let Some(running) = self.running.lock().take() else { return };
+        let Running { working, mut projecting, beating, answering } = running;
         self.workers.drain.cancel();
         self.answers.cancel();
         tokio::join!(
-            stop_working(self.working, &self.workers.interrupt, limit),
-            stop_answering(self.answering, limit),
+            stop_working(working, &self.workers.interrupt, limit),
+            stop_answering(answering, limit),
         );
         self.projection.cancel();
-        let mut projecting = self.projecting;
         let grace = limit.max(limits::STOP_GRACE);
         if tokio::time::timeout(grace, &mut projecting).await.is_err() {
             projecting.abort();
@@ -277,7 +286,7 @@ impl Engine {
         // Last, so that the others see how far the journal is projected.
         self.silence.cancel();
         // A panic was logged where it happened.
-        let _ = self.beating.await;
+        let _ = beating.await;
     }
 
     /// Whether an operator asked this node to take no new work.
@@ -306,6 +315,11 @@ impl Engine {
     /// Looks for jobs now, such as after an operator's retry.
     pub fn wake(&self) {
         self.shared.jobs.notify_one();
+    }
+
+    /// The last record of the journal that is in the database; changes as it goes on.
+    pub fn projected(&self) -> watch::Receiver<u64> {
+        self.shared.projected.subscribe()
     }
 
     /// Counters of this engine.

@@ -53,6 +53,8 @@ counters! {
     deleted_transfers
     /// Jobs that retention deleted.
     deleted_jobs
+    /// Things that lay in the trash for their time and were deleted for good.
+    purged_trash
     /// Records that retention deleted with segments of the archive.
     deleted_records
     /// Times that retention could not delete what is old.

@@ -114,7 +114,10 @@ pub(crate) fn value(word: &str, event: &Event) -> Result<String, PatternError> {
 /// Bytes of what the event is about.
 fn size(event: &Event) -> Option<u64> {
     match &event.fact {
-        Fact::FileRenamed { size, .. } | Fact::FileLinked { size, .. } => Some(*size),
+        Fact::FileRenamed { size, .. }
+        | Fact::FileLinked { size, .. }
+        | Fact::FileTrashed { size, .. }
+        | Fact::FileRestored { size, .. } => Some(*size),
         Fact::CommandDone { command } => command.bytes,
         fact => fact.file().map(|file| file.size),
     }
@@ -133,6 +136,9 @@ pub(crate) fn event_path(event: &Event) -> Option<&str> {
     match &event.fact {
         Fact::FileRenamed { to, .. } | Fact::FileLinked { to, .. } => Some(to),
         Fact::FileRemoved { path }
+        | Fact::FileTrashed { path, .. }
+        | Fact::FileRestored { path, .. }
+        | Fact::FilePurged { path, .. }
         | Fact::LinkCreated { path, .. }
         | Fact::ModeChanged { path, .. }
         | Fact::DirectoryCreated { path }

@@ -25,7 +25,7 @@ use entrepot_nouns::{
 };
 use entrepot_proof::{EventsStub, Heads};
 use entrepot_storage::AnyStore;
-use entrepot_vfs::Service;
+use entrepot_vfs::{PurgedBatch, Service};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -51,11 +51,14 @@ pub struct RetentionParts {
     pub meters: Arc<Meters>,
 }
 
-/// Opens the stores of endpoints: a narrow seam over `vfs`.
+/// Opens the stores of endpoints, and empties their trash: a narrow seam over `vfs`.
 #[async_trait]
 pub(crate) trait Stores: Send + Sync {
     /// The store of an endpoint.
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore>;
+
+    /// Deletes for good a batch of what lies in the trash longer than its mount keeps it.
+    async fn purge_trash(&self, after: Option<EventId>) -> Result<PurgedBatch>;
 }
 
 #[async_trait]
@@ -65,6 +68,11 @@ impl Stores for Service {
             let endpoint = endpoint.noun.name.clone();
             RetentionError::Export { endpoint, problem: error.to_string() }
         })
+    }
+
+    async fn purge_trash(&self, after: Option<EventId>) -> Result<PurgedBatch> {
+        let purged = Service::purge_trash(self, after).await;
+        purged.map_err(|error| RetentionError::Trash(error.to_string()))
     }
 }
 
@@ -195,7 +203,20 @@ impl RetentionWorker {
                 self.events(keeper, log, cancel).await?;
             }
         }
+        self.trash(cancel).await?;
         Ok(self.db.forget_event_times().await?)
+    }
+
+    /// Each thing has its own event, `file.purged`.
+    async fn trash(&self, cancel: &CancellationToken) -> Result<()> {
+        let mut after = None;
+        loop {
+            let batch = self.stores.purge_trash(after).await?;
+            Meters::add(&self.meters.purged_trash, batch.purged);
+            let Some(next) = batch.next else { return Ok(()) };
+            after = Some(next);
+            self.pause(cancel).await?;
+        }
     }
 
     async fn jobs(

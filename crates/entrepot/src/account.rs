@@ -1,13 +1,12 @@
 //! `account`: the verbs of every noun, and the code generator.
 
-use entrepot_admin::Response;
+use entrepot_admin::{Response, ShownOnce};
 use entrepot_crypto::totp;
-use entrepot_nouns::{AnyNoun, AuthMethod, Env, Kind, Name};
+use entrepot_nouns::{AnyNoun, AuthMethod, Env, Kind, Name, Timestamp};
 use serde_json::{Value, json};
 
+use crate::admin_client::AdminClient;
 use crate::args::AccountCommand;
-use crate::ask::ask;
-use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::{addresses, nouns};
@@ -17,22 +16,32 @@ const ISSUER: &str = "Entrepot";
 
 /// Runs one of the account commands.
 pub(crate) async fn run(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     command: AccountCommand,
 ) -> Result<(), Failure> {
     match command {
-        AccountCommand::Noun(command) => nouns::run(config, output, Kind::Account, command).await,
-        AccountCommand::Banned => addresses::list(config, output).await,
-        AccountCommand::Unban { target } => addresses::unlock(config, output, target).await,
+        AccountCommand::Noun(command) => nouns::run(client, output, Kind::Account, command).await,
+        AccountCommand::SetUpToken => {
+            let SetUpToken { token, ends_at } = set_up_token(client).await?;
+            let shown = json!({"token": token.expose(), "ends_at": ends_at});
+            output.value(&shown, || {
+                println!("{}", token.expose());
+                println!();
+                println!("It makes the first administrator, once, until {ends_at}.");
+            })
+        }
+        AccountCommand::RecoveryCodes { name } => recovery_codes(client, output, &name).await,
+        AccountCommand::Banned => addresses::list(client, output).await,
+        AccountCommand::Unban { target } => addresses::unlock(client, output, target).await,
         AccountCommand::Totp { name, remove: true, .. } => {
-            change(config, &name, Value::Null).await?;
+            change(client, &name, Value::Null).await?;
             output.value(&json!({"done": true}), || println!("done"))
         }
         AccountCommand::Totp { name, replace, .. } => {
             let existing =
                 if replace { ExistingGenerator::Replace } else { ExistingGenerator::Refuse };
-            make(config, output, &name, existing).await
+            make(client, output, &name, existing).await
         }
     }
 }
@@ -46,12 +55,12 @@ enum ExistingGenerator {
 
 /// Makes a generator. Its secret is shown now and never again.
 async fn make(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     name: &Name,
     existing: ExistingGenerator,
 ) -> Result<(), Failure> {
-    let shown = ask(config, json!({"request": "show", "kind": "account", "name": name})).await?;
+    let shown = client.ask(json!({"request": "show", "kind": "account", "name": name})).await?;
     let Response::Noun { noun, .. } = shown else { return Err(unexpected()) };
     let AnyNoun::Account(account) = &noun.noun else { return Err(unexpected()) };
     if account.totp_sealed.is_some() && existing == ExistingGenerator::Refuse {
@@ -62,7 +71,7 @@ async fn make(
     let secret = totp::new_secret(&Env::real());
     let uri = totp::uri(ISSUER, name.as_str(), &secret);
     let (secret, uri) = (text(secret.expose()), text(uri.expose()));
-    change(config, name, Value::from(secret.clone())).await?;
+    change(client, name, Value::from(secret.clone())).await?;
     output.value(&json!({"secret": secret, "uri": uri}), || {
         println!("{uri}");
         println!();
@@ -77,10 +86,39 @@ async fn make(
     })
 }
 
-async fn change(config: &Config, name: &Name, totp: Value) -> Result<(), Failure> {
+/// The token by which the first administrator is made.
+pub(crate) struct SetUpToken {
+    pub(crate) token: ShownOnce,
+    pub(crate) ends_at: Timestamp,
+}
+
+/// Makes such a token; the answer alone has it.
+pub(crate) async fn set_up_token(client: &AdminClient) -> Result<SetUpToken, Failure> {
+    match client.ask(json!({"request": "make-set-up-token"})).await? {
+        Response::SetUpToken { token, ends_at } => Ok(SetUpToken { token, ends_at }),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Makes recovery codes. They are shown now and never again.
+async fn recovery_codes(client: &AdminClient, output: Output, name: &Name) -> Result<(), Failure> {
+    let request = json!({"request": "make-recovery-codes", "account": name});
+    let Response::RecoveryCodes { codes } = client.ask(request).await? else {
+        return Err(unexpected());
+    };
+    output.value(&json!({"codes": codes}), || {
+        for code in &codes {
+            println!("{}", code.expose());
+        }
+        println!();
+        println!("Each is good for one login in place of a code. They are not shown again.");
+    })
+}
+
+async fn change(client: &AdminClient, name: &Name, totp: Value) -> Result<(), Failure> {
     let patch = json!({"totp": totp});
     let request = json!({"request": "change", "kind": "account", "name": name, "patch": patch});
-    match ask(config, request).await? {
+    match client.ask(request).await? {
         Response::Noun { .. } => Ok(()),
         _ => Err(unexpected()),
     }

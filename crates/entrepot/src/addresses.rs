@@ -5,9 +5,8 @@ use entrepot_admin::{LoginLimitRow, Response, UnlockTarget};
 use entrepot_nouns::Name;
 use serde_json::json;
 
+use crate::admin_client::AdminClient;
 use crate::args::AddressCommand;
-use crate::ask::{ask_server, of_site};
-use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::table;
@@ -15,27 +14,26 @@ use crate::table;
 /// Lists what wrong passwords have delayed or locked, or unlocks it. The command fails where no
 /// server runs.
 pub(crate) async fn run(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     command: AddressCommand,
 ) -> Result<(), Failure> {
     match command {
-        AddressCommand::List => list(config, output).await,
+        AddressCommand::List => list(client, output).await,
         AddressCommand::Unlock { address: Some(address), .. } => {
-            unlock(config, output, UnlockTarget::Address(address)).await
+            unlock(client, output, UnlockTarget::Address(address)).await
         }
         AddressCommand::Unlock { account: Some(account), .. } => {
-            unlock(config, output, UnlockTarget::Account(account)).await
+            unlock(client, output, UnlockTarget::Account(account)).await
         }
         AddressCommand::Unlock { .. } => Err(Failure::usage("name an address or an account")),
     }
 }
 
 /// Lists what wrong passwords have delayed or locked.
-pub(crate) async fn list(config: &Config, output: Output) -> Result<(), Failure> {
-    let path = of_site("/v1/request", config);
+pub(crate) async fn list(client: &AdminClient, output: Output) -> Result<(), Failure> {
     let request = json!({"request": "login-limits"});
-    let answer: Response = ask_server(config, &path, Some(&request)).await?;
+    let answer = client.ask_server(request).await?;
     let Response::LoginLimits { limits } = answer else { return Err(unexpected()) };
     output.rows(&limits, |rows| {
         let cells = |row: &LoginLimitRow| {
@@ -55,13 +53,12 @@ pub(crate) async fn list(config: &Config, output: Output) -> Result<(), Failure>
 
 /// Forgets the wrong passwords of an address or an account.
 pub(crate) async fn unlock(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     target: UnlockTarget,
 ) -> Result<(), Failure> {
-    let path = of_site("/v1/request", config);
     let request = json!({"request": "unlock", "target": target});
-    let answer: Response = ask_server(config, &path, Some(&request)).await?;
+    let answer = client.ask_server(request).await?;
     let Response::Unlocked { failures } = answer else { return Err(unexpected()) };
     output.value(&json!({"failures": failures}), || {
         println!("unlocked; {failures} wrong passwords are forgotten");

@@ -3,7 +3,12 @@
 mod bench;
 mod examples;
 mod facts;
+mod links;
+mod passkeys;
 mod plural;
+mod remote;
+mod sign_ins;
+mod tokens;
 mod units;
 mod upkeep;
 
@@ -15,12 +20,18 @@ use entrepot_admin::UnlockTarget;
 use entrepot_nouns::{Name, SessionId, TransferId};
 
 pub(crate) use bench::{
-    BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs, FtpTls, FtpWorkload, Workload,
+    BareHttpsArgs, BenchCommand, BenchFtpArgs, BenchHttpsArgs, BenchPageArgs, BenchSftpArgs,
+    FtpTls, FtpWorkload, HttpVersionWord, HttpsWorkload, Workload,
 };
 pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
+pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
+pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
+pub(crate) use remote::RemoteArgs;
+pub(crate) use sign_ins::SignInCommand;
+pub(crate) use tokens::{TokenCommand, TokenCreateArgs};
 use units::size;
 pub(crate) use upkeep::{BackupArgs, MigrateArgs, RestoreArgs, RotateArgs, SecretsCommand};
 
@@ -44,6 +55,8 @@ pub(crate) struct Cli {
     /// Print JSON instead of a table.
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
     #[command(subcommand)]
     pub(crate) given: Given,
 }
@@ -92,15 +105,27 @@ pub(crate) enum Command {
     /// Keys of users and hosts, and certificates.
     #[command(subcommand)]
     Key(NounCommand),
+    /// API tokens: what programs log in with.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Passkeys: what people sign in with by browser, without a password.
+    #[command(subcommand)]
+    Passkey(PasskeyCommand),
+    /// Share links: files for people who have no account, and from them.
+    #[command(subcommand)]
+    Link(LinkCommand),
     /// Listeners: addresses and protocols at which clients reach this server.
     #[command(subcommand)]
-    Listener(NounCommand),
+    Listener(ListenerCommand),
     /// Policies: rates, limits, addresses and algorithms.
     #[command(subcommand)]
     Policy(NounCommand),
     /// Sessions: who is connected now.
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Sign-ins: browsers that are signed in.
+    #[command(subcommand)]
+    SignIn(SignInCommand),
     /// Addresses and accounts that wrong passwords have delayed or locked.
     #[command(subcommand)]
     Address(AddressCommand),
@@ -193,9 +218,13 @@ impl Given {
             PluralCommand::Endpoints => Command::Endpoint(NounCommand::List),
             PluralCommand::Rules => Command::Rule(NounCommand::List),
             PluralCommand::Keys => Command::Key(NounCommand::List),
-            PluralCommand::Listeners => Command::Listener(NounCommand::List),
+            PluralCommand::Tokens(args) => Command::Token(TokenCommand::List(args)),
+            PluralCommand::Passkeys(args) => Command::Passkey(PasskeyCommand::List(args)),
+            PluralCommand::Links(args) => Command::Link(LinkCommand::List(args)),
+            PluralCommand::Listeners => Command::Listener(ListenerCommand::Noun(NounCommand::List)),
             PluralCommand::Policies => Command::Policy(NounCommand::List),
             PluralCommand::Sessions => Command::Session(SessionCommand::List),
+            PluralCommand::SignIns(args) => Command::SignIn(SignInCommand::List(args)),
             PluralCommand::Nodes => Command::Node(NodeCommand::List),
             PluralCommand::Addresses => Command::Address(AddressCommand::List),
             PluralCommand::Transfers(args) => Command::Transfer(TransferCommand::List(args)),
@@ -226,6 +255,9 @@ pub(crate) struct InitArgs {
     /// Address of a listener of FTP; unset: none.
     #[arg(long)]
     pub(crate) ftp: Option<SocketAddr>,
+    /// Address of a listener of HTTPS; unset: none.
+    #[arg(long)]
+    pub(crate) https: Option<SocketAddr>,
     /// Address of metrics and health.
     #[arg(long, default_value = "127.0.0.1:9422")]
     pub(crate) ops: SocketAddr,
@@ -320,6 +352,15 @@ pub(crate) enum AccountCommand {
         #[arg(long, conflicts_with = "replace")]
         remove: bool,
     },
+    /// Make the token by which the first administrator is made and show it once, while there is
+    /// none. `init` makes the first such token.
+    SetUpToken,
+    /// Make ten recovery codes for an account with a code generator and show them once: each
+    /// stands in for one code of a generator that is lost. Those made before are void.
+    RecoveryCodes {
+        /// The account that logs in with them.
+        name: Name,
+    },
     /// Accounts and addresses that wrong passwords have delayed or locked. As `address list`.
     Banned,
     /// Let an account or an address log in again: its wrong passwords are forgotten on all nodes.
@@ -328,6 +369,21 @@ pub(crate) enum AccountCommand {
         /// An account, or an address, or a network of IPv6 as `banned` shows it.
         #[arg(value_name = "NAME|ADDRESS", value_parser = units::unban_target)]
         target: UnlockTarget,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ListenerCommand {
+    #[command(flatten)]
+    Noun(NounCommand),
+    /// Certificates that listeners have from authorities (ACME): until when, when the next one is
+    /// asked for, and why there is none.
+    Certificates,
+    /// Ask the authority for the certificate of a listener now, whatever is left of it. Open
+    /// connections stay.
+    RenewCertificate {
+        /// Its name, as `list` shows it.
+        name: Name,
     },
 }
 
@@ -472,6 +528,15 @@ pub(crate) enum LogCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JournalCommand {
+    /// The signed heads of the journal, the shortest first.
+    Heads {
+        /// Only those that cover more records than this.
+        #[arg(long, default_value_t = 0)]
+        after: u64,
+        /// Show no more than so many; at most 10000.
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
     /// Check the chain of every record, and compare the journal with its signed heads and the
     /// events in the database; exit code 6 if anything was changed, cut, dropped or added.
     Verify {
@@ -594,7 +659,7 @@ mod tests {
     fn the_plural_of_a_noun_lists() {
         let nouns = [
             "site", "account", "mount", "endpoint", "rule", "key", "listener", "policy", "session",
-            "transfer", "event", "job", "address", "node",
+            "transfer", "event", "job", "address", "node", "token", "passkey", "sign-in",
         ];
         for noun in nouns {
             let plural = match noun {

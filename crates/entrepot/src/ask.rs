@@ -115,7 +115,10 @@ async fn decode<T: serde::de::DeserializeOwned>(answer: http::Response) -> Resul
 pub(crate) fn problem(problem: Problem) -> Failure {
     let exit = match problem.class {
         ProblemClass::NotFound => Exit::NotFound,
-        ProblemClass::Invalid | ProblemClass::Conflict | ProblemClass::Denied => Exit::Invalid,
+        ProblemClass::Invalid
+        | ProblemClass::Conflict
+        | ProblemClass::Changed
+        | ProblemClass::Denied => Exit::Invalid,
         ProblemClass::Unavailable => Exit::Unavailable,
         ProblemClass::Failed => Exit::Failed,
     };
@@ -133,5 +136,5 @@ pub(crate) fn of_site(path: &str, config: &Config) -> String {
 /// The actor behind a local socket: the user that the kernel names. Whoever may read the data
 /// directory may do everything.
 pub(crate) fn actor_of(uid: u32) -> Actor {
-    Actor { name: format!("cli:uid-{uid}"), site: SiteId::MAIN }
+    Actor::of_machine(format!("cli:uid-{uid}"), SiteId::MAIN)
 }

@@ -1,4 +1,7 @@
-//! `bench`: measures any SFTP or FTP server.
+//! `bench`: measures any server of SFTP, FTP or HTTPS.
+
+mod https;
+mod password;
 
 use std::path::Path;
 
@@ -11,8 +14,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{self, BenchCommand, BenchFtpArgs, BenchPageArgs, BenchSftpArgs};
 use crate::failure::{Exit, Failure};
-use crate::nouns::line_from_stdin;
 use crate::output::Output;
+use crate::standard_input::line_from_stdin;
 
 /// Measures a server and prints the report; or merges reports into a page.
 pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Failure> {
@@ -36,6 +39,18 @@ pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Fai
             progress.finish_and_clear();
             (report.map_err(|error| error.to_string()), file)
         }
+        BenchCommand::Https(args) => {
+            let file = args.report.clone();
+            let (bench, workloads) = https::read(*args)?;
+            let progress = progress(workloads.len(), bench.rounds);
+            let report = entrepot_loadgen::https::run(&bench, &workloads, &env, |measure| {
+                tell(&progress, measure);
+            });
+            let report = report.await;
+            progress.finish_and_clear();
+            (report.map_err(|error| error.to_string()), file)
+        }
+        BenchCommand::BareHttps(args) => return https::serve_bare(&args, &env).await,
         BenchCommand::Page(args) => return write_page(&args),
     };
     let report = report.map_err(|error| Failure::new("EP0209", Exit::Failed, error))?;
@@ -86,12 +101,7 @@ fn host_and_port(target: &str) -> Result<(String, u16), Failure> {
 
 fn read_ftp(args: BenchFtpArgs) -> Result<(FtpBench, Vec<Step>), Failure> {
     let (host, port) = host_and_port(&args.target)?;
-    let password = match (&args.password_file, &args.password_env) {
-        (Some(file), _) => first_line(file)?,
-        (None, Some(name)) => std::env::var(name)
-            .map_err(|_| Failure::usage(format!("the variable '{name}' has no password")))?,
-        (None, None) => line_from_stdin()?,
-    };
+    let password = password::read(args.password_file.as_deref(), args.password_env.as_deref())?;
     let steps = match args.workloads.as_slice() {
         [] => Step::USUAL.to_vec(),
         some => some
@@ -121,12 +131,6 @@ fn read_ftp(args: BenchFtpArgs) -> Result<(FtpBench, Vec<Step>), Failure> {
         rounds: args.rounds,
     };
     Ok((bench, steps))
-}
-
-fn first_line(file: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::file(format!("cannot read '{}': {error}", file.display())))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 fn ftp_workload_of(workload: args::FtpWorkload) -> ftp::Workload {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use entrepot_nouns::Name;
 use entrepot_nouns::ftp::Ports;
 use entrepot_spawn::Allowed;
+use entrepot_storage::OwnFiles;
 use entrepot_vfs::NodeLimits;
 use serde::Deserialize;
 
@@ -347,6 +348,11 @@ impl Config {
             own.push(path.clone());
         }
         own
+    }
+
+    /// What no endpoint may reach: the same, but for the folder of files that `init` makes.
+    pub(crate) fn kept_from_endpoints(&self) -> OwnFiles {
+        OwnFiles::new(self.own_files(), self.data.join("files"))
     }
 
     /// Keys whose value differs in `new` and that count only from a start on.

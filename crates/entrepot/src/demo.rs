@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use entrepot_admin::{Document, NumberedEvent, Response};
+use entrepot_admin::{Document, NumberedEvent};
 use entrepot_nouns::{Env, Fact};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -14,14 +14,16 @@ use crate::args::InitArgs;
 use crate::ask::ask;
 use crate::config::{Config, Log};
 use crate::facts::describe;
-use crate::failure::{Exit, Failure};
-use crate::output::unexpected;
+use crate::failure::Failure;
 use crate::serve::{Server, ServerEnd};
 use crate::{init, table};
+use parts::{PATIENCE, wait_for_events, write};
+use web::WebDemo;
+
+mod parts;
+mod web;
 
 const FOLDER: &str = "demo";
-/// Longest wait for the delivery.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts the server, tells the story, and serves until interrupted; with `DEMO_EXIT` in the
 /// environment it stops right after the story.
@@ -57,6 +59,7 @@ async fn prepare() -> Result<Config, Failure> {
         data: "data".into(),
         sftp: free_address(2022)?,
         ftp: None,
+        https: Some(free_address(2443)?),
         ops: free_address(9422)?,
         database: "sqlite".to_owned(),
         node: Some("demo".parse().map_err(|error| Failure::start(format!("{error}")))?),
@@ -94,11 +97,23 @@ async fn tell(config: &Config, server: &Server) -> Result<(), Failure> {
         println!("   {}  {:<17} {}", event.at, event.fact.kind(), describe(event));
     }
     println!("4. the file lies in the partner's inbox: {}", folder.join("partner-inbox").display());
+    let web = WebDemo::find(config, &folder, &password).await?;
+    web.tell(config, &folder, &env).await?;
     println!();
+    look_further(config, address, &known_hosts, &password);
+    println!(
+        "  in a browser: {}/sign-in (it warns of the certificate, which is its own)",
+        web.server
+    );
+    Ok(())
+}
+
+/// What can be tried while the server runs.
+fn look_further(config: &Config, address: SocketAddr, known_hosts: &Path, password: &str) {
     println!("look further:");
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("entrepot"));
     let command = format!("{} -c {}", program.display(), config.file.display());
-    for words in ["event follow", "transfer list", "job list", "rule list", "journal verify"] {
+    for words in ["event follow", "transfer list", "job list", "link list", "journal verify"] {
         println!("  {command} {words}");
     }
     println!();
@@ -113,7 +128,6 @@ async fn tell(config: &Config, server: &Server) -> Result<(), Failure> {
     if let Some(ops) = config.ops_address {
         println!("  metrics and health: http://{ops}/metrics /live /ready");
     }
-    Ok(())
 }
 
 /// Account, key, mount, endpoint and rule, through the same door as any administrator.
@@ -184,36 +198,19 @@ async fn upload(folder: &Path, address: SocketAddr, target: &str) -> Result<u64,
 
 /// The events of the newest delivery: from its session's login to the job's end.
 async fn wait_for_delivery(config: &Config, env: &Env) -> Result<Vec<NumberedEvent>, Failure> {
-    let start = env.elapsed();
     let since = env.now().minus(Duration::from_secs(10));
-    loop {
-        let request = json!({"request": "events", "filter": {"since": since, "limit": 100}});
-        let Response::Events { events } = ask(config, request).await? else {
-            return Err(unexpected());
-        };
-        let done = |event: &NumberedEvent| matches!(event.event.fact, Fact::JobDone { .. });
-        if events.iter().any(done) {
-            let story = events.into_iter().filter(|event| {
-                !matches!(
-                    event.event.fact,
-                    Fact::ConfigChanged { .. } | Fact::NodeStarted { .. } | Fact::NodeJoined { .. }
-                )
-            });
-            return Ok(story.collect());
-        }
-        if env.elapsed().saturating_sub(start) > PATIENCE {
-            let seconds = PATIENCE.as_secs();
-            let message =
-                format!("the file was not delivered within {seconds} s; see 'entrepot job list'");
-            return Err(Failure::new("EP0202", Exit::Failed, message));
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-fn write(path: &Path, content: &str) -> Result<(), Failure> {
-    std::fs::write(path, content)
-        .map_err(|error| Failure::file(format!("cannot write '{}': {error}", path.display())))
+    let filter = json!({"since": since, "limit": 100});
+    let done = |event: &NumberedEvent| matches!(event.event.fact, Fact::JobDone { .. });
+    let seconds = PATIENCE.as_secs();
+    let missing = format!("the file was not delivered within {seconds} s; see 'entrepot job list'");
+    let events = wait_for_events(config, env, filter, done, &missing).await?;
+    let story = events.into_iter().filter(|event| {
+        !matches!(
+            event.event.fact,
+            Fact::ConfigChanged { .. } | Fact::NodeStarted { .. } | Fact::NodeJoined { .. }
+        )
+    });
+    Ok(story.collect())
 }
 
 fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {

@@ -1,12 +1,15 @@
 //! `doctor`: looks at what a server needs and says what to do about what it finds.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use entrepot_db::{Db, DbError, DbOptions, OldTables};
-use entrepot_nouns::{Endpoint, EndpointTarget, Env, Listener, Site, SiteId, Stored, Timestamp};
+use entrepot_db::{AcmeFailure, AcmeOrder, Db, DbError, DbOptions, ListenerPlace, OldTables};
+use entrepot_nouns::{
+    Endpoint, EndpointTarget, Env, Listener, Name, Site, SiteId, Stored, Timestamp,
+};
 use serde::Serialize;
 
 use crate::config::{Config, MasterKeySource};
@@ -225,6 +228,7 @@ async fn database(url: &str) -> Vec<Check> {
             match entrances(&db).await {
                 Ok(found) => {
                     checks.extend([clear_text(&found), login_hooks(&found), directories(&found)]);
+                    checks.extend(certificates(&found));
                 }
                 Err(error) => {
                     checks.push(Check::bad("listeners", error.to_string(), DATABASE_ADVICE));
@@ -287,16 +291,27 @@ struct Entrances {
     sites: Vec<Site>,
     listeners: Vec<Listener>,
     endpoints: Vec<Endpoint>,
+    /// Listeners with a certificate from an authority, and what is known of it.
+    certificates: Vec<(Name, AcmeOrder)>,
     /// How many nodes serve them.
     nodes: usize,
 }
 
 async fn entrances(db: &Db) -> entrepot_db::Result<Entrances> {
     let mut found = Entrances::default();
+    let orders = db.acme_orders().await?;
+    let mut orders: BTreeMap<ListenerPlace, AcmeOrder> = orders.into_iter().collect();
     for Stored { id, noun, .. } in db.sites().await? {
         let listeners = db.list::<Listener>(SiteId::from(id)).await?;
         let listeners = listeners.into_iter().map(|stored| stored.noun);
-        found.listeners.extend(listeners.filter(|listener| listener.enabled));
+        for listener in listeners.filter(|listener| listener.enabled) {
+            if listener.tls.acme.is_some() {
+                let (site, name) = (SiteId::from(id), listener.name.clone());
+                let order = orders.remove(&ListenerPlace { site, listener: name });
+                found.certificates.push((listener.name.clone(), order.unwrap_or_default()));
+            }
+            found.listeners.push(listener);
+        }
         let endpoints = db.list::<Endpoint>(SiteId::from(id)).await?;
         found.endpoints.extend(endpoints.into_iter().map(|stored| stored.noun));
         found.sites.push(noun);
@@ -321,6 +336,25 @@ fn clear_text(entrances: &Entrances) -> Check {
                       ftp.tls_required=login-and-data (EP0280)";
         Check::warning(NAME, clear.join("; "), advice)
     }
+}
+
+/// Certificates that authorities (ACME) have not given; none where no listener asks for one.
+fn certificates(entrances: &Entrances) -> Option<Check> {
+    const NAME: &str = "certificates";
+    let known = &entrances.certificates;
+    let failed = known.iter().filter_map(|(listener, order)| {
+        let failure = order.failure.as_ref()?;
+        let AcmeFailure { code, problem, retry_at, .. } = failure;
+        Some(format!("'{listener}' got none: {problem} ({code}); tried again on {retry_at}"))
+    });
+    let failed: Vec<String> = failed.collect();
+    if failed.is_empty() {
+        let came = known.iter().filter(|(_, order)| order.issued.is_some()).count();
+        let found = format!("{came} of {} from authorities have come", known.len());
+        return (!known.is_empty()).then(|| Check::good(NAME, found));
+    }
+    let advice = "correct what is named, then: entrepot listener renew-certificate NAME";
+    Some(Check::warning(NAME, failed.join("; "), advice))
 }
 
 /// Directories that several nodes may write to without knowing of each other.

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use entrepot_admin::Response;
 use serde_json::json;
 
+use crate::admin_client::AdminClient;
 use crate::args::EventExportArgs;
-use crate::ask::ask;
-use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 
@@ -20,7 +19,7 @@ const LEVEL: i32 = 6;
 
 /// Writes the file, under another name until it is whole.
 pub(crate) async fn run(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     args: &EventExportArgs,
 ) -> Result<(), Failure> {
@@ -32,7 +31,7 @@ pub(crate) async fn run(
         return Err(Failure::file(format!("'{}' is there already", file.display())));
     }
     let part = part_of(file);
-    let count = match write(config, args, &part).await {
+    let count = match write(client, args, &part).await {
         Ok(count) => count,
         Err(failure) => {
             // Best effort: what is left is no file that anyone would take for the export.
@@ -56,7 +55,7 @@ fn part_of(file: &Path) -> PathBuf {
     name.into()
 }
 
-async fn write(config: &Config, args: &EventExportArgs, part: &Path) -> Result<u64, Failure> {
+async fn write(client: &AdminClient, args: &EventExportArgs, part: &Path) -> Result<u64, Failure> {
     let cannot = |error: std::io::Error| {
         Failure::file(format!("cannot write '{}': {error}", part.display()))
     };
@@ -66,16 +65,16 @@ async fn write(config: &Config, args: &EventExportArgs, part: &Path) -> Result<u
     loop {
         let filter =
             json!({ "since": args.since, "until": args.until, "after": after, "limit": PAGE });
-        let answer = ask(config, json!({ "request": "events", "filter": filter })).await?;
-        let Response::Events { events } = answer else { return Err(unexpected()) };
-        let Some(last) = events.last() else { break };
-        after = last.sequence;
+        let answer = client.ask(json!({ "request": "events", "filter": filter })).await?;
+        let Response::Events { events, next } = answer else { return Err(unexpected()) };
         for numbered in &events {
             serde_json::to_writer(&mut encoder, &numbered.event)
                 .map_err(|error| cannot(error.into()))?;
             encoder.write_all(b"\n").map_err(cannot)?;
             count += 1;
         }
+        let Some(next) = next else { break };
+        after = next;
     }
     let file = encoder.finish().map_err(cannot)?;
     file.sync_all().map_err(cannot)?;

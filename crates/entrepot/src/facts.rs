@@ -4,8 +4,10 @@ use entrepot_admin::{NumberedEvent, Response};
 use entrepot_nouns::{CommandFact, Event, Fact, Job, Transfer};
 use serde_json::{Value, json};
 
+use crate::admin_client::AdminClient;
 use crate::args::{EventCommand, JobCommand, JobListArgs, TransferCommand, TransferListArgs};
-use crate::ask::{ask, hung_up, of_site, post};
+use crate::ask::{hung_up, of_site, post};
+
 use crate::config::Config;
 use crate::event_export;
 use crate::failure::Failure;
@@ -14,7 +16,7 @@ use crate::table;
 
 /// Shows one transfer, or lists those that match.
 pub(crate) async fn transfers(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     command: TransferCommand,
 ) -> Result<(), Failure> {
@@ -26,8 +28,8 @@ pub(crate) async fn transfers(
         }
         TransferCommand::Show { id } => json!({"request": "transfer", "id": id}),
     };
-    match ask(config, request).await? {
-        Response::Transfers { transfers } => output.rows(&transfers, print_transfers),
+    match client.ask(request).await? {
+        Response::Transfers { transfers, .. } => output.rows(&transfers, print_transfers),
         Response::Transfer { transfer } => {
             output.value(&transfer, || print_transfers(std::slice::from_ref(&transfer)))
         }
@@ -59,27 +61,58 @@ fn print_transfers(transfers: &[Transfer]) {
 
 /// Lists events; `follow` then prints new ones until the server stops.
 pub(crate) async fn events(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     command: EventCommand,
 ) -> Result<(), Failure> {
     let args = match &command {
         EventCommand::List(args) | EventCommand::Follow(args) => args,
-        EventCommand::Export(args) => return event_export::run(config, output, args).await,
+        EventCommand::Export(args) => return event_export::run(client, output, args).await,
     };
     let filter = json!({
         "kinds": args.kinds, "account": args.account, "path": args.path, "session": args.session,
         "transfer": args.transfer, "job": args.job, "since": args.since, "until": args.until,
-        "limit": args.limit,
     });
-    let answer = ask(config, json!({"request": "events", "filter": filter})).await?;
-    let Response::Events { events } = answer else { return Err(unexpected()) };
+    let events = newest(client, filter.clone(), args.limit).await?;
     if matches!(command, EventCommand::List(_)) {
         return output.rows(&events, |events| events.iter().for_each(print_event));
     }
     events.iter().try_for_each(|event| print_followed(output, event))?;
     let after = events.last().map_or(0, |event| event.sequence);
-    follow(config, output, filter, after).await
+    match client {
+        AdminClient::Local(config) => follow(config, output, filter, after).await,
+        AdminClient::Remote(server) => {
+            server.follow(&filter, after, |event| print_followed(output, event)).await
+        }
+    }
+}
+
+/// The newest events that match, oldest first, of as many pages as that takes.
+async fn newest(
+    client: &AdminClient,
+    mut filter: Value,
+    limit: u32,
+) -> Result<Vec<NumberedEvent>, Failure> {
+    let mut missing = limit as usize;
+    let mut pages: Vec<Vec<NumberedEvent>> = Vec::new();
+    let mut before: Option<i64> = None;
+    while missing > 0 {
+        if let Value::Object(fields) = &mut filter {
+            fields.insert("limit".to_owned(), json!(missing));
+            fields.insert("before".to_owned(), json!(before));
+        }
+        let request = json!({"request": "events", "filter": filter});
+        let Response::Events { events, next } = client.ask(request).await? else {
+            return Err(unexpected());
+        };
+        missing = missing.saturating_sub(events.len());
+        pages.push(events);
+        if next.is_none() {
+            break;
+        }
+        before = next;
+    }
+    Ok(pages.into_iter().rev().flatten().collect())
 }
 
 /// Prints new events until the server goes away.
@@ -91,7 +124,6 @@ async fn follow(
 ) -> Result<(), Failure> {
     if let Value::Object(fields) = &mut filter {
         fields.insert("after".to_owned(), json!(after));
-        fields.remove("limit");
     }
     let answer = post(config, &of_site("/v1/events/follow", config), Some(&filter)).await?;
     let Some(answer) = answer else {
@@ -167,7 +199,10 @@ pub(crate) fn describe(event: &Event) -> String {
         }
         Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path }
-        | Fact::FileRemoved { path } => path.clone(),
+        | Fact::FileRemoved { path }
+        | Fact::FileRestored { path, .. }
+        | Fact::FilePurged { path, .. } => path.clone(),
+        Fact::FileTrashed { path, until, .. } => format!("{path}, kept until {until}"),
         Fact::FileRenamed { from, to, displaced, .. } => {
             format!(
                 "{from} → {to}{}",
@@ -262,7 +297,7 @@ fn rest(fact: &Fact) -> String {
 
 /// Lists and shows jobs, makes them ready again and cancels them.
 pub(crate) async fn jobs(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     command: JobCommand,
 ) -> Result<(), Failure> {
@@ -274,8 +309,8 @@ pub(crate) async fn jobs(
         JobCommand::Retry { id } => json!({"request": "retry-job", "id": id}),
         JobCommand::Cancel { id } => json!({"request": "cancel-job", "id": id}),
     };
-    match ask(config, request).await? {
-        Response::Jobs { jobs } => output.rows(&jobs, print_jobs),
+    match client.ask(request).await? {
+        Response::Jobs { jobs, .. } => output.rows(&jobs, print_jobs),
         Response::Job { job } => output.value(&job, || {
             print_jobs(std::slice::from_ref(&job));
             let what = table::printable(&describe(&job.event));

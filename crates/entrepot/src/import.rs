@@ -4,8 +4,8 @@ use entrepot_admin::{Document, Response};
 use entrepot_import::{Import, Known, OpensshFiles, Outcome, ReportLine};
 use serde_json::{Value, json};
 
+use crate::admin_client::AdminClient;
 use crate::args::ImportOpensshArgs;
-use crate::ask::ask;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
@@ -17,11 +17,12 @@ pub(crate) async fn run(
     output: Output,
     args: &ImportOpensshArgs,
 ) -> Result<(), Failure> {
-    let known = known(config).await?;
+    let client = AdminClient::Local(Box::new(config.clone()));
+    let known = known(&client).await?;
     let from = OpensshFiles { sshd_config: args.config_file.clone(), users: args.users.clone() };
     let import = entrepot_import::openssh(&from, &args.listener, &known);
     let Import { documents, report } = import.map_err(|error| Failure::file(error.to_string()))?;
-    let made = apply(config, &documents, args).await?;
+    let made = apply(&client, &documents, args).await?;
     output.value(&json!({"lines": report, "made": made, "dry_run": args.dry_run}), || {
         print(&report);
         println!();
@@ -34,16 +35,20 @@ pub(crate) async fn run(
 }
 
 /// What is configured already.
-async fn known(config: &Config) -> Result<Known, Failure> {
+async fn known(client: &AdminClient) -> Result<Known, Failure> {
     let mut nouns = Vec::new();
     for kind in Known::KINDS {
-        nouns.extend(crate::nouns::all(config, kind).await?.into_iter().map(|it| it.noun));
+        nouns.extend(crate::nouns::all(client, kind).await?.into_iter().map(|it| it.noun));
     }
     Ok(Known::new(nouns))
 }
 
 /// Makes the nouns, all or none; in a dry run it only checks them. Returns how many there are.
-async fn apply(config: &Config, new: &[Value], args: &ImportOpensshArgs) -> Result<usize, Failure> {
+async fn apply(
+    client: &AdminClient,
+    new: &[Value],
+    args: &ImportOpensshArgs,
+) -> Result<usize, Failure> {
     if new.is_empty() {
         return Ok(0);
     }
@@ -52,7 +57,7 @@ async fn apply(config: &Config, new: &[Value], args: &ImportOpensshArgs) -> Resu
     let document = Document { file: "<import>".to_owned(), text: texts.join("\n---\n") };
     let verb = if args.dry_run { "plan" } else { "apply" };
     let request = json!({"request": verb, "documents": [document], "prune": false});
-    match ask(config, request).await? {
+    match client.ask(request).await? {
         Response::Plan { changes, .. } => Ok(changes.len()),
         _ => Err(unexpected()),
     }

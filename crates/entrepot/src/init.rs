@@ -5,6 +5,8 @@ use entrepot_crypto::seal::MasterKey;
 use entrepot_nouns::Env;
 use serde_json::json;
 
+use crate::account::{self, SetUpToken};
+use crate::admin_client::AdminClient;
 use crate::args::{InitArgs, JoinArgs};
 use crate::ask::ask;
 use crate::config::{Config, MasterKeySource};
@@ -24,8 +26,21 @@ pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> 
         return join::run(&args, output).await;
     }
     let config = make(args).await?;
-    let value =
-        json!({"config": config.file, "data": config.data, "sftp": args.sftp, "ftp": args.ftp});
+    let client = AdminClient::Local(Box::new(config.clone()));
+    let token = match account::set_up_token(&client).await {
+        Ok(made) => Some(made),
+        // The database has an administrator.
+        Err(failure) if failure.code == "EP0111" => None,
+        Err(failure) => return Err(failure),
+    };
+    let value = json!({
+        "config": config.file,
+        "data": config.data,
+        "sftp": args.sftp,
+        "ftp": args.ftp,
+        "https": args.https,
+        "set_up_token": token.as_ref().map(|made| made.token.expose()),
+    });
     output.value(&value, || {
         println!("made {} and {}", config.file.display(), config.data.display());
         println!();
@@ -34,6 +49,14 @@ pub(crate) async fn run(args: &InitArgs, output: Output) -> Result<(), Failure> 
         println!("  entrepot mount create alice-home account=alice path=/ endpoint=files \\");
         println!("      prefix=alice");
         println!("  entrepot serve");
+        if let Some(SetUpToken { token, ends_at }) = &token {
+            println!();
+            println!("token for the first administrator, good once until {ends_at}:");
+            println!("  {}", token.expose());
+            if let Some(address) = args.https {
+                println!("show it at https://{address}/setup when the server runs");
+            }
+        }
     })
 }
 
@@ -84,9 +107,11 @@ fn first_documents(args: &InitArgs, config: &Config) -> Document {
         json!(config.data.join("files")),
         args.sftp
     );
-    if let Some(address) = args.ftp {
-        let listener =
-            format!("---\nlistener:\n  name: ftp\n  protocol: ftp\n  address: '{address}'\n");
+    for (protocol, address) in [("ftp", args.ftp), ("https", args.https)] {
+        let Some(address) = address else { continue };
+        let listener = format!(
+            "---\nlistener:\n  name: {protocol}\n  protocol: {protocol}\n  address: '{address}'\n"
+        );
         text.push_str(&listener);
     }
     Document { file: "<init>".to_owned(), text }

@@ -8,7 +8,6 @@ use entrepot_db::{Db, DbOptions, OldTables};
 use entrepot_journal::JournalError;
 use entrepot_proof::{Compared, ProofError, SentHead, compare, limits, read_heads};
 
-use crate::args::JournalCommand;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -18,12 +17,12 @@ use crate::output::Output;
 pub(crate) async fn run(
     config: impl FnOnce() -> Result<Config, Failure>,
     output: Output,
-    command: JournalCommand,
+    folder: Option<&Path>,
+    heads: Option<&Path>,
 ) -> Result<(), Failure> {
-    let JournalCommand::Verify { folder, heads } = command;
     let intact = match folder {
-        Some(folder) => alone(output, &folder)?,
-        None => with_database(&config()?, output, heads.as_deref()).await?,
+        Some(folder) => alone(output, folder)?,
+        None => with_database(&config()?, output, heads).await?,
     };
     if intact {
         Ok(())

@@ -9,6 +9,7 @@ use entrepot_admin::Admin;
 use entrepot_auth::Gate;
 use entrepot_db::Db;
 use entrepot_engine::Drained;
+use entrepot_ftp::FtpConfig;
 use entrepot_net::NetError;
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::server::{Admission, Listening, ServerShared};
@@ -20,21 +21,23 @@ use entrepot_nouns::{
 use entrepot_ssh::algorithms::Offered;
 use entrepot_ssh::server::{SshConfig, SshOptions};
 use entrepot_vfs::{ListenerContext, Service};
+use entrepot_web::{DavLocks, WebApi, WebConfig, WebParts};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-mod ftp;
 mod keys;
+mod served_tls;
+mod settings;
 pub(crate) mod tls;
 
 use crate::addresses_file::AddressesFile;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::parts::Parts;
-use ftp::FtpSettings;
 use keys::ListenerKeys;
+use settings::ServedSettings;
 
 /// How often a busy port is tried, and the pause between.
 const BIND_TRIES: u32 = 20;
@@ -50,6 +53,8 @@ pub(crate) struct ListenerParts {
     pub(crate) vfs: Service,
     /// Connections that have not logged in, over all listeners.
     pub(crate) unauthenticated: UnauthenticatedConnections,
+    /// What listeners of HTTP serve of the administration.
+    pub(crate) api: WebApi,
 }
 
 struct Inner {
@@ -57,10 +62,12 @@ struct Inner {
     db: Db,
     env: Env,
     keys: ListenerKeys,
+    dav_locks: DavLocks,
     gate: Gate,
     vfs: Service,
     addresses: AddressesFile,
     unauthenticated: UnauthenticatedConnections,
+    api: WebApi,
     drain: Duration,
     open: Mutex<BTreeMap<(SiteId, Name), Open>>,
 }
@@ -90,7 +97,8 @@ struct Open {
 /// The settings that new connections to an open listener get.
 enum Settings {
     Sftp(watch::Sender<SshConfig>),
-    Ftp(FtpSettings),
+    Ftp(ServedSettings<FtpConfig>),
+    Web(ServedSettings<WebConfig>),
 }
 
 impl Open {
@@ -118,10 +126,12 @@ impl Listeners {
             db: parts.db.clone(),
             env: parts.env.clone(),
             keys: ListenerKeys::new(parts, admin),
+            dav_locks: DavLocks::default(),
             gate: shared.gate,
             vfs: shared.vfs,
             addresses,
             unauthenticated: shared.unauthenticated,
+            api: shared.api,
             drain: Duration::from_secs(config.drain_seconds),
             open: Mutex::default(),
         }))
@@ -129,6 +139,9 @@ impl Listeners {
 
     /// Opens all; the first that cannot be opened is the error. A node that is drained opens none.
     pub(crate) async fn open_all(&self, drained: &Drained) -> Result<(), Failure> {
+        if drained.is_drained() {
+            tracing::warn!("this node is drained: it opens no listener before 'node undrain'");
+        }
         for site in self.0.db.sites().await.map_err(database)? {
             self.warn_of_programs(&site.noun);
         }
@@ -237,6 +250,10 @@ impl Listeners {
                 let tls = self.tls_options(&wanted)?;
                 settings.change(&wanted.noun, tls.as_ref(), &self.0.env)?;
             }
+            Settings::Web(settings) => {
+                let tls = self.tls_options(&wanted)?;
+                settings.change(&wanted.noun, tls.as_ref(), &self.0.env)?;
+            }
         }
         tracing::info!(listener = %wanted.noun.name, "changed");
         self.warn_of_programs(&wanted.noun);
@@ -270,7 +287,7 @@ impl Listeners {
         checked.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
     }
 
-    /// The TLS settings of a listener of FTP; absent where it speaks clear text.
+    /// The TLS settings of a listener; absent where it speaks clear text.
     fn tls_options(&self, wanted: &Wanted) -> Result<Option<TlsOptions>, Failure> {
         let Some(key) = wanted.keys.first() else { return Ok(None) };
         let private = self.0.keys.open(&wanted.site, key)?;
@@ -305,13 +322,25 @@ impl Listeners {
             }
             Protocol::Ftp => {
                 let tls = self.tls_options(&wanted)?;
-                let settings = FtpSettings::new(noun, tls.as_ref(), &inner.env)?;
+                let settings = ServedSettings::new(FtpConfig::new, noun, tls.as_ref(), &inner.env)?;
                 let config = settings.subscribe();
                 let acceptor = bind(noun.address).await?;
                 let address = acceptor.local_address();
                 let listening = Listening { acceptor, config, shared };
                 let served = entrepot_ftp::serve(listening, context, stop.clone());
                 (address, Settings::Ftp(settings), tokio::spawn(served))
+            }
+            Protocol::Https | Protocol::Http => {
+                let tls = self.tls_options(&wanted)?;
+                let settings = ServedSettings::new(WebConfig::new, noun, tls.as_ref(), &inner.env)?;
+                let config = settings.subscribe();
+                let acceptor = bind(noun.address).await?;
+                let address = acceptor.local_address();
+                let listening = Listening { acceptor, config, shared };
+                let dav_locks = inner.dav_locks.clone();
+                let parts = WebParts { context, api: inner.api.clone(), dav_locks };
+                let served = entrepot_web::serve(listening, parts, stop.clone());
+                (address, Settings::Web(settings), tokio::spawn(served))
             }
             Protocol::Internal => {
                 return Err(Failure::config("protocol 'internal' has no listener"));
@@ -383,8 +412,9 @@ fn describe(open: &BTreeMap<(SiteId, Name), Open>) -> Value {
     let entry = |((_, name), open): (&(SiteId, Name), &Open)| {
         let keys: Vec<&str> = open.wanted.keys.iter().map(|key| key.public.as_str()).collect();
         let shown = match open.wanted.noun.protocol.server_key() {
+            None => json!({"address": open.address}),
             Some(KeyType::Tls) => json!({"address": open.address, "certificates": keys}),
-            _ => json!({"address": open.address, "host_keys": keys}),
+            Some(_) => json!({"address": open.address, "host_keys": keys}),
         };
         (name.to_string(), shown)
     };

@@ -4,12 +4,15 @@
 mod account;
 mod addresses;
 mod addresses_file;
+mod admin_client;
+mod api_node;
 mod args;
 mod ask;
 mod audit_file;
 mod backup;
 mod backup_manifest;
 mod bench;
+mod certificates;
 mod client;
 mod config;
 mod demo;
@@ -24,6 +27,7 @@ mod import;
 mod init;
 mod join;
 mod journal;
+mod links;
 mod listeners;
 mod local_copy;
 mod log;
@@ -37,18 +41,23 @@ mod output;
 mod own_rights;
 mod owner;
 mod parts;
+mod passkeys;
 mod process_file;
 mod published;
 mod readiness;
 mod receipt;
 mod reload;
+mod remote;
 mod restore;
 mod sandbox;
 mod secrets;
 mod serve;
 mod served;
+mod sign_ins;
 mod sinks;
+mod standard_input;
 mod table;
+mod tokens;
 mod without_database;
 
 use std::process::ExitCode;
@@ -56,15 +65,17 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use entrepot_nouns::Kind;
 
-use args::{Cli, Command, ImportCommand, NodeCommand, NounCommand, SecretsCommand};
+use admin_client::AdminClient;
+use args::{Cli, Command, ImportCommand, JournalCommand, NodeCommand, NounCommand, SecretsCommand};
 use config::Config;
 use failure::Failure;
 use output::Output;
+use remote::{RemoteServer, local_only};
 
 fn main() -> ExitCode {
     let cli =
         Cli::from_arg_matches(&Cli::page().get_matches()).unwrap_or_else(|error| error.exit());
-    let Cli { config, site, json, given } = cli;
+    let Cli { config, site, json, remote, given } = cli;
     let command = given.command();
     if matches!(command, Command::Spawner) {
         // One thread, so that starting a program is cheap; see `entrepot_spawn`.
@@ -73,12 +84,24 @@ fn main() -> ExitCode {
     }
     let output = if json { Output::Json } else { Output::Human };
     let config = config.unwrap_or_else(config::usual_file);
-    let config = || Config::read(&config).map(|it| Config { site: site.clone(), ..it });
+    let client = || match RemoteServer::of(&remote, site.as_ref())? {
+        Some(server) => Ok(AdminClient::Remote(server)),
+        None => {
+            let config = Config::read(&config)?;
+            Ok(AdminClient::Local(Box::new(Config { site: site.clone(), ..config })))
+        }
+    };
+    let config = || match &remote.server {
+        Some(_) => Err(local_only("it works on the node of this machine")),
+        None => client()?.config(),
+    };
     let result = match command {
         Command::Serve => serve(config),
-        command if command.is_of_the_owner() => as_owner(config)
-            .and_then(|config| on_threads(run(command, || Ok(config.clone()), output))),
-        command => on_threads(run(command, config, output)),
+        command if command.is_of_the_owner() => as_owner(config).and_then(|config| {
+            let client = || Ok(AdminClient::Local(Box::new(config.clone())));
+            on_threads(run(command, client, output))
+        }),
+        command => on_threads(run(command, client, output)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -114,40 +137,50 @@ fn on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Fai
 
 async fn run(
     command: Command,
-    config: impl Fn() -> Result<Config, Failure>,
+    client: impl Fn() -> Result<AdminClient, Failure>,
     output: Output,
 ) -> Result<(), Failure> {
+    let config = || client()?.config();
     match command {
         Command::Serve => Err(Failure::start("the server starts before all threads")),
         Command::Init(args) => init::run(&args, output).await,
         Command::Demo => demo::run().await,
-        Command::Apply(args) => nouns::apply(&config()?, output, "apply", &args).await,
-        Command::Plan(args) => nouns::apply(&config()?, output, "plan", &args).await,
-        Command::Export(args) => nouns::export(&config()?, output, &args).await,
+        Command::Apply(args) => nouns::apply(&client()?, output, "apply", &args).await,
+        Command::Plan(args) => nouns::apply(&client()?, output, "plan", &args).await,
+        Command::Export(args) => nouns::export(&client()?, output, &args).await,
         Command::Import(ImportCommand::Openssh(args)) => {
             import::run(&config()?, output, &args).await
         }
         Command::Site(command) => {
             // The site main owns them all.
-            noun(Config { site: None, ..config()? }, output, Kind::Site, command).await
+            noun(&client()?.at_main(), output, Kind::Site, command).await
         }
-        Command::Account(command) => account::run(&config()?, output, command).await,
-        Command::Mount(command) => noun(config()?, output, Kind::Mount, command).await,
-        Command::Endpoint(command) => noun(config()?, output, Kind::Endpoint, command).await,
-        Command::Rule(command) => noun(config()?, output, Kind::Rule, command).await,
-        Command::Key(command) => noun(config()?, output, Kind::Key, command).await,
-        Command::Listener(command) => noun(config()?, output, Kind::Listener, command).await,
-        Command::Policy(command) => noun(config()?, output, Kind::Policy, command).await,
-        Command::Session(command) => node::sessions(&config()?, output, command).await,
-        Command::Address(command) => addresses::run(&config()?, output, command).await,
+        Command::Account(command) => account::run(&client()?, output, command).await,
+        Command::Mount(command) => noun(&client()?, output, Kind::Mount, command).await,
+        Command::Endpoint(command) => noun(&client()?, output, Kind::Endpoint, command).await,
+        Command::Rule(command) => noun(&client()?, output, Kind::Rule, command).await,
+        Command::Key(command) => noun(&client()?, output, Kind::Key, command).await,
+        Command::Link(command) => links::run(&client()?, output, command).await,
+        Command::Passkey(command) => passkeys::run(&client()?, output, command).await,
+        Command::Token(command) => tokens::run(&client()?, output, command).await,
+        Command::Listener(command) => certificates::run(&client()?, output, command).await,
+        Command::Policy(command) => noun(&client()?, output, Kind::Policy, command).await,
+        Command::Session(command) => node::sessions(&client()?, output, command).await,
+        Command::SignIn(command) => sign_ins::run(&client()?, output, command).await,
+        Command::Address(command) => addresses::run(&client()?, output, command).await,
         Command::Node(NodeCommand::Join(args)) => join::run(&args, output).await,
-        Command::Node(command) => node::nodes(&config()?, output, command).await,
-        Command::Log(command) => node::log(&config()?, output, command).await,
-        Command::Transfer(command) => facts::transfers(&config()?, output, command).await,
-        Command::Event(command) => facts::events(&config()?, output, command).await,
-        Command::Job(command) => facts::jobs(&config()?, output, command).await,
-        Command::Journal(command) => journal::run(config, output, command).await,
-        Command::Receipt(args) => receipt::run(config, output, args).await,
+        Command::Node(command) => node::nodes(&client()?, output, command).await,
+        Command::Log(command) => node::log(&client()?, output, command).await,
+        Command::Transfer(command) => facts::transfers(&client()?, output, command).await,
+        Command::Event(command) => facts::events(&client()?, output, command).await,
+        Command::Job(command) => facts::jobs(&client()?, output, command).await,
+        Command::Journal(JournalCommand::Heads { after, limit }) => {
+            node::journal_heads(&client()?, output, after, limit).await
+        }
+        Command::Journal(JournalCommand::Verify { folder, heads }) => {
+            journal::run(config, output, folder.as_deref(), heads.as_deref()).await
+        }
+        Command::Receipt(args) => receipt::run(client, output, args).await,
         Command::Health(args) => health::run(&config()?, output, &args).await,
         Command::Migrate(args) => migrate::run(&config()?, output, &args).await,
         Command::Backup(args) => backup::run(&config()?, output, &args).await,
@@ -161,7 +194,7 @@ async fn run(
         Command::Bench(command) => bench::run(output, command).await,
         Command::Spawner => Err(Failure::start("the helper has no server to serve")),
         Command::Reload => reload::run(&config()?, output).await,
-        Command::Stop => node::stop(&config()?, output).await,
+        Command::Stop => node::stop(&client()?, output).await,
         Command::Manual { folder } => clap_mangen::generate_to(Cli::page(), &folder)
             .map_err(|error| Failure::file(format!("cannot write manual pages: {error}"))),
         Command::Completion { shell } => {
@@ -173,10 +206,10 @@ async fn run(
 }
 
 async fn noun(
-    config: Config,
+    client: &AdminClient,
     output: Output,
     kind: Kind,
     command: NounCommand,
 ) -> Result<(), Failure> {
-    nouns::run(&config, output, kind, command).await
+    nouns::run(client, output, kind, command).await
 }

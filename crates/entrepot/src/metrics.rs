@@ -252,6 +252,7 @@ impl Scrape {
         sample(&mut family, [("what", "transfers")], of(&meters.deleted_transfers))?;
         sample(&mut family, [("what", "jobs")], of(&meters.deleted_jobs))?;
         sample(&mut family, [("what", "records")], of(&meters.deleted_records))?;
+        sample(&mut family, [("what", "trash")], of(&meters.purged_trash))?;
         let name = "entrepot_retention_failures";
         let mut family = counter(encoder, name, "Times that retention could not delete.")?;
         family.encode_counter::<NoLabelSet, u64, f64>(&of(&meters.retention_failures), None)?;

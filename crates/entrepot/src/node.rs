@@ -1,38 +1,36 @@
 //! `session`, `node`, `log` and `stop`: what is asked of a running server about itself.
 
-use entrepot_admin::{NodeRow, Response, SessionRow};
+use entrepot_admin::{JournalHead, NodeRow, Response, SessionRow};
 use serde_json::{Map, Value, json};
 
+use crate::admin_client::AdminClient;
 use crate::args::{LogCommand, NodeCommand, SessionCommand};
-use crate::ask::{ask, ask_server, of_site};
-use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::table;
 
 /// Lists, ends or limits the sessions of the running server.
 pub(crate) async fn sessions(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     command: SessionCommand,
 ) -> Result<(), Failure> {
-    let path = of_site("/v1/request", config);
     match command {
         SessionCommand::List => {
             let request = json!({"request": "sessions"});
-            let answer: Response = ask_server(config, &path, Some(&request)).await?;
+            let answer = client.ask_server(request).await?;
             let Response::Sessions { sessions } = answer else { return Err(unexpected()) };
             output.rows(&sessions, print_sessions)
         }
         SessionCommand::End { id } => {
             let request = json!({"request": "end-session", "id": id});
-            let _: Response = ask_server(config, &path, Some(&request)).await?;
+            client.ask_server(request).await?;
             output.value(&json!({"ended": id}), || println!("session {id} ended"))
         }
         SessionCommand::Limit { id, upload, download, reset } => {
             let rates = if reset { json!("reset") } else { set(upload, download) };
             let request = json!({"request": "limit-session", "id": id, "rates": rates});
-            let _: Response = ask_server(config, &path, Some(&request)).await?;
+            client.ask_server(request).await?;
             output.value(&json!({"limited": id}), || println!("session {id} limited"))
         }
     }
@@ -82,42 +80,42 @@ fn print_sessions(rows: &[SessionRow]) {
 
 /// Runs `node`. Nodes belong to no site, so the one that the command line names has no part in it.
 pub(crate) async fn nodes(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     command: NodeCommand,
 ) -> Result<(), Failure> {
-    let of_main = Config { site: None, ..config.clone() };
+    let of_main = client.at_main();
     match command {
         NodeCommand::List => {
-            let answer = ask(&of_main, json!({"request": "nodes"})).await?;
+            let answer = of_main.ask(json!({"request": "nodes"})).await?;
             let Response::Nodes { nodes } = answer else { return Err(unexpected()) };
             output.rows(&nodes, print_nodes)
         }
         NodeCommand::Show { name } => {
-            let answer = ask(&of_main, json!({"request": "node", "name": name})).await?;
+            let answer = of_main.ask(json!({"request": "node", "name": name})).await?;
             let Response::Node { node } = answer else { return Err(unexpected()) };
             output.value(&json!(node), || print_node(&node))
         }
         NodeCommand::Drain { name } => {
-            let name = name.unwrap_or_else(|| config.node.clone());
-            ask(&of_main, json!({"request": "drain-node", "name": name})).await?;
+            let name = name.map_or_else(|| client.node(), Ok)?;
+            of_main.ask(json!({"request": "drain-node", "name": name})).await?;
             output.value(&json!({"drained": name}), || println!("node '{name}' drained"))
         }
         NodeCommand::Undrain { name } => {
-            let name = name.unwrap_or_else(|| config.node.clone());
-            ask(&of_main, json!({"request": "undrain-node", "name": name})).await?;
+            let name = name.map_or_else(|| client.node(), Ok)?;
+            of_main.ask(json!({"request": "undrain-node", "name": name})).await?;
             output.value(&json!({"undrained": name}), || println!("node '{name}' undrained"))
         }
         NodeCommand::Join(_) => Err(Failure::usage("'node join' makes its own process file")),
         NodeCommand::Remove { name, lost } => {
             let request = json!({"request": "remove-node", "name": name, "lost": lost});
-            ask(&of_main, request).await?;
+            of_main.ask(request).await?;
             output.value(&json!({"removed": name}), || println!("node '{name}' removed"))
         }
         NodeCommand::Limit { upload, download, reset } => {
             let rates = if reset { json!("reset") } else { set(upload, download) };
             let request = json!({"request": "limit-node", "rates": rates});
-            let answer: Response = ask_server(config, "/v1/request", Some(&request)).await?;
+            let answer = of_main.ask_server(request).await?;
             let Response::Rates { upload, download } = answer else { return Err(unexpected()) };
             let shown = |now: Option<u64>| now.map_or_else(|| "no limit".to_owned(), rate);
             output.value(&json!({"upload": upload, "download": download}), || {
@@ -129,7 +127,7 @@ pub(crate) async fn nodes(
 
 /// Shows or sets how much the running server logs.
 pub(crate) async fn log(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     command: LogCommand,
 ) -> Result<(), Failure> {
@@ -149,7 +147,7 @@ pub(crate) async fn log(
         }
         json!({"request": "set-log-levels", "levels": changes})
     };
-    let answer: Response = ask_server(config, "/v1/request", Some(&request)).await?;
+    let answer = client.at_main().ask_server(request).await?;
     let Response::LogLevels { levels } = answer else { return Err(unexpected()) };
     output.value(&levels, || {
         if levels.is_empty() {
@@ -162,10 +160,27 @@ pub(crate) async fn log(
 }
 
 /// Asks the running server to end in good order.
-pub(crate) async fn stop(config: &Config, output: Output) -> Result<(), Failure> {
+pub(crate) async fn stop(client: &AdminClient, output: Output) -> Result<(), Failure> {
     let request = json!({"request": "stop-node"});
-    let _: Response = ask_server(config, "/v1/request", Some(&request)).await?;
+    client.at_main().ask_server(request).await?;
     output.value(&json!({"stopping": true}), || println!("stopping"))
+}
+
+/// Lists the signed heads of the node's journal.
+pub(crate) async fn journal_heads(
+    client: &AdminClient,
+    output: Output,
+    after: u64,
+    limit: u32,
+) -> Result<(), Failure> {
+    let request = json!({"request": "journal-heads", "after": after, "limit": limit});
+    let Response::JournalHeads { heads, .. } = client.at_main().ask(request).await? else {
+        return Err(unexpected());
+    };
+    output.rows(&heads, |heads| {
+        let cells = |head: &JournalHead| vec![head.records.to_string(), head.signed_at.to_string()];
+        table::print(&["records", "signed at"], &heads.iter().map(cells).collect::<Vec<_>>());
+    })
 }
 
 fn print_nodes(rows: &[NodeRow]) {
@@ -206,6 +221,7 @@ fn print_node(row: &NodeRow) {
     println!("slot             {}", row.slot.map_or_else(|| "-".to_owned(), |it| it.to_string()));
     println!("incarnation      {}", row.incarnation);
     println!("program          {}", row.program);
+    println!("format level     {}", row.speaks);
     println!("heartbeat        {}", row.heartbeat_at);
     println!("heartbeat took   {}", milliseconds(row.round_trip_us));
     println!("clock            {}", milliseconds(row.clock_ahead_us));

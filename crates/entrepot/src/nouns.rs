@@ -7,11 +7,11 @@ use entrepot_admin::{Action, Document, PlannedChange, Response};
 use entrepot_nouns::{AnyNoun, Kind, Stored};
 use serde_json::{Map, Value, json};
 
+use crate::admin_client::AdminClient;
 use crate::args::{ApplyArgs, ExportArgs, FieldArgs, NounCommand};
-use crate::ask::ask;
-use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
+use crate::standard_input::line_from_stdin;
 use crate::table;
 
 /// Nouns that a list fetches at a time: the most that the administration gives.
@@ -19,14 +19,14 @@ const LIST_PAGE: u32 = 10_000;
 
 /// Runs one of the noun commands.
 pub(crate) async fn run(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     kind: Kind,
     command: NounCommand,
 ) -> Result<(), Failure> {
     let request = match &command {
         NounCommand::List => {
-            let nouns = all(config, kind).await?;
+            let nouns = all(client, kind).await?;
             return output.rows(&nouns, |nouns| print_nouns(kind, nouns));
         }
         NounCommand::Show { name } => json!({"request": "show", "kind": kind, "name": name}),
@@ -40,7 +40,7 @@ pub(crate) async fn run(
             "request": "change", "kind": kind, "name": fields.name, "patch": assignments(fields)?,
         }),
     };
-    match ask(config, request).await? {
+    match client.ask(request).await? {
         Response::Noun { noun, warnings } => {
             warn(&warnings);
             output.value(&noun, || print_fields("", &body(&noun.noun)))
@@ -51,11 +51,11 @@ pub(crate) async fn run(
 }
 
 /// Every noun of a kind, by name, page after page.
-pub(crate) async fn all(config: &Config, kind: Kind) -> Result<Vec<Stored<AnyNoun>>, Failure> {
+pub(crate) async fn all(client: &AdminClient, kind: Kind) -> Result<Vec<Stored<AnyNoun>>, Failure> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let request = json!({"request": "list", "kind": kind, "after": after, "limit": LIST_PAGE});
-        let Response::Nouns { nouns, next } = ask(config, request).await? else {
+        let Response::Nouns { nouns, next } = client.ask(request).await? else {
             return Err(unexpected());
         };
         all.extend(nouns);
@@ -107,15 +107,6 @@ fn assign(object: &mut Map<String, Value>, path: &str, value: Value) -> Result<(
             }
         }
     }
-}
-
-/// One line from standard input, without its end.
-pub(crate) fn line_from_stdin() -> Result<String, Failure> {
-    let mut line = String::new();
-    std::io::stdin()
-        .read_line(&mut line)
-        .map_err(|error| Failure::file(format!("cannot read standard input: {error}")))?;
-    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 fn print_fields(prefix: &str, value: &Value) {
@@ -238,14 +229,14 @@ fn cell(value: Option<&Value>) -> String {
 
 /// Runs `plan` or `apply`.
 pub(crate) async fn apply(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     verb: &str,
     args: &ApplyArgs,
 ) -> Result<(), Failure> {
     let documents = documents(&args.paths)?;
     let request = json!({"request": verb, "documents": documents, "prune": args.prune});
-    match ask(config, request).await? {
+    match client.ask(request).await? {
         Response::Plan { changes, warnings } => {
             warn(&warnings);
             output.rows(&changes, |changes| print_plan(verb, changes))
@@ -336,12 +327,12 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Prints the configuration as documents, or writes them into a folder, a file for each kind.
 pub(crate) async fn export(
-    config: &Config,
+    client: &AdminClient,
     output: Output,
     args: &ExportArgs,
 ) -> Result<(), Failure> {
     let request = json!({"request": "export", "kinds": args.kinds});
-    let Response::Documents { documents } = ask(config, request).await? else {
+    let Response::Documents { documents } = client.ask(request).await? else {
         return Err(unexpected());
     };
     if let Some(folder) = &args.output {

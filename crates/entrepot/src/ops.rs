@@ -105,6 +105,7 @@ fn refuse(problem: &Problem) -> Response {
         ProblemClass::NotFound => StatusCode::NOT_FOUND,
         ProblemClass::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
         ProblemClass::Conflict => StatusCode::CONFLICT,
+        ProblemClass::Changed => StatusCode::PRECONDITION_FAILED,
         ProblemClass::Denied => StatusCode::FORBIDDEN,
         ProblemClass::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         ProblemClass::Failed => StatusCode::INTERNAL_SERVER_ERROR,
@@ -186,7 +187,8 @@ async fn follow(
     };
     query.limit = Some(FOLLOW_BATCH);
     query.after = query.after.or(Some(0));
-    let ticks = tokio::time::interval(FOLLOW_EVERY);
+    let mut ticks = tokio::time::interval(FOLLOW_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let lines = stream::unfold(
         (ops, actor, query, ticks),
         |(ops, actor, mut query, mut ticks)| async move {
@@ -198,9 +200,17 @@ async fn follow(
                 let request = Request::Events { filter: query.clone() };
                 let answer = ops.admin.handle(&actor, request).await;
                 // A database that is away for a while only delays the follower.
-                let Ok(entrepot_admin::Response::Events { events }) = answer else { continue };
-                let Some(last) = events.last() else { continue };
-                query.after = Some(last.sequence);
+                let Ok(entrepot_admin::Response::Events { events, next }) = answer else {
+                    continue;
+                };
+                if next.is_some() {
+                    ticks.reset_immediately();
+                }
+                let last = events.last().map(|event| event.sequence);
+                query.after = next.or(last).or(query.after);
+                if events.is_empty() {
+                    continue;
+                }
                 let mut text = Vec::new();
                 for event in &events {
                     if serde_json::to_writer(&mut text, event).is_ok() {

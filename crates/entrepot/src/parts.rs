@@ -14,8 +14,9 @@ use entrepot_auth::Directory;
 use entrepot_crypto::seal::MasterKey;
 use entrepot_db::{Db, DbError, DbOptions, Incarnation, NodeIdentity, OldTables};
 use entrepot_journal::{Journal, JournalError, Options, Recorder, Recovered, TornEnd};
-use entrepot_nouns::Env;
+use entrepot_nouns::{Env, FieldError};
 use entrepot_spawn::Allowed;
+use entrepot_storage::OwnFiles;
 
 use crate::config::{Config, MasterKeySource};
 use crate::failure::{Exit, Failure};
@@ -33,6 +34,7 @@ pub(crate) struct Parts {
     pub(crate) away: Option<KeptState>,
     /// Programs that this node starts.
     allowed: Allowed,
+    own_files: OwnFiles,
     /// Passwords that nobody may set.
     refused_passwords: Option<PathBuf>,
 }
@@ -85,6 +87,7 @@ impl LocalParts {
             recovered,
             away: None,
             allowed: config.exec.allowed.clone(),
+            own_files: config.kept_from_endpoints(),
             refused_passwords: config.refused_passwords.clone(),
         }
     }
@@ -184,6 +187,13 @@ impl Parts {
         .with_refused_passwords(self.refused_passwords.clone().map(refused_passwords))
         .with_rule_check(entrepot_engine::check_rule)
         .with_listener_check(crate::listeners::tls::check)
+        .with_endpoint_check({
+            let own_files = self.own_files.clone();
+            Arc::new(move |endpoint| match own_files.why_not(&endpoint.target) {
+                Some(problem) => Err(FieldError::new("target", problem)),
+                None => Ok(()),
+            })
+        })
         .with_program_check({
             let allowed = self.allowed.clone();
             Arc::new(move |program| allowed.check(program).map_err(|error| error.to_string()))

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::admin_client::AdminClient;
 use crate::args::{ReceiptArgs, ReceiptCommand};
 use crate::ask::{actor_of, ask_or, of_site, problem};
 use crate::config::Config;
@@ -33,15 +34,18 @@ pub(crate) struct ReceiptRequest {
 
 /// Makes a receipt, or verifies one, for which no process file is needed.
 pub(crate) async fn run(
-    config: impl FnOnce() -> Result<Config, Failure>,
+    client: impl FnOnce() -> Result<AdminClient, Failure>,
     output: Output,
     args: ReceiptArgs,
 ) -> Result<(), Failure> {
     match (args.command, args.transfer) {
         (Some(ReceiptCommand::Verify { file, key }), _) => verify(output, &file, &key),
-        (Some(ReceiptCommand::Key), _) => print_key(&config()?, output).await,
+        (Some(ReceiptCommand::Key), _) => print_key(&client()?.config()?, output).await,
         (None, Some(transfer)) => {
-            let receipt = make(&config()?, transfer).await?;
+            let receipt = match client()? {
+                AdminClient::Local(config) => make(&config, transfer).await?,
+                AdminClient::Remote(server) => server.receipt(transfer).await?,
+            };
             let text = serde_json::to_string_pretty(&receipt)
                 .map_err(|error| Failure::file(format!("a receipt has no JSON form: {error}")))?;
             println!("{text}");

@@ -6,18 +6,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use entrepot_acme::{AcmeParts, CertificateWorker};
 use entrepot_admin::{Admin, ServingParts};
 use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
 use entrepot_db::{Dialect, Drained, Incarnation};
+use entrepot_engine::Drained as EngineDrained;
 use entrepot_engine::{Engine, EngineOptions, EngineParts, RetentionParts, RetentionWorker};
 use entrepot_journal::{JournalError, Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::listen::TcpAcceptor;
 use entrepot_net::service_manager::{self, ServiceState};
-use entrepot_nouns::{Fact, SiteId};
+use entrepot_nouns::{Env, Fact, SiteId};
 use entrepot_proof::Heads;
 use entrepot_spawn::{Spawner, SpawnerOptions};
 use entrepot_vfs::{NodeLimits, Service, ServiceOptions, ServiceParts};
+use entrepot_web::{LiveSource, WebApi};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -25,6 +28,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::addresses_file::{AddressesFile, OwnAddresses};
+use crate::api_node::ServedApi;
+use crate::certificates;
 use crate::config::Config;
 use crate::descriptors::{self, DescriptorPlan};
 use crate::failed_journal;
@@ -147,6 +152,8 @@ impl Server {
             drained: drained.clone(),
             stop: asked.clone(),
         });
+        let node = served_api(&parts, &metrics, &heads, &engine);
+        let api = web_api(&admin, node, &vfs, &parts.env);
         let ops = Ops {
             admin: admin.clone(),
             metrics,
@@ -157,18 +164,17 @@ impl Server {
             reload,
         };
         let own_addresses = start_ops(config, ops, &end, &mut tasks).await?;
-        let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated };
+        let shared = ListenerParts { gate, vfs: vfs.clone(), unauthenticated, api };
         // No session may pass by a rule that is not known yet.
         engine.ready().await;
         tasks.push(share_penalties(&shared.gate, &end).await);
+        tasks.extend(keep_credentials(&shared.gate, &end));
         let addresses = AddressesFile::new(&config.data, own_addresses);
         let listeners = Listeners::new(config, &parts, admin.clone(), shared, addresses.clone());
-        if drained.is_drained() {
-            tracing::warn!("this node is drained: it opens no listener before 'node undrain'");
-        }
         listeners.open_all(&drained).await?;
         readiness.listens();
         tasks.push(tokio::spawn(signals(asked.clone())));
+        tasks.push(keep_certificates(&parts, &admin, drained.clone(), &end));
         let following = listeners.clone().follow(directory.watch(), drained, end.clone());
         tasks.push(tokio::spawn(following));
         let refused = watch::Sender::new(None);
@@ -246,10 +252,7 @@ impl Server {
             // A panic was logged where it happened; the stop goes on.
             let _ = task.await;
         }
-        match Arc::try_unwrap(self.engine) {
-            Ok(engine) => engine.stop(limit).await,
-            Err(_) => tracing::warn!("the engine is still in use"),
-        }
+        self.engine.stop(limit).await;
         self.spawner.stop().await;
         self.vfs.stop().await;
         let _ = std::fs::remove_file(&self.config.ops_socket);
@@ -354,6 +357,7 @@ async fn start_vfs(
                 sessions: config.sessions,
                 memory_bytes: config.memory_bytes,
             },
+            own_files: config.kept_from_endpoints(),
             ..ServiceOptions::default()
         },
     });
@@ -390,6 +394,40 @@ fn metrics(
         db: parts.db.clone(),
         unauthenticated: unauthenticated.clone(),
     })
+}
+
+/// What listeners of HTTP serve of the administration.
+fn web_api(admin: &Arc<Admin>, node: ServedApi, vfs: &Service, env: &Env) -> WebApi {
+    let live = LiveSource { vfs: vfs.clone(), env: env.clone() };
+    WebApi::new(admin.clone(), Arc::new(node), live)
+}
+
+/// What listeners of HTTP show of this node.
+fn served_api(parts: &Parts, metrics: &Metrics, heads: &Heads, engine: &Engine) -> ServedApi {
+    ServedApi {
+        heads: heads.clone(),
+        metrics: metrics.clone(),
+        projected: engine.projected(),
+        db: parts.db.clone(),
+        id: parts.recorder.node_id(),
+    }
+}
+
+/// Asks authorities for the certificates of listeners.
+fn keep_certificates(
+    parts: &Parts,
+    admin: &Arc<Admin>,
+    drained: EngineDrained,
+    end: &CancellationToken,
+) -> JoinHandle<()> {
+    let worker = CertificateWorker::new(AcmeParts {
+        db: parts.db.clone(),
+        admin: admin.clone(),
+        master: parts.master.clone(),
+        recorder: parts.recorder.clone(),
+        env: parts.env.clone(),
+    });
+    tokio::spawn(certificates::keep(worker, drained, end.clone()))
 }
 
 /// Deletes what is older than it is to be kept.
@@ -436,6 +474,16 @@ async fn start_engine(
         incarnation,
         options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
     })))
+}
+
+/// Lets the database know when API tokens were used, and signs out browsers whose time is over.
+fn keep_credentials(gate: &Gate, end: &CancellationToken) -> [JoinHandle<()>; 2] {
+    let (uses, until) = (gate.clone(), end.clone());
+    let (sign_ins, end) = (gate.clone(), end.clone());
+    [
+        tokio::spawn(async move { uses.keep_token_uses(until).await }),
+        tokio::spawn(async move { sign_ins.keep_sign_ins(end).await }),
+    ]
 }
 
 /// Takes over the wrong passwords that count already, and shares those to come with other nodes.

@@ -28,12 +28,21 @@ fn why(error: &VfsError) -> Why {
         VfsError::OtherMount => Why::Name,
         VfsError::NoSpace => Why::NoSpace,
         VfsError::Quota { .. } => Why::Quota,
-        VfsError::Busy { .. } | VfsError::TooMany { .. } | VfsError::Conflict => Why::Busy,
+        VfsError::Busy { .. }
+        | VfsError::TooMany { .. }
+        | VfsError::Conflict
+        | VfsError::UploadInUse => Why::Busy,
         VfsError::NoRecord => Why::NoRoomNow,
         VfsError::Unsupported => Why::Unsupported,
         VfsError::BadHandle
         | VfsError::Gone
         | VfsError::Incomplete { .. }
+        | VfsError::OffsetMismatch { .. }
+        | VfsError::OtherNode { .. }
+        | VfsError::DigestMismatch { .. }
+        | VfsError::BadPart { .. }
+        | VfsError::Changed { .. }
+        | VfsError::TooManyEntries { .. }
         | VfsError::Io { .. } => Why::Store,
         VfsError::Ended { .. } => Why::Closing,
     }

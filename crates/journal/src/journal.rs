@@ -80,6 +80,9 @@ struct Shared {
     disk: Mutex<Disk>,
     wake: Condvar,
     stopped: watch::Sender<bool>,
+    /// The sync that failed. Apart from the progress, which changes with each flush: what waits for
+    /// a failure sleeps until there is one.
+    failed: watch::Sender<Option<JournalError>>,
     meters: Arc<Meters>,
     pace: Arc<Pace>,
     options: Options,
@@ -178,6 +181,7 @@ impl Journal {
             disk: Mutex::new(disk),
             wake: Condvar::new(),
             stopped: watch::Sender::new(false),
+            failed: watch::Sender::new(None),
             meters,
             pace,
             options,
@@ -327,15 +331,12 @@ impl Journal {
     /// the records that were not durable is on the disk is not known then, and cannot be found out
     /// by another sync: only a new start reads and proves what is there.
     pub async fn failed(&self) -> JournalError {
-        let mut progress = self.shared.written.progress.subscribe();
-        loop {
-            if let Some(error @ JournalError::Suspect { .. }) = &progress.borrow_and_update().ended
-            {
-                return error.clone();
-            }
-            if progress.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+        let mut failed = self.shared.failed.subscribe();
+        let seen = failed.wait_for(Option::is_some).await.map(|error| error.clone());
+        match seen {
+            Ok(Some(error)) => error,
+            // Its sender is in this journal, and what is waited for is there.
+            Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 
@@ -488,6 +489,7 @@ impl Shared {
         drop(state);
         tracing::error!(%error, "nothing more is acknowledged by this node");
         self.written.progress.send_modify(|progress| progress.ended = Some(error.clone()));
+        self.failed.send_replace(Some(error.clone()));
         fail(due, &error);
         error
     }

@@ -4,17 +4,16 @@
 mod bench;
 mod error;
 mod link;
-mod tally;
 mod users;
 
 use std::time::Duration;
 
 use entrepot_nouns::Env;
 
-use crate::process::{spent, spent_by_group};
 use crate::report::{Latency, Measure, Report};
+use crate::tally::Tally;
+use crate::watch::Watch;
 
-use tally::Tally;
 use users::Prepared;
 
 pub use bench::{FtpBench, Step, Tls, Workload};
@@ -31,21 +30,18 @@ pub async fn run(
     mut told: impl FnMut(&Measure),
 ) -> Result<Report, BenchError> {
     let mut rounds = Vec::new();
+    let watch = Watch::new(bench.server_pid, bench.server_group.clone());
     for step in steps {
         let mut prepared = Prepared::new(bench, *step, env).await?;
         for _ in 0..bench.rounds.max(1) {
-            let before = (watch(bench)?, own());
+            let before = watch.read()?;
             let began = env.elapsed();
             let tally = prepared.run().await;
             let time = env.elapsed().saturating_sub(began);
             // A server may still be writing what it acknowledged: its CPU time counts.
-            let after = (watch(bench)?, own());
-            let server = difference(before.0.zip(after.0));
-            let client = difference(before.1.zip(after.1));
+            let spent = watch.read()?.since(&before);
             let mut measure = measure(*step, bench, &tally, time);
-            let each = |spent: Option<f64>| spent.filter(|_| measure.units > 0.0);
-            measure.server_cpu_seconds_per_unit = each(server).map(|cpu| cpu / measure.units);
-            measure.client_cpu_seconds_per_unit = each(client).map(|cpu| cpu / measure.units);
+            measure.add_cpu_time(spent);
             told(&measure);
             rounds.push(measure);
             prepared.remove_uploads().await;
@@ -53,28 +49,6 @@ pub async fn run(
         prepared.close().await;
     }
     Ok(Report::of(rounds))
-}
-
-/// CPU time of the server so far.
-fn watch(bench: &FtpBench) -> Result<Option<Duration>, BenchError> {
-    match (&bench.server_group, bench.server_pid) {
-        (Some(folder), _) => {
-            let no_group = || BenchError::NoGroup(folder.clone());
-            spent_by_group(folder).map(Some).ok_or_else(no_group)
-        }
-        (None, Some(pid)) => {
-            spent(pid).map(|spent| Some(spent.cpu)).ok_or(BenchError::NoProcess(pid))
-        }
-        (None, None) => Ok(None),
-    }
-}
-
-fn own() -> Option<Duration> {
-    spent(std::process::id()).map(|spent| spent.cpu)
-}
-
-fn difference(spent: Option<(Duration, Duration)>) -> Option<f64> {
-    spent.map(|(before, after)| after.saturating_sub(before).as_secs_f64())
 }
 
 fn measure(step: Step, bench: &FtpBench, tally: &Tally, time: Duration) -> Measure {

@@ -3,11 +3,15 @@
 
 pub mod ftp;
 pub mod histogram;
+pub mod https;
 pub mod limits;
 pub mod page;
 pub mod process;
 pub mod report;
 pub mod sftp;
+mod tally;
 pub mod wan;
+mod watch;
 
-pub use report::{Counts, Measure, Report};
+pub use report::{Counts, Measure, Report, Scenario};
+pub use watch::WatchError;

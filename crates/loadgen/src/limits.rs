@@ -35,3 +35,23 @@ pub const FAILURES_IN_A_ROW: u64 = 3;
 pub const FAILURES_TOLD: usize = 5;
 /// Read buffer of an FTP control connection.
 pub const CONTROL_BYTES: usize = 2048;
+/// Bytes of one piece of the body of a request of HTTP.
+pub const BODY_PIECE_BYTES: usize = 256 * 1024;
+/// Bytes that a server of HTTP/2 may send ahead in one answer.
+pub const STREAM_WINDOW: u32 = 16 << 20;
+/// The same for all answers of a connection.
+pub const CONNECTION_WINDOW: u32 = 64 << 20;
+/// Largest frame of HTTP/2 that is taken.
+pub const FRAME_BYTES: u32 = 1 << 20;
+/// Bytes of a request of HTTP/2 that wait for the connection.
+pub const SEND_BYTES: usize = 2 << 20;
+/// Sizes that the uploads of a crowd have, in megabytes, each as often as the others.
+pub const CROWD_MB: [u64; 4] = [10, 25, 50, 100];
+/// How long is waited before a server is asked again for an upload that it still holds locked.
+pub const LOCKED_PAUSE: Duration = Duration::from_millis(50);
+/// How often the end of an upload that was cut is sent before it counts as failed.
+pub const TUS_TRIES: u32 = 5;
+/// Bytes of a block of a file that the bare server holds.
+pub const BLOCK_BYTES: usize = 1 << 20;
+/// Largest file that the bare server takes.
+pub const BARE_FILE_BYTES: u64 = 16 << 30;

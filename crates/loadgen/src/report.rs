@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::wan::Peaks;
+use crate::watch::CpuTime;
 
 /// One workload against one server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,6 +43,64 @@ pub struct Measure {
     /// How many operations were asked for and what became of them, where that is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+}
+
+impl Measure {
+    /// Adds what a round has cost, if anything was done in it.
+    pub(crate) fn add_cpu_time(&mut self, spent: CpuTime) {
+        let each = |spent: Option<Duration>| {
+            spent.filter(|_| self.units > 0.0).map(|spent| spent.as_secs_f64() / self.units)
+        };
+        let (server, client) = (each(spent.server), each(spent.client));
+        self.server_cpu_seconds_per_unit = server;
+        self.client_cpu_seconds_per_unit = client;
+    }
+}
+
+/// One row of the table that load tests of file transfer usually end with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// What was tested, such as `upload 10 MB`.
+    pub name: String,
+    /// Tests that were begun.
+    pub total: u64,
+    /// Those that did all they should, every byte included.
+    pub passed: u64,
+    /// Refused, cut, of the wrong length, too late, or not begun.
+    pub failed: u64,
+    /// Passed tests a second, over the whole round.
+    pub tests_per_second: f64,
+    /// Mean time of those that passed, without the time in which users think.
+    pub average_seconds: f64,
+    /// 95 % of those that passed took no longer.
+    pub p95_seconds: f64,
+}
+
+impl Scenario {
+    /// Of the times of those that passed, in a round of `time`.
+    pub(crate) fn of(name: String, passed: &Histogram, failed: u64, time: Duration) -> Scenario {
+        let count = passed.count();
+        Scenario {
+            name,
+            total: count + failed,
+            passed: count,
+            failed,
+            tests_per_second: count as f64 / time.as_secs_f64().max(1e-9),
+            average_seconds: passed.mean().as_secs_f64(),
+            p95_seconds: passed.quantile(950).as_secs_f64(),
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scenario { name, total, passed, failed, .. } = self;
+        let (rate, average, p95) = (self.tests_per_second, self.average_seconds, self.p95_seconds);
+        write!(
+            f,
+            "{name:<24} {total:>8} {passed:>8} {failed:>8} {rate:>10.2} {average:>10.3} {p95:>9.3}"
+        )
+    }
 }
 
 /// What became of the operations of a round. They add up to those that were asked for.
@@ -179,6 +238,9 @@ pub struct Report {
     /// The table of a mixed load, round by round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<SizeGroup>,
+    /// What was tested, round by round, where the load is told apart by scenarios.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<Scenario>,
     /// Most bytes on their way through the relay, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_the_way: Option<Peaks>,
@@ -230,6 +292,18 @@ impl fmt::Display for Report {
         }
         for group in &self.groups {
             writeln!(f, "{group}")?;
+        }
+        if !self.scenarios.is_empty() {
+            let (total, passed, failed) = ("TOTAL", "PASSED", "FAILED");
+            let (rate, average, p95) = ("TESTS/S", "AVERAGE S", "95 % S");
+            writeln!(
+                f,
+                "{:<24} {total:>8} {passed:>8} {failed:>8} {rate:>10} {average:>10} {p95:>9}",
+                "SCENARIO"
+            )?;
+        }
+        for scenario in &self.scenarios {
+            writeln!(f, "{scenario}")?;
         }
         for measure in &self.rounds {
             if let Some(counts) = measure.counts.filter(|counts| !counts.is_clean()) {

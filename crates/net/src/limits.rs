@@ -104,6 +104,8 @@ pub const CLOSE_NOTIFY_TIME: Duration = Duration::from_secs(10);
 /// A ticket key makes tickets for so long, and opens them for as long again: the longest time from
 /// the last handshake of a session to the next one that resumes it is between the two.
 pub const TICKET_KEY_TIME: Duration = Duration::from_secs(24 * 3600);
+/// Tickets of TLS 1.3 that a connection of HTTP is given: browsers use one for each connection.
+pub const TICKETS: usize = 2;
 /// Handshakes of one session in TLS 1.2 that its data connections may resume by their ids.
 pub const KNOWN_SESSIONS: usize = 64;
 /// Largest one of these: the chain of the client's certificate is in each.

@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::guard::{UnauthenticatedConnection, UnauthenticatedConnections, UnauthenticatedLimit};
-use crate::limits::{DRAIN_INTERVAL, PROXIES_WAITING};
+use crate::limits::{DRAIN_INTERVAL, FAREWELL_TIME, PROXIES_WAITING};
 use crate::listen::TcpAcceptor;
 use crate::meter::{self, EndClass, SessionMeter};
 use crate::proxy;
@@ -35,6 +35,18 @@ pub struct Admission {
     pub proxies: Vec<IpNet>,
     /// Networks with a limit of their own of connections that have not logged in.
     pub unauthenticated: Vec<UnauthenticatedLimit>,
+    /// Who may connect without a proxy between.
+    pub direct: DirectClients,
+}
+
+/// Who may connect to a listener without one of its proxies between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DirectClients {
+    /// Whoever the policies admit.
+    #[default]
+    All,
+    /// Programs of this machine only: what is spoken must not cross a network unencrypted.
+    OfThisMachine,
 }
 
 impl Admission {
@@ -47,6 +59,18 @@ impl Admission {
         Admission {
             proxies: listener.proxies.clone(),
             unauthenticated: listener.unauthenticated.iter().map(limit).collect(),
+            direct: match (listener.protocol, listener.redirects_to_https()) {
+                (entrepot_nouns::Protocol::Http, None) => DirectClients::OfThisMachine,
+                _ => DirectClients::All,
+            },
+        }
+    }
+
+    /// Whether a connection that no proxy has made may come from `address`.
+    fn admits_directly(&self, address: IpAddr) -> bool {
+        match self.direct {
+            DirectClients::All => true,
+            DirectClients::OfThisMachine => address.to_canonical().is_loopback(),
         }
     }
 
@@ -129,6 +153,19 @@ impl Drain {
         }
     }
 
+    /// Waits until the connection must end, and cuts it when it does not end by itself after its
+    /// client was told to. Returns long after, if it lives on without its stream.
+    pub async fn cut_when_over(&self, meter: &SessionMeter, login_time: Duration) {
+        self.supervise(meter, login_time).await;
+        sleep(FAREWELL_TIME).await;
+        meter.cut();
+        // A session that waits for something else than its stream is dropped after a while.
+        sleep(FAREWELL_TIME).await;
+        if meter.is_busy() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits for the stop, and then for running transfers, within the limit.
     async fn drained(&self, meter: &SessionMeter) {
         self.stop.cancelled().await;
@@ -193,8 +230,11 @@ impl<P: Protocol> Server<P> {
                 () = stop.cancelled() => break,
                 (stream, peer) = acceptor.accept() => {
                     let config = config.borrow().clone();
-                    if !P::admission(&config).is_proxy(peer.ip()) {
-                        connections.spawn(entrance.admit(config, stream, peer));
+                    let admission = P::admission(&config);
+                    if !admission.is_proxy(peer.ip()) {
+                        if admission.admits_directly(peer.ip()) {
+                            connections.spawn(entrance.admit(config, stream, peer));
+                        }
                     } else if let Ok(permit) = Arc::clone(&waiting).try_acquire_owned() {
                         let entrance = Arc::clone(&entrance);
                         connections.spawn(entrance.admit_from_proxy(config, stream, peer, permit));
@@ -286,5 +326,28 @@ impl<P: Protocol> Entrance<P> {
             Ok(peer) => self.admit(config, stream, peer).await,
             Err(error) => tracing::info!(%proxy, %error, "a PROXY header was not understood"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clear_text_of_http_comes_from_this_machine_or_a_proxy() {
+        let listener = |rest: &str| -> Admission {
+            let text = format!(r#"{{"name": "web", "address": "0.0.0.0:80", {rest}}}"#);
+            Admission::of(&serde_json::from_str(&text).unwrap())
+        };
+        let admits = |admission: &Admission, address: &str| {
+            admission.admits_directly(address.parse().unwrap())
+        };
+        let http = listener(r#""protocol": "http", "proxies": ["10.0.0.0/8"]"#);
+        assert!(http.is_proxy("10.0.0.1".parse().unwrap()));
+        assert!(!admits(&http, "192.0.2.1") && !admits(&http, "2001:db8::1"));
+        assert!(admits(&http, "127.0.0.1") && admits(&http, "::ffff:127.0.0.1"));
+        let redirect = r#""protocol": "http", "http": {"redirect_to_https": 443}"#;
+        assert!(admits(&listener(redirect), "192.0.2.1"));
+        assert!(admits(&listener(r#""protocol": "https""#), "192.0.2.1"));
     }
 }

@@ -10,6 +10,7 @@
 //! 3. The end of the stream is told apart: `Ok(0)` is the peer's close_notify and nothing else; a
 //!    bare FIN is `UnexpectedEof`, a reset `ConnectionReset` ([`TlsStream`]).
 
+mod acme;
 mod client;
 mod clients;
 mod config;
@@ -17,6 +18,7 @@ mod error;
 mod identity;
 mod own;
 mod records;
+mod server;
 mod session;
 mod signatures;
 mod stream;
@@ -25,12 +27,14 @@ mod trusting;
 mod validity;
 mod version;
 
+pub use acme::{CertificateRequest, OwnCertificate, TlsHello, certificate_request};
 pub use client::{ClientTlsStream, LoadClient};
 pub use clients::{ClientCertificates, Trust};
 pub use config::{TlsConfig, TlsOptions, TlsWarning};
 pub use error::{HandshakeError, TlsConfigError};
 pub use identity::ClientCertificate;
 pub use own::{SelfSigned, self_signed};
+pub use server::TlsServer;
 pub use session::{Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
 pub use trusting::{ServerTrust, TlsClient};

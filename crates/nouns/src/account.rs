@@ -1,19 +1,22 @@
 //! Accounts: whoever may act.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::CertificateName;
 use crate::document::OnByDefault;
 use crate::limits::CERTIFICATES;
+use crate::link::LinkTerms;
 use crate::mount::Rights;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::path::VPath;
+use crate::role::{AdminRights, Role};
 use crate::secret::{Sealed, Secret};
 use crate::time::Timestamp;
 
 /// What an account stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AccountType {
     /// A human being.
@@ -27,10 +30,12 @@ pub enum AccountType {
     Admin,
     /// Cannot log in; others inherit from it.
     Group,
+    /// A share link: who shows its secret may use some files of another account.
+    Link,
 }
 
 /// One way to prove who one is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthMethod {
     /// A password, checked against the account's hash or by a login hook.
@@ -41,10 +46,12 @@ pub enum AuthMethod {
     Totp,
     /// A certificate of TLS (FTPS, RFC 4217 §10).
     Certificate,
+    /// A passkey, which a browser shows; alone, for it is two factors by itself.
+    Passkey,
 }
 
 /// A protocol that an account may log in over.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoginProtocol {
     /// SFTP, and SCP, which comes over the same listeners.
@@ -54,10 +61,13 @@ pub enum LoginProtocol {
     Ftps,
     /// FTP in clear text, where a listener lets it.
     Ftp,
+    /// HTTPS; also HTTP in clear text, which comes from this machine or through a proxy that the
+    /// operator has named, and that speaks TLS with the client.
+    Https,
 }
 
 /// Whoever may act: person, partner, service, admin; also a group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
     /// The login name.
@@ -65,8 +75,11 @@ pub struct Account {
     /// What it stands for.
     #[serde(rename = "type", default)]
     pub account_type: AccountType,
+    /// Of an account of type `admin`: what it may do. Unset: everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
     /// A disabled account is refused at every door.
-    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
+    #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
     /// Groups it inherits mounts, policy and required methods from, first match wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,6 +121,9 @@ pub struct Account {
     /// Rights that its mounts may not exceed; all by default.
     #[serde(default = "Rights::all", skip_serializing_if = "Rights::is_all")]
     pub rights: Rights,
+    /// Of a share link, and of nothing else: what it opens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkTerms>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -119,6 +135,7 @@ impl Account {
         Account {
             name,
             account_type,
+            role: None,
             enabled: true,
             groups: Vec::new(),
             password_hash: None,
@@ -132,7 +149,20 @@ impl Account {
             home: VPath::root(),
             expires_at: None,
             rights: Rights::all(),
+            link: None,
             note: String::new(),
+        }
+    }
+
+    /// What it may do as an administrator; of other types nothing.
+    pub fn admin_rights(&self) -> AdminRights {
+        match self.account_type {
+            AccountType::Admin => self.role.unwrap_or(Role::Administrator).rights(),
+            AccountType::Person
+            | AccountType::Partner
+            | AccountType::Service
+            | AccountType::Group
+            | AccountType::Link => AdminRights::none(),
         }
     }
 }
@@ -147,11 +177,17 @@ impl Noun for Account {
         let groups =
             groups.map(|(at, name)| Reference::new(format!("groups[{at}]"), Kind::Account, name));
         let policy = self.policy.iter();
-        groups.chain(policy.map(|name| Reference::new("policy", Kind::Policy, name))).collect()
+        let policy = policy.map(|name| Reference::new("policy", Kind::Policy, name));
+        let owner = self.link.iter();
+        let owner = owner.map(|link| Reference::new("link.owner", Kind::Account, &link.owner));
+        groups.chain(policy).chain(owner).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.groups.contains(&self.name) {
             return Err(FieldError::new("groups", "an account cannot be its own group"));
+        }
+        if self.role.is_some() && self.account_type != AccountType::Admin {
+            return Err(FieldError::new("role", "only an account of type admin has a role"));
         }
         let group = self.account_type == AccountType::Group;
         if group && (self.password_hash.is_some() || self.password.is_some()) {
@@ -168,7 +204,40 @@ impl Noun for Account {
             let problem = format!("there are more than {CERTIFICATES}");
             return Err(FieldError::new("certificates", problem));
         }
+        self.check_link()?;
         self.login.iter().try_for_each(|chain| check_chain(chain))
+    }
+}
+
+impl Account {
+    /// A share link is nothing but its terms, and nothing else has terms.
+    fn check_link(&self) -> Result<(), FieldError> {
+        let is_link = self.account_type == AccountType::Link;
+        let Some(terms) = self.link.as_ref().filter(|_| is_link) else {
+            return match (is_link, &self.link) {
+                (false, None) => Ok(()),
+                (true, _) => {
+                    let problem = "a link needs them: make one by 'entrepot link create'";
+                    Err(FieldError::new("link", problem))
+                }
+                (false, Some(_)) => {
+                    Err(FieldError::new("link", "only an account of type link has terms"))
+                }
+            };
+        };
+        for (field, is_unset) in [
+            ("groups", self.groups.is_empty()),
+            ("totp", self.totp.is_none() && self.totp_sealed.is_none()),
+            ("certificates", self.certificates.is_empty()),
+            ("login", self.login.is_empty()),
+            ("protocols", self.protocols.is_empty()),
+            ("home", self.home.is_root()),
+        ] {
+            if !is_unset {
+                return Err(FieldError::new(field, "a link has none, it follows its owner"));
+            }
+        }
+        terms.check()
     }
 }
 
@@ -179,6 +248,9 @@ fn check_chain(chain: &[AuthMethod]) -> Result<(), FieldError> {
     match chain.first() {
         None => refused("an alternative needs at least one method"),
         Some(AuthMethod::Totp) => refused("a code cannot come first, put another before it"),
+        _ if chain.len() > 1 && chain.contains(&AuthMethod::Passkey) => {
+            refused("a passkey stands alone in its alternative")
+        }
         _ if chain.iter().enumerate().any(|(at, method)| twice(at, method)) => {
             refused("a method stands twice in one alternative, remove one")
         }
@@ -191,12 +263,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_administrators_have_a_role_and_without_one_they_may_do_everything() {
+        use crate::role::AdminRight::{Operate, Steer};
+        let mut account = Account::new("a".parse().unwrap(), AccountType::Admin);
+        assert!(account.admin_rights().has(Steer));
+        account.role = Some(Role::Operator);
+        assert_eq!(account.check(), Ok(()));
+        assert!(account.admin_rights().has(Operate) && !account.admin_rights().has(Steer));
+        account.account_type = AccountType::Person;
+        assert_eq!(account.check().unwrap_err().field, "role");
+        assert_eq!(account.admin_rights(), AdminRights::none());
+    }
+
+    #[test]
     fn chains_that_prove_nothing_more_are_refused() {
-        use AuthMethod::{Password, PublicKey, Totp};
-        for good in [vec![Password], vec![PublicKey, Password, Totp], vec![Password, Totp]] {
+        use AuthMethod::{Passkey, Password, PublicKey, Totp};
+        for good in
+            [vec![Password], vec![Passkey], vec![PublicKey, Password, Totp], vec![Password, Totp]]
+        {
             assert_eq!(check_chain(&good), Ok(()), "{good:?}");
         }
-        for bad in [vec![], vec![Totp], vec![Totp, Password], vec![PublicKey, PublicKey]] {
+        for bad in [
+            vec![],
+            vec![Passkey, Totp],
+            vec![Password, Passkey],
+            vec![Totp],
+            vec![Totp, Password],
+            vec![PublicKey, PublicKey],
+        ] {
             assert!(check_chain(&bad).is_err(), "{bad:?}");
         }
     }

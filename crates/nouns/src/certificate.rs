@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a fingerprint (SHA-256).
@@ -12,7 +13,7 @@ pub const FINGERPRINT_BYTES: usize = 32;
 /// `SHA256:` and hexadecimal digits, with or without colons; `email:ops@partner.example`,
 /// `dns:node1.partner.example` and `uri:…` of its subject alternative names (RFC 5280 §4.2.1.6);
 /// `cn:…` of its subject.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum CertificateName {
     /// SHA-256 of the whole certificate.

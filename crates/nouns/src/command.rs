@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TransferId;
@@ -103,7 +104,7 @@ impl FromStr for CommandPattern {
         let protocol = match protocol {
             "*" => None,
             name => {
-                let spoken = |protocol: &Protocol| protocol.server_key().is_some();
+                let spoken = |protocol: &Protocol| protocol.has_commands();
                 Some(Protocol::of_name(name).filter(spoken).ok_or_else(no)?)
             }
         };
@@ -152,7 +153,7 @@ pub struct CommandOrigin {
 }
 
 /// A command of a peer, as it came; when it is over also what came of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandFact {
     /// The protocol in whose words it came.
     pub protocol: Protocol,

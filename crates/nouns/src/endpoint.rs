@@ -1,5 +1,6 @@
 //! Endpoints: places we reach.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::is_default;
@@ -8,7 +9,7 @@ use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
 
 /// A place we reach.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
     /// Unique among the endpoints of its site; never changes.
@@ -22,7 +23,7 @@ pub struct Endpoint {
 
 /// What an endpoint is. In a document a mapping with one key: `directory`, `memory`, `object`,
 /// `sftp`, `ftp` or `sql`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndpointTarget {
     /// A directory of this machine.
@@ -40,7 +41,7 @@ pub enum EndpointTarget {
 }
 
 /// A directory of this machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DirectoryTarget {
     /// Absolute path. Made at first use if its parent exists.
@@ -60,7 +61,7 @@ impl DirectoryTarget {
 }
 
 /// A store in memory.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryTarget {
     /// Most bytes it takes, then it is full. Unset: 64 MiB.
@@ -69,7 +70,7 @@ pub struct MemoryTarget {
 }
 
 /// Whose object store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ObjectProvider {
     /// Amazon S3 or any server that speaks it.
@@ -82,7 +83,7 @@ pub enum ObjectProvider {
 }
 
 /// A bucket of an object store.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectTarget {
     /// Which service the bucket is in; it decides how requests are signed.
@@ -118,7 +119,7 @@ pub struct ObjectTarget {
 }
 
 /// An SFTP server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SftpTarget {
     /// Host name or address.
@@ -151,7 +152,7 @@ pub struct SftpTarget {
 }
 
 /// How a file gets its name on an SFTP or FTP server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishBy {
     /// In one step: on SFTP servers by `posix-rename@openssh.com`, by RENAME where nothing has the
@@ -168,7 +169,7 @@ pub enum PublishBy {
 }
 
 /// An FTP server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FtpTarget {
     /// Host name or address.
@@ -212,7 +213,7 @@ pub struct FtpTarget {
 }
 
 /// When TLS begins on an FTP server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FtpTls {
     /// By AUTH TLS; a server that refuses it is not logged in to.
@@ -225,7 +226,7 @@ pub enum FtpTls {
 }
 
 /// Who connects for data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FtpMode {
     /// We do, to the address of the control connection, whatever the server names.
@@ -284,7 +285,7 @@ impl FtpTarget {
 ///
 /// Statements name their values `$1` (the name of the file), `$2` (its content) and `$3` (the time
 /// of its last change, in seconds since 1970 or what a column of times takes).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SqlTarget {
     /// `sqlite:/absolute/path` or `postgres://user@host/database`, without a password.
@@ -323,7 +324,7 @@ pub struct SqlTarget {
 }
 
 /// As what SQLite stores the content of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SqlContent {
     /// A BLOB: any bytes.

@@ -1,23 +1,28 @@
 //! Events: immutable facts. The audit log is their table; rules, alerts, console and metrics only
 //! read it.
 
-use std::fmt;
-use std::str::FromStr;
+mod clock;
+mod file;
+#[cfg(test)]
+mod tests;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::command::CommandFact;
 use crate::document::is_default;
-use crate::ids::{EventId, JobId, NodeId, SessionId, SiteId, TransferId};
+use crate::ids::{EventId, JobId, NodeId, SessionId, SiteId};
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
 use crate::time::Timestamp;
-use crate::transfer::Digests;
+
+pub use clock::EventClock;
+pub use file::{Displaced, ExportedFile, FileFact};
 
 /// An immutable fact. Its order is that of the journal of its node (`sequence` in the table).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Given by the node that recorded it; the same in the journal and in the database.
     pub id: EventId,
@@ -51,102 +56,10 @@ pub struct Event {
     pub fact: Fact,
 }
 
-/// A hybrid clock: time as the database has it, and what makes it unique. It grows from each
-/// event of a node to the next, also while the node's clock is set back. In JSON it is text:
-/// `ms.counter.slot`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct EventClock {
-    /// Milliseconds since 1970, by the node's clock less what it was ahead of the database's.
-    pub ms: i64,
-    /// Counts the events of one millisecond.
-    pub counter: u32,
-    /// Of the node, so that no two nodes have the same.
-    pub slot: u32,
-}
-
-impl fmt::Display for EventClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.ms, self.counter, self.slot)
-    }
-}
-
-impl FromStr for EventClock {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not the clock of an event (ms.counter.slot)");
-        let mut parts = text.split('.');
-        let ms = parts.next().and_then(|part| part.parse().ok()).ok_or_else(wrong)?;
-        let counter = parts.next().and_then(|part| part.parse().ok()).ok_or_else(wrong)?;
-        let slot = parts.next().and_then(|part| part.parse().ok()).ok_or_else(wrong)?;
-        if parts.next().is_some() {
-            return Err(wrong());
-        }
-        Ok(EventClock { ms, counter, slot })
-    }
-}
-
-impl Serialize for EventClock {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for EventClock {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// A file that arrived, left or changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileFact {
-    /// The transfer that moved it, also named by the row of the transfers table.
-    pub transfer: TransferId,
-    /// Virtual path as the account sees it.
-    pub path: String,
-    /// Size of the file in bytes, unless the kind of fact says otherwise.
-    pub size: u64,
-    /// Digests, as far as known.
-    #[serde(flatten)]
-    pub digests: Digests,
-    /// Spoken with the peer.
-    pub protocol: Protocol,
-    /// When the transfer began.
-    pub started_at: Timestamp,
-    /// Which file it is, as its store tells it from every other one; none where it cannot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<String>,
-    /// The file that had the name and lost it to this one; none if the name was free.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub displaced: Option<Displaced>,
-    /// Published under a name its client calls temporary (`.filepart`, …): no rule starts on it;
-    /// the rename to the final name is the arrival.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub temporary: bool,
-}
-
-/// A file that events were written to before they were deleted: NDJSON, compressed by zstd.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExportedFile {
-    /// The endpoint that has it.
-    pub endpoint: Name,
-    /// Its path there.
-    pub path: String,
-    /// Its size in bytes.
-    pub size: u64,
-    /// SHA-256 of its bytes, 64 hexadecimal digits.
-    pub sha256: String,
-}
-
-/// The file that had a name until another file took it. What several nodes publish under one name
-/// is put in order by it: each names the file before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Displaced {
-    /// Which file it was, as its store tells it from every other one; none where it cannot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<String>,
-}
+/// The newest level of formats (journal, events, notes, rows) that this program reads and writes.
+/// It grows with the first format that programs before it do not read; until all nodes of an
+/// installation speak it, such a format is not written.
+pub const FORMAT_LEVEL: u32 = 1;
 
 /// A fact of a kind that this program does not know: JSON as a newer one wrote it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -196,7 +109,7 @@ macro_rules! facts {
         $( $(#[$field_doc:meta])* $field:ident : $ty:ty ),* $(,)?
     } )*) => {
         /// What happened. `kind` in JSON is the word that rules and searches use.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "kind")]
         pub enum Fact { $(
             $(#[$doc])*
@@ -272,6 +185,41 @@ facts! {
         lost: bool,
         /// Who: an admin account, or `cli:<user>`.
         by: String,
+    }
+    /// An authority has given a listener its certificate, the first one or the next.
+    "certificate.renewed" CertificateRenewed {
+        /// The listener that shows it.
+        listener: Name,
+        /// The names in it.
+        names: Vec<String>,
+        /// The directory of the authority.
+        directory: String,
+        /// Not valid from this moment on.
+        not_after: Timestamp,
+    }
+    /// An administrator asked for the certificate of a listener to be renewed now.
+    "certificate.requested" CertificateRequested {
+        /// The listener that shows it.
+        listener: Name,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// An authority has not given a listener its certificate; it is asked again later.
+    "certificate.failed" CertificateFailed {
+        /// The listener that was to get it.
+        listener: Name,
+        /// The names in it.
+        names: Vec<String>,
+        /// The directory of the authority.
+        directory: String,
+        /// The code of the page that says what to do.
+        code: String,
+        /// Why, as far as it is known.
+        problem: String,
+        /// How often it has failed in a row.
+        failures: u64,
+        /// It is tried again then.
+        retry_at: Timestamp,
     }
     /// A backup was made.
     "backup.made" BackupMade {
@@ -410,6 +358,48 @@ facts! {
         /// Who: an admin account, or `cli:<user>`.
         by: String,
     }
+    /// Someone signed in with a browser: its cookie stands for the login from then on.
+    "sign-in.opened" SignInOpened {
+        /// The peer's IP address, without a port.
+        address: String,
+        /// How the browser names itself, with what is no plain letter escaped.
+        client: String,
+        /// Methods that proved the account.
+        proof: String,
+    }
+    /// Whoever is signed in has logged in once more, as dangerous changes ask for.
+    "sign-in.proved" SignInProved {
+        /// The peer's IP address, without a port.
+        address: String,
+        /// Methods that proved the account.
+        proof: String,
+    }
+    /// A browser is signed in no more.
+    "sign-in.ended" SignInEnded {
+        /// The account that was signed in.
+        name: Name,
+        /// Why, one sentence.
+        reason: String,
+        /// Who ended it, if an administrator did: an admin account, or `cli:<user>`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    }
+    /// Recovery codes were made for an account, in place of those that it had.
+    "recovery-codes.made" RecoveryCodesMade {
+        /// The account that logs in with them.
+        name: Name,
+        /// How many.
+        count: u64,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// A recovery code stood in for a code of the account's generator; it is used up.
+    "recovery-code.used" RecoveryCodeUsed {
+        /// The peer's IP address, without a port.
+        address: String,
+        /// How many the account has left.
+        left: u64,
+    }
     /// A login was refused.
     "login.refused" LoginRefused {
         /// The protocol of the connection.
@@ -491,6 +481,44 @@ facts! {
     "file.removed" FileRemoved {
         /// Virtual path as the account sees it.
         path: String,
+    }
+    /// A file, or a directory with all that is in it, was removed and is kept by its mount: it can
+    /// be put back by the id of this event.
+    "file.trashed" FileTrashed {
+        /// Virtual path as the account sees it.
+        path: String,
+        /// It is a directory.
+        #[serde(default, skip_serializing_if = "is_default")]
+        directory: bool,
+        /// Bytes of the file; 0 of a directory.
+        size: u64,
+        /// The endpoint that keeps it.
+        endpoint: Name,
+        /// The directory of the endpoint that the mount shows: it has the trash in it.
+        prefix: String,
+        /// The path that it had at the endpoint.
+        stored: String,
+        /// From then on it is deleted for good.
+        until: Timestamp,
+    }
+    /// What was removed was put back.
+    "file.restored" FileRestored {
+        /// The virtual path that it has now.
+        path: String,
+        /// It is a directory.
+        #[serde(default, skip_serializing_if = "is_default")]
+        directory: bool,
+        /// Bytes of the file; 0 of a directory.
+        size: u64,
+        /// The id of the event `file.trashed`.
+        trashed: EventId,
+    }
+    /// What was removed is deleted for good: by its account, or because its time was over.
+    "file.purged" FilePurged {
+        /// The virtual path that it had.
+        path: String,
+        /// The id of the event `file.trashed`.
+        trashed: EventId,
     }
     /// A file or directory was renamed.
     "file.renamed" FileRenamed {
@@ -704,73 +732,5 @@ impl Fact {
             Fact::CommandDone { command } | Fact::CommandRefused { command, .. } => Some(command),
             _ => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::env::Env;
-
-    #[test]
-    fn an_event_of_a_newer_program_goes_round_as_it_is() {
-        let json = serde_json::json!({
-            "id": "0192f1c4-7d7a-7abc-8def-0123456789ab",
-            "at": "2026-07-01T00:00:00.000000Z",
-            "site": "00000000-0000-0000-0000-000000000001",
-            "node": "n1",
-            "depth": 0,
-            "kind": "file.eaten",
-            "by": { "whale": [1, null, "x"] },
-        });
-        let event: Event = serde_json::from_value(json.clone()).unwrap();
-        assert_eq!(event.fact.kind(), "file.eaten");
-        assert_eq!(event.fact.file(), None);
-        assert_eq!(serde_json::to_value(&event).unwrap(), json);
-        // A kind that is known and cannot be read is damage.
-        let mut known = json.clone();
-        known["kind"] = "file.removed".into();
-        assert!(serde_json::from_value::<Event>(known).is_err());
-        let mut none = json;
-        assert_eq!("7.1.3".parse(), Ok(EventClock { ms: 7, counter: 1, slot: 3 }));
-        assert!("7.1".parse::<EventClock>().is_err() && "7.1.3.4".parse::<EventClock>().is_err());
-        none.as_object_mut().unwrap().remove("kind");
-        assert!(serde_json::from_value::<Event>(none).is_err());
-    }
-
-    #[test]
-    fn json_form_is_flat_and_goes_round() {
-        let env = Env::simulated(1);
-        let event = Event {
-            id: env.new_id(),
-            at: env.now(),
-            clock: Some(EventClock { ms: 7, counter: 1, slot: 3 }),
-            site: SiteId::MAIN,
-            node: "n1".parse().unwrap(),
-            account: Some("acme".parse().unwrap()),
-            session: None,
-            job: None,
-            cause: None,
-            depth: 0,
-            fact: Fact::FileUploaded {
-                file: FileFact {
-                    transfer: env.new_id(),
-                    path: "/in/a.xml".to_owned(),
-                    size: 3,
-                    digests: Digests { blake3: Some([7; 32]), sha256: None },
-                    protocol: Protocol::Sftp,
-                    started_at: env.now(),
-                    identity: Some("12:1700000000000000".to_owned()),
-                    displaced: Some(Displaced { identity: None }),
-                    temporary: false,
-                },
-            },
-        };
-        let json = serde_json::to_value(&event).unwrap();
-        assert_eq!(json["kind"], "file.uploaded");
-        assert_eq!(json["path"], "/in/a.xml");
-        // That something was displaced is not lost where nobody can tell what.
-        assert_eq!(json["displaced"], serde_json::json!({}));
-        assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
     }
 }

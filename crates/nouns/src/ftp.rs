@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{OnByDefault, is_default};
 
 /// What only a listener of FTP has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FtpOptions {
     /// Ports of passive data connections, such as `50000-50999`; unset: 61000-65535.
@@ -19,13 +20,14 @@ pub struct FtpOptions {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passive_addresses: Vec<PassiveAddress>,
     /// Whether we connect to clients that ask for it (PORT, EPRT).
-    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
+    #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
     pub active: bool,
     /// Whose data connections are taken.
     #[serde(default)]
     pub data_peer: DataPeers,
     /// Networks besides the client's own address, with `data_peer: networks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
     pub data_networks: Vec<IpNet>,
     /// When TLS begins on the control connection; the rest of it is in the listener's `tls`.
     #[serde(default)]
@@ -70,7 +72,7 @@ impl Default for FtpOptions {
 }
 
 /// Ports from the first to the last, both included; as text `50000-50999`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Ports {
     first: u16,
@@ -109,13 +111,14 @@ impl From<Ports> for String {
 }
 
 /// An address that PASV tells.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PassiveAddress {
     /// What is told: the address of a router or balancer in front of us.
     pub address: IpAddr,
     /// To clients of these networks; empty: to all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
     pub clients: Vec<IpNet>,
 }
 
@@ -141,7 +144,7 @@ impl FtpOptions {
 }
 
 /// When TLS begins on the control connection.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FtpTls {
     /// Never: AUTH TLS is refused; passwords and files go in clear text.
@@ -154,7 +157,7 @@ pub enum FtpTls {
 }
 
 /// What clients of a listener of FTP must encrypt.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsRequired {
     /// Nobody logs in without TLS, and no file or listing crosses without it: PROT C is refused.
@@ -186,7 +189,7 @@ impl ClearText {
 }
 
 /// What transfers in TYPE A (RFC 959 §3.1.1.1) do.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AsciiTransfers {
     /// CRLF on the line, LF in the file.
@@ -199,7 +202,7 @@ pub enum AsciiTransfers {
 }
 
 /// A word of SITE for accounts of type `admin`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SiteCommand {
     /// `SITE LIMIT`: how fast everything together on the node may go.
@@ -209,7 +212,7 @@ pub enum SiteCommand {
 }
 
 /// Whose data connections are taken.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataPeers {
     /// Those of the control connection's own address.
@@ -222,7 +225,7 @@ pub enum DataPeers {
 }
 
 /// Whether encrypted data connections must resume the session of their control connection.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsReuse {
     /// They must: nobody else can take or send a file.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use jiff::civil::{Time, Weekday};
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::noun::FieldError;
@@ -12,7 +13,7 @@ use crate::rates::{PerDirection, Rates};
 use crate::time::Timestamp;
 
 /// A day of the week.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Day {
     Mon,
@@ -39,7 +40,9 @@ impl Day {
 }
 
 /// A time of the day to the minute; as text `08:00`. `24:00` is the end of the day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Clock(u16);
 
@@ -80,7 +83,7 @@ impl fmt::Display for Clock {
 }
 
 /// A time zone by its name in the IANA database, such as `Europe/Paris`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Zone {
     name: String,
@@ -143,7 +146,7 @@ impl Window {
 }
 
 /// Rates of a policy that hold in certain hours, in place of those that hold at other times.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hours {
     /// On these days; empty: on all. Hours that go over midnight belong to the day they begin on.

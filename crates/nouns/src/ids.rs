@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -14,7 +15,8 @@ pub struct IdError(pub String);
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => { $(
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
         pub struct $name(pub Uuid);
 

@@ -1,5 +1,6 @@
 //! Jobs: durable runs of rules.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
@@ -8,7 +9,7 @@ use crate::name::Name;
 use crate::time::Timestamp;
 
 /// The life of a job.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// Waits for a worker, from `due_at` on.
@@ -38,7 +39,7 @@ impl JobState {
 
 /// The process that has leased a job. With the job's epoch it is the token that each later write
 /// for the job carries.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct JobHolder {
     /// The node whose process it is.
     pub node: NodeId,
@@ -49,7 +50,7 @@ pub struct JobHolder {
 }
 
 /// One durable run of a rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Its id; derived from event and rule, so that one event makes one job of a rule.
     pub id: JobId,

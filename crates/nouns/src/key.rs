@@ -1,17 +1,25 @@
 //! Keys: named key material with versions and validity dates.
 
+use std::collections::HashSet;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{OnByDefault, is_default};
 use crate::limits::REVOKED;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::passkey::PasskeyPublic;
 use crate::secret::{Sealed, Secret};
 use crate::source::Source;
 use crate::time::Timestamp;
+use crate::token::TokenScope;
+
+/// What the hash of an API token begins with in [`Key::public`].
+pub const TOKEN_HASH: &str = "blake3:";
 
 /// What a key is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyType {
     /// Proves a listener's identity to SSH clients.
@@ -26,10 +34,19 @@ pub enum KeyType {
     /// Proves a listener's identity to clients of TLS: `public` is the certificate chain as PEM,
     /// the own certificate first, `private` its key as unencrypted PEM.
     Tls,
+    /// Lets an account log in by showing a secret that only its owner has: `public` is the hash of
+    /// the token, which `entrepot token create` shows once.
+    ApiToken,
+    /// A secret of a share link, for everybody who has the link or for one person: `public` is its
+    /// hash, `account` the link. `entrepot link create` shows the secret once.
+    Link,
+    /// Lets an account sign in with a browser: `public` is the host that it was made at and the
+    /// public half, as the browser gave them when its owner added it at `/account`.
+    Passkey,
 }
 
 /// Named key material. The private half is sealed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
     /// Unique among the keys of its site; never changes.
@@ -41,9 +58,11 @@ pub struct Key {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Name>,
     /// A disabled key counts for nothing.
-    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
+    #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
-    /// One line of OpenSSH form: `ssh-ed25519 AAAA… comment`; of a key for TLS, certificates.
+    /// One line of OpenSSH form: `ssh-ed25519 AAAA… comment`; of a key for TLS, certificates; of an
+    /// API token, `blake3:` and the hash of it as 64 hexadecimal digits; of a passkey,
+    /// `webauthn-es256 HOST CREDENTIAL KEY`.
     pub public: String,
     /// The private half, sealed (PEM inside).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +86,9 @@ pub struct Key {
     /// Who logs in with it may list and read only, whatever the mounts grant.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_only: bool,
+    /// Of an API token: what it may be used for. Empty: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<TokenScope>,
     /// Of the key that signs certificates for an account: principals that mean the account.
     /// Empty: its name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -98,6 +120,7 @@ impl Key {
             not_after: None,
             from: Vec::new(),
             read_only: false,
+            scopes: Vec::new(),
             principals: Vec::new(),
             revoked_serials: Vec::new(),
             revoked_key_ids: Vec::new(),
@@ -116,8 +139,15 @@ impl Noun for Key {
         account.map(|name| Reference::new("account", Kind::Account, name)).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
-        if self.key_type == KeyType::Tls {
-            return self.check_tls();
+        if self.key_type != KeyType::ApiToken && !self.scopes.is_empty() {
+            return Err(FieldError::new("scopes", "only a key of type api-token has them"));
+        }
+        match self.key_type {
+            KeyType::Tls => return self.check_tls(),
+            KeyType::ApiToken => return self.check_api_token(),
+            KeyType::Link => return self.check_link_secret(),
+            KeyType::Passkey => return self.check_passkey(),
+            KeyType::SshHost | KeyType::SshUser | KeyType::SshUserCa => {}
         }
         let mut words = self.public.split_whitespace();
         let (kind, blob) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -139,6 +169,84 @@ impl Noun for Key {
 }
 
 impl Key {
+    /// The hash of an API token or of the secret of a share link, as 64 hexadecimal digits; `None`
+    /// for keys of other types.
+    pub fn token_hash(&self) -> Option<&str> {
+        match self.key_type {
+            KeyType::ApiToken | KeyType::Link => self.public.strip_prefix(TOKEN_HASH),
+            KeyType::SshHost
+            | KeyType::SshUser
+            | KeyType::SshUserCa
+            | KeyType::Tls
+            | KeyType::Passkey => None,
+        }
+    }
+
+    /// The public half of a passkey; `None` for keys of other types.
+    pub fn passkey(&self) -> Option<PasskeyPublic> {
+        (self.key_type == KeyType::Passkey).then(|| self.public.parse().ok()).flatten()
+    }
+
+    /// A passkey: whom it signs in, and the public half.
+    fn check_passkey(&self) -> Result<(), FieldError> {
+        if let Err(error) = self.public.parse::<PasskeyPublic>() {
+            return Err(FieldError::new("public", error.to_string()));
+        }
+        if self.account.is_none() {
+            return Err(FieldError::new("account", "name the account that it signs in"));
+        }
+        if self.private.is_some() || self.private_sealed.is_some() || self.certificate.is_some() {
+            let problem = "the private half of a passkey stays with its owner";
+            return Err(FieldError::new("private", problem));
+        }
+        self.check_certification()
+    }
+
+    fn has_token_hash(&self) -> bool {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        self.token_hash().is_some_and(|hash| hash.len() == 64 && hash.bytes().all(is_digit))
+    }
+
+    /// The secret of a share link: which link, and a hash to know it by.
+    fn check_link_secret(&self) -> Result<(), FieldError> {
+        if !self.has_token_hash() {
+            let problem = "it is the hash of a secret: make one by 'entrepot link create'";
+            return Err(FieldError::new("public", problem));
+        }
+        if self.account.is_none() {
+            return Err(FieldError::new("account", "name the account of the link"));
+        }
+        if self.private.is_some() || self.private_sealed.is_some() || self.certificate.is_some() {
+            return Err(FieldError::new("private", "the secret of a link has no other half"));
+        }
+        self.check_certification()
+    }
+
+    /// An API token: whom it lets in, until when, and a hash to know it by.
+    fn check_api_token(&self) -> Result<(), FieldError> {
+        if !self.has_token_hash() {
+            let problem = "it is the hash of a token: make one by 'entrepot token create'";
+            return Err(FieldError::new("public", problem));
+        }
+        if self.account.is_none() {
+            return Err(FieldError::new("account", "name the account that the token lets in"));
+        }
+        if self.not_after.is_none() {
+            return Err(FieldError::new("not_after", "an API token needs an end"));
+        }
+        if self.private.is_some() || self.private_sealed.is_some() {
+            return Err(FieldError::new("private", "an API token has no private half"));
+        }
+        if self.certificate.is_some() {
+            return Err(FieldError::new("certificate", "only a host key has one here"));
+        }
+        let mut seen = HashSet::new();
+        if let Some(scope) = self.scopes.iter().find(|scope| !seen.insert(**scope)) {
+            return Err(FieldError::new("scopes", format!("'{scope}' stands twice, remove one")));
+        }
+        self.check_certification()
+    }
+
     /// A key for TLS: whether both halves belong together is seen when a listener uses it.
     fn check_tls(&self) -> Result<(), FieldError> {
         if !self.public.contains("-----BEGIN CERTIFICATE-----") {
@@ -179,5 +287,40 @@ impl Key {
             return Err(FieldError::new("private", problem));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(change: impl FnOnce(&mut Key)) -> Result<(), String> {
+        let public = format!("{TOKEN_HASH}{}", "0a".repeat(32));
+        let mut key = Key::new("t".parse().unwrap(), KeyType::ApiToken, public);
+        key.account = Some("acme".parse().unwrap());
+        key.not_after = Some(Timestamp::from_seconds(1));
+        change(&mut key);
+        key.check().map_err(|error| error.field)
+    }
+
+    #[test]
+    fn an_api_token_has_a_hash_an_owner_and_an_end() {
+        use TokenScope::{AdminRead, FilesRead};
+        assert_eq!(token(|_| {}), Ok(()));
+        assert_eq!(token(|key| key.scopes = vec![FilesRead, AdminRead]), Ok(()));
+        let refused = |field: &str, change: fn(&mut Key)| {
+            assert_eq!(token(change), Err(field.to_owned()));
+        };
+        refused("account", |key| key.account = None);
+        refused("not_after", |key| key.not_after = None);
+        refused("public", |key| key.public = "ept_secret".to_owned());
+        refused("public", |key| key.public = format!("{TOKEN_HASH}{}", "0A".repeat(32)));
+        refused("private", |key| key.private = Some(Secret::new(*b"x")));
+        refused("scopes", |key| key.scopes = vec![FilesRead, FilesRead]);
+        refused("principals", |key| key.principals = vec!["x".to_owned()]);
+        refused("scopes", |key| {
+            key.key_type = KeyType::SshUser;
+            key.scopes = vec![FilesRead];
+        });
     }
 }

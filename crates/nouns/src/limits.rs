@@ -1,5 +1,7 @@
 //! Named limits of the nouns.
 
+use std::ops::RangeInclusive;
+
 /// Longest [`crate::Name`], in bytes.
 pub const NAME_BYTES: usize = 64;
 /// Longest component of a path (`NAME_MAX` of every file system we serve).
@@ -20,6 +22,10 @@ pub const HOURS: usize = 64;
 pub const UNAUTHENTICATED_NETWORKS: usize = 64;
 /// Most connections without a login that one of them may be given.
 pub const UNAUTHENTICATED: u32 = 100_000;
+/// Most names of a certificate that a listener asks an authority for: as many as public ones sign.
+pub const ACME_NAMES: usize = 100;
+/// Most mail addresses that an authority is given.
+pub const ACME_CONTACTS: usize = 10;
 /// Longest argument of a command kept in an event, in characters.
 pub const COMMAND_ARGUMENT: usize = 1024;
 /// Longest sentence of a rule that refuses a command, in bytes.
@@ -34,14 +40,35 @@ pub const SITE_HOSTS: usize = 256;
 pub const URL_BYTES: usize = 2048;
 /// Most characters that a policy may ask of a password.
 pub const PASSWORD_LENGTH: u32 = 256;
+/// Most days that a policy may let API tokens be valid which are made without an end.
+pub const API_TOKEN_DAYS: u32 = 3_650;
+/// Minutes without a request after which a policy may sign a browser out: nodes learn of each
+/// other's requests within one.
+pub const SIGN_IN_MINUTES: RangeInclusive<u32> = 5..=7 * 24 * 60;
+/// Hours after which a policy may sign a browser out.
+pub const SIGN_IN_HOURS: RangeInclusive<u32> = 1..=90 * 24;
 /// Longest time in seconds that the answer of a login hook is waited for.
 pub const LOGIN_HOOK_SECONDS: u32 = 25;
 /// Most accounts and groups that a login hook may let in by name.
 pub const LOGIN_HOOK_ACCOUNTS: usize = 1000;
 /// Most arguments of a program that decides logins.
 pub const LOGIN_HOOK_ARGUMENTS: usize = 64;
+/// Most bytes of a name, a filter or a base that a directory service is asked with.
+pub const LDAP_TEXT_BYTES: usize = 4096;
 /// Most days that a site may keep what it records, when it is not for ever.
 pub const KEEP_DAYS: u32 = 36_500;
 /// Fewest days that the archive of a journal is kept: a database that falls back is brought up to
 /// date from it.
 pub const ARCHIVE_KEEP_DAYS: u32 = 3;
+/// Longest time limit of a listener of HTTP, in seconds.
+pub const HTTP_SECONDS: u32 = 3600;
+/// Longest body of a request of the API that a listener of HTTP may be given.
+pub const HTTP_API_BODY_BYTES: u32 = 256 << 20;
+/// Highest least rate of bodies that a listener of HTTP may be given.
+pub const HTTP_LEAST_RATE: u32 = 1 << 20;
+/// Most requests at once, and of one connection, that a listener of HTTP may be given.
+pub const HTTP_REQUESTS: u32 = 1_000_000;
+/// Most chosen files of a share link.
+pub const LINK_FILES: usize = 100;
+/// Longest title of a share link.
+pub const LINK_TITLE_BYTES: usize = 400;

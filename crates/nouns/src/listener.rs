@@ -3,25 +3,34 @@
 use std::net::SocketAddr;
 
 use ipnet::IpNet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::acme::AcmeChallenge;
 use crate::document::OnByDefault;
 use crate::ftp::{ClearText, DataPeers, FtpOptions, FtpTls, TlsRequired};
+use crate::http::HttpOptions;
 use crate::key::KeyType;
 use crate::limits::{UNAUTHENTICATED, UNAUTHENTICATED_NETWORKS};
 use crate::login::LoginCheck;
-use crate::name::Name;
+use crate::name::{Name, NameError};
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::tls::{ClientCertificates, ListenerTls};
 
 /// A protocol we serve or speak.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// SFTP version 3 over SSH.
     Sftp,
     /// FTP, in clear text or under TLS.
     Ftp,
+    /// HTTP/1.1 and HTTP/2 under TLS.
+    Https,
+    /// HTTP/1.1 in clear text: of this machine, from proxies, or to send clients to HTTPS.
+    Http,
     /// Not a peer's: a rule, the console or the command line.
     Internal,
 }
@@ -30,19 +39,25 @@ pub enum Protocol {
 struct ProtocolRow {
     name: &'static str,
     server_key: Option<KeyType>,
+    /// Rules may stand before and after its commands.
+    commands: bool,
 }
 
 impl Protocol {
     /// All of them, in the order of metrics and lists.
-    pub const ALL: [Protocol; 3] = [Protocol::Sftp, Protocol::Ftp, Protocol::Internal];
+    pub const ALL: [Protocol; 5] =
+        [Protocol::Sftp, Protocol::Ftp, Protocol::Https, Protocol::Http, Protocol::Internal];
 
     /// The table of protocols.
     fn row(self) -> ProtocolRow {
-        match self {
-            Protocol::Sftp => ProtocolRow { name: "sftp", server_key: Some(KeyType::SshHost) },
-            Protocol::Ftp => ProtocolRow { name: "ftp", server_key: Some(KeyType::Tls) },
-            Protocol::Internal => ProtocolRow { name: "internal", server_key: None },
-        }
+        let (name, server_key, commands) = match self {
+            Protocol::Sftp => ("sftp", Some(KeyType::SshHost), true),
+            Protocol::Ftp => ("ftp", Some(KeyType::Tls), true),
+            Protocol::Https => ("https", Some(KeyType::Tls), false),
+            Protocol::Http => ("http", None, false),
+            Protocol::Internal => ("internal", None, false),
+        };
+        ProtocolRow { name, server_key, commands }
     }
 
     /// The name in documents, metrics and on the command line, lower case.
@@ -55,24 +70,36 @@ impl Protocol {
         Protocol::ALL.into_iter().find(|protocol| protocol.as_str() == name)
     }
 
-    /// The type of key by which a listener proves what it is. `None`: it has no listener.
+    /// The type of key by which a listener proves what it is. `None`: it proves nothing, or there
+    /// are no listeners of it.
     pub fn server_key(self) -> Option<KeyType> {
         self.row().server_key
+    }
+
+    /// True if rules may stand before and after its commands (`when: {before: [ftp DELE]}`).
+    pub fn has_commands(self) -> bool {
+        self.row().commands
+    }
+
+    /// True of HTTP, under TLS or not.
+    pub fn is_http(self) -> bool {
+        matches!(self, Protocol::Https | Protocol::Http)
     }
 }
 
 /// How many connections without a login may come from a network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnauthenticatedLimit {
     /// The network; of several that fit the first counts.
+    #[schemars(with = "String")]
     pub network: IpNet,
     /// So many at a time, all its addresses together; they take no place from others.
     pub connections: u32,
 }
 
 /// A place they reach us; started, changed and stopped at run time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
     /// Unique among the listeners of its site; never changes.
@@ -82,7 +109,7 @@ pub struct Listener {
     /// Address and port, such as `0.0.0.0:2022` or `[::]:2022`.
     pub address: SocketAddr,
     /// A disabled listener is closed.
-    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
+    #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
     /// Host keys, by name. Empty: an Ed25519 key is made at first start and named
     /// `<listener>-ed25519`; by the policy's `algorithms` also ECDSA and RSA keys, named alike.
@@ -91,6 +118,7 @@ pub struct Listener {
     /// Networks of load balancers that say for whom they connect by the PROXY protocol, version 2.
     /// From there nothing else is taken; from elsewhere no such header is. Empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
     pub proxies: Vec<IpNet>,
     /// Networks from which more connections without a login may come than the usual 256 of one
     /// address: load balancers without the PROXY protocol, large offices, load generators.
@@ -111,6 +139,9 @@ pub struct Listener {
     /// What only a listener of FTP has; unset: its defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ftp: Option<FtpOptions>,
+    /// What only a listener of HTTPS or HTTP has; unset: its defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpOptions>,
 }
 
 impl Noun for Listener {
@@ -130,11 +161,13 @@ impl Noun for Listener {
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.protocol == Protocol::Internal {
-            return Err(FieldError::new("protocol", "use a protocol that peers speak: sftp, ftp"));
+            let problem = "use a protocol that peers speak: sftp, ftp, https, http";
+            return Err(FieldError::new("protocol", problem));
         }
         if self.protocol != Protocol::Ftp && self.ftp.is_some() {
             return Err(FieldError::new("ftp", "only a listener of protocol ftp has it"));
         }
+        self.check_http()?;
         let server_key = self.protocol.server_key();
         if server_key != Some(KeyType::SshHost) && !self.host_keys.is_empty() {
             return Err(FieldError::new("host_keys", "only SSH has host keys: use tls.key"));
@@ -166,8 +199,46 @@ impl Listener {
     pub fn clear_text(&self) -> Option<ClearText> {
         match self.protocol {
             Protocol::Ftp => self.ftp.as_ref().and_then(FtpOptions::clear_text),
-            Protocol::Sftp | Protocol::Internal => None,
+            // What only sends clients to HTTPS reads no password.
+            Protocol::Http if !self.is_of_this_machine() && self.redirects_to_https().is_none() => {
+                Some(ClearText::PasswordsAndFiles)
+            }
+            Protocol::Sftp | Protocol::Https | Protocol::Http | Protocol::Internal => None,
         }
+    }
+
+    /// True if only programs of this machine can connect to it.
+    pub fn is_of_this_machine(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
+    }
+
+    /// The port of HTTPS that it sends all clients to, if it does nothing else.
+    pub fn redirects_to_https(&self) -> Option<u16> {
+        self.http.as_ref().and_then(|http| http.redirect_to_https)
+    }
+
+    fn check_http(&self) -> Result<(), FieldError> {
+        if !self.protocol.is_http() {
+            let problem = "only a listener of protocol https or http has it";
+            return match self.http {
+                Some(_) => Err(FieldError::new("http", problem)),
+                None => Ok(()),
+            };
+        }
+        self.http.as_ref().map_or(Ok(()), HttpOptions::check)?;
+        let redirects = self.redirects_to_https().is_some();
+        if self.protocol == Protocol::Https && redirects {
+            let problem = "a listener of protocol http sends clients to https: set it there";
+            return Err(FieldError::new("http.redirect_to_https", problem));
+        }
+        let is_guarded = self.is_of_this_machine() || !self.proxies.is_empty() || redirects;
+        if self.protocol == Protocol::Http && !is_guarded {
+            let problem = "without TLS passwords and files could be read on the way: use protocol \
+                           https, an address of this machine such as 127.0.0.1:8080, or name the \
+                           proxies in front in 'proxies'";
+            return Err(FieldError::new("address", problem));
+        }
+        Ok(())
     }
 
     fn check_tls(&self) -> Result<(), FieldError> {
@@ -176,6 +247,7 @@ impl Listener {
             let problem = "there are no certificates without TLS: set ftp.tls to another value";
             return Err(FieldError::new("tls.client_certificates", problem));
         }
+        self.check_acme()?;
         let pem = self.tls.client_authorities.as_deref();
         if pem.is_some_and(|pem| !asks || !pem.contains("-----BEGIN CERTIFICATE-----")) {
             let problem =
@@ -183,6 +255,37 @@ impl Listener {
             return Err(FieldError::new("tls.client_authorities", problem));
         }
         Ok(())
+    }
+}
+
+impl Listener {
+    /// The name of the key that holds the certificate of a listener that names none.
+    ///
+    /// # Errors
+    /// The name of the listener is too long for it.
+    pub fn own_tls_key(&self) -> Result<Name, NameError> {
+        format!("{}-tls", self.name).parse()
+    }
+
+    fn check_acme(&self) -> Result<(), FieldError> {
+        let Some(acme) = &self.tls.acme else { return Ok(()) };
+        let refused = |field: &str, problem: &str| Err(FieldError::new(field, problem));
+        if self.tls.key.is_some() {
+            let problem = "the certificate is kept in a key of its own: remove tls.key or tls.acme";
+            return refused("tls.acme", problem);
+        }
+        if self.own_tls_key().is_err() {
+            let problem = "the name of the listener is too long for the key NAME-tls";
+            return refused("tls.acme", problem);
+        }
+        if self.ftp.as_ref().is_some_and(|ftp| ftp.tls == FtpTls::Off) {
+            return refused("tls.acme", "there are no certificates without TLS: set ftp.tls");
+        }
+        if acme.challenge == AcmeChallenge::TlsAlpn01 && self.protocol != Protocol::Https {
+            let problem = "only a listener of protocol https answers it: use http-01";
+            return refused("tls.acme.challenge", problem);
+        }
+        acme.check()
     }
 }
 

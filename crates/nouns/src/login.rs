@@ -1,16 +1,20 @@
 //! Who is asked about passwords that are not kept here.
 
+mod ldap;
+
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::is_default;
 use crate::limits::{LOGIN_HOOK_ACCOUNTS, LOGIN_HOOK_ARGUMENTS, LOGIN_HOOK_SECONDS, URL_BYTES};
 use crate::name::Name;
 use crate::noun::FieldError;
+pub use ldap::{LdapHook, LdapSearch, LdapSecurity, LdapUrl};
 
 /// Passwords of names that have none of their own here are somebody else's to judge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginCheck {
     /// Who is asked.
@@ -24,18 +28,20 @@ pub struct LoginCheck {
     pub accounts: Option<Vec<Name>>,
 }
 
-/// Who is asked. In a document a mapping with one key: `http` or `exec`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Who is asked. In a document a mapping with one key: `http`, `exec` or `ldap`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoginHook {
     /// A web service.
     Http(HttpHook),
     /// A program of this machine.
     Exec(ExecHook),
+    /// A directory service.
+    Ldap(LdapHook),
 }
 
 /// A web service that is asked by POST.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpHook {
     /// `https://…`; `http://…` of this very machine only.
@@ -49,7 +55,7 @@ pub struct HttpHook {
 }
 
 /// A program that is given the question on its standard input.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecHook {
     /// Its absolute path and arguments; the process file must allow it.
@@ -57,7 +63,7 @@ pub struct ExecHook {
 }
 
 /// Where a web service is, in its parts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct HookUrl {
     /// Whether requests go under TLS (`https`).
@@ -80,12 +86,6 @@ impl HookUrl {
         }
     }
 
-    /// True if the host is named as this machine itself.
-    fn is_here(&self) -> bool {
-        let address = self.host.parse::<IpAddr>();
-        self.host == "localhost" || address.is_ok_and(|it| it.to_canonical().is_loopback())
-    }
-
     fn parse(text: &str) -> Option<HookUrl> {
         let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '#' | '\\' | '"' | '<' | '>');
         if text.len() > URL_BYTES || !text.chars().all(plain) {
@@ -100,25 +100,48 @@ impl HookUrl {
         let cut = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(cut);
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let usual = if secure { "443" } else { "80" };
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(inner) => {
-                let (host, behind) = inner.split_once(']')?;
-                host.parse::<std::net::Ipv6Addr>().ok()?;
-                match behind {
-                    "" => (host, usual),
-                    behind => (host, behind.strip_prefix(':')?),
-                }
-            }
-            None => authority.split_once(':').unwrap_or((authority, usual)),
-        };
-        let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        let good = authority.starts_with('[') || host.chars().all(named);
-        let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-        let port = port.parse::<u16>().ok().filter(|port| digits && *port > 0)?;
-        let url = HookUrl { secure, host: host.to_ascii_lowercase(), port, path };
-        (good && !host.is_empty()).then_some(url)
+        let (host, port) = host_and_port(authority)?;
+        let port = port.unwrap_or(if secure { 443 } else { 80 });
+        Some(HookUrl { secure, host, port, path })
     }
+}
+
+/// Of the part of a URL between its slashes; an IPv6 address without its brackets.
+fn host_and_port(authority: &str) -> Option<(String, Option<u16>)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(inner) => {
+            let (host, behind) = inner.split_once(']')?;
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            match behind {
+                "" => (host, None),
+                behind => (host, Some(behind.strip_prefix(':')?)),
+            }
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let good = authority.starts_with('[') || host.chars().all(named);
+    if !good || host.is_empty() {
+        return None;
+    }
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u16>().ok().filter(|port| digits && *port > 0)
+    };
+    let port = match port {
+        Some(text) => Some(number(text)?),
+        None => None,
+    };
+    Some((host.to_ascii_lowercase(), port))
+}
+
+/// True for a host that is named as this machine itself.
+fn is_here(host: &str) -> bool {
+    let address = host.parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|it| it.to_canonical().is_loopback())
 }
 
 impl TryFrom<String> for HookUrl {
@@ -127,7 +150,7 @@ impl TryFrom<String> for HookUrl {
     fn try_from(text: String) -> Result<Self, String> {
         let url = HookUrl::parse(&text)
             .ok_or_else(|| format!("'{text}' is no URL such as https://login.example/check"))?;
-        if url.secure || url.is_here() {
+        if url.secure || is_here(&url.host) {
             Ok(url)
         } else {
             Err("passwords go to other machines under TLS only: write https".to_owned())
@@ -158,7 +181,7 @@ impl LoginCheck {
     pub(crate) fn program(&self) -> Option<&str> {
         match &self.hook {
             LoginHook::Exec(ExecHook { program }) => program.first().map(String::as_str),
-            LoginHook::Http(_) => None,
+            LoginHook::Http(_) | LoginHook::Ldap(_) => None,
         }
     }
 
@@ -171,12 +194,21 @@ impl LoginCheck {
             let problem = format!("more than {LOGIN_HOOK_ACCOUNTS}: name a group instead");
             return Err(FieldError::new("login.accounts", problem));
         }
-        let LoginHook::Exec(ExecHook { program }) = &self.hook else { return Ok(()) };
+        match &self.hook {
+            LoginHook::Http(_) => Ok(()),
+            LoginHook::Exec(exec) => exec.check(),
+            LoginHook::Ldap(ldap) => ldap.check(),
+        }
+    }
+}
+
+impl ExecHook {
+    fn check(&self) -> Result<(), FieldError> {
         let field = "login.hook.exec.program";
-        if !program.first().is_some_and(|path| path.starts_with('/')) {
+        if !self.program.first().is_some_and(|path| path.starts_with('/')) {
             return Err(FieldError::new(field, "begins with an absolute path"));
         }
-        if program.len() > LOGIN_HOOK_ARGUMENTS {
+        if self.program.len() > LOGIN_HOOK_ARGUMENTS {
             let problem = format!("more than {LOGIN_HOOK_ARGUMENTS} arguments");
             return Err(FieldError::new(field, problem));
         }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::name::Name;
@@ -11,7 +13,9 @@ use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::path::{StorePath, VPath};
 
 /// One thing that may be done below a mount.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Right {
@@ -139,7 +143,7 @@ impl<'de> Deserialize<'de> for Rights {
 }
 
 /// Most that may lie below a mount. Unset: no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
     /// Bytes of all published files and of staging.
@@ -154,7 +158,9 @@ pub struct Quota {
 }
 
 /// What a mount offers beyond rights, each off unless it is named.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum MountOption {
     /// Files may be given second names within the mount (`hardlink@openssh.com`), where the store
@@ -165,6 +171,33 @@ pub enum MountOption {
     /// Symbolic links within the mount exist: they are listed, followed and, by who may create
     /// files, made, where the store has them.
     Symlinks,
+}
+
+/// The directory in which a mount keeps what was removed. No path of a session can name it.
+pub const TRASH_NAME: &str = ".entrepot-trash";
+
+/// True for the name of that directory. Letter case is ignored: the file system may ignore it too.
+pub fn is_trash_name(name: &str) -> bool {
+    name.eq_ignore_ascii_case(TRASH_NAME)
+}
+
+/// What is removed below a mount is kept for some time, and can be put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrashOptions {
+    /// For how many days, 1 to 3650. What was removed before a change keeps the days that held
+    /// then.
+    pub days: u16,
+}
+
+impl TrashOptions {
+    /// The longest that anything can be kept, in days.
+    pub const MOST_DAYS: u16 = 3650;
+
+    /// For how long.
+    pub fn time(self) -> Duration {
+        Duration::from_secs(u64::from(self.days) * 86_400)
+    }
 }
 
 /// Permission bits of files and directories that clients may change; the others stay as they are.
@@ -235,7 +268,7 @@ impl<'de> Deserialize<'de> for ModeMask {
 }
 
 /// A virtual path → endpoint + prefix + rights + quota, given to an account or group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mount {
     /// Unique among the mounts of its site; never changes.
@@ -266,6 +299,10 @@ pub struct Mount {
     /// Which permission bits clients may change, where the store keeps them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode_mask: Option<ModeMask>,
+    /// Whether what is removed can be put back, and how long. Unset: it cannot. Its room counts
+    /// towards the quota until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trash: Option<TrashOptions>,
 }
 
 impl Mount {
@@ -297,7 +334,17 @@ impl Noun for Mount {
         ]
     }
     fn check(&self) -> Result<(), FieldError> {
-        self.prefix_for(&self.account).map_err(|e| FieldError::new("prefix", e.to_string()))?;
+        let prefix = self.prefix_for(&self.account);
+        let prefix = prefix.map_err(|e| FieldError::new("prefix", e.to_string()))?;
+        if prefix.components().any(is_trash_name) {
+            let problem = format!("the name '{TRASH_NAME}' is reserved for what was removed");
+            return Err(FieldError::new("prefix", problem));
+        }
+        let is_allowed = |trash: &TrashOptions| (1..=TrashOptions::MOST_DAYS).contains(&trash.days);
+        if !self.trash.as_ref().is_none_or(is_allowed) {
+            let problem = format!("1 to {} days were expected", TrashOptions::MOST_DAYS);
+            return Err(FieldError::new("trash.days", problem));
+        }
         Ok(())
     }
 }
@@ -342,9 +389,18 @@ mod tests {
             sha256: false,
             options: BTreeSet::new(),
             mode_mask: None,
+            trash: None,
         };
         let acme = "acme".parse().unwrap();
         assert_eq!(mount("homes/{account}").prefix_for(&acme).unwrap().as_str(), "homes/acme");
         assert!(mount("../{account}").check().is_err());
+        assert!(
+            mount("a/.Entrepot-Trash/b").check().is_err(),
+            "the trash of another mount is shown"
+        );
+        for (days, is_right) in [(0, false), (1, true), (3650, true), (3651, false)] {
+            let mount = Mount { trash: Some(TrashOptions { days }), ..mount("homes") };
+            assert_eq!(mount.check().is_ok(), is_right, "{days}");
+        }
     }
 }

@@ -4,8 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::ids::SiteId;
@@ -13,7 +14,9 @@ use crate::name::Name;
 use crate::time::Timestamp;
 
 /// A kind of configuration: the word in a document, a CLI verb, an API path, a table.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A tenant, which owns the nouns of the other kinds.
@@ -144,4 +147,65 @@ pub struct Stored<N> {
     pub changed_at: Timestamp,
     /// The noun itself.
     pub noun: N,
+}
+
+impl<N> Stored<N> {
+    /// Which state of which noun this is.
+    pub fn version(&self) -> NounVersion {
+        NounVersion { id: self.id, revision: self.revision }
+    }
+}
+
+/// One state of a noun: no other state of it, and no later noun of the same name, has the same.
+/// As text `ID.REVISION`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NounVersion {
+    /// The id of the noun: one that is created anew under an old name has another.
+    pub id: Uuid,
+    /// As in [`Stored::revision`], one more at each change.
+    pub revision: i64,
+}
+
+impl fmt::Display for NounVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.id.simple(), self.revision)
+    }
+}
+
+impl FromStr for NounVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('.').and_then(|(id, revision)| {
+            Some(NounVersion { id: id.parse().ok()?, revision: revision.parse().ok()? })
+        });
+        parsed.ok_or_else(|| format!("'{text}' is no version of a noun"))
+    }
+}
+
+impl Serialize for NounVersion {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NounVersion {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_as_text_goes_round() {
+        let version = NounVersion { id: Uuid::from_u128(7), revision: 12 };
+        assert_eq!(version.to_string(), "00000000000000000000000000000007.12");
+        assert_eq!(version.to_string().parse(), Ok(version));
+        for bad in ["", "7", "x.1", "00000000000000000000000000000007.", "a.b.c"] {
+            assert!(bad.parse::<NounVersion>().is_err(), "{bad}");
+        }
+    }
 }

@@ -1,18 +1,19 @@
 //! Policies: limits and posture of a site, account or listener.
 
 use ipnet::IpNet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ftp::TlsReuse;
 use crate::hours::Hours;
-use crate::limits::{HOURS, PASSWORD_LENGTH};
+use crate::limits::{API_TOKEN_DAYS, HOURS, PASSWORD_LENGTH, SIGN_IN_HOURS, SIGN_IN_MINUTES};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::rates::{PerDirection, Rates};
 use crate::time::Timestamp;
 
 /// A set of SSH algorithms, see docs/protocols/sftp.md.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AlgorithmPreset {
     /// Post-quantum and modern key exchange, AEAD and encrypt-then-MAC only.
@@ -36,7 +37,7 @@ pub const LEGACY_ALGORITHMS: [&str; 7] = [
 ];
 
 /// A weak algorithm that is offered until a day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LegacyAlgorithm {
     /// Its name, one of [`LEGACY_ALGORITHMS`].
@@ -48,16 +49,18 @@ pub struct LegacyAlgorithm {
 /// Limits and posture. What is unset is inherited: account, then its groups, then site, then the
 /// built-in default that each field names. Of a listener's policy count `allow`, `deny`, the shared
 /// rates, and, with those of the site behind them, what is said of SSH.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// Unique among the policies of its site; never changes.
     pub name: Name,
     /// Networks that may connect. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
     pub allow: Vec<IpNet>,
     /// Networks that may not; wins over `allow`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
     pub deny: Vec<IpNet>,
     /// Most sessions of one account at a time. Default 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +116,15 @@ pub struct Policy {
     /// Characters that a password has at least when it is set. Default 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_password_length: Option<u32>,
+    /// Days that an API token is valid which is made without an end. Default 90.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_token_days: Option<u32>,
+    /// Minutes without a request before a browser is signed out. Default 30.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign_in_idle_minutes: Option<u32>,
+    /// Hours after which a browser is signed out, whatever it does. Default 12.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign_in_hours: Option<u32>,
     /// Days that an unfinished upload is kept for its owner to resume. Default 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_days: Option<u32>,
@@ -165,6 +177,9 @@ impl Policy {
             address_failures: None,
             account_failures: None,
             least_password_length: None,
+            api_token_days: None,
+            sign_in_idle_minutes: None,
+            sign_in_hours: None,
             partial_days: None,
             temporary_names: None,
             tls_reuse: None,
@@ -217,6 +232,19 @@ impl Noun for Policy {
         if self.least_password_length.is_some_and(|least| least > PASSWORD_LENGTH) {
             let problem = format!("more than {PASSWORD_LENGTH} characters are too many to ask for");
             return Err(FieldError::new("least_password_length", problem));
+        }
+        if self.api_token_days.is_some_and(|days| !(1..=API_TOKEN_DAYS).contains(&days)) {
+            let problem = format!("from 1 to {API_TOKEN_DAYS}");
+            return Err(FieldError::new("api_token_days", problem));
+        }
+        for (field, set, range) in [
+            ("sign_in_idle_minutes", self.sign_in_idle_minutes, SIGN_IN_MINUTES),
+            ("sign_in_hours", self.sign_in_hours, SIGN_IN_HOURS),
+        ] {
+            if set.is_some_and(|set| !range.contains(&set)) {
+                let problem = format!("from {} to {}", range.start(), range.end());
+                return Err(FieldError::new(field, problem));
+            }
         }
         if self.hours.len() > HOURS {
             return Err(FieldError::new("hours", format!("there are more than {HOURS} entries")));

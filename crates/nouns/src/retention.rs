@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::{ARCHIVE_KEEP_DAYS, KEEP_DAYS};
@@ -89,7 +90,7 @@ impl<'de> Deserialize<'de> for Keep {
 }
 
 /// How long a site keeps what it records. What is unset has the default that its field names.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
     /// Events of the audit log. Unset: for ever.
@@ -115,7 +116,7 @@ pub struct Retention {
 }
 
 /// Where events are written before they are deleted: files of NDJSON, compressed by zstd.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionExport {
     /// An endpoint of the site `main`: a directory, a bucket or a server.

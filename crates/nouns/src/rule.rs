@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandPattern;
@@ -11,7 +12,7 @@ use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::path::VPath;
 
 /// What a rule starts on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
     /// An event of this kind, such as `file.uploaded`.
@@ -33,13 +34,13 @@ impl When {
 }
 
 /// `when` · `if` · `do` · `else`. Runs as jobs: durable, leased, retried.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Unique among the rules of its site; never changes.
     pub name: Name,
     /// A disabled rule starts no new job; running ones go on.
-    #[serde(default = "OnByDefault::on", skip_serializing_if = "OnByDefault::is_on")]
+    #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
     /// What it starts on.
     pub when: When,
@@ -65,7 +66,7 @@ pub struct Rule {
 }
 
 /// How often and how long a failing job is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retry {
     /// Attempts in all; 1 = no second try.
@@ -83,7 +84,7 @@ impl Default for Retry {
 }
 
 /// One step. In a document a mapping with one key, the step's word.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StepSpec {
     /// Copy the file to an endpoint.
@@ -100,7 +101,7 @@ pub enum StepSpec {
 
 /// Run a program: the argument list as it stands, never a shell. Exit code 0 is done, 1 is done
 /// with a warning, anything else failed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecSpec {
     /// Absolute path of a program that the process file allows, and its arguments. In each
@@ -128,7 +129,7 @@ pub struct ExecSpec {
 }
 
 /// What a program reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecStdin {
     /// Standard input is empty.
@@ -139,7 +140,7 @@ pub enum ExecStdin {
 }
 
 /// When the reply of a command leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplyTime {
     /// At once; the program runs as a durable job.
@@ -150,7 +151,7 @@ pub enum ReplyTime {
 }
 
 /// Refuse the command with these words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RefuseSpec {
     /// The reply code of FTP, any 4xx or 5xx. A client of SFTP is told that the request failed
@@ -184,7 +185,7 @@ fn is_exec_memory(mib: &u32) -> bool {
 
 /// Copy the file to an endpoint: read through the account's mounts, written under a temporary
 /// name and published whole.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeliverSpec {
     /// The endpoint that gets the copy.
@@ -203,7 +204,7 @@ fn name_pattern() -> String {
 }
 
 /// What to do about a file that is already there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Existing {
     /// The new one takes its place, whole.
@@ -214,7 +215,7 @@ pub enum Existing {
 }
 
 /// Rename the file within what the account sees.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveSpec {
     /// New path; the same placeholders as [`DeliverSpec::path`].
@@ -225,7 +226,7 @@ pub struct MoveSpec {
 }
 
 /// Remove the file.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteSpec {
     /// Another file than the one of the event.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -37,7 +38,7 @@ impl fmt::Debug for Secret {
 
 /// A secret sealed under the master key (see `crypto::seal`), as base64 text: what tables and
 /// exported documents hold. Safe to show; useless without the master key.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Sealed(pub String);
 

@@ -1,5 +1,6 @@
 //! Sessions: live connections of accounts, as lists show them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{SessionId, SiteId};
@@ -8,7 +9,7 @@ use crate::name::Name;
 use crate::time::Timestamp;
 
 /// A session that is open now.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionInfo {
     /// The id that events of the session carry.
     pub id: SessionId,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::limits::{HOST_BYTES, SITE_HOSTS};
@@ -12,7 +13,7 @@ use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::retention::Retention;
 
 /// A tenant: owns everything below it. The default site is `main` and never needs naming.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
     /// Unique among all sites; never changes.

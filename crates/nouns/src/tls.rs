@@ -1,17 +1,23 @@
 //! TLS of a listener: its certificate, and what it asks of clients.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::acme::Acme;
 use crate::name::Name;
 
 /// TLS of a listener, whatever its protocol; when TLS begins is the protocol's own matter.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerTls {
     /// The key of type `tls`. Unset: one is made at first start and named `<listener>-tls`, signed
     /// by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Name>,
+    /// The certificate comes from an authority, is renewed in time, and is kept in the key
+    /// `<listener>-tls`. Unset: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acme: Option<Acme>,
     /// Whether clients are asked for a certificate.
     #[serde(default, skip_serializing_if = "ClientCertificates::is_off")]
     pub client_certificates: ClientCertificates,
@@ -25,7 +31,7 @@ pub struct ListenerTls {
 }
 
 /// Whether clients are asked for a certificate.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientCertificates {
     /// They are not.
@@ -45,7 +51,7 @@ impl ClientCertificates {
 }
 
 /// The oldest version of TLS that a listener speaks; none speaks versions before 1.2.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum LeastVersion {
     /// TLS 1.2 (RFC 5246).
     #[default]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, SessionId, SiteId, TransferId};
@@ -10,7 +11,7 @@ use crate::name::Name;
 use crate::time::Timestamp;
 
 /// Seen from this server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// A peer (or a pull rule) brings a file to us.
@@ -38,7 +39,7 @@ impl Direction {
 /// | `completed` | whole, durable, visible under its name | target | end |
 /// | `failed` | ended with an error; nothing is visible | nowhere | end |
 /// | `unknown` | after a crash neither name was there; nothing was promised | unknown | end |
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TransferState {
     /// Bytes are moving.
@@ -76,13 +77,15 @@ impl TransferState {
 }
 
 /// Digests of a whole file.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Digests {
     /// BLAKE3, 256 bits. Always there for what came through an upload.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "hex32")]
+    #[schemars(with = "Option<String>")]
     pub blake3: Option<[u8; 32]>,
     /// SHA-256 (FIPS 180-4), when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "hex32")]
+    #[schemars(with = "Option<String>")]
     pub sha256: Option<[u8; 32]>,
 }
 
@@ -141,7 +144,7 @@ mod hex32 {
 }
 
 /// One file, one direction: a row of the transfers table, projected from events.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
     /// The id that its events name it by.
     pub id: TransferId,

@@ -25,6 +25,13 @@ pub(crate) fn status(error: &VfsError) -> Status {
         | VfsError::Incomplete { .. }
         | VfsError::Io { .. }
         | VfsError::NotLink
+        | VfsError::OffsetMismatch { .. }
+        | VfsError::UploadInUse
+        | VfsError::OtherNode { .. }
+        | VfsError::DigestMismatch { .. }
+        | VfsError::BadPart { .. }
+        | VfsError::Changed { .. }
+        | VfsError::TooManyEntries { .. }
         | VfsError::Ended { .. } => Status::Failure,
     }
 }

@@ -226,7 +226,10 @@ fn partial_success(next: &[AuthMethod]) -> Auth {
 fn prompt(method: AuthMethod) -> &'static str {
     match method {
         AuthMethod::Totp => "Code: ",
-        AuthMethod::Password | AuthMethod::PublicKey | AuthMethod::Certificate => "Password: ",
+        AuthMethod::Password
+        | AuthMethod::PublicKey
+        | AuthMethod::Certificate
+        | AuthMethod::Passkey => "Password: ",
     }
 }
 

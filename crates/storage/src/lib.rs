@@ -11,6 +11,7 @@ pub mod ftp;
 pub mod limits;
 pub mod memory;
 pub mod object;
+mod own;
 mod parts;
 mod places;
 mod ram;
@@ -22,6 +23,7 @@ pub mod store;
 pub mod thread;
 
 pub use error::{Result, StoreError};
+pub use own::OwnFiles;
 pub use secrets::ResolvedSecrets;
 pub use store::*;
 

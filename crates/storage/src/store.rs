@@ -117,6 +117,9 @@ pub struct Caps {
     pub staged_apart: bool,
     /// I/O never waits for a network.
     pub local: bool,
+    /// What [`StagedFile::sync`] and [`StagedFile::sync_name`] made durable is staged still after
+    /// a power cut, for `resume` by another process that knows no more than the id.
+    pub durable_staging: bool,
 }
 
 /// Room at an endpoint, in bytes and files; `u64::MAX` where there is no limit.
@@ -416,6 +419,12 @@ pub trait StagedFile: Send + Sync {
     /// Makes the bytes durable. After one failure every later call fails: the kernel may have
     /// dropped the pages, so a second success would prove nothing.
     async fn sync(&self) -> Result<()>;
+
+    /// Makes the place of the staged file durable, so that after a power cut its synced bytes are
+    /// found again. Nothing to do where [`Caps::durable_staging`] is not offered.
+    async fn sync_name(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Makes the file visible under its target name, whole and durable; all bytes must have been
     /// synced. On an error the name is as before.

@@ -7,6 +7,8 @@
 //! the whole node first. Here nothing of row 2 or above is known; tests of `auth` and `vfs` add
 //! their own `Directory`, `Gate` and `Service`. Everything above them starts with `World`.
 
+pub mod authenticator;
+
 use std::path::{Path, PathBuf};
 
 use entrepot_crypto::{HashCost, MasterKey, SealingContext, password};
@@ -87,6 +89,7 @@ pub fn mount(called: &str, account: &str, path: &str, endpoint: &str) -> Mount {
         sha256: false,
         options: Default::default(),
         mode_mask: None,
+        trash: None,
     }
 }
 

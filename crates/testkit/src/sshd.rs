@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::server::run;
+use crate::server::{run, until};
 
 /// Where Debian has it.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -102,6 +102,14 @@ impl Sshd {
         self.child.id()
     }
 
+    /// Waits until the last session has ended: until then it may still write what it was sent.
+    ///
+    /// # Errors
+    /// One goes on for longer than tests wait.
+    pub fn settle(&self) -> Result<()> {
+        until("the sessions of sshd to end", || Ok(children(self.pid()).is_empty().then_some(())))
+    }
+
     /// Ends all connections and takes no new ones, as a crash does.
     ///
     /// # Errors
@@ -121,14 +129,28 @@ impl Drop for Sshd {
     }
 }
 
-/// Kills the children of a process, and theirs.
+/// Kills the children of a process, and theirs, and waits until they have let go of their
+/// connections.
 pub(crate) fn kill_children(pid: u32) {
+    let mut killed = Vec::new();
     for pid in children(pid) {
         for pid in children(pid).into_iter().chain([pid]) {
             // One that has just ended is what we want.
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).output();
+            killed.push(pid);
         }
     }
+    // A process that cannot be looked at for so long is noticed by the test that killed it.
+    let _ = until("killed processes to end", || {
+        Ok(killed.iter().all(|pid| has_ended(*pid)).then_some(()))
+    });
+}
+
+/// True if there is no such process any more, or nothing but its exit code.
+fn has_ended(pid: u32) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    // The state stands behind the name, which is in parentheses.
+    status.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// The direct children of a process.

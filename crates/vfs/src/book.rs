@@ -14,10 +14,32 @@ use entrepot_nouns::{
 };
 use entrepot_storage::thread;
 use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::limits;
 use crate::notes::{Change, Note, Partial};
 use crate::quota::Reservation;
+use crate::resumable::record::UploadId;
+
+/// A transfer that moves at this moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MovingTransfer {
+    /// The id that its events name it by.
+    pub id: TransferId,
+    /// Seen from this server.
+    pub direction: Direction,
+    /// The session it runs in, if any.
+    pub session: Option<SessionId>,
+    /// Its virtual path.
+    pub path: String,
+    /// Bytes of the whole file, where that is known.
+    pub size: Option<u64>,
+    /// Bytes that have come or left so far.
+    pub bytes: u64,
+    /// When it began.
+    pub started_at: Timestamp,
+}
 
 /// A transfer that moves now.
 pub(crate) struct Moving {
@@ -25,6 +47,10 @@ pub(crate) struct Moving {
     pub(crate) direction: Direction,
     pub(crate) session: Option<SessionId>,
     pub(crate) started_at: Timestamp,
+    /// Its virtual path.
+    pub(crate) path: VPath,
+    /// Bytes of the whole file, where that is known.
+    pub(crate) size: Option<u64>,
     /// Size of an upload, bytes sent of a download.
     pub(crate) bytes: AtomicU64,
     /// Counts it towards its account's limit.
@@ -78,6 +104,10 @@ struct BookState {
     kept: HashMap<TransferId, KeptPartial>,
     /// The transfer of each partial in `kept`.
     transfers: HashMap<PartialKey, TransferId>,
+    /// The transfer of each partial in `kept` that its client continues by id instead.
+    by_id: HashMap<UploadId, TransferId>,
+    /// Uploads by id that are being published: a checkpoint must not lose them.
+    publishing: HashMap<TransferId, Partial>,
     pending: HashMap<EventId, Change>,
     /// Changes that came to nothing, and whose end the journal did not take yet.
     unclosed: Vec<EventId>,
@@ -137,6 +167,21 @@ impl Book {
         bytes
     }
 
+    /// The transfers that move now.
+    pub(crate) fn moving(&self) -> Vec<MovingTransfer> {
+        let state = self.state.lock();
+        let rows = state.moving.values().map(|moving| MovingTransfer {
+            id: moving.id,
+            direction: moving.direction,
+            session: moving.session,
+            path: moving.path.to_string(),
+            size: moving.size,
+            bytes: moving.bytes.load(Ordering::Relaxed),
+            started_at: moving.started_at,
+        });
+        rows.collect()
+    }
+
     /// True if a staged file of this transfer is needed.
     pub(crate) fn needs_staging(&self, id: TransferId) -> bool {
         let state = self.state.lock();
@@ -144,6 +189,7 @@ impl Book {
             |change: &Change| change.event.fact.file().is_some_and(|file| file.transfer == id);
         state.moving.contains_key(&id)
             || state.kept.contains_key(&id)
+            || state.publishing.contains_key(&id)
             || state.pending.values().any(pending)
     }
 
@@ -180,6 +226,11 @@ impl Book {
         let sequence = self.journal.append(RecordKind::Event, &payload)?;
         state.pending.remove(&event.id);
         Ok(sequence)
+    }
+
+    /// The last record of the journal so far.
+    pub(crate) fn appended(&self) -> u64 {
+        self.journal.usage().appended
     }
 
     /// Waits until a record is durable, and with it all before it.
@@ -248,6 +299,12 @@ impl Book {
     pub(crate) fn adopt_kept(&self, kept: KeptPartial) -> Vec<KeptPartial> {
         let mut state = self.state.lock();
         state.moving.remove(&kept.note.transfer);
+        if let Some(record) = &kept.note.by_id {
+            state.by_id.insert(record.id.clone(), kept.note.transfer);
+            state.publishing.remove(&kept.note.transfer);
+            state.kept.insert(kept.note.transfer, kept);
+            return Vec::new();
+        }
         let key = PartialKey::of(&kept.note);
         let mut displaced = Vec::new();
         if let Some(older) = state.transfers.insert(key.clone(), kept.note.transfer)
@@ -255,7 +312,9 @@ impl Book {
         {
             displaced.extend(state.kept.remove(&older));
         }
-        let mine = |note: &Partial| note.site == key.site && note.account == key.account;
+        let mine = |note: &Partial| {
+            note.site == key.site && note.account == key.account && note.by_id.is_none()
+        };
         if state.transfers.len() > limits::PARTIALS_PER_ACCOUNT
             && state.kept.values().filter(|kept| mine(&kept.note)).count()
                 >= limits::PARTIALS_PER_ACCOUNT
@@ -298,10 +357,15 @@ impl Book {
         take(&mut state, id)
     }
 
-    /// Takes out those whose time is over.
-    pub(crate) fn take_expired(&self, now: Timestamp) -> Vec<KeptPartial> {
+    /// Takes out those whose time is over and that are not in use.
+    pub(crate) fn take_expired(
+        &self,
+        now: Timestamp,
+        is_in_use: impl Fn(&Partial) -> bool,
+    ) -> Vec<KeptPartial> {
         let mut state = self.state.lock();
-        let over = state.kept.values().filter(|kept| kept.note.until <= now);
+        let is_over = |note: &Partial| note.until <= now && !is_in_use(note);
+        let over = state.kept.values().filter(|kept| is_over(&kept.note));
         let over: Vec<_> = over.map(|kept| kept.note.transfer).collect();
         over.into_iter().filter_map(|id| take(&mut state, id)).collect()
     }
@@ -325,7 +389,10 @@ impl Book {
         let lost = |note: &Partial| {
             // A store that needs a ticket does not list what it was not told of.
             note.ticket.is_none()
-                && staged.get(&note.transfer).is_none_or(|size| *size < note.trusted(boot))
+                && !note.is_spooled()
+                && staged
+                    .get(&note.transfer)
+                    .is_none_or(|size| *size < note.trusted(boot).max(note.kept_end()))
         };
         let lost = state.kept.values().filter(|kept| here(&kept.note) && lost(&kept.note));
         let lost: Vec<_> = lost.map(|kept| kept.note.transfer).collect();
@@ -341,6 +408,88 @@ impl Book {
         if let Err(error) = self.journal.append(RecordKind::Closed, id.to_string().as_bytes()) {
             tracing::debug!(code = error.code(), %error, "the end of a partial is not noted");
         }
+    }
+
+    // --- uploads by id
+
+    /// What is known of an upload that is continued by id.
+    pub(crate) fn look_by_id(&self, id: &UploadId) -> Option<Partial> {
+        let state = self.state.lock();
+        let kept = state.kept.get(state.by_id.get(id)?)?;
+        Some(kept.note.clone())
+    }
+
+    /// All uploads that an account continues by id.
+    pub(crate) fn all_by_id(&self, site: SiteId, account: &Name) -> Vec<Partial> {
+        let state = self.state.lock();
+        let mine = |note: &&Partial| note.site == site && note.account == *account;
+        let kept = state.by_id.values().filter_map(|id| Some(&state.kept.get(id)?.note));
+        kept.filter(mine).cloned().collect()
+    }
+
+    /// Bytes of uploads that wait in the spool, as far as they are known.
+    pub(crate) fn spooled_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        let notes = state.by_id.values().filter_map(|id| Some(&state.kept.get(id)?.note));
+        let size = |note: &Partial| {
+            let size = note.by_id.as_ref().and_then(|record| record.size);
+            size.unwrap_or_default().max(note.kept_bytes())
+        };
+        notes.filter(|note| note.is_spooled()).map(size).sum()
+    }
+
+    /// Takes it out to publish it; it comes back by [`Book::adopt_kept`], or is over.
+    pub(crate) fn take_to_publish(&self, id: &UploadId) -> Option<KeptPartial> {
+        let mut state = self.state.lock();
+        let id = *state.by_id.get(id)?;
+        let kept = take(&mut state, id)?;
+        state.publishing.insert(id, kept.note.clone());
+        Some(kept)
+    }
+
+    /// It was published, or nothing of it was kept.
+    pub(crate) fn end_publishing(&self, id: TransferId) {
+        self.state.lock().publishing.remove(&id);
+    }
+
+    /// Takes it out to discard it.
+    pub(crate) fn take_by_id(&self, id: &UploadId) -> Option<KeptPartial> {
+        let mut state = self.state.lock();
+        let id = *state.by_id.get(id)?;
+        take(&mut state, id)
+    }
+
+    /// Works on the room of an upload that is continued by id; `None`: it is gone.
+    pub(crate) fn with_room<T>(
+        &self,
+        id: &UploadId,
+        work: impl FnOnce(&Partial, &mut Option<Reservation>) -> T,
+    ) -> Option<T> {
+        let mut state = self.state.lock();
+        let id = *state.by_id.get(id)?;
+        let KeptPartial { note, reservation, .. } = state.kept.get_mut(&id)?;
+        Some(work(note, reservation))
+    }
+
+    /// Changes what is known of an upload that is continued by id, and gives the sequence of the
+    /// record that says so. `None`: it is gone.
+    pub(crate) fn change_by_id(
+        &self,
+        id: &UploadId,
+        change: impl FnOnce(&mut Partial),
+    ) -> Option<Result<u64, JournalError>> {
+        let mut state = self.state.lock();
+        let id = *state.by_id.get(id)?;
+        let kept = state.kept.get_mut(&id)?;
+        let mut note = kept.note.clone();
+        change(&mut note);
+        // Under the lock: the last note in the journal must be the newest.
+        let noted = encode(&Note::Partial(Box::new(note.clone())))
+            .and_then(|payload| self.journal.append(RecordKind::Intent, &payload));
+        if noted.is_ok() {
+            kept.note = note;
+        }
+        Some(noted)
     }
 
     // --- temporary names
@@ -392,8 +541,9 @@ impl Book {
             let note = encode(&Note::Change(Box::new(change.clone())))?;
             self.journal.append(RecordKind::Intent, &note)?;
         }
-        for kept in state.kept.values() {
-            let note = encode(&Note::Partial(Box::new(kept.note.clone())))?;
+        let kept = state.kept.values().map(|kept| &kept.note);
+        for note in kept.chain(state.publishing.values()) {
+            let note = encode(&Note::Partial(Box::new(note.clone())))?;
             self.journal.append(RecordKind::Intent, &note)?;
         }
         let end = encode(&Note::Checkpoint { from })?;
@@ -406,6 +556,10 @@ impl Book {
 
 fn take(state: &mut BookState, id: TransferId) -> Option<KeptPartial> {
     let kept = state.kept.remove(&id)?;
+    if let Some(record) = &kept.note.by_id {
+        state.by_id.remove(&record.id);
+        return Some(kept);
+    }
     let key = PartialKey::of(&kept.note);
     if state.transfers.get(&key) == Some(&id) {
         state.transfers.remove(&key);

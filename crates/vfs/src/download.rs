@@ -65,18 +65,20 @@ impl Download {
         let Opened { file, slot, open } = opened;
         let plane = state.data_plane();
         let id: TransferId = plane.env.new_id();
+        let attributes = attributes(file.meta(), mount);
         let moving = Arc::new(Moving {
             id,
             direction: Direction::Out,
             session: state.scope.session,
             started_at: plane.env.now(),
+            path: path.clone(),
+            size: Some(attributes.size),
             bytes: AtomicU64::new(0),
             _place: slot,
         });
         plane.book.begin(moving.clone());
         plane.meters.active_changed(Direction::Out, 1);
         state.session.transfers.fetch_add(1, Ordering::Relaxed);
-        let attributes = attributes(file.meta(), mount);
         Download { state, path, attributes, file, moving, _open: open }
     }
 

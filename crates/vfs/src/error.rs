@@ -54,7 +54,7 @@ pub enum VfsError {
     /// The share of the account of what the node has is used up, or the node is full.
     #[error("too many {what} of this account are open at a time; close some, or try again later")]
     TooMany {
-        /// `files` or `sessions`.
+        /// `files`, `sessions` or `unfinished uploads`.
         what: &'static str,
     },
     /// The journal is full.
@@ -88,6 +88,45 @@ pub enum VfsError {
         size: u64,
         /// Bytes that were announced.
         expected: u64,
+    },
+    /// An append that does not begin where the upload stands.
+    #[error("the upload stands at byte {offset}; go on from there")]
+    OffsetMismatch {
+        /// Bytes that are there.
+        offset: u64,
+    },
+    /// Somebody else writes to the upload now.
+    #[error("another request writes to this upload now; try again when it has ended")]
+    UploadInUse,
+    /// The upload lies on another node.
+    #[error("this upload belongs to the node '{node}'; send its requests there")]
+    OtherNode {
+        /// The node that has the upload.
+        node: String,
+    },
+    /// What came is not what was announced.
+    #[error("{what} is not the one that was announced; send it again")]
+    DigestMismatch {
+        /// Which digest it is, such as `the BLAKE3 digest of the file`.
+        what: &'static str,
+    },
+    /// The number or the bytes of a part do not fit the upload.
+    #[error("{why}")]
+    BadPart {
+        /// Why, in words for the peer.
+        why: String,
+    },
+    /// A file that an archive was to have is not as it was listed.
+    #[error("'{path}' was changed or removed while the archive was sent; fetch the archive again")]
+    Changed {
+        /// Which file it is, as the session sees it.
+        path: String,
+    },
+    /// A folder has too many entries for one request.
+    #[error("one request may have {limit} entries of a folder; take the folders in it one by one")]
+    TooManyEntries {
+        /// Most files and directories of an archive, or directories of a copy.
+        limit: u64,
     },
     /// The storage or the journal failed.
     #[error("the storage failed and nothing was changed; try again, and tell the administrator")]
@@ -129,13 +168,20 @@ impl VfsError {
             VfsError::Gone => "EP0421",
             VfsError::NoRecord => "EP0422",
             VfsError::TooMany { .. } => "EP0530",
+            VfsError::OffsetMismatch { .. } => "EP1080",
+            VfsError::UploadInUse => "EP1081",
+            VfsError::OtherNode { .. } => "EP1082",
+            VfsError::DigestMismatch { .. } => "EP1083",
+            VfsError::BadPart { .. } => "EP1084",
+            VfsError::Changed { .. } => "EP1085",
+            VfsError::TooManyEntries { .. } => "EP1086",
         }
     }
 
     /// True if the same call may succeed later without anybody changing anything.
     pub fn is_temporary(&self) -> bool {
-        use VfsError::{Busy, NoRecord, NoSpace, TooMany};
-        matches!(self, Busy { .. } | NoRecord | NoSpace | TooMany { .. })
+        use VfsError::{Busy, NoRecord, NoSpace, TooMany, UploadInUse};
+        matches!(self, Busy { .. } | NoRecord | NoSpace | TooMany { .. } | UploadInUse)
     }
 
     pub(crate) fn denied(what: &str) -> Self {

@@ -7,15 +7,18 @@
 
 mod book;
 mod budgets;
+mod by_version;
 mod commands;
 mod context;
 mod download;
 mod error;
+mod free_name;
 mod hash;
 mod held;
 mod hooks;
 pub mod limits;
 mod links;
+mod location;
 mod meters;
 mod modes;
 mod names;
@@ -28,18 +31,26 @@ mod quota;
 mod recount;
 mod recovery;
 mod refusal;
+mod removal;
+mod resumable;
+mod search;
 mod service;
 mod session;
 mod sessions;
+mod sha256;
 mod state;
 mod stores;
 #[cfg(test)]
 mod tests;
+mod trash;
+mod tree_copy;
 mod unbroken;
 mod upload;
 mod uploaded;
 mod vfs;
+mod zip;
 
+pub use book::MovingTransfer;
 pub use budgets::{BudgetUse, NodeLimits};
 pub use commands::{
     CommandAuthor, CommandClient, CommandNotRun, CommandReply, CommandRuleWatch, IncomingCommand,
@@ -52,12 +63,22 @@ pub use error::{Result, StartError, VfsError};
 pub use hash::{HashAlgorithm, HashRange};
 pub use held::HeldName;
 pub use hooks::{Hook, Hooks, Moment, RuleQuestion};
+pub use location::Location;
 pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
 pub use refusal::{CommandRefusal, RefusalClass};
+pub use removal::Removed;
+pub use resumable::{
+    Append, Checksum, CreatedUpload, NewResumable, OnConflict, PartRange, PartUpload,
+    ResumableStatus, ResumableUpload, TicketedUpload, UploadId, UploadIdError, UploadStage,
+};
+pub use search::{Found, FoundPage, NameQuery, PageLimit};
 pub use service::{Service, ServiceOptions, ServiceParts};
 pub use session::Session;
 pub use stores::StoreState;
+pub use trash::{PurgedBatch, TrashPage, TrashedEntry};
+pub use tree_copy::{CopyProgress, TreeCopy};
 pub use upload::{Create, CreateIntent, Upload};
 pub use uploaded::Uploaded;
 pub use vfs::{Attributes, Entry, Listing, Renamed, Room, Vfs};
+pub use zip::ZipArchive;

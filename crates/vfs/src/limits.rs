@@ -32,11 +32,20 @@ pub const MEMORY_WAIT: Duration = Duration::from_secs(60);
 /// Most bytes that uploads to stores which take bytes only in order may have on the local disk, all
 /// together, because their clients write in another order.
 pub const SPOOL_BYTES: u64 = 32 * 1024 * 1024 * 1024;
+/// Most changes of the trash that a node remembers until the database has them. Beyond them the
+/// trash is shown as the database has it.
+pub const TRASH_REMEMBERED: usize = 10_000;
+/// Things in the trash that are deleted for good in one batch.
+pub const TRASH_BATCH: u32 = 50;
+/// Directories above something that is put back, made again at most.
+pub const RESTORED_PARENTS: usize = 64;
 /// Bytes read back or copied at a time, at the finish of an upload and in recovery.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 /// Most unwritten bytes that an upload may have at its finish where no older file lies below them:
 /// they are hashed as zeros, and a client makes them with one short request.
 pub const HOLE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
+/// Bytes of a spooled upload that are sent to its store at a time.
+pub const SPOOL_BLOCK_BYTES: usize = 1024 * 1024;
 /// Zeros of it that are hashed before others have their turn.
 pub const ZEROS_AT_ONCE: u64 = 8 * 1024 * 1024;
 /// One write hashes at most this much of what came before it out of order.
@@ -76,6 +85,26 @@ pub const FOREIGN_STAGING: Duration = Duration::from_secs(60 * 24 * 3600);
 pub const TEMPORARIES: usize = 65_536;
 /// Most partials kept for one account; the oldest goes when another comes.
 pub const PARTIALS_PER_ACCOUNT: usize = 1_000;
+/// Most uploads of one account that are continued by id and have not ended; another one is refused.
+pub const UPLOADS_BY_ID: usize = 1_000;
+/// How long a request that continues an upload waits until one that does so already gives way.
+pub const DISPLACE_TIME: Duration = Duration::from_secs(5);
+/// Longest metadata that a client may have kept with such an upload.
+pub const UPLOAD_METADATA_BYTES: usize = 4 * 1024;
+/// Most separate ranges of parts of one such upload: each is noted in the journal with every part.
+pub const PART_RANGES: usize = 1_024;
+/// Least bytes of a part.
+pub const PART_BYTES_LEAST: u64 = 64 * 1024;
+/// Most parts of one upload.
+pub const PARTS_MOST: u64 = 65_536;
+/// Published uploads whose clients are answered again when they lost the answer.
+pub const FINISHED_UPLOADS: usize = 4_096;
+/// An upload ticket that was not used for so long is good for nothing any more.
+pub const TICKET_IDLE: Duration = Duration::from_secs(24 * 3600);
+/// Most names tried for a file that is to be kept beside what has its name.
+pub const KEEP_BOTH_NAMES: u32 = 1_000;
+/// How often the finish looks for another such name when somebody else took the one it had found.
+pub const KEEP_BOTH_TRIES: u32 = 16;
 /// Most entries asked of a store at a time.
 pub const PAGE: usize = 1_000;
 /// Deepest directory that a quota count goes down to.
@@ -88,5 +117,27 @@ pub const LINK_STEPS: usize = 1_024;
 pub const UNPUBLISHED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Bytes read and hashed at a time for a client that asks for hashes.
 pub const HASH_BLOCK_BYTES: usize = 1024 * 1024;
+/// Longest text of a search by name.
+pub const QUERY_BYTES: usize = 255;
+/// A page of a search ends when it has looked at so many entries.
+pub const SEARCH_ENTRIES: u64 = 50_000;
+/// A page of a search ends when it has taken so long.
+pub const SEARCH_TIME: Duration = Duration::from_secs(2);
+/// Deepest directory that a search goes down to.
+pub const SEARCH_DEPTH: usize = 256;
+/// Most entries of one directory that a search keeps in memory; the directory is listed again for
+/// more.
+pub const SEARCH_NAMES: usize = 1_000;
+/// Bytes that a step of a copy copies at most.
+pub const COPY_PIECE_BYTES: u64 = 8 * 1024 * 1024;
+/// Most directories that wait to be copied.
+pub const COPY_DIRECTORIES: usize = 100_000;
+/// Most entries of an archive of a folder: about 100 bytes of memory each.
+pub const ZIP_ENTRIES: usize = 200_000;
+/// Most bytes of an archive that are read at a time.
+pub const ZIP_READ_BYTES: usize = 256 * 1024;
+/// Files whose checksum for archives, and files whose SHA-256 is remembered, each twice: in a young
+/// and an old generation.
+pub const REMEMBERED_VERSIONS: usize = 65_536;
 /// Questions about commands that wait for rules to be asked.
 pub const HOOK_QUEUE: usize = 4_096;

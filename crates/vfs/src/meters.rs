@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use entrepot_nouns::{Direction, Protocol};
+use tokio::sync::watch;
 
 /// Counters since the start, and what is active now.
 #[derive(Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Meters {
     bytes: [[AtomicU64; Protocol::ALL.len()]; 2],
     active: [AtomicI64; 2],
     sessions: AtomicI64,
+    /// Counts what begins and ends, for those who follow it.
+    changes: watch::Sender<u64>,
 }
 
 /// How an upload ended.
@@ -89,6 +92,17 @@ impl Meters {
         u64::try_from(self.sessions.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
+    /// Changes whenever a session opens or ends, or a transfer begins or ends.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn changed(&self) {
+        if self.changes.receiver_count() > 0 {
+            self.changes.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+
     fn cell(&self, direction: Direction, protocol: Protocol) -> Option<&AtomicU64> {
         let at = Protocol::ALL.iter().position(|known| *known == protocol)?;
         self.bytes.get(direction as usize)?.get(at)
@@ -122,9 +136,11 @@ impl Meters {
         if let Some(count) = self.active.get(direction as usize) {
             count.fetch_add(by, Ordering::Relaxed);
         }
+        self.changed();
     }
 
     pub(crate) fn sessions_changed(&self, by: i64) {
         self.sessions.fetch_add(by, Ordering::Relaxed);
+        self.changed();
     }
 }

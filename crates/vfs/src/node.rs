@@ -2,7 +2,7 @@
 //! fast everything together may go, and its end. Each order is in the audit log.
 
 use entrepot_journal::Scope;
-use entrepot_nouns::{AccountType, Fact, PerDirection, SiteId};
+use entrepot_nouns::{AdminRight, Fact, PerDirection, SiteId};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Result, VfsError};
@@ -69,11 +69,11 @@ impl Session {
         service.end(&by, scope)
     }
 
-    /// True if the account may steer the node, as it is now: an administrator of the site `main`,
-    /// for what it orders holds for every site.
+    /// True if the account may steer the node, as it is now: one of the site `main` with the role
+    /// of an administrator, for what it orders holds for every site.
     pub fn is_administrator(&self) -> bool {
         let principal = self.principal();
-        principal.account.account_type == AccountType::Admin && principal.site == SiteId::MAIN
+        principal.account.admin_rights().has(AdminRight::Steer) && principal.site == SiteId::MAIN
     }
 
     fn administrator(&self) -> Result<(&Service, String, &Scope)> {

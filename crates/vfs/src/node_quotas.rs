@@ -116,7 +116,7 @@ impl NodeQuotas {
                 let here = note.site == site && note.endpoint == name;
                 if kept.reservation.is_none() && here && is_below(&note.target, &directory.path) {
                     let mut room = Reservation::new(Some(ledger.clone()), Quota::default());
-                    room.force(note.contiguous);
+                    room.force(note.kept_bytes());
                     kept.reservation = Some(room);
                 }
             });

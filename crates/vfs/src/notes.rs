@@ -3,8 +3,11 @@
 
 use entrepot_crypto::StreamDigest;
 use entrepot_nouns::listener::Protocol;
+use entrepot_nouns::path::PathError;
 use entrepot_nouns::{Event, EventId, Name, SiteId, StorePath, Timestamp, TransferId, VPath};
 use serde::{Deserialize, Serialize};
+
+use crate::resumable::record::UploadRecord;
 
 /// A record of kind `Intent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,9 +99,35 @@ pub(crate) struct Partial {
     /// The file that had the name when the upload began, as the store tells files apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) replaces: Option<String>,
+    /// Of an upload that its client continues by id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) by_id: Option<Box<UploadRecord>>,
 }
 
 impl Partial {
+    /// The bytes that are kept, those behind a hole included.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let present = self.by_id.as_ref().map_or(&[][..], |record| &record.present);
+        let bytes: u64 = present.iter().map(|(start, end)| end.saturating_sub(*start)).sum();
+        bytes.max(self.contiguous)
+    }
+
+    /// One past the last byte that is kept.
+    pub(crate) fn kept_end(&self) -> u64 {
+        let present = self.by_id.as_ref().and_then(|record| record.present.last());
+        present.map_or(self.contiguous, |last| last.1)
+    }
+
+    /// Where the store stages the bytes: beside their target, or in the spool under their id.
+    pub(crate) fn staged_target(&self) -> Result<StorePath, PathError> {
+        if self.is_spooled() { self.transfer.to_string().parse() } else { Ok(self.target.clone()) }
+    }
+
+    /// True if the bytes lie in the spool of the node.
+    pub(crate) fn is_spooled(&self) -> bool {
+        self.by_id.as_ref().is_some_and(|record| record.spooled)
+    }
+
     /// Bytes that can be trusted under the present start of the machine.
     pub(crate) fn trusted(&self, boot: &str) -> u64 {
         if self.boot == boot { self.contiguous } else { self.synced.min(self.contiguous) }

@@ -52,6 +52,10 @@ impl Partials {
     /// Drops a partial for good; its room is given back when that is done.
     pub(crate) async fn discard(&self, kept: KeptPartial) {
         let note = &kept.note;
+        if note.is_spooled() {
+            self.discard_spooled(note).await;
+            return;
+        }
         let endpoint = self.db.find::<Endpoint>(note.site, &note.endpoint).await;
         if let Ok(Some(endpoint)) = endpoint
             && let Ok(store) = self.stores.open(&endpoint).await
@@ -62,9 +66,22 @@ impl Partials {
         self.book.forget(note.transfer);
     }
 
-    /// Drops those whose time is over.
-    pub(crate) async fn discard_expired(&self, now: Timestamp) {
-        for kept in self.book.take_expired(now) {
+    async fn discard_spooled(&self, note: &Partial) {
+        if let Some(spool) = self.stores.spool()
+            && let Err(error) = spool.discard_staged(note.transfer).await
+        {
+            tracing::warn!(%error, transfer = %note.transfer, "a partial cannot be dropped");
+        }
+        self.book.forget(note.transfer);
+    }
+
+    /// Drops those whose time is over and that are not in use.
+    pub(crate) async fn discard_expired(
+        &self,
+        now: Timestamp,
+        is_in_use: impl Fn(&Partial) -> bool,
+    ) {
+        for kept in self.book.take_expired(now, is_in_use) {
             self.discard(kept).await;
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use entrepot_auth::{EffectiveMount, Principal};
 use entrepot_crypto::Sha256;
+use entrepot_nouns::mount::is_trash_name;
 use entrepot_nouns::{MountOption, Right, StorePath, VPath};
 use entrepot_storage::AnyStore;
 use uuid::Uuid;
@@ -64,7 +65,7 @@ impl MountedPath {
 
     /// What the quota of this mount counts.
     pub(crate) fn counted(&self) -> quota::CountedDirectory {
-        let (endpoint, path) = (self.endpoint(), self.mount.prefix.clone());
+        let (endpoint, path) = (self.endpoint(), self.mount.counted.clone());
         quota::CountedDirectory { endpoint, path }
     }
 
@@ -109,10 +110,14 @@ pub(crate) enum Lookup<'a> {
     Nothing,
 }
 
-/// Looks `path` up among the account's mounts; the deepest wins.
+/// Looks `path` up among the account's mounts; the deepest wins. What was removed and is kept has
+/// no path.
 pub(crate) fn find<'a>(principal: &'a Principal, path: &VPath) -> Result<Lookup<'a>> {
     for mount in &principal.mounts {
         if let Some(rest) = path.below(&mount.path) {
+            if rest.components().any(is_trash_name) {
+                return Ok(Lookup::Nothing);
+            }
             return Ok(Lookup::Mounted(mount, mount.prefix.append(&rest)?));
         }
     }

@@ -335,6 +335,11 @@ impl Reservation {
         }
     }
 
+    /// From now on it counts under `quota`.
+    pub(crate) fn set_quota(&mut self, quota: Quota) {
+        self.quota = quota;
+    }
+
     /// Gives back all but `size` bytes, for an upload that is kept.
     pub(crate) fn shrink_to(&mut self, size: u64) {
         let Some(ledger) = &self.ledger else { return };

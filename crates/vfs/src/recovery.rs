@@ -7,12 +7,13 @@
 mod journal_tail;
 mod outcome;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_db::{Db, Dialect};
 use entrepot_journal::Recorder;
+use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{Endpoint, EndpointTarget, EventId, Fact, SiteId, Stored, Timestamp};
 use entrepot_storage::StoreError;
 use parking_lot::Mutex;
@@ -23,7 +24,11 @@ use crate::limits;
 use crate::meters::Meters;
 use crate::notes::{Change, Partial};
 use crate::partials::Partials;
+use crate::resumable::record::UploadId;
+use crate::resumable::status::FinishedUpload;
 use crate::stores::Stores;
+use crate::uploaded::Uploaded;
+use journal_tail::FinishedNote;
 use outcome::Outcome;
 
 /// What recovery found and did.
@@ -64,11 +69,40 @@ pub(crate) struct Recovery {
     parts: RecoveryParts,
     /// Changes at endpoints that could not be reached, or that took no changes.
     waiting: Mutex<Vec<Change>>,
+    /// Uploads by id that had been published, for clients that lost the answer.
+    finished: Mutex<Vec<(UploadId, FinishedUpload)>>,
 }
 
 impl Recovery {
     pub(crate) fn new(parts: RecoveryParts) -> Recovery {
-        Recovery { parts, waiting: Mutex::default() }
+        Recovery { parts, waiting: Mutex::default(), finished: Mutex::default() }
+    }
+
+    /// The uploads by id that the journal's end says were published, in their order.
+    pub(crate) fn take_finished(&self) -> Vec<(UploadId, FinishedUpload)> {
+        std::mem::take(&mut *self.finished.lock())
+    }
+
+    /// Remembers an upload by id that was published, until it would have expired.
+    fn note_finished(&self, note: &Partial, file: &FileFact) {
+        let is_over = note.until <= self.parts.recorder.env().now();
+        let Some(record) = note.by_id.as_deref().filter(|_| !is_over) else { return };
+        let uploaded = Uploaded {
+            transfer: file.transfer,
+            size: file.size,
+            digests: file.digests,
+            replaced: file.displaced.is_some(),
+            published: true,
+        };
+        let finished = FinishedUpload {
+            site: note.site,
+            account: note.account.clone(),
+            path: file.path.parse().unwrap_or_else(|_| note.path.clone()),
+            ticket: record.ticket.clone(),
+            metadata: record.metadata.clone(),
+            uploaded,
+        };
+        self.finished.lock().push((record.id.clone(), finished));
     }
 
     /// Looks at what the journal says of the last run.
@@ -82,8 +116,13 @@ impl Recovery {
         // An upload that was being published is decided by its change alone.
         let of = |change: &Change| change.event.fact.file().map(|file| file.transfer);
         let publishing: HashSet<_> = found.changes.values().filter_map(of).collect();
+        for FinishedNote { note, file } in found.finished {
+            self.note_finished(&note, &file);
+        }
+        let mut undecided = HashMap::new();
         for note in found.partials.into_values() {
             if publishing.contains(&note.transfer) {
+                undecided.insert(note.transfer, note);
                 continue;
             }
             if note.outlives_process() {
@@ -94,13 +133,21 @@ impl Recovery {
         }
         for change in found.changes.into_values() {
             book.adopt_pending(change.clone());
+            let transfer = of(&change);
+            let before = report.recovered;
+            let file = change.event.fact.file().cloned();
             self.settle(change, &mut report).await?;
+            let note = transfer.and_then(|transfer| undecided.remove(&transfer));
+            if let (Some(note), Some(file), true) = (note, file, report.recovered > before) {
+                self.note_finished(&note, &file);
+            }
         }
         for (change, file) in found.temporaries {
             let Change { event, endpoint, target: path, .. } = change;
             book.remember(TemporaryKey { site: event.site, endpoint, path }, file);
         }
         self.sweep_staging().await?;
+        self.sweep_spool().await;
         book.each_kept(|_| report.partials += 1);
         book.checkpoint()?;
         Ok(report)
@@ -128,7 +175,12 @@ impl Recovery {
         let RecoveryParts { db, book, meters, stores, .. } = &self.parts;
         let endpoint = db.find::<Endpoint>(change.event.site, &change.endpoint).await?;
         let outcome = match &endpoint {
-            None => Err(StoreError::NotFound),
+            None if !self.is_deleted(&change).await => Err(StoreError::NotFound),
+            None => {
+                let endpoint = &change.endpoint;
+                tracing::warn!(%endpoint, "a change of the last run: its endpoint was deleted");
+                Ok(outcome::without_endpoint(&change))
+            }
             Some(endpoint) => match stores.open(endpoint).await {
                 // What is visible there need not be durable.
                 Ok(store) if store.is_sick() => {
@@ -167,6 +219,14 @@ impl Recovery {
         Ok(())
     }
 
+    /// Whether the database itself has no such endpoint: the copy of the configuration that a node
+    /// starts with while its database is away may be older than the endpoint.
+    async fn is_deleted(&self, change: &Change) -> bool {
+        let Ok(mut tx) = self.parts.db.begin().await else { return false };
+        let found = tx.find::<Endpoint>(change.event.site, &change.endpoint).await;
+        found.is_ok_and(|endpoint| endpoint.is_none())
+    }
+
     /// A whole upload that was not published: its owner may resume it, all of it is durable.
     fn keep_unpublished(&self, change: &Change) {
         let RecoveryParts { recorder, partials, boot, .. } = &self.parts;
@@ -202,25 +262,44 @@ impl Recovery {
             ticket: None,
             digest: None,
             replaces: None,
+            by_id: None,
         };
         partials.keep(KeptPartial::of(note));
     }
 
-    /// Drops staged files that nobody can resume, where a store lists them by itself.
+    /// Drops staged files that nobody can resume, where a store lists them by itself. What others
+    /// may be writing, nodes of this database or installations on a shared directory, is left until
+    /// it is old.
     async fn sweep_staging(&self) -> Result<(), StartError> {
         let RecoveryParts { recorder, db, stores, .. } = &self.parts;
         let alone = db.dialect() == Dialect::Sqlite;
-        let age = if alone { Duration::ZERO } else { limits::FOREIGN_STAGING };
-        let before = recorder.env().now().minus(age);
+        let now = recorder.env().now();
         for site in db.sites().await? {
             for endpoint in db.list::<Endpoint>(SiteId(site.id)).await? {
                 let given = stores.is_given(&endpoint.noun.name);
-                if given || matches!(endpoint.noun.target, EndpointTarget::Directory(_)) {
-                    self.sweep_endpoint(&endpoint, before).await;
+                let target = &endpoint.noun.target;
+                if given || matches!(target, EndpointTarget::Directory(_)) {
+                    let own = alone && !target.is_shared();
+                    let age = if own { Duration::ZERO } else { limits::FOREIGN_STAGING };
+                    self.sweep_endpoint(&endpoint, now.minus(age)).await;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Drops what lies in the spool and belongs to uploads that cannot be continued.
+    async fn sweep_spool(&self) {
+        let RecoveryParts { book, stores, .. } = &self.parts;
+        let Some(spool) = stores.spool() else { return };
+        let Ok(staged) = spool.staged().await else { return };
+        for file in staged {
+            if !book.needs_staging(file.id)
+                && let Err(error) = spool.discard_staged(file.id).await
+            {
+                tracing::warn!(%error, transfer = %file.id, "a spooled file cannot be dropped");
+            }
+        }
     }
 
     async fn sweep_endpoint(&self, endpoint: &Stored<Endpoint>, before: Timestamp) {

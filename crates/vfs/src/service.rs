@@ -10,23 +10,27 @@ use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
 use entrepot_journal::Recorder;
 use entrepot_nouns::{Endpoint, Env, Name, PerDirection, SessionId, SessionInfo, Stored};
-use entrepot_storage::AnyStore;
+use entrepot_storage::{AnyStore, OwnFiles};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::book::Book;
+use crate::book::{Book, MovingTransfer};
 use crate::budgets::{BudgetUse, Budgets, NodeLimits};
+use crate::by_version::ByVersion;
 use crate::error::{Result, StartError};
 use crate::hooks::Hooks;
 use crate::limits;
 use crate::meters::Meters;
 use crate::names::Names;
 use crate::node_quotas::NodeQuotas;
+use crate::notes::Partial;
 use crate::partials::Partials;
 use crate::recovery::{Recovery, RecoveryParts, RecoveryReport};
+use crate::resumable::registry::Resumables;
 use crate::sessions::Sessions;
 use crate::stores::{StoreState, Stores, StoresParts, open_spool};
+use crate::trash::index::TrashIndex;
 
 /// What the data plane works with.
 pub struct ServiceParts {
@@ -57,6 +61,8 @@ pub struct ServiceOptions {
     pub boot: Option<String>,
     /// What the accounts of the node may use, all together.
     pub limits: NodeLimits,
+    /// What no endpoint may reach.
+    pub own_files: OwnFiles,
 }
 
 /// The data plane of a node. Cheap to clone.
@@ -74,6 +80,11 @@ pub(crate) struct DataPlane {
     pub(crate) stores: Arc<Stores>,
     pub(crate) quotas: NodeQuotas,
     pub(crate) partials: Partials,
+    pub(crate) resumables: Resumables,
+    /// Checksums of files that were sent in archives.
+    pub(crate) zip_crcs: ByVersion<u32>,
+    pub(crate) sha256s: ByVersion<[u8; 32]>,
+    pub(crate) trash: TrashIndex,
     pub(crate) sessions: Sessions,
     pub(crate) budgets: Budgets,
     pub(crate) recovery: Recovery,
@@ -102,6 +113,9 @@ impl Service {
     ) -> std::result::Result<(Service, RecoveryReport), StartError> {
         let service = Service(Arc::new(DataPlane::new(parts).await));
         let report = service.0.recovery.run().await?;
+        for (id, upload) in service.0.recovery.take_finished() {
+            service.0.resumables.finished(&id, upload);
+        }
         let background = service.clone();
         let task = tokio::spawn(async move { background.tend().await });
         *service.0.upkeep.task.lock() = Some(task);
@@ -125,6 +139,11 @@ impl Service {
     /// Open sessions of peers.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         self.0.sessions.of_peers()
+    }
+
+    /// The transfers that move now, those of rules included.
+    pub fn moving(&self) -> Vec<MovingTransfer> {
+        self.0.book.moving()
     }
 
     /// Ends a session of this node; false if it is not open.
@@ -215,7 +234,10 @@ impl Service {
     /// Drops partials whose time is over, looks again at changes that wait for their endpoint,
     /// counts anew what quotas limit.
     pub(crate) async fn sweep(&self) {
-        self.0.partials.discard_expired(self.0.env.now()).await;
+        let resumables = &self.0.resumables;
+        let is_in_use = |note: &Partial| resumables.is_in_use(note);
+        self.0.partials.discard_expired(self.0.env.now(), is_in_use).await;
+        resumables.prune();
         self.0.recovery.retry().await;
         self.0.quotas.recount_due(self.0.env.elapsed()).await;
     }
@@ -224,7 +246,7 @@ impl Service {
 impl DataPlane {
     async fn new(parts: ServiceParts) -> DataPlane {
         let ServiceParts { recorder, directory, db, env, master, options } = parts;
-        let ServiceOptions { stores: given, spool, boot, limits } = options;
+        let ServiceOptions { stores: given, spool, boot, limits, own_files } = options;
         let boot = boot.unwrap_or_else(|| env.new_id::<entrepot_nouns::EventId>().to_string());
         let spool = match spool {
             Some(path) => open_spool(&path, &env).await,
@@ -239,9 +261,11 @@ impl DataPlane {
             env: env.clone(),
             given,
             spool,
+            own_files,
         }));
         let partials = Partials::new(Arc::clone(&book), Arc::clone(&stores), db.clone());
         let quotas = NodeQuotas::new(Arc::clone(&book), Arc::clone(&stores), db.clone());
+        let trash = TrashIndex::new(Arc::clone(&book), db.clone(), recorder.node_id());
         let recovery = Recovery::new(RecoveryParts {
             recorder: recorder.clone(),
             db,
@@ -255,9 +279,13 @@ impl DataPlane {
             hooks: Hooks::new(recorder.clone()),
             sessions: Sessions::new(Arc::clone(&book), Arc::clone(&meters)),
             budgets: Budgets::new(limits),
+            zip_crcs: ByVersion::default(),
+            sha256s: ByVersion::default(),
+            resumables: Resumables::new(Arc::clone(&book)),
             recorder,
             directory,
             env,
+            trash,
             book,
             names: Names::default(),
             meters,

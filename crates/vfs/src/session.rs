@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::{AuthError, Grant, Principal, Throttles};
 use entrepot_journal::Scope;
-use entrepot_nouns::{CommandOrigin, EventId, Fact, JobId, Protocol, SessionId};
+use entrepot_nouns::{CommandOrigin, EventId, Fact, JobId, Protocol, SessionId, TokenScope};
 use entrepot_storage::budget::Holder;
 
 use crate::commands::CommandAuthor;
@@ -122,6 +122,11 @@ impl Session {
     /// The account as it is now.
     pub fn principal(&self) -> Arc<Principal> {
         self.vfs.0.session.live.principal()
+    }
+
+    /// What the API token that it was opened with may be used for now; `None`: no token opened it.
+    pub fn scopes(&self) -> Option<Vec<TokenScope>> {
+        self.vfs.0.session.live.scopes()
     }
 
     /// One more whenever the account changed: a cheap look.

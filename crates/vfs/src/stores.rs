@@ -11,7 +11,7 @@ use entrepot_db::Db;
 use entrepot_nouns::{
     Endpoint, Env, Key, Kind, Name, Noun as _, Sealed, SiteId, StorePath, Stored,
 };
-use entrepot_storage::{AnyStore, EntryKind, ResolvedSecrets, StoreError};
+use entrepot_storage::{AnyStore, EntryKind, OwnFiles, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -40,6 +40,7 @@ pub(crate) struct StoresParts {
     /// Stores that tests give in place of those of their endpoints.
     pub(crate) given: HashMap<Name, AnyStore>,
     pub(crate) spool: Option<AnyStore>,
+    pub(crate) own_files: OwnFiles,
 }
 
 /// A store, and the revision of the endpoint that it was opened for.
@@ -102,6 +103,9 @@ impl Stores {
         let store = match self.parts.given.get(&endpoint.noun.name) {
             Some(store) => store.clone(),
             None => {
+                if let Some(problem) = self.parts.own_files.why_not(&endpoint.noun.target) {
+                    return Err(StoreError::Denied(problem).into());
+                }
                 let secrets = self.secrets(endpoint).await?;
                 entrepot_storage::open(&endpoint.noun.target, &secrets, &self.parts.env).await?
             }
@@ -232,15 +236,9 @@ pub(crate) async fn remake_prefix(store: &AnyStore, prefix: &StorePath) -> Resul
     }
 }
 
-/// The store of the spool, without what an earlier process left: that belongs to uploads that
-/// cannot be continued. `None`: it cannot be opened, which is logged.
+/// The store of the spool, with what an earlier process left; recovery drops what cannot be
+/// continued. `None`: it cannot be opened, which is logged.
 pub(crate) async fn open_spool(path: &Path, env: &Env) -> Option<AnyStore> {
-    let empty = async {
-        let spool = entrepot_storage::fs::open(path, env).await?;
-        for left in spool.staged().await? {
-            spool.discard_staged(left.id).await?;
-        }
-        Ok::<_, StoreError>(spool)
-    };
-    empty.await.inspect_err(|error| tracing::error!(%error, "nothing can be spooled")).ok()
+    let spool = entrepot_storage::fs::open(path, env).await;
+    spool.inspect_err(|error| tracing::error!(%error, "nothing can be spooled")).ok()
 }

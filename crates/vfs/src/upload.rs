@@ -7,7 +7,8 @@ mod modes;
 mod order;
 mod partial;
 mod publish;
-mod ranges;
+pub(crate) mod ranges;
+mod recorded;
 mod reorder;
 mod spool;
 mod start;
@@ -23,6 +24,7 @@ use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
 use crate::limits;
+use crate::notes::Partial;
 use crate::place::{Last, MountedPath};
 use crate::quota::Reservation;
 use crate::vfs::{Attributes, Vfs};
@@ -32,6 +34,8 @@ use ranges::Ranges;
 use start::{Base, Start};
 
 pub use create::{Create, CreateIntent};
+pub(crate) use recorded::RecordedUpload;
+pub(crate) use start::may_begin;
 
 /// A file being written. Dropping it keeps what came for its owner to resume.
 pub struct Upload {
@@ -53,7 +57,20 @@ pub struct Upload {
     phase: Phase,
     /// The identity of the file that had the name when it began.
     replaces: Option<String>,
+    /// What it was made from, of an upload whose bytes came by id.
+    record: Option<Box<Partial>>,
     _open: Permit,
+}
+
+/// What an upload begins with besides its bytes.
+struct Opened {
+    path: VPath,
+    place: MountedPath,
+    existing: Existing,
+    expected: ExpectedSize,
+    staged: Box<dyn StagedFile>,
+    moving: Arc<Moving>,
+    open: Permit,
 }
 
 /// How far an upload has come.
@@ -109,19 +126,26 @@ impl Upload {
     async fn begin(vfs: &Vfs, path: &VPath, place: MountedPath, how: Create) -> Result<Upload> {
         start::may_begin(vfs)?;
         let (slot, open) = (vfs.0.transfer_slot()?, vfs.0.shares.open_file()?);
-        let (mut start, staged) = Start::at(vfs, path, &place, how).await?;
+        let (start, staged) = Start::at(vfs, path, &place, how).await?;
         crash::point("upload.staged");
-        Ok(Upload {
+        let existing = match how.intent {
+            CreateIntent::Exclusive => Existing::Refuse,
+            CreateIntent::New | CreateIntent::Continue | CreateIntent::Resume => Existing::Replace,
+        };
+        let (path, moving) = (path.clone(), start.moving(vfs, path, how.expected_size, slot));
+        let expected = ExpectedSize::of(how.expected_size);
+        let opened = Opened { path, place, existing, expected, staged, moving, open };
+        Ok(Upload::opened(vfs, start, opened))
+    }
+
+    fn opened(vfs: &Vfs, mut start: Start, opened: Opened) -> Upload {
+        let Opened { path, place, existing, expected, staged, moving, open } = opened;
+        Upload {
             vfs: vfs.clone(),
-            path: path.clone(),
-            moving: start.moving(vfs, path, slot),
-            existing: match how.intent {
-                CreateIntent::Exclusive => Existing::Refuse,
-                CreateIntent::New | CreateIntent::Continue | CreateIntent::Resume => {
-                    Existing::Replace
-                }
-            },
-            expected: ExpectedSize::of(how.expected_size),
+            path,
+            moving,
+            existing,
+            expected,
             layout: start.layout(&place),
             size: start.size(),
             marks: Marks { synced: start.ranges.contiguous(), noted: start.ranges.end() },
@@ -133,8 +157,9 @@ impl Upload {
             wanted: WantedAttributes::default(),
             phase: Phase::Untouched,
             replaces: start.replaces,
+            record: None,
             _open: open,
-        })
+        }
     }
 
     /// The transfer that events of this upload name.

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use entrepot_auth::EffectiveMount;
 use entrepot_nouns::event::{Fact, FileFact};
+use entrepot_nouns::mount::is_trash_name;
 use entrepot_nouns::{
     Displaced, EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath,
 };
@@ -55,6 +57,21 @@ pub struct Attributes {
     /// What tells it from every other file, where the store says so cheaply. Not to be shown as it
     /// is: it has the inode in it.
     pub identity: Option<Identity>,
+}
+
+impl Attributes {
+    /// Tells the version of a file from others: by identity, size and time of the last change. Of
+    /// a directory it is its name that counts.
+    pub(crate) fn version(&self) -> u64 {
+        if self.kind != EntryKind::File {
+            return 0;
+        }
+        // The same in every process of this program, and nobody gains by a collision.
+        let mut hasher = DefaultHasher::new();
+        let identity = self.identity.as_ref().map(|identity| identity.0.as_str());
+        (identity, self.size, self.modified.micros()).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// One line of a listing.
@@ -112,7 +129,8 @@ impl Listing {
                 self.stored = None;
                 break;
             }
-            let shown = page.into_iter().filter(|entry| !self.mounted.contains(&entry.name));
+            let is_hidden = |name: &String| self.mounted.contains(name) || is_trash_name(name);
+            let shown = page.into_iter().filter(|entry| !is_hidden(&entry.name));
             let entries: Vec<Entry> = shown
                 .map(|entry| Entry {
                     attributes: attributes(&entry.meta, &stored.mount),
@@ -192,7 +210,7 @@ impl Vfs {
     }
 
     /// The place of something that can be changed: not a mount itself, nor above one.
-    async fn changeable<'a>(
+    pub(crate) async fn changeable<'a>(
         &self,
         path: &'a VPath,
         last: Last,
@@ -244,6 +262,24 @@ impl Vfs {
                 Ok(attributes(&place.store.stat(&place.path).await?, &place.mount))
             }
             Err(StoreError::NotFound | StoreError::NotDirectory) => self.partial(&path, rights),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What is published under a name, whatever this session is sending there; `None`: nothing.
+    ///
+    /// # Errors
+    /// It may not be seen, or the store failed.
+    pub async fn published(&self, path: &VPath) -> Result<Option<Attributes>> {
+        let Some(place) = self.place(path, Last::Followed).await?.0 else {
+            return Ok(Some(self.synthetic()));
+        };
+        if place.mount.rights == Rights::none() {
+            return Err(VfsError::denied("see files"));
+        }
+        match place.store.stat(&place.path).await {
+            Ok(meta) => Ok(Some(attributes(&meta, &place.mount))),
+            Err(StoreError::NotFound | StoreError::NotDirectory) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -359,35 +395,6 @@ impl Vfs {
         Ok((!injected).then_some(local))
     }
 
-    /// Removes a file or link, or drops one's own unfinished upload of that name.
-    ///
-    /// # Errors
-    /// There is no such file, it is a directory, or the right is missing.
-    pub async fn remove(&self, path: &VPath) -> Result<()> {
-        let (place, path) = self.changeable(path, Last::Itself).await?;
-        let meta = match place.store.stat(&place.path).await {
-            Ok(meta) => meta,
-            Err(StoreError::NotFound | StoreError::NotDirectory) => {
-                let kept = self.data_plane().book.take(&self.partial_key(&path));
-                self.data_plane().partials.discard(kept.ok_or(VfsError::NotFound)?).await;
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if meta.kind == EntryKind::Directory {
-            return Err(VfsError::IsDirectory);
-        }
-        place.need(Right::Delete)?;
-        let held = self.data_plane().names.hold(place.endpoint(), &place.path).await;
-        let counted = self.data_plane().quotas.begin(place.endpoint(), &place.path);
-        let change = self.change(&place, Fact::FileRemoved { path: path.to_string() }, None);
-        let (store, at) = (place.store.clone(), place.path.clone());
-        self.carry_out(change, held, async move { store.remove(&at).await }).await?;
-        self.forget_temporary(&place);
-        counted.end(Delta::of(&meta).less());
-        Ok(())
-    }
-
     /// Makes a directory.
     ///
     /// # Errors
@@ -418,23 +425,6 @@ impl Vfs {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// It is not empty, no directory, a mount, or the right is missing.
-    pub async fn remove_directory(&self, path: &VPath) -> Result<()> {
-        let (place, path) = self.changeable(path, Last::Itself).await?;
-        place.need(Right::Directories)?;
-        match place.store.stat(&place.path).await?.kind {
-            EntryKind::Directory => {}
-            EntryKind::File | EntryKind::Link => return Err(VfsError::NotDirectory),
-        }
-        let fact = Fact::DirectoryRemoved { path: path.to_string() };
-        let change = self.change(&place, fact, None);
-        self.carry_out(change, (), async move { place.store.remove_directory(&place.path).await })
-            .await
     }
 
     /// Fails unless the account has the right at a path.
@@ -735,7 +725,7 @@ impl Vfs {
         }
     }
 
-    fn forget_temporary(&self, place: &MountedPath) {
+    pub(crate) fn forget_temporary(&self, place: &MountedPath) {
         self.data_plane().book.unremember(&self.temporary_key(place));
     }
 }

@@ -1,6 +1,6 @@
 //! Another master key: every kind of secret of every site, nodes that live, damage.
 
-use entrepot_db::{NodeIdentity, NodeKey};
+use entrepot_db::{ListenerPlace, NodeIdentity, NodeKey};
 use entrepot_nouns::{Account, Key, NodeId};
 
 use super::*;
@@ -73,15 +73,22 @@ async fn every_secret_of_every_site_and_node_is_sealed_anew() {
     let id: NodeId = Env::simulated(8).new_id();
     bench.db.insert_node_key(id, &node_key(&bench.master, "gone", id)).await.unwrap();
     let new = MasterKey::from_bytes(&[8; 32]);
+    let place = ListenerPlace { site: SiteId::MAIN, listener: name("web") };
+    let of_authority = SealingContext::acme_account(&name("main"), &name("web"));
+    let account = Secret::new("account");
+    let sealed = bench.master.seal(&bench.env, &of_authority, &account).unwrap();
+    bench.db.set_acme_account(&place, "https://ca.example/", &sealed).await.unwrap();
     assert_eq!((opened(&bench, &bench.master).await, opened(&bench, &new).await), (6, 0));
-    assert_eq!(bench.admin.rotate_secrets(&actor(), &new).await.unwrap(), 7);
+    assert_eq!(bench.admin.rotate_secrets(&actor(), &new).await.unwrap(), 8);
+    let sealed = bench.db.acme_account(&place, "https://ca.example/").await.unwrap().unwrap();
+    assert_eq!(new.open(&of_authority, &sealed).unwrap(), account);
     assert_eq!((opened(&bench, &bench.master).await, opened(&bench, &new).await), (0, 6));
     let key = bench.db.node_key(id).await.unwrap().unwrap();
     let context = SealingContext::node_key(&name("main"), &name("gone"));
     assert_eq!(new.open(&context, &key.private_sealed).unwrap(), Secret::new([5; 32]));
     // The same once more, as behind a crash: nothing changes and nothing is recorded.
     let revision = bench.db.config_revision().await.unwrap();
-    assert_eq!(bench.admin.rotate_secrets(&actor(), &new).await.unwrap(), 7);
+    assert_eq!(bench.admin.rotate_secrets(&actor(), &new).await.unwrap(), 8);
     assert_eq!(bench.db.config_revision().await.unwrap(), revision);
     let filter = entrepot_db::EventFilter {
         kinds: vec!["secrets.rotated".to_owned()],

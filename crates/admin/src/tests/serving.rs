@@ -111,7 +111,7 @@ async fn world() -> World {
 
 impl World {
     async fn at_site(&self, site: SiteId, request: Request) -> Result<Response> {
-        let actor = Actor { name: "cli:root".to_owned(), site };
+        let actor = Actor::of_machine("cli:root".to_owned(), site);
         self.bench.admin.handle(&actor, request).await
     }
 
@@ -263,7 +263,7 @@ async fn without_a_server_in_the_process_no_session_is_asked_for() {
 #[tokio::test]
 async fn an_administrator_who_logged_in_is_an_actor_of_its_site() {
     let world = world().await;
-    let north = Actor { name: "x".to_owned(), site: world.north_site };
+    let north = Actor::of_machine("x".to_owned(), world.north_site);
     let text = "account: {name: root, type: admin}\n---\naccount: {name: acme, type: partner}";
     let request = Request::Apply { documents: document(text), prune: false };
     world.bench.admin.handle(&north, request).await.unwrap();
@@ -295,7 +295,7 @@ fn other_node(world: &World, folder: &str, name: &str) -> Admin {
 #[tokio::test]
 async fn a_name_is_bound_to_one_journal_until_its_node_is_removed() {
     let world = world().await;
-    let main = Actor { name: "root".to_owned(), site: SiteId::MAIN };
+    let main = Actor::of_machine("root".to_owned(), SiteId::MAIN);
     let admin = &world.bench.admin;
     admin.join().await.unwrap();
     admin.join().await.unwrap();
@@ -353,7 +353,7 @@ async fn a_name_is_bound_to_one_journal_until_its_node_is_removed() {
     let kinds = kinds.map(str::to_owned).to_vec();
     let filter = EventQuery { kinds, ..EventQuery::default() };
     let told = match admin.handle(&main, Request::Events { filter }).await.unwrap() {
-        Response::Events { events } => events,
+        Response::Events { events, .. } => events,
         other => panic!("{other:?}"),
     };
     let told: Vec<_> = told.iter().map(|event| event.event.fact.kind().to_owned()).collect();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entrepot_nouns::{Protocol, Timestamp};
+use entrepot_nouns::{Protocol, Rights, Timestamp, TokenScope};
 
 use crate::credential::Credential;
 use crate::peer::Peer;
@@ -65,12 +65,31 @@ impl Grant {
     /// gives.
     pub(crate) fn narrowed(&self, principal: Arc<Principal>, now: Timestamp) -> Arc<Principal> {
         let address = self.peer.address.ip();
-        let narrows = |it: &Credential| it.is_read_only(&principal, address, now);
-        if self.credentials.iter().any(narrows) {
-            Arc::new(principal.read_only())
-        } else {
-            principal
-        }
+        let each = self.credentials.iter().map(|it| it.rights(&principal, address, now));
+        let rights = each.fold(Rights::all(), Rights::and);
+        if rights.is_all() { principal } else { Arc::new(principal.with_at_most(rights)) }
+    }
+
+    /// What the API token that proved the login may be used for; `None`: no token did, and whatever
+    /// the account may do is allowed.
+    pub fn scopes(&self) -> Option<&[TokenScope]> {
+        self.scopes_in(&self.principal)
+    }
+
+    /// As [`Grant::scopes`], as `principal`, the same account as it is now, has the token.
+    pub(crate) fn scopes_in<'a>(&self, principal: &'a Principal) -> Option<&'a [TokenScope]> {
+        let hash = self.credentials.iter().find_map(|credential| match credential {
+            Credential::Token(hash) => Some(*hash),
+            _ => None,
+        })?;
+        let token = principal.api_token(hash);
+        Some(token.map_or(&[], |token| &token.scopes))
+    }
+
+    /// True if another service decided about the login, so that an account here holds nothing that
+    /// would let it in without that service.
+    pub fn is_decided_elsewhere(&self) -> bool {
+        self.credentials.contains(&Credential::Hook)
     }
 
     /// The client that logged in, or the rule that acts as the account.

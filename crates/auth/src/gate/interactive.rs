@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use entrepot_crypto::SealingContext;
-use entrepot_nouns::{AuthMethod, Secret};
+use entrepot_crypto::{SealingContext, recovery_code};
+use entrepot_journal::Scope;
+use entrepot_nouns::{AuthMethod, Fact, Secret};
 
 use super::{Attempt, Fault, Verdict, completes, next_methods};
 use crate::account_key::AccountKey;
@@ -46,7 +47,7 @@ impl Attempt {
             verdict = match method {
                 AuthMethod::Password => self.password(user, secret).await,
                 AuthMethod::Totp => self.code(user, secret).await,
-                AuthMethod::PublicKey | AuthMethod::Certificate => {
+                AuthMethod::PublicKey | AuthMethod::Certificate | AuthMethod::Passkey => {
                     Verdict::Refused { next: self.methods(), end: true }
                 }
             };
@@ -62,7 +63,7 @@ impl Attempt {
         verdict
     }
 
-    /// Checks a code.
+    /// Checks a code of the account's generator, or one of its recovery codes.
     pub async fn code(&mut self, user: &str, code: &Secret) -> Verdict {
         let pending = match self.begin_try(user).await {
             Ok(pending) => pending,
@@ -70,24 +71,52 @@ impl Attempt {
         };
         let principal = self.principal(user).await;
         let taken = match self.admit(&principal, AuthMethod::Totp) {
-            Ok(principal) => self.take_code(principal, code).await,
+            Ok(principal) => match recovery_code::hash(principal.id, code) {
+                Some(hash) => self.take_recovery_code(principal, &hash).await,
+                None => self.take_code(principal, code).await,
+            },
             Err(fault) => Err(fault),
         };
         match taken {
-            Ok((principal, credential)) => {
+            Ok((principal, proof)) => {
                 pending.give_back();
-                let proof = Proof { text: "code".to_owned(), credential };
                 self.passed(user, principal, AuthMethod::Totp, proof).await
             }
             Err(fault) => self.fail(user, &principal, pending, fault).await,
         }
     }
 
+    /// Takes a code that stands in for one of the generator; for good, so not while the database is
+    /// away.
+    async fn take_recovery_code(
+        &self,
+        principal: Arc<Principal>,
+        hash: &str,
+    ) -> Result<(Arc<Principal>, Proof), Fault> {
+        let sealed = principal.account.totp_sealed.clone();
+        let sealed = sealed.ok_or(Fault::Wrong("the account has no code generator"))?;
+        let db = self.gate.0.directory.db();
+        match db.take_recovery_code(principal.id, hash).await {
+            Ok(true) => {}
+            Ok(false) => return Err(Fault::Wrong("wrong or used recovery code")),
+            Err(error) => return Err(Fault::Later(error.to_string())),
+        }
+        let left = db.recovery_codes_left(principal.id).await.unwrap_or_default();
+        let address = self.peer.address.ip().to_string();
+        let account = Some(principal.account.name.clone());
+        let scope = Scope { account, ..Scope::site(principal.site) };
+        let recorded =
+            self.gate.0.recorder.record(&scope, Fact::RecoveryCodeUsed { address, left });
+        recorded.map_err(|error| Fault::Later(error.to_string()))?;
+        let credential = Credential::Code(sealed);
+        Ok((principal, Proof { text: "recovery code".to_owned(), credential }))
+    }
+
     async fn take_code(
         &self,
         principal: Arc<Principal>,
         code: &Secret,
-    ) -> Result<(Arc<Principal>, Credential), Fault> {
+    ) -> Result<(Arc<Principal>, Proof), Fault> {
         let name = &principal.account.name;
         let sealed = principal.account.totp_sealed.clone();
         let sealed = sealed.ok_or(Fault::Wrong("the account has no code generator"))?;
@@ -108,6 +137,7 @@ impl Attempt {
             // Known accounts log in while the database is away.
             Err(error) => tracing::warn!(%error, "a code is taken on this node only"),
         }
-        Ok((principal, Credential::Code(sealed)))
+        let credential = Credential::Code(sealed);
+        Ok((principal, Proof { text: "code".to_owned(), credential }))
     }
 }

@@ -1,8 +1,9 @@
 //! Orders of methods, codes, rounds of keyboard-interactive, and options of keys.
 
-use entrepot_crypto::{SealingContext, totp};
+use entrepot_crypto::{SealingContext, recovery_code, totp};
 use entrepot_journal::Recorder;
 use entrepot_nouns::AuthMethod::{Password, PublicKey, Totp};
+use entrepot_nouns::{AccountId, Fact};
 
 use super::*;
 
@@ -231,4 +232,43 @@ async fn a_read_only_key_narrows_the_session_and_follows_changes() {
     again.account = Some(name("acme"));
     world.put(&again).await;
     assert_eq!(rights(&by_key), Rights::read_only(), "the strictest noun of a key counts");
+}
+
+/// Gives the account a recovery code.
+async fn with_recovery_code(world: &World, account: &str) -> Secret {
+    let stored = world.db.find::<Account>(SiteId::MAIN, &name(account)).await.unwrap().unwrap();
+    let id = AccountId(stored.id);
+    let code = recovery_code::make(&world.env);
+    let hashes = [recovery_code::hash(id, &code).unwrap(), "another".to_owned()];
+    let mut tx = world.db.begin().await.unwrap();
+    tx.set_recovery_codes(id, &hashes).await.unwrap();
+    tx.commit().await.unwrap();
+    code
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recovery_code_stands_in_for_a_code_once_and_the_audit_log_says_so() {
+    let world = World::new().await;
+    with_codes(&world, "acme", Vec::new()).await;
+    let code = with_recovery_code(&world, "acme").await;
+    assert!(refused(&world.attempt().code("acme", &code).await), "a code alone");
+    let mut attempt = world.attempt();
+    attempt.password("acme", &super::secret("acme")).await;
+    let wrong = recovery_code::make(&world.env);
+    assert!(refused(&attempt.code("acme", &wrong).await), "of nobody");
+    let Verdict::Granted(grant) = attempt.code("acme", &code).await else { panic!("refused") };
+    assert_eq!(grant.proof(), "password + recovery code");
+    let mut again = world.attempt();
+    again.password("acme", &super::secret("acme")).await;
+    assert!(refused(&again.code("acme", &code).await), "it was used");
+    let used: Vec<_> = world
+        .recorded()
+        .await
+        .into_iter()
+        .filter_map(|event| match event.fact {
+            Fact::RecoveryCodeUsed { address, left } => Some((event.account, address, left)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(used, [(Some(name("acme")), "192.0.2.1".to_owned(), 1)]);
 }

@@ -11,6 +11,7 @@ fn over(world: &World, protocol: LoginProtocol) -> Attempt {
         LoginProtocol::Sftp => (Protocol::Sftp, true),
         LoginProtocol::Ftps => (Protocol::Ftp, true),
         LoginProtocol::Ftp => (Protocol::Ftp, false),
+        LoginProtocol::Https => (Protocol::Https, true),
     };
     world.gate.attempt(Peer { protocol, encrypted, ..world.attempt().peer.clone() })
 }
@@ -28,16 +29,16 @@ async fn reason(world: &World) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_protocol_that_is_not_listed_is_refused_as_a_wrong_password_is() {
-    use LoginProtocol::{Ftp, Ftps, Sftp};
+    use LoginProtocol::{Ftp, Ftps, Https, Sftp};
     let world = World::new().await;
     let mut account = world.account("acme", |_| {}).await;
     world.key("acme").await;
-    for protocol in [Sftp, Ftps, Ftp] {
+    for protocol in [Sftp, Ftps, Ftp, Https] {
         assert!(let_in(&world, protocol).await, "{protocol:?} without a list");
     }
     account.protocols = vec![Ftps];
     world.put(&account).await;
-    for protocol in [Sftp, Ftp] {
+    for protocol in [Sftp, Ftp, Https] {
         let before = world.gate.hashes();
         let barred = over(&world, protocol).password("acme", &secret("acme")).await;
         assert!(reason(&world).await.contains("this protocol"), "{protocol:?}");

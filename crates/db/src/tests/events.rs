@@ -5,6 +5,7 @@ use std::sync::Arc;
 use entrepot_nouns::{Env, Event, Fact, JobId, Kind, SessionId, SiteId};
 
 use super::{both, event, job, journal, name, node_id, project, uploaded};
+use crate::limits::SEARCHED_ROWS;
 use crate::{Claim, Db, EventFilter, JobFilter, TransferFilter};
 
 async fn all(db: &Db) -> Vec<Event> {
@@ -113,6 +114,11 @@ async fn filters_find_what_they_say(db: Db) {
             &[],
             EventFilter { session: Some(session), account: Some(name("x")), ..Default::default() },
         ),
+        (
+            &[],
+            EventFilter { session: Some(session), transfer: Some(transfer), ..Default::default() },
+        ),
+        (&[], EventFilter { session: Some(session), job: Some(job), ..Default::default() }),
     ];
     for (expected, filter) in cases {
         let found = db.events(SiteId::MAIN, &filter).await.unwrap();
@@ -144,6 +150,37 @@ async fn pages_follow_each_other(db: Db) {
         (after, seen) = (Some(last.sequence), seen + rows.len());
     }
     assert_eq!(seen, 5);
+}
+
+async fn what_is_rare_is_found_by_pages_that_are_short_of_rows(db: Db) {
+    let env = Env::simulated(1);
+    let path = |n: usize| if n == 3 { "/in/rare".to_owned() } else { format!("/in/{n}") };
+    let count = SEARCHED_ROWS as usize * 2 + 10;
+    let lines = journal((0..count).map(|n| uploaded(&env, &path(n))).collect());
+    for piece in lines.chunks(1_000) {
+        project(&db, "n1", piece, &[]).await;
+    }
+    let rare = EventFilter { path_contains: Some("rare".to_owned()), ..EventFilter::default() };
+    for newest_first in [false, true] {
+        let mut filter = EventFilter { newest_first, ..rare.clone() };
+        let (mut found, mut pages) = (0, 0);
+        loop {
+            let page = db.event_page(SiteId::MAIN, &filter).await.unwrap();
+            (found, pages) = (found + page.rows.len(), pages + 1);
+            let Some(next) = page.next else { break };
+            if newest_first {
+                filter.before_sequence = Some(next);
+            } else {
+                filter.after_sequence = Some(next);
+            }
+        }
+        assert_eq!((found, pages), (1, 3), "newest first: {newest_first}");
+        let filter = EventFilter { newest_first, ..rare.clone() };
+        assert_eq!(db.events(SiteId::MAIN, &filter).await.unwrap().len(), 1);
+    }
+    // The index alone answers: the page is as long as was asked for.
+    let all = db.event_page(SiteId::MAIN, &EventFilter::default()).await.unwrap();
+    assert_eq!((all.rows.len(), all.next), (count, None));
 }
 
 async fn unsealed_events_are_sealed_once(db: Db) {
@@ -260,6 +297,7 @@ both!(
     a_piece_is_taken_whole_or_not_at_all,
     filters_find_what_they_say,
     pages_follow_each_other,
+    what_is_rare_is_found_by_pages_that_are_short_of_rows,
     a_search_by_time_finds_what_is_there_wherever_it_lies,
     unsealed_events_are_sealed_once,
     sequences_appear_in_order,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use entrepot_nouns::{Env, Job, JobHolder, JobId, JobState, SiteId};
 
 use super::{both, job, name, project, started};
-use crate::{Claim, Db, JobCounts, JobEnd, JobFilter, JobHold};
+use crate::{Claim, Db, JobCounts, JobEnd, JobFilter, JobHold, RowPosition};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -133,6 +133,10 @@ async fn attempts_end_in_each_way(db: Db) {
     let failed = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };
     let listed = db.jobs(SiteId::MAIN, &failed).await.unwrap();
     assert_eq!((listed.len(), listed[0].id), (1, held[2].id));
+    let all = db.jobs(SiteId::MAIN, &JobFilter::default()).await.unwrap();
+    let after = Some(RowPosition { at: all[0].created_at, id: all[0].id.0 });
+    let rest = JobFilter { after, ..JobFilter::default() };
+    assert_eq!(db.jobs(SiteId::MAIN, &rest).await.unwrap(), all[1..]);
     let other_rule = JobFilter { rule: Some(name("other")), ..JobFilter::default() };
     assert_eq!(db.jobs(SiteId::MAIN, &other_rule).await.unwrap(), []);
     let elsewhere = SiteId(uuid::Uuid::from_u128(45));

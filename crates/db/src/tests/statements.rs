@@ -13,6 +13,8 @@ fn common() -> Vec<Sql> {
     let files = [
         crate::ALL,
         crate::tx::ALL,
+        crate::acme::ALL,
+        crate::answers::ALL,
         crate::configuration::ALL,
         crate::nouns::ALL,
         crate::events::ALL,
@@ -21,9 +23,16 @@ fn common() -> Vec<Sql> {
         crate::nodes::ALL,
         crate::references::ALL,
         crate::codes::ALL,
+        crate::api_tokens::ALL,
         crate::heads::ALL,
+        crate::link_uses::ALL,
+        crate::passkeys::ALL,
         crate::penalties::ALL,
+        crate::recovery_codes::ALL,
         crate::retention::ALL,
+        crate::set_up::ALL,
+        crate::sign_ins::ALL,
+        crate::trash::ALL,
     ];
     let listed = files.into_iter().flatten().copied();
     listed.chain(crate::nouns::table_statements()).collect()
@@ -31,6 +40,7 @@ fn common() -> Vec<Sql> {
 
 fn only_postgres() -> Vec<Sql> {
     let batches = [
+        crate::acme::LEASE_POSTGRES,
         crate::configuration::ERA_POSTGRES,
         crate::events::PROJECT_POSTGRES,
         crate::events::SEAL_POSTGRES,
@@ -45,6 +55,8 @@ fn only_postgres() -> Vec<Sql> {
         crate::nodes::LIST_POSTGRES,
         crate::nodes::LOCK_CURSOR_POSTGRES,
         crate::retention::LEASE_POSTGRES,
+        crate::trash::INSERT_POSTGRES,
+        crate::trash::DELETE_POSTGRES,
     ];
     batches.into_iter().chain(crate::postgres::ALL.iter().copied()).collect()
 }

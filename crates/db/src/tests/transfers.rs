@@ -6,7 +6,7 @@ use entrepot_nouns::{
 };
 
 use super::{both, event, file, journal, name, project};
-use crate::{Db, TransferFilter};
+use crate::{Db, RowPosition, TransferFilter};
 
 fn interrupted(env: &Env, id: TransferId, size: u64, kept: bool) -> Event {
     let file = FileFact { size, ..file(env, id, "/in/a") };
@@ -156,6 +156,20 @@ async fn filters_find_what_they_say(db: Db) {
         found.sort();
         expected.sort();
         assert_eq!(found, expected, "{filter:?}");
+    }
+    let all = db.transfers(SiteId::MAIN, &TransferFilter::default()).await.unwrap();
+    for account in [None, Some(name("acme"))] {
+        let of = |transfer: &&Transfer| account.as_ref().is_none_or(|it| transfer.account == *it);
+        let (mut paged, mut after) = (Vec::new(), None);
+        loop {
+            let account = account.clone();
+            let page = TransferFilter { account, after, limit: 2, ..Default::default() };
+            let page = db.transfers(SiteId::MAIN, &page).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(RowPosition { at: last.changed_at, id: last.id.0 });
+            paged.extend(page);
+        }
+        assert_eq!(paged, all.iter().filter(of).cloned().collect::<Vec<_>>());
     }
     let elsewhere = SiteId(uuid::Uuid::from_u128(45));
     assert_eq!(db.transfers(elsewhere, &TransferFilter::default()).await.unwrap(), []);

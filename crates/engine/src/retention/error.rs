@@ -31,6 +31,9 @@ pub(crate) enum RetentionError {
         /// Its record in the journal of this node.
         record: u64,
     },
+    /// The trash cannot be looked up.
+    #[error("the trash cannot be emptied of what is old: {0}")]
+    Trash(String),
     /// Heads, tree or archive.
     #[error(transparent)]
     Proof(#[from] ProofError),
@@ -49,6 +52,7 @@ impl RetentionError {
             RetentionError::Stopped => return None,
             RetentionError::Export { .. } => "EP0709",
             RetentionError::Changed { .. } => "EP0628",
+            RetentionError::Trash(_) => "EP1092",
             RetentionError::Proof(error) => error.code(),
             RetentionError::Journal(error) => error.code(),
             RetentionError::Db(error) => error.code(),

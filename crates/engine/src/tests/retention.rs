@@ -11,11 +11,12 @@ use entrepot_db::{NodeKey, PrunedKind};
 use entrepot_journal::{FsMedium, Journal, Options, Recorder, Scope};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Fact, Sealed, Secret, Site};
+use entrepot_nouns::{Endpoint, EventId, Fact, Sealed, Secret, Site};
 use entrepot_proof::{
     Compared, Comparison, EventsStub, HeadParts, Heads, compare, origin, signers,
 };
 use entrepot_storage::AnyStore;
+use entrepot_vfs::PurgedBatch;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +34,10 @@ impl Stores for SimFileAccess {
             let endpoint = endpoint.noun.name.clone();
             RetentionError::Export { endpoint, problem: error.to_string() }
         })
+    }
+
+    async fn purge_trash(&self, _: Option<EventId>) -> Result<PurgedBatch, RetentionError> {
+        Ok(PurgedBatch { purged: 0, next: None })
     }
 }
 

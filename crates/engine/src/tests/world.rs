@@ -296,12 +296,11 @@ impl World {
     /// As [`World::kill`], and the node does not come back.
     pub(crate) async fn die(&mut self) {
         let engine = self.engine.take().unwrap();
-        engine.working.abort();
-        engine.projecting.abort();
-        engine.beating.abort();
-        let _ = engine.working.await;
-        let _ = engine.projecting.await;
-        let _ = engine.beating.await;
+        let running = engine.running.lock().take().unwrap();
+        for task in [running.working, running.projecting, running.beating] {
+            task.abort();
+            let _ = task.await;
+        }
     }
 
     pub(crate) async fn stop(&mut self, limit: Duration) {

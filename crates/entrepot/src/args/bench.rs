@@ -13,6 +13,10 @@ pub(crate) enum BenchCommand {
     Sftp(BenchSftpArgs),
     /// An FTP server, this one or any other.
     Ftp(BenchFtpArgs),
+    /// A server of HTTPS, this one or any other that takes PUT.
+    Https(Box<BenchHttpsArgs>),
+    /// Serve HTTPS from memory and do nothing else: the floor of what `bench https` measures.
+    BareHttps(BareHttpsArgs),
     /// Make one HTML page with tables and plots of reports of several servers.
     Page(BenchPageArgs),
 }
@@ -197,4 +201,133 @@ pub(crate) struct BenchFtpArgs {
     /// Write the report to this file, as JSON.
     #[arg(long)]
     pub(crate) report: Option<PathBuf>,
+}
+
+/// What to measure of a server of HTTPS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HttpsWorkload {
+    /// One large file up each stream, by PUT.
+    Upload,
+    /// One large file down each stream.
+    Download,
+    /// Small files up, by PUT.
+    Put,
+    /// A small file down, again and again.
+    Get,
+    /// The answer at `--path`, again and again.
+    Fetch,
+    /// Users who sign in, think, look at their folder and upload.
+    Users,
+    /// One large file up each stream, by tus, with `--cuts`.
+    Tus,
+}
+
+/// Versions of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HttpVersionWord {
+    /// Each stream has a connection.
+    #[value(name = "1.1")]
+    Http1,
+    /// Streams share connections.
+    #[value(name = "2")]
+    Http2,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchHttpsArgs {
+    /// URL of the folder to work in, such as `https://localhost:8443/files/bench/`; `{n}` stands
+    /// for the number of the user. Any certificate is taken.
+    #[arg(long)]
+    pub(crate) target: String,
+    /// The version of HTTP to speak.
+    #[arg(long, value_enum, default_value = "1.1")]
+    pub(crate) http: HttpVersionWord,
+    /// The version of TLS to speak.
+    #[arg(long, value_parser = tls_version, default_value = "1.3")]
+    pub(crate) tls_version: TlsVersion,
+    /// The account that signs in with each request (HTTP Basic); `{n}` as in `--target`.
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// File with the password in its first line.
+    #[arg(long, requires = "user")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Environment variable with the password.
+    #[arg(long, requires = "user", conflicts_with = "password_file")]
+    pub(crate) password_env: Option<String>,
+    /// What to measure; if unset upload, download, put and get.
+    #[arg(long = "workload", value_enum)]
+    pub(crate) workloads: Vec<HttpsWorkload>,
+    /// Path, with its query, that `fetch` reads.
+    #[arg(long, default_value = "/")]
+    pub(crate) path: String,
+    /// Path at which uploads of tus are created.
+    #[arg(long, default_value = "/uploads")]
+    pub(crate) tus_path: String,
+    /// Bytes of a large file; `K`, `M`, `G` are powers of 1,024.
+    #[arg(long, default_value = "1G", value_parser = size)]
+    pub(crate) size: u64,
+    /// Bytes of a small file.
+    #[arg(long, default_value = "10K", value_parser = size)]
+    pub(crate) small_size: u64,
+    /// Small files or answers of each stream.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) count: u64,
+    /// Streams: requests at a time.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) concurrency: usize,
+    /// Connections that streams of HTTP/2 share; if unset one for large files, else one each.
+    #[arg(long)]
+    pub(crate) connections: Option<usize>,
+    /// What a small request may take before it counts as hung, such as `30000ms`.
+    #[arg(long, value_parser = milliseconds, default_value = "30000ms")]
+    pub(crate) deadline: std::time::Duration,
+    /// How often `tus` cuts the connection of each upload.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) cuts: u64,
+    /// Users who come in `users`.
+    #[arg(long, default_value_t = 600)]
+    pub(crate) users: usize,
+    /// How many of them upload; the others look at their folder.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) uploading: usize,
+    /// What each of them does after its sign-in, so many times.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) tests: u64,
+    /// Mean time between two tests of a user.
+    #[arg(long, value_parser = milliseconds, default_value = "5000ms")]
+    pub(crate) think_time: std::time::Duration,
+    /// The time in which all users have come.
+    #[arg(long, value_parser = milliseconds, default_value = "30000ms")]
+    pub(crate) ramp: std::time::Duration,
+    /// What the sizes of `users`, 10, 25, 50 and 100 MB, are divided by.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) scale: u64,
+    /// Put a line with this round trip between client and server, such as `50ms`.
+    #[arg(long, value_parser = milliseconds)]
+    pub(crate) delay: Option<std::time::Duration>,
+    /// Bits a second that the line carries each way; `M`, `G` are powers of 1,000.
+    #[arg(long, value_parser = bits, requires = "delay")]
+    pub(crate) rate: Option<u64>,
+    /// Process id of the server, if it is local: its CPU time, with its children's, is reported.
+    #[arg(long)]
+    pub(crate) server_pid: Option<u32>,
+    /// Folder of the server's own control group: finer than `--server-pid`, in its place.
+    #[arg(long)]
+    pub(crate) server_group: Option<PathBuf>,
+    /// Rounds; the report gives medians.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: u32,
+    /// Write the report to this file, as JSON.
+    #[arg(long)]
+    pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BareHttpsArgs {
+    /// Where to listen. Whoever reaches it can fill the memory.
+    #[arg(long, default_value = "127.0.0.1:8443")]
+    pub(crate) address: std::net::SocketAddr,
+    /// Serve HTTP/1.1 in clear text.
+    #[arg(long)]
+    pub(crate) clear: bool,
 }

@@ -57,8 +57,36 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot account totp acme --remove",
         ],
     ),
+    ("account recovery-codes", &["entrepot account recovery-codes anna"]),
+    ("account set-up-token", &["entrepot account set-up-token"]),
     ("account banned", &["entrepot account banned", "entrepot --json account banned"]),
     ("account unban", &["entrepot account unban acme", "entrepot account unban 192.0.2.7"]),
+    ("token", &["entrepot token list", "entrepot token revoke nightly"]),
+    ("token list", &["entrepot token list --account acme", "entrepot --json tokens"]),
+    (
+        "token create",
+        &[
+            "entrepot token create acme --scope files:read --scope files:write --expires 30d",
+            "entrepot token create ops --scope admin:read --from 192.0.2.0/24 --name nightly",
+        ],
+    ),
+    ("token revoke", &["entrepot token revoke nightly"]),
+    ("passkey", &["entrepot passkey list", "entrepot passkey remove passkey-7q2m0kxd"]),
+    ("passkey list", &["entrepot passkey list --account anna", "entrepot --json passkeys"]),
+    ("passkey remove", &["entrepot passkey remove passkey-7q2m0kxd"]),
+    ("link", &["entrepot link list", "entrepot link revoke link-k3b8d2xq"]),
+    ("link list", &["entrepot link list --owner acme", "entrepot --json links"]),
+    ("link show", &["entrepot link show link-k3b8d2xq"]),
+    (
+        "link create",
+        &[
+            "entrepot link create acme /out --file report.pdf --downloads 5 --expires 7d",
+            "entrepot link create acme /in --allow upload --uploads 20 --file-size 100M",
+            "entrepot link create acme /out --for anna@example.com --password-stdin",
+        ],
+    ),
+    ("link revoke", &["entrepot link revoke link-k3b8d2xq"]),
+    ("link delete", &["entrepot link delete link-k3b8d2xq"]),
     ("log", &["entrepot log level auth=debug"]),
     (
         "log level",
@@ -79,6 +107,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot session limit 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a10 --reset",
         ],
     ),
+    ("sign-in", &["entrepot sign-in list"]),
+    ("sign-in list", &["entrepot sign-in list --account anna", "entrepot --json sign-ins"]),
+    ("sign-in end", &["entrepot sign-in end 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a10"]),
     ("address", &["entrepot address list"]),
     ("address list", &["entrepot address list", "entrepot --json addresses"]),
     (
@@ -132,6 +163,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("job retry", &["entrepot job retry 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),
     ("job cancel", &["entrepot job cancel 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),
     ("journal", &["entrepot journal verify"]),
+    ("journal heads", &["entrepot journal heads", "entrepot journal heads --limit 10 --json"]),
     (
         "journal verify",
         &["entrepot journal verify", "entrepot journal verify /backup/entrepot/data/journal"],
@@ -179,6 +211,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot bench ftp --target localhost:21 --user acme --password-stdin --workload retr",
         ],
     ),
+    (
+        "bench https",
+        &[
+            "entrepot bench https --target https://host:8443/files/ --user a --password-file p",
+            "entrepot bench https --target https://localhost:8443/files/ --http 2 --delay 50ms",
+        ],
+    ),
+    ("bench bare-https", &["entrepot bench bare-https --address 127.0.0.1:8444"]),
     ("bench page", &["entrepot bench page ours.json theirs.json --out side-by-side.html"]),
     ("stop", &["entrepot stop"]),
     ("completion", &["entrepot completion bash > /etc/bash_completion.d/entrepot"]),
@@ -212,6 +252,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot listener change ftp tls.key=files-example",
         ],
     ),
+    ("listener certificates", &["entrepot listener certificates"]),
+    ("listener renew-certificate", &["entrepot listener renew-certificate https"]),
 ];
 
 /// Examples of a kind of configuration whose commands are not in [`EXAMPLES`].
@@ -313,7 +355,7 @@ mod tests {
     use clap::FromArgMatches;
     use entrepot_nouns::AnyNoun;
 
-    use super::super::{Cli, Command as Meant, FieldArgs, NounCommand};
+    use super::super::{Cli, Command as Meant, FieldArgs, ListenerCommand, NounCommand};
     use super::*;
 
     /// The words of a command line as a shell takes them, up to a pipe or redirection.
@@ -386,7 +428,7 @@ mod tests {
                 | Meant::Endpoint(NounCommand::Create(it))
                 | Meant::Rule(NounCommand::Create(it))
                 | Meant::Key(NounCommand::Create(it))
-                | Meant::Listener(NounCommand::Create(it))
+                | Meant::Listener(ListenerCommand::Noun(NounCommand::Create(it)))
                 | Meant::Policy(NounCommand::Create(it)) => it,
                 other => panic!("{other:?}"),
             }

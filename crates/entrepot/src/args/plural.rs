@@ -3,6 +3,10 @@
 use clap::Subcommand;
 
 use super::facts::{EventListArgs, JobListArgs, TransferListArgs};
+use super::links::LinkListArgs;
+use super::passkeys::PasskeyListArgs;
+use super::sign_ins::SignInListArgs;
+use super::tokens::TokenListArgs;
 
 /// Not shown on the first page, which would be twice as long.
 #[derive(Debug, Subcommand)]
@@ -25,6 +29,15 @@ pub(crate) enum PluralCommand {
     /// As `key list`.
     #[command(hide = true)]
     Keys,
+    /// As `token list`.
+    #[command(hide = true)]
+    Tokens(TokenListArgs),
+    /// As `passkey list`.
+    #[command(hide = true)]
+    Passkeys(PasskeyListArgs),
+    /// As `link list`.
+    #[command(hide = true)]
+    Links(LinkListArgs),
     /// As `listener list`.
     #[command(hide = true)]
     Listeners,
@@ -34,6 +47,9 @@ pub(crate) enum PluralCommand {
     /// As `session list`.
     #[command(hide = true)]
     Sessions,
+    /// As `sign-in list`.
+    #[command(hide = true)]
+    SignIns(SignInListArgs),
     /// As `node list`.
     #[command(hide = true)]
     Nodes,

@@ -1,11 +1,12 @@
 //! Values of options: sizes, rates, times, words.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use entrepot_admin::{UnlockTarget, explained};
 use entrepot_net::tls::TlsVersion;
-use entrepot_nouns::Kind;
+use entrepot_nouns::{Env, Kind, Timestamp};
 
 /// Reads a kind of configuration.
 pub(super) fn kind() -> impl TypedValueParser<Value = Kind> {
@@ -59,6 +60,23 @@ pub(super) fn milliseconds(text: &str) -> Result<std::time::Duration, String> {
         .map_err(|_| format!("'{text}' is no round trip such as 50ms"))
 }
 
+/// Reads the end of something that begins now: a moment, or a time from now on such as `30d`.
+pub(super) fn end(text: &str) -> Result<Timestamp, String> {
+    let (digits, seconds) = match text.char_indices().next_back() {
+        Some((at, 'm')) => (text.get(..at), 60),
+        Some((at, 'h')) => (text.get(..at), 3_600),
+        Some((at, 'd')) => (text.get(..at), 86_400),
+        Some((at, 'w')) => (text.get(..at), 7 * 86_400),
+        _ => return text.parse(),
+    };
+    let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+    number
+        .filter(|number| *number > 0)
+        .and_then(|number| number.checked_mul(seconds))
+        .map(|seconds| Env::real().now().plus(Duration::from_secs(seconds)))
+        .ok_or_else(|| format!("'{text}' is no time such as 30d, 12h or 2027-01-01T00:00:00Z"))
+}
+
 /// Reads `100M`, `1G`.
 pub(super) fn bits(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.char_indices().next_back() {
@@ -110,6 +128,17 @@ mod tests {
         assert_eq!(unban_target("192.0.2.7"), Ok(address));
         assert_eq!(unban_target("acme"), Ok(UnlockTarget::Account("acme".parse().unwrap())));
         assert!(unban_target("192.0.2.0/24").is_err() && unban_target("a b").is_err());
+    }
+
+    #[test]
+    fn ends() {
+        let hour = end("1h").unwrap().since(Env::real().now());
+        assert!(hour <= Duration::from_secs(3_600) && hour > Duration::from_secs(3_500));
+        assert!(end("2w").unwrap() > end("13d").unwrap());
+        assert_eq!(end("2027-01-01T00:00:00Z").unwrap().seconds(), 1_798_761_600);
+        for bad in ["", "0d", "-1d", "d", "5y", "tomorrow", "99999999999999999w"] {
+            assert!(end(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::args::ServerArgs;
 use crate::failure::{Exit, Failure};
-use crate::nouns::line_from_stdin;
 use crate::output::Output;
+use crate::standard_input::line_from_stdin;
 use crate::table;
 
 pub(crate) use get::run as get;

@@ -101,9 +101,8 @@ impl ListenerKeys {
         if let Some(name) = &listener.tls.key {
             return Ok(self.find(site, name).await?.into_iter().collect());
         }
-        let name: Name = format!("{}-tls", listener.name)
-            .parse()
-            .map_err(|error| Failure::config(format!("the name of a key: {error}")))?;
+        let name = listener.own_tls_key();
+        let name = name.map_err(|error| Failure::config(format!("the name of a key: {error}")))?;
         Ok(vec![match self.find(site, &name).await? {
             Some(key) => key,
             None => self.make_certificate(site, listener, name).await?,
@@ -123,6 +122,8 @@ impl ListenerKeys {
         } else {
             names.push(address.to_string());
         }
+        let wanted = listener.tls.acme.iter().flat_map(|acme| &acme.names);
+        names.extend(wanted.map(|name| name.as_str().to_owned()).filter(|it| it != "localhost"));
         let made = tls::self_signed(names)
             .map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))?;
         tracing::info!(key = %name, "made a certificate, signed by itself");
@@ -136,7 +137,7 @@ impl ListenerKeys {
         let name = key.name.clone();
         key.note = "made at first start".to_owned();
         // No name of an account has a colon.
-        let actor = Actor { name: format!("node:{}", self.node), site };
+        let actor = Actor::of_machine(format!("node:{}", self.node), site);
         let request = Request::Create { noun: Box::new(AnyNoun::Key(key)) };
         let made = self.admin.handle(&actor, request).await;
         made.map_err(|error| crate::ask::problem(error.into()))?;

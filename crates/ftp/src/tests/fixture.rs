@@ -124,6 +124,7 @@ fn listener(options: FtpOptions) -> Listener {
         banner: String::new(),
         tls: entrepot_nouns::tls::ListenerTls::default(),
         ftp: Some(options),
+        http: None,
     }
 }
 

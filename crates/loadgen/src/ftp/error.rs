@@ -1,10 +1,11 @@
 //! What goes wrong in a measurement of FTP.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use entrepot_ftp_proto::client::{Fault, NotBegun, OpError};
 use entrepot_net::NetError;
+
+use crate::watch::WatchError;
 
 /// Why an operation failed, or the measurement.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +39,7 @@ pub enum BenchError {
     /// Not over in time.
     #[error("not over within {0:?}")]
     Hung(Duration),
-    /// No such process.
-    #[error("there is no process {0} to watch")]
-    NoProcess(u32),
-    /// No such control group.
-    #[error("'{}' is no control group that counts CPU time", .0.display())]
-    NoGroup(PathBuf),
+    /// The server's CPU time cannot be read.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
 }

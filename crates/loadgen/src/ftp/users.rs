@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use super::bench::{FtpBench, Step, Workload};
 use super::error::BenchError;
 use super::link::Link;
-use super::tally::Tally;
 use crate::limits::{CONCURRENCY, CONNECTING, FAILURES_IN_A_ROW, LEAST_RATE, PATTERN_BYTES};
+use crate::tally::Tally;
 
 /// A workload with its users logged in and its files in place.
 pub(super) struct Prepared {

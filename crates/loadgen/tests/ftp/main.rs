@@ -5,7 +5,7 @@ mod server;
 use std::time::Duration;
 
 use entrepot_loadgen::ftp::{self, FtpBench, Step, Tls, Workload};
-use entrepot_loadgen::{Counts, Report};
+use entrepot_loadgen::{Counts, Report, WatchError};
 use entrepot_net::tls::TlsVersion;
 use entrepot_nouns::{Env, Secret};
 
@@ -128,8 +128,8 @@ async fn a_process_that_does_not_exist_is_told() {
     let server = Fake::start(Script::Good).await;
     let bench = FtpBench { server_pid: Some(u32::MAX), ..bench(&server, Tls::Off) };
     let error = ftp::run(&bench, &[passive(Workload::Logins)], &Env::real(), |_| ()).await;
-    assert!(matches!(error, Err(ftp::BenchError::NoProcess(u32::MAX))));
+    assert!(matches!(error, Err(ftp::BenchError::Watch(WatchError::NoProcess(u32::MAX)))));
     let bench = FtpBench { server_group: Some("/nowhere".into()), ..bench };
     let error = ftp::run(&bench, &[passive(Workload::Logins)], &Env::real(), |_| ()).await;
-    assert!(matches!(error, Err(ftp::BenchError::NoGroup(_))));
+    assert!(matches!(error, Err(ftp::BenchError::Watch(WatchError::NoGroup(_)))));
 }

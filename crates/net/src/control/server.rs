@@ -6,13 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use super::Control;
 use crate::guard::UnauthenticatedConnection;
-use crate::limits::FAREWELL_TIME;
-use crate::meter::SessionMeter;
-use crate::server::{Admission, Drain, Incoming, Protocol, Refusal};
+use crate::server::{Admission, Incoming, Protocol, Refusal};
 use crate::tls::{TlsConfig, TlsSession};
 
 /// The answer to connections that come while the node stops.
@@ -61,10 +57,11 @@ pub trait ControlSessions: Send + Sync + 'static {
     /// Whether an address may connect; if not, it is closed without a word.
     fn admits(&self, peer: SocketAddr) -> bool;
 
-    /// Carries one connection to its end. When [`SessionMeter::ending`] answers, it tells the
-    /// client why and ends the connection; half a second later it is cut. It notes a login by
+    /// Carries one connection to its end. When
+    /// [`SessionMeter::ending`](crate::meter::SessionMeter::ending) answers, it tells the client
+    /// why and ends the connection; half a second later it is cut. It notes a login by
     /// [`Stage::LoggedIn`](crate::meter::Stage::LoggedIn), a running transfer by
-    /// [`SessionMeter::running`].
+    /// [`SessionMeter::running`](crate::meter::SessionMeter::running).
     fn serve(&self, guest: ControlGuest) -> impl Future<Output = ()> + Send + 'static;
 }
 
@@ -99,7 +96,7 @@ impl<S: ControlSessions> Protocol for ControlProtocol<S> {
         let Ok(control) = Control::new(stream, peer, Arc::clone(&meter)) else { return };
         tokio::select! {
             () = self.converse(&options.tls, control, unauthenticated) => {}
-            () = cut_when_over(&meter, options.login_time, &drain) => {}
+            () = drain.cut_when_over(&meter, options.login_time) => {}
         }
     }
 }
@@ -124,18 +121,5 @@ impl<S: ControlSessions> ControlProtocol<S> {
             }
         };
         self.0.serve(ControlGuest { control, unauthenticated, tls: session }).await;
-    }
-}
-
-/// Waits until the connection must end, and cuts it when it does not end by itself after it was
-/// told to. Returns long after, if it lives on without its stream.
-pub(super) async fn cut_when_over(meter: &SessionMeter, login_time: Duration, drain: &Drain) {
-    drain.supervise(meter, login_time).await;
-    sleep(FAREWELL_TIME).await;
-    meter.cut();
-    // A session that waits for something else than its stream is dropped after a while.
-    sleep(FAREWELL_TIME).await;
-    if meter.is_busy() {
-        std::future::pending::<()>().await;
     }
 }

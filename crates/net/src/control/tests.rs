@@ -9,7 +9,6 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::server::cut_when_over;
 use super::*;
 use crate::guard::UnauthenticatedConnections;
 use crate::listen::{self, TcpAcceptor};
@@ -294,7 +293,7 @@ async fn a_transfer_slower_than_the_least_rate_ends_its_session() {
     let _waited_for = idle.waited_for();
     assert!(idle.is_busy());
     let watching = async {
-        let watch = |meter| cut_when_over(meter, SOON, &drain);
+        let watch = |meter| drain.cut_when_over(meter, SOON);
         tokio::join!(watch(&slow), watch(&free), watch(&idle))
     };
     let told = async {
@@ -363,7 +362,7 @@ async fn the_time_to_log_in_does_not_run_while_credentials_are_checked() {
         (reason, began.elapsed())
     };
     let (reason, took) = tokio::select! {
-        () = cut_when_over(&meter, login_time, &drain) => panic!("it is over"),
+        () = drain.cut_when_over(&meter, login_time) => panic!("it is over"),
         ended = checks => ended,
     };
     assert_eq!(reason, "nobody logged in in time");

@@ -51,6 +51,14 @@ impl LoadClient {
         Ok(LoadClient { config: Arc::new(config), name })
     }
 
+    /// Offers these protocols by ALPN (RFC 7301), the best first.
+    #[must_use]
+    pub fn speaking(mut self, protocols: &[&[u8]]) -> Self {
+        let names = protocols.iter().map(|name| name.to_vec()).collect();
+        Arc::make_mut(&mut self.config).alpn_protocols = names;
+        self
+    }
+
     /// Shakes hands; answers whether an earlier session was resumed.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ use x509_cert::der::Decode as _;
 
 use super::clients::{self, ClientCertificates, Trust, provider};
 use super::error::TlsConfigError;
+use super::identity::ClientCertificate;
+use super::stream::TlsInfo;
 use super::tickets::TicketKeys;
 use super::validity::{Validity, validity};
 use super::version::TlsVersion;
@@ -131,8 +133,15 @@ impl TlsConfig {
         &self.0.clients
     }
 
+    /// The certificate that the client of a connection has shown, now or when it began what it
+    /// resumed: tickets are shared by configurations of equal authorities only.
+    pub fn client(&self, info: &TlsInfo) -> Option<ClientCertificate> {
+        let read = ClientCertificate::read(info.client_certificates.first()?)?;
+        Some(ClientCertificate { certified: self.certifies(), ..read })
+    }
+
     /// True if no certificate of a client is taken that its authorities have not signed.
-    pub(super) fn certifies(&self) -> bool {
+    fn certifies(&self) -> bool {
         use ClientCertificates::{Optional, Required};
         matches!(&self.0.clients, Optional(Trust::Authorities(_)) | Required(Trust::Authorities(_)))
     }
@@ -146,7 +155,7 @@ impl fmt::Debug for TlsConfig {
     }
 }
 
-fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
+pub(super) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let mut chain = Vec::new();
     for (place, certificate) in (1..).zip(CertificateDer::pem_slice_iter(pem)) {
         chain.push(

@@ -45,7 +45,7 @@ impl ClientCertificate {
 }
 
 /// `None`: an extension cannot be read.
-fn names(certificate: &Certificate) -> Option<Vec<CertificateName>> {
+pub(super) fn names(certificate: &Certificate) -> Option<Vec<CertificateName>> {
     let tbs = &certificate.tbs_certificate;
     let stated = tbs.get::<SubjectAltName>().ok()?.map(|(_, names)| names.0).unwrap_or_default();
     let named = |name: &GeneralName| match name {

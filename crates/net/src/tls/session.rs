@@ -155,9 +155,7 @@ impl TlsSession {
     /// The certificate that the client of a connection of this session has shown, now or when it
     /// began what it resumed: tickets are shared by configurations of equal authorities only.
     pub fn client(&self, info: &TlsInfo) -> Option<ClientCertificate> {
-        let own = info.client_certificates.first()?;
-        let read = ClientCertificate::read(own)?;
-        Some(ClientCertificate { certified: self.config.certifies(), ..read })
+        self.config.client(info)
     }
 
     fn server_config(&self, role: Role) -> Arc<ServerConfig> {
@@ -185,7 +183,7 @@ impl fmt::Debug for TlsSession {
     }
 }
 
-async fn shake_hands<S>(
+pub(super) async fn shake_hands<S>(
     config: Arc<ServerConfig>,
     stream: Records<S>,
 ) -> Result<TlsStream<S>, HandshakeError>

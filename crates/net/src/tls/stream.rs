@@ -25,6 +25,8 @@ pub struct TlsInfo {
     pub resumed: bool,
     /// The name of the server that the client asked for (SNI, RFC 6066 §3), in small letters.
     pub server_name: Option<String>,
+    /// The protocol that was chosen among those that the client offered (ALPN, RFC 7301).
+    pub protocol: Option<Vec<u8>>,
     /// The certificates of the client, its own first; also those of the session it resumed.
     pub client_certificates: Vec<CertificateDer<'static>>,
 }
@@ -53,6 +55,7 @@ impl<S> TlsStream<S> {
             suite: suite.and_then(|suite| suite.as_str()).unwrap_or_default().to_owned(),
             resumed: resumed(connection.handshake_kind()),
             server_name: connection.server_name().map(str::to_ascii_lowercase),
+            protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
             client_certificates: certificates.iter().map(|one| one.clone().into_owned()).collect(),
         };
         TlsStream { inner, info: Box::new(info) }
@@ -84,7 +87,7 @@ impl<S> TlsStream<S> {
     }
 
     /// What it runs over, when it is over.
-    pub(crate) fn into_transport(self) -> S {
+    pub fn into_transport(self) -> S {
         self.inner.into_inner().0.into_parts().0
     }
 }
@@ -147,6 +150,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(cx, data)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -287,6 +287,10 @@ impl StagedFile for FaultStaged {
         self.0.call(StoreCall::Sync, self.1.sync()).await
     }
 
+    async fn sync_name(&self) -> Result<()> {
+        self.0.call(StoreCall::Sync, self.1.sync_name()).await
+    }
+
     async fn publish(&self, how: &Publish) -> Result<Published> {
         self.0.call(StoreCall::Publish, self.1.publish(how)).await
     }

@@ -92,6 +92,7 @@ impl<D: Disk> Store for Fs<D> {
             resume: true,
             staged_apart: true,
             local: self.tree.disk.nature().local,
+            durable_staging: true,
         }
     }
 

@@ -168,6 +168,12 @@ impl<D: Disk> StagedFile for FsStaged<D> {
         self.0.tree.at_sync(move |_| work.sync()).await
     }
 
+    async fn sync_name(&self) -> Result<()> {
+        self.0.check_open()?;
+        let work = Arc::clone(&self.0);
+        self.0.tree.at_sync(move |tree| Ok(tree.sync_dir(&work.staging)?)).await
+    }
+
     async fn publish(&self, how: &Publish) -> Result<Published> {
         let (work, how) = (Arc::clone(&self.0), how.clone());
         let publish = move |tree: &Arc<Tree<D>>| {

@@ -190,6 +190,7 @@ impl Store for FtpStore {
             resume: self.publish != PublishBy::Direct,
             staged_apart: self.publish != PublishBy::Direct,
             local: false,
+            durable_staging: false,
         }
     }
 

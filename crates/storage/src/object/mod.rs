@@ -87,6 +87,7 @@ impl Store for Objects {
             resume: true,
             staged_apart: true,
             local: false,
+            durable_staging: false,
         }
     }
 

@@ -213,6 +213,7 @@ impl Store for SftpStore {
             resume: true,
             staged_apart: self.publish != PublishBy::Direct,
             local: false,
+            durable_staging: false,
         }
     }
 

@@ -106,6 +106,7 @@ impl Store for SqlStore {
             staged_apart: true,
             // Files have no identity by which recovery could know them without a look inside.
             local: false,
+            durable_staging: false,
         }
     }
 

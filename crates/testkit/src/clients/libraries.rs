@@ -71,7 +71,7 @@ pub const LIBSSH: Library = Library {
 pub const JSCH: Library =
     Library { name: "JSch", driver: Driver::Java("jsch"), lacks: &[NO_DIGEST] };
 
-fn source(path: &str) -> PathBuf {
+pub(super) fn source(path: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/clients/programs")).join(path)
 }
 

@@ -1,5 +1,6 @@
 //! Real clients, logged in to a [`Node`].
 
+pub mod browser;
 pub mod ftp;
 pub mod java;
 pub mod libraries;
@@ -10,6 +11,7 @@ pub mod putty;
 pub mod python;
 pub mod sshfs;
 pub mod tools;
+pub mod tus;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -127,7 +129,7 @@ impl Login {
 }
 
 /// A file below `target`, where `scripts/need test` installs and builds clients.
-fn installed(path: &str) -> Result<PathBuf> {
+pub(crate) fn installed(path: &str) -> Result<PathBuf> {
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")),
         PathBuf::from,

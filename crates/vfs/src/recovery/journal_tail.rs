@@ -15,8 +15,18 @@ use crate::notes::{Change, Note, Partial};
 pub(super) struct JournalTail {
     pub(super) changes: HashMap<EventId, Change>,
     pub(super) partials: HashMap<TransferId, Partial>,
+    /// Uploads by id that were published, in their order.
+    pub(super) finished: Vec<FinishedNote>,
     /// Uploads under temporary names: place and file.
     pub(super) temporaries: Vec<(Change, FileFact)>,
+}
+
+/// An upload by id whose end the journal has.
+pub(super) struct FinishedNote {
+    /// As it stood before.
+    pub(super) note: Partial,
+    /// What it came to.
+    pub(super) file: FileFact,
 }
 
 /// Reads back as much of the journal as holds a whole checkpoint.
@@ -91,8 +101,12 @@ impl JournalTail {
 
     fn event(&mut self, event: &Event) {
         let change = self.changes.remove(&event.id);
-        if let Some(ended) = crate::book::ended_transfer(&event.fact) {
-            self.partials.remove(&ended);
+        if let Some(ended) = crate::book::ended_transfer(&event.fact)
+            && let Some(note) = self.partials.remove(&ended)
+            && let Fact::FileUploaded { file } | Fact::FileRecovered { file } = &event.fact
+            && note.by_id.is_some()
+        {
+            self.finished.push(FinishedNote { note, file: file.clone() });
         }
         if let (Some(change), Fact::FileUploaded { file } | Fact::FileRecovered { file }) =
             (change, &event.fact)

@@ -19,6 +19,20 @@ pub(super) enum Outcome {
     NotDone,
 }
 
+/// The outcome of a change at an endpoint that was deleted since: nobody can look there any more.
+pub(super) fn without_endpoint(change: &Change) -> Outcome {
+    match &change.event.fact {
+        Fact::FileUploaded { file } => unknown(change, file),
+        _ => Outcome::NotDone,
+    }
+}
+
+fn unknown(change: &Change, file: &FileFact) -> Outcome {
+    let mut event = change.event.clone();
+    event.fact = Fact::FileUnknown { file: file.clone() };
+    Outcome::Happened(Box::new(event))
+}
+
 /// Looks at the names of a change.
 pub(super) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, StoreError> {
     // What was removed or renamed may have been a link.
@@ -39,6 +53,23 @@ pub(super) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
             Err(error) => return Err(error),
         },
         Fact::FileLinked { .. } => has_target(store, change).await?,
+        // A store that copies may have left the old name too: what lies in the trash is listed
+        // there in any case, so that it can be put back and its time ends.
+        Fact::FileTrashed { .. } => {
+            let has_arrived = has_target(store, change).await?;
+            if has_arrived {
+                end_rename(store, change).await?;
+            }
+            has_arrived
+        }
+        Fact::FileRestored { .. } => {
+            let Some(source) = &change.source else { return Ok(Outcome::NotDone) };
+            let has_arrived = has_target(store, change).await?;
+            if has_arrived {
+                end_rename(store, change).await?;
+            }
+            has_arrived && exists(store, source).await?.is_none()
+        }
         Fact::FileRenamed { .. } => {
             let Some(source) = &change.source else { return Ok(Outcome::NotDone) };
             let gone = exists(store, source).await?.is_none();
@@ -56,6 +87,23 @@ pub(super) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
     } else {
         Outcome::NotDone
     })
+}
+
+/// Takes the old name away where a power cut between the writes of two directories left one file
+/// under both.
+async fn end_rename(store: &AnyStore, change: &Change) -> Result<(), StoreError> {
+    let Some(source) = &change.source else { return Ok(()) };
+    let old = match store.stat(source).await {
+        Ok(meta) => meta,
+        Err(StoreError::NotFound | StoreError::NotDirectory) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let new = store.stat(&change.target).await?;
+    let is_one = old.identity.is_some() && old.identity == new.identity;
+    if is_one && old.kind == EntryKind::File {
+        store.remove(source).await?;
+    }
+    Ok(())
 }
 
 /// True if the target name exists and, as far as identities tell, is the file of the change.
@@ -96,7 +144,8 @@ async fn look_upload(
         event.fact = Fact::FileRecovered { file: file.clone() };
         return Ok(Outcome::Happened(Box::new(event)));
     }
-    if change.left.is_some() {
+    // What is left of it lies where the store does not list it.
+    if change.left.as_ref().is_some_and(|left| left.ticket.is_some() || left.is_spooled()) {
         return Ok(Outcome::NotPublished);
     }
     let staged = store.staged().await?;
@@ -107,9 +156,7 @@ async fn look_upload(
     }) {
         return Ok(Outcome::NotPublished);
     }
-    let mut event = change.event.clone();
-    event.fact = Fact::FileUnknown { file: file.clone() };
-    Ok(Outcome::Happened(Box::new(event)))
+    Ok(unknown(change, file))
 }
 
 /// Identity and size decide, and the digest where it is cheap. Where the identity of a published

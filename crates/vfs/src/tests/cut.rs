@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use entrepot_nouns::{Env, Fact, TransferId};
+use entrepot_nouns::{Env, Fact, Kind, SiteId, TransferId};
 use entrepot_storage::fault::{Cut, DiskCall, SimDisk};
 
-use super::{How, NEW, Node, Random, World, content, digest, names, path, put, read, write};
+use super::{
+    Event, How, NEW, Node, Random, World, content, digest, name, names, path, put, read, write,
+};
 use crate::{Existing, Result, Vfs};
 
 /// Files by path.
@@ -318,4 +320,31 @@ async fn a_dropped_session_leaves_no_publish_half_done() {
         assert_eq!(visible, recorded, "after {polls} polls");
     }
     put(session.vfs(), "/f0", b"again").await.unwrap();
+}
+
+/// Nobody can look at an endpoint that was deleted: what was under way there does not wait for it.
+#[tokio::test]
+async fn a_change_at_a_deleted_endpoint_ends_as_unknown() {
+    let world = World::new().await;
+    let (own, files) = (SimDisk::new(&world.env), SimDisk::new(&world.env));
+    let node = world.start_apart(&own, &files).await;
+    let session = world.session(&node, "alice").await;
+    let sent = put(session.vfs(), "/f", b"whole").await.unwrap();
+    let left = own.cut(1, Cut::Strict);
+    drop(session);
+    node.service.stop().await;
+    let _ = node.journal.close().await;
+    let mut tx = world.db.begin().await.unwrap();
+    assert!(tx.delete(SiteId::MAIN, Kind::Endpoint, &name("files")).await.unwrap());
+    tx.commit().await.unwrap();
+    for _ in 0..2 {
+        let node = world.start_apart(&left, &files).await;
+        let unknown = |event: Event| match event.fact {
+            Fact::FileUnknown { file } => Some(file.transfer),
+            _ => None,
+        };
+        let unknown: Vec<_> = node.events().await.into_iter().filter_map(unknown).collect();
+        assert_eq!((unknown, node.report.waiting), (vec![sent.transfer], 0));
+        node.stop().await;
+    }
 }

@@ -24,7 +24,13 @@ struct File(Box<dyn StagedFile>);
 #[async_trait]
 impl Store for InOrder {
     fn caps(&self) -> Caps {
-        Caps { random_write: false, resume: false, local: false, ..self.0.caps() }
+        Caps {
+            random_write: false,
+            resume: false,
+            local: false,
+            durable_staging: false,
+            ..self.0.caps()
+        }
     }
     async fn stat(&self, path: &StorePath) -> Result<Meta> {
         self.0.stat(path).await

@@ -16,10 +16,16 @@ mod objects;
 mod options;
 mod prefixes;
 mod quota;
+mod resumable;
+mod resumable_spooled;
 mod resume;
+mod search;
 mod shared;
 mod surface;
+mod trash;
+mod tree_copy;
 mod unrecorded;
+mod zip;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -119,6 +125,15 @@ impl World {
         })
     }
 
+    /// A node whose journal lies on `own`, and its files on `shared`, in a store of its own.
+    pub(super) async fn start_apart(&self, own: &SimDisk, shared: &SimDisk) -> Node {
+        let files = SimStore::open_in(shared, "files", &self.env).unwrap();
+        let stores = HashMap::from([(name("files"), files.clone())]);
+        let mut node = self.start_on(own, &How::default(), stores).await.unwrap();
+        node.files = Some(files);
+        node
+    }
+
     pub(super) async fn start_on(
         &self,
         disk: &SimDisk,
@@ -140,7 +155,7 @@ impl World {
         let recorder = Recorder::new(journal.clone(), self.env.clone(), name("n1"));
         let boot = Some(how.boot.to_owned());
         let (spool, limits) = (how.spool.clone(), how.limits);
-        let options = ServiceOptions { stores, spool, boot, limits };
+        let options = ServiceOptions { stores, spool, boot, limits, ..ServiceOptions::default() };
         let (service, report) = Service::start(ServiceParts {
             recorder,
             directory: self.directory.clone(),

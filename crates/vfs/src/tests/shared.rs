@@ -1,23 +1,14 @@
 //! Several nodes on one directory: each with a journal on a disk of its own.
 
-use std::collections::HashMap;
+use std::time::Duration;
 
 use entrepot_nouns::endpoint::DirectoryTarget;
 use entrepot_nouns::{Displaced, EndpointTarget, Fact};
-use entrepot_storage::fault::{Cut, SimDisk, SimStore};
+use entrepot_storage::fault::{Cut, SimDisk};
 use entrepot_testbed::endpoint;
 
-use super::{How, Node, World, name, path, put, read};
+use super::{NEW, World, path, put, read, write};
 use crate::Existing;
-
-/// A node whose journal lies on `own`, and its files on `shared`, in a store of its own.
-async fn node(world: &World, own: &SimDisk, shared: &SimDisk) -> Node {
-    let files = SimStore::open_in(shared, "files", &world.env).unwrap();
-    let stores = HashMap::from([(name("files"), files.clone())]);
-    let mut node = world.start_on(own, &How::default(), stores).await.unwrap();
-    node.files = Some(files);
-    node
-}
 
 #[tokio::test]
 async fn each_upload_names_the_file_that_it_took_the_name_from() {
@@ -27,8 +18,8 @@ async fn each_upload_names_the_file_that_it_took_the_name_from() {
         if !flags {
             disk.forget_rename_flags();
         }
-        let one = node(&world, &SimDisk::new(&world.env), &disk).await;
-        let other = node(&world, &SimDisk::new(&world.env), &disk).await;
+        let one = world.start_apart(&SimDisk::new(&world.env), &disk).await;
+        let other = world.start_apart(&SimDisk::new(&world.env), &disk).await;
         let (alice, bob) = (world.session(&one, "alice").await, world.session(&other, "bob").await);
         put(alice.vfs(), "/f", b"first").await.unwrap();
         put(bob.vfs(), "/f", b"second").await.unwrap();
@@ -68,8 +59,8 @@ async fn told_after_the_power_of_one_failed(target: DirectoryTarget) -> Vec<&'st
     world.directory.refresh().await.unwrap();
     let disk = SimDisk::new(&world.env);
     let own = SimDisk::new(&world.env);
-    let one = node(&world, &own, &disk).await;
-    let other = node(&world, &SimDisk::new(&world.env), &disk).await;
+    let one = world.start_apart(&own, &disk).await;
+    let other = world.start_apart(&SimDisk::new(&world.env), &disk).await;
     let (alice, bob) = (world.session(&one, "alice").await, world.session(&other, "bob").await);
     put(bob.vfs(), "/gone", b"first").await.unwrap();
     put(bob.vfs(), "/moved", b"first").await.unwrap();
@@ -83,7 +74,7 @@ async fn told_after_the_power_of_one_failed(target: DirectoryTarget) -> Vec<&'st
     drop(alice);
     one.service.stop().await;
     let _ = one.journal.close().await;
-    let one = node(&world, &left, &disk).await;
+    let one = world.start_apart(&left, &disk).await;
     let mut told = Vec::new();
     for event in one.events().await {
         match &event.fact {
@@ -108,4 +99,23 @@ async fn what_was_answered_on_a_shared_directory_is_recorded_also_after_a_power_
     // Without it the directory no longer shows what happened: the last record was not durable yet.
     let told = told_after_the_power_of_one_failed(DirectoryTarget::new("/srv/files")).await;
     assert_eq!(told, ["removed", "renamed", "unknown"]);
+}
+
+#[tokio::test]
+async fn a_start_leaves_running_uploads_of_others_on_a_shared_directory_alone() {
+    let world = World::new().await;
+    let shared = DirectoryTarget { shared: true, ..DirectoryTarget::new("/srv/files") };
+    world.put(&endpoint("files", EndpointTarget::Directory(shared))).await;
+    world.directory.refresh().await.unwrap();
+    let disk = SimDisk::new(&world.env);
+    let one = world.start_apart(&SimDisk::new(&world.env), &disk).await;
+    let alice = world.session(&one, "alice").await;
+    let mut upload = alice.vfs().create(&path("/f"), NEW).await.unwrap();
+    write(&mut upload, 0, b"begun").await.unwrap();
+    world.env.advance(Duration::from_secs(3_600));
+    // Another installation, whose journal knows nothing of it.
+    let other = world.start_apart(&SimDisk::new(&world.env), &disk).await;
+    upload.finish().await.unwrap();
+    let bob = world.session(&other, "bob").await;
+    assert_eq!(read(bob.vfs(), "/f").await.unwrap(), b"begun");
 }

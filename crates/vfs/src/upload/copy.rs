@@ -50,6 +50,20 @@ impl Upload {
         Ok(done)
     }
 
+    /// Copies the first piece of a range, at most all of it; 0 at the end of the source.
+    ///
+    /// # Errors
+    /// As [`Upload::copy_from`].
+    pub(crate) async fn copy_range(
+        &mut self,
+        source: &dyn ReadFile,
+        range: CopyRange,
+    ) -> Result<u64> {
+        self.touch();
+        let copied = self.copy_piece(source, range).await;
+        copied.map_err(|error| self.refuse(error))
+    }
+
     /// Copies the first piece of a range; 0 at the end of the source.
     pub(super) async fn copy_piece(
         &mut self,

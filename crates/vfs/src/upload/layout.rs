@@ -77,6 +77,14 @@ impl Layout {
         }
     }
 
+    /// Takes the digest of what a store has that takes bytes anywhere.
+    pub(super) fn take_running(&mut self) -> Option<Box<StreamDigest>> {
+        match self {
+            Layout::RandomAccess(layout) => layout.digest.take().map(Box::new),
+            Layout::InOrder(_) | Layout::Spooled(_) => None,
+        }
+    }
+
     /// The file was cut to `size` bytes.
     pub(super) fn cut(&mut self, size: u64) {
         // What was sent in order cannot be cut, so its digest is never longer than the file.

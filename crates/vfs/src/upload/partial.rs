@@ -70,6 +70,9 @@ impl Upload {
     }
 
     fn is_resumable(&self) -> bool {
+        if self.record.is_some() {
+            return true;
+        }
         self.refusal().is_none()
             && self.base.is_none()
             && !matches!(self.layout, Layout::Spooled(_))
@@ -88,8 +91,12 @@ impl Upload {
             Staged::Kept => UploadEnd::Partial,
             Staged::Dropped => UploadEnd::Failed,
         });
-        self.reservation.shrink_to(self.ranges.contiguous());
         self.record_interrupted(reason, staged);
+        if let Some(record) = self.record.take() {
+            self.keep_record(*record);
+            return;
+        }
+        self.reservation.shrink_to(self.ranges.contiguous());
         match staged {
             Staged::Kept => self.keep(),
             Staged::Dropped => self.drop_later(),
@@ -136,8 +143,10 @@ impl Upload {
         plane.book.end(self.moving.id);
         plane.meters.active_changed(Direction::In, -1);
         plane.meters.upload_ended(end);
-        plane.meters.moved(Direction::In, self.vfs.0.protocol(), self.size);
-        self.vfs.0.session.moved_in.fetch_add(self.size, Ordering::Relaxed);
+        // What came by id was counted when it came.
+        let moved = if self.record.is_some() { 0 } else { self.size };
+        plane.meters.moved(Direction::In, self.vfs.0.protocol(), moved);
+        self.vfs.0.session.moved_in.fetch_add(moved, Ordering::Relaxed);
     }
 
     /// The file as events describe it, when it replaces nothing.
@@ -147,7 +156,7 @@ impl Upload {
             path: self.path.to_string(),
             size: self.size,
             digests,
-            protocol: self.vfs.0.protocol(),
+            protocol: self.record.as_ref().map_or(self.vfs.0.protocol(), |note| note.protocol),
             started_at: self.moving.started_at,
             identity: None,
             displaced: None,
@@ -166,6 +175,9 @@ impl Upload {
 
     /// After a write: notes in the journal from time to time how far the upload is.
     pub(super) fn mark_progress(&mut self) {
+        if self.record.is_some() {
+            return;
+        }
         if let Layout::RandomAccess(_) = self.layout {
             let contiguous = self.ranges.contiguous();
             if contiguous >= self.marks.noted.saturating_add(limits::MARK_BYTES) {
@@ -198,6 +210,9 @@ impl Upload {
 
     /// What stays to be resumed should it not be published, where the store cannot say so itself.
     pub(super) fn left(&self) -> Option<Partial> {
+        if let Some(record) = &self.record {
+            return Some((**record).clone());
+        }
         let keeps = self.staged.kept().is_some() && self.base.is_none() && self.keepable() > 0;
         keeps.then(|| self.note()).filter(|note| note.ticket.is_some())
     }
@@ -231,6 +246,7 @@ impl Upload {
             ticket,
             digest: digest.map(|note| hex(&note)),
             replaces: self.replaces.clone(),
+            by_id: None,
         }
     }
 }

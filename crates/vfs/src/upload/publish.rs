@@ -10,7 +10,7 @@ use entrepot_auth::EffectiveMount;
 use entrepot_nouns::event::Fact;
 use entrepot_nouns::{Digests, EventId, Right, crash};
 use entrepot_storage::thread::Threads;
-use entrepot_storage::{CopyRange, Meta, Publish, StoreError, TakenBack};
+use entrepot_storage::{CopyRange, Existing, Meta, Publish, StoreError, TakenBack};
 
 use super::layout::Layout;
 use super::reorder::check_zeros;
@@ -138,6 +138,8 @@ impl Upload {
     /// Ends an upload that did not work: kept where the server was at fault, else dropped.
     async fn failed(&mut self, error: VfsError) -> VfsError {
         match error {
+            VfsError::DigestMismatch { .. } => self.drop_staged(&error.to_string()).await,
+            _ if self.record.is_some() => self.cut(&error.to_string()),
             VfsError::Busy { .. }
             | VfsError::TooMany { .. }
             | VfsError::NoRecord
@@ -167,7 +169,9 @@ impl Upload {
         }
         // Also what the filling of holes did not find memory for.
         self.send_spooled().await?;
-        Ok(Some(self.whole_digest().await?))
+        let digests = self.whole_digest().await?;
+        self.check_digests(&digests)?;
+        Ok(Some(digests))
     }
 
     /// What is durable gets its name and its record.
@@ -207,6 +211,7 @@ impl Upload {
         // From here on the file is visible: whatever happens, it is not dropped.
         self.phase = Phase::Over;
         let replaced = published.replaced();
+        let identity = published.identity.clone();
         if let Fact::FileUploaded { file } = &mut event.fact {
             file.identity = published.identity.map(|identity| identity.0);
             file.displaced = published.displaced;
@@ -228,6 +233,9 @@ impl Upload {
         self.count(there.as_ref(), counted);
         self.end(UploadEnd::Completed);
         durable?;
+        if let Some(sha256) = digests.sha256 {
+            self.vfs.remember_sha256(&self.place, identity.as_ref(), sha256).await;
+        }
         Ok(Uploaded {
             transfer: self.moving.id,
             size: self.size,
@@ -389,6 +397,9 @@ impl Upload {
 
     /// The account may have changed since the upload began, and so may the file under it.
     fn may_publish(&self, there: Option<&Meta>) -> Result<()> {
+        if there.is_some() && self.existing == Existing::Refuse {
+            return Err(VfsError::Exists);
+        }
         let principal = self.vfs.0.session.live.principal();
         let name = &self.place.mount.mount.name;
         let same = |mount: &&EffectiveMount| {

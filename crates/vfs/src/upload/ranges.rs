@@ -17,6 +17,27 @@ impl Ranges {
         Ranges(if len == 0 { Vec::new() } else { vec![(0, len)] })
     }
 
+    /// Ranges as [`Ranges::list`] gave them.
+    pub(crate) fn of(list: Vec<(u64, u64)>) -> Self {
+        Ranges(list)
+    }
+
+    /// The ranges in order.
+    pub(crate) fn list(self) -> Vec<(u64, u64)> {
+        self.0
+    }
+
+    /// True if all of `start..end` is there.
+    pub(crate) fn holds(&self, start: u64, end: u64) -> bool {
+        self.0.iter().any(|range| range.0 <= start && end <= range.1)
+    }
+
+    /// How many there would be if `start..end` came too.
+    pub(crate) fn count_with(&self, start: u64, end: u64) -> usize {
+        let touching = self.0.iter().filter(|range| range.0 <= end && start <= range.1);
+        self.0.len() + 1 - touching.count()
+    }
+
     /// Adds `start..end`, and joins it to the ranges that it touches.
     pub(crate) fn add(&mut self, start: u64, end: u64) -> Result<(), TooMany> {
         if start >= end {

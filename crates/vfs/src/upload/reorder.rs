@@ -37,7 +37,9 @@ impl Upload {
     async fn store_next(&mut self, offset: u64, data: Bytes) -> Result<()> {
         match self.staged.write_at(offset, data.clone()).await {
             Ok(()) => self.wrote(offset, &data),
-            Err(StoreError::NoMemory) if self.vfs.data_plane().stores.spool().is_some() => {
+            Err(StoreError::NoMemory)
+                if self.record.is_none() && self.vfs.data_plane().stores.spool().is_some() =>
+            {
                 if let Err(error) = self.begin_spool().await {
                     return Err(self.refuse(error));
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::TransferPlace;
-use entrepot_crypto::StreamDigest;
+use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_nouns::{Direction, Right, Timestamp, TransferId, VPath};
 use entrepot_storage::budget::Permit;
 use entrepot_storage::{EntryKind, Identity, ReadFile, StagedFile, StoreError};
@@ -42,6 +42,7 @@ pub(super) struct Start {
     pub(super) reservation: Reservation,
     /// The identity of the file that has the name.
     pub(super) replaces: Option<String>,
+    sha256: Sha256,
 }
 
 impl Start {
@@ -120,7 +121,26 @@ impl Start {
             base: None,
             reservation: vfs.reservation(place).await?,
             replaces: None,
+            sha256: place.sha256(),
         })
+    }
+
+    /// All bytes of an upload by id, or none if they are still to be sent to the store.
+    pub(super) fn of_record(kept: &mut KeptPartial, sha256: Sha256) -> Start {
+        let note = &kept.note;
+        let there = if note.is_spooled() { 0 } else { note.contiguous };
+        Start {
+            id: note.transfer,
+            started_at: note.started_at,
+            staged: None,
+            note: None,
+            ranges: Ranges::prefix(there),
+            digest: kept.digest.take().filter(|digest| digest.length() <= there),
+            base: None,
+            reservation: kept.reservation.take().unwrap_or_default(),
+            replaces: None,
+            sha256,
+        }
     }
 
     /// Goes on with what was kept, as far as it can be trusted. What cannot be resumed is gone.
@@ -178,22 +198,30 @@ impl Start {
 
     /// How the store of this place takes the bytes that follow.
     pub(super) fn layout(&mut self, place: &MountedPath) -> Layout {
-        let sha256 = place.sha256();
+        let (sha256, digest) = (self.sha256, self.digest.take());
         if place.store.caps().random_write {
-            return Layout::random_access(StreamDigest::new(sha256));
+            let digest = digest.map_or_else(|| StreamDigest::new(sha256), |digest| *digest);
+            return Layout::random_access(digest);
         }
-        let digest = self.digest.take();
         let digest = digest.map_or_else(|| ResumableDigest::new(sha256), ResumableDigest::resumed);
         Layout::in_order(digest, self.ranges.end())
     }
 
     /// Counts the upload among the transfers that move now.
-    pub(super) fn moving(&self, vfs: &Vfs, path: &VPath, slot: TransferPlace) -> Arc<Moving> {
+    pub(super) fn moving(
+        &self,
+        vfs: &Vfs,
+        path: &VPath,
+        size: Option<u64>,
+        slot: TransferPlace,
+    ) -> Arc<Moving> {
         let moving = Arc::new(Moving {
             id: self.id,
             direction: Direction::In,
             session: vfs.0.scope.session,
             started_at: self.started_at,
+            path: path.clone(),
+            size,
             bytes: AtomicU64::new(self.size()),
             _place: slot,
         });
@@ -215,7 +243,7 @@ impl Start {
 }
 
 /// Fails if the node may not begin uploads: it ends, or could not record them.
-pub(super) fn may_begin(vfs: &Vfs) -> Result<()> {
+pub(crate) fn may_begin(vfs: &Vfs) -> Result<()> {
     let plane = vfs.data_plane();
     if plane.book.is_draining() {
         return Err(VfsError::busy("the server is stopping"));

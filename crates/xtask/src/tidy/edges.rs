@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("spawn", &["nouns"]),
     ("sftp-proto", &[]),
     ("ftp-proto", &[]),
+    ("dav-proto", &[]),
     ("storage", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
     ("auth", &["nouns", "db", "net", "ssh", "crypto", "journal", "openssh", "spawn"]),
     ("vfs", &["nouns", "auth", "storage", "journal", "db", "crypto"]),
@@ -40,13 +41,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("sftp", &["nouns", "net", "ssh", "auth", "vfs", "sftp-proto"]),
     ("ftp", &["nouns", "net", "auth", "vfs", "ftp-proto"]),
+    ("web", &["nouns", "net", "auth", "vfs", "admin", "dav-proto"]),
+    ("acme", &["nouns", "crypto", "journal", "db", "net", "admin"]),
     ("import", &["nouns", "crypto", "ssh", "openssh", "auth"]),
     ("loadgen", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
     (
         "entrepot",
         &[
             "nouns", "crypto", "journal", "db", "net", "ssh", "storage", "auth", "vfs", "admin",
-            "engine", "sftp", "ftp", "import", "loadgen", "spawn", "proof",
+            "engine", "sftp", "ftp", "web", "acme", "import", "loadgen", "spawn", "proof",
         ],
     ),
     ("testkit", &["nouns", "journal", "storage", "loadgen"]),
@@ -78,7 +81,7 @@ const NOT_FOR_PROTO: &[&str] = &[
 ];
 
 /// Libraries that one crate alone may use, so that the others see them through its types.
-const BEHIND: &[(&str, &str)] = &[("russh", "ssh")];
+const BEHIND: &[(&str, &str)] = &[("russh", "ssh"), ("instant-acme", "acme")];
 
 pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();

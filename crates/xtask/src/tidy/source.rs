@@ -32,6 +32,7 @@ const FILES: &[&str] = &[
     "crates/import/src/folder.rs",
     "crates/loadgen/",
     "crates/testkit/",
+    "crates/web/build.rs",
     "crates/xtask/",
     "tests/",
 ];

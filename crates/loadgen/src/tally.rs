@@ -6,15 +6,15 @@ use crate::report::Counts;
 
 /// What one user, or a round, did.
 #[derive(Default)]
-pub(super) struct Tally {
-    pub(super) counts: Counts,
-    pub(super) latency: Histogram,
-    pub(super) bytes: u64,
-    pub(super) failures: Vec<String>,
+pub(crate) struct Tally {
+    pub(crate) counts: Counts,
+    pub(crate) latency: Histogram,
+    pub(crate) bytes: u64,
+    pub(crate) failures: Vec<String>,
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, other: Tally) {
+    pub(crate) fn add(&mut self, other: Tally) {
         self.counts.add(&other.counts);
         self.latency.merge(&other.latency);
         self.bytes += other.bytes;
@@ -24,7 +24,7 @@ impl Tally {
     }
 
     /// Each sentence once, and not many.
-    pub(super) fn tell(&mut self, failure: String) {
+    pub(crate) fn tell(&mut self, failure: String) {
         let is_new = !self.failures.contains(&failure);
         if is_new && self.failures.len() < FAILURES_TOLD {
             self.failures.push(failure);

@@ -1,0 +1,72 @@
+//! The table of rights: what each request asks of the role of who makes it.
+
+use entrepot_nouns::AdminRight;
+
+use crate::request::Request;
+
+/// True if a browser that asks for it must have shown its password a short while ago: it changes
+/// who may do what, gives secrets out, or steers nodes.
+pub fn is_dangerous(request: &Request) -> bool {
+    match request {
+        Request::Plan { .. } | Request::DryRun { .. } => false,
+        _ => matches!(needed(request), AdminRight::Configure | AdminRight::Steer),
+    }
+}
+
+/// The right that a request needs. Every request has its line here.
+pub fn needed(request: &Request) -> AdminRight {
+    match request {
+        Request::List { .. }
+        | Request::Show { .. }
+        | Request::Transfers { .. }
+        | Request::Transfer { .. }
+        | Request::Jobs { .. }
+        | Request::Job { .. }
+        | Request::Sessions
+        | Request::LogLevels
+        | Request::Nodes
+        | Request::Node { .. }
+        | Request::JournalHeads { .. }
+        | Request::LoginLimits
+        | Request::SignIns { .. }
+        | Request::Links { .. }
+        | Request::Link { .. }
+        | Request::Certificates
+        | Request::Passkeys { .. }
+        | Request::Tokens { .. } => AdminRight::See,
+        Request::Events { .. } => AdminRight::Audit,
+        Request::RetryJob { .. }
+        | Request::CancelJob { .. }
+        | Request::EndSession { .. }
+        | Request::EndSignIn { .. }
+        | Request::LimitSession { .. }
+        | Request::LimitNode { .. }
+        | Request::SetLogLevels { .. }
+        | Request::ResetLogLevels
+        | Request::DrainNode { .. }
+        | Request::UndrainNode { .. }
+        | Request::RenewCertificate { .. }
+        | Request::RevokeToken { .. }
+        | Request::RemovePasskey { .. }
+        | Request::RevokeLink { .. }
+        | Request::Unlock { .. } => AdminRight::Operate,
+        // Documents hold hashes of passwords and sealed secrets; a plan of a document tells of a
+        // password whether it is the stored one.
+        Request::Export { .. }
+        | Request::Plan { .. }
+        | Request::DryRun { .. }
+        | Request::Apply { .. }
+        | Request::Create { .. }
+        | Request::Replace { .. }
+        | Request::Change { .. }
+        | Request::Delete { .. }
+        | Request::CreateToken { .. }
+        | Request::CreateLink { .. }
+        | Request::DeleteLink { .. }
+        | Request::MakeRecoveryCodes { .. } => AdminRight::Configure,
+        Request::StopNode
+        | Request::RemoveNode { .. }
+        | Request::NoteBackup { .. }
+        | Request::MakeSetUpToken => AdminRight::Steer,
+    }
+}

@@ -1,0 +1,44 @@
+//! Browsers that are signed in: listed, and signed out by an administrator.
+
+use entrepot_auth::SignInInfo;
+use entrepot_auth::limits::LISTED_SIGN_INS;
+use entrepot_journal::Scope;
+use entrepot_nouns::{Fact, Name, SessionId};
+
+use crate::actor::Actor;
+use crate::error::{AdminError, Result};
+use crate::parts::{AdminParts, ServingParts};
+use crate::request::Response;
+
+/// The browsers that are signed in at the site of the actor, or as one of its accounts.
+pub(crate) async fn list(
+    parts: &AdminParts,
+    actor: &Actor,
+    account: Option<&Name>,
+) -> Result<Response> {
+    let rows = parts.db.sign_ins(actor.site, account, LISTED_SIGN_INS).await?;
+    Ok(Response::SignIns { sign_ins: rows.into_iter().map(SignInInfo::from).collect() })
+}
+
+/// Signs a browser out, on all nodes.
+pub(crate) async fn end(
+    parts: &AdminParts,
+    serving: Option<&ServingParts>,
+    actor: &Actor,
+    id: SessionId,
+) -> Result<Response> {
+    let missing = AdminError::NoSignIn { id };
+    let Some(row) = parts.db.sign_in(actor.site, id).await? else { return Err(missing) };
+    let fact = Fact::SignInEnded {
+        name: row.account,
+        reason: "ended by an administrator".to_owned(),
+        by: Some(actor.name.clone()),
+    };
+    let scope = Scope { account: actor.account(), session: Some(id), ..Scope::site(actor.site) };
+    parts.recorder.record_durable(&scope, fact).await?;
+    parts.db.end_sign_in(actor.site, id).await?;
+    if let Some(serving) = serving {
+        serving.gate.forget_sign_in(id);
+    }
+    Ok(Response::Done)
+}

@@ -1,0 +1,44 @@
+//! Jobs: runs of rules.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use entrepot_admin::{JobQuery, Request, Response as Answer};
+
+use super::answer::{Fields, Page, change_answer, json_answer, unexpected};
+use super::call::Call;
+use super::query::word;
+use crate::problem::Problem;
+
+pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
+    let fields = Fields::wanted(&mut call.query)?;
+    let query = &mut call.query;
+    let filter = JobQuery {
+        state: word(query, "state")?,
+        rule: query.one("rule")?,
+        after: query.cursor()?,
+        limit: Some(query.limit()?),
+    };
+    query.finish()?;
+    match call.ask(Request::Jobs { filter }).await? {
+        Answer::Jobs { jobs, next } => Page::of(&jobs, next)?.answer(&fields),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    match call.ask(Request::Job { id: call.word()? }).await? {
+        Answer::Job { job } => json_answer(StatusCode::OK, &job),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) async fn retry(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    change_answer(call.ask(Request::RetryJob { id: call.word()? }).await?)
+}
+
+pub(crate) async fn cancel(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    change_answer(call.ask(Request::CancelJob { id: call.word()? }).await?)
+}

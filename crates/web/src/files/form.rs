@@ -1,0 +1,238 @@
+//! POST of a form: files into a directory, for browsers without a script. One part after the other
+//! is written as it comes.
+
+use axum::Json;
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use bytes::{Bytes, BytesMut};
+use entrepot_nouns::VPath;
+use entrepot_vfs::{Create, CreateIntent, Upload, VfsError};
+use futures_util::{FutureExt as _, stream};
+use multer::{Constraints, Field, Multipart, SizeLimit};
+use serde_json::{Value, json};
+
+use super::conflict::Conflict;
+use super::file_request::FileRequest;
+use super::{path, trash};
+use crate::accept::Wanted;
+use crate::answers::redirect;
+use crate::limits::{BATCH_BYTES, FORM_FIELD_BYTES, FORM_FILES};
+use crate::login::{FormCheck, SignedIn};
+use crate::problem::Problem;
+use crate::upload_body::UploadBody;
+
+/// What a form asks for, beside its files.
+struct Form {
+    signed_in: SignedIn,
+    check: FormCheck,
+    directory: VPath,
+    intent: CreateIntent,
+    /// What happens when the name of what is put back is taken.
+    conflict: Conflict,
+    /// What was made, as clients see it.
+    made: Vec<Value>,
+}
+
+/// Takes the files of a form.
+pub(super) async fn upload(
+    asked: FileRequest,
+    check: FormCheck,
+    body: Body,
+) -> Result<Response, Problem> {
+    let FileRequest { context, signed_in, target, fields, query, .. } = asked;
+    let wanted = Wanted::of(&fields);
+    let kind = fields.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let boundary = multer::parse_boundary(kind).map_err(|_| {
+        Problem::malformed("POST takes a form (multipart/form-data), ?mkdir or ?move=PATH")
+    })?;
+    let _running = context.connection.meter.running();
+    let patience = context.connection.config.body_time();
+    let body = UploadBody::new(body, signed_in.clone(), patience);
+    let parts = stream::try_unfold(body, |mut body| async move {
+        let next = body.next().await.map_err(|problem| std::io::Error::other(problem.detail))?;
+        Ok::<_, std::io::Error>(next.map(|bytes| (bytes, body)))
+    });
+    let mut parts = Multipart::with_constraints(parts, boundary, constraints());
+    let intent = CreateIntent::Exclusive;
+    let directory = target.path;
+    let conflict = Conflict::Fail;
+    let mut form = Form { signed_in, check, directory, intent, conflict, made: Vec::new() };
+    while let Some(part) = parts.next_field().await.map_err(unreadable)? {
+        form.take(part).await?;
+    }
+    form.check.must_be_passed()?;
+    if wanted == Wanted::Html {
+        let page = if query.trash.is_some() { "?trash" } else { "" };
+        let there = format!("{}{page}", trash::folder_address(&form.directory));
+        return Ok(redirect(StatusCode::SEE_OTHER, &there));
+    }
+    Ok((StatusCode::CREATED, Json(json!({"made": form.made}))).into_response())
+}
+
+fn constraints() -> Constraints {
+    let limits = ["csrf", "replace", "mkdir", "delete", "keep-both", "restore", "purge"]
+        .into_iter()
+        .fold(SizeLimit::new(), |limits, name| limits.for_field(name, FORM_FIELD_BYTES));
+    Constraints::new().size_limit(limits)
+}
+
+fn unreadable(error: multer::Error) -> Problem {
+    Problem::malformed(format!("the form cannot be read or broke off: {error}"))
+}
+
+impl Form {
+    async fn take(&mut self, part: Field<'static>) -> Result<(), Problem> {
+        if part.name() == Some("csrf") {
+            self.check.give(part.text().await.map_err(unreadable)?.as_bytes());
+            return Ok(());
+        }
+        self.check.must_be_passed()?;
+        match part.name() {
+            Some("delete") => {
+                let encoded = part.text().await.map_err(unreadable)?;
+                self.remove(&encoded).await
+            }
+            Some("keep-both") => {
+                if part.text().await.map_err(unreadable)? == "true" {
+                    self.conflict = Conflict::KeepBoth;
+                }
+                Ok(())
+            }
+            Some("restore") => {
+                let id = trash::id_of(&part.text().await.map_err(unreadable)?)?;
+                let vfs = self.signed_in.vfs();
+                let path = trash::put_back(vfs, id, self.conflict).await?;
+                self.made.push(json!({"path": path, "type": "restored"}));
+                Ok(())
+            }
+            Some("purge") => {
+                let vfs = self.signed_in.vfs();
+                match &*part.text().await.map_err(unreadable)? {
+                    "all" => vfs.empty_trash(&self.directory).await.map(drop)?,
+                    id => vfs.purge(trash::id_of(id)?).await.map_err(trash::refused)?,
+                }
+                Ok(())
+            }
+            Some("replace") => {
+                let value = part.text().await.map_err(unreadable)?;
+                if value == "true" {
+                    self.intent = CreateIntent::New;
+                }
+                Ok(())
+            }
+            Some("mkdir") => {
+                let name = part.text().await.map_err(unreadable)?;
+                let path = self.path_of(&name)?;
+                self.signed_in.vfs().make_directory(&path).await?;
+                self.made.push(json!({"path": path, "type": "directory"}));
+                Ok(())
+            }
+            _ => self.take_file(part).await,
+        }
+    }
+
+    /// Removes a file or directory; its name is encoded as in an address.
+    async fn remove(&mut self, encoded: &str) -> Result<(), Problem> {
+        let named = path::decode(&format!("/{encoded}"))?;
+        let name = named.path.file_name().unwrap_or_default();
+        let (vfs, path) = (self.signed_in.vfs(), self.path_of(name)?);
+        let removed = match vfs.remove(&path).await {
+            Err(VfsError::IsDirectory) => trash::remove_directory(vfs, &path).await.map(drop),
+            removed => removed,
+        };
+        removed.map_err(|error| {
+            let problem = Problem::from(error);
+            Problem { detail: format!("'{name}': {}", problem.detail), ..problem }
+        })
+    }
+
+    async fn take_file(&mut self, mut part: Field<'static>) -> Result<(), Problem> {
+        // A form whose person has chosen no file has a part without a name.
+        let Some(name) = part.file_name().filter(|name| !name.is_empty()) else { return Ok(()) };
+        if self.made.len() >= FORM_FILES {
+            let why =
+                format!("a form has at most {FORM_FILES} files; send the rest in another one");
+            return Err(Problem::malformed(why));
+        }
+        // Some browsers send the whole path of the file on the person's machine.
+        let name = name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+        let path = self.path_of(&name)?;
+        let how = Create { intent: self.intent, expected_size: None, append: false };
+        let named = |error: VfsError| {
+            let problem = Problem::from(error);
+            Problem { detail: format!("'{name}': {}", problem.detail), ..problem }
+        };
+        let mut upload = self.signed_in.vfs().create(&path, how).await.map_err(named)?;
+        match write(&mut upload, &mut part).await {
+            Ok(()) => {}
+            Err(Stop::Refused(error)) => {
+                upload.abort().await;
+                return Err(named(error));
+            }
+            Err(Stop::Broken(problem)) => {
+                upload.interrupt(&problem.detail).await;
+                return Err(problem);
+            }
+        }
+        let uploaded = upload.finish().await.map_err(named)?;
+        self.made.push(json!({"path": path, "type": "file", "size": uploaded.size}));
+        Ok(())
+    }
+
+    fn path_of(&self, name: &str) -> Result<VPath, Problem> {
+        self.directory.join(name).map_err(|error| {
+            Problem::new(StatusCode::BAD_REQUEST, "EP1004", format!("'{name}': {error}"))
+        })
+    }
+}
+
+/// Why a file does not go on.
+enum Stop {
+    Refused(VfsError),
+    Broken(Problem),
+}
+
+async fn write(upload: &mut Upload, part: &mut Field<'static>) -> Result<(), Stop> {
+    let (mut batch, mut at) = (BytesMut::new(), 0);
+    loop {
+        let chunk = part.chunk().await.map_err(|error| Stop::Broken(unreadable(error)))?;
+        let is_last = chunk.is_none();
+        batch.extend_from_slice(&chunk.unwrap_or_default());
+        if !batch.is_empty() && (is_last || batch.len() >= BATCH_BYTES) {
+            let count = batch.len() as u64;
+            if !upload.try_write_at(at, &batch).map_err(Stop::Refused)? {
+                let bytes: Bytes = batch.split().freeze();
+                upload.write_at(at, bytes).await.map_err(Stop::Refused)?;
+            }
+            batch.clear();
+            at += count;
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// For fuzzing: a form in short pieces gives no more than it has.
+pub(crate) fn fuzz(data: &[u8]) {
+    let pieces = data.chunks(7).map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece)));
+    let pieces: Vec<_> = pieces.collect();
+    let mut parts = Multipart::with_constraints(stream::iter(pieces), "b", constraints());
+    let reading = async {
+        let mut bytes = 0;
+        while let Ok(Some(mut part)) = parts.next_field().await {
+            // Both are decoded, and may be longer than they were sent.
+            let _ = (part.name().map(str::len), part.file_name().map(str::len));
+            while let Ok(Some(chunk)) = part.chunk().await {
+                bytes += chunk.len();
+            }
+        }
+        bytes
+    };
+    // All of it is there: nothing is waited for.
+    if let Some(bytes) = reading.now_or_never() {
+        assert!(bytes <= data.len(), "a form grows");
+    }
+}
