@@ -121,9 +121,11 @@ impl Element {
                     if root.is_some() {
                         return Err(BadBody::Syntax);
                     }
+                    drop_layout(open.last_mut());
                     open.push(Element { name: name(&namespace, &start)?, nodes: Vec::new() });
                 }
                 Event::End(_) => {
+                    drop_layout(open.last_mut());
                     let done = open.pop().ok_or(BadBody::Syntax)?;
                     match open.last_mut() {
                         Some(parent) => parent.nodes.push(Node::Element(done)),
@@ -164,7 +166,29 @@ fn name(namespace: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Propert
     if !namespace.chars().all(is_allowed) {
         return Err(BadBody::Syntax);
     }
-    Ok(PropertyName { namespace, name: text(start.local_name().as_ref())? })
+    let name = text(start.local_name().as_ref())?;
+    if !is_name(&name) {
+        return Err(BadBody::Syntax);
+    }
+    Ok(PropertyName { namespace, name })
+}
+
+/// A name without a prefix (Namespaces in XML 1.0 §3, NCName).
+fn is_name(name: &str) -> bool {
+    let starts = |it: char| {
+        matches!(it,
+            'A'..='Z' | '_' | 'a'..='z' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}'
+            | '\u{f8}'..='\u{2ff}' | '\u{370}'..='\u{37d}' | '\u{37f}'..='\u{1fff}'
+            | '\u{200c}' | '\u{200d}' | '\u{2070}'..='\u{218f}' | '\u{2c00}'..='\u{2fef}'
+            | '\u{3001}'..='\u{d7ff}' | '\u{f900}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fffd}'
+            | '\u{10000}'..='\u{effff}')
+    };
+    let follows = |it: char| {
+        starts(it)
+            || matches!(it, '-' | '.' | '0'..='9' | '\u{b7}' | '\u{300}'..='\u{36f}'
+                | '\u{203f}' | '\u{2040}')
+    };
+    name.starts_with(starts) && name.chars().all(follows)
 }
 
 fn referred(reference: &BytesRef<'_>) -> Result<String, BadBody> {
@@ -183,7 +207,17 @@ fn referred(reference: &BytesRef<'_>) -> Result<String, BadBody> {
     Ok(known.to_owned())
 }
 
-/// Text between elements alone is layout, and is left out.
+/// Leaves out what was read of text since the last tag, if it is blanks alone: that is layout.
+fn drop_layout(open: Option<&mut Element>) {
+    let Some(element) = open else { return };
+    if let Some(Node::Text(text)) = element.nodes.last()
+        && text.trim().is_empty()
+    {
+        element.nodes.pop();
+    }
+}
+
+/// Text comes in pieces: a reference (`&lt;`) and a comment end one.
 fn add(open: &mut [Element], text: &str) -> Result<(), BadBody> {
     if !text.chars().all(is_allowed) {
         return Err(BadBody::Syntax);
@@ -193,7 +227,6 @@ fn add(open: &mut [Element], text: &str) -> Result<(), BadBody> {
     };
     match element.nodes.last_mut() {
         Some(Node::Text(before)) => before.push_str(text),
-        _ if text.trim().is_empty() => {}
         _ => element.nodes.push(Node::Text(text.to_owned())),
     }
     Ok(())
@@ -269,6 +302,14 @@ mod tests {
     }
 
     #[test]
+    fn blanks_before_a_reference_are_text() {
+        let element = Element::parse(b"<a> &quot;b<!-- --> </a>").unwrap();
+        assert_eq!(element.text(), " \"b ");
+        let element = Element::parse(b"<a> <b/> <!-- --> </a>").unwrap();
+        assert_eq!(element.nodes.len(), 1);
+    }
+
+    #[test]
     fn what_is_not_taken() {
         let syntax = [
             "",
@@ -280,6 +321,10 @@ mod tests {
             "<a>&b;</a>",
             "<p:a/>",
             "<a></b>",
+            "< />",
+            "<a\"/>",
+            "<1/>",
+            "<a xmlns:b='u'><b:c:d/></a>",
             "<a>&#1;</a>",
         ];
         for body in syntax {
