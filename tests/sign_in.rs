@@ -1,8 +1,10 @@
 //! API tokens, roles and sign-ins by the command line, with and without a server.
 
 use anyhow::{Context, Result, ensure};
+use entrepot_testkit::clients::{local_file, text};
 use serde_json::Value;
 
+use crate::hooks::blocks;
 use crate::node_with;
 
 fn rows(value: &Value) -> Vec<&Value> {
@@ -67,5 +69,26 @@ fn roles_are_kept_with_accounts_of_administrators() -> Result<()> {
     let nobody = node.command(&["sign-in", "end", id]).output()?;
     assert_eq!(nobody.status.code(), Some(3));
     ensure!(String::from_utf8_lossy(&nobody.stderr).contains("EP1041"), "{nobody:?}");
+    Ok(())
+}
+
+/// The documents of `docs/howto/sign-in.md`; who signs in by a provider is tested in `web`.
+#[test]
+fn a_site_trusts_a_provider_whose_secret_is_never_shown() -> Result<()> {
+    let (node, _) = node_with("acme")?;
+    let page = include_str!("../docs/howto/sign-in.md");
+    let documents = blocks(page, "yaml").into_iter().find(|block| block.contains("oidc:"));
+    let file = local_file(&node, "corp.yaml", documents.context("no example")?.as_bytes())?;
+    node.cli(&["apply", text(&file)?])?;
+    node.cli(&["site", "change", "main", "oidc.corp.label=Corp"])?;
+    let shown = node.json(&["site", "show", "main"])?;
+    let corp = &shown["noun"]["site"]["oidc"]["corp"];
+    ensure!(corp["client_secret_sealed"] == "***" && corp["label"] == "Corp", "{shown}");
+    let exported = node.cli(&["export"])?;
+    ensure!(exported.contains("248289761001"), "{exported}");
+    let events = serde_json::to_string(&node.events("config.changed")?)?;
+    for said in [exported, events, node.log(), shown.to_string()] {
+        ensure!(!said.contains("ZmFyIHRvbyBzZWNyZXQ"), "the secret is shown: {said}");
+    }
     Ok(())
 }

@@ -37,6 +37,7 @@ pub(crate) async fn rotate(parts: &AdminParts, actor: &Actor, new: &MasterKey) -
     let mut work = Work { parts, new, at: parts.env.now(), secrets: 0, changed: 0 };
     for site in tx.list::<Site>(SiteId::MAIN).await? {
         work.site(&mut tx, SiteId(site.id), &site.noun.name).await?;
+        work.oidc_clients(&mut tx, site).await?;
     }
     work.node_keys(&mut tx).await?;
     let Work { secrets, changed, .. } = work;
@@ -91,6 +92,19 @@ impl Work<'_> {
                 account.sealed = sealed;
                 tx.reseal_acme_account(&account).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Those by which a site proves itself to providers of OpenID Connect.
+    async fn oidc_clients(&mut self, tx: &mut Tx, mut site: Stored<Site>) -> Result<()> {
+        let mut is_changed = false;
+        for (name, provider) in &mut site.noun.oidc {
+            let context = SealingContext::oidc_client(&site.noun.name, name);
+            is_changed |= self.reseal(&context, &mut provider.client_secret_sealed)?;
+        }
+        if is_changed {
+            self.put(tx, &site).await?;
         }
         Ok(())
     }

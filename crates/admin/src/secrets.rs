@@ -6,17 +6,24 @@ use entrepot_crypto::password::{self, HashCost};
 use entrepot_crypto::{MasterKey, SealingContext, constant_time_eq, totp};
 use entrepot_nouns::account::Account;
 use entrepot_nouns::key::Key;
-use entrepot_nouns::{AnyNoun, Endpoint, EndpointTarget, Env, Name, Sealed, Secret};
+use entrepot_nouns::{AnyNoun, Endpoint, EndpointTarget, Env, Name, Sealed, Secret, Site};
 use serde_json::Value;
 
 use crate::passwords::Passwords;
 use crate::refused_passwords::RefusedPasswords;
 
 /// Fields that take a secret in clear text.
-pub(crate) const SECRET_INPUTS: [&str; 4] = ["password", "secret_key", "private", "totp"];
+pub(crate) const SECRET_INPUTS: [&str; 5] =
+    ["password", "secret_key", "private", "totp", "client_secret"];
 /// Fields that hold what became of it, in the same order of kinds.
-const SECRET_STORED: [&str; 5] =
-    ["password_hash", "password_sealed", "secret_key_sealed", "private_sealed", "totp_sealed"];
+const SECRET_STORED: [&str; 6] = [
+    "password_hash",
+    "password_sealed",
+    "secret_key_sealed",
+    "private_sealed",
+    "totp_sealed",
+    "client_secret_sealed",
+];
 /// What is shown instead; given back, it means "as it is stored".
 pub(crate) const MASK: &str = "***";
 
@@ -79,11 +86,11 @@ pub(crate) fn redacted(mut noun: AnyNoun) -> AnyNoun {
                 mask(secret.sealed, secret.plain);
             }
         }
-        AnyNoun::Site(_)
-        | AnyNoun::Policy(_)
-        | AnyNoun::Mount(_)
-        | AnyNoun::Rule(_)
-        | AnyNoun::Listener(_) => {}
+        AnyNoun::Site(site) => site
+            .oidc
+            .values_mut()
+            .for_each(|it| mask(&mut it.client_secret_sealed, &mut it.client_secret)),
+        AnyNoun::Policy(_) | AnyNoun::Mount(_) | AnyNoun::Rule(_) | AnyNoun::Listener(_) => {}
     }
     noun
 }
@@ -99,18 +106,19 @@ pub(crate) fn has_stored(noun: &AnyNoun) -> bool {
             let mut target = endpoint.target.clone();
             target.secret().is_some_and(|secret| secret.sealed.is_some())
         }
-        AnyNoun::Site(_)
-        | AnyNoun::Policy(_)
-        | AnyNoun::Mount(_)
-        | AnyNoun::Rule(_)
-        | AnyNoun::Listener(_) => false,
+        AnyNoun::Site(site) => site.oidc.values().any(|it| it.client_secret_sealed.is_some()),
+        AnyNoun::Policy(_) | AnyNoun::Mount(_) | AnyNoun::Rule(_) | AnyNoun::Listener(_) => false,
     }
 }
 
 /// Takes what a patch replaces out of the way: a new password ends the old hash, and so does
 /// `password: null`.
 pub(crate) fn make_way(body: &mut Value, patch: &Value) {
-    for (at, input, stored) in [
+    let providers = patch.get("oidc").and_then(Value::as_object);
+    let providers = providers.into_iter().flat_map(|all| all.keys());
+    let providers: Vec<String> = providers.map(|name| format!("/oidc/{name}")).collect();
+    let of_providers = providers.iter().map(|at| (&**at, "client_secret", "client_secret_sealed"));
+    let fixed = [
         ("", "password", "password_hash"),
         ("", "private", "private_sealed"),
         ("", "totp", "totp_sealed"),
@@ -118,7 +126,8 @@ pub(crate) fn make_way(body: &mut Value, patch: &Value) {
         ("/target/sftp", "password", "password_sealed"),
         ("/target/ftp", "password", "password_sealed"),
         ("/target/sql", "password", "password_sealed"),
-    ] {
+    ];
+    for (at, input, stored) in fixed.into_iter().chain(of_providers) {
         let Some(patch) = patch.pointer(at) else { continue };
         if patch.get(input).is_some()
             && patch.get(stored).is_none()
@@ -220,9 +229,37 @@ impl Settler {
                 });
                 self.target(site, endpoint, stored, absent)?;
             }
+            (AnyNoun::Site(own), stored) => {
+                let stored = stored.and_then(|noun| match noun {
+                    AnyNoun::Site(old) => Some(old),
+                    _ => None,
+                });
+                self.oidc_clients(own, stored, absent)?;
+            }
             _ => {}
         }
         Ok(noun)
+    }
+
+    /// The secrets by which a site proves itself to providers of OpenID Connect.
+    fn oidc_clients(
+        &self,
+        site: &mut Site,
+        stored: Option<&Site>,
+        absent: Absent,
+    ) -> Result<(), Fault> {
+        for (name, provider) in &mut site.oidc {
+            let old = stored.and_then(|old| old.oidc.get(name));
+            let slot = Slot {
+                field: "oidc.client_secret",
+                context: SealingContext::oidc_client(&site.name, name),
+                plain: &mut provider.client_secret,
+                sealed: &mut provider.client_secret_sealed,
+                stored: old.and_then(|old| old.client_secret_sealed.as_ref()),
+            };
+            self.seal(slot, absent)?;
+        }
+        Ok(())
     }
 
     /// The secret of a code generator.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use entrepot_crypto::{TokenHash, password};
 use entrepot_net::tls::ClientCertificate;
-use entrepot_nouns::{AccountType, Rights, Sealed, Timestamp};
+use entrepot_nouns::{AccountType, OidcIdentity, Rights, Sealed, Timestamp};
 use entrepot_ssh::Certificate;
 
 use crate::api_token::ApiToken;
@@ -38,6 +38,8 @@ pub(crate) enum Credential {
     Token(TokenHash),
     /// The passkey that its authenticator knows by this.
     Passkey(String),
+    /// What a provider said of this person, once, at the login.
+    Oidc(OidcIdentity),
     /// The secret of a share link, by its hash.
     Link(TokenHash),
     /// The decision of a login hook, which was asked once, at the login.
@@ -54,6 +56,7 @@ impl std::fmt::Debug for Credential {
             Credential::Tls(_) => "Tls",
             Credential::Token(_) => "Token",
             Credential::Passkey(_) => "Passkey",
+            Credential::Oidc(_) => "Oidc",
             Credential::Link(_) => "Link",
             Credential::Hook => "Hook",
         })
@@ -91,6 +94,7 @@ impl Credential {
                 Some(passkey) => return passkey.why_not(address, now),
                 None => (false, "the passkey that it logged in with was removed"),
             },
+            Credential::Oidc(identity) => return principal.why_not_oidc(identity),
             Credential::Link(hash) => match principal.link_secret(*hash) {
                 Some(secret) => return secret.why_not(now),
                 None => (false, "the secret of the link was deleted"),
@@ -128,6 +132,7 @@ impl Credential {
             Credential::Passkey(id) => principal.passkey(id).is_none_or(|key| key.read_only),
             Credential::Password(_)
             | Credential::Link(_)
+            | Credential::Oidc(_)
             | Credential::Code(_)
             | Credential::Tls(_)
             | Credential::Hook => false,

@@ -23,6 +23,7 @@ use crate::digests::DigestBudgets;
 use crate::error::{AuthError, Result};
 use crate::gate::Grant;
 use crate::limits::{CACHED_ABSENT, CACHED_ACCOUNTS, CACHED_TOKENS, REFRESH_EVERY};
+use crate::oidc::SiteOidc;
 use crate::policy::{EffectivePolicy, ListenerPolicy};
 use crate::principal::Principal;
 use crate::rates::{Buckets, NodeBuckets, SharedBuckets, SharedRates, Sharers};
@@ -71,6 +72,7 @@ struct Cache {
     listeners: HashMap<(SiteId, Name), Arc<ListenerPolicy>>,
     authorities: HashMap<SiteId, Arc<Vec<Authority>>>,
     checks: HashMap<SiteId, Option<LoginCheck>>,
+    oidc: HashMap<SiteId, Arc<SiteOidc>>,
     hosts: Option<Hosts>,
     /// As they were before the change: what holds while they cannot be read again.
     hosts_before: Option<Hosts>,
@@ -268,8 +270,11 @@ impl Directory {
         let read = |revision| async move {
             // A site that is deleted at this moment has no accounts any more.
             let Some(_) = self.site_name(site).await? else { return Ok(None) };
-            let authorities = self.site_authorities(site).await?;
-            let found = resolve::account(&self.0.db, site, name, revision, &authorities).await?;
+            let of_site = resolve::Shared {
+                authorities: self.site_authorities(site).await?,
+                oidc: self.site_oidc(site).await?,
+            };
+            let found = resolve::account(&self.0.db, site, name, revision, &of_site).await?;
             Ok(found.map(Arc::new))
         };
         self.cached(find, read, |cache, principal| cache.keep(key.clone(), principal)).await
@@ -347,6 +352,19 @@ impl Directory {
             |cache| cache.checks.get(&site).cloned(),
             |_| resolve::site_check(&self.0.db, site),
             |cache, check| drop(cache.checks.insert(site, check)),
+        )
+        .await
+    }
+
+    /// What a site says of sign-ins by providers of OpenID Connect.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn site_oidc(&self, site: SiteId) -> Result<Arc<SiteOidc>> {
+        self.cached(
+            |cache| cache.oidc.get(&site).cloned(),
+            |_| async move { Ok(Arc::new(resolve::site_oidc(&self.0.db, site).await?)) },
+            |cache, oidc| drop(cache.oidc.insert(site, oidc)),
         )
         .await
     }

@@ -21,6 +21,7 @@ use crate::error::{AuthError, Result};
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, WRONG_PER_CONNECTION};
 use crate::login_hook::LoginHooks;
 use crate::login_key::check_blob;
+use crate::oidc::OidcProviders;
 use crate::outdated::{OutdatedPassword, OutdatedPasswords};
 use crate::passwords::{Compared, Passwords, Stored};
 use crate::peer::Peer;
@@ -38,6 +39,7 @@ mod interactive;
 mod link;
 mod login_hook;
 mod login_limits;
+mod oidc;
 mod passkey;
 mod sharing;
 mod sign_in;
@@ -47,6 +49,9 @@ mod tls_certificate;
 pub use grant::Grant;
 pub use link::{LinkEnd, LinkPassword, LinkVerdict};
 pub use login_limits::{LimitState, LoginLimit};
+pub use oidc::{
+    OidcError, OidcLeading, OidcLogin, OidcPurpose, OidcRefusal, OidcReturn, OidcStart,
+};
 pub use passkey::{Challenge, ChallengePurpose, PasskeyError, PasskeyLogin};
 pub use sharing::PenaltySharing;
 
@@ -93,6 +98,7 @@ struct Inner {
     cost: HashCost,
     outdated: OutdatedPasswords,
     hooks: LoginHooks,
+    oidc: OidcProviders,
     codes: Codes,
     penalties: Penalties,
     token_uses: TokenUses,
@@ -154,6 +160,7 @@ impl Gate {
             cost: options.cost,
             outdated: OutdatedPasswords::default(),
             hooks: LoginHooks::new(),
+            oidc: OidcProviders::new(env.clone()),
             codes: Codes::default(),
             penalties: Penalties::new(env),
             token_uses: TokenUses::default(),
@@ -659,8 +666,9 @@ fn alternatives(principal: &Principal) -> Vec<Vec<AuthMethod>> {
     let password = principal.account.password_hash.as_ref().map(|_| AuthMethod::Password);
     // Who has a code generator is asked for its code.
     let code = principal.account.totp_sealed.as_ref().map(|_| AuthMethod::Totp);
+    let oidc = (!principal.account.oidc.is_empty()).then_some(AuthMethod::Oidc);
     let chain = |first: AuthMethod| std::iter::once(first).chain(code).collect();
-    key.into_iter().chain(password).chain(certificate).map(chain).collect()
+    key.into_iter().chain(password).chain(certificate).chain(oidc).map(chain).collect()
 }
 
 /// True if those done admit the account.

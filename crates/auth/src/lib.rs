@@ -19,6 +19,7 @@ mod link;
 mod link_secret;
 mod login_hook;
 mod login_key;
+mod oidc;
 mod outdated;
 mod passkey;
 mod passwords;
@@ -42,10 +43,11 @@ pub use entrepot_net::meter::Throttles;
 pub use error::{AuthError, Result};
 pub use gate::{
     Attempt, Challenge, ChallengePurpose, Gate, GateOptions, Grant, LimitState, LinkEnd,
-    LinkPassword, LinkVerdict, LoginLimit, Meters, PasskeyError, PasskeyLogin, PenaltySharing,
-    Verdict,
+    LinkPassword, LinkVerdict, LoginLimit, Meters, OidcError, OidcLeading, OidcLogin, OidcPurpose,
+    OidcRefusal, OidcReturn, OidcStart, PasskeyError, PasskeyLogin, PenaltySharing, Verdict,
 };
 pub use login_key::{UnusableKey, check_login_key};
+pub use oidc::SiteOidc;
 pub use outdated::OutdatedPassword;
 pub use passkey::Passkey;
 pub use peer::Peer;

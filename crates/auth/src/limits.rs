@@ -62,6 +62,29 @@ pub const HOOKS_WAITING: usize = 512;
 pub const HOOKS_WAITING_OF_A_SITE: usize = 128;
 /// A directory service must take a connection within this; its answer has the time of the hook.
 pub const LDAP_DIAL_TIME: Duration = Duration::from_secs(5);
+/// Providers of OpenID Connect that are asked at a time.
+pub const OIDC_AT_A_TIME: usize = 32;
+/// A provider must have answered a question by then, the wait in the queue included.
+pub const OIDC_TIME: Duration = Duration::from_secs(10);
+/// Longest answer of a provider.
+pub const OIDC_ANSWER_BYTES: usize = 256 * 1024;
+/// How long is known what a provider publishes.
+pub const OIDC_FRESH: Duration = Duration::from_secs(3600);
+/// How often a token with an unknown key has the keys of its provider read anew.
+pub const OIDC_KEYS_EVERY: Duration = Duration::from_secs(60);
+/// How long a provider is not asked again that could not be.
+pub const OIDC_FAILURE_KEPT: Duration = Duration::from_secs(5);
+/// Providers whose publications are kept in memory; above it they are forgotten.
+pub const OIDC_CACHED: usize = 1_000;
+/// A browser must have come back from a provider by then.
+pub const OIDC_BEGUN_TIME: Duration = Duration::from_secs(600);
+/// How much the clock of a provider may be behind where it says when it asked the person.
+pub const OIDC_SKEW: Duration = Duration::from_secs(60);
+/// Longest address that a browser is led to when it has come back; instead of a longer one the
+/// usual.
+pub const OIDC_TARGET_BYTES: usize = 256;
+/// Longest text of a provider's refusal that is shown and recorded, in characters.
+pub const OIDC_SAID: usize = 64;
 /// Longest answer of a hook.
 pub const HOOK_ANSWER_BYTES: usize = 16 * 1024;
 /// Right passwords with outdated hashes that wait for a new one; others get it at another login.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use entrepot_crypto::TokenHash;
 use entrepot_nouns::{
     Account, AccountId, AccountType, AuthMethod, Endpoint, LinkTerms, LoginProtocol, Mount, Name,
-    Rights, SiteId, StorePath, Stored, Timestamp, VPath,
+    OidcIdentity, Rights, SiteId, StorePath, Stored, Timestamp, VPath,
 };
 
 use crate::api_token::ApiToken;
 use crate::authority::Authority;
 use crate::link_secret::LinkSecret;
+use crate::oidc::SiteOidc;
 use crate::passkey::Passkey;
 use crate::peer::Peer;
 use crate::policy::{EffectivePolicy, NOT_HERE};
@@ -55,6 +56,8 @@ pub struct Principal {
     pub api_tokens: Vec<ApiToken>,
     /// Passkeys that sign it in, whatever their dates.
     pub passkeys: Vec<Passkey>,
+    /// Providers that may say who logs in as it: those of its site.
+    pub(crate) oidc: Arc<SiteOidc>,
     /// Of a share link: its secrets, whatever their dates.
     pub(crate) link_secrets: Vec<LinkSecret>,
     /// Of a share link: the account whose files it opens.
@@ -106,6 +109,39 @@ impl Principal {
     /// Its passkey that an authenticator knows by this, whether or not it counts now.
     pub(crate) fn passkey(&self, credential: &str) -> Option<&Passkey> {
         self.passkeys.iter().find(|passkey| passkey.public.credential == credential)
+    }
+
+    /// True if it signs in by what some provider says of its person.
+    pub fn takes_oidc(&self) -> bool {
+        let takes = |chain: &Vec<AuthMethod>| chain.first() == Some(&AuthMethod::Oidc);
+        if self.login.is_empty() {
+            !self.account.oidc.is_empty()
+        } else {
+            self.login.iter().any(takes)
+        }
+    }
+
+    /// Why what a provider says of this person lets nobody in as the account; `None`: it does.
+    pub(crate) fn why_not_oidc(&self, identity: &OidcIdentity) -> Option<&'static str> {
+        let own = &self.account.oidc;
+        let is_bound = own.contains(identity);
+        let has_other = own.iter().any(|other| other.provider == identity.provider);
+        let Some(provider) = self.oidc.providers.get(&identity.provider) else {
+            return Some("the provider that it logged in by is trusted no more");
+        };
+        if self.account.link.is_some() || !self.takes_oidc() {
+            Some("the account does not sign in by a provider")
+        } else if !is_bound && has_other {
+            Some("the account is another person at the provider")
+        } else if !is_bound && self.login.is_empty() {
+            Some("the account names no subject of the provider, and its login does not take it")
+        } else if !is_bound && self.account.account_type == AccountType::Admin {
+            Some("an administrator must name the subject of the provider")
+        } else if !provider.may_admit(&self.lineage) {
+            Some("the provider may not let anybody in as this account")
+        } else {
+            None
+        }
     }
 
     /// Its secret of this hash, if it is a link, whether or not that counts now.

@@ -17,11 +17,21 @@ use crate::error::{AuthError, Result};
 use crate::limits::{GROUP_DEPTH, GROUPS};
 use crate::link;
 use crate::link_secret::LinkSecret;
+use crate::oidc::SiteOidc;
 use crate::passkey::Passkey;
 use crate::policy::{EffectivePolicy, ListenerPolicy};
 use crate::principal::{EffectiveMount, Principal};
 use crate::rates::{SharedRates, Sharers, TimedRates};
 use crate::ssh_key::UserKey;
+
+/// What all accounts of a site have in common.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Keys that sign certificates for every account.
+    pub(crate) authorities: Arc<Vec<Authority>>,
+    /// Providers that the site trusts.
+    pub(crate) oidc: Arc<SiteOidc>,
+}
 
 /// Reads an account and everything it inherits; `None` if there is no such account. `resolved_at`
 /// is the revision of the configuration that was known before the first of it was read.
@@ -30,7 +40,7 @@ pub(crate) async fn account(
     site: SiteId,
     name: &Name,
     resolved_at: i64,
-    site_authorities: &[Authority],
+    of_site: &Shared,
 ) -> Result<Option<Principal>> {
     let Some(stored) = db.find::<Account>(site, name).await? else {
         return Ok(None);
@@ -51,7 +61,7 @@ pub(crate) async fn account(
     let (signers, keys): (Vec<Key>, Vec<Key>) =
         keys.into_iter().map(|key| key.noun).partition(|key| key.key_type == KeyType::SshUserCa);
     let own = signers.into_iter().filter_map(Authority::of);
-    let authorities = own.chain(site_authorities.iter().cloned()).collect();
+    let authorities = own.chain(of_site.authorities.iter().cloned()).collect();
     let api_tokens = keys.iter().filter_map(ApiToken::of).collect();
     let passkeys = keys.iter().filter_map(Passkey::of).collect();
     let user_keys = keys.into_iter().filter_map(user_key).collect();
@@ -69,6 +79,7 @@ pub(crate) async fn account(
         user_keys,
         api_tokens,
         passkeys,
+        oidc: of_site.oidc.clone(),
         link_secrets: Vec::new(),
         owner: None,
         authorities,
@@ -86,7 +97,7 @@ async fn share_link(
     resolved_at: i64,
 ) -> Result<Principal> {
     let owner = match &stored.noun.link {
-        Some(terms) => account(db, site, &terms.owner, resolved_at, &[]).await?,
+        Some(terms) => account(db, site, &terms.owner, resolved_at, &Shared::default()).await?,
         None => None,
     };
     let follows = owner.as_ref().map(|owner| owner.account.clone());
@@ -110,6 +121,7 @@ async fn share_link(
         user_keys: Vec::new(),
         api_tokens: Vec::new(),
         passkeys: Vec::new(),
+        oidc: Arc::default(),
         link_secrets,
         owner: owner.map(Arc::new),
         authorities: Vec::new(),
@@ -256,6 +268,13 @@ pub(crate) async fn listener_policy(
 /// The login hook of the site, for names without a password here.
 pub(crate) async fn site_check(db: &Db, site: SiteId) -> Result<Option<LoginCheck>> {
     Ok(site_noun(db, site).await?.and_then(|site| site.login))
+}
+
+/// The providers that the site trusts, and its host names.
+pub(crate) async fn site_oidc(db: &Db, site: SiteId) -> Result<SiteOidc> {
+    let own = site_noun(db, site).await?;
+    let of = |own: Site| SiteOidc { providers: own.oidc, hosts: own.hosts };
+    Ok(own.map(of).unwrap_or_default())
 }
 
 async fn policy_of_site(db: &Db, site: SiteId) -> Result<Option<Policy>> {

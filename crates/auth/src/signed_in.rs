@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use entrepot_crypto::{TokenHash, constant_time_eq, password, seal};
 use entrepot_db::SignInRow;
-use entrepot_nouns::{Name, Secret, SessionId, Timestamp};
+use entrepot_nouns::{Name, OidcIdentity, Secret, SessionId, Timestamp};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,6 +109,8 @@ pub(crate) enum StoredCredential {
     Code(String),
     /// The passkey that its authenticator knows by this.
     Passkey(String),
+    /// What a provider said of this person.
+    Oidc(OidcIdentity),
     /// The decision of a login hook.
     Hook,
 }
@@ -120,6 +122,7 @@ impl StoredCredential {
             Credential::Password(hash) => Some(StoredCredential::Password(password::name(hash))),
             Credential::Code(sealed) => Some(StoredCredential::Code(seal::name(sealed))),
             Credential::Passkey(id) => Some(StoredCredential::Passkey(id.clone())),
+            Credential::Oidc(identity) => Some(StoredCredential::Oidc(identity.clone())),
             Credential::Hook => Some(StoredCredential::Hook),
             Credential::Key(_)
             | Credential::Certificate(_)
@@ -151,6 +154,8 @@ impl StoredCredential {
             }
             // Whether the account still has it is seen where its dates are.
             StoredCredential::Passkey(id) => Ok(Credential::Passkey(id.clone())),
+            // Whether the account still takes it is seen where its login is.
+            StoredCredential::Oidc(identity) => Ok(Credential::Oidc(identity.clone())),
             StoredCredential::Hook => Ok(Credential::Hook),
         }
     }

@@ -112,6 +112,7 @@ mod chains;
 mod hours;
 mod login_hook;
 mod login_limits;
+mod oidc;
 mod passkeys;
 mod protocols;
 mod sharing;

@@ -2,6 +2,7 @@
 //! Attestation is neither asked for nor looked at, so that the browser hands the public key over in
 //! a plain form (§5.2.1.1): docs/adr/0014-passkeys-without-a-library.md.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use base64::Engine as _;
@@ -43,6 +44,16 @@ impl PageOrigin {
         &self.host
     }
 
+    /// How browsers reach it. Behind a proxy that speaks TLS with the browser, connections to us
+    /// may be in clear text; only this machine is reached without TLS.
+    fn scheme(&self) -> &'static str {
+        if self.encrypted || !self.is_this_machine() { "https" } else { "http" }
+    }
+
+    fn is_this_machine(&self) -> bool {
+        self.host == "localhost" || self.host.ends_with(".localhost")
+    }
+
     /// True if it is the origin as a browser spells it (RFC 6454 §6.2). Behind a proxy that speaks
     /// TLS with the browser, connections to us may be in clear text; and browsers trust this
     /// machine without TLS.
@@ -50,8 +61,7 @@ impl PageOrigin {
         let (rest, usual) = if let Some(rest) = origin.strip_prefix("https://") {
             (rest, 443)
         } else if let Some(rest) = origin.strip_prefix("http://") {
-            let is_this_machine = self.host == "localhost" || self.host.ends_with(".localhost");
-            if self.encrypted || !is_this_machine {
+            if self.encrypted || !self.is_this_machine() {
                 return false;
             }
             (rest, 80)
@@ -63,6 +73,18 @@ impl PageOrigin {
             None => (rest, Some(usual)),
         };
         host == self.host && port == Some(self.port.unwrap_or(usual))
+    }
+}
+
+/// As a browser spells it.
+impl fmt::Display for PageOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, host) = (self.scheme(), &self.host);
+        let usual = if scheme == "https" { 443 } else { 80 };
+        match self.port.filter(|port| *port != usual) {
+            Some(port) => write!(f, "{scheme}://{host}:{port}"),
+            None => write!(f, "{scheme}://{host}"),
+        }
     }
 }
 

@@ -46,6 +46,12 @@ impl SealingContext {
         Self::new(site, Kind::Listener, listener, "acme")
     }
 
+    /// For the secret by which a site proves itself to a provider of OpenID Connect. No noun has
+    /// the name: it is that of the provider, and of kind site.
+    pub fn oidc_client(site: &Name, provider: &Name) -> Self {
+        Self::new(site, Kind::Site, provider, "oidc-client")
+    }
+
     /// For what a browser keeps while it signs in at a site, of this kind. No noun has the name:
     /// it is that of the site, and of kind site.
     pub fn browser(site: &Name, what: &'static str) -> Self {

@@ -21,6 +21,7 @@ mod migrate;
 mod moment;
 mod nodes;
 mod nouns;
+mod oidc;
 mod passkeys;
 mod penalties;
 mod postgres;

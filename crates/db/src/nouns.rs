@@ -9,7 +9,7 @@ use crate::known::owner;
 use crate::references::{self, Bound, NounUser};
 use crate::sql::{Reader, Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Tx, Work};
-use crate::{api_tokens, passkeys};
+use crate::{api_tokens, oidc, passkeys};
 
 /// The statements of one table.
 struct Table {
@@ -185,6 +185,7 @@ async fn put<N: Noun>(
     }
     api_tokens::note(work, site, noun).await?;
     passkeys::note(work, site, noun).await?;
+    oidc::note(work, site, noun).await?;
     Ok(revision)
 }
 
@@ -196,6 +197,7 @@ async fn delete(work: &mut Work, site: SiteId, kind: Kind, name: &Name) -> Resul
         work.execute(sql, values).await?;
         api_tokens::forget(work, site, kind, name).await?;
         passkeys::forget(work, site, kind, name).await?;
+        oidc::forget(work, site, kind, name).await?;
     }
     Ok(deleted)
 }

@@ -10,6 +10,7 @@ use crate::link::LinkTerms;
 use crate::mount::Rights;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::oidc::{OidcIdentity, check_identities};
 use crate::path::VPath;
 use crate::role::{AdminRights, Role};
 use crate::secret::{Sealed, Secret};
@@ -48,6 +49,8 @@ pub enum AuthMethod {
     Certificate,
     /// A passkey, which a browser shows; alone, for it is two factors by itself.
     Passkey,
+    /// What a provider of OpenID Connect says of a browser's person; first, or alone.
+    Oidc,
 }
 
 /// A protocol that an account may log in over.
@@ -100,6 +103,9 @@ pub struct Account {
     /// Certificates of TLS that are its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub certificates: Vec<CertificateName>,
+    /// Persons that it is, as providers of OpenID Connect know them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub oidc: Vec<OidcIdentity>,
     /// Alternatives of methods that must all succeed, in order. Empty: any single method the
     /// account has credentials for, followed by a code if it has a code generator.
     /// `[[public-key, password]]` asks for both.
@@ -143,6 +149,7 @@ impl Account {
             totp_sealed: None,
             totp: None,
             certificates: Vec::new(),
+            oidc: Vec::new(),
             login: Vec::new(),
             protocols: Vec::new(),
             policy: None,
@@ -200,6 +207,11 @@ impl Noun for Account {
             let problem = "a group cannot log in, remove its certificates";
             return Err(FieldError::new("certificates", problem));
         }
+        if group && !self.oidc.is_empty() {
+            let problem = "a group cannot log in, remove who it is at providers";
+            return Err(FieldError::new("oidc", problem));
+        }
+        check_identities(&self.oidc)?;
         if self.certificates.len() > CERTIFICATES {
             let problem = format!("there are more than {CERTIFICATES}");
             return Err(FieldError::new("certificates", problem));
@@ -229,6 +241,7 @@ impl Account {
             ("groups", self.groups.is_empty()),
             ("totp", self.totp.is_none() && self.totp_sealed.is_none()),
             ("certificates", self.certificates.is_empty()),
+            ("oidc", self.oidc.is_empty()),
             ("login", self.login.is_empty()),
             ("protocols", self.protocols.is_empty()),
             ("home", self.home.is_root()),
@@ -250,6 +263,14 @@ fn check_chain(chain: &[AuthMethod]) -> Result<(), FieldError> {
         Some(AuthMethod::Totp) => refused("a code cannot come first, put another before it"),
         _ if chain.len() > 1 && chain.contains(&AuthMethod::Passkey) => {
             refused("a passkey stands alone in its alternative")
+        }
+        _ if chain.iter().skip(1).any(|method| *method == AuthMethod::Oidc) => {
+            refused("oidc comes first in its alternative")
+        }
+        Some(AuthMethod::Oidc)
+            if chain.iter().skip(1).any(|method| *method != AuthMethod::Totp) =>
+        {
+            refused("only a code can follow oidc")
         }
         _ if chain.iter().enumerate().any(|(at, method)| twice(at, method)) => {
             refused("a method stands twice in one alternative, remove one")
@@ -277,16 +298,24 @@ mod tests {
 
     #[test]
     fn chains_that_prove_nothing_more_are_refused() {
-        use AuthMethod::{Passkey, Password, PublicKey, Totp};
-        for good in
-            [vec![Password], vec![Passkey], vec![PublicKey, Password, Totp], vec![Password, Totp]]
-        {
+        use AuthMethod::{Oidc, Passkey, Password, PublicKey, Totp};
+        for good in [
+            vec![Password],
+            vec![Passkey],
+            vec![PublicKey, Password, Totp],
+            vec![Password, Totp],
+            vec![Oidc],
+            vec![Oidc, Totp],
+        ] {
             assert_eq!(check_chain(&good), Ok(()), "{good:?}");
         }
         for bad in [
             vec![],
             vec![Passkey, Totp],
             vec![Password, Passkey],
+            vec![Password, Oidc],
+            vec![Oidc, Password],
+            vec![Oidc, Oidc],
             vec![Totp],
             vec![Totp, Password],
             vec![PublicKey, PublicKey],

@@ -53,6 +53,14 @@ pub const LOGIN_HOOK_SECONDS: u32 = 25;
 pub const LOGIN_HOOK_ACCOUNTS: usize = 1000;
 /// Most arguments of a program that decides logins.
 pub const LOGIN_HOOK_ARGUMENTS: usize = 64;
+/// Most providers of OpenID Connect that a site may trust.
+pub const OIDC_PROVIDERS: usize = 8;
+/// Most scopes, and domains of e-mail addresses, of one of them.
+pub const OIDC_LIST: usize = 32;
+/// Longest label, claim, value and client of one of them, in bytes.
+pub const OIDC_TEXT_BYTES: usize = 512;
+/// Most persons, as providers know them, that an account may be.
+pub const OIDC_IDENTITIES: usize = 8;
 /// Most bytes of a name, a filter or a base that a directory service is asked with.
 pub const LDAP_TEXT_BYTES: usize = 4096;
 /// Most days that a site may keep what it records, when it is not for ever.

@@ -1,5 +1,6 @@
 //! Sites: tenants, and the host names by which clients choose one.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,6 +11,7 @@ use crate::limits::{HOST_BYTES, SITE_HOSTS};
 use crate::login::LoginCheck;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::oidc::{OidcProvider, check_providers};
 use crate::retention::Retention;
 
 /// A tenant: owns everything below it. The default site is `main` and never needs naming.
@@ -27,6 +29,10 @@ pub struct Site {
     /// Who is asked about passwords of names that have none here, by listeners that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginCheck>,
+    /// Providers of OpenID Connect that may say who signs in with a browser, each under a name that
+    /// stands in addresses and events.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub oidc: BTreeMap<Name, OidcProvider>,
     /// How long it keeps what it records; unset: as each field of it names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<Retention>,
@@ -59,6 +65,7 @@ impl Noun for Site {
             return Err(FieldError::new("hosts", "a name stands there twice, remove one"));
         }
         self.retention.as_ref().map_or(Ok(()), |retention| retention.check(&self.name))?;
+        check_providers(&self.oidc)?;
         self.login.as_ref().map_or(Ok(()), LoginCheck::check)
     }
     fn programs(&self) -> Vec<&str> {

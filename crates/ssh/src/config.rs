@@ -147,7 +147,7 @@ pub(crate) fn methods(next: &[AuthMethod]) -> MethodSet {
             AuthMethod::Password => &[MethodKind::Password, MethodKind::KeyboardInteractive],
             AuthMethod::Totp => &[MethodKind::KeyboardInteractive],
             // SSH has none.
-            AuthMethod::Certificate | AuthMethod::Passkey => &[],
+            AuthMethod::Certificate | AuthMethod::Passkey | AuthMethod::Oidc => &[],
         };
         kinds.iter().for_each(|kind| set.push(*kind));
     }

@@ -229,7 +229,8 @@ fn prompt(method: AuthMethod) -> &'static str {
         AuthMethod::Password
         | AuthMethod::PublicKey
         | AuthMethod::Certificate
-        | AuthMethod::Passkey => "Password: ",
+        | AuthMethod::Passkey
+        | AuthMethod::Oidc => "Password: ",
     }
 }
 

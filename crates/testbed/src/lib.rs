@@ -8,6 +8,7 @@
 //! their own `Directory`, `Gate` and `Service`. Everything above them starts with `World`.
 
 pub mod authenticator;
+pub mod provider;
 
 use std::path::{Path, PathBuf};
 

@@ -4,6 +4,8 @@
 //! a page of the same sign-in knows (`login::FormCheck`).
 
 mod account_page;
+mod oidc_links;
+mod oidc_page;
 mod own_passkeys_page;
 mod own_tokens_page;
 mod page_form;
@@ -37,6 +39,14 @@ pub(crate) fn served_routes(WebApi(api): &WebApi) -> Vec<Served> {
         page("/sign-in/code", Access::Everybody, &[Method::POST], post(sign_in_page::submit_code)),
         page(passkey_form::ASK, Access::Everybody, &[Method::POST], post(passkey_page::begin)),
         page("/sign-in/passkey", Access::Everybody, &[Method::POST], post(passkey_page::sign_in)),
+        page("/sign-in/oidc/{name}", Access::Everybody, &[Method::GET], get(oidc_page::begin)),
+        page(
+            "/sign-in/oidc/{name}/callback",
+            Access::Everybody,
+            &[Method::GET],
+            get(oidc_page::back),
+        ),
+        page("/prove/oidc/{name}", Access::Browser, &[Method::GET], get(oidc_page::prove)),
         page("/setup", Access::Everybody, &both, get(set_up_page::show).post(set_up_page::submit)),
         page("/account", Access::Browser, &[Method::GET], get(account_page::show)),
         page("/prove", Access::Browser, &both, get(prove_page::show).post(prove_page::submit)),

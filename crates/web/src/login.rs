@@ -25,7 +25,8 @@ use crate::problem::{FORM_CHALLENGE, Problem};
 use crate::sessions::UsedSession;
 
 pub(crate) use browser::{
-    BrowserSignIn, challenge_cookie, set_challenge_cookie, set_cookie, sign_out, unset_cookie,
+    BrowserSignIn, challenge_cookie, oidc_cookie, set_challenge_cookie, set_cookie,
+    set_oidc_cookie, sign_out, unset_cookie, unset_oidc_cookie,
 };
 pub(crate) use form_check::FormCheck;
 

@@ -10,6 +10,7 @@ mod dav;
 mod files;
 mod fixture;
 mod links;
+mod oidc;
 mod passkeys;
 mod sign_in;
 mod tokens;

@@ -16,7 +16,7 @@ use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{Account, EndpointTarget, Env, Event, Fact, Noun, Secret};
 use entrepot_vfs::{Service, ServiceOptions, ServiceParts};
 
-pub use entrepot_testbed::{Testbed, authenticator, mount, name};
+pub use entrepot_testbed::{Testbed, authenticator, mount, name, provider};
 
 /// The password of every account that [`World::account`] makes.
 pub const PASSWORD: &str = "correct horse battery";

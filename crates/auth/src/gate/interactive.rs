@@ -47,9 +47,10 @@ impl Attempt {
             verdict = match method {
                 AuthMethod::Password => self.password(user, secret).await,
                 AuthMethod::Totp => self.code(user, secret).await,
-                AuthMethod::PublicKey | AuthMethod::Certificate | AuthMethod::Passkey => {
-                    Verdict::Refused { next: self.methods(), end: true }
-                }
+                AuthMethod::PublicKey
+                | AuthMethod::Certificate
+                | AuthMethod::Passkey
+                | AuthMethod::Oidc => Verdict::Refused { next: self.methods(), end: true },
             };
             if !matches!(verdict, Verdict::Partial { .. }) {
                 break;

@@ -38,7 +38,7 @@ enum Shown {
 
 impl Gate {
     /// Signs a browser in that has logged in by password, and by a code where the account has a
-    /// generator, or by a passkey.
+    /// generator, by a passkey or by a provider.
     ///
     /// # Errors
     /// The login was by something that is shown with each request, the database is away, or it
@@ -52,7 +52,8 @@ impl Gate {
         };
         let stored = grant.credentials.iter().map(StoredCredential::of);
         let stored = stored.collect::<Option<Vec<_>>>().filter(|stored| !stored.is_empty());
-        let stored = stored.ok_or_else(|| refused("a browser signs in by password or passkey"))?;
+        let stored =
+            stored.ok_or_else(|| refused("a browser signs in by password, passkey or provider"))?;
         let credentials = serde_json::to_string(&stored);
         let credentials = credentials.map_err(|error| refused(&error.to_string()))?;
         self.make_room(principal.site, account).await?;

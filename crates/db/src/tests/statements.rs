@@ -26,6 +26,7 @@ fn common() -> Vec<Sql> {
         crate::api_tokens::ALL,
         crate::heads::ALL,
         crate::link_uses::ALL,
+        crate::oidc::ALL,
         crate::passkeys::ALL,
         crate::penalties::ALL,
         crate::recovery_codes::ALL,

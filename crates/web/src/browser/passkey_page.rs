@@ -34,9 +34,9 @@ pub(super) async fn sign_in(mut form: OpenForm) -> Result<Response, Problem> {
     let OpenForm { context, headers, .. } = form;
     match check(&context, &headers, &page, &answer).await {
         Verdict::Granted(grant) => sign_in_page::signed_in(&context, &headers, &grant, &to).await,
-        Verdict::Busy => Ok(sign_in_page::refused(&context, &to, sign_in_page::BUSY)),
+        Verdict::Busy => Ok(sign_in_page::refused(&context, &to, sign_in_page::BUSY).await),
         Verdict::Partial { .. } | Verdict::Refused { .. } => {
-            Ok(sign_in_page::refused(&context, &to, WRONG))
+            Ok(sign_in_page::refused(&context, &to, WRONG).await)
         }
     }
 }

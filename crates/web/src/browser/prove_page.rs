@@ -1,5 +1,5 @@
 //! `/prove`: a browser that is signed in shows its password once more, and a code where the account
-//! asks for one, before a dangerous change.
+//! asks for one, or goes to a provider, before a dangerous change.
 
 use axum::extract::Query;
 use axum::http::StatusCode;
@@ -8,6 +8,7 @@ use entrepot_auth::Verdict;
 use entrepot_nouns::{AuthMethod, Secret};
 use serde::Deserialize;
 
+use super::oidc_links::links;
 use super::page_form::{BrowserForm, target};
 use super::passkey_form::{PasskeyForm, SCRIPT};
 use crate::answers::see_other;
@@ -64,7 +65,7 @@ pub(super) async fn refused(browser: &Browser, to: &str) -> Response {
 }
 
 async fn page(browser: &Browser, to: &str, status: StatusCode) -> Response {
-    let viewer = browser.signed_in.viewer();
+    let (context, viewer) = (&browser.context, browser.signed_in.viewer());
     let hidden = viewer.hidden();
     let asked = asked(browser).await;
     let mut page = Page::of("Confirm that it is you", viewer);
@@ -78,6 +79,12 @@ async fn page(browser: &Browser, to: &str, status: StatusCode) -> Response {
         let (action, button) = ("/prove/passkey", "Confirm with a passkey");
         page.push(&PasskeyForm { action, button, fields: &fields }.html(&browser.context));
         page.script(SCRIPT);
+    }
+    if browser.signed_in.principal().takes_oidc()
+        && let Ok(providers) = context.shared().gate().oidc_providers(context.site).await
+    {
+        let offered = providers.offered(context.origin.as_ref());
+        page.push(&links(&offered, "/prove/oidc/", to));
     }
     page.push(&format!(
         "<form class=\"narrow\" method=\"post\" action=\"/prove\">{hidden}\n\

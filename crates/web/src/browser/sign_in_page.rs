@@ -1,5 +1,5 @@
-//! `/sign-in`: a passkey, or a name and a password, then a code where the account asks for one. A
-//! browser that has shown them is given a cookie.
+//! `/sign-in`: a passkey, a provider, or a name and a password, then a code where the account asks
+//! for one. A browser that has shown them is given a cookie.
 
 use axum::extract::Query;
 use axum::http::header::{SET_COOKIE, USER_AGENT, WWW_AUTHENTICATE};
@@ -9,6 +9,7 @@ use entrepot_auth::{Attempt, Grant, Verdict};
 use entrepot_nouns::{AuthMethod, Secret};
 use serde::Deserialize;
 
+use super::oidc_links::links;
 use super::page_form::{OpenForm, target};
 use super::passkey_form::{PasskeyForm, SCRIPT};
 use crate::answers::see_other;
@@ -46,7 +47,7 @@ pub(super) async fn show(
     Query(next): Query<Next>,
 ) -> Response {
     let to = target(&context, next.to);
-    if browser.is_ok() { see_other(&to) } else { page(&context, &to, &Said::Nothing) }
+    if browser.is_ok() { see_other(&to) } else { page(&context, &to, &Said::Nothing).await }
 }
 
 /// Takes the name and the password.
@@ -73,13 +74,13 @@ pub(super) async fn submit(mut form: OpenForm) -> Result<Response, Problem> {
     drop(attempt);
     match verdict {
         Verdict::Granted(grant) => signed_in(&context, &headers, &grant, &to).await,
-        Verdict::Partial { .. } => Ok(page(&context, &to, &Said::Refused(NO_WAY))),
-        Verdict::Busy => Ok(page(&context, &to, &Said::Busy)),
+        Verdict::Partial { .. } => Ok(page(&context, &to, &Said::Refused(NO_WAY)).await),
+        Verdict::Busy => Ok(page(&context, &to, &Said::Busy).await),
         Verdict::Refused { end, .. } => {
             if end {
                 connection.end_after_refusals();
             }
-            Ok(page(&context, &to, &Said::Refused(WRONG)))
+            Ok(page(&context, &to, &Said::Refused(WRONG)).await)
         }
     }
 }
@@ -91,18 +92,18 @@ pub(super) async fn submit_code(mut form: OpenForm) -> Result<Response, Problem>
     let OpenForm { context, headers, .. } = form;
     let (site, address) = (context.site, context.peer().ip());
     let Some(mut pending) = context.shared.pending.take(&word, site, address) else {
-        return Ok(page(&context, &to, &Said::Refused(BEGIN_AGAIN)));
+        return Ok(page(&context, &to, &Said::Refused(BEGIN_AGAIN)).await);
     };
     let checking = context.connection.checking();
     let verdict = pending.attempt.code(&pending.user, &code).await;
     drop(checking);
     match verdict {
         Verdict::Granted(grant) => signed_in(&context, &headers, &grant, &to).await,
-        Verdict::Partial { .. } => Ok(page(&context, &to, &Said::Refused(NO_WAY))),
+        Verdict::Partial { .. } => Ok(page(&context, &to, &Said::Refused(NO_WAY)).await),
         Verdict::Busy => Ok(code_page(&context, &to, pending, &Said::Busy)),
         Verdict::Refused { end: true, .. } => {
             context.connection.end_after_refusals();
-            Ok(page(&context, &to, &Said::Refused(BEGIN_AGAIN)))
+            Ok(page(&context, &to, &Said::Refused(BEGIN_AGAIN)).await)
         }
         Verdict::Refused { .. } => {
             Ok(code_page(&context, &to, pending, &Said::Refused(WRONG_CODE)))
@@ -127,18 +128,24 @@ pub(super) async fn signed_in(
 }
 
 /// The page once more, with what was wrong.
-pub(super) fn refused(context: &RequestContext, to: &str, why: &'static str) -> Response {
+pub(super) async fn refused(context: &RequestContext, to: &str, why: &'static str) -> Response {
     let said = if why == BUSY { Said::Busy } else { Said::Refused(why) };
-    page(context, to, &said)
+    page(context, to, &said).await
 }
 
-fn page(context: &RequestContext, to: &str, said: &Said) -> Response {
+async fn page(context: &RequestContext, to: &str, said: &Said) -> Response {
     let mut page = Page::new("Sign in");
     let status = say(&mut page, said);
     let fields = format!("<input type=\"hidden\" name=\"to\" value=\"{}\">", escape(to));
     let (action, button) = ("/sign-in/passkey", "Sign in with a passkey");
     page.push(&PasskeyForm { action, button, fields: &fields }.html(context));
     page.script(SCRIPT);
+    let providers = context.shared().gate().oidc_providers(context.site).await;
+    // While the database is away, nobody signs in by one.
+    if let Ok(providers) = providers {
+        let offered = providers.offered(context.origin.as_ref());
+        page.push(&links(&offered, "/sign-in/oidc/", to));
+    }
     page.push(&format!(
         "<form class=\"narrow\" method=\"post\" action=\"/sign-in\">\n\
          <input type=\"hidden\" name=\"to\" value=\"{}\">\n\
@@ -152,6 +159,11 @@ fn page(context: &RequestContext, to: &str, said: &Said) -> Response {
         escape(to)
     ));
     answer(page, context, status)
+}
+
+/// Asks for the code of an account that has proved the rest.
+pub(super) fn ask_code(context: &RequestContext, to: &str, pending: PendingSignIn) -> Response {
+    code_page(context, to, pending, &Said::Nothing)
 }
 
 fn code_page(context: &RequestContext, to: &str, pending: PendingSignIn, said: &Said) -> Response {

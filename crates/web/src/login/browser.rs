@@ -1,10 +1,12 @@
 //! Browsers that have signed in: a cookie with every request, and with every change something that
 //! only a page of ours can have told the browser.
 
+use std::time::Duration;
+
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use entrepot_auth::SignIn;
-use entrepot_auth::limits::CHALLENGE_TIME;
+use entrepot_auth::limits::{CHALLENGE_TIME, OIDC_BEGUN_TIME};
 use entrepot_nouns::Secret;
 use entrepot_vfs::Session;
 
@@ -27,6 +29,10 @@ const CLEAR_COOKIE: &str = "entrepot";
 const HOST_CHALLENGE: &str = "__Host-entrepot-challenge";
 const CLEAR_CHALLENGE: &str = "entrepot-challenge";
 
+/// The same for what it keeps while it is at a provider of OpenID Connect.
+const HOST_OIDC: &str = "__Host-entrepot-oidc";
+const CLEAR_OIDC: &str = "entrepot-oidc";
+
 /// A browser that has signed in, as a request of it shows.
 #[derive(Debug)]
 pub(crate) struct BrowserSignIn {
@@ -46,8 +52,8 @@ impl BrowserSignIn {
         if self.is_proven {
             return Ok(());
         }
-        let why = "this change asks for the password or a passkey once more: \
-                   go to /prove, then try again";
+        let why = "this change asks for the password, a passkey or a provider \
+                   once more: go to /prove, then try again";
         Err(Problem::new(StatusCode::FORBIDDEN, "EP1018", why))
     }
 }
@@ -60,6 +66,10 @@ fn challenge_name(connection: &Connection) -> &'static str {
     if connection.is_encrypted() { HOST_CHALLENGE } else { CLEAR_CHALLENGE }
 }
 
+fn oidc_name(connection: &Connection) -> &'static str {
+    if connection.is_encrypted() { HOST_OIDC } else { CLEAR_OIDC }
+}
+
 /// The cookie of a request that signs a browser in.
 pub(super) fn cookie(fields: &HeaderMap, connection: &Connection) -> Option<Secret> {
     named_cookie(fields, name(connection))
@@ -68,6 +78,11 @@ pub(super) fn cookie(fields: &HeaderMap, connection: &Connection) -> Option<Secr
 /// The challenge that the browser of a request was asked to answer, sealed.
 pub(crate) fn challenge_cookie(fields: &HeaderMap, connection: &Connection) -> Option<Secret> {
     named_cookie(fields, challenge_name(connection))
+}
+
+/// What the browser of a request was led to a provider with, sealed.
+pub(crate) fn oidc_cookie(fields: &HeaderMap, connection: &Connection) -> Option<Secret> {
+    named_cookie(fields, oidc_name(connection))
 }
 
 /// Of several cookies of the name the first.
@@ -93,9 +108,29 @@ pub(crate) fn set_challenge_cookie(
     connection: &Connection,
     sealed: &Secret,
 ) -> Option<HeaderValue> {
+    brief_cookie(connection, challenge_name(connection), sealed, CHALLENGE_TIME)
+}
+
+/// Has the browser keep what it is led to a provider with for as long as it may be there.
+pub(crate) fn set_oidc_cookie(connection: &Connection, sealed: &Secret) -> Option<HeaderValue> {
+    brief_cookie(connection, oidc_name(connection), sealed, OIDC_BEGUN_TIME)
+}
+
+/// Has the browser forget what it was led to a provider with.
+pub(crate) fn unset_oidc_cookie(connection: &Connection) -> Option<HeaderValue> {
+    let text = attributes(connection, oidc_name(connection), "");
+    HeaderValue::from_str(&format!("{text}; Max-Age=0")).ok()
+}
+
+fn brief_cookie(
+    connection: &Connection,
+    name: &str,
+    sealed: &Secret,
+    time: Duration,
+) -> Option<HeaderValue> {
     let value = std::str::from_utf8(sealed.expose()).ok()?;
-    let text = attributes(connection, challenge_name(connection), value);
-    let seconds = CHALLENGE_TIME.as_secs();
+    let text = attributes(connection, name, value);
+    let seconds = time.as_secs();
     let mut field = HeaderValue::from_str(&format!("{text}; Max-Age={seconds}")).ok()?;
     field.set_sensitive(true);
     Some(field)
