@@ -63,6 +63,7 @@ const STEPS: &[Step] = &[
     step!("V18__acme", 5),
     step!("V19__passkeys", 5),
     step!("V21__trash", 5),
+    step!("V22__versions", 5),
 ];
 
 /// The step that makes the table in which the others say which programs they serve.

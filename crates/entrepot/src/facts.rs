@@ -202,7 +202,11 @@ pub(crate) fn describe(event: &Event) -> String {
         | Fact::FileRemoved { path }
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. } => path.clone(),
-        Fact::FileTrashed { path, until, .. } => format!("{path}, kept until {until}"),
+        Fact::FileTrashed { path, until, .. }
+        | Fact::FileVersioned { path, until: Some(until), .. } => {
+            format!("{path}, kept until {until}")
+        }
+        Fact::FileVersioned { path, until: None, .. } => format!("{path}, kept"),
         Fact::FileRenamed { from, to, displaced, .. } => {
             format!(
                 "{from} → {to}{}",
