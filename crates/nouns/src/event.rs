@@ -541,8 +541,8 @@ facts! {
         /// The id of the event `file.trashed` or `file.versioned`.
         trashed: EventId,
     }
-    /// What was removed, or a version of a file, is deleted for good: by its account, or because its
-    /// time was over or there was too much of it.
+    /// What was removed, or a version of a file, is deleted for good: by its account, because its
+    /// time was over, or because there was too much of it.
     "file.purged" FilePurged {
         /// The virtual path that it had.
         path: String,

@@ -1,5 +1,5 @@
-//! What was removed or replaced, as the database has it and as this node knows better: a client that removed a
-//! file can put it back at once, though the record of it is not in the database yet.
+//! What was removed or replaced, as the database has it and as this node knows better: a client
+//! that removed a file can put it back at once, though the record of it is not in the database yet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

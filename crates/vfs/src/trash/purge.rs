@@ -74,8 +74,8 @@ impl Vfs {
 }
 
 impl Service {
-    /// Deletes for good a batch of what was removed or replaced, of all sites, behind `after`: whose
-    /// time is over, and what is more than a mount keeps. What cannot be deleted now is left for the
+    /// Deletes for good a batch of what was removed or replaced, of all sites, behind `after`: what
+    /// is kept long enough, or more than a mount keeps. What cannot be deleted now is left for the
     /// next time.
     ///
     /// # Errors

@@ -174,7 +174,8 @@ fn row(html: &mut String, version: &FileVersion) {
          <td><button name=\"restore-version\" value=\"{id}\" \
          aria-label=\"Put back the version of {changed}\">Put back</button> \
          <button class=\"quiet\" name=\"delete-version\" value=\"{id}\" \
-         aria-label=\"Delete the version of {changed} for good\">Delete for good</button></td></tr>",
+         aria-label=\"Delete the version of {changed} for good\">Delete for good</button>\
+         </td></tr>",
         size(version.size),
         date(version.replaced_at),
         by.unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! What is replaced over HTTP and WebDAV can be read and put back, by programs and by people without
-//! scripts.
+//! What is replaced over HTTP and WebDAV can be read and put back, by programs and by people
+//! without scripts.
 
 use entrepot_nouns::{Mount, VersionOptions};
 use entrepot_world::mount;
