@@ -227,6 +227,7 @@ fn path(fact: &Fact) -> Option<String> {
         Fact::LinkCreated { path, target } => Some(format!("{path}\n{target}")),
         Fact::FileRemoved { path }
         | Fact::FileTrashed { path, .. }
+        | Fact::FileVersioned { path, .. }
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. }
         | Fact::ModeChanged { path, .. }

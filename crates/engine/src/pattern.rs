@@ -117,6 +117,7 @@ fn size(event: &Event) -> Option<u64> {
         Fact::FileRenamed { size, .. }
         | Fact::FileLinked { size, .. }
         | Fact::FileTrashed { size, .. }
+        | Fact::FileVersioned { size, .. }
         | Fact::FileRestored { size, .. } => Some(*size),
         Fact::CommandDone { command } => command.bytes,
         fact => fact.file().map(|file| file.size),
@@ -137,6 +138,7 @@ pub(crate) fn event_path(event: &Event) -> Option<&str> {
         Fact::FileRenamed { to, .. } | Fact::FileLinked { to, .. } => Some(to),
         Fact::FileRemoved { path }
         | Fact::FileTrashed { path, .. }
+        | Fact::FileVersioned { path, .. }
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. }
         | Fact::LinkCreated { path, .. }

@@ -1,7 +1,7 @@
 //! `transfer`, `event`, `job`: what happened and what happens.
 
 use entrepot_admin::{NumberedEvent, Response};
-use entrepot_nouns::{CommandFact, Event, Fact, Job, Transfer};
+use entrepot_nouns::{CommandFact, Event, Fact, Job, Timestamp, Transfer};
 use serde_json::{Value, json};
 
 use crate::admin_client::AdminClient;
@@ -202,7 +202,8 @@ pub(crate) fn describe(event: &Event) -> String {
         | Fact::FileRemoved { path }
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. } => path.clone(),
-        Fact::FileTrashed { path, until, .. } => format!("{path}, kept until {until}"),
+        Fact::FileTrashed { path, until, .. } => kept(path, Some(*until)),
+        Fact::FileVersioned { path, until, .. } => kept(path, *until),
         Fact::FileRenamed { from, to, displaced, .. } => {
             format!(
                 "{from} → {to}{}",
@@ -231,6 +232,11 @@ pub(crate) fn describe(event: &Event) -> String {
             None => order(fact).unwrap_or_else(|| rest(fact)),
         },
     }
+}
+
+/// What can be put back, and how long.
+fn kept(path: &str, until: Option<Timestamp>) -> String {
+    until.map_or_else(|| format!("{path}, kept"), |until| format!("{path}, kept until {until}"))
 }
 
 /// An order of an administrator to the node, if the fact is one.

@@ -500,8 +500,36 @@ facts! {
         stored: String,
         /// From then on it is deleted for good.
         until: Timestamp,
+        /// Most bytes that the trash of the mount keeps; none: as many as come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        most_bytes: Option<u64>,
     }
-    /// What was removed was put back.
+    /// A file was replaced and is kept by its mount as a version: it can be put back by the id of
+    /// this event. What replaced it has an event of its own.
+    "file.versioned" FileVersioned {
+        /// Virtual path as the account sees it.
+        path: String,
+        /// Bytes of the file that was replaced.
+        size: u64,
+        /// When its content had last changed.
+        modified: Timestamp,
+        /// The endpoint that keeps it.
+        endpoint: Name,
+        /// The directory of the endpoint that the mount shows: it has the versions in it.
+        prefix: String,
+        /// The path that it had at the endpoint.
+        stored: String,
+        /// From then on it is deleted for good; none: its time does not end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+        /// Most versions of the file that the mount keeps; none: as many as come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keep: Option<u16>,
+        /// Most bytes of versions that the mount keeps; none: as many as come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        most_bytes: Option<u64>,
+    }
+    /// What was removed, or a version of a file, was put back.
     "file.restored" FileRestored {
         /// The virtual path that it has now.
         path: String,
@@ -510,14 +538,15 @@ facts! {
         directory: bool,
         /// Bytes of the file; 0 of a directory.
         size: u64,
-        /// The id of the event `file.trashed`.
+        /// The id of the event `file.trashed` or `file.versioned`.
         trashed: EventId,
     }
-    /// What was removed is deleted for good: by its account, or because its time was over.
+    /// What was removed, or a version of a file, is deleted for good: by its account, because its
+    /// time was over, or because there was too much of it.
     "file.purged" FilePurged {
         /// The virtual path that it had.
         path: String,
-        /// The id of the event `file.trashed`.
+        /// The id of the event `file.trashed` or `file.versioned`.
         trashed: EventId,
     }
     /// A file or directory was renamed.

@@ -57,7 +57,7 @@ pub use job::{Job, JobHolder, JobState};
 pub use key::{Key, KeyType};
 pub use link::{LinkAction, LinkTerms};
 pub use listener::{Listener, Protocol};
-pub use mount::{ModeMask, Mount, MountOption, Quota, Right, Rights, TrashOptions};
+pub use mount::{ModeMask, Mount, MountOption, Quota, Right, Rights, TrashOptions, VersionOptions};
 pub use name::Name;
 pub use noun::{FieldError, Kind, Noun, NounVersion, Reference, Stored};
 pub use oidc::{OidcIdentity, OidcProvider};

@@ -188,16 +188,89 @@ pub struct TrashOptions {
     /// For how many days, 1 to 3650. What was removed before a change keeps the days that held
     /// then.
     pub days: u16,
+    /// Most bytes that are kept, 1 to 2^50: beyond them what was removed first is deleted for
+    /// good. Unset: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 impl TrashOptions {
     /// The longest that anything can be kept, in days.
     pub const MOST_DAYS: u16 = 3650;
+    /// The largest limit of bytes.
+    pub const MOST_BYTES: u64 = 1 << 50;
 
     /// For how long.
     pub fn time(self) -> Duration {
-        Duration::from_secs(u64::from(self.days) * 86_400)
+        days(self.days)
     }
+
+    fn check(&self) -> Result<(), FieldError> {
+        check_days("trash.days", self.days)?;
+        check_bytes("trash.bytes", self.bytes)
+    }
+}
+
+/// What uploads, renames and copies replace below a mount is kept, and can be put back. At least
+/// one of the fields is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VersionOptions {
+    /// Most versions of a file, 1 to 1000, beside the file itself: beyond them the oldest are
+    /// deleted for good. Unset: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u16>,
+    /// For how many days, 1 to 3650. What was replaced before a change keeps the days that held
+    /// then. Unset: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub days: Option<u16>,
+    /// Most bytes of versions of all files below the mount, 1 to 2^50: beyond them the oldest are
+    /// deleted for good. Unset: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+impl VersionOptions {
+    /// The largest number of versions that can be asked for.
+    pub const MOST_KEPT: u16 = 1000;
+
+    /// For how long; `None`: for ever.
+    pub fn time(self) -> Option<Duration> {
+        self.days.map(days)
+    }
+
+    fn check(&self) -> Result<(), FieldError> {
+        if *self == VersionOptions::default() {
+            let problem = "at least one of keep, days and bytes was expected";
+            return Err(FieldError::new("versions", problem.to_owned()));
+        }
+        if !self.keep.is_none_or(|keep| (1..=VersionOptions::MOST_KEPT).contains(&keep)) {
+            let problem = format!("1 to {} versions were expected", VersionOptions::MOST_KEPT);
+            return Err(FieldError::new("versions.keep", problem));
+        }
+        self.days.map_or(Ok(()), |days| check_days("versions.days", days))?;
+        check_bytes("versions.bytes", self.bytes)
+    }
+}
+
+fn days(count: u16) -> Duration {
+    Duration::from_secs(u64::from(count) * 86_400)
+}
+
+fn check_days(field: &'static str, days: u16) -> Result<(), FieldError> {
+    if (1..=TrashOptions::MOST_DAYS).contains(&days) {
+        return Ok(());
+    }
+    let problem = format!("1 to {} days were expected", TrashOptions::MOST_DAYS);
+    Err(FieldError::new(field, problem))
+}
+
+fn check_bytes(field: &'static str, bytes: Option<u64>) -> Result<(), FieldError> {
+    if bytes.is_none_or(|bytes| (1..=TrashOptions::MOST_BYTES).contains(&bytes)) {
+        return Ok(());
+    }
+    let problem = format!("1 to {} bytes were expected", TrashOptions::MOST_BYTES);
+    Err(FieldError::new(field, problem))
 }
 
 /// Permission bits of files and directories that clients may change; the others stay as they are.
@@ -303,6 +376,10 @@ pub struct Mount {
     /// towards the quota until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trash: Option<TrashOptions>,
+    /// Whether what is replaced can be put back, how much of it and how long. Unset: it cannot.
+    /// Its room counts towards the quota until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<VersionOptions>,
 }
 
 impl Mount {
@@ -340,12 +417,8 @@ impl Noun for Mount {
             let problem = format!("the name '{TRASH_NAME}' is reserved for what was removed");
             return Err(FieldError::new("prefix", problem));
         }
-        let is_allowed = |trash: &TrashOptions| (1..=TrashOptions::MOST_DAYS).contains(&trash.days);
-        if !self.trash.as_ref().is_none_or(is_allowed) {
-            let problem = format!("1 to {} days were expected", TrashOptions::MOST_DAYS);
-            return Err(FieldError::new("trash.days", problem));
-        }
-        Ok(())
+        self.trash.as_ref().map_or(Ok(()), TrashOptions::check)?;
+        self.versions.as_ref().map_or(Ok(()), VersionOptions::check)
     }
 }
 
@@ -390,6 +463,7 @@ mod tests {
             options: BTreeSet::new(),
             mode_mask: None,
             trash: None,
+            versions: None,
         };
         let acme = "acme".parse().unwrap();
         assert_eq!(mount("homes/{account}").prefix_for(&acme).unwrap().as_str(), "homes/acme");
@@ -399,8 +473,29 @@ mod tests {
             "the trash of another mount is shown"
         );
         for (days, is_right) in [(0, false), (1, true), (3650, true), (3651, false)] {
-            let mount = Mount { trash: Some(TrashOptions { days }), ..mount("homes") };
-            assert_eq!(mount.check().is_ok(), is_right, "{days}");
+            let trash = Some(TrashOptions { days, bytes: None });
+            let versions = Some(VersionOptions { days: Some(days), ..VersionOptions::default() });
+            for mount in [Mount { trash, ..mount("homes") }, Mount { versions, ..mount("homes") }] {
+                assert_eq!(mount.check().is_ok(), is_right, "{days}");
+            }
         }
+        for (field, document) in [
+            ("versions", "{}"),
+            ("versions.keep", r#"{"keep":0}"#),
+            ("versions.keep", r#"{"keep":1001}"#),
+            ("versions.bytes", r#"{"bytes":0,"keep":3}"#),
+            ("trash.bytes", r#"{"days":3,"bytes":1125899906842625}"#),
+        ] {
+            let mut mount = mount("homes");
+            if field.starts_with("trash") {
+                mount.trash = Some(serde_json::from_str(document).unwrap());
+            } else {
+                mount.versions = Some(serde_json::from_str(document).unwrap());
+            }
+            assert_eq!(mount.check().unwrap_err().field, field, "{document}");
+        }
+        assert!(serde_json::from_str::<VersionOptions>(r#"{"keep":3,"weeks":1}"#).is_err());
+        let kept = VersionOptions { keep: Some(1), ..VersionOptions::default() };
+        assert!(Mount { versions: Some(kept), ..mount("homes") }.check().is_ok());
     }
 }

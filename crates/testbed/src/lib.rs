@@ -91,6 +91,7 @@ pub fn mount(called: &str, account: &str, path: &str, endpoint: &str) -> Mount {
         options: Default::default(),
         mode_mask: None,
         trash: None,
+        versions: None,
     }
 }
 

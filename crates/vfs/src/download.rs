@@ -13,7 +13,7 @@ use entrepot_storage::budget::Permit;
 
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
-use crate::place::Last;
+use crate::place::{Last, MountedPath};
 use crate::state::SessionState;
 use crate::vfs::{Attributes, Vfs, attributes};
 
@@ -36,10 +36,15 @@ impl Vfs {
         let (place, path) = self.place(path, Last::Followed).await?;
         let place = place.ok_or(VfsError::IsDirectory)?;
         place.need(Right::Read)?;
+        self.open_at(&place, path.into_owned()).await
+    }
+
+    /// Opens what lies at a place, as the file of a path.
+    pub(crate) async fn open_at(&self, place: &MountedPath, path: VPath) -> Result<Download> {
         let (slot, open) = (self.0.transfer_slot()?, self.0.shares.open_file()?);
         let file = place.store.open(&place.path).await?;
         let opened = Opened { file, slot, open };
-        Ok(Download::new(self.0.clone(), path.into_owned(), &place.mount, opened))
+        Ok(Download::new(self.0.clone(), path, &place.mount, opened))
     }
 }
 

@@ -32,6 +32,7 @@ mod recount;
 mod recovery;
 mod refusal;
 mod removal;
+mod renaming;
 mod resumable;
 mod search;
 mod service;
@@ -47,6 +48,7 @@ mod tree_copy;
 mod unbroken;
 mod upload;
 mod uploaded;
+mod versions;
 mod vfs;
 mod zip;
 
@@ -68,6 +70,7 @@ pub use meters::{Meters, UploadEnd};
 pub use recovery::RecoveryReport;
 pub use refusal::{CommandRefusal, RefusalClass};
 pub use removal::Removed;
+pub use renaming::Renamed;
 pub use resumable::{
     Append, Checksum, CreatedUpload, NewResumable, OnConflict, PartRange, PartUpload,
     ResumableStatus, ResumableUpload, TicketedUpload, UploadId, UploadIdError, UploadStage,
@@ -80,5 +83,6 @@ pub use trash::{PurgedBatch, TrashPage, TrashedEntry};
 pub use tree_copy::{CopyProgress, TreeCopy};
 pub use upload::{Create, CreateIntent, Upload};
 pub use uploaded::Uploaded;
-pub use vfs::{Attributes, Entry, Listing, Renamed, Room, Vfs};
+pub use versions::{FileVersion, VersionPage};
+pub use vfs::{Attributes, Entry, Listing, Room, Vfs};
 pub use zip::ZipArchive;

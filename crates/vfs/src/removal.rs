@@ -2,12 +2,13 @@
 
 use entrepot_nouns::event::Fact;
 use entrepot_nouns::mount::TRASH_NAME;
-use entrepot_nouns::{EndpointTarget, Right, StorePath, TrashOptions, VPath};
-use entrepot_storage::{EntryKind, Existing, Meta, StoreError};
+use entrepot_nouns::{EndpointTarget, Right, TrashOptions, VPath};
+use entrepot_storage::{EntryKind, Meta, StoreError};
 
 use crate::error::{Result, VfsError};
 use crate::place::{Last, Located, MountedPath};
 use crate::recount::Delta;
+use crate::trash::folder::move_into;
 use crate::trash::shown::TrashedEntry;
 use crate::vfs::Vfs;
 
@@ -102,11 +103,16 @@ impl Vfs {
         self.move_to_trash(Located { place: &place, path: &path }, &meta, terms).await
     }
 
-    /// Whether what is removed there is kept. Rules remove for good: who wrote them has decided.
+    /// Whether what is removed there is kept.
     fn trash_of(&self, place: &MountedPath) -> Option<TrashOptions> {
+        place.mount.mount.trash.filter(|_| self.may_keep(place))
+    }
+
+    /// Whether anything can be kept that is removed or replaced there. Rules remove and replace for
+    /// good: who wrote them has decided.
+    pub(crate) fn may_keep(&self, place: &MountedPath) -> bool {
         let has_names = !matches!(place.mount.endpoint.noun.target, EndpointTarget::Sql(_));
-        let is_kept = has_names && self.0.scope.job.is_none();
-        place.mount.mount.trash.filter(|_| is_kept)
+        has_names && self.0.scope.job.is_none()
     }
 
     /// Renames it into the trash of its mount, under the id of the event that says so.
@@ -126,6 +132,7 @@ impl Vfs {
             prefix: prefix.as_str().to_owned(),
             stored: place.path.as_str().to_owned(),
             until: self.data_plane().env.now().plus(terms.time()),
+            most_bytes: terms.bytes,
         };
         let mut change = self.change(place, fact, meta.identity.clone());
         let event = change.event.clone();
@@ -134,15 +141,7 @@ impl Vfs {
         change.source = Some(std::mem::replace(&mut change.target, target.clone()));
         let held = self.data_plane().names.hold(place.endpoint(), &place.path).await;
         let (store, source, to) = (place.store.clone(), place.path.clone(), target.clone());
-        let work = async move {
-            let renamed = store.rename(&source, &to, Existing::Refuse).await;
-            if !matches!(renamed, Err(StoreError::NotFound)) {
-                return renamed.map(drop);
-            }
-            // The first one; or another program has removed the folder.
-            make_folder(&store, &folder).await?;
-            store.rename(&source, &to, Existing::Refuse).await.map(drop)
-        };
+        let work = async move { move_into(&store, &source, &folder, &to).await };
         let quotas = &self.data_plane().quotas;
         let left = quotas.begin(place.endpoint(), &place.path);
         let taken = quotas.begin(place.endpoint(), &target);
@@ -153,15 +152,5 @@ impl Vfs {
         let entry = TrashedEntry::of(&event, path.clone()).ok_or(VfsError::NotFound)?;
         self.data_plane().trash.add(event);
         Ok(entry)
-    }
-}
-
-async fn make_folder(
-    store: &entrepot_storage::AnyStore,
-    folder: &StorePath,
-) -> std::result::Result<(), StoreError> {
-    match store.make_directory(folder).await {
-        Ok(()) | Err(StoreError::Exists) => Ok(()),
-        Err(error) => Err(error),
     }
 }

@@ -7,12 +7,16 @@
 //! the database has a row for each ([`entrepot_db::TrashPlace`]). A change of a name that a crash
 //! cut is decided by recovery as every other one.
 //!
+//! Versions of files that were replaced lie there too: [`crate::versions`].
+//!
 //! An account sees what was removed below a mount of its own, from where it may delete itself.
 
+pub(crate) mod folder;
 pub(crate) mod index;
-mod purge;
+pub(crate) mod purge;
 mod restore;
 pub(crate) mod shown;
+mod sizes;
 
 pub use purge::PurgedBatch;
 pub use shown::{TrashPage, TrashedEntry};

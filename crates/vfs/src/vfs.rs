@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use entrepot_auth::EffectiveMount;
-use entrepot_nouns::event::{Fact, FileFact};
+use entrepot_nouns::event::Fact;
 use entrepot_nouns::mount::is_trash_name;
 use entrepot_nouns::{
     Displaced, EndpointTarget, MountOption, Quota, Right, Rights, Timestamp, VPath,
 };
 use entrepot_storage::budget::Permit;
-use entrepot_storage::{EntryKind, Existing, Identity, Meta, Space, StoreError};
+use entrepot_storage::{EntryKind, Identity, Meta, Space, StoreError};
 
 use crate::book::{PartialKey, TemporaryKey};
 use crate::error::{Result, VfsError};
 use crate::limits;
 use crate::notes::Change;
-use crate::place::{self, Last, Located, Lookup, MountedPath};
+use crate::place::{self, Last, Lookup, MountedPath};
 use crate::quota::Reservation;
 use crate::recount::Delta;
 use crate::service::DataPlane;
@@ -99,15 +99,6 @@ struct Stored {
     _open: Permit,
 }
 
-/// How a rename ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Renamed {
-    /// A file of the new name was there and is gone.
-    pub replaced: bool,
-    /// A temporary name became a final one.
-    pub arrival: bool,
-}
-
 impl Listing {
     /// The directory, without the links that led there.
     pub fn path(&self) -> &VPath {
@@ -158,7 +149,7 @@ pub(crate) fn attributes(meta: &Meta, mount: &EffectiveMount) -> Attributes {
     }
 }
 
-fn check_same_mount(old: &MountedPath, new: &MountedPath) -> Result<()> {
+pub(crate) fn check_same_mount(old: &MountedPath, new: &MountedPath) -> Result<()> {
     let same = old.endpoint() == new.endpoint() && old.mount.mount.name == new.mount.mount.name;
     if same { Ok(()) } else { Err(VfsError::OtherMount) }
 }
@@ -436,72 +427,6 @@ impl Vfs {
         place.ok_or(VfsError::IsDirectory)?.need(right)
     }
 
-    /// Fails if [`Vfs::rename`] would, once there is something of the old name.
-    ///
-    /// # Errors
-    /// As [`Vfs::rename`].
-    pub async fn check_rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<()> {
-        let (old, _) = self.changeable(from, Last::Itself).await?;
-        let (new, _) = self.changeable(to, Last::Itself).await?;
-        check_same_mount(&old, &new)?;
-        old.need(Right::Rename)?;
-        match new.store.stat(&new.path).await {
-            Ok(_) if existing == Existing::Refuse => Err(VfsError::Exists),
-            Ok(_) => new.need(Right::Overwrite),
-            Err(StoreError::NotFound) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Gives a file, directory or link another name within its mount.
-    ///
-    /// # Errors
-    /// The new name is taken and may not be, lies in another mount, or a right is missing.
-    pub async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<Renamed> {
-        let (old, from) = self.changeable(from, Last::Itself).await?;
-        let (new, to) = self.changeable(to, Last::Itself).await?;
-        check_same_mount(&old, &new)?;
-        old.need(Right::Rename)?;
-        let names = &self.data_plane().names;
-        let held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
-        let meta = old.store.stat(&old.path).await?;
-        let there = match new.store.stat(&new.path).await {
-            Ok(meta) => Some(meta),
-            Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if old.path == new.path {
-            return Ok(Renamed { replaced: false, arrival: false });
-        }
-        if there.is_some() && existing == Existing::Refuse {
-            return Err(VfsError::Exists);
-        }
-        if there.is_some() {
-            new.need(Right::Overwrite)?;
-        }
-        if meta.kind == EntryKind::Link {
-            let (old, new) =
-                (Located { place: &old, path: &from }, Located { place: &new, path: &to });
-            self.check_moved_link(old, new).await?;
-        }
-        let renamed = Located { place: &old, path: &from };
-        let (fact, arrival) = self.renamed(renamed, &meta, &to, there.as_ref());
-        let mut change = self.change(&new, fact, meta.identity.clone());
-        change.source = Some(old.path.clone());
-        let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
-        let work = async move {
-            store.rename(&source, &target, existing).await.map(|renamed| renamed.displaced)
-        };
-        let quotas = &self.data_plane().quotas;
-        let left = quotas.begin(old.endpoint(), &old.path);
-        let taken = quotas.begin(new.endpoint(), &new.path);
-        let displaced = self.carry_out_over(change, held, work).await?;
-        self.forget_temporary(&old);
-        left.end(Delta::of(&meta).less());
-        taken.end(Delta::of(&meta).over(there.as_ref()));
-        Ok(Renamed { replaced: displaced.is_some(), arrival })
-    }
-
     /// Gives a file a second name within its mount. Uploads replace a name, not the file, so what
     /// is sent to one of them leaves the other as it is.
     ///
@@ -541,34 +466,6 @@ impl Vfs {
         drop(room);
         counted.end(Delta::of_file(size));
         Ok(())
-    }
-
-    /// The fact of a rename of what `old` has under its name, and whether it is an arrival;
-    /// `gone` is what had the new name before.
-    fn renamed(
-        &self,
-        old: Located<'_>,
-        meta: &Meta,
-        to: &VPath,
-        gone: Option<&Meta>,
-    ) -> (Fact, bool) {
-        let (from, displaced) = (old.path, gone.map(Meta::displaced));
-        let is_file = meta.kind == EntryKind::File;
-        let arrival = is_file && self.is_temporary(from) && !self.is_temporary(to);
-        let known = self.data_plane().book.recall(&self.temporary_key(old.place));
-        let file = known.filter(|_| arrival).map(|file| {
-            let (path, displaced) = (to.to_string(), displaced.clone());
-            Box::new(FileFact { path, temporary: false, displaced, ..file })
-        });
-        let fact = Fact::FileRenamed {
-            from: from.to_string(),
-            to: to.to_string(),
-            displaced,
-            arrival,
-            size: meta.size,
-            file,
-        };
-        (fact, arrival)
     }
 
     /// Sets times of a file or directory.
@@ -680,7 +577,7 @@ impl Vfs {
 
     /// As [`Vfs::carry_out`], of work that may take the name from another file, and says from
     /// which.
-    async fn carry_out_over(
+    pub(crate) async fn carry_out_over(
         &self,
         change: Change,
         held: impl Send + 'static,

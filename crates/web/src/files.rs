@@ -6,13 +6,17 @@
 //! | GET `?zip` | a directory as an archive, or with `&name=…` chosen entries of it |
 //! | GET `?search=TEXT` | entries below a directory by their names |
 //! | GET `?trash` | what was removed below a directory and can be put back |
+//! | GET `?versions` | the versions of a file that can be put back |
+//! | GET, HEAD `?version=ID` | one of them, as a file |
 //! | PUT | a whole file |
 //! | DELETE | removes a file or an empty directory; where there is a trash, any directory |
 //! | DELETE `?trash`, `?trash=ID` | deletes for good what was removed |
+//! | DELETE `?version=ID` | deletes a version of a file for good |
 //! | POST `?mkdir` | makes a directory |
 //! | POST `?move=PATH` | gives another name, within a mount; `&replace=true` replaces what has it |
 //! | POST `?copy=PATH` | copies a file or a directory with all below it |
 //! | POST `?restore=ID` | puts back what was removed |
+//! | POST `?version=ID` | puts back a version of a file |
 //! | POST `?zip`, names | as GET `?zip`, of more entries |
 //! | POST, a form | uploads files into a directory; makes, removes or puts back some |
 
@@ -29,6 +33,7 @@ mod search;
 pub(crate) mod trash;
 pub(crate) mod upload;
 pub(crate) mod validators;
+mod versions;
 pub(crate) mod zip;
 
 use axum::body::Body;
@@ -93,12 +98,12 @@ struct Sent {
 
 async fn carry_out(asked: FileRequest, sent: Sent) -> Result<Response, Problem> {
     let Sent { uri, check, body } = sent;
-    let FilesQuery { mkdir, new_path, copy, zip, restore, .. } = &asked.query;
+    let FilesQuery { mkdir, new_path, copy, zip, restore, version, .. } = &asked.query;
     if asked.method == Method::POST && zip.is_some() {
         // It reads, as GET does.
         return zip::post(asked, body).await;
     }
-    let actions = [mkdir, new_path, copy, restore];
+    let actions = [mkdir, new_path, copy, restore, version];
     if asked.method == Method::POST && actions.iter().all(|action| action.is_none()) {
         // The form has what the check asks for.
         return form::upload(asked, check, body).await;
@@ -108,12 +113,20 @@ async fn carry_out(asked: FileRequest, sent: Sent) -> Result<Response, Problem> 
     match asked.method {
         Method::GET | Method::HEAD if asked.query.search.is_some() => search::answer(&asked).await,
         Method::GET | Method::HEAD if asked.query.trash.is_some() => trash::list(&asked).await,
+        Method::GET | Method::HEAD if asked.query.versions.is_some() => {
+            versions::list(&asked).await
+        }
         Method::GET | Method::HEAD if wants_zip => zip::get(asked, &uri).await,
         Method::GET | Method::HEAD => download::get(asked).await,
+        Method::DELETE if asked.query.version.is_some() => versions::remove(&asked).await,
+        Method::PUT | Method::DELETE if versions::is_asked_for(&asked.query) => {
+            Err(versions::not_all_of_them())
+        }
         Method::PUT => upload::put(asked, body).await,
         Method::DELETE if asked.query.trash.is_some() => trash::purge(&asked).await,
         Method::DELETE => changes::delete(asked).await,
         Method::POST if asked.query.restore.is_some() => trash::restore(&asked).await,
+        Method::POST if asked.query.version.is_some() => versions::restore(&asked).await,
         Method::POST if asked.query.mkdir.is_some() => changes::make_directory(asked).await,
         Method::POST if asked.query.new_path.is_some() => changes::rename(asked).await,
         Method::POST => changes::copy(asked).await,

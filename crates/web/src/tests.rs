@@ -16,6 +16,7 @@ mod sign_in;
 mod tokens;
 mod trash;
 mod uploads;
+mod versions;
 mod walk;
 
 use std::time::Duration;

@@ -8,6 +8,7 @@ use entrepot_storage::{AnyStore, EntryKind, StoreError};
 
 use crate::limits;
 use crate::notes::{Change, octal};
+use crate::versions::names::{self as versions, Replacement, VersionNames};
 
 /// How a change turned out.
 pub(super) enum Outcome {
@@ -61,6 +62,11 @@ pub(super) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
                 end_rename(store, change).await?;
             }
             has_arrived
+        }
+        Fact::FileVersioned { .. } => {
+            let Some(file) = &change.source else { return Ok(Outcome::NotDone) };
+            let names = VersionNames { file, version: &change.target };
+            versions::look(store, names).await? == Replacement::Done
         }
         Fact::FileRestored { .. } => {
             let Some(source) = &change.source else { return Ok(Outcome::NotDone) };

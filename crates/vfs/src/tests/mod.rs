@@ -25,6 +25,7 @@ mod surface;
 mod trash;
 mod tree_copy;
 mod unrecorded;
+mod versions;
 mod zip;
 
 use std::collections::HashMap;

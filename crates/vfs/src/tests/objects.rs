@@ -33,7 +33,12 @@ pub(super) fn bucket(server: &S3Server, world: &World) -> AnyStore {
     object::open(&target, &ResolvedSecrets { secret, private_key: None }, &world.env).unwrap()
 }
 
-async fn start(world: &World, disk: &SimDisk, server: &S3Server, boot: &'static str) -> Node {
+pub(super) async fn start(
+    world: &World,
+    disk: &SimDisk,
+    server: &S3Server,
+    boot: &'static str,
+) -> Node {
     let stores = HashMap::from([(name("files"), bucket(server, world))]);
     world.start_on(disk, &How { boot, ..How::default() }, stores).await.unwrap()
 }

@@ -12,11 +12,11 @@ use super::{How, Node, World, content, name, names, path, put, read, with_quota}
 use crate::{OnConflict, Removed, TrashedEntry, Vfs, VfsError};
 
 fn keeping(mount: &mut Mount) {
-    mount.trash = Some(TrashOptions { days: 7 });
+    mount.trash = Some(TrashOptions { days: 7, bytes: None });
 }
 
 /// As the projector of the engine does.
-async fn project(world: &World, node: &Node) {
+pub(super) async fn project(world: &World, node: &Node) {
     let events: Vec<_> = (1..).zip(node.events().await).collect();
     let label = name("n1");
     let piece = Projection {
@@ -49,7 +49,7 @@ async fn remove(vfs: &Vfs, at: &str) -> TrashedEntry {
 }
 
 /// Names in the hidden directory.
-async fn hidden(node: &Node) -> usize {
+pub(super) async fn hidden(node: &Node) -> usize {
     let store = node.files.as_ref().unwrap();
     let Ok(mut listing) = store.list(&TRASH_NAME.parse().unwrap()).await else { return 0 };
     listing.next_page(1000).await.unwrap().len()
@@ -234,6 +234,40 @@ async fn what_is_kept_long_enough_goes_for_good() {
     let purges = node.events().await;
     let purges = purges.iter().filter(|event| event.fact.kind() == "file.purged");
     assert!(purges.clone().count() == 1 && purges.into_iter().all(|it| it.account.is_none()));
+}
+
+#[tokio::test]
+async fn what_is_beyond_the_limit_of_bytes_goes_oldest_first() {
+    let world = World::new().await;
+    let limited = |mount: &mut Mount| {
+        mount.trash = Some(TrashOptions { days: 7, bytes: Some(50_000) });
+    };
+    world.account("anna", "/", limited).await;
+    let disk = SimDisk::new(&world.env);
+    let node = world.start(&disk, &How::default()).await;
+    let anna = world.session(&node, "anna").await;
+    let vfs = anna.vfs();
+    put(vfs, "/oldest", &content(1, 10_000)).await.unwrap();
+    remove(vfs, "/oldest").await;
+    world.env.advance(Duration::from_secs(1));
+    for folder in ["/t", "/t/u"] {
+        vfs.make_directory(&path(folder)).await.unwrap();
+    }
+    put(vfs, "/t/u/a", &content(2, 30_000)).await.unwrap();
+    vfs.remove_tree(&path("/t")).await.unwrap();
+    world.env.advance(Duration::from_secs(1));
+    put(vfs, "/new", &content(3, 20_000)).await.unwrap();
+    remove(vfs, "/new").await;
+    world.env.advance(Duration::from_secs(1));
+    project(&world, &node).await;
+    assert_eq!(node.service.purge_trash(None).await.unwrap().purged, 1, "the tree is counted");
+    assert_eq!(paths(&trash(vfs, "/").await), ["/new", "/t"]);
+    put(vfs, "/one", b"x").await.unwrap();
+    remove(vfs, "/one").await;
+    project(&world, &node).await;
+    assert_eq!(node.service.purge_trash(None).await.unwrap().purged, 1);
+    assert_eq!(paths(&trash(vfs, "/").await), ["/one", "/new"]);
+    assert_eq!(hidden(&node).await, 2);
 }
 
 /// The file is removed, put back, removed and deleted for good, and the power goes at call `nth`:

@@ -1,11 +1,10 @@
-//! What was removed, as the database has it and as this node knows better: a client that removed a
-//! file can put it back at once, though the record of it is not in the database yet.
+//! What was removed or replaced, as the database has it and as this node knows better: a client
+//! that removed a file can put it back at once, though the record of it is not in the database yet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use entrepot_db::{Db, DbError, TrashPlace};
-use entrepot_nouns::event::Fact;
 use entrepot_nouns::{Endpoint, Event, EventId, Name, NodeId, SiteId, Stored, Timestamp};
 use parking_lot::Mutex;
 
@@ -92,9 +91,8 @@ impl TrashIndex {
         let mut is_cut = events.len() >= most;
         let recent = self.recent.lock();
         let is_here = |event: &Event| {
-            let Fact::FileTrashed { endpoint, prefix, .. } = &event.fact else { return false };
-            let here = endpoint == place.endpoint && prefix == place.prefix;
-            here && event.site == place.site && behind.is_none_or(|behind| event.id < behind)
+            let is_behind = behind.is_none_or(|behind| event.id < behind);
+            is_behind && TrashPlace::of(event) == Some(place)
         };
         let added = recent.added.values().map(|(_, event)| event);
         events.extend(added.filter(|event| is_here(event)).cloned());
@@ -107,9 +105,19 @@ impl TrashIndex {
         Ok(IndexPage { events, end })
     }
 
-    /// What was removed and whose time is over at `now`.
+    /// What is to be deleted for good: its time is over at `now`, or there is too much of it.
     pub(crate) async fn over(&self, now: Timestamp, after: Option<EventId>) -> Result<Vec<Event>> {
         self.db.trash_over(now, after, limits::TRASH_BATCH).await.map_err(away)
+    }
+
+    /// What was removed where bytes are limited, and whose bytes nobody has counted.
+    pub(crate) async fn uncounted(&self, after: Option<EventId>) -> Result<Vec<Event>> {
+        self.db.uncounted_trash(after, limits::TRASH_BATCH).await.map_err(away)
+    }
+
+    /// Notes how many bytes something has.
+    pub(crate) async fn counted(&self, id: EventId, bytes: u64) -> Result<()> {
+        self.db.count_trash(id, bytes).await.map_err(away)
     }
 
     /// The endpoint that keeps something.

@@ -1,8 +1,10 @@
-//! What was removed is deleted for good: by its account, or because its time is over.
+//! What was removed or replaced is deleted for good: by its account, or because its time is over or
+//! there is more of it than its mount keeps.
 //!
 //! First the files go, then it is recorded: what a crash cuts is gone on with later, by the row
 //! that is still there.
 
+use entrepot_db::TrashPlace;
 use entrepot_journal::Scope;
 use entrepot_nouns::event::Fact;
 use entrepot_nouns::{Event, EventId, StorePath, VPath};
@@ -17,7 +19,7 @@ use crate::recount::Delta;
 use crate::service::{DataPlane, Service};
 use crate::vfs::Vfs;
 
-/// What was deleted for good because its time was over.
+/// What was deleted for good because its time was over or there was too much of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PurgedBatch {
     /// How many things.
@@ -27,10 +29,10 @@ pub struct PurgedBatch {
 }
 
 /// Something in the trash, at its store.
-struct Doomed<'a> {
-    store: &'a AnyStore,
-    endpoint: Uuid,
-    root: StorePath,
+pub(crate) struct Doomed<'a> {
+    pub(crate) store: &'a AnyStore,
+    pub(crate) endpoint: Uuid,
+    pub(crate) root: StorePath,
 }
 
 impl Vfs {
@@ -72,12 +74,16 @@ impl Vfs {
 }
 
 impl Service {
-    /// Deletes for good a batch of what was removed and whose time is over, of all sites, behind
-    /// `after`. What cannot be deleted now is left for the next time.
+    /// Deletes for good a batch of what was removed or replaced, of all sites, behind `after`: what
+    /// is kept long enough, or more than a mount keeps. What cannot be deleted now is left for the
+    /// next time.
     ///
     /// # Errors
     /// The database cannot be asked.
     pub async fn purge_trash(&self, after: Option<EventId>) -> Result<PurgedBatch> {
+        if after.is_none() {
+            self.count_sizes().await?;
+        }
         let over = self.0.trash.over(self.0.env.now(), after).await?;
         let most = usize::try_from(limits::TRASH_BATCH).unwrap_or(usize::MAX);
         let next = over.last().filter(|_| over.len() >= most).map(|event| event.id);
@@ -95,7 +101,7 @@ impl Service {
     }
 
     async fn purge_one(&self, event: &Event) -> Result<()> {
-        let Fact::FileTrashed { endpoint, .. } = &event.fact else { return Ok(()) };
+        let Some(TrashPlace { endpoint, .. }) = TrashPlace::of(event) else { return Ok(()) };
         let found = self.0.trash.endpoint(event.site, endpoint).await?;
         // Without its endpoint nobody can reach it.
         if let (Some(endpoint), Some(root)) = (found, kept_at(event)) {
@@ -111,14 +117,19 @@ impl Service {
     }
 }
 
-fn purged(event: &Event) -> Option<Fact> {
-    let Fact::FileTrashed { path, .. } = &event.fact else { return None };
-    Some(Fact::FilePurged { path: path.clone(), trashed: event.id })
+/// What is recorded when it is gone.
+pub(crate) fn purged(event: &Event) -> Option<Fact> {
+    match &event.fact {
+        Fact::FileTrashed { path, .. } | Fact::FileVersioned { path, .. } => {
+            Some(Fact::FilePurged { path: path.clone(), trashed: event.id })
+        }
+        _ => None,
+    }
 }
 
 impl DataPlane {
     /// Deletes a file, or a directory with all that is in it, from its leaves up.
-    async fn delete_for_good(&self, doomed: Doomed<'_>) -> Result<()> {
+    pub(crate) async fn delete_for_good(&self, doomed: Doomed<'_>) -> Result<()> {
         let Doomed { store, endpoint, root } = doomed;
         // Nobody puts it back meanwhile.
         let _held = self.names.hold(endpoint, &root).await;

@@ -60,7 +60,7 @@ impl Vfs {
     }
 
     /// Makes the directories above a path that are not there.
-    async fn make_parents(&self, path: &VPath) -> Result<()> {
+    pub(crate) async fn make_parents(&self, path: &VPath) -> Result<()> {
         let mut missing = Vec::new();
         let mut above = path.parent();
         while let Some(directory) = above {

@@ -63,10 +63,9 @@ impl TrashedEntry {
     }
 }
 
-/// Where something lies that an event says was removed.
+/// Where something lies that an event says was removed or replaced.
 pub(crate) fn kept_at(event: &Event) -> Option<StorePath> {
-    let Fact::FileTrashed { prefix, .. } = &event.fact else { return None };
-    let prefix: StorePath = prefix.parse().ok()?;
+    let prefix: StorePath = TrashPlace::of(event)?.prefix.parse().ok()?;
     prefix.join(TRASH_NAME).ok()?.join(&event.id.to_string()).ok()
 }
 
@@ -105,6 +104,7 @@ impl Vfs {
                 site: principal.site,
                 endpoint: &mount.endpoint.noun.name,
                 prefix: mount.prefix.as_str(),
+                version_of: None,
             };
             let page = index.newest(place, behind, limit).await?;
             // What another mount has behind the end of this page comes in the next one.

@@ -8,7 +8,7 @@ use std::task::Poll;
 use bytes::BytesMut;
 use entrepot_auth::EffectiveMount;
 use entrepot_nouns::event::Fact;
-use entrepot_nouns::{Digests, EventId, Right, crash};
+use entrepot_nouns::{Digests, Displaced, EventId, Right, crash};
 use entrepot_storage::thread::Threads;
 use entrepot_storage::{CopyRange, Existing, Meta, Publish, StoreError, TakenBack};
 
@@ -19,6 +19,7 @@ use crate::error::{Result, VfsError};
 use crate::limits::{BLOCK_BYTES, ZEROS_AT_ONCE};
 use crate::meters::UploadEnd;
 use crate::node_quotas::CountedChange;
+use crate::place::Located;
 use crate::recount::Delta;
 use crate::unbroken::unbroken;
 use crate::uploaded::Uploaded;
@@ -31,6 +32,13 @@ enum CommitStart {
     Ended(Result<Uploaded>),
     /// It is not known yet whether it is wanted.
     Waits(Box<Upload>, Wanted),
+}
+
+/// What has the name that an upload takes.
+struct Replaced {
+    there: Option<Meta>,
+    /// It is kept as a version, and may have lost the name already.
+    aside: Option<Displaced>,
 }
 
 /// Work that is one row of a store's calls, where they are best made.
@@ -176,9 +184,27 @@ impl Upload {
 
     /// What is durable gets its name and its record.
     async fn publish(&mut self, digests: Digests) -> Result<Uploaded> {
-        let book = Arc::clone(&self.vfs.data_plane().book);
         let there = self.target().await?;
         self.may_publish(there.as_ref())?;
+        // Where it is written under its name, the file that had it is gone already.
+        let is_whole = self.place.store.caps().staged_apart;
+        let located = Located { place: &self.place, path: &self.path };
+        let version = self.vfs.keep_version(located, there.as_ref().filter(|_| is_whole)).await?;
+        let aside = version.as_ref().and(there.as_ref()).map(Meta::displaced);
+        let published = self.publish_over(Replaced { there, aside }, digests).await;
+        if let Some(version) = version {
+            match &published {
+                Ok(_) => version.replaced().await,
+                Err(_) => version.settle().await,
+            }
+        }
+        published
+    }
+
+    /// As [`Upload::publish`], over what has the name.
+    async fn publish_over(&mut self, gone: Replaced, digests: Digests) -> Result<Uploaded> {
+        let Replaced { there, aside } = gone;
+        let book = Arc::clone(&self.vfs.data_plane().book);
         let mut file = self.fact(digests);
         file.identity = self.staged.identity().map(|identity| identity.0);
         file.displaced = there.as_ref().map(Meta::displaced);
@@ -210,11 +236,12 @@ impl Upload {
         crash::point("upload.published");
         // From here on the file is visible: whatever happens, it is not dropped.
         self.phase = Phase::Over;
-        let replaced = published.replaced();
+        let displaced = published.displaced.or(aside);
+        let replaced = displaced.is_some();
         let identity = published.identity.clone();
         if let Fact::FileUploaded { file } = &mut event.fact {
             file.identity = published.identity.map(|identity| identity.0);
-            file.displaced = published.displaced;
+            file.displaced = displaced;
         }
         let sequence = match book.record(&event) {
             Ok(sequence) => sequence,

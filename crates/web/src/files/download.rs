@@ -20,6 +20,7 @@ use super::path::encode_into;
 use super::range::{self, Ranged};
 use super::upload::{REPR_DIGEST, repr_digest};
 use super::validators::{self, Condition, Purpose, Validators};
+use super::versions;
 use crate::limits::PIECE_BYTES;
 use crate::login::SignedIn;
 use crate::problem::Problem;
@@ -33,11 +34,15 @@ pub(crate) async fn get(asked: FileRequest) -> Result<Response, Problem> {
         return listing::answer(&asked).await;
     }
     let (vfs, path) = (asked.signed_in.vfs(), &asked.target.path);
+    let version = versions::asked_for(&asked.query)?;
     let fields = &asked.fields;
     let is_head = asked.method == Method::HEAD;
     if is_head || validators::has_conditions(fields) {
         // An open file would be recorded as a download.
-        let attributes = vfs.published(path).await?.ok_or(VfsError::NotFound)?;
+        let attributes = match version {
+            Some(id) => vfs.version_attributes(path, id).await.map_err(versions::refused)?,
+            None => vfs.published(path).await?.ok_or(VfsError::NotFound)?,
+        };
         if attributes.kind == EntryKind::Directory {
             return listing::answer(&asked).await;
         }
@@ -50,9 +55,12 @@ pub(crate) async fn get(asked: FileRequest) -> Result<Response, Problem> {
             return Ok(head.answer(Body::empty()));
         }
     }
-    let file = match vfs.open(path).await {
-        Err(VfsError::IsDirectory) => return listing::answer(&asked).await,
-        file => file?,
+    let file = match version {
+        Some(id) => vfs.open_version(path, id).await.map_err(versions::refused)?,
+        None => match vfs.open(path).await {
+            Err(VfsError::IsDirectory) => return listing::answer(&asked).await,
+            file => file?,
+        },
     };
     let head = head_of_file(&asked, file.attributes()).await?;
     let running = asked.context.connection.meter.running();

@@ -31,6 +31,10 @@ pub(crate) struct FilesQuery {
     pub(super) trash: Option<String>,
     /// The id of what is put back.
     pub(super) restore: Option<String>,
+    /// The versions of the file; the value is ignored.
+    pub(super) versions: Option<String>,
+    /// The id of the version that is meant instead of the file.
+    pub(super) version: Option<String>,
     /// What names of entries below the directory must fit.
     pub(super) search: Option<String>,
     /// Where a listing goes on: `next` of the page before.

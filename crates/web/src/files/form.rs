@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::conflict::Conflict;
 use super::file_request::FileRequest;
-use super::{path, trash};
+use super::{path, trash, versions};
 use crate::accept::Wanted;
 use crate::answers::redirect;
 use crate::limits::{BATCH_BYTES, FORM_FIELD_BYTES, FORM_FILES};
@@ -64,16 +64,22 @@ pub(super) async fn upload(
     }
     form.check.must_be_passed()?;
     if wanted == Wanted::Html {
-        let page = if query.trash.is_some() { "?trash" } else { "" };
-        let there = format!("{}{page}", trash::folder_address(&form.directory));
+        let folder = trash::folder_address(&form.directory);
+        let there = match (&query.trash, &query.versions) {
+            (Some(_), _) => format!("{folder}?trash"),
+            (None, Some(_)) => versions::page_address(&form.directory),
+            (None, None) => folder,
+        };
         return Ok(redirect(StatusCode::SEE_OTHER, &there));
     }
     Ok((StatusCode::CREATED, Json(json!({"made": form.made}))).into_response())
 }
 
 fn constraints() -> Constraints {
-    let limits = ["csrf", "replace", "mkdir", "delete", "keep-both", "restore", "purge"]
+    let fields = ["csrf", "replace", "mkdir", "delete", "keep-both", "restore", "purge"];
+    let limits = fields
         .into_iter()
+        .chain(["restore-version", "delete-version"])
         .fold(SizeLimit::new(), |limits, name| limits.for_field(name, FORM_FIELD_BYTES));
     Constraints::new().size_limit(limits)
 }
@@ -114,6 +120,19 @@ impl Form {
                     id => vfs.purge(trash::id_of(id)?).await.map_err(trash::refused)?,
                 }
                 Ok(())
+            }
+            Some("restore-version") => {
+                let id = trash::id_of(&part.text().await.map_err(unreadable)?)?;
+                // The address of the form is that of a file.
+                let (vfs, path) = (self.signed_in.vfs(), &self.directory);
+                versions::put_back(vfs, path, id).await?;
+                self.made.push(json!({"path": path, "type": "restored"}));
+                Ok(())
+            }
+            Some("delete-version") => {
+                let id = trash::id_of(&part.text().await.map_err(unreadable)?)?;
+                let vfs = self.signed_in.vfs();
+                vfs.remove_version(&self.directory, id).await.map_err(versions::refused)
             }
             Some("replace") => {
                 let value = part.text().await.map_err(unreadable)?;

@@ -92,7 +92,8 @@ pub(crate) async fn read(vfs: &Vfs, asked: &FileRequest) -> Result<ListingPage, 
     let entries: Vec<Entry> = least.into_sorted_vec().into_iter().map(|entry| entry.0).collect();
     let next = entries.last().filter(|_| is_cut).map(|last| cursor_of(&last.name));
     let has_trash = vfs.has_trash(&asked.target.path);
-    Ok(ListingPage { entries, next, has_trash })
+    let has_versions = vfs.has_versions(&asked.target.path);
+    Ok(ListingPage { entries, next, has_trash, has_versions })
 }
 
 /// A cursor as clients see it.

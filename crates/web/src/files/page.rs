@@ -17,6 +17,8 @@ pub(crate) struct ListingPage {
     pub(crate) next: Option<String>,
     /// What is removed there can be put back.
     pub(crate) has_trash: bool,
+    /// What is replaced there can be put back.
+    pub(crate) has_versions: bool,
 }
 
 /// The page that shows a part of the listing of a directory.
@@ -129,10 +131,11 @@ fn table(html: &mut String, listed: &ListingPage, hidden: &str) {
         "<form class=\"bare\" method=\"post\" enctype=\"multipart/form-data\">{hidden}\n\
          <div class=\"wide\"><table>\n<thead><tr><th scope=\"col\" class=\"c\"></th>\
          <th scope=\"col\">Name</th><th scope=\"col\" class=\"s\">Size</th>\
-         <th scope=\"col\">Changed</th></tr></thead>\n<tbody>\n"
+         <th scope=\"col\">Changed</th>{}</tr></thead>\n<tbody>\n",
+        if listed.has_versions { "<th scope=\"col\">Before</th>" } else { "" }
     );
     for entry in &listed.entries {
-        row(html, entry);
+        row(html, listed, entry);
     }
     html.push_str(
         "</tbody>\n</table></div>\n<p></p><p><button class=\"bad\">Delete what is ticked</button>\
@@ -154,7 +157,7 @@ pub(super) fn breadcrumb(page: &mut String, path: &VPath) {
     page.push_str("</nav>\n");
 }
 
-fn row(page: &mut String, entry: &Entry) {
+fn row(page: &mut String, listed: &ListingPage, entry: &Entry) {
     let is_directory = entry.attributes.kind == EntryKind::Directory;
     let slash = if is_directory { "/" } else { "" };
     // `./` keeps a name such as `a:b` from being read as a scheme.
@@ -162,12 +165,20 @@ fn row(page: &mut String, entry: &Entry) {
     encode_into(&mut encoded, &entry.name);
     let size = if is_directory { String::new() } else { size(entry.attributes.size) };
     let name = escape(&entry.name);
+    let before = match (listed.has_versions, is_directory) {
+        (false, _) => String::new(),
+        (true, true) => "<td></td>".to_owned(),
+        (true, false) => format!(
+            "<td><a href=\"./{encoded}?versions\" aria-label=\"Versions of {name}\">Versions</a>\
+             </td>"
+        ),
+    };
     let _ = writeln!(
         page,
         "<tr><td class=\"c\"><input type=\"checkbox\" name=\"delete\" value=\"{encoded}\" \
          aria-label=\"Choose {name}\"></td>\
          <td class=\"n\"><a href=\"./{encoded}{slash}\"><bdi>{name}</bdi>{slash}</a></td>\
-         <td class=\"s\">{size}</td><td>{}</td></tr>",
+         <td class=\"s\">{size}</td><td>{}</td>{before}</tr>",
         date(entry.attributes.modified)
     );
 }

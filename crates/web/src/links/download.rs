@@ -152,7 +152,7 @@ async fn chosen(visit: &LinkVisit) -> Result<ListingPage, Problem> {
             entries.push(Entry { name: name.clone(), attributes });
         }
     }
-    Ok(ListingPage { entries, next: None, has_trash: false })
+    Ok(ListingPage { entries, next: None, has_trash: false, has_versions: false })
 }
 
 fn as_json(visit: &LinkVisit, listed: Option<&ListingPage>) -> Value {

@@ -8,7 +8,7 @@ use super::fixture::Node;
 
 async fn start() -> Node {
     let node = Node::start().await;
-    let trash = Some(TrashOptions { days: 30 });
+    let trash = Some(TrashOptions { days: 30, bytes: None });
     node.world.put(&Mount { trash, ..mount("anna-all", "anna", "/", "files") }).await;
     node
 }
@@ -74,7 +74,7 @@ async fn the_answer_to_a_delete_names_its_undo() {
 }
 
 /// A form with these fields.
-fn form(fields: &[(&str, &str)]) -> String {
+pub(super) fn form(fields: &[(&str, &str)]) -> String {
     let part = |(name, value): &(&str, &str)| {
         format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
     };
