@@ -12,6 +12,7 @@ mod directory;
 mod error;
 mod gate;
 mod hash_queue;
+mod hashing_thread;
 mod identity;
 mod ledger;
 pub mod limits;
@@ -45,6 +46,7 @@ pub use gate::{
     LinkPassword, LinkVerdict, LoginLimit, Meters, PasskeyError, PasskeyLogin, PenaltySharing,
     Verdict,
 };
+pub use hashing_thread::hash_aside;
 pub use login_key::{UnusableKey, check_login_key};
 pub use outdated::OutdatedPassword;
 pub use passkey::Passkey;
