@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use entrepot_auth::hash_aside;
 use entrepot_crypto::ProcessKey;
 use entrepot_crypto::password::{self, HashCost, PasswordError};
 use entrepot_nouns::{Env, Secret};
@@ -84,7 +85,7 @@ impl Passwords {
     /// True if `given` is the password behind `phc`. Slow: argon2id.
     pub(crate) fn fits(&self, given: &Secret, phc: &str) -> bool {
         self.computed.fetch_add(1, Ordering::Relaxed);
-        password::verify(given, phc).unwrap_or(false)
+        hash_aside(|| password::verify(given, phc)).unwrap_or(false)
     }
 
     /// A hash of `given` with a salt of its own. Slow: argon2id.
@@ -92,7 +93,7 @@ impl Passwords {
         self.computed.fetch_add(1, Ordering::Relaxed);
         let mut salt = [0; 16];
         self.env.fill_random(&mut salt);
-        password::hash(given, cost, &salt)
+        hash_aside(|| password::hash(given, cost, &salt))
     }
 
     /// Argon2id computations so far.

@@ -1,6 +1,6 @@
 //! Hashes of passwords that cost less than those of new ones, made anew after a login.
 
-use entrepot_auth::OutdatedPassword;
+use entrepot_auth::{OutdatedPassword, hash_aside};
 use entrepot_crypto::password;
 use entrepot_nouns::{AnyNoun, Kind};
 use tokio::sync::mpsc;
@@ -42,8 +42,9 @@ impl Admin {
             return Ok(false);
         }
         let (cost, old) = (self.hash_cost(), hash.clone());
-        let hashing =
-            tokio::task::spawn_blocking(move || password::made_anew(&password, &old, cost));
+        let hashing = tokio::task::spawn_blocking(move || {
+            hash_aside(|| password::made_anew(&password, &old, cost))
+        });
         let failed = |problem: String| AdminError::Internal { what: "making a hash anew", problem };
         let new = hashing.await.map_err(|error| failed(error.to_string()))?;
         let new = new.map_err(|error| failed(error.to_string()))?;

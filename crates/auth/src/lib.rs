@@ -12,6 +12,7 @@ mod directory;
 mod error;
 mod gate;
 mod hash_queue;
+mod hashing_thread;
 mod identity;
 mod ledger;
 pub mod limits;
@@ -46,6 +47,7 @@ pub use gate::{
     LinkPassword, LinkVerdict, LoginLimit, Meters, OidcError, OidcLeading, OidcLogin, OidcPurpose,
     OidcRefusal, OidcReturn, OidcStart, PasskeyError, PasskeyLogin, PenaltySharing, Verdict,
 };
+pub use hashing_thread::hash_aside;
 pub use login_key::{UnusableKey, check_login_key};
 pub use oidc::SiteOidc;
 pub use outdated::OutdatedPassword;

@@ -48,6 +48,10 @@ pub const HASHES_AT_A_TIME: usize = 2;
 /// Memory budget of concurrent Argon2 hashes, in KiB; each takes 64 MiB unless the stored hash
 /// names another cost. A hash that needs more than the whole budget is computed alone.
 pub const HASHES_KIB: u32 = 256 * 1024;
+/// How much nicer than the other threads of the server those are that hash passwords. Beside a
+/// thread that never waits, one of them gets a quarter of a core: transfers come first, and logins
+/// go on.
+pub const HASHING_NICENESS: i32 = 5;
 /// Logins in the queue for hashing: what two cores hash in the time that a login may take.
 /// Above it a login is asked to come back.
 pub const HASHES_WAITING: usize = 512;

@@ -10,6 +10,7 @@ use entrepot_nouns::{AccountId, Env, Secret};
 use parking_lot::Mutex;
 
 use crate::hash_queue::HashQueue;
+use crate::hashing_thread::hash_aside;
 use crate::limits::{REMEMBERED, REMEMBERED_FOR};
 use crate::penalties::Origin;
 
@@ -119,7 +120,7 @@ impl Passwords {
         // The work goes on when the login is cut, so it keeps its permit until it is done: else
         // cut logins would hash without bound, 64 MiB each.
         let hashing = tokio::task::spawn_blocking(move || {
-            let verified = password::verify(&given, &phc);
+            let verified = hash_aside(|| password::verify(&given, &phc));
             drop(permit);
             verified
         });
