@@ -59,7 +59,7 @@ fn print_transfers(transfers: &[Transfer]) {
     table::print(&headings, &transfers.iter().map(cells).collect::<Vec<_>>());
 }
 
-/// Lists events; `follow` then prints new ones until the server stops.
+/// Lists events; `follow` then prints new ones, of this machine's server until it stops.
 pub(crate) async fn events(
     client: &AdminClient,
     output: Output,
@@ -82,7 +82,7 @@ pub(crate) async fn events(
     match client {
         AdminClient::Local(config) => follow(config, output, filter, after).await,
         AdminClient::Remote(server) => {
-            server.follow(&filter, after, |event| print_followed(output, event)).await
+            Err(server.follow(&filter, after, |event| print_followed(output, event)).await)
         }
     }
 }

@@ -3,11 +3,13 @@
 //! What it guarantees: a token or password leaves this machine only over TLS, and only to a server
 //! whose certificate is trusted; over HTTP only to this machine itself.
 
+mod follow;
+
 use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use entrepot_admin::{EventQuery, NumberedEvent, Problem, ProblemClass, Response};
+use entrepot_admin::{Problem, ProblemClass, Response};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::http::{self, ClearText, Client, HeaderValue, HttpError, Method, header};
 use entrepot_net::tls::ServerTrust;
@@ -25,10 +27,6 @@ use crate::standard_input::line_from_stdin;
 const ANSWER_BYTES: usize = 256 << 20;
 /// A configuration with many passwords takes its time.
 const ANSWER_TIME: Duration = Duration::from_secs(600);
-/// A stream in which nothing happens gets a comment every 15 seconds.
-const STREAM_TIME: Duration = Duration::from_secs(60);
-/// Longest event of a stream.
-const EVENT_BYTES: usize = 16 << 20;
 
 /// A server whose API is asked. Not `Debug`: it holds a token or a password.
 #[derive(Clone)]
@@ -66,7 +64,8 @@ impl RemoteServer {
         let request = RemoteRequest::new(request, self.site.as_ref());
         let mut request = request.map_err(|error| self.refused(error))?;
         while let Some(call) = request.call() {
-            let answer = self.send(&call, ANSWER_TIME).await?;
+            let answer = self.send(&call, ANSWER_TIME).await;
+            let answer = answer.map_err(|error| failed(&self.url, &error))?;
             let (status, body) = self.whole(answer).await?;
             request.receive(status, &body).map_err(|error| self.refused(error))?;
         }
@@ -77,7 +76,8 @@ impl RemoteServer {
     pub(crate) async fn receipt(&self, transfer: TransferId) -> Result<Receipt, Failure> {
         let site = self.site.as_ref().map(|site| format!("?site={site}")).unwrap_or_default();
         let target = format!("/api/v1/transfers/{transfer}/receipt{site}");
-        let answer = self.send(&get(target), ANSWER_TIME).await?;
+        let answer = self.send(&get(target), ANSWER_TIME).await;
+        let answer = answer.map_err(|error| failed(&self.url, &error))?;
         let (status, body) = self.whole(answer).await?;
         if status != 200 {
             return Err(self.refused(remote::refusal(status, &body)));
@@ -85,56 +85,10 @@ impl RemoteServer {
         serde_json::from_slice(&body).map_err(|error| self.odd(&error.to_string()))
     }
 
-    /// Calls `print` with each new event that passes `filter`, from behind the event `after`, until
-    /// the server ends. A connection that was cut is made anew, once for each event that came.
-    pub(crate) async fn follow(
-        &self,
-        filter: &Value,
-        mut after: i64,
-        mut print: impl FnMut(&NumberedEvent) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let query: EventQuery = serde_json::from_value(filter.clone())
-            .map_err(|error| self.refused(RemoteError::Request(error.to_string())))?;
-        loop {
-            let call = remote::event_stream(filter, after, self.site.as_ref());
-            let call = call.map_err(|error| self.refused(error))?;
-            let answer = self.send(&call, STREAM_TIME).await?;
-            if answer.status != http::StatusCode::OK {
-                let (status, body) = self.whole(answer).await?;
-                return Err(self.refused(remote::refusal(status, &body)));
-            }
-            let before = after;
-            let mut body = answer.body;
-            let mut pending = Vec::new();
-            while let Some(data) = body.next().await.map_err(|error| failed(&self.url, &error))? {
-                pending.extend_from_slice(&data);
-                if pending.len() > EVENT_BYTES {
-                    return Err(self.odd("an event is too long"));
-                }
-                while let Some(at) = pending.iter().position(|byte| *byte == b'\n') {
-                    let line: Vec<u8> = pending.drain(..=at).collect();
-                    let Some(event) = line.strip_prefix(b"data: ") else { continue };
-                    let event: NumberedEvent = serde_json::from_slice(event)
-                        .map_err(|error| self.odd(&error.to_string()))?;
-                    after = event.sequence;
-                    let at = event.event.at;
-                    if query.since.is_none_or(|since| at >= since)
-                        && query.until.is_none_or(|until| at < until)
-                    {
-                        print(&event)?;
-                    }
-                }
-            }
-            if after == before {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn send(&self, call: &RemoteCall, time: Duration) -> Result<http::Response, Failure> {
+    async fn send(&self, call: &RemoteCall, time: Duration) -> Result<http::Response, HttpError> {
         let url = format!("{}{}", self.url, call.target);
         let request = http::Request::new(call.method.clone(), &url);
-        let mut request = request.map_err(|error| failed(&url, &error))?;
+        let mut request = request?;
         request.dial = DialPolicy { allow_private: true };
         request.clear_text = ClearText::ThisMachine;
         (request.head_time, request.body_time) = (time, time);
@@ -150,7 +104,7 @@ impl RemoteServer {
             let json = HeaderValue::from_static("application/json");
             request = request.content(json, Bytes::from(body.clone()));
         }
-        self.client.send(request).await.map_err(|error| failed(&self.url, &error))
+        self.client.send(request).await
     }
 
     /// The status and the whole body of an answer.
