@@ -21,7 +21,13 @@ use crate::pattern;
 /// The field that cannot be used, and why.
 pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     if let Some(condition) = &rule.condition {
-        Condition::compile(condition).map_err(|error| FieldError::new("if", error.to_string()))?;
+        let kind = match &rule.when {
+            When::Event(kind) => Some(kind.as_str()),
+            When::Before(_) | When::After(_) => None,
+        };
+        Condition::compile(condition)
+            .and_then(|compiled| compiled.check(kind))
+            .map_err(|error| FieldError::new("if", error.to_string()))?;
     }
     for (at, command) in rule.when.commands().iter().enumerate() {
         if !is_known(command) {

@@ -5,12 +5,15 @@
 //! run, from the largest inputs there can be; too dear a condition is refused as a whole, so no
 //! event can make a cheap rule expensive.
 
+mod checker;
+mod error;
+mod types;
+
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
 
 use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue};
-use cel::{Context, Env as CelEnv, Program, Value};
+use cel::{Context, Program, Value};
 use entrepot_nouns::Event;
 use entrepot_nouns::transfer::hex;
 
@@ -20,28 +23,8 @@ use crate::limits::{
 };
 use crate::pattern;
 
-/// Why a condition gives no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ConditionError {
-    /// Longer than the limit.
-    #[error("the condition is longer than {CONDITION_BYTES} bytes, shorten it")]
-    TooLong,
-    /// Nested deeper than the limit.
-    #[error("the condition is nested deeper than {CONDITION_DEPTH} levels, flatten it")]
-    TooDeep,
-    /// Could cost more than the limit.
-    #[error("the condition could take too long, use fewer macros and shorter lists")]
-    TooDear,
-    /// Not valid CEL; the message of its parser.
-    #[error("the condition is not valid CEL: {0}")]
-    Syntax(String),
-    /// Fails on this event.
-    #[error("the condition fails on this event: {0}")]
-    Fails(String),
-    /// Neither true nor false.
-    #[error("the condition gives a {0}, make it a comparison")]
-    NotBool(String),
-}
+pub(crate) use error::ConditionError;
+use types::standard;
 
 /// A compiled condition.
 pub(crate) struct Condition {
@@ -67,6 +50,11 @@ impl Condition {
             Ok(Ok(program)) => Ok(Condition { program: program? }),
             _ => Err(ConditionError::Syntax("the parser gave up".to_owned())),
         }
+    }
+
+    /// Says what would fail on every event of `kind`; on every command, without a kind.
+    pub(crate) fn check(&self, kind: Option<&str>) -> Result<(), ConditionError> {
+        checker::check(&self.program, kind)
     }
 
     /// Whether it holds for `subject`.
@@ -95,12 +83,6 @@ fn parse(source: &str) -> Result<Program, ConditionError> {
         return Err(ConditionError::TooDear);
     }
     Ok(program)
-}
-
-/// The standard functions, nothing of ours added.
-fn standard() -> Arc<CelEnv> {
-    static ENV: OnceLock<Arc<CelEnv>> = OnceLock::new();
-    ENV.get_or_init(|| Arc::new(CelEnv::stdlib())).clone()
 }
 
 /// What conditions may look at, made once for an event: `event` (its flat JSON, with `replaced`

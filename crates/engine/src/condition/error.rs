@@ -1,0 +1,34 @@
+//! What can be wrong with a condition.
+
+use crate::limits::{CONDITION_BYTES, CONDITION_DEPTH};
+
+/// Why a condition gives no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConditionError {
+    /// Longer than the limit.
+    #[error("the condition is longer than {CONDITION_BYTES} bytes, shorten it")]
+    TooLong,
+    /// Nested deeper than the limit.
+    #[error("the condition is nested deeper than {CONDITION_DEPTH} levels, flatten it")]
+    TooDeep,
+    /// Could cost more than the limit.
+    #[error("the condition could take too long, use fewer macros and shorter lists")]
+    TooDear,
+    /// Not valid CEL; the message of its parser.
+    #[error("the condition is not valid CEL: {0}")]
+    Syntax(String),
+    /// Would fail on every event.
+    #[error("column {column}: {problem}")]
+    Wrong {
+        /// Where in the condition, in characters from 1 on.
+        column: usize,
+        /// What is wrong, in words.
+        problem: String,
+    },
+    /// Fails on this event.
+    #[error("the condition fails on this event: {0}")]
+    Fails(String),
+    /// Neither true nor false.
+    #[error("the condition gives a {0}, make it a comparison")]
+    NotBool(String),
+}

@@ -1,0 +1,225 @@
+//! What conditions may look at, with its types: taken from the schema of events, so that a new kind
+//! of event needs no second list.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use cel::{Env as CelEnv, Value};
+use entrepot_nouns::Event;
+use serde_json::Value as Json;
+
+/// What is known of a value before there is one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Type {
+    /// Nothing is known of it.
+    Any,
+    /// A plain value; it stands for all of its type.
+    Plain(Value),
+    /// A list of values of one type.
+    List(Box<Type>),
+    /// A map from strings to values of one type.
+    Map(Box<Type>),
+    /// A map that has these fields and no others.
+    Record(Arc<Record>),
+    /// The name of a type, such as `int`.
+    Name,
+}
+
+/// The fields of a record.
+#[derive(Debug, PartialEq)]
+pub(super) struct Record {
+    /// What holds the fields, as messages say it.
+    pub what: String,
+    /// The type of each.
+    pub fields: BTreeMap<String, Type>,
+}
+
+impl Type {
+    pub(super) fn text() -> Type {
+        Type::Plain("a".into())
+    }
+
+    pub(super) fn int() -> Type {
+        Type::Plain(Value::Int(1))
+    }
+
+    pub(super) fn flag() -> Type {
+        Type::Plain(Value::Bool(true))
+    }
+
+    /// The type of `value`, as far as one look at it tells.
+    pub(super) fn of(value: Value) -> Type {
+        match value {
+            Value::List(_) => Type::List(Box::new(Type::Any)),
+            Value::Map(_) => Type::Map(Box::new(Type::Any)),
+            Value::Function(..) | Value::Opaque(_) | Value::Struct(_) => Type::Any,
+            plain => Type::Plain(plain),
+        }
+    }
+
+    /// True for what a condition may be.
+    pub(super) fn may_be_flag(&self) -> bool {
+        matches!(self, Type::Any | Type::Plain(Value::Bool(_)))
+    }
+
+    /// Values that stand for all of the type.
+    pub(super) fn samples(&self) -> Vec<Value> {
+        match self {
+            Type::Any | Type::Name => Vec::new(),
+            // What texts can be read as: functions that read them fail on others.
+            Type::Plain(Value::String(_)) => {
+                ["a", "1", "true", "2020-01-01T00:00:00Z", "1s", "UTC"].map(Value::from).to_vec()
+            }
+            Type::Plain(value) => vec![value.clone()],
+            Type::List(inner) => {
+                let first = inner.samples().into_iter().next();
+                vec![first.into_iter().collect::<Vec<Value>>().into()]
+            }
+            Type::Map(_) | Type::Record(_) => {
+                vec![std::collections::HashMap::<String, Value>::new().into()]
+            }
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Any => f.write_str("anything"),
+            Type::Plain(value) => value.type_of().fmt(f),
+            Type::List(_) => f.write_str("list"),
+            Type::Map(_) | Type::Record(_) => f.write_str("map"),
+            Type::Name => f.write_str("type"),
+        }
+    }
+}
+
+/// The standard functions, nothing of ours added.
+pub(super) fn standard() -> Arc<CelEnv> {
+    static ENV: OnceLock<Arc<CelEnv>> = OnceLock::new();
+    ENV.get_or_init(|| Arc::new(CelEnv::stdlib())).clone()
+}
+
+/// The variables of a condition on events of `kind`; on commands, and on kinds that only a newer
+/// program knows, without one.
+pub(super) fn variables(kind: Option<&str>) -> BTreeMap<&'static str, Type> {
+    let file = ["path", "name", "digest"].map(|name| (name, Type::text()));
+    let file = file.into_iter().chain([("size", Type::int())]);
+    let texts = ["protocol", "verb", "argument", "path", "account", "ip", "listener", "digest"];
+    let numbers = ["code", "bytes", "duration"];
+    let command = texts
+        .map(|name| (name, Type::text()))
+        .into_iter()
+        .chain(numbers.map(|name| (name, Type::int())))
+        .chain([("writes", Type::flag())]);
+    BTreeMap::from([
+        ("event", event(kind)),
+        ("file", record("file", file)),
+        ("command", record("command", command)),
+        ("account", Type::text()),
+        ("site", Type::text()),
+    ])
+}
+
+fn record(what: &str, fields: impl Iterator<Item = (&'static str, Type)>) -> Type {
+    let fields = fields.map(|(name, of)| (name.to_owned(), of)).collect();
+    Type::Record(Arc::new(Record { what: what.to_owned(), fields }))
+}
+
+/// The fields of an event: those of `kind`, or of all kinds.
+fn event(kind: Option<&str>) -> Type {
+    static SCHEMA: OnceLock<Json> = OnceLock::new();
+    let schema = SCHEMA.get_or_init(|| schemars::schema_for!(Event).to_value());
+    let shapes = Shapes { definitions: schema.get("$defs").unwrap_or(&Json::Null) };
+    let mut fields = shapes.fields(schema);
+    let mut known = false;
+    for fact in schema.get("anyOf").and_then(Json::as_array).into_iter().flatten() {
+        let fact = shapes.target(fact);
+        let Some(word) = fact.pointer("/properties/kind/const").and_then(Json::as_str) else {
+            continue;
+        };
+        if kind.is_none_or(|kind| kind == word) {
+            known = true;
+            for (name, of) in shapes.fields(fact) {
+                let common = match fields.remove(&name) {
+                    Some(before) if before != of => Type::Any,
+                    _ => of,
+                };
+                fields.insert(name, common);
+            }
+        }
+    }
+    if !known {
+        return Type::Any;
+    }
+    fields.insert("kind".to_owned(), Type::text());
+    fields.insert("replaced".to_owned(), Type::flag());
+    let what = kind.map_or_else(|| "event".to_owned(), |kind| format!("event of kind {kind}"));
+    Type::Record(Arc::new(Record { what, fields }))
+}
+
+/// Types from a JSON Schema.
+struct Shapes<'s> {
+    definitions: &'s Json,
+}
+
+impl<'s> Shapes<'s> {
+    /// What a reference refers to; the schema itself if it is none.
+    fn target(&self, schema: &'s Json) -> &'s Json {
+        let name = schema.get("$ref").and_then(Json::as_str);
+        let name = name.and_then(|path| path.strip_prefix("#/$defs/"));
+        name.and_then(|name| self.definitions.get(name)).unwrap_or(schema)
+    }
+
+    fn fields(&self, schema: &'s Json) -> BTreeMap<String, Type> {
+        let properties = schema.get("properties").and_then(Json::as_object);
+        let properties = properties.into_iter().flatten();
+        properties.map(|(name, schema)| (name.clone(), self.shape(schema))).collect()
+    }
+
+    /// What may be null as well has the type that it has otherwise.
+    fn shape(&self, schema: &'s Json) -> Type {
+        let schema = self.target(schema);
+        for list in ["anyOf", "oneOf"] {
+            let Some(choices) = schema.get(list).and_then(Json::as_array) else { continue };
+            let is_null = |choice: &&Json| choice.get("type") == Some(&Json::from("null"));
+            let mut shapes =
+                choices.iter().filter(|it| !is_null(it)).map(|choice| self.shape(choice));
+            let first = shapes.next().unwrap_or(Type::Any);
+            let is_same = shapes.all(|other| other == first);
+            return if is_same && !schema.as_object().is_some_and(|it| it.contains_key("properties"))
+            {
+                first
+            } else {
+                Type::Any
+            };
+        }
+        let named = match schema.get("type") {
+            Some(Json::String(name)) => name.as_str(),
+            Some(Json::Array(names)) => {
+                let mut names = names.iter().filter_map(Json::as_str).filter(|it| *it != "null");
+                match (names.next(), names.next()) {
+                    (Some(only), None) => only,
+                    _ => return Type::Any,
+                }
+            }
+            _ => return Type::Any,
+        };
+        match named {
+            "string" => Type::text(),
+            "integer" => Type::int(),
+            "boolean" => Type::flag(),
+            "array" => {
+                let inner = schema.get("items").map_or(Type::Any, |items| self.shape(items));
+                Type::List(Box::new(inner))
+            }
+            "object" if schema.get("properties").is_some() => {
+                let what = schema.get("title").and_then(Json::as_str).unwrap_or("map").to_owned();
+                Type::Record(Arc::new(Record { what, fields: self.fields(schema) }))
+            }
+            // A number may be whole where it is read.
+            _ => Type::Any,
+        }
+    }
+}
