@@ -145,7 +145,7 @@ impl Server {
         tasks.push(keep_retention(&parts, &heads, &vfs, &engine, &end));
         let drained = engine.drained();
         let reload = Arc::new(Reload::new(config.clone(), log));
-        tasks.push(tokio::spawn(reload_on_signals(reload.clone(), asked.clone())));
+        tasks.extend(reload_on_signals(reload.clone(), asked.clone()));
         let readiness = Readiness::new(ReadinessParts {
             recorder: parts.recorder.clone(),
             vfs: vfs.clone(),
@@ -171,9 +171,9 @@ impl Server {
         tasks.extend(keep_credentials(&shared.gate, &end));
         let addresses = AddressesFile::new(&config.data, own_addresses);
         let listeners = Listeners::new(config, &parts, admin.clone(), shared, addresses.clone());
+        tasks.extend(stop_on_signals(asked.clone()));
         listeners.open_all(&drained).await?;
         readiness.listens();
-        tasks.push(tokio::spawn(signals(asked.clone())));
         tasks.push(keep_certificates(&parts, &admin, drained.clone(), &end));
         let following = listeners.clone().follow(directory.watch(), drained, end.clone());
         tasks.push(tokio::spawn(following));
@@ -572,34 +572,41 @@ fn bind_socket(path: &Path) -> Result<UnixListener, Failure> {
     Ok(listener)
 }
 
-/// Reads the process file again at each SIGHUP, until `asked`.
-async fn reload_on_signals(reload: Arc<Reload>, asked: CancellationToken) {
+/// Reads the process file again at each SIGHUP, until `asked`. It listens when this returns;
+/// before, the signal would end the process.
+fn reload_on_signals(reload: Arc<Reload>, asked: CancellationToken) -> Option<JoinHandle<()>> {
     let Ok(mut hang_up) = signal(SignalKind::hangup()) else {
         tracing::error!("cannot listen for SIGHUP; use 'entrepot reload'");
-        return;
+        return None;
     };
-    loop {
-        tokio::select! {
-            () = asked.cancelled() => return,
-            _ = hang_up.recv() => {}
+    Some(tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = asked.cancelled() => return,
+                _ = hang_up.recv() => {}
+            }
+            if let Err(failure) = reload.now() {
+                tracing::error!(code = failure.code, "{}", failure.message);
+            }
         }
-        if let Err(failure) = reload.now() {
-            tracing::error!(code = failure.code, "{}", failure.message);
-        }
-    }
+    }))
 }
 
-async fn signals(asked: CancellationToken) {
+/// Asks for the end at SIGTERM and SIGINT. It listens when this returns: whoever sees that the node
+/// is ready may stop it in good order.
+fn stop_on_signals(asked: CancellationToken) -> Option<JoinHandle<()>> {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         tracing::error!("cannot listen for signals; use 'entrepot stop'");
-        return;
+        return None;
     };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        () = asked.cancelled() => {}
-    }
-    asked.cancel();
+    Some(tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = asked.cancelled() => {}
+        }
+        asked.cancel();
+    }))
 }

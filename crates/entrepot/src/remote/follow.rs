@@ -250,7 +250,7 @@ mod tests {
         let (printed, asked, failure) = followed(vec![
             // Cut within an event and within a chunk.
             format!("{STREAM}{}{}", chunk(&second), &chunk(half)[..half.len() - 9]),
-            refusal("503 Service Unavailable", "EP0108"),
+            refusal("503 Service Unavailable", "EP1002"),
             format!("{STREAM}{}0\r\n\r\n", chunk(&third)),
             refusal("401 Unauthorized", "EP1000"),
         ])
@@ -267,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_does_not_pass_ends_it() {
-        for (status, code) in [("401 No", "EP1000"), ("403 No", "EP0100"), ("404 No", "EP0101")] {
+        for (status, code) in [("401 No", "EP1000"), ("403 No", "EP1003"), ("404 No", "EP0101")] {
             let (printed, asked, failure) = followed(vec![refusal(status, code)]).await;
             assert_eq!((printed.len(), asked.len(), failure.code.as_str()), (0, 1, code));
         }
