@@ -247,25 +247,22 @@ impl Checker<'_> {
         over: &ComprehensionExpr,
         scope: &Scope,
     ) -> Result<Type, ConditionError> {
-        let range = self.infer(&over.iter_range, scope)?;
-        let (key, value) = match range {
-            Type::Any => (Type::Any, Type::Any),
-            Type::List(inner) => (Type::int(), *inner),
-            Type::Map(inner) => (Type::text(), *inner),
-            Type::Record(_) => (Type::text(), Type::Any),
-            other => {
-                return Err(self.wrong(expr, format!("{other} where a list is needed")));
-            }
+        // With one variable a list gives its values, and a map its keys.
+        let (key, value, single) = match self.infer(&over.iter_range, scope)? {
+            Type::Any => (Type::Any, Type::Any, Type::Any),
+            Type::List(inner) => (Type::int(), (*inner).clone(), *inner),
+            Type::Map(inner) => (Type::text(), *inner, Type::text()),
+            Type::Record(_) => (Type::text(), Type::Any, Type::text()),
+            other => return Err(self.wrong(expr, format!("{other} where a list is needed"))),
         };
         let mut inside = scope.clone();
-        let is_map = matches!(self.infer(&over.iter_range, scope)?, Type::Map(_) | Type::Record(_));
         match &over.iter_var2 {
             Some(second) => {
                 inside.insert(over.iter_var.clone(), key);
                 inside.insert(second.clone(), value);
             }
             None => {
-                inside.insert(over.iter_var.clone(), if is_map { key } else { value });
+                inside.insert(over.iter_var.clone(), single);
             }
         }
         let begun = match self.infer(&over.accu_init, scope)? {
