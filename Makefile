@@ -24,9 +24,11 @@ bench: ## the tables of docs/performance.md, beside OpenSSH
 	$(CARGO) build --locked --release --package entrepot
 	scripts/bench
 
-crash: ## thousands of kills: CYCLES=1000 make crash
+crash: ## thousands of kills and power cuts of the release build: CYCLES=1000 make crash
 	@scripts/need test
-	ENTREPOT_CRASH_CYCLES=$${CYCLES:-1000} $(CARGO) test --locked --package entrepot --test e2e -- crash --nocapture
+	$(CARGO) build --locked --release --package entrepot
+	ENTREPOT_PROGRAM=$(abspath $(or $(CARGO_TARGET_DIR),target))/release/entrepot \
+	ENTREPOT_CRASH_CYCLES=$${CYCLES:-1000} $(CARGO) test --locked --package entrepot --test e2e -- at_random_moments --nocapture
 
 dist: ## Debian package, archive, container context, SBOM and checksums, in target/dist
 	@$(CARGO) xtask dist

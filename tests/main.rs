@@ -41,15 +41,20 @@ mod stores;
 mod upgrade;
 mod wan;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::Result;
 use entrepot_testkit::clients::Login;
 use entrepot_testkit::server::Node;
 
-/// The program under test.
+/// The program under test: `ENTREPOT_PROGRAM`, else the one that was built with the tests.
 fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_entrepot"))
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        let built = || env!("CARGO_BIN_EXE_entrepot").into();
+        std::env::var_os("ENTREPOT_PROGRAM").unwrap_or_else(built).into()
+    });
+    &PROGRAM
 }
 
 /// A node that runs, and an account of it.

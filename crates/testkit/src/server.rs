@@ -136,6 +136,11 @@ impl Node {
         }
     }
 
+    /// Starts the server if it does not run.
+    pub fn start_unless_it_runs(&mut self) -> Result<()> {
+        if self.child.is_some() { Ok(()) } else { self.start() }
+    }
+
     /// Starts the server without waiting.
     pub fn spawn(&mut self) -> Result<()> {
         let log = std::fs::OpenOptions::new()
