@@ -9,6 +9,7 @@
 mod face;
 mod state;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -91,10 +92,19 @@ impl Disk {
     /// If the disk cannot be unmounted or mounted.
     pub fn power_on(&mut self, seed: u64) -> Result<()> {
         if let Some(session) = self.session.take() {
-            session.umount_and_join().context("unmount")?;
+            unmounted(session.umount_and_join()).context("unmount")?;
         }
         self.state().power_on(seed);
         self.attach()
+    }
+}
+
+/// The kernel ends a request that is on its way while the disk is unmounted with
+/// `ECONNABORTED`, and the session ends with it in place of `ENODEV`: unmounted all the same.
+fn unmounted(ended: io::Result<()>) -> io::Result<()> {
+    match ended {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+        ended => ended,
     }
 }
 
