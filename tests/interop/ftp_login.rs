@@ -316,8 +316,10 @@ fn a_certificate_that_an_authority_signed_logs_in_by_a_name_in_it() -> Result<()
     })?;
     let (moved, told) = with(&login, "acme", "wrong", "by-name")?;
     ensure!(moved && !told.contains("> PASS"), "{told}");
-    let opened = node.events("session.opened")?;
-    ensure!(opened.iter().any(|it| it["proof"] == "certificate email:ops@acme.example"));
+    node.until("the session in the audit log", || {
+        let opened = node.events("session.opened")?;
+        Ok(opened.into_iter().find(|it| it["proof"] == "certificate email:ops@acme.example"))
+    })?;
     // Others, and those without one, are asked for their passwords.
     let (moved, told) = with(&other, "acme", "wrong", "x")?;
     ensure!(!moved && told.contains("< 331 ") && told.contains("< 530 "), "{told}");

@@ -152,7 +152,9 @@ fn a_certificate_signs_in_alone_or_before_the_password() -> Result<()> {
         ensure!(answered == status && body.contains(says), "{user} {shown:?}: {answered} {body}");
         node.cli(&["address", "unban", "127.0.0.1"]).ok();
     }
-    let opened = node.events("session.opened")?;
+    let opened = node.until("both sessions in the audit log", || {
+        Ok(Some(node.events("session.opened")?).filter(|opened| opened.len() >= 2))
+    })?;
     let proofs: Vec<&str> = opened.iter().filter_map(|event| event["proof"].as_str()).collect();
     ensure!(proofs.len() == 2 && proofs[0].starts_with("certificate SHA256:"), "{proofs:?}");
     ensure!(proofs[1].ends_with(" + password"), "{proofs:?}");
