@@ -7,14 +7,17 @@
 
 use std::time::Duration;
 
-use entrepot_nouns::{EventId, Job, JobHolder, JobId, JobState, Name, NodeId, SiteId, Timestamp};
+use entrepot_nouns::{
+    EventId, Job, JobHolder, JobId, JobState, JobStep, Name, NodeId, RuleVersion, SiteId,
+    StepAddress, Timestamp,
+};
 
 use crate::error::Result;
 use crate::limits;
 use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Batch, Tx};
-use crate::{Db, Dialect, RowPosition, name_filter, page};
+use crate::{Db, Dialect, Purpose, RowPosition, job_steps, name_filter, page};
 
 /// A job as a node holds it: what each later write must show.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,6 +69,20 @@ pub enum JobEnd {
     },
 }
 
+/// A step that a job has gone past.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PassedStep {
+    /// What is remembered of it, if anything is known.
+    pub step: Option<JobStep>,
+    /// The step that follows.
+    pub next: StepAddress,
+    /// How many steps are done, as programs count that know no addresses: [`ELSE_UNIT`].
+    pub count: u32,
+}
+
+/// One step of `else`, in the count of [`PassedStep`]. No rule has as many steps.
+pub const ELSE_UNIT: u32 = 1 << 16;
+
 /// Which jobs are wanted. The default wants all, newest first.
 #[derive(Clone, Debug)]
 pub struct JobFilter {
@@ -104,7 +121,7 @@ macro_rules! columns {
             $before,
             " id, site, rule, event_id, event, state, step, attempts, epoch, node, ",
             "leased_until, due_at, created_at, changed_at, error, node_id, incarnation, era, ",
-            "repeated ",
+            "repeated, rule_version, address ",
             $after,
         )
     };
@@ -167,9 +184,9 @@ macro_rules! take_over {
 macro_rules! insert {
     ($values:literal) => {
         sql!(
-            "INSERT INTO jobs (id, site, rule, event_id, event, state, step, attempts, epoch, ",
-            "node, node_id, incarnation, era, repeated, leased_until, claim_at, due_at, ",
-            "created_at, changed_at, error) ",
+            "INSERT INTO jobs (id, site, rule, event_id, event, state, rule_version, address, ",
+            "attempts, epoch, node, node_id, incarnation, era, repeated, leased_until, claim_at, ",
+            "due_at, created_at, changed_at, error, step) ",
             $values,
             " ON CONFLICT (id) DO NOTHING",
         )
@@ -182,13 +199,14 @@ statements! {
     EXTEND_SQLITE = extend!(era_sqlite);
     TAKE_OVER_SQLITE = take_over!(now_sqlite, era_sqlite);
     ADVANCE = sql!(
-        "UPDATE jobs SET step = $1 WHERE id = $2 AND epoch = $3 AND node_id = $4 ",
-        "AND incarnation = $5 AND era = $6 AND state = 'running'",
+        "UPDATE jobs SET step = $1, address = $2 WHERE id = $3 AND epoch = $4 AND node_id = $5 ",
+        "AND incarnation = $6 AND era = $7 AND state = 'running'",
     );
     END = sql!(
         "UPDATE jobs SET state = $1, due_at = COALESCE(CAST($2 AS BIGINT), due_at), ",
-        "claim_at = $2, error = $3, changed_at = $4, node = NULL, leased_until = NULL ",
-        "WHERE id = $5 AND epoch = $6 AND node_id = $7 AND incarnation = $8 AND era = $9 ",
+        "claim_at = $2, error = $3, changed_at = $4, node = NULL, leased_until = NULL, ",
+        "address = COALESCE($5, address) ",
+        "WHERE id = $6 AND epoch = $7 AND node_id = $8 AND incarnation = $9 AND era = $10 ",
         "AND state = 'running'",
     );
     /// The epoch stays: the next claim raises it, and fences the process that held the job.
@@ -217,7 +235,7 @@ statements! {
     );
     RETRY = sql!(
         "UPDATE jobs SET state = 'ready', attempts = 0, due_at = $1, claim_at = $1, ",
-        "changed_at = $1 WHERE site = $2 AND id = $3 ",
+        "address = NULL, step = step % 65536, changed_at = $1 WHERE site = $2 AND id = $3 ",
         "AND state IN ('ready', 'failed', 'cancelled')",
     );
     /// A new epoch fences the node that may be at work on it.
@@ -232,7 +250,7 @@ statements! {
     );
     INSERT_SQLITE = insert!(
         "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
-         $18, $19, $20)"
+         $18, $19, $20, $21, 0)"
     );
 }
 
@@ -252,15 +270,15 @@ pub(crate) const REPEAT_POSTGRES: Sql = sql!(
 );
 /// As `INSERT_SQLITE`, an array a column.
 pub(crate) const INSERT_POSTGRES: Sql = insert!(
-    "SELECT * FROM UNNEST($1::UUID[], $2::UUID[], $3::TEXT[], $4::UUID[], $5::TEXT[], \
-     $6::TEXT[], $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::TEXT[], $11::UUID[], \
-     $12::BIGINT[], $13::TEXT[], $14::BOOLEAN[], $15::BIGINT[], $16::BIGINT[], $17::BIGINT[], \
-     $18::BIGINT[], $19::BIGINT[], $20::TEXT[])"
+    "SELECT *, 0 FROM UNNEST($1::UUID[], $2::UUID[], $3::TEXT[], $4::UUID[], $5::TEXT[], \
+     $6::TEXT[], $7::TEXT[], $8::TEXT[], $9::BIGINT[], $10::BIGINT[], $11::TEXT[], $12::UUID[], \
+     $13::BIGINT[], $14::TEXT[], $15::BOOLEAN[], $16::BIGINT[], $17::BIGINT[], $18::BIGINT[], \
+     $19::BIGINT[], $20::BIGINT[], $21::TEXT[])"
 );
 
 /// Rows of [`rows`].
 pub(crate) const INSERT: Batch =
-    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 20 };
+    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 21 };
 
 /// What events that are projected anew say of jobs: a state, or NULL, and an id each.
 pub(crate) const REPEAT: Batch =
@@ -282,7 +300,8 @@ pub(crate) fn rows(jobs: &[Job]) -> Result<Vec<Value>> {
             job.event_id.0.into(),
             Value::text(to_json(&job.event)?),
             job.state.as_str().into(),
-            i64::from(job.step).into(),
+            Value::maybe_text(job.rule_version.as_ref().map(|version| &version.0)),
+            Value::maybe_text(job.at.as_ref().map(|address| &address.0)),
             i64::from(job.attempts).into(),
             job.epoch.into(),
             name_filter(job.node.as_ref()),
@@ -308,6 +327,19 @@ fn read_holder(row: &Row<'_>) -> Result<Option<JobHolder>> {
     Ok(Some(JobHolder { node: NodeId(node), incarnation, era }))
 }
 
+/// Where the job goes on. Programs before steps had addresses counted those that were done, and
+/// from [`ELSE_UNIT`] on those of `else`.
+fn read_address(row: &Row<'_>) -> Result<Option<StepAddress>> {
+    if let Some(address) = row.maybe_text(20)? {
+        return Ok(Some(StepAddress(address)));
+    }
+    Ok(match row.small(6)? {
+        0 => None,
+        done if done < ELSE_UNIT => Some(StepAddress(format!("do.{done}"))),
+        done => Some(StepAddress(format!("else.{}", (done / ELSE_UNIT).saturating_sub(1)))),
+    })
+}
+
 fn read_row(row: &Row<'_>) -> Result<Job> {
     Ok(Job {
         id: JobId(row.id(0)?),
@@ -316,7 +348,8 @@ fn read_row(row: &Row<'_>) -> Result<Job> {
         event_id: EventId(row.id(3)?),
         event: row.json(4)?,
         state: row.word(5)?,
-        step: row.small(6)?,
+        rule_version: row.maybe_text(19)?.map(RuleVersion),
+        at: read_address(row)?,
         attempts: row.small(7)?,
         epoch: row.int(8)?,
         node: row.maybe_name(9)?,
@@ -389,24 +422,51 @@ impl Db {
         Ok(self.execute(sql, values).await? > 0)
     }
 
-    /// Notes that the steps before `step` are done; false if the job is lost.
-    pub async fn advance_job(&self, hold: &JobHold, step: u32) -> Result<bool> {
-        let mut values = vec![i64::from(step).into()];
+    /// Notes that a job has passed a step; false if the job is lost, and then nothing is written.
+    pub async fn pass_step(&self, hold: &JobHold, passed: &PassedStep) -> Result<bool> {
+        let mut values = vec![i64::from(passed.count).into(), Value::text(&*passed.next.0)];
         values.extend(held(hold));
-        Ok(self.execute(ADVANCE, values).await? > 0)
+        let mut work = self.work(Purpose::Other).await?;
+        if work.execute(ADVANCE, values).await? == 0 {
+            return Ok(false);
+        }
+        if let Some(step) = &passed.step {
+            job_steps::remember(&mut work, hold.id, step).await?;
+        }
+        work.commit().await?;
+        Ok(true)
     }
 
-    /// Ends an attempt; false if the job is lost, and then nothing is written.
-    pub async fn end_job(&self, hold: &JobHold, end: JobEnd, now: Timestamp) -> Result<bool> {
+    /// Ends an attempt, with what there is to remember of its last step; false if the job is lost,
+    /// and then nothing is written.
+    pub async fn end_job(
+        &self,
+        hold: &JobHold,
+        end: JobEnd,
+        now: Timestamp,
+        last: Option<&JobStep>,
+    ) -> Result<bool> {
         let (state, due_at, error) = match end {
             JobEnd::Done => (JobState::Done, None, None),
             JobEnd::Retry { due_at, error } => (JobState::Ready, Some(due_at), Some(error)),
             JobEnd::Failed { error } => (JobState::Failed, None, Some(error)),
         };
-        let mut values =
-            vec![state.as_str().into(), due_at.into(), Value::maybe_text(error), now.into()];
+        let mut values = vec![
+            state.as_str().into(),
+            due_at.into(),
+            Value::maybe_text(error),
+            now.into(),
+            Value::maybe_text(last.map(|step| &step.address.0)),
+        ];
         values.extend(held(hold));
-        Ok(self.execute(END, values).await? > 0)
+        let Some(last) = last else { return Ok(self.execute(END, values).await? > 0) };
+        let mut work = self.work(Purpose::Other).await?;
+        if work.execute(END, values).await? == 0 {
+            return Ok(false);
+        }
+        job_steps::remember(&mut work, hold.id, last).await?;
+        work.commit().await?;
+        Ok(true)
     }
 
     /// Gives back all leases of earlier starts of a node: their holders died with those. Says how

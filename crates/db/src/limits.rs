@@ -55,3 +55,6 @@ pub const STRETCH_ROWS: u32 = 1_024;
 /// Rows that one page of a search looks at in a part of the table: it takes as long for what is
 /// rare as for what is common, and the next page goes on from there.
 pub const SEARCHED_ROWS: u32 = 1_000;
+
+/// How often it is noted, while jobs are made of a document of a rule, that they are.
+pub const VERSION_USED: Duration = Duration::from_secs(3600);

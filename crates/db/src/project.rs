@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, NodeId};
 
 use crate::error::Result;
+use crate::job_steps::{self, RuleDocument};
 use crate::sql::Value;
 use crate::transfers::Changes;
 use crate::trash::TrashRows;
@@ -25,6 +26,8 @@ pub struct Projection<'a> {
     pub events: &'a [(u64, Event)],
     /// The jobs that rules make of these events.
     pub jobs: &'a [Job],
+    /// The documents of the rules that these jobs run.
+    pub rules: &'a [RuleDocument],
     /// The piece was in the database before it fell back: jobs that its events name have been
     /// worked on, and some have ended.
     pub repeated: bool,
@@ -79,6 +82,9 @@ impl Db {
         work.each(transfers::UPSERT, changes.rows()).await?;
         work.each(trash::INSERT, trashed.added).await?;
         work.each(trash::DELETE, trashed.deleted).await?;
+        if let Some(now) = piece.jobs.iter().map(|job| job.created_at).max() {
+            job_steps::keep(&mut work, piece.rules, now).await?;
+        }
         work.each(jobs::INSERT, job_rows).await?;
         if piece.repeated {
             work.each(jobs::REPEAT, repeats(piece.events)).await?;

@@ -8,7 +8,7 @@ use entrepot_nouns::{Event, EventId, Name, NodeId, SiteId, Timestamp};
 use crate::error::Result;
 use crate::moment::{now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
-use crate::{Db, Dialect};
+use crate::{Db, Dialect, Purpose, job_steps};
 
 /// What a stub stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,7 +142,7 @@ statements! {
     );
     DELETE_JOBS = sql!(
         "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE site = $1 AND claim_at IS NULL ",
-        "AND created_at < $2 AND changed_at < $2 ORDER BY created_at LIMIT $3)",
+        "AND created_at < $2 AND changed_at < $2 ORDER BY created_at LIMIT $3) RETURNING id",
     );
     /// A delivery of a job that is not over is looked up by its transfer.
     DELETE_TRANSFERS = sql!(
@@ -315,10 +315,15 @@ impl Db {
         Ok(found.into_iter().next().unwrap_or(0))
     }
 
-    /// Deletes jobs of a site that have ended before `before`, at most `limit`; says how many.
+    /// Deletes jobs of a site that have ended before `before`, with what is remembered of their
+    /// steps; at most `limit`, and says how many.
     pub async fn delete_jobs(&self, site: SiteId, before: Timestamp, limit: u32) -> Result<u64> {
         let values = vec![site.0.into(), before.into(), crate::page(limit)];
-        self.execute(DELETE_JOBS, values).await
+        let mut work = self.work(Purpose::Other).await?;
+        let deleted = work.query(DELETE_JOBS, values, |row| row.id(0)).await?;
+        work.each(job_steps::FORGET, deleted.iter().map(|id| (*id).into()).collect()).await?;
+        work.commit().await?;
+        Ok(deleted.len() as u64)
     }
 
     /// How many transfers of a site reached their last state before `before`; such as can still be

@@ -24,14 +24,14 @@ mod trash;
 
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{
-    Digests, Env, Event, Fact, Job, JobHolder, JobState, Name, NodeId, Noun, Protocol, SiteId,
-    Timestamp, TransferId,
+    Digests, Env, Event, Fact, Job, JobHolder, JobState, JobStep, Name, NodeId, Noun, Protocol,
+    SiteId, StepAddress, StepState, Timestamp, TransferId,
 };
 use entrepot_testkit::postgres::Postgres;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
-use crate::{Claim, Db, DbOptions, NodeIdentity, Projected, Projection};
+use crate::{Claim, Db, DbOptions, JobHold, NodeIdentity, PassedStep, Projected, Projection};
 
 /// Runs each suite on both databases.
 macro_rules! both {
@@ -120,7 +120,8 @@ fn job(env: &Env, rule: &str, due_at: Timestamp) -> Job {
         event_id: event.id,
         event,
         state: JobState::Ready,
-        step: 0,
+        rule_version: None,
+        at: None,
         attempts: 0,
         epoch: 0,
         node: None,
@@ -132,6 +133,21 @@ fn job(env: &Env, rule: &str, due_at: Timestamp) -> Job {
         changed_at: env.now(),
         error: None,
     }
+}
+
+/// The step at a place of `do` is behind the job.
+fn passed(hold: &JobHold, place: u32, env: &Env) -> PassedStep {
+    let address = |place: u32| StepAddress(format!("do.{place}"));
+    let step = JobStep {
+        address: address(place),
+        state: StepState::Done,
+        epoch: hold.epoch,
+        started_at: env.now(),
+        ended_at: Some(env.now()),
+        result: None,
+        error: None,
+    };
+    PassedStep { step: Some(step), next: address(place + 1), count: place + 1 }
 }
 
 /// Numbers events from 1 on, as a journal does.
@@ -152,7 +168,7 @@ fn node_id(label: &str) -> NodeId {
 fn piece<'a>(node: &'a Name, events: &'a [(u64, Event)], jobs: &'a [Job]) -> Projection<'a> {
     let up_to = events.last().map_or(0, |(sequence, _)| *sequence);
     let (node, name) = (node_id(node.as_str()), node);
-    Projection { node, name, after: 0, up_to, events, jobs, repeated: false }
+    Projection { node, name, after: 0, up_to, events, jobs, rules: &[], repeated: false }
 }
 
 async fn project(db: &Db, node: &str, events: &[(u64, Event)], jobs: &[Job]) {

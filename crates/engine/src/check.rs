@@ -42,7 +42,7 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     let event = example(rule);
     for (list, steps) in [("do", &rule.steps), ("else", &rule.otherwise)] {
         for (at, step) in steps.iter().enumerate() {
-            let checked = match step {
+            let checked = match &step.spec {
                 StepSpec::Deliver(deliver) => pattern::store_path(&deliver.path, &event)
                     .map(drop)
                     .map_err(|e| ("deliver.path", e)),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use entrepot_nouns::rule::{ExecSpec, StepSpec};
+use entrepot_nouns::rule::{ExecSpec, Step, StepSpec};
 use entrepot_nouns::{Event, Fact, FieldError, Name};
 use entrepot_spawn::{Ended, How, Program, Stdin};
 
@@ -86,13 +86,9 @@ pub(crate) fn told(spec: &ExecSpec, rule: &Name, ended: &Ended) -> Fact {
 
 /// Expands the arguments of every program of a rule for an example. `list` is the field of the
 /// rule that has these steps; an error names it.
-pub(crate) fn check(
-    list: &str,
-    steps: &[StepSpec],
-    example: &Setting<'_>,
-) -> Result<(), FieldError> {
+pub(crate) fn check(list: &str, steps: &[Step], example: &Setting<'_>) -> Result<(), FieldError> {
     for (at, step) in steps.iter().enumerate() {
-        let StepSpec::Exec(exec) = step else { continue };
+        let StepSpec::Exec(exec) = &step.spec else { continue };
         program(exec, example)
             .map_err(|error| FieldError::new(format!("{list}.{at}.exec"), error.to_string()))?;
     }

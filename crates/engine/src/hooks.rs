@@ -24,7 +24,7 @@ use crate::exec::{self, Setting};
 use crate::files::AccountFiles;
 use crate::limits::{HOOKS_AT_ONCE, HOOKS_POLL, HOOKS_READ};
 use crate::rules::{self, Rules};
-use crate::step::{StepError, exec as step};
+use crate::step::{StepError, exec as programs};
 
 /// What the answering task works with.
 pub(crate) struct Desk {
@@ -125,8 +125,8 @@ async fn decide(shared: &Shared, asked: Asked<'_>, event: &Event) -> Result<(), 
                 return Err(failed(name, None));
             }
         }
-        for spec in &rule.noun.steps {
-            match spec {
+        for step in &rule.noun.steps {
+            match &step.spec {
                 StepSpec::Refuse(refuse) => {
                     return Err(CommandRefusal {
                         class: class_of(refuse.code),
@@ -186,7 +186,7 @@ async fn program(
         let path = path()?;
         let local = account_files(shared, rule, event, &mut files).await?.local(&path).await?;
         let local = local.and_then(|local| local.into_os_string().into_string().ok());
-        Some(local.ok_or_else(|| step::no_local(&path))?)
+        Some(local.ok_or_else(|| programs::no_local(&path))?)
     } else {
         None
     };
@@ -197,13 +197,13 @@ async fn program(
         ExecStdin::File => {
             let path = path()?;
             let source = account_files(shared, rule, event, &mut files).await?.open(&path).await?;
-            step::run_with(&shared.spawner, program, source.as_ref(), None, &path).await?
+            programs::run_with(&shared.spawner, program, source.as_ref(), None, &path).await?
         }
     };
     if let Some(files) = files {
         files.close().await;
     }
-    let ended = ended.map_err(|error| step::not_run(&error))?;
+    let ended = ended.map_err(|error| programs::not_run(&error))?;
     let fact = exec::told(spec, name, &ended);
     let how = ended.how;
     let scope = entrepot_journal::Scope {
@@ -254,7 +254,8 @@ fn passing_job(shared: &Shared, rule: &Stored<Rule>, event: &Event) -> Job {
         event_id: event.id,
         event: event.clone(),
         state: JobState::Running,
-        step: 0,
+        rule_version: None,
+        at: None,
         attempts: 1,
         epoch: 1,
         node: None,

@@ -2,7 +2,7 @@
 //! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
 
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_nouns::{EventId, Job, JobId, NodeId, TransferId};
+use entrepot_nouns::{EventId, Job, JobId, NodeId, StepAddress, TransferId};
 use uuid::Uuid;
 
 fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
@@ -22,23 +22,44 @@ pub(crate) fn job(event: EventId, rule: Uuid) -> JobId {
     JobId(derived("job", &[event.0.as_bytes(), rule.as_bytes()]))
 }
 
+/// Tells the steps of one job apart, and is the same on every attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StepKey(Vec<u8>);
+
+impl StepKey {
+    /// Of the step at this address.
+    pub(crate) fn at(address: &StepAddress) -> StepKey {
+        StepKey(address.0.as_bytes().to_vec())
+    }
+
+    /// Of a step of a job of a program that numbered them.
+    pub(crate) fn numbered(number: u32) -> StepKey {
+        StepKey(number.to_le_bytes().to_vec())
+    }
+}
+
 /// The transfer of one deliver step of a job, the same on every attempt.
-pub(crate) fn delivery(job: JobId, step: u32) -> TransferId {
-    TransferId(derived("delivery", &[job.0.as_bytes(), &step.to_le_bytes()]))
+pub(crate) fn delivery(job: JobId, step: &StepKey) -> TransferId {
+    TransferId(derived("delivery", &[job.0.as_bytes(), &step.0]))
 }
 
 /// The name under which the lease of `epoch` of a job stages that delivery, in the era of its
 /// present lease. Each lease has its own: who lost it and does not know yet must not publish, or
 /// discard, what the next holder is writing; nor may who had the same epoch before the database
 /// fell back.
-pub(crate) fn staging(job: &Job, step: u32, epoch: i64) -> TransferId {
+pub(crate) fn staging(job: &Job, step: &StepKey, epoch: i64) -> TransferId {
     let era = job.holder.as_ref().map_or("", |holder| &holder.era);
-    let (id, step, epoch) = (job.id.0, step.to_le_bytes(), epoch.to_le_bytes());
-    let parts: [&[u8]; 4] = [id.as_bytes(), &step, &epoch, era.as_bytes()];
+    let (id, epoch) = (job.id.0, epoch.to_le_bytes());
+    let parts: [&[u8]; 4] = [id.as_bytes(), &step.0, &epoch, era.as_bytes()];
     TransferId(derived("staging", &parts))
 }
 
-/// The event of one step of a job, or of its end, told at most once.
+/// The event that one step of a job brings about, told at most once.
+pub(crate) fn told_by_step(job: JobId, what: &str, step: &StepKey) -> EventId {
+    EventId(derived(what, &[job.0.as_bytes(), &step.0]))
+}
+
+/// The event of an attempt of a job, or of its end, told at most once.
 pub(crate) fn told(job: JobId, what: &str, number: u32) -> EventId {
     EventId(derived(what, &[job.0.as_bytes(), &number.to_le_bytes()]))
 }

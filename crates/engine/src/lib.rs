@@ -6,7 +6,7 @@
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
 //! | heartbeat, jobs of dead nodes | `heartbeat.rs`, `membership.rs` |
-//! | 9 the steps of one job | `run.rs`, `step/` |
+//! | 9 the steps of one job | `run.rs`, `progress.rs`, `versions.rs`, `step/` |
 //! | rules before and after commands, which clients wait for | `hooks.rs` |
 //! | what is old is exported and deleted | `retention.rs` |
 //! | programs | `exec.rs`, `step/exec.rs` |
@@ -28,6 +28,7 @@ mod membership;
 mod meters;
 mod pattern;
 mod pause;
+mod progress;
 mod projector;
 mod retention;
 mod rules;
@@ -36,6 +37,7 @@ mod session_files;
 mod step;
 #[cfg(test)]
 mod tests;
+mod versions;
 mod worker;
 
 use std::sync::Arc;
@@ -55,11 +57,13 @@ use files::FileAccess;
 use heartbeat::Heart;
 use membership::Membership;
 use session_files::SessionFileAccess;
+use versions::Versions;
 
 pub use check::check_rule;
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
 pub use retention::{RetentionParts, RetentionWorker};
+pub use versions::rule_document;
 
 /// What the engine works with.
 pub struct EngineParts {
@@ -122,6 +126,8 @@ pub(crate) struct Shared {
     pub(crate) spawner: Spawner,
     pub(crate) options: EngineOptions,
     pub(crate) meters: Arc<Meters>,
+    /// The rules that jobs run.
+    pub(crate) versions: Versions,
     /// What the database says of this node.
     pub(crate) membership: Arc<Membership>,
     /// The last projected sequence.
@@ -232,6 +238,7 @@ impl Engine {
             spawner,
             options,
             meters: Arc::default(),
+            versions: Versions::default(),
             membership,
             projected: watch::Sender::new(0),
             jobs: Arc::default(),

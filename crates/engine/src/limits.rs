@@ -106,3 +106,6 @@ pub const RETENTION_OPEN_TRANSFER: Duration = Duration::from_secs(60 * 86_400);
 pub const RETENTION_ZSTD_LEVEL: i32 = 6;
 /// Heads that are younger are all kept; of older ones the last of each hour.
 pub const THIN_HEADS_AFTER: Duration = Duration::from_secs(30 * 86_400);
+
+/// Documents of rules that are kept in memory for the jobs that run them.
+pub const VERSIONS_KEPT: usize = 1_000;

@@ -391,6 +391,7 @@ impl Projector {
     /// One answer of the database; waits while it is away. `None`: the engine stopped meanwhile.
     async fn attempt(&self, batch: &Batch) -> Option<Result<Projected, DbError>> {
         let mut away = Away::new();
+        let rules = self.rules.documents(&batch.jobs);
         let projection = Projection {
             node: self.shared.recorder.node_id(),
             name: self.shared.recorder.node(),
@@ -398,6 +399,7 @@ impl Projector {
             up_to: batch.up_to,
             events: &batch.events,
             jobs: &batch.jobs,
+            rules: &rules,
             repeated: batch.repeated,
         };
         loop {

@@ -227,18 +227,21 @@ impl RetentionWorker {
     ) -> Result<()> {
         let Some(before) = keeper.retention.jobs().cutoff(now) else { return Ok(()) };
         let count = self.db.old_jobs(keeper.site, before).await?;
-        if count == 0 {
-            return Ok(());
-        }
-        self.record_rows(keeper.site, "jobs", count, before).await?;
-        loop {
-            let deleted = self.db.delete_jobs(keeper.site, before, RETENTION_ROWS).await?;
-            Meters::add(&self.meters.deleted_jobs, deleted);
-            if deleted < u64::from(RETENTION_ROWS) {
-                return Ok(());
+        if count > 0 {
+            self.record_rows(keeper.site, "jobs", count, before).await?;
+            while self.some_jobs(keeper, before).await? {
+                self.pause(cancel).await?;
             }
-            self.pause(cancel).await?;
         }
+        self.db.forget_rule_versions(keeper.site, before).await?;
+        Ok(())
+    }
+
+    /// True if there may be more.
+    async fn some_jobs(&self, keeper: &Keeper, before: Timestamp) -> Result<bool> {
+        let deleted = self.db.delete_jobs(keeper.site, before, RETENTION_ROWS).await?;
+        Meters::add(&self.meters.deleted_jobs, deleted);
+        Ok(deleted >= u64::from(RETENTION_ROWS))
     }
 
     async fn transfers(

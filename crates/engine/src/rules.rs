@@ -1,17 +1,18 @@
 //! Which rules an event starts: the rules of all sites, compiled, by what they start on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use entrepot_db::{Db, DbError};
+use entrepot_db::{Db, DbError, RuleDocument};
 use entrepot_journal::Scope;
 use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{StepSpec, When};
 use entrepot_nouns::{
-    CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, Rule, Site, SiteId, Timestamp,
+    CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, Rule, RuleVersion, Site, SiteId,
+    Timestamp,
 };
 use entrepot_vfs::{Hook, Moment};
 
@@ -19,10 +20,13 @@ use crate::condition::{Condition, ConditionError, Subject};
 use crate::ids;
 use crate::limits::HOOK_TIME;
 use crate::meters::Meters;
+use crate::versions::rule_document;
 
 /// One enabled rule, its condition compiled or not compilable.
 struct Compiled {
     rule: Stored<Rule>,
+    /// The document that its jobs run.
+    version: RuleVersion,
     condition: Option<Result<Condition, ConditionError>>,
 }
 
@@ -31,7 +35,9 @@ pub(crate) struct Rules {
     revision: i64,
     sites: HashMap<SiteId, String>,
     /// By site and kind of event.
-    starts: HashMap<(SiteId, String), Vec<Compiled>>,
+    starts: Starts,
+    /// What jobs of them run.
+    documents: Documents,
     /// Those that clients wait for, in the order of their names.
     waited: Vec<Compiled>,
     /// What sessions are to ask about, or to tell.
@@ -46,6 +52,9 @@ pub(crate) enum RulesError {
     /// The database is away or refuses.
     #[error(transparent)]
     Db(#[from] DbError),
+    /// A rule cannot be written down for its jobs.
+    #[error("a rule cannot be written as a document: {0}")]
+    Document(#[from] serde_json::Error),
     /// The runtime is ending.
     #[error("the rules were not compiled: {0}")]
     Compile(#[from] tokio::task::JoinError),
@@ -68,6 +77,7 @@ impl Rules {
             sites: HashMap::new(),
             starts: HashMap::new(),
             waited: Vec::new(),
+            documents: Documents::new(),
             hooks: Vec::new(),
             programs: Vec::new(),
         }
@@ -89,8 +99,9 @@ impl Rules {
         // Parsing blocks.
         let hooks = rules.iter().filter_map(hook).collect();
         let programs = rules.iter().flat_map(programs).collect();
-        let (starts, waited) = tokio::task::spawn_blocking(move || compile(rules)).await?;
-        Ok(Arc::new(Rules { revision, sites, starts, waited, hooks, programs }))
+        let compiled = tokio::task::spawn_blocking(move || compile(rules)).await??;
+        let Compilation { starts, waited, documents } = compiled;
+        Ok(Arc::new(Rules { revision, sites, starts, waited, documents, hooks, programs }))
     }
 
     /// The rules that a client waits for at this command, and whether each one's condition holds.
@@ -111,6 +122,13 @@ impl Rules {
             compiled.holds(|| Subject::new(event, site), subject)
         };
         rules.map(|compiled| (&compiled.rule, holds(compiled, &mut subject))).collect()
+    }
+
+    /// The documents that these jobs run, each once and in one order.
+    pub(crate) fn documents(&self, jobs: &[Job]) -> Vec<RuleDocument> {
+        let keys = jobs.iter().filter_map(|job| Some((job.site, job.rule_version.clone()?)));
+        let keys: BTreeSet<_> = keys.collect();
+        keys.iter().filter_map(|key| self.documents.get(key).cloned()).collect()
     }
 
     /// Jobs for `event`, and events about rules that could not be asked.
@@ -137,7 +155,7 @@ impl Rules {
                         );
                         matched.refusals.extend(refusal(event, rule, error, now));
                     }
-                    Ok(true) => matched.jobs.push(job(event, rule, now)),
+                    Ok(true) => matched.jobs.push(job(event, compiled, now)),
                     Err(error) => {
                         meters.conditions_failed.fetch_add(1, Ordering::Relaxed);
                         let error = format!("EP0803: {error}");
@@ -185,7 +203,7 @@ fn moment(rule: &Rule) -> Option<Moment> {
 /// What sessions need to know of an enabled rule on commands.
 fn hook(rule: &Stored<Rule>) -> Option<Hook> {
     let moment = moment(&rule.noun).filter(|_| rule.noun.enabled)?;
-    let seconds = rule.noun.steps.iter().map(|step| match step {
+    let seconds = rule.noun.steps.iter().map(|step| match &step.spec {
         StepSpec::Exec(exec) => u64::from(exec.timeout_seconds),
         _ => 0,
     });
@@ -203,14 +221,26 @@ fn site_name(site: &Stored<Site>) -> String {
 }
 
 type Starts = HashMap<(SiteId, String), Vec<Compiled>>;
+type Documents = HashMap<(SiteId, RuleVersion), RuleDocument>;
 
-fn compile(rules: Vec<Stored<Rule>>) -> (Starts, Vec<Compiled>) {
+/// The enabled rules, by what they start on.
+struct Compilation {
+    starts: Starts,
+    waited: Vec<Compiled>,
+    documents: Documents,
+}
+
+fn compile(rules: Vec<Stored<Rule>>) -> Result<Compilation, serde_json::Error> {
+    let mut documents = Documents::new();
     let mut starts = Starts::new();
     let mut waited = Vec::new();
     for rule in rules {
         if !rule.noun.enabled {
             continue;
         }
+        let document = rule_document(&rule)?;
+        let version = document.version.clone();
+        documents.insert((rule.site, version.clone()), document);
         let condition = rule.noun.condition.as_deref().map(Condition::compile);
         if let Some(Err(error)) = &condition {
             let name = rule.noun.name.as_str();
@@ -220,15 +250,15 @@ fn compile(rules: Vec<Stored<Rule>>) -> (Starts, Vec<Compiled>) {
             When::Event(kind) => kind.clone(),
             When::After(_) if !rule.noun.is_waited_for() => "command.done".to_owned(),
             When::Before(_) | When::After(_) => {
-                waited.push(Compiled { rule, condition });
+                waited.push(Compiled { rule, version, condition });
                 continue;
             }
         };
         let key = (rule.site, kind);
-        starts.entry(key).or_default().push(Compiled { rule, condition });
+        starts.entry(key).or_default().push(Compiled { rule, version, condition });
     }
     waited.sort_by(|one, other| one.rule.noun.name.cmp(&other.rule.noun.name));
-    (starts, waited)
+    Ok(Compilation { starts, waited, documents })
 }
 
 /// What an event counts as. A file under its client's temporary name starts nothing; its rename
@@ -245,7 +275,8 @@ fn kinds(fact: &Fact) -> impl Iterator<Item = &str> {
     own.into_iter().chain((arrival && !temporary).then_some("file.uploaded"))
 }
 
-fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
+fn job(event: &Event, compiled: &Compiled, now: Timestamp) -> Job {
+    let rule = &compiled.rule;
     Job {
         id: ids::job(event.id, rule.id),
         site: event.site,
@@ -253,7 +284,8 @@ fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
         event_id: event.id,
         event: event.clone(),
         state: JobState::Ready,
-        step: 0,
+        rule_version: Some(compiled.version.clone()),
+        at: None,
         attempts: 0,
         epoch: 0,
         node: None,

@@ -1,27 +1,30 @@
 //! One attempt of one job: its steps in order, from where the last attempt stood.
 //!
-//! The cursor in the table is the number of steps done. While `else` steps run it is
-//! `done + ELSE_UNIT · (1 + else steps done)`, so that both are known after a crash and an
-//! operator's retry goes on with the step that failed.
+//! The rule is the document that the job was made of. Each step that the job goes past is recorded
+//! by its address, before the next one begins: a later lease reads the records and leaves those
+//! steps alone, and an operator's retry goes on with the step that failed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::JobEnd;
+use entrepot_db::{ELSE_UNIT, JobEnd, PassedStep};
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::StepSpec;
-use entrepot_nouns::{Endpoint, Event, EventId, Fact, Job, Name, Rule, VPath, crash};
+use entrepot_nouns::rule::{StepList, StepSpec};
+use entrepot_nouns::{
+    Endpoint, Event, EventId, Fact, Job, JobStep, Name, Rule, StepAddress, StepState, Timestamp,
+    VPath, crash,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::files::AccountFiles;
 use crate::hold::Hold;
+use crate::ids::{self, StepKey};
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
 use crate::pause::Pause;
+use crate::progress::{Passed, Progress};
 use crate::step::{self, StepError};
-use crate::{Shared, backoff, ids, pattern, rules};
-
-/// One `else` step, in the cursor. No rule has as many steps.
-const ELSE_UNIT: u32 = 1 << 16;
+use crate::{Shared, backoff, pattern, rules};
 
 /// One attempt under way.
 pub(crate) struct Run<'a> {
@@ -30,7 +33,12 @@ pub(crate) struct Run<'a> {
     pub(crate) hold: &'a Hold<'a>,
     /// The file whose content was last compared with the event, by this attempt.
     pub(crate) verified: Option<step::Seen>,
-    rule: Rule,
+    /// What the step under way leaves for later steps.
+    pub(crate) result: Option<serde_json::Value>,
+    rule: Arc<Rule>,
+    progress: Progress,
+    /// The step under way, or the last one, and when it was begun.
+    current: Option<(StepAddress, Timestamp)>,
     /// Where the file is now: the event's path, or where the last move put it.
     path: Option<Result<VPath, StepError>>,
     files: Option<Box<dyn AccountFiles>>,
@@ -67,12 +75,25 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
     if job.epoch > 1 || job.repeated {
         caught_up(shared, hold).await?;
     }
-    let found = hold.insist(|| shared.db.find::<Rule>(job.site, &job.rule)).await?;
-    let Some(Stored { noun: rule, .. }) = found else {
-        let error = format!("EP0811: rule '{}' was deleted", job.rule);
-        return fail(shared, job, hold, error).await;
+    let rule = match shared.versions.rule(shared, job, hold).await {
+        Err(error @ StepError::Permanent { .. }) => {
+            return fail(shared, job, hold, Failure { error: error.to_string(), step: None }).await;
+        }
+        rule => rule?,
     };
-    let mut run = Run { shared, job, hold, verified: None, rule, path: None, files: None };
+    let progress = Progress::read(shared, job, hold, &rule).await?;
+    let mut run = Run {
+        shared,
+        job,
+        hold,
+        verified: None,
+        result: None,
+        rule,
+        progress,
+        current: None,
+        path: None,
+        files: None,
+    };
     let ended = run.attempt().await;
     if let Some(files) = run.files.take() {
         files.close().await;
@@ -93,16 +114,24 @@ async fn caught_up(shared: &Shared, hold: &Hold<'_>) -> Result<(), StepError> {
     Ok(())
 }
 
+/// Why a job fails, and at which step.
+pub(crate) struct Failure {
+    /// What an operator reads.
+    pub(crate) error: String,
+    /// What is remembered of the step.
+    pub(crate) step: Option<JobStep>,
+}
+
 /// Records the last failure of `job` and puts it into the dead-letter state.
 pub(crate) async fn fail(
     shared: &Shared,
     job: &Job,
     hold: &Hold<'_>,
-    error: String,
+    failure: Failure,
 ) -> Result<(), StepError> {
     // Whoever has the job now says how it ends.
     hold.fence().await?;
-    let error: String = error.chars().take(ERROR_CHARACTERS).collect();
+    let error: String = failure.error.chars().take(ERROR_CHARACTERS).collect();
     let (rule, attempts) = (job.rule.clone(), job.attempts);
     tracing::error!(code = "EP0806", rule = rule.as_str(), attempts, error, "a job failed");
     // The same for every lease of this life of the job; an operator's retry begins another one.
@@ -110,7 +139,7 @@ pub(crate) async fn fail(
     let fact = Fact::JobFailed { rule, attempts, error: error.clone() };
     let event = tell(shared, job, ids::told(job.id, "failed", life), fact);
     seal(shared, &event).await?;
-    end(shared, hold, JobEnd::Failed { error }).await?;
+    end(shared, hold, JobEnd::Failed { error }, failure.step.as_ref()).await?;
     Meters::add(&shared.meters.jobs_failed, 1);
     Ok(())
 }
@@ -128,9 +157,14 @@ async fn seal(shared: &Shared, event: &Event) -> Result<(), StepError> {
     }
 }
 
-async fn end(shared: &Shared, hold: &Hold<'_>, end: JobEnd) -> Result<(), StepError> {
+async fn end(
+    shared: &Shared,
+    hold: &Hold<'_>,
+    end: JobEnd,
+    last: Option<&JobStep>,
+) -> Result<(), StepError> {
     let now = shared.recorder.env().now();
-    hold.write(|| shared.db.end_job(hold.key(), end.clone(), now)).await
+    hold.write(|| shared.db.end_job(hold.key(), end.clone(), now, last)).await
 }
 
 impl Run<'_> {
@@ -193,18 +227,20 @@ impl Run<'_> {
 
     async fn attempt(&mut self) -> Result<(), StepError> {
         self.reached(Pause::Claimed)?;
-        let done = self.job.step % ELSE_UNIT;
-        // The first attempt after an operator's retry leaves the `else` steps behind.
-        if self.job.step >= ELSE_UNIT && self.job.attempts > 1 {
+        let otherwise = self.rule.places(StepList::Else).map(|(address, _)| address);
+        let is_at = |address: StepAddress| self.job.at.as_ref() == Some(&address);
+        if otherwise.into_iter().any(is_at) {
+            self.follow_passed(StepList::Do);
             let error = self.job.error.clone();
-            return self.give_up(error.unwrap_or_else(|| "the last attempt failed".into())).await;
+            let error = error.unwrap_or_else(|| "the last attempt failed".into());
+            return self.give_up(error).await;
         }
         let most = self.rule.retry.attempts;
         if self.job.attempts > most.saturating_add(LEASES_OVER) {
             let text = format!("EP0813: {} leases ended without an answer", self.job.attempts);
             return self.give_up(text).await;
         }
-        match self.steps(done).await {
+        match self.steps().await {
             Ok(()) => self.finish().await,
             Err(StepError::Transient { code, text }) if self.job.attempts < most => {
                 self.retry(format!("{code}: {text}")).await
@@ -216,33 +252,81 @@ impl Run<'_> {
         }
     }
 
-    async fn steps(&mut self, done: u32) -> Result<(), StepError> {
-        let steps = self.rule.steps.clone();
-        for (number, spec) in (0u32..).zip(&steps) {
-            if number >= done {
-                self.hold.ended()?;
-                step::of(spec).run(self, number).await?;
-                let last = (number as usize).saturating_add(1) >= steps.len();
-                if !last {
-                    self.advance(number.saturating_add(1)).await?;
-                }
+    /// The steps of `do` that are not behind the job.
+    async fn steps(&mut self) -> Result<(), StepError> {
+        let rule = self.rule.clone();
+        let places: Vec<_> = rule.places(StepList::Do).collect();
+        for (number, (address, step)) in (0u32..).zip(&places) {
+            if let Some(passed) = self.progress.of(address).cloned() {
+                self.follow(&step.spec, &passed);
+                continue;
             }
-            self.follow(spec);
+            self.hold.ended()?;
+            self.begin(address);
+            let key = self.key(address, number);
+            step::of(&step.spec).run(self, &key).await?;
+            let after = places.iter().skip(number as usize + 1);
+            let next = after.map(|(next, _)| next).find(|next| self.progress.of(next).is_none());
+            let record = self.record(StepState::Done, None);
+            if let Some(next) = next {
+                let (step, count) = (record.clone(), number.saturating_add(1));
+                self.pass(PassedStep { step, next: next.clone(), count }).await?;
+            }
+            self.follow(&step.spec, &Passed { record });
         }
         Ok(())
     }
 
+    fn begin(&mut self, address: &StepAddress) {
+        self.result = None;
+        self.current = Some((address.clone(), self.shared.recorder.env().now()));
+    }
+
+    /// What is to be remembered of the step under way.
+    fn record(&self, state: StepState, error: Option<String>) -> Option<JobStep> {
+        let (address, started_at) = self.current.clone()?;
+        Some(JobStep {
+            address,
+            state,
+            epoch: self.job.epoch,
+            started_at,
+            ended_at: Some(self.shared.recorder.env().now()),
+            result: self.result.clone(),
+            error: error.map(|error| error.chars().take(ERROR_CHARACTERS).collect()),
+        })
+    }
+
+    /// What tells a step from the others of this job: its address, or its number where an earlier
+    /// lease may have been held by a program that numbered them.
+    fn key(&self, address: &StepAddress, number: u32) -> StepKey {
+        match &self.job.rule_version {
+            Some(_) => StepKey::at(address),
+            None => StepKey::numbered(number),
+        }
+    }
+
     /// A move that is done says where the file is from now on.
-    fn follow(&mut self, spec: &StepSpec) {
-        if let StepSpec::Move(rename) = spec {
+    fn follow(&mut self, spec: &StepSpec, passed: &Passed) {
+        if let Some(path) = passed.path() {
+            self.path = Some(Ok(path));
+        } else if let StepSpec::Move(rename) = spec {
             let to = pattern::virtual_path(&rename.to, &self.job.event);
             self.path = Some(to.map_err(StepError::from));
         }
     }
 
-    async fn advance(&self, step: u32) -> Result<(), StepError> {
+    fn follow_passed(&mut self, list: StepList) {
+        let rule = self.rule.clone();
+        for (address, step) in rule.places(list) {
+            if let Some(passed) = self.progress.of(&address).cloned() {
+                self.follow(&step.spec, &passed);
+            }
+        }
+    }
+
+    async fn pass(&self, passed: PassedStep) -> Result<(), StepError> {
         let db = &self.shared.db;
-        self.hold.write(|| db.advance_job(self.hold.key(), step)).await?;
+        self.hold.write(|| db.pass_step(self.hold.key(), &passed)).await?;
         crash::point("job.advanced");
         self.reached(Pause::Advanced)
     }
@@ -252,7 +336,10 @@ impl Run<'_> {
         let event = tell(self.shared, self.job, ids::told(self.job.id, "done", 0), fact);
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
-        end(self.shared, self.hold, JobEnd::Done).await?;
+        // Of a job of one step its end says all there is to say.
+        let several = self.rule.steps.len() > 1;
+        let last = if several { self.record(StepState::Done, None) } else { None };
+        end(self.shared, self.hold, JobEnd::Done, last.as_ref()).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);
         Ok(())
     }
@@ -270,32 +357,46 @@ impl Run<'_> {
         let event = tell(self.shared, self.job, ids::told(self.job.id, "retrying", lease), fact);
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
-        end(self.shared, self.hold, JobEnd::Retry { due_at, error }).await?;
+        let failed = self.record(StepState::Failed, Some(error.clone()));
+        end(self.shared, self.hold, JobEnd::Retry { due_at, error }, failed.as_ref()).await?;
         Meters::add(&self.shared.meters.jobs_retried, 1);
         Ok(())
     }
 
     /// The `else` steps, each tried once, then the dead-letter state.
     async fn give_up(&mut self, mut error: String) -> Result<(), StepError> {
-        let done = self.job.step % ELSE_UNIT;
-        let begun = (self.job.step / ELSE_UNIT).saturating_sub(1);
-        let steps = self.rule.steps.len().try_into().unwrap_or(ELSE_UNIT);
-        let otherwise = self.rule.otherwise.clone();
-        for (number, spec) in (0u32..).zip(&otherwise) {
-            if number < begun {
-                self.follow(spec);
+        let rule = self.rule.clone();
+        let steps = u32::try_from(rule.steps.len()).unwrap_or(ELSE_UNIT);
+        let failed = self.record(StepState::Failed, Some(error.clone()));
+        let (mut before, mut last) = (failed.clone(), None);
+        for (number, (address, step)) in (0u32..).zip(rule.places(StepList::Else)) {
+            last = Some((address.clone(), ELSE_UNIT.saturating_mul(number + 1)));
+            if let Some(passed) = self.progress.of(&address).cloned() {
+                self.follow(&step.spec, &passed);
                 continue;
             }
-            self.advance(done.saturating_add(ELSE_UNIT.saturating_mul(number + 1))).await?;
-            let place = u32::saturating_add(steps, number);
-            match step::of(spec).run(self, place).await {
-                Ok(()) => self.follow(spec),
+            let count = ELSE_UNIT.saturating_mul(number + 1);
+            self.pass(PassedStep { step: before, next: address.clone(), count }).await?;
+            self.begin(&address);
+            let key = self.key(&address, steps.saturating_add(number));
+            let (state, why) = match step::of(&step.spec).run(self, &key).await {
+                Ok(()) => (StepState::Done, None),
                 Err(other @ (StepError::Transient { .. } | StepError::Permanent { .. })) => {
                     error = format!("{error}; an else step failed too: {other}");
+                    (StepState::Failed, Some(other.to_string()))
                 }
                 Err(ended) => return Err(ended),
+            };
+            before = self.record(state, why);
+            if state == StepState::Done {
+                self.follow(&step.spec, &Passed { record: before.clone() });
             }
         }
-        fail(self.shared, self.job, self.hold, error).await
+        if let (Some(step), Some((next, count))) =
+            (before.filter(|it| Some(it) != failed.as_ref()), last)
+        {
+            self.pass(PassedStep { step: Some(step), next, count }).await?;
+        }
+        fail(self.shared, self.job, self.hold, Failure { error, step: failed }).await
     }
 }

@@ -16,7 +16,7 @@ use tracing::Instrument;
 use crate::Shared;
 use crate::backoff::{Away, spread};
 use crate::hold::Hold;
-use crate::run;
+use crate::run::{self, Failure};
 
 /// The two ways to stop.
 #[derive(Clone, Default)]
@@ -173,7 +173,8 @@ impl Workers {
         if panicked {
             let hold = Hold::new(&self.shared, &job, claimed, self.stops.interrupt.clone());
             let error = "EP0813: a step broke, please report the log around it".to_owned();
-            if let Err(error) = run::fail(&self.shared, &job, &hold, error).await {
+            let failure = Failure { error, step: None };
+            if let Err(error) = run::fail(&self.shared, &job, &hold, failure).await {
                 tracing::error!(code = "EP0813", %error, "a broken job was not put aside");
             }
         }

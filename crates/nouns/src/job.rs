@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Event;
 use crate::ids::{EventId, JobId, NodeId, SiteId};
 use crate::name::Name;
+use crate::rule::{RuleVersion, StepAddress};
 use crate::time::Timestamp;
 
 /// The life of a job.
@@ -49,6 +50,52 @@ pub struct JobHolder {
     pub era: String,
 }
 
+/// How far a step of a job came.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StepState {
+    /// It was begun, and is not begun again: a step of `else`.
+    Begun,
+    /// It is behind the job.
+    Done,
+    /// An attempt of the job ended with it.
+    Failed,
+}
+
+impl StepState {
+    /// The word, lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepState::Begun => "begun",
+            StepState::Done => "done",
+            StepState::Failed => "failed",
+        }
+    }
+}
+
+/// What is remembered of a step of a job: of each that the job went past or failed at. A job of
+/// one step that went well remembers none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobStep {
+    /// Which step of the rule.
+    pub address: StepAddress,
+    /// How far it came.
+    pub state: StepState,
+    /// The lease of the job in which it ran.
+    pub epoch: i64,
+    /// When it was begun.
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// What later steps need to know of it, such as the `path` to which it moved the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<serde_json::Value>,
+    /// Why it failed, one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
 /// One durable run of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
@@ -64,8 +111,13 @@ pub struct Job {
     pub event: Event,
     /// Where it is in its life; only `ready` and `running` can still change by themselves.
     pub state: JobState,
-    /// The step it is at; those before are done.
-    pub step: u32,
+    /// The document of the rule that it runs, whatever became of the rule since. Unset for a job
+    /// of a program that did not say: that runs the rule as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_version: Option<RuleVersion>,
+    /// The step it goes on with; unset: the first that is not behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<StepAddress>,
     /// Attempts begun since it was made or made ready by hand, one for each lease.
     pub attempts: u32,
     /// Fencing token: one more at each lease; every later write carries it.

@@ -1,9 +1,11 @@
 //! Rules: when, if, do, else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::command::CommandPattern;
 use crate::document::{OnByDefault, is_default};
@@ -53,10 +55,10 @@ pub struct Rule {
     pub run_as: Option<Name>,
     /// Steps, in order.
     #[serde(rename = "do")]
-    pub steps: Vec<StepSpec>,
+    pub steps: Vec<Step>,
     /// Steps after the last attempt failed.
     #[serde(rename = "else", default, skip_serializing_if = "Vec::is_empty")]
-    pub otherwise: Vec<StepSpec>,
+    pub otherwise: Vec<Step>,
     /// How often and how long it is tried.
     #[serde(default)]
     pub retry: Retry,
@@ -83,7 +85,124 @@ impl Default for Retry {
     }
 }
 
-/// One step. In a document a mapping with one key, the step's word.
+/// One step of a rule: in a document a mapping with the step's word, and what any step may have.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Step {
+    /// What the step is known by, unique in its rule and without a dot. Jobs remember it by this
+    /// name, so that the rule may get other steps before it; unset: by its place, `do.1` for the
+    /// second step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
+    /// What it does.
+    #[serde(flatten)]
+    pub spec: StepSpec,
+}
+
+impl From<StepSpec> for Step {
+    fn from(spec: StepSpec) -> Self {
+        Step { name: None, spec }
+    }
+}
+
+impl<'de> Deserialize<'de> for Step {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(StepVisitor)
+    }
+}
+
+/// Reads a step key by key, so that what is wrong is said at its place.
+struct StepVisitor;
+
+impl<'de> Visitor<'de> for StepVisitor {
+    type Value = Step;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a step: a mapping with one of {}", StepSpec::WORDS.join(", "))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Step, A::Error> {
+        let (mut name, mut spec): (Option<Name>, Option<StepSpec>) = (None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "name" {
+                if name.is_some() {
+                    return Err(A::Error::duplicate_field("name"));
+                }
+                name = map.next_value()?;
+                continue;
+            }
+            if let (Some(spec), true) = (&spec, StepSpec::WORDS.contains(&key.as_str())) {
+                let first = spec.word();
+                return Err(A::Error::custom(format!(
+                    "a step has one word, and this one has '{first}' and '{key}'"
+                )));
+            }
+            spec = Some(match key.as_str() {
+                "deliver" => StepSpec::Deliver(map.next_value()?),
+                "move" => StepSpec::Move(map.next_value()?),
+                "delete" => StepSpec::Delete(map.next_value()?),
+                "exec" => StepSpec::Exec(map.next_value()?),
+                "refuse" => StepSpec::Refuse(map.next_value()?),
+                _ => return Err(A::Error::unknown_field(&key, STEP_KEYS)),
+            });
+        }
+        let none = || {
+            let words = StepSpec::WORDS.join(", ");
+            A::Error::custom(format!("a step needs a word that says what it does: {words}"))
+        };
+        Ok(Step { name, spec: spec.ok_or_else(none)? })
+    }
+}
+
+/// What a step may have.
+const STEP_KEYS: &[&str] = &["deliver", "move", "delete", "exec", "refuse", "name"];
+
+/// Which step of its rule, for as long as the rule has it: its name, or its place (`do.1`,
+/// `else.0`).
+#[derive(
+    Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct StepAddress(pub String);
+
+impl fmt::Display for StepAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A document of a rule: BLAKE3 of the normalised text, 64 hexadecimal digits.
+#[derive(
+    Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct RuleVersion(pub String);
+
+impl fmt::Display for RuleVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The two lists of steps of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StepList {
+    /// What the rule is for.
+    Do,
+    /// What follows the failure of the last attempt.
+    Else,
+}
+
+impl StepList {
+    /// Its key in a document.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepList::Do => "do",
+            StepList::Else => "else",
+        }
+    }
+}
+
+/// What a step does. In a document the one key of these that the step has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StepSpec {
@@ -97,6 +216,22 @@ pub enum StepSpec {
     Exec(ExecSpec),
     /// Refuse the command; only in rules `before` a command.
     Refuse(RefuseSpec),
+}
+
+impl StepSpec {
+    /// The words of all steps.
+    pub const WORDS: &'static [&'static str] = &["deliver", "move", "delete", "exec", "refuse"];
+
+    /// The word of this one.
+    pub fn word(&self) -> &'static str {
+        match self {
+            StepSpec::Deliver(_) => "deliver",
+            StepSpec::Move(_) => "move",
+            StepSpec::Delete(_) => "delete",
+            StepSpec::Exec(_) => "exec",
+            StepSpec::Refuse(_) => "refuse",
+        }
+    }
 }
 
 /// Run a program: the argument list as it stands, never a shell. Exit code 0 is done, 1 is done
@@ -243,7 +378,7 @@ impl Noun for Rule {
         let mut found = Vec::new();
         for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
             for (at, step) in steps.iter().enumerate() {
-                if let StepSpec::Deliver(deliver) = step {
+                if let StepSpec::Deliver(deliver) = &step.spec {
                     let field = format!("{list}[{at}].deliver.endpoint");
                     found.push(Reference::new(field, Kind::Endpoint, &deliver.endpoint));
                 }
@@ -271,6 +406,7 @@ impl Noun for Rule {
             }
         }
         self.check_steps()?;
+        self.check_names()?;
         if self.retry.attempts == 0 {
             return Err(FieldError::new("retry.attempts", "at least 1"));
         }
@@ -278,7 +414,7 @@ impl Noun for Rule {
     }
     fn programs(&self) -> Vec<&str> {
         let steps = self.steps.iter().chain(&self.otherwise);
-        let programs = steps.filter_map(|step| match step {
+        let programs = steps.filter_map(|step| match &step.spec {
             StepSpec::Exec(exec) => exec.argv.first().map(String::as_str),
             _ => None,
         });
@@ -287,6 +423,37 @@ impl Noun for Rule {
 }
 
 impl Rule {
+    /// The steps of a list, each with its address.
+    pub fn places(&self, list: StepList) -> impl Iterator<Item = (StepAddress, &Step)> {
+        let steps = match list {
+            StepList::Do => &self.steps,
+            StepList::Else => &self.otherwise,
+        };
+        steps.iter().enumerate().map(move |(at, step)| {
+            let place = || format!("{}.{at}", list.as_str());
+            (StepAddress(step.name.as_ref().map_or_else(place, Name::to_string)), step)
+        })
+    }
+
+    /// The names of steps are told apart from each other and from places.
+    fn check_names(&self) -> Result<(), FieldError> {
+        let mut seen = HashSet::new();
+        for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
+            for (at, step) in steps.iter().enumerate() {
+                let Some(name) = &step.name else { continue };
+                let field = || format!("{list}.{at}.name");
+                if name.as_str().contains('.') {
+                    return Err(FieldError::new(field(), "the name of a step has no dot"));
+                }
+                if !seen.insert(name) {
+                    let text = format!("two steps are named '{name}'");
+                    return Err(FieldError::new(field(), text));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a client waits for its steps: they run at once, in order, once; else they are a
     /// durable job.
     pub fn is_waited_for(&self) -> bool {
@@ -294,7 +461,8 @@ impl Rule {
             When::Event(_) => false,
             When::Before(_) => true,
             When::After(_) => {
-                self.steps.iter().any(|step| matches!(step, StepSpec::Exec(exec) if exec.waits()))
+                let waits = |step: &Step| matches!(&step.spec, StepSpec::Exec(it) if it.waits());
+                self.steps.iter().any(waits)
             }
         }
     }
@@ -307,7 +475,7 @@ impl Rule {
         }
         for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
             for (at, step) in steps.iter().enumerate() {
-                let checked = match step {
+                let checked = match &step.spec {
                     StepSpec::Exec(exec) => exec.check(self),
                     StepSpec::Refuse(refuse) if matches!(self.when, When::Before(_)) => {
                         refuse.check(steps.get(at + 1..).unwrap_or_default())
@@ -388,7 +556,7 @@ fn is_variable(name: &str) -> bool {
 
 impl RefuseSpec {
     /// Whether it can be a step before `following`.
-    fn check(&self, following: &[StepSpec]) -> Result<(), StepFlaw> {
+    fn check(&self, following: &[Step]) -> Result<(), StepFlaw> {
         if !(400..600).contains(&self.code) {
             return Err(("refuse.code", "from 400 to 599"));
         }

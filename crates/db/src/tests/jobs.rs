@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use entrepot_nouns::{Env, Job, JobHolder, JobId, JobState, SiteId};
 
-use super::{both, job, name, project, started};
+use super::{both, job, name, passed, project, started};
 use crate::{Claim, Db, JobCounts, JobEnd, JobFilter, JobHold, RowPosition};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -41,6 +41,11 @@ async fn cancel(db: &Db, site: SiteId, id: JobId, env: &Env) -> bool {
 
 async fn find(db: &Db, id: JobId) -> Job {
     db.job(SiteId::MAIN, id).await.unwrap().unwrap()
+}
+
+/// Where the job goes on.
+fn place(job: &Job) -> Option<&str> {
+    job.at.as_ref().map(|address| &*address.0)
 }
 
 async fn a_claim_takes_what_is_due_and_leases_it(db: Db) {
@@ -81,26 +86,26 @@ async fn a_lost_lease_is_fenced(db: Db) {
     env.advance(LEASE - Duration::from_micros(1));
     assert_eq!(claim(&db, "n2", &env, 1).await, []);
     assert!(db.extend_lease(&old, env.now().plus(LEASE)).await.unwrap());
-    assert!(db.advance_job(&old, 1).await.unwrap());
+    assert!(db.pass_step(&old, &passed(&old, 0, &env)).await.unwrap());
     env.advance(LEASE - Duration::from_micros(1));
     assert_eq!(claim(&db, "n2", &env, 1).await, []);
     env.advance(Duration::from_micros(1));
     let taken = claim(&db, "n2", &env, 1).await;
     let new = JobHold::from(&taken[0]);
-    assert_eq!((taken[0].step, taken[0].attempts, new.epoch), (1, 2, old.epoch + 1));
+    assert_eq!((place(&taken[0]), taken[0].attempts, new.epoch), (Some("do.1"), 2, old.epoch + 1));
     // The first node wakes up: nothing of what it says is heard.
     let before = find(&db, old.id).await;
     assert!(!db.extend_lease(&old, env.now().plus(LEASE)).await.unwrap());
-    assert!(!db.advance_job(&old, 2).await.unwrap());
+    assert!(!db.pass_step(&old, &passed(&old, 1, &env)).await.unwrap());
     let retry = JobEnd::Retry { due_at: env.now(), error: "late".to_owned() };
     let failed = JobEnd::Failed { error: "late".to_owned() };
     for end in [JobEnd::Done, retry, failed] {
-        assert!(!db.end_job(&old, end, env.now()).await.unwrap());
+        assert!(!db.end_job(&old, end, env.now(), None).await.unwrap());
     }
     assert_eq!(find(&db, old.id).await, before);
-    assert!(db.end_job(&new, JobEnd::Done, env.now()).await.unwrap());
+    assert!(db.end_job(&new, JobEnd::Done, env.now(), None).await.unwrap());
     // Ended is ended, for its last holder too.
-    assert!(!db.end_job(&new, JobEnd::Done, env.now()).await.unwrap());
+    assert!(!db.end_job(&new, JobEnd::Done, env.now(), None).await.unwrap());
     assert!(!db.extend_lease(&new, env.now().plus(LEASE)).await.unwrap());
     env.advance(LEASE * 100);
     assert_eq!(claim(&db, "n1", &env, 1).await, []);
@@ -118,7 +123,7 @@ async fn attempts_end_in_each_way(db: Db) {
         JobEnd::Failed { error: "gave up".to_owned() },
     ];
     for (job, end) in held.iter().zip(ends) {
-        assert!(db.end_job(&JobHold::from(job), end, env.now()).await.unwrap());
+        assert!(db.end_job(&JobHold::from(job), end, env.now(), None).await.unwrap());
     }
     let expected = JobCounts { ready: 1, running: 0, failed: 1, oldest_due: Some(due_at) };
     assert_eq!(db.job_counts().await.unwrap(), expected);
@@ -153,21 +158,21 @@ async fn operators_retry_and_cancel(db: Db) {
     assert!(!cancel(&db, elsewhere, made.id, &env).await);
     let hold = JobHold::from(&claim(&db, "n1", &env, 1).await[0]);
     assert!(!retry(&db, site, made.id, &env).await, "it runs");
-    assert!(db.advance_job(&hold, 2).await.unwrap());
+    assert!(db.pass_step(&hold, &passed(&hold, 1, &env)).await.unwrap());
     assert!(cancel(&db, site, made.id, &env).await);
     assert!(!cancel(&db, site, made.id, &env).await);
     // The node at work on it finds it lost, and no lease brings it back.
-    assert!(!db.advance_job(&hold, 3).await.unwrap());
-    assert!(!db.end_job(&hold, JobEnd::Done, env.now()).await.unwrap());
+    assert!(!db.pass_step(&hold, &passed(&hold, 2, &env)).await.unwrap());
+    assert!(!db.end_job(&hold, JobEnd::Done, env.now(), None).await.unwrap());
     env.advance(LEASE * 2);
     assert_eq!(claim(&db, "n2", &env, 1).await, []);
     assert!(!retry(&db, elsewhere, made.id, &env).await);
     assert!(retry(&db, site, made.id, &env).await);
     let again = claim(&db, "n2", &env, 1).await;
-    assert_eq!((again[0].step, again[0].attempts), (2, 1));
+    assert_eq!((place(&again[0]), again[0].attempts), (Some("do.2"), 1));
     assert!(again[0].epoch > hold.epoch);
     let hold = JobHold::from(&again[0]);
-    assert!(db.end_job(&hold, JobEnd::Done, env.now()).await.unwrap());
+    assert!(db.end_job(&hold, JobEnd::Done, env.now(), None).await.unwrap());
     assert!(!retry(&db, site, made.id, &env).await, "it is done");
     assert!(!cancel(&db, site, made.id, &env).await, "it is done");
 }
@@ -197,7 +202,9 @@ async fn crowds_never_take_the_same_job(db: Db) {
                         env.advance(Duration::from_secs(1));
                         continue;
                     }
-                    done += usize::from(db.end_job(&hold, JobEnd::Done, env.now()).await.unwrap());
+                    done += usize::from(
+                        db.end_job(&hold, JobEnd::Done, env.now(), None).await.unwrap(),
+                    );
                 }
                 env.advance(Duration::from_secs(3));
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entrepot_nouns::{Env, Fact, Job, JobState, SiteId};
 
-use super::{both, job, journal, name, node_id, piece, project, started, uploaded};
+use super::{both, job, journal, name, node_id, passed, piece, project, started, uploaded};
 use crate::limits::NODE_DEAD_AFTER;
 use crate::{
     Beat, Beaten, Claim, Db, Drained, EventFilter, JobEnd, JobFilter, JobHold, Projected,
@@ -98,7 +98,7 @@ async fn jobs_of_a_dead_node_are_free_at_once(db: Db) {
     for job in &held {
         let hold = JobHold::from(job);
         assert!(!db.extend_lease(&hold, env.now().plus(LEASE)).await.unwrap());
-        assert!(!db.end_job(&hold, JobEnd::Done, env.now()).await.unwrap());
+        assert!(!db.end_job(&hold, JobEnd::Done, env.now(), None).await.unwrap());
     }
     // A start that is over holds nothing either, however fresh its heartbeat.
     beaten(&db, &beat(&n2)).await;
@@ -121,8 +121,8 @@ async fn a_token_is_of_one_process_and_one_era(db: Db) {
     assert_eq!(new.epoch, old.epoch);
     for hold in [&old, &JobHold { holder: None, ..old.clone() }] {
         assert!(!db.extend_lease(hold, env.now().plus(LEASE)).await.unwrap());
-        assert!(!db.advance_job(hold, 1).await.unwrap());
-        assert!(!db.end_job(hold, JobEnd::Done, env.now()).await.unwrap());
+        assert!(!db.pass_step(hold, &passed(hold, 0, &env)).await.unwrap());
+        assert!(!db.end_job(hold, JobEnd::Done, env.now(), None).await.unwrap());
     }
     assert!(db.extend_lease(&new, env.now().plus(LEASE)).await.unwrap());
     // Another server takes over: it is a new era, in which no lease of the old one holds.

@@ -20,6 +20,7 @@ fn common() -> Vec<Sql> {
         crate::events::ALL,
         crate::transfers::ALL,
         crate::jobs::ALL,
+        crate::job_steps::ALL,
         crate::nodes::ALL,
         crate::references::ALL,
         crate::codes::ALL,
@@ -47,6 +48,7 @@ fn only_postgres() -> Vec<Sql> {
         crate::events::SEAL_POSTGRES,
         crate::transfers::UPSERT_POSTGRES,
         crate::jobs::INSERT_POSTGRES,
+        crate::job_steps::FORGET_POSTGRES,
         crate::jobs::CLAIM_POSTGRES,
         crate::jobs::EXTEND_POSTGRES,
         crate::jobs::TAKE_OVER_POSTGRES,
@@ -159,7 +161,7 @@ async fn values_stay_values(db: Db) {
         let claimed = db.claim_jobs(&one, env.now(), std::time::Duration::ZERO).await;
         let hold = JobHold::from(&claimed.unwrap()[0]);
         let end = JobEnd::Failed { error: (*error).to_owned() };
-        assert!(db.end_job(&hold, end, env.now()).await.unwrap());
+        assert!(db.end_job(&hold, end, env.now(), None).await.unwrap());
         let stored = db.job(SiteId::MAIN, hold.id).await.unwrap().unwrap();
         assert_eq!(stored.error.unwrap(), error.replace('\0', "\u{fffd}"));
     }

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use entrepot_nouns::rule::DeleteSpec;
 
 use super::{Step, StepError, source};
+use crate::ids::StepKey;
 use crate::pause::Pause;
 use crate::run::Run;
 
@@ -11,7 +12,7 @@ use crate::run::Run;
 impl Step for DeleteSpec {
     /// A file that is gone is what was wanted. The file of the event is removed only while it
     /// still is that file.
-    async fn run(&self, run: &mut Run<'_>, _number: u32) -> Result<(), StepError> {
+    async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
         let path = match &self.path {
             Some(path) => path.clone(),
             None => {

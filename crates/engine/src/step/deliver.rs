@@ -23,15 +23,16 @@ use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError, make_directori
 
 use super::{Expected, Step, StepError, source};
 use crate::files::Source;
+use crate::ids::{self, StepKey};
 use crate::limits::{BLOCK_BYTES, LEASES_SEARCHED};
 use crate::meters::Meters;
 use crate::pause::Pause;
 use crate::run::Run;
-use crate::{ids, pattern, rules};
+use crate::{pattern, rules};
 
 /// One delivery under way.
 struct Delivery {
-    number: u32,
+    key: StepKey,
     transfer: TransferId,
     endpoint: Stored<Endpoint>,
     store: AnyStore,
@@ -50,23 +51,22 @@ struct Delivered {
 
 #[async_trait]
 impl Step for DeliverSpec {
-    async fn run(&self, run: &mut Run<'_>, number: u32) -> Result<(), StepError> {
+    async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError> {
         let target = pattern::store_path(&self.path, &run.job.event)?;
         let endpoint = run.endpoint(&self.endpoint).await?;
-        let transfer = ids::delivery(run.job.id, number);
+        let transfer = ids::delivery(run.job.id, key);
         let recorded = run.again() && is_recorded(run, transfer).await?;
         let store = match run.shared.file_access.store(&endpoint).await {
             Err(_) if recorded => return Ok(()),
             store => store?,
         };
-        let cleared =
-            if run.again() { discard_earlier(run, number, &store).await? } else { Ok(()) };
+        let cleared = if run.again() { discard_earlier(run, key, &store).await? } else { Ok(()) };
         if recorded {
             return Ok(());
         }
         let started_at = run.shared.recorder.env().now();
-        let existing = self.existing;
-        let delivery = Delivery { number, transfer, endpoint, store, target, existing, started_at };
+        let (key, existing) = (key.clone(), self.existing);
+        let delivery = Delivery { key, transfer, endpoint, store, target, existing, started_at };
         cleared.map_err(|error| delivery.failed(&error))?;
         let delivered = match delivery.found(run).await? {
             Some(delivered) => {
@@ -90,12 +90,11 @@ async fn is_recorded(run: &Run<'_>, transfer: TransferId) -> Result<bool, StepEr
 /// sweeper.
 async fn discard_earlier(
     run: &Run<'_>,
-    number: u32,
+    key: &StepKey,
     store: &AnyStore,
 ) -> Result<Result<(), StoreError>, StepError> {
     let earlier = (1..run.job.epoch).rev().take(LEASES_SEARCHED);
-    let earlier: Vec<TransferId> =
-        earlier.map(|epoch| ids::staging(run.job, number, epoch)).collect();
+    let earlier: Vec<TransferId> = earlier.map(|epoch| ids::staging(run.job, key, epoch)).collect();
     let staged = match run.hold.waiting(store.staged()).await? {
         Err(StoreError::Denied(_) | StoreError::Unsupported(_)) => return Ok(Ok(())),
         Err(error) => return Ok(Err(error)),
@@ -165,7 +164,7 @@ impl Delivery {
         let source = source::open(run, &path).await?;
         run.reached(Pause::SourceOpen)?;
         self.make_directories(run).await?;
-        let own = ids::staging(run.job, self.number, run.job.epoch);
+        let own = ids::staging(run.job, &self.key, run.job.epoch);
         let staging = self.store.stage(own, &self.target);
         let staged = run.hold.waiting(staging).await?.map_err(|error| self.failed(&error))?;
         crash::point("delivery.staged");
@@ -291,7 +290,7 @@ impl Delivery {
         let mut scope = rules::caused_by(&run.job.event);
         scope.job = Some(run.job.id);
         let mut event = run.shared.recorder.event(&scope, fact);
-        event.id = ids::told(run.job.id, "delivered", self.number);
+        event.id = ids::told_by_step(run.job.id, "delivered", &self.key);
         run.seal(&event).await?;
         Meters::add(&run.shared.meters.deliveries, 1);
         crash::point("delivery.recorded");

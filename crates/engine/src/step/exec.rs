@@ -15,13 +15,14 @@ use super::source::{self, Expected};
 use super::{Step, StepError};
 use crate::exec::{self, Setting};
 use crate::files::Source;
+use crate::ids::StepKey;
 use crate::limits::BLOCK_BYTES;
 use crate::rules;
 use crate::run::Run;
 
 #[async_trait]
 impl Step for ExecSpec {
-    async fn run(&self, run: &mut Run<'_>, _number: u32) -> Result<(), StepError> {
+    async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
         let file = if exec::asks_for(self, "file") { Some(local_file(run).await?) } else { None };
         let ip = if exec::asks_for(self, "ip") { address(run).await? } else { None };
         let (rule, event) = (&run.job.rule, &run.job.event);

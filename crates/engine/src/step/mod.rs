@@ -12,6 +12,7 @@ use entrepot_nouns::VPath;
 use entrepot_nouns::rule::{RefuseSpec, StepSpec};
 use entrepot_storage::StoreError;
 
+use crate::ids::StepKey;
 use crate::pattern::PatternError;
 use crate::run::Run;
 
@@ -21,9 +22,9 @@ pub(crate) use source::Seen;
 /// One action of a rule.
 #[async_trait]
 pub(crate) trait Step: Send + Sync {
-    /// Brings its effect about, or finds that an earlier attempt did. `number` tells the steps of
-    /// one job apart and is the same on every attempt.
-    async fn run(&self, run: &mut Run<'_>, number: u32) -> Result<(), StepError>;
+    /// Brings its effect about, or finds that an earlier attempt did. `key` tells the steps of one
+    /// job apart and is the same on every attempt.
+    async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError>;
 }
 
 /// The table of steps.
@@ -40,7 +41,7 @@ pub(crate) fn of(spec: &StepSpec) -> &dyn Step {
 #[async_trait]
 impl Step for RefuseSpec {
     /// A job has no command any more that could be refused; rules are checked for that.
-    async fn run(&self, _run: &mut Run<'_>, _number: u32) -> Result<(), StepError> {
+    async fn run(&self, _run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
         Err(StepError::permanent("EP0812", "only a rule 'before' a command can refuse it"))
     }
 }

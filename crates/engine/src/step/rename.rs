@@ -3,8 +3,10 @@
 use async_trait::async_trait;
 use entrepot_nouns::VPath;
 use entrepot_nouns::rule::MoveSpec;
+use serde_json::json;
 
 use super::{Step, StepError, source};
+use crate::ids::StepKey;
 use crate::pattern;
 use crate::pause::Pause;
 use crate::run::Run;
@@ -12,9 +14,10 @@ use crate::run::Run;
 #[async_trait]
 impl Step for MoveSpec {
     /// Done if the old name is gone and the new one has the file of the event.
-    async fn run(&self, run: &mut Run<'_>, _number: u32) -> Result<(), StepError> {
+    async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
         let from = run.path()?;
         let to = pattern::virtual_path(&self.to, &run.job.event)?;
+        run.result = Some(json!({"path": to.to_string()}));
         if from == to {
             return Ok(());
         }

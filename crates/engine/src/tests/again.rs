@@ -7,12 +7,13 @@ use std::time::Duration;
 use entrepot_db::TransferFilter;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::rule::{Existing, Retry};
-use entrepot_nouns::{Fact, JobState, Transfer};
+use entrepot_nouns::{Fact, JobState, StepAddress, Transfer};
 use entrepot_storage::Store;
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 
 use super::world::{SITE, World, content, deliver, drop_once, files, memory_store, rule};
-use crate::{Pause, ids};
+use crate::Pause;
+use crate::ids::{self, StepKey};
 
 /// The deliveries that the database knows of.
 async fn deliveries(world: &World) -> Vec<Transfer> {
@@ -28,6 +29,11 @@ async fn told(world: &World) -> FileFact {
         Fact::FileDelivered { file, .. } => file,
         fact => panic!("{fact:?}"),
     }
+}
+
+/// What tells the steps of `do` apart.
+fn key(place: u32) -> StepKey {
+    StepKey::at(&StepAddress(format!("do.{place}")))
 }
 
 /// How often each of these calls was made.
@@ -70,9 +76,9 @@ async fn a_delivery_that_two_nodes_record_is_told_once() {
     second.projected().await;
     let delivered = first.events("file.delivered").await;
     let named: Vec<_> = delivered.iter().map(|event| event.id).collect();
-    assert_eq!(named, [ids::told(job, "delivered", 0)], "told twice");
+    assert_eq!(named, [ids::told_by_step(job, "delivered", &key(0))], "told twice");
     let transfers: Vec<_> = deliveries(&first).await.iter().map(|transfer| transfer.id).collect();
-    assert_eq!(transfers, [ids::delivery(job, 0)], "one delivery counts as two");
+    assert_eq!(transfers, [ids::delivery(job, &key(0))], "one delivery counts as two");
     assert_eq!(first.events("job.done").await.len(), 1);
     assert_eq!(files(&out).await.len(), 1);
 }
@@ -94,12 +100,12 @@ async fn each_step_of_a_job_is_a_delivery_of_its_own_on_every_attempt() {
     world.projected().await;
     let mut found: Vec<_> = world.events("file.delivered").await.iter().map(|e| e.id).collect();
     found.sort();
-    let mut wanted = [0, 1].map(|step| ids::told(job, "delivered", step));
+    let mut wanted = [0, 1].map(|step| ids::told_by_step(job, "delivered", &key(step)));
     wanted.sort();
     assert_eq!(found, wanted);
     let mut found: Vec<_> = deliveries(&world).await.iter().map(|transfer| transfer.id).collect();
     found.sort();
-    let mut wanted = [0, 1].map(|step| ids::delivery(job, step));
+    let mut wanted = [0, 1].map(|step| ids::delivery(job, &key(step)));
     wanted.sort();
     assert_eq!(found, wanted);
 }
@@ -151,7 +157,7 @@ async fn found_at_target(existing: Existing, digests: bool) {
     world.projected().await;
     let told = told(&world).await;
     assert_eq!((told.size, told.path.as_str()), (expected.size, "to/a"), "{what}");
-    assert_eq!(told.transfer, ids::delivery(job, 0), "{what}");
+    assert_eq!(told.transfer, ids::delivery(job, &key(0)), "{what}");
     assert_eq!(told.digests.blake3, expected.digests.blake3, "{what}");
     assert!(told.displaced.is_none(), "{what}: it replaced nothing but itself");
     assert_eq!(files(&world.partner()).await["to/a"], bytes);

@@ -60,8 +60,8 @@ async fn failures_are_retried_on_schedule_then_end_in_the_dead_letter_state() {
     let mut failing = rule("r", vec![deliver("partner", "{name}", Existing::Replace)]);
     failing.retry = Retry { attempts: 3, first_delay_seconds: 10, longest_delay_seconds: 15 };
     failing.otherwise = vec![
-        deliver("nowhere", "{name}", Existing::Replace),
-        deliver("aside", "failed/{name}", Existing::Replace),
+        deliver("nowhere", "{name}", Existing::Replace).into(),
+        deliver("aside", "failed/{name}", Existing::Replace).into(),
     ];
     world.put(&failing).await;
     for _ in 0..3 {
@@ -215,7 +215,7 @@ async fn a_lost_lease_begins_no_further_effect() {
         assert!(!out.log().contains(&StoreCall::Publish), "{point:?}: published without a lease");
         assert!(world.events("file.delivered").await.is_empty());
         let job = world.db.job(SITE, job).await.unwrap().unwrap();
-        assert_eq!((job.state, job.epoch, job.step), (JobState::Running, 2, 0), "{point:?}");
+        assert_eq!((job.state, job.epoch, job.at), (JobState::Running, 2, None), "{point:?}");
         assert_eq!(job.node, Some(name("n2")));
         world.kill().await;
     }

@@ -3,7 +3,7 @@
 use entrepot_db::{Projected, Projection};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::limits::CAUSE_DEPTH;
-use entrepot_nouns::rule::{Existing, When};
+use entrepot_nouns::rule::{DeleteSpec, Existing, StepSpec, When};
 use entrepot_nouns::{Fact, JobState};
 
 use super::world::{SITE, World, content, deliver, fact, files, memory_store, rule};
@@ -45,11 +45,12 @@ async fn the_same_batches_again_change_nothing() {
     world.projected().await;
     // As if the commit had been answered, and the answer lost.
     let done = world.db.job(SITE, job).await.unwrap().unwrap();
-    let again = [entrepot_nouns::Job { state: JobState::Ready, step: 0, ..done.clone() }];
+    let again = [entrepot_nouns::Job { state: JobState::Ready, at: None, ..done.clone() }];
     let (node, name) = (world.recorder.node_id(), world.recorder.node());
     let events = [(1, event)];
     let (after, up_to, jobs) = (0, 1, &again);
-    let piece = Projection { node, name, after, up_to, events: &events, jobs, repeated: false };
+    let piece =
+        Projection { node, name, after, up_to, events: &events, jobs, rules: &[], repeated: false };
     for _ in 0..3 {
         assert_eq!(world.db.project(&piece).await.unwrap(), Projected::Kept);
     }
@@ -177,9 +178,8 @@ async fn a_rule_that_starts_itself_ends_at_the_limit_of_depth() {
     again.when = When::Event("job.done".to_owned());
     again.condition = Some("event.rule == 'again' || event.rule == 'first'".to_owned());
     // `job.done` is about no file: each run fails after its condition held, and says so.
-    again.steps = vec![entrepot_nouns::rule::StepSpec::Delete(entrepot_nouns::rule::DeleteSpec {
-        path: Some("/nothing".parse().unwrap()),
-    })];
+    let nothing = DeleteSpec { path: Some("/nothing".parse().unwrap()) };
+    again.steps = vec![StepSpec::Delete(nothing).into()];
     world.put(&again).await;
     world.put(&rule("first", vec![deliver("partner", "{name}", Existing::Replace)])).await;
     world.upload("/in/a", b"abc").await;

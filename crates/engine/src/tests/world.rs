@@ -16,7 +16,7 @@ use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::endpoint::MemoryTarget;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, StepSpec, When};
+use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, Step, StepSpec, When};
 use entrepot_nouns::{
     Endpoint, Env, Event, Fact, Job, JobHolder, JobId, JobState, Name, Noun, Protocol, Rule,
     SiteId, StorePath, Timestamp, VPath,
@@ -430,6 +430,7 @@ pub(crate) fn fact(env: &Env, path: &VPath, content: &[u8]) -> FileFact {
 }
 
 pub(crate) fn rule(label: &str, steps: Vec<StepSpec>) -> Rule {
+    let steps = steps.into_iter().map(Step::from).collect();
     Rule {
         name: name(label),
         enabled: true,

@@ -26,6 +26,7 @@ pub(super) async fn project(world: &World, node: &Node) {
         up_to: node.journal.usage().appended,
         events: &events,
         jobs: &[],
+        rules: &[],
         repeated: false,
     };
     assert_eq!(world.db.project(&piece).await.unwrap(), Projected::Kept);

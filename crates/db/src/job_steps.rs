@@ -1,0 +1,142 @@
+//! What jobs remember: their steps, and the documents of the rules that they run.
+
+use entrepot_nouns::{JobId, JobStep, Name, RuleVersion, SiteId, StepAddress, Timestamp};
+
+use crate::Db;
+use crate::error::Result;
+use crate::limits::VERSION_USED;
+use crate::sql::{Row, Sql, Value, sql, statements, to_json};
+use crate::tx::{Batch, Tx, Work};
+
+/// The document of a rule, as jobs run it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleDocument {
+    /// The site that owns the rule.
+    pub site: SiteId,
+    /// What it is known by.
+    pub version: RuleVersion,
+    /// The rule's name.
+    pub rule: Name,
+    /// The rule as JSON.
+    pub document: String,
+}
+
+statements! {
+    UPSERT = sql!(
+        "INSERT INTO job_steps (job, address, epoch, state, started_at, ended_at, result, error) ",
+        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (job, address, epoch) DO UPDATE SET ",
+        "state = excluded.state, ended_at = excluded.ended_at, result = excluded.result, ",
+        "error = excluded.error",
+    );
+    STEPS = sql!(
+        "SELECT address, epoch, state, started_at, ended_at, result, error FROM job_steps ",
+        "WHERE job = $1 ORDER BY epoch, started_at, address",
+    );
+    FORGET_SQLITE = sql!("DELETE FROM job_steps WHERE job = $1");
+    DOCUMENT = sql!("SELECT document FROM rule_versions WHERE site = $1 AND version = $2");
+    /// Before the insertion: who is deleting the row has to end first, and then it is inserted.
+    USED = sql!(
+        "UPDATE rule_versions SET used_at = $1 WHERE site = $2 AND version = $3 AND used_at < $4",
+    );
+    KEEP = sql!(
+        "INSERT INTO rule_versions (site, version, rule, document, used_at) ",
+        "VALUES ($1, $2, $3, $4, $5) ON CONFLICT (site, version) DO NOTHING",
+    );
+    /// Jobs of those versions were made before `$3`, and few jobs are as old.
+    FORGET_VERSIONS = sql!(
+        "DELETE FROM rule_versions WHERE site = $1 AND used_at < $2 AND NOT EXISTS ",
+        "(SELECT 1 FROM jobs WHERE jobs.site = $1 AND jobs.created_at < $3 ",
+        "AND jobs.rule_version = rule_versions.version)",
+    );
+    MOVE = sql!("UPDATE jobs SET rule_version = $1 WHERE site = $2 AND id = $3");
+}
+
+/// As `FORGET_SQLITE`, an array a column.
+pub(crate) const FORGET_POSTGRES: Sql = sql!("DELETE FROM job_steps WHERE job = ANY($1::UUID[])");
+
+/// The steps of jobs that are deleted.
+pub(crate) const FORGET: Batch =
+    Batch { sqlite: FORGET_SQLITE, postgres: FORGET_POSTGRES, width: 1 };
+
+/// Writes what is remembered of a step in one lease of its job.
+pub(crate) async fn remember(work: &mut Work, job: JobId, step: &JobStep) -> Result<()> {
+    let result = step.result.as_ref().map(to_json).transpose()?;
+    let row = vec![
+        job.0.into(),
+        Value::text(&*step.address.0),
+        step.epoch.into(),
+        step.state.as_str().into(),
+        step.started_at.into(),
+        step.ended_at.into(),
+        Value::maybe_text(result),
+        Value::maybe_text(step.error.as_deref()),
+    ];
+    work.execute(UPSERT, row).await?;
+    Ok(())
+}
+
+fn read_step(row: &Row<'_>) -> Result<JobStep> {
+    Ok(JobStep {
+        address: StepAddress(row.text(0)?),
+        epoch: row.int(1)?,
+        state: row.word(2)?,
+        started_at: row.time(3)?,
+        ended_at: row.maybe_int(4)?.map(Timestamp),
+        result: if row.maybe_text(5)?.is_some() { Some(row.json(5)?) } else { None },
+        error: row.maybe_text(6)?,
+    })
+}
+
+/// Keeps the documents of rules of which jobs are made now.
+pub(crate) async fn keep(work: &mut Work, rules: &[RuleDocument], now: Timestamp) -> Result<()> {
+    for rule in rules {
+        let (site, version) = (rule.site.0, Value::text(&*rule.version.0));
+        let often_enough = now.minus(VERSION_USED);
+        let used = vec![now.into(), site.into(), version.clone(), often_enough.into()];
+        work.execute(USED, used).await?;
+        let document = Value::text(&*rule.document);
+        let row = vec![site.into(), version, (&rule.rule).into(), document, now.into()];
+        work.execute(KEEP, row).await?;
+    }
+    Ok(())
+}
+
+impl Db {
+    /// What is remembered of the steps of a job, in the order in which they ran.
+    pub async fn job_steps(&self, job: JobId) -> Result<Vec<JobStep>> {
+        self.read(STEPS, vec![job.0.into()], read_step).await
+    }
+
+    /// The document of a rule that jobs of a site run, as JSON; `None` if it is not kept.
+    pub async fn rule_document(
+        &self,
+        site: SiteId,
+        version: &RuleVersion,
+    ) -> Result<Option<String>> {
+        let values = vec![site.0.into(), Value::text(&*version.0)];
+        Ok(self.read(DOCUMENT, values, |row| row.text(0)).await?.pop())
+    }
+
+    /// Deletes the documents of which no job was made since `before` and that no job refers to.
+    /// Says how many.
+    pub async fn forget_rule_versions(&self, site: SiteId, before: Timestamp) -> Result<u64> {
+        let made_before = before.plus(VERSION_USED);
+        let values = vec![site.0.into(), before.into(), made_before.into()];
+        self.execute(FORGET_VERSIONS, values).await
+    }
+}
+
+impl Tx {
+    /// Lets a job run this document of its rule from now on.
+    pub async fn move_job(
+        &mut self,
+        job: JobId,
+        rule: &RuleDocument,
+        now: Timestamp,
+    ) -> Result<()> {
+        keep(&mut self.work, std::slice::from_ref(rule), now).await?;
+        let values = vec![Value::text(&*rule.version.0), rule.site.0.into(), job.0.into()];
+        self.work.execute(MOVE, values).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! What is behind a job: its steps, as earlier leases recorded them.
+
+use std::collections::HashMap;
+
+use entrepot_nouns::rule::StepList;
+use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, VPath};
+
+use crate::Shared;
+use crate::hold::Hold;
+use crate::step::StepError;
+
+/// The steps that a job has gone past.
+#[derive(Default)]
+pub(crate) struct Progress {
+    passed: HashMap<StepAddress, Passed>,
+}
+
+/// What a step left that the job has gone past.
+#[derive(Clone, Default)]
+pub(crate) struct Passed {
+    /// What was recorded; nothing of a job of a program that only counted steps.
+    pub(crate) record: Option<JobStep>,
+}
+
+impl Passed {
+    /// Where the step put the file, if it said so.
+    pub(crate) fn path(&self) -> Option<VPath> {
+        let result = self.record.as_ref()?.result.as_ref()?;
+        result.get("path")?.as_str()?.parse().ok()
+    }
+}
+
+impl Progress {
+    /// Reads what earlier leases recorded.
+    pub(crate) async fn read(
+        shared: &Shared,
+        job: &Job,
+        hold: &Hold<'_>,
+        rule: &Rule,
+    ) -> Result<Progress, StepError> {
+        let mut progress = Progress::default();
+        // Nobody has had the job before.
+        if job.epoch <= 1 {
+            return Ok(progress);
+        }
+        let otherwise: Vec<_> = rule.places(StepList::Else).map(|(address, _)| address).collect();
+        // What an operator's retry began is another life of the job: it has its own `else`.
+        let life = job.epoch.saturating_sub(i64::from(job.attempts));
+        for record in hold.insist(|| shared.db.job_steps(job.id)).await? {
+            let passed = if otherwise.contains(&record.address) {
+                record.epoch > life
+            } else {
+                record.state == StepState::Done
+            };
+            if passed {
+                let address = record.address.clone();
+                progress.passed.insert(address, Passed { record: Some(record) });
+            }
+        }
+        if job.rule_version.is_none() {
+            progress.count_as_before(job, rule);
+        }
+        Ok(progress)
+    }
+
+    /// The job has gone past this step.
+    pub(crate) fn of(&self, address: &StepAddress) -> Option<&Passed> {
+        self.passed.get(address)
+    }
+
+    /// A program that knew no addresses has done the steps before the one that the job is at.
+    fn count_as_before(&mut self, job: &Job, rule: &Rule) {
+        let Some(at) = &job.at else { return };
+        // A job that is at `else` does not come back to `do`, however far it came there.
+        for list in [StepList::Do, StepList::Else] {
+            let places: Vec<_> = rule.places(list).map(|(address, _)| address).collect();
+            let Some(next) = places.iter().position(|address| address == at) else { continue };
+            for address in places.into_iter().take(next) {
+                self.passed.entry(address).or_default();
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The documents of rules that jobs run: each job is pinned to the one that started it, whatever
+//! becomes of the rule since.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use entrepot_crypto::{Sha256, StreamDigest};
+use entrepot_db::RuleDocument;
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::{Job, Rule, RuleVersion, SiteId};
+use parking_lot::Mutex;
+
+use crate::Shared;
+use crate::hold::Hold;
+use crate::limits::VERSIONS_KEPT;
+use crate::step::StepError;
+
+/// The document of a rule, and what it is known by.
+///
+/// # Errors
+/// The rule cannot be written as JSON; none is known that cannot.
+pub fn rule_document(rule: &Stored<Rule>) -> Result<RuleDocument, serde_json::Error> {
+    let document = serde_json::to_string(&rule.noun)?;
+    let mut digest = StreamDigest::new(Sha256::Unwanted);
+    digest.update(document.as_bytes());
+    let hash = digest.finish().blake3.unwrap_or_default();
+    let version = RuleVersion(hash.iter().map(|byte| format!("{byte:02x}")).collect());
+    Ok(RuleDocument { site: rule.site, version, rule: rule.noun.name.clone(), document })
+}
+
+/// Rules that were read from their documents lately.
+#[derive(Default)]
+pub(crate) struct Versions(Mutex<HashMap<(SiteId, RuleVersion), Arc<Rule>>>);
+
+impl Versions {
+    /// The rule as `job` runs it.
+    pub(crate) async fn rule(
+        &self,
+        shared: &Shared,
+        job: &Job,
+        hold: &Hold<'_>,
+    ) -> Result<Arc<Rule>, StepError> {
+        let Some(version) = &job.rule_version else {
+            let found = hold.insist(|| shared.db.find::<Rule>(job.site, &job.rule)).await?;
+            let gone = || {
+                let text = format!("rule '{}' was deleted", job.rule);
+                StepError::permanent("EP0811", text)
+            };
+            return Ok(Arc::new(found.ok_or_else(gone)?.noun));
+        };
+        let key = (job.site, version.clone());
+        if let Some(rule) = self.0.lock().get(&key) {
+            return Ok(rule.clone());
+        }
+        let document = hold.insist(|| shared.db.rule_document(job.site, version)).await?;
+        let gone = || {
+            let (rule, version) = (&job.rule, &version.0);
+            let text = format!(
+                "the document {version} of rule '{rule}' is not kept any more: give the job the \
+                 rule as it is, by 'job retry --current'"
+            );
+            StepError::permanent("EP0811", text)
+        };
+        let document = document.ok_or_else(gone)?;
+        let rule: Rule = serde_json::from_str(&document).map_err(|error| {
+            let text = format!("the document of rule '{}' cannot be read: {error}", job.rule);
+            StepError::permanent("EP0811", text)
+        })?;
+        let rule = Arc::new(rule);
+        let mut kept = self.0.lock();
+        if kept.len() >= VERSIONS_KEPT {
+            kept.clear();
+        }
+        kept.insert(key, rule.clone());
+        Ok(rule)
+    }
+}
