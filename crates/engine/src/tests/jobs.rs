@@ -299,7 +299,7 @@ async fn a_move_that_was_done_before_a_crash_is_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_without_its_rule_fails_and_one_that_is_cancelled_stays_so() {
+async fn a_job_whose_document_is_gone_fails_and_one_that_is_cancelled_stays_so() {
     let mut world = World::new(10).await;
     world.target("partner", memory_store(&world.env)).await;
     world.put(&rule("r", vec![deliver("partner", "{name}", Existing::Replace)])).await;
@@ -309,9 +309,9 @@ async fn a_job_without_its_rule_fails_and_one_that_is_cancelled_stays_so() {
     let job = world.job_of(&event, "r").await;
     world.start();
     world.until(async |_| dropped.load(Ordering::SeqCst)).await;
-    let mut tx = world.db.begin().await.unwrap();
-    assert!(tx.delete(SITE, entrepot_nouns::Kind::Rule, &name("r")).await.unwrap());
-    tx.commit().await.unwrap();
+    world.kill().await;
+    world.sql("DELETE FROM rule_versions".to_owned()).await;
+    world.start();
     let failed = world.ended(job).await;
     assert!(failed.error.as_deref().is_some_and(|e| e.starts_with("EP0811")), "{failed:?}");
     assert!(world.retry(job, Timestamp(i64::MAX)).await);

@@ -10,4 +10,5 @@ mod projection;
 mod retention;
 mod session_files;
 mod stops;
+mod versions;
 mod world;
