@@ -7,7 +7,7 @@ use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Drained, ListenerPlace, Tx};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::{
-    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, Job, JobId, Kind, Name, SiteId, Stored,
+    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId, Stored,
 };
 use uuid::Uuid;
 
@@ -186,8 +186,8 @@ impl Admin {
             Request::Transfer { id } => query::transfer(parts, actor.site, id).await,
             Request::Events { filter } => query::events(parts, actor.site, filter).await,
             Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
-            Request::Job { id } => query::job(parts, actor.site, id).await.map(job_answer),
-            Request::RetryJob { id } => self.act(actor, id, JobAction::Retry).await,
+            Request::Job { id } => query::shown_job(parts, actor.site, id).await,
+            Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
             Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
             Request::EndSession { id } => serving::end_session(parts, self.serving()?, actor, id),
@@ -734,10 +734,6 @@ pub(crate) enum Thoroughness {
     Plan,
     /// To be made.
     Change,
-}
-
-fn job_answer(job: Job) -> Response {
-    Response::Job { job: Box::new(job) }
 }
 
 fn no_noun_change() -> AdminError {

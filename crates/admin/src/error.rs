@@ -170,6 +170,14 @@ pub enum AdminError {
         /// What was asked for.
         action: &'static str,
     },
+    /// A job cannot go on with its rule as it is now.
+    #[error("job '{id}': {problem}")]
+    OtherSteps {
+        /// The job's id.
+        id: String,
+        /// What does not fit.
+        problem: String,
+    },
     /// More than this crate takes at once; see `limits.rs`.
     #[error("{what}: {size} is more than the limit of {limit}; split it up")]
     TooMuch {
@@ -342,6 +350,7 @@ impl AdminError {
             AdminError::Changed { .. } => "EP1111",
             AdminError::KeyReused { .. } => "EP1112",
             AdminError::JobState { .. } => "EP0109",
+            AdminError::OtherSteps { .. } => "EP0116",
             AdminError::TooMuch { .. } => "EP0110",
             AdminError::Refused { .. } => "EP0111",
             AdminError::Query { .. } => "EP0112",
@@ -387,6 +396,7 @@ impl AdminError {
             AdminError::Exists { .. }
             | AdminError::InUse { .. }
             | AdminError::JobState { .. }
+            | AdminError::OtherSteps { .. }
             | AdminError::NodeServes { .. }
             | AdminError::NodeKnown { .. }
             | AdminError::NodeStays { .. }

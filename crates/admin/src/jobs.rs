@@ -1,18 +1,21 @@
 //! What administrators do to jobs: the row and the event in one transaction.
 
+use entrepot_crypto::document_version;
+use entrepot_db::{RuleDocument, Tx};
 use entrepot_journal::Scope;
-use entrepot_nouns::{Event, Fact, Job, JobId};
+use entrepot_nouns::{Event, Fact, Job, JobId, Rule};
 
 use crate::actor::Actor;
 use crate::error::{AdminError, Result};
 use crate::parts::AdminParts;
 use crate::query;
+use crate::shown_job::RetryRule;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobAction {
     /// Due at once, with its attempts counted anew.
-    Retry,
+    Retry(RetryRule),
     /// Ended for good.
     Cancel,
 }
@@ -20,16 +23,8 @@ pub(crate) enum JobAction {
 impl JobAction {
     fn participle(self) -> &'static str {
         match self {
-            JobAction::Retry => "retried",
+            JobAction::Retry(_) => "retried",
             JobAction::Cancel => "cancelled",
-        }
-    }
-
-    fn fact(self, job: &Job, by: &str) -> Fact {
-        let (rule, by) = (job.rule.clone(), by.to_owned());
-        match self {
-            JobAction::Retry => Fact::JobRetried { rule, by },
-            JobAction::Cancel => Fact::JobCancelled { rule, by },
         }
     }
 }
@@ -45,7 +40,7 @@ pub(crate) async fn act(
     let mut tx = parts.db.begin().await?;
     let now = parts.env.now();
     let done = match action {
-        JobAction::Retry => tx.retry_job(actor.site, id, now).await?,
+        JobAction::Retry(_) => tx.retry_job(actor.site, id, now).await?,
         JobAction::Cancel => tx.cancel_job(actor.site, id, now).await?,
     };
     if !done {
@@ -54,14 +49,50 @@ pub(crate) async fn act(
         let action = action.participle();
         return Err(AdminError::JobState { id: id.to_string(), state, action });
     }
+    let (rule, by) = (job.rule.clone(), actor.name.clone());
+    let fact = match action {
+        JobAction::Cancel => Fact::JobCancelled { rule, by },
+        JobAction::Retry(RetryRule::Pinned) => Fact::JobRetried { rule, by, rule_version: None },
+        JobAction::Retry(RetryRule::Current) => {
+            let document = move_to_current(parts, &mut tx, &job).await?;
+            Fact::JobRetried { rule, by, rule_version: Some(document.version) }
+        }
+    };
     let scope = Scope {
         account: actor.account(),
         job: Some(id),
         cause: Some(job.event_id),
         ..Scope::site(actor.site)
     };
-    let event = parts.recorder.event(&scope, action.fact(&job, &actor.name));
+    let event = parts.recorder.event(&scope, fact);
     tx.insert_event(&event).await?;
     tx.commit().await?;
     Ok(event)
+}
+
+/// Lets a job, which nobody can claim before the transaction ends, run its rule as it is now.
+async fn move_to_current(parts: &AdminParts, tx: &mut Tx, job: &Job) -> Result<RuleDocument> {
+    let other = |problem: String| AdminError::OtherSteps { id: job.id.to_string(), problem };
+    let found = parts.db.find::<Rule>(job.site, &job.rule).await?;
+    let current = found.ok_or_else(|| other(format!("rule '{}' was deleted", job.rule)))?;
+    let document = RuleDocument::of(&current, document_version)?;
+    let recorded = parts.db.job_steps(job.id).await?;
+    let before = match &job.rule_version {
+        Some(version) => parts.db.rule_document(job.site, version).await?,
+        None => None,
+    };
+    match before {
+        Some(before) => {
+            let recorded = recorded.iter().map(|step| &step.address);
+            RuleDocument::read(&before)?.check_move(recorded, &current.noun).map_err(other)?;
+        }
+        None if recorded.is_empty() => {}
+        None => {
+            let problem = "the document that it ran is not kept any more, so nobody can say what \
+                           its steps were; cancel it";
+            return Err(other(problem.to_owned()));
+        }
+    }
+    tx.move_job(job.id, &document, parts.env.now()).await?;
+    Ok(document)
 }

@@ -59,6 +59,7 @@ mod rotation;
 mod secrets;
 mod serving;
 mod set_up;
+mod shown_job;
 mod sign_ins;
 mod site;
 #[cfg(test)]
@@ -88,3 +89,4 @@ pub use permissions::{is_dangerous, needed};
 pub use refused_passwords::{OpenList, RefusedPasswords};
 pub use request::*;
 pub use secrets::{EndpointCheck, ListenerCheck, RuleCheck};
+pub use shown_job::{RetryRule, ShownJob};

@@ -9,6 +9,7 @@ use crate::limits;
 use crate::near;
 use crate::parts::AdminParts;
 use crate::request::{EventQuery, JobQuery, NumberedEvent, Response, TransferQuery};
+use crate::shown_job::ShownJob;
 
 fn rows(limit: Option<u32>) -> u32 {
     limit.unwrap_or(limits::QUERY_ROWS_DEFAULT).min(limits::QUERY_ROWS)
@@ -112,4 +113,11 @@ pub(crate) async fn events(
 pub(crate) async fn job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<Job> {
     let job = parts.db.job(site, id).await?;
     job.ok_or_else(|| missing("job", id.to_string()))
+}
+
+/// The answer to `Job`.
+pub(crate) async fn shown_job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<Response> {
+    let job = job(parts, site, id).await?;
+    let steps = parts.db.job_steps(id).await?;
+    Ok(Response::Job { job: Box::new(ShownJob { job, steps }) })
 }

@@ -20,6 +20,7 @@ use crate::link_order::{LinkAddress, LinkOrder, LinkRow};
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
 use crate::login_limits::{LoginLimitRow, UnlockTarget};
 use crate::node_row::NodeRow;
+use crate::shown_job::{RetryRule, ShownJob};
 
 /// What can be asked.
 #[derive(Clone, Serialize, Deserialize)]
@@ -133,10 +134,13 @@ pub enum Request {
         /// The job's id.
         id: JobId,
     },
-    /// Makes a failed or cancelled job ready again.
+    /// Makes a failed or cancelled job ready again; what it has done stays done.
     RetryJob {
         /// The job's id.
         id: JobId,
+        /// By which document of its rule it goes on.
+        #[serde(default)]
+        rule: RetryRule,
     },
     /// Ends a job that is not done.
     CancelJob {
@@ -355,7 +359,7 @@ impl fmt::Debug for Request {
             Request::Events { filter } => write!(f, "Events({filter:?})"),
             Request::Jobs { filter } => write!(f, "Jobs({filter:?})"),
             Request::Job { id } => write!(f, "Job({id})"),
-            Request::RetryJob { id } => write!(f, "RetryJob({id})"),
+            Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
             Request::Sessions => write!(f, "Sessions"),
             Request::EndSession { id } => write!(f, "EndSession({id})"),
@@ -529,7 +533,7 @@ pub enum Response {
     /// The answer to `Job`.
     Job {
         /// The job that has the id.
-        job: Box<Job>,
+        job: Box<ShownJob>,
     },
     /// The answer to `Sessions`.
     Sessions {

@@ -3,6 +3,7 @@
 
 pub mod bearer_token;
 pub mod digest;
+mod document;
 pub mod hash;
 pub mod limits;
 pub mod merkle;
@@ -17,6 +18,7 @@ pub mod totp;
 
 pub use bearer_token::{BearerKind, TokenError, TokenHash};
 pub use digest::{Sha256, StreamDigest};
+pub use document::document_version;
 pub use hash::{HashAlgorithm, Hasher};
 pub use passkey::PasskeyKey;
 pub use password::HashCost;

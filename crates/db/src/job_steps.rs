@@ -1,9 +1,10 @@
 //! What jobs remember: their steps, and the documents of the rules that they run.
 
-use entrepot_nouns::{JobId, JobStep, Name, RuleVersion, SiteId, StepAddress, Timestamp};
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::{JobId, JobStep, Name, Rule, RuleVersion, SiteId, StepAddress, Timestamp};
 
 use crate::Db;
-use crate::error::Result;
+use crate::error::{DbError, Result};
 use crate::limits::VERSION_USED;
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Batch, Tx, Work};
@@ -19,6 +20,21 @@ pub struct RuleDocument {
     pub rule: Name,
     /// The rule as JSON.
     pub document: String,
+}
+
+impl RuleDocument {
+    /// The document of a rule as it is, known by what `version` says of the text.
+    pub fn of(rule: &Stored<Rule>, version: fn(&str) -> RuleVersion) -> Result<RuleDocument> {
+        let document = to_json(&rule.noun)?;
+        let (site, version) = (rule.site, version(&document));
+        Ok(RuleDocument { site, version, rule: rule.noun.name.clone(), document })
+    }
+
+    /// The rule that a document tells of.
+    pub fn read(document: &str) -> Result<Rule> {
+        serde_json::from_str(document)
+            .map_err(|error| DbError::Corrupt(format!("the document of a rule: {error}")))
+    }
 }
 
 statements! {

@@ -63,7 +63,6 @@ pub use check::check_rule;
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
 pub use retention::{RetentionParts, RetentionWorker};
-pub use versions::rule_document;
 
 /// What the engine works with.
 pub struct EngineParts {

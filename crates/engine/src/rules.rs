@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use entrepot_crypto::document_version;
 use entrepot_db::{Db, DbError, RuleDocument};
 use entrepot_journal::Scope;
 use entrepot_nouns::limits::CAUSE_DEPTH;
@@ -20,7 +21,6 @@ use crate::condition::{Condition, ConditionError, Subject};
 use crate::ids;
 use crate::limits::HOOK_TIME;
 use crate::meters::Meters;
-use crate::versions::rule_document;
 
 /// One enabled rule, its condition compiled or not compilable.
 struct Compiled {
@@ -52,9 +52,6 @@ pub(crate) enum RulesError {
     /// The database is away or refuses.
     #[error(transparent)]
     Db(#[from] DbError),
-    /// A rule cannot be written down for its jobs.
-    #[error("a rule cannot be written as a document: {0}")]
-    Document(#[from] serde_json::Error),
     /// The runtime is ending.
     #[error("the rules were not compiled: {0}")]
     Compile(#[from] tokio::task::JoinError),
@@ -230,7 +227,7 @@ struct Compilation {
     documents: Documents,
 }
 
-fn compile(rules: Vec<Stored<Rule>>) -> Result<Compilation, serde_json::Error> {
+fn compile(rules: Vec<Stored<Rule>>) -> Result<Compilation, DbError> {
     let mut documents = Documents::new();
     let mut starts = Starts::new();
     let mut waited = Vec::new();
@@ -238,7 +235,7 @@ fn compile(rules: Vec<Stored<Rule>>) -> Result<Compilation, serde_json::Error> {
         if !rule.noun.enabled {
             continue;
         }
-        let document = rule_document(&rule)?;
+        let document = RuleDocument::of(&rule, document_version)?;
         let version = document.version.clone();
         documents.insert((rule.site, version.clone()), document);
         let condition = rule.noun.condition.as_deref().map(Condition::compile);

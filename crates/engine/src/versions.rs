@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_db::RuleDocument;
-use entrepot_nouns::noun::Stored;
 use entrepot_nouns::{Job, Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
 
@@ -14,19 +12,6 @@ use crate::Shared;
 use crate::hold::Hold;
 use crate::limits::VERSIONS_KEPT;
 use crate::step::StepError;
-
-/// The document of a rule, and what it is known by.
-///
-/// # Errors
-/// The rule cannot be written as JSON; none is known that cannot.
-pub fn rule_document(rule: &Stored<Rule>) -> Result<RuleDocument, serde_json::Error> {
-    let document = serde_json::to_string(&rule.noun)?;
-    let mut digest = StreamDigest::new(Sha256::Unwanted);
-    digest.update(document.as_bytes());
-    let hash = digest.finish().blake3.unwrap_or_default();
-    let version = RuleVersion(hash.iter().map(|byte| format!("{byte:02x}")).collect());
-    Ok(RuleDocument { site: rule.site, version, rule: rule.noun.name.clone(), document })
-}
 
 /// Rules that were read from their documents lately.
 #[derive(Default)]
@@ -62,10 +47,8 @@ impl Versions {
             StepError::permanent("EP0811", text)
         };
         let document = document.ok_or_else(gone)?;
-        let rule: Rule = serde_json::from_str(&document).map_err(|error| {
-            let text = format!("the document of rule '{}' cannot be read: {error}", job.rule);
-            StepError::permanent("EP0811", text)
-        })?;
+        let rule = RuleDocument::read(&document);
+        let rule = rule.map_err(|error| StepError::permanent("EP0811", error.to_string()))?;
         let rule = Arc::new(rule);
         let mut kept = self.0.lock();
         if kept.len() >= VERSIONS_KEPT {

@@ -1,7 +1,7 @@
 //! `transfer`, `event`, `job`: what happened and what happens.
 
-use entrepot_admin::{NumberedEvent, Response};
-use entrepot_nouns::{CommandFact, Event, Fact, Job, Timestamp, Transfer};
+use entrepot_admin::{NumberedEvent, Response, ShownJob};
+use entrepot_nouns::{CommandFact, Event, Fact, Job, JobStep, Timestamp, Transfer};
 use serde_json::{Value, json};
 
 use crate::admin_client::AdminClient;
@@ -191,7 +191,7 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("rule {rule} after {attempts} attempts: {error}")
         }
         Fact::JobDone { rule } => format!("rule {rule}"),
-        Fact::JobRetried { rule, by } | Fact::JobCancelled { rule, by } => {
+        Fact::JobRetried { rule, by, .. } | Fact::JobCancelled { rule, by } => {
             format!("rule {rule}, by {by}")
         }
         Fact::ConfigChanged { noun, name, action, by, fields } => {
@@ -312,19 +312,45 @@ pub(crate) async fn jobs(
             json!({"request": "jobs", "filter": {"state": state, "rule": rule, "limit": limit}})
         }
         JobCommand::Show { id } => json!({"request": "job", "id": id}),
-        JobCommand::Retry { id } => json!({"request": "retry-job", "id": id}),
+        JobCommand::Retry { id, current } => {
+            let rule = if current { "current" } else { "pinned" };
+            json!({"request": "retry-job", "id": id, "rule": rule})
+        }
         JobCommand::Cancel { id } => json!({"request": "cancel-job", "id": id}),
     };
     match client.ask(request).await? {
         Response::Jobs { jobs, .. } => output.rows(&jobs, print_jobs),
         Response::Job { job } => output.value(&job, || {
-            print_jobs(std::slice::from_ref(&job));
+            print_job_steps(&job);
+            let job = &job.job;
             let what = table::printable(&describe(&job.event));
             println!("started by {}: {what}", job.event.fact.kind());
         }),
         Response::Done => output.value(&json!({"done": true}), || println!("done")),
         _ => Err(unexpected()),
     }
+}
+
+fn print_job_steps(shown: &ShownJob) {
+    print_jobs(std::slice::from_ref(&shown.job));
+    if let Some(version) = &shown.job.rule_version {
+        println!("runs document {version} of rule '{}'", shown.job.rule);
+    }
+    if shown.steps.is_empty() {
+        return;
+    }
+    let cells = |step: &JobStep| {
+        vec![
+            step.address.to_string(),
+            step.state.as_str().to_owned(),
+            step.epoch.to_string(),
+            step.started_at.to_string(),
+            step.ended_at.map(|at| at.to_string()).unwrap_or_default(),
+            step.error.clone().unwrap_or_default(),
+        ]
+    };
+    let headings = ["step", "state", "lease", "begun", "ended", "error"];
+    table::print(&headings, &shown.steps.iter().map(cells).collect::<Vec<_>>());
 }
 
 fn print_jobs(jobs: &[Job]) {
@@ -334,7 +360,7 @@ fn print_jobs(jobs: &[Job]) {
             job.id.to_string(),
             job.rule.to_string(),
             job.state.as_str().to_owned(),
-            job.step.to_string(),
+            job.at.as_ref().map(ToString::to_string).unwrap_or_default(),
             job.attempts.to_string(),
             job.due_at.to_string(),
             job.error.clone().unwrap_or_default(),

@@ -16,6 +16,7 @@ use crate::ids::{EventId, JobId, NodeId, SessionId, SiteId};
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
+use crate::rule::RuleVersion;
 use crate::time::Timestamp;
 
 pub use clock::EventClock;
@@ -676,6 +677,9 @@ facts! {
         rule: Name,
         /// Who: an admin account, or `cli:<user>`.
         by: String,
+        /// The document of the rule that it runs from now on, where that was changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule_version: Option<RuleVersion>,
     }
     /// A job was ended by hand.
     "job.cancelled" JobCancelled {

@@ -1,6 +1,6 @@
 //! Rules: when, if, do, else.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -435,6 +435,42 @@ impl Rule {
         })
     }
 
+    /// Says whether a job that has gone past, or failed at, these steps of this rule can go on with
+    /// `other`, a document of the same rule: each step must be there under the same address and
+    /// with the same word.
+    ///
+    /// # Errors
+    /// Which are not, as a sentence.
+    pub fn check_move<'a>(
+        &self,
+        recorded: impl Iterator<Item = &'a StepAddress>,
+        other: &Rule,
+    ) -> Result<(), String> {
+        let words = |rule: &Rule| -> HashMap<StepAddress, &'static str> {
+            let places = [StepList::Do, StepList::Else].into_iter();
+            let places = places.flat_map(|list| rule.places(list));
+            places.map(|(address, step)| (address, step.spec.word())).collect()
+        };
+        let (before, after) = (words(self), words(other));
+        let mut flaws = Vec::new();
+        for address in recorded.collect::<BTreeSet<_>>() {
+            let was = before.get(address).copied().unwrap_or("another step");
+            match after.get(address) {
+                Some(word) if *word == was => {}
+                Some(word) => flaws.push(format!("'{address}' was '{was}' and is '{word}'")),
+                None => flaws.push(format!("'{address}', a '{was}', is not there any more")),
+            }
+        }
+        if flaws.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "the rule as it is now does not fit what the job has done: {}; give steps a name to \
+             keep them apart",
+            flaws.join(", ")
+        ))
+    }
+
     /// The names of steps are told apart from each other and from places.
     fn check_names(&self) -> Result<(), FieldError> {
         let mut seen = HashSet::new();
@@ -630,5 +666,63 @@ mod tests {
             assert_eq!(field(when, &steps), Err(wrong.to_owned()), "{steps}");
         }
         assert!(field(&json!({"before": ["DELE"]}), &json!([refuse(550, "No.")])).is_err());
+    }
+
+    fn doing(steps: &serde_json::Value) -> Rule {
+        let rule = json!({"name": "r", "when": {"event": "file.uploaded"}, "do": steps});
+        serde_json::from_value(rule).unwrap()
+    }
+
+    #[test]
+    fn a_job_moves_only_to_a_document_that_has_what_it_did() {
+        let deliver = json!({"deliver": {"endpoint": "e"}});
+        let named = json!({"name": "send", "deliver": {"endpoint": "e"}});
+        let aside = json!({"move": {"to": "/done/{name}"}});
+        let old = doing(&json!([named, aside]));
+        for (recorded, new, flaw) in [
+            (vec!["send", "do.1"], json!([named, aside]), None),
+            (vec!["send"], json!([deliver, deliver, named]), None),
+            (vec![], json!([aside]), None),
+            (vec!["send"], json!([aside]), Some("'send', a 'deliver', is not there any more")),
+            (vec!["do.1"], json!([named, deliver]), Some("'do.1' was 'move' and is 'deliver'")),
+            (vec!["do.1"], json!([named, deliver, aside]), Some("'do.1' was 'move'")),
+        ] {
+            let recorded: Vec<_> =
+                recorded.into_iter().map(|address| StepAddress(address.to_owned())).collect();
+            let checked = old.check_move(recorded.iter(), &doing(&new));
+            match flaw {
+                None => assert_eq!(checked, Ok(()), "{recorded:?} {new}"),
+                Some(flaw) => assert!(checked.unwrap_err().contains(flaw), "{recorded:?} {new}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_has_one_word_and_may_have_a_name() {
+        let step = |text: &str| serde_json::from_str::<Step>(text).map_err(|e| e.to_string());
+        let named = step(r#"{"delete": {}, "name": "gone"}"#).unwrap();
+        assert_eq!(named.name.as_ref().map(Name::as_str), Some("gone"));
+        let back = serde_json::to_string(&named).unwrap();
+        assert_eq!(step(&back).unwrap(), named);
+        assert_eq!(step(r#"{"delete": {}}"#).unwrap().name, None);
+        for (bad, said) in [
+            (r#"{"delete": {}, "exec": {"argv": ["/a"]}}"#, "has 'delete' and 'exec'"),
+            (r#"{"name": "gone"}"#, "needs a word"),
+            (r#"{"delite": {}}"#, "unknown field `delite`"),
+            (r#"{"delete": {}, "nmae": "x"}"#, "unknown field `nmae`"),
+            (r#"{"delete": {"pth": "/a"}}"#, "unknown field `pth`"),
+            (r#"{"delete": {}, "name": "a", "name": "b"}"#, "duplicate field"),
+            (r#""delete""#, "a mapping with one of deliver"),
+        ] {
+            let error = step(bad).unwrap_err();
+            assert!(error.contains(said), "{bad}: {error}");
+        }
+        let event = json!({"event": "file.uploaded"});
+        let delete = |name: &str| json!({"delete": {}, "name": name});
+        assert_eq!(field(&event, &json!([delete("a"), delete("b")])), Ok(()));
+        let twice = json!([delete("a"), delete("a")]);
+        assert_eq!(field(&event, &twice), Err("do.1.name".to_owned()));
+        let dotted = json!([delete("do.1")]);
+        assert_eq!(field(&event, &dotted), Err("do.0.name".to_owned()));
     }
 }

@@ -114,6 +114,11 @@ pub(crate) enum JobCommand {
     Retry {
         /// Its id, as `job list` shows it.
         id: JobId,
+        /// Go on by the rule as it is now, instead of by the document that the job was made of.
+        /// Refused if the rule has not each step that the job went past or failed at, under the
+        /// same address and with the same word.
+        #[arg(long)]
+        current: bool,
     },
     /// End a job that is not done.
     Cancel {

@@ -33,9 +33,10 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     }
 }
 
-pub(crate) async fn retry(call: Call) -> Result<Response, Problem> {
+pub(crate) async fn retry(mut call: Call) -> Result<Response, Problem> {
+    let rule = word(&mut call.query, "rule")?.unwrap_or_default();
     call.query.finish()?;
-    change_answer(call.ask(Request::RetryJob { id: call.word()? }).await?)
+    change_answer(call.ask(Request::RetryJob { id: call.word()?, rule }).await?)
 }
 
 pub(crate) async fn cancel(call: Call) -> Result<Response, Problem> {

@@ -6,7 +6,9 @@
 use axum::http::{Method, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use entrepot_admin::{Cursor, EventQuery, JobQuery, Problem, RateOrder, Request, TransferQuery};
+use entrepot_admin::{
+    Cursor, EventQuery, JobQuery, Problem, RateOrder, Request, RetryRule, TransferQuery,
+};
 use entrepot_admin::{FieldFilter, Response as Answer, SortOrder};
 use entrepot_nouns::{Kind, Name, NounVersion};
 use serde::Serialize;
@@ -254,7 +256,10 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::Events { filter } => events(filter),
         Request::Jobs { filter } => jobs(filter),
         Request::Job { id } => Operation::at("get_job", id),
-        Request::RetryJob { id } => Operation::at("retry_job", id),
+        Request::RetryJob { id, rule } => {
+            let current = (*rule == RetryRule::Current).then_some("current");
+            Operation::at("retry_job", id).with("rule", current)
+        }
         Request::CancelJob { id } => Operation::at("cancel_job", id),
         Request::Certificates => Operation::list("list_certificates", None),
         Request::RenewCertificate { listener } => Operation::at("renew_certificate", listener),

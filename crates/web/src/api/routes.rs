@@ -374,6 +374,9 @@ fn of_transfers_and_events() -> Vec<Route> {
     ]
 }
 
+const RETRY_RULE: &str = "The document of the rule by which it goes on: 'pinned', the one that it \
+                          was made of, or 'current', the rule as it is now. Default 'pinned'.";
+
 fn of_jobs() -> Vec<Route> {
     const TAG: &str = "jobs";
     vec![
@@ -383,9 +386,10 @@ fn of_jobs() -> Vec<Route> {
             .gives(Schema::page::<entrepot_nouns::Job>()),
         Route::new(Method::GET, "/jobs/{id}", jobs::show)
             .about(TAG, "get_job", "Shows one, with the event that started it.")
-            .gives(schema::<entrepot_nouns::Job>()),
+            .gives(schema::<entrepot_admin::ShownJob>()),
         Route::new(Method::POST, "/jobs/{id}/retry", jobs::retry)
             .about(TAG, "retry_job", "Makes a failed or cancelled one ready again.")
+            .query(vec![once("rule", RETRY_RULE)])
             .done(),
         Route::new(Method::POST, "/jobs/{id}/cancel", jobs::cancel)
             .about(TAG, "cancel_job", "Ends one that is not done.")

@@ -1,0 +1,28 @@
+//! Jobs as administrators see them.
+
+use entrepot_nouns::{Job, JobStep};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A job, and what it remembers of its steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownJob {
+    /// The job itself.
+    #[serde(flatten)]
+    pub job: Job,
+    /// The steps that it went past or failed at, in the order in which they ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<JobStep>,
+}
+
+/// By which document of its rule a job goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RetryRule {
+    /// By the one that it was made of.
+    #[default]
+    Pinned,
+    /// By the rule as it is now, if that has each step that the job went past or failed at, under
+    /// the same address and with the same word.
+    Current,
+}
