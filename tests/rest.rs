@@ -269,6 +269,7 @@ fn the_same_commands_work_beside_the_node_and_far_from_it() -> Result<()> {
         &["event", "list", "--kind", "file.uplaoded"],
         &["jobs"],
         &["job", "retry", &transfer],
+        &["job", "retry", &transfer, "--current"],
         &["tokens"],
         &["passkeys"],
         &["--json", "sign-ins"],

@@ -1,10 +1,10 @@
 //! What arrives is passed on: to a directory, an object store, an SFTP server.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::server::Node;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::program;
 
@@ -143,5 +143,83 @@ fn a_failing_delivery_is_retried_then_dead_and_can_be_retried_by_hand() -> Resul
     node.until("the source to be deleted", || {
         Ok((!login.on_disk(&node, "a.bin").exists()).then_some(()))
     })?;
+    Ok(())
+}
+
+#[test]
+fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let folder = |name: &str| node.scratch().join(name);
+    let mut documents = String::new();
+    for name in ["first", "late", "added", "other"] {
+        let path = folder(name);
+        if name != "late" {
+            std::fs::create_dir_all(&path)?;
+        }
+        documents += &format!(
+            "endpoint: {{name: {name}, target: {{directory: {{path: {}}}}}}}\n---\n",
+            text(&path)?
+        );
+    }
+    let rule = |steps: &str| {
+        format!(
+            "rule:\n  name: both\n  when: {{event: file.uploaded}}\n  do: {steps}\n  \
+             retry: {{attempts: 1, first_delay_seconds: 1, longest_delay_seconds: 1}}\n"
+        )
+    };
+    let keep = "{name: keep, deliver: {endpoint: first, existing: refuse}}";
+    let send = |to: &str| format!("{{name: send, deliver: {{endpoint: {to}}}}}");
+    documents += &rule(&format!("[{keep}, {}]", send("late")));
+    apply(&node, &documents)?;
+    node.start()?;
+    for name in ["a.bin", "b.bin"] {
+        let local = local_file(&node, name, b"content")?;
+        login.sftp_batch(&node, &format!("put {} {name}\n", text(&local)?))?;
+    }
+    let failed = node.until("both dead letters", || {
+        let jobs = node.json(&["job", "list", "--state", "failed"])?;
+        let jobs = jobs.as_array().cloned().unwrap_or_default();
+        Ok((jobs.len() == 2).then_some(jobs))
+    })?;
+    let id = |name: &str| -> Result<String> {
+        let path = format!("/{name}");
+        let found = failed.iter().find(|job| job["event"]["path"] == *path);
+        Ok(found.and_then(|job| job["id"].as_str()).context("no such job")?.to_owned())
+    };
+    let (one, other) = (id("a.bin")?, id("b.bin")?);
+    let shown = node.json(&["job", "show", &one])?;
+    assert_eq!((&shown["at"], &shown["steps"][0]["address"]), (&json!("send"), &json!("keep")));
+    assert_eq!(
+        (&shown["steps"][0]["state"], &shown["steps"][1]["state"]),
+        (&json!("done"), &json!("failed"))
+    );
+    // The rule as it is now has another first step, and sends elsewhere.
+    let added = "{deliver: {endpoint: added}}";
+    apply(&node, &rule(&format!("[{added}, {keep}, {}]", send("other"))))?;
+    std::fs::create_dir_all(folder("late"))?;
+    node.cli(&["job", "retry", &one])?;
+    node.until("the job to end as it began", || {
+        Ok((node.json(&["job", "show", &one])?["state"] == "done").then_some(()))
+    })?;
+    ensure!(folder("late").join("a.bin").exists(), "it went where the old rule says");
+    ensure!(!folder("added").join("a.bin").exists(), "a step ran that the job does not know");
+    // A rule that lost a step that the job has done does not fit.
+    apply(&node, &rule(&format!("[{added}, {}]", send("other"))))?;
+    let refused = format!(
+        "{:#}",
+        node.cli(&["job", "retry", &other, "--current"]).err().context("it was moved")?
+    );
+    ensure!(refused.contains("EP0116") && refused.contains("'keep'"), "{refused}");
+    apply(&node, &rule(&format!("[{added}, {keep}, {}]", send("other"))))?;
+    node.cli(&["job", "retry", &other, "--current"])?;
+    node.until("the job to end by the new rule", || {
+        Ok((node.json(&["job", "show", &other])?["state"] == "done").then_some(()))
+    })?;
+    for (place, there) in [("first", true), ("added", true), ("other", true), ("late", false)] {
+        ensure!(folder(place).join("b.bin").exists() == there, "{place}");
+    }
+    let told = node.events("job.retried")?;
+    assert_eq!(told.iter().filter(|event| event["rule_version"].is_string()).count(), 1);
     Ok(())
 }
