@@ -242,7 +242,7 @@ fn the_same_commands_work_beside_the_node_and_far_from_it() -> Result<()> {
         Ok(api.node.json(&["transfers"])?[0]["id"].as_str().map(str::to_owned))
     })?;
     let wanted = text(&wanted)?;
-    let commands: [&[&str]; 35] = [
+    let commands: [&[&str]; 36] = [
         &["account", "create", "bob-HERE", "type=service", "note=hello there"],
         &["account", "change", "bob-HERE", "note="],
         &["account", "change", "bob-HERE", "groups=[\"none\"]"],

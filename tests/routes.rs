@@ -150,7 +150,8 @@ fn a_failing_delivery_is_retried_then_dead_and_can_be_retried_by_hand() -> Resul
 fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
-    let folder = |name: &str| node.scratch().join(name);
+    let scratch = node.scratch().to_path_buf();
+    let folder = |name: &str| scratch.join(name);
     let mut documents = String::new();
     for name in ["first", "late", "added", "other"] {
         let path = folder(name);

@@ -20,15 +20,7 @@ use crate::pattern;
 /// # Errors
 /// The field that cannot be used, and why.
 pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
-    if let Some(condition) = &rule.condition {
-        let kind = match &rule.when {
-            When::Event(kind) => Some(kind.as_str()),
-            When::Before(_) | When::After(_) => None,
-        };
-        Condition::compile(condition)
-            .and_then(|compiled| compiled.check(kind))
-            .map_err(|error| FieldError::new("if", error.to_string()))?;
-    }
+    check_conditions(rule)?;
     for (at, command) in rule.when.commands().iter().enumerate() {
         if !is_known(command) {
             let moment = if matches!(rule.when, When::Before(_)) { "before" } else { "after" };
@@ -64,6 +56,29 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     };
     exec::check("do", &rule.steps, &setting)?;
     exec::check("else", &rule.otherwise, &setting)
+}
+
+/// Compiles the conditions of a rule and of its steps, and checks them against what the rule starts
+/// on.
+fn check_conditions(rule: &Rule) -> Result<(), FieldError> {
+    let kind = match &rule.when {
+        When::Event(kind) => Some(kind.as_str()),
+        When::Before(_) | When::After(_) => None,
+    };
+    let mut conditions: Vec<(String, &String)> = Vec::new();
+    conditions.extend(rule.condition.iter().map(|condition| ("if".to_owned(), condition)));
+    for (list, steps) in [("do", &rule.steps), ("else", &rule.otherwise)] {
+        for (at, step) in steps.iter().enumerate() {
+            let condition = step.condition.iter();
+            conditions.extend(condition.map(|condition| (format!("{list}.{at}.if"), condition)));
+        }
+    }
+    for (field, condition) in conditions {
+        Condition::compile(condition)
+            .and_then(|compiled| compiled.check(kind))
+            .map_err(|error| FieldError::new(field, error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Whether any protocol that a pattern may be of has the command that it names.
@@ -147,6 +162,14 @@ mod tests {
             .unwrap()
         };
         assert_eq!(check_rule(&rule("file.size > 0", "{date}/{name}", "/sent/{name}")), Ok(()));
+        let stepped = |condition: &str| {
+            let mut rule = rule("true", "{name}", "/sent/{name}");
+            rule.steps[1].condition = Some(condition.to_owned());
+            rule
+        };
+        assert_eq!(check_rule(&stepped("file.size > 0")), Ok(()));
+        let wrong = check_rule(&stepped("file.sise > 0")).unwrap_err();
+        assert!(wrong.field == "do.1.if" && wrong.to_string().contains("size"), "{wrong}");
         for (bad, field) in [
             (rule("file.", "{name}", "/a"), "if"),
             (rule("true", "{nme}", "/a"), "do.0.deliver.path"),

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::{ExecSpec, ExecStdin, StepSpec};
+use entrepot_nouns::rule::{ExecSpec, ExecStdin, OnError, StepSpec};
 use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, Rule, SiteId, VPath};
 use entrepot_vfs::{CommandRefusal, Hooks, Moment, RefusalClass, RuleQuestion};
 use tokio::sync::{mpsc, watch};
@@ -139,6 +139,10 @@ async fn decide(shared: &Shared, asked: Asked<'_>, event: &Event) -> Result<(), 
                     let ended = program(shared, rule, exec, event).await;
                     if let Err(error) = ended {
                         let rule = name.as_str();
+                        if step.on_error == OnError::Continue {
+                            tracing::warn!(code = "EP0824", rule, %error, "a rule goes on");
+                            continue;
+                        }
                         tracing::warn!(code = "EP0824", rule, %error, "a command is refused");
                         return Err(failed(name, exec.failure_code));
                     }

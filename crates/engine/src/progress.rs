@@ -13,6 +13,8 @@ use crate::step::StepError;
 #[derive(Default)]
 pub(crate) struct Progress {
     passed: HashMap<StepAddress, Passed>,
+    /// The step of `do` with which the last attempt of this life of the job ended.
+    pub(crate) failed: Option<JobStep>,
 }
 
 /// What a step left that the job has gone past.
@@ -47,11 +49,15 @@ impl Progress {
         // What an operator's retry began is another life of the job: it has its own `else`.
         let life = job.epoch.saturating_sub(i64::from(job.attempts));
         for record in hold.insist(|| shared.db.job_steps(job.id)).await? {
+            let lives = record.epoch > life;
             let passed = if otherwise.contains(&record.address) {
-                record.epoch > life
+                lives
             } else {
-                record.state == StepState::Done
+                record.state != StepState::Failed
             };
+            if lives && !passed {
+                progress.failed = Some(record.clone());
+            }
             if passed {
                 let address = record.address.clone();
                 progress.passed.insert(address, Passed { record: Some(record) });

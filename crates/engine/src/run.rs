@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use entrepot_db::{ELSE_UNIT, JobEnd, PassedStep};
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::{StepList, StepSpec};
+use entrepot_nouns::rule::{OnError, Step, StepList, StepSpec};
 use entrepot_nouns::{
-    Endpoint, Event, EventId, Fact, Job, JobStep, Name, Rule, StepAddress, StepState, Timestamp,
+    Endpoint, Event, EventId, Fact, Job, JobStep, Name, SiteId, StepAddress, StepState, Timestamp,
     VPath, crash,
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::condition::Subject;
 use crate::files::AccountFiles;
 use crate::hold::Hold;
 use crate::ids::{self, StepKey};
@@ -24,6 +25,7 @@ use crate::meters::Meters;
 use crate::pause::Pause;
 use crate::progress::{Passed, Progress};
 use crate::step::{self, StepError};
+use crate::versions::RunRule;
 use crate::{Shared, backoff, pattern, rules};
 
 /// One attempt under way.
@@ -35,8 +37,10 @@ pub(crate) struct Run<'a> {
     pub(crate) verified: Option<step::Seen>,
     /// What the step under way leaves for later steps.
     pub(crate) result: Option<serde_json::Value>,
-    rule: Arc<Rule>,
+    rule: Arc<RunRule>,
     progress: Progress,
+    /// What there is to remember of the last step that ended.
+    last: Option<JobStep>,
     /// The step under way, or the last one, and when it was begun.
     current: Option<(StepAddress, Timestamp)>,
     /// Where the file is now: the event's path, or where the last move put it.
@@ -81,7 +85,7 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
         }
         rule => rule?,
     };
-    let progress = Progress::read(shared, job, hold, &rule).await?;
+    let progress = Progress::read(shared, job, hold, &rule.noun).await?;
     let mut run = Run {
         shared,
         job,
@@ -90,6 +94,7 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
         result: None,
         rule,
         progress,
+        last: None,
         current: None,
         path: None,
         files: None,
@@ -202,7 +207,7 @@ impl Run<'_> {
         let files = match self.files.take() {
             Some(files) => files,
             None => {
-                let account = self.rule.run_as.as_ref().or(self.job.event.account.as_ref());
+                let account = self.rule.noun.run_as.as_ref().or(self.job.event.account.as_ref());
                 let account = account.ok_or_else(|| {
                     let text = "the event has no account, say in the rule whom it runs as";
                     StepError::permanent("EP0811", text)
@@ -227,15 +232,15 @@ impl Run<'_> {
 
     async fn attempt(&mut self) -> Result<(), StepError> {
         self.reached(Pause::Claimed)?;
-        let otherwise = self.rule.places(StepList::Else).map(|(address, _)| address);
+        let otherwise = self.rule.noun.places(StepList::Else).map(|(address, _)| address);
         let is_at = |address: StepAddress| self.job.at.as_ref() == Some(&address);
         if otherwise.into_iter().any(is_at) {
             self.follow_passed(StepList::Do);
-            let error = self.job.error.clone();
-            let error = error.unwrap_or_else(|| "the last attempt failed".into());
-            return self.give_up(error).await;
+            let failed = self.progress.failed.as_ref().and_then(|step| step.error.clone());
+            let error = failed.or_else(|| self.job.error.clone());
+            return self.give_up(error.unwrap_or_else(|| "the last attempt failed".into())).await;
         }
-        let most = self.rule.retry.attempts;
+        let most = self.rule.noun.retry.attempts;
         if self.job.attempts > most.saturating_add(LEASES_OVER) {
             let text = format!("EP0813: {} leases ended without an answer", self.job.attempts);
             return self.give_up(text).await;
@@ -255,7 +260,7 @@ impl Run<'_> {
     /// The steps of `do` that are not behind the job.
     async fn steps(&mut self) -> Result<(), StepError> {
         let rule = self.rule.clone();
-        let places: Vec<_> = rule.places(StepList::Do).collect();
+        let places: Vec<_> = rule.noun.places(StepList::Do).collect();
         for (number, (address, step)) in (0u32..).zip(&places) {
             if let Some(passed) = self.progress.of(address).cloned() {
                 self.follow(&step.spec, &passed);
@@ -264,17 +269,54 @@ impl Run<'_> {
             self.hold.ended()?;
             self.begin(address);
             let key = self.key(address, number);
-            step::of(&step.spec).run(self, &key).await?;
+            let (state, why) = self.one(step, &key).await?;
             let after = places.iter().skip(number as usize + 1);
             let next = after.map(|(next, _)| next).find(|next| self.progress.of(next).is_none());
-            let record = self.record(StepState::Done, None);
+            let record = self.record(state, why);
+            self.last = record.clone();
             if let Some(next) = next {
                 let (step, count) = (record.clone(), number.saturating_add(1));
                 self.pass(PassedStep { step, next: next.clone(), count }).await?;
             }
-            self.follow(&step.spec, &Passed { record });
+            if state == StepState::Done {
+                self.follow(&step.spec, &Passed { record });
+            }
         }
         Ok(())
+    }
+
+    /// Runs a step of `do`, if it is to run; how it ended if the job goes on.
+    async fn one(
+        &mut self,
+        step: &Step,
+        key: &StepKey,
+    ) -> Result<(StepState, Option<String>), StepError> {
+        let is_last = self.job.attempts >= self.rule.noun.retry.attempts;
+        match (self.tried(step, key).await, step.on_error) {
+            (Ok(state), _) => Ok((state, None)),
+            (Err(error @ StepError::Permanent { .. }), OnError::Continue) => {
+                Ok((StepState::Ignored, Some(error.to_string())))
+            }
+            (Err(error @ StepError::Transient { .. }), OnError::Continue) if is_last => {
+                Ok((StepState::Ignored, Some(error.to_string())))
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Runs a step if its `if` holds for the event.
+    async fn tried(&mut self, step: &Step, key: &StepKey) -> Result<StepState, StepError> {
+        if let Some(condition) = &step.condition {
+            let sites = self.hold.insist(|| self.shared.db.sites()).await?;
+            let site = sites.iter().find(|site| SiteId(site.id) == self.job.site);
+            let site = site.map_or("", |site| site.noun.name.as_str());
+            let holds = self.rule.holds(condition, &Subject::new(&self.job.event, site));
+            if !holds.map_err(|error| StepError::permanent("EP0803", error.to_string()))? {
+                return Ok(StepState::Skipped);
+            }
+        }
+        step::of(&step.spec).run(self, key).await?;
+        Ok(StepState::Done)
     }
 
     fn begin(&mut self, address: &StepAddress) {
@@ -317,7 +359,7 @@ impl Run<'_> {
 
     fn follow_passed(&mut self, list: StepList) {
         let rule = self.rule.clone();
-        for (address, step) in rule.places(list) {
+        for (address, step) in rule.noun.places(list) {
             if let Some(passed) = self.progress.of(&address).cloned() {
                 self.follow(&step.spec, &passed);
             }
@@ -336,10 +378,10 @@ impl Run<'_> {
         let event = tell(self.shared, self.job, ids::told(self.job.id, "done", 0), fact);
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
-        // Of a job of one step its end says all there is to say.
-        let several = self.rule.steps.len() > 1;
-        let last = if several { self.record(StepState::Done, None) } else { None };
-        end(self.shared, self.hold, JobEnd::Done, last.as_ref()).await?;
+        // Of a job of one step that was done its end says all there is to say.
+        let several = self.rule.noun.steps.len() > 1;
+        let told = |last: &&JobStep| several || last.state != StepState::Done;
+        end(self.shared, self.hold, JobEnd::Done, self.last.as_ref().filter(told)).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);
         Ok(())
     }
@@ -350,7 +392,7 @@ impl Run<'_> {
         let error: String = error.chars().take(ERROR_CHARACTERS).collect();
         let env = self.shared.recorder.env();
         let (rule, attempts) = (self.job.rule.clone(), self.job.attempts);
-        let due_at = env.now().plus(backoff::after_attempt(&self.rule.retry, attempts, env));
+        let due_at = env.now().plus(backoff::after_attempt(&self.rule.noun.retry, attempts, env));
         tracing::warn!(code = "EP0805", rule = rule.as_str(), attempts, error, "a job will retry");
         let fact = Fact::JobRetrying { rule, attempts, error: error.clone(), due_at };
         let lease = u32::try_from(self.job.epoch).unwrap_or(u32::MAX);
@@ -366,10 +408,11 @@ impl Run<'_> {
     /// The `else` steps, each tried once, then the dead-letter state.
     async fn give_up(&mut self, mut error: String) -> Result<(), StepError> {
         let rule = self.rule.clone();
-        let steps = u32::try_from(rule.steps.len()).unwrap_or(ELSE_UNIT);
+        let steps = u32::try_from(rule.noun.steps.len()).unwrap_or(ELSE_UNIT);
         let failed = self.record(StepState::Failed, Some(error.clone()));
+        let failed = failed.or_else(|| self.progress.failed.clone());
         let (mut before, mut last) = (failed.clone(), None);
-        for (number, (address, step)) in (0u32..).zip(rule.places(StepList::Else)) {
+        for (number, (address, step)) in (0u32..).zip(rule.noun.places(StepList::Else)) {
             last = Some((address.clone(), ELSE_UNIT.saturating_mul(number + 1)));
             if let Some(passed) = self.progress.of(&address).cloned() {
                 self.follow(&step.spec, &passed);
@@ -379,8 +422,8 @@ impl Run<'_> {
             self.pass(PassedStep { step: before, next: address.clone(), count }).await?;
             self.begin(&address);
             let key = self.key(&address, steps.saturating_add(number));
-            let (state, why) = match step::of(&step.spec).run(self, &key).await {
-                Ok(()) => (StepState::Done, None),
+            let (state, why) = match self.tried(step, &key).await {
+                Ok(state) => (state, None),
                 Err(other @ (StepError::Transient { .. } | StepError::Permanent { .. })) => {
                     error = format!("{error}; an else step failed too: {other}");
                     (StepState::Failed, Some(other.to_string()))

@@ -54,11 +54,13 @@ pub struct JobHolder {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StepState {
-    /// It was begun, and is not begun again: a step of `else`.
-    Begun,
     /// It is behind the job.
     Done,
-    /// An attempt of the job ended with it.
+    /// Its `if` was false: it is behind the job, and nothing was done.
+    Skipped,
+    /// It failed for good, and the job went on.
+    Ignored,
+    /// An attempt of the job ended with it, or it is a step of `else` that failed.
     Failed,
 }
 
@@ -66,8 +68,9 @@ impl StepState {
     /// The word, lower case.
     pub fn as_str(self) -> &'static str {
         match self {
-            StepState::Begun => "begun",
             StepState::Done => "done",
+            StepState::Skipped => "skipped",
+            StepState::Ignored => "ignored",
             StepState::Failed => "failed",
         }
     }

@@ -93,14 +93,32 @@ pub struct Step {
     /// second step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
+    /// A CEL expression as that of the rule: where it is false the step is passed over, and that is
+    /// recorded; unset: always.
+    #[serde(rename = "if", default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// What becomes of the job if the step fails for good, or with the last attempt.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_error: OnError,
     /// What it does.
     #[serde(flatten)]
     pub spec: StepSpec,
 }
 
+/// What becomes of a job of which a step failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// It fails too: the steps of `else` follow.
+    #[default]
+    Fail,
+    /// It goes on with the next step, and the failure is recorded.
+    Continue,
+}
+
 impl From<StepSpec> for Step {
     fn from(spec: StepSpec) -> Self {
-        Step { name: None, spec }
+        Step { name: None, condition: None, on_error: OnError::Fail, spec }
     }
 }
 
@@ -121,13 +139,10 @@ impl<'de> Visitor<'de> for StepVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Step, A::Error> {
-        let (mut name, mut spec): (Option<Name>, Option<StepSpec>) = (None, None);
+        let mut common = StepKeys::default();
+        let mut spec: Option<StepSpec> = None;
         while let Some(key) = map.next_key::<String>()? {
-            if key == "name" {
-                if name.is_some() {
-                    return Err(A::Error::duplicate_field("name"));
-                }
-                name = map.next_value()?;
+            if common.take(&key, &mut map)? {
                 continue;
             }
             if let (Some(spec), true) = (&spec, StepSpec::WORDS.contains(&key.as_str())) {
@@ -149,12 +164,40 @@ impl<'de> Visitor<'de> for StepVisitor {
             let words = StepSpec::WORDS.join(", ");
             A::Error::custom(format!("a step needs a word that says what it does: {words}"))
         };
-        Ok(Step { name, spec: spec.ok_or_else(none)? })
+        let StepKeys { name, condition, on_error } = common;
+        let on_error = on_error.unwrap_or_default();
+        Ok(Step { name, condition, on_error, spec: spec.ok_or_else(none)? })
+    }
+}
+
+/// What any step may have.
+#[derive(Default)]
+struct StepKeys {
+    name: Option<Name>,
+    condition: Option<String>,
+    on_error: Option<OnError>,
+}
+
+impl StepKeys {
+    /// Reads the value if `key` is one of these; else false.
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
+        let twice = |key: &'static str| Err(A::Error::duplicate_field(key));
+        match key {
+            "name" if self.name.is_some() => return twice("name"),
+            "if" if self.condition.is_some() => return twice("if"),
+            "on_error" if self.on_error.is_some() => return twice("on_error"),
+            "name" => self.name = map.next_value()?,
+            "if" => self.condition = map.next_value()?,
+            "on_error" => self.on_error = Some(map.next_value()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }
 
 /// What a step may have.
-const STEP_KEYS: &[&str] = &["deliver", "move", "delete", "exec", "refuse", "name"];
+const STEP_KEYS: &[&str] =
+    &["deliver", "move", "delete", "exec", "refuse", "name", "if", "on_error"];
 
 /// Which step of its rule, for as long as the rule has it: its name, or its place (`do.1`,
 /// `else.0`).
@@ -512,6 +555,9 @@ impl Rule {
         for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
             for (at, step) in steps.iter().enumerate() {
                 let checked = match &step.spec {
+                    _ if waited && step.condition.is_some() => {
+                        Err(("if", "a client waits for this rule: put the 'if' above the steps"))
+                    }
                     StepSpec::Exec(exec) => exec.check(self),
                     StepSpec::Refuse(refuse) if matches!(self.when, When::Before(_)) => {
                         refuse.check(steps.get(at + 1..).unwrap_or_default())
@@ -717,6 +763,13 @@ mod tests {
             let error = step(bad).unwrap_err();
             assert!(error.contains(said), "{bad}: {error}");
         }
+        let kept = step(r#"{"delete": {}, "if": "file.size > 0", "on_error": "continue"}"#);
+        let kept = kept.unwrap();
+        assert_eq!(kept.condition.as_deref(), Some("file.size > 0"));
+        assert_eq!(kept.on_error, OnError::Continue);
+        assert_eq!(step(&serde_json::to_string(&kept).unwrap()).unwrap(), kept);
+        let refuse = json!([{"refuse": {"text": "No."}, "if": "true"}]);
+        assert_eq!(field(&json!({"before": ["ftp DELE"]}), &refuse), Err("do.0.if".to_owned()));
         let event = json!({"event": "file.uploaded"});
         let delete = |name: &str| json!({"delete": {}, "name": name});
         assert_eq!(field(&event, &json!([delete("a"), delete("b")])), Ok(()));

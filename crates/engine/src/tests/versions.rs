@@ -2,12 +2,15 @@
 //! of the rule while the job waits.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use entrepot_db::JobFilter;
-use entrepot_nouns::rule::{Existing, Retry};
+use entrepot_nouns::rule::{Existing, MoveSpec, OnError, Retry, Step, StepSpec};
 use entrepot_nouns::{Fact, JobState, Kind, Rule, StepState};
 
-use super::world::{SITE, World, deliver, memory_store, name, rule};
+use super::world::{SITE, World, deliver, files, memory_store, name, rule};
+use crate::Pause;
 
 /// Jobs that wait at each step of each rule.
 const EACH: usize = 112;
@@ -50,6 +53,81 @@ async fn meet(world: &World, fate: &str, label: &str) {
         }
     }
     world.put(&changed).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_may_be_passed_over_or_may_fail_without_its_job() {
+    let mut world = World::new(17).await;
+    let (out, last) = (memory_store(&world.env), memory_store(&world.env));
+    world.target("out", out.clone()).await;
+    world.target("last", last.clone()).await;
+    let mut stepped = rule("r", Vec::new());
+    stepped.retry = Retry { attempts: 3, first_delay_seconds: 5, longest_delay_seconds: 5 };
+    stepped.steps = vec![
+        Step {
+            condition: Some("file.size > 100".to_owned()),
+            ..deliver("out", "large/{name}", REFUSE).into()
+        },
+        // Nobody can be reached there: tried as often as the rule says, and then left.
+        Step { on_error: OnError::Continue, ..deliver("away", "{name}", REFUSE).into() },
+        Step { on_error: OnError::Continue, ..deliver("unknown", "{name}", REFUSE).into() },
+        Step {
+            condition: Some("file.size <= 100".to_owned()),
+            ..deliver("last", "{name}", REFUSE).into()
+        },
+    ];
+    world.target("away", memory_store(&world.env)).await;
+    world.file_access.targets.lock().remove("away");
+    world.put(&stepped).await;
+    let event = world.upload("/in/a", b"abc").await;
+    world.start();
+    let job = world.job_of(&event, "r").await;
+    let done = world.ended(job).await;
+    assert_eq!((done.state, done.attempts), (JobState::Done, 3), "{:?}", done.error);
+    let steps = world.db.job_steps(job).await.unwrap();
+    let steps: Vec<_> = steps.iter().map(|step| (&*step.address.0, step.state)).collect();
+    let wanted = [
+        ("do.0", StepState::Skipped),
+        ("do.1", StepState::Failed),
+        ("do.1", StepState::Failed),
+        ("do.1", StepState::Ignored),
+        ("do.2", StepState::Ignored),
+        ("do.3", StepState::Done),
+    ];
+    assert_eq!(steps, wanted);
+    assert!(files(&out).await.is_empty());
+    assert_eq!(files(&last).await["a"], b"abc");
+}
+
+#[tokio::test(start_paused = true)]
+async fn else_steps_follow_moves_that_were_done_and_are_not_repeated_after_a_crash() {
+    let mut world = World::new(18).await;
+    let aside = memory_store(&world.env);
+    world.target("aside", aside.clone()).await;
+    let to = |to: &str| StepSpec::Move(MoveSpec { to: to.to_owned(), existing: REFUSE });
+    let mut failing = rule("r", vec![to("/done/{name}"), deliver("unknown", "{name}", REFUSE)]);
+    failing.retry.attempts = 1;
+    failing.otherwise =
+        vec![deliver("aside", "{name}", REFUSE).into(), to("/in/again-{name}").into()];
+    world.put(&failing).await;
+    // The attempt ends behind the first step of `else`, and once more at the end.
+    let crashes = Arc::new(AtomicUsize::new(0));
+    let seen = crashes.clone();
+    world.options.pauses = Some(Arc::new(move |pause| {
+        pause == Pause::Recorded && seen.fetch_add(1, Ordering::SeqCst) == 0
+    }));
+    let event = world.upload("/in/a", b"abc").await;
+    world.start();
+    let job = world.job_of(&event, "r").await;
+    let failed = world.ended(job).await;
+    assert_eq!(failed.state, JobState::Failed);
+    assert!(crashes.load(Ordering::SeqCst) >= 1, "nothing was cut off");
+    let error = failed.error.unwrap_or_default();
+    assert!(error.contains("unknown") && !error.contains("else step"), "{error}");
+    assert_eq!(files(&aside).await["a"], b"abc");
+    assert_eq!(files(&world.file_access.home).await["in/again-a"], b"abc");
+    world.projected().await;
+    assert_eq!(world.events("file.delivered").await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
