@@ -50,7 +50,7 @@ pub use acme::{AcmeAnswer, AcmeFailure, AcmeIssued, AcmeOrder, ListenerPlace, St
 pub use answers::{AnswerKey, StoredAnswer};
 pub use api_tokens::{ApiTokenRow, ApiTokenUse};
 pub use error::{DbError, Result};
-pub use events::{EventFilter, EventPage, EventRow};
+pub use events::{EventFilter, EventPage, EventRow, event_paths};
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use jobs::{Claim, JobCounts, JobEnd, JobFilter, JobHold};
 pub use known::Configuration;

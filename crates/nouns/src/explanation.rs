@@ -14,8 +14,8 @@ use crate::name::Name;
 use crate::time::Timestamp;
 
 /// How an event is named by who asks about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum EventName {
     /// By its id.
     Id(EventId),
@@ -31,6 +31,19 @@ impl FromStr for EventName {
         }
         let id = text.parse().map(EventName::Id);
         id.map_err(|_| format!("'{text}' is neither the id nor the sequence number of an event"))
+    }
+}
+
+impl TryFrom<String> for EventName {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<EventName> for String {
+    fn from(name: EventName) -> String {
+        name.to_string()
     }
 }
 
