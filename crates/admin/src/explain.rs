@@ -55,8 +55,10 @@ struct Found {
 struct Search {
     /// About this very path, the newest first.
     exact: Vec<Event>,
-    /// Paths of files that have its name, or a name with it inside.
+    /// Files that have its name, or in its folder a temporary name with it inside.
     similar: Vec<SimilarFile>,
+    /// Paths that were renamed later than the events that are still to come.
+    renamed: BTreeSet<String>,
     /// Events up to this time were not searched.
     searched_to: Option<Timestamp>,
 }
@@ -182,17 +184,23 @@ impl Admin {
         let parsed = path.parse::<VPath>();
         let parsed = parsed.map_err(|error| AdminError::Query { problem: error.to_string() })?;
         let path = parsed.as_str();
+        if path == "/" {
+            let problem = "'/' is no file: name one, or an event".to_owned();
+            return Err(AdminError::Query { problem });
+        }
         let pages = limits::EXPLAIN_PAGES;
         let search = self.search(actor.site, path, pages).await?;
         let arrived = search.exact.iter().any(|event| is_arrival(&event.fact));
         let mut remarks = Vec::new();
-        if !arrived {
-            remarks.extend(not_arrived(path, &search));
-            if actor.site == SiteId::MAIN {
-                remarks.extend(self.at_other_sites(path).await?);
-            }
+        // Behind as many events as are explained the file may have arrived.
+        if arrived || search.exact.len() >= limits::EXPLAINED_EVENTS {
+            return Ok(Found { events: search.exact, remarks });
         }
-        if let Some(at) = search.searched_to.filter(|_| search.exact.is_empty() || !arrived) {
+        remarks.extend(not_arrived(path, &search));
+        if actor.site == SiteId::MAIN {
+            remarks.extend(self.at_other_sites(path).await?);
+        }
+        if let Some(at) = search.searched_to {
             let text = format!("events up to {at} were not searched: name the event by its id");
             remarks.push(Remark { reason: RemarkReason::NotSearched, text });
         }
@@ -201,7 +209,7 @@ impl Admin {
 
     /// Searches by the name of the file, which finds it under its temporary name as well.
     async fn search(&self, site: SiteId, path: &str, pages: u32) -> Result<Search> {
-        let name = path.rsplit('/').next().unwrap_or(path);
+        let name = Place::of(path).name;
         let mut search = Search::default();
         let mut filter = EventFilter {
             path_contains: Some(name.to_owned()),
@@ -256,14 +264,40 @@ impl Search {
             self.exact.push(event);
             return;
         }
-        let (Fact::FileUploaded { file } | Fact::FileRecovered { file }) = &event.fact else {
-            return;
+        let file = match &event.fact {
+            Fact::FileUploaded { file } | Fact::FileRecovered { file } => file,
+            Fact::FileRenamed { from, .. } => {
+                self.renamed.insert(from.clone());
+                return;
+            }
+            _ => return,
+        };
+        let (wanted, found) = (Place::of(path), Place::of(&file.path));
+        let is_similar = if file.temporary {
+            found.folder == wanted.folder && !self.renamed.contains(&file.path)
+        } else {
+            found.name == wanted.name
         };
         let known = self.similar.iter().any(|similar| similar.path == file.path);
-        if !known && self.similar.len() < limits::EXPLAINED_SIMILAR {
+        if is_similar && !known && self.similar.len() < limits::EXPLAINED_SIMILAR {
             let (path, at, temporary) = (file.path.clone(), event.at, file.temporary);
             self.similar.push(SimilarFile { path, at, temporary });
         }
+    }
+}
+
+/// A path in two.
+struct Place<'p> {
+    /// With the slash at its end.
+    folder: &'p str,
+    name: &'p str,
+}
+
+impl Place<'_> {
+    fn of(path: &str) -> Place<'_> {
+        let at = path.rfind('/').map_or(0, |slash| slash + 1);
+        let (folder, name) = path.split_at(at);
+        Place { folder, name }
     }
 }
 
@@ -286,8 +320,6 @@ fn not_arrived(path: &str, search: &Search) -> Vec<Remark> {
         let text = format!("an upload of '{path}' was interrupted at {at} ({reason}); {goes_on}");
         add(RemarkReason::Interrupted, text);
     }
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let (folder, _) = path.split_at(path.len() - name.len());
     let mut temporary: BTreeSet<(&str, Timestamp)> = BTreeSet::new();
     let own = search.exact.iter().filter_map(|event| match &event.fact {
         Fact::FileUploaded { file } | Fact::FileRecovered { file } if file.temporary => {
@@ -296,7 +328,7 @@ fn not_arrived(path: &str, search: &Search) -> Vec<Remark> {
         _ => None,
     });
     temporary.extend(own.take(1));
-    let similar = search.similar.iter().filter(|it| it.temporary && it.path.starts_with(folder));
+    let similar = search.similar.iter().filter(|similar| similar.temporary);
     temporary.extend(similar.map(|similar| (similar.path.as_str(), similar.at)));
     for (found, at) in temporary {
         let text = format!(
@@ -305,9 +337,7 @@ fn not_arrived(path: &str, search: &Search) -> Vec<Remark> {
         );
         add(RemarkReason::TemporaryName, text);
     }
-    let is_same_name =
-        |it: &&SimilarFile| !it.temporary && it.path.rsplit('/').next() == Some(name);
-    for similar in search.similar.iter().filter(is_same_name) {
+    for similar in search.similar.iter().filter(|similar| !similar.temporary) {
         let text = format!("a file of this name arrived at {} as '{}'", similar.at, similar.path);
         add(RemarkReason::OtherFolder, text);
     }
@@ -317,4 +347,86 @@ fn not_arrived(path: &str, search: &Search) -> Vec<Remark> {
     );
     remarks.push(Remark { reason: RemarkReason::NeverArrived, text });
     remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use entrepot_nouns::event::FileFact;
+    use entrepot_nouns::{Digests, Env, Protocol};
+
+    use super::*;
+
+    fn event(env: &Env, fact: Fact) -> Event {
+        Event {
+            id: env.new_id(),
+            at: env.now(),
+            clock: None,
+            site: SiteId::MAIN,
+            node: "n1".parse().unwrap(),
+            account: None,
+            session: None,
+            job: None,
+            cause: None,
+            depth: 0,
+            fact,
+        }
+    }
+
+    fn file(env: &Env, path: &str) -> FileFact {
+        FileFact {
+            transfer: env.new_id(),
+            path: path.to_owned(),
+            size: 3,
+            digests: Digests { blake3: None, sha256: None },
+            protocol: Protocol::Sftp,
+            started_at: env.now(),
+            identity: None,
+            displaced: None,
+            temporary: path.ends_with(".part"),
+        }
+    }
+
+    fn uploaded(env: &Env, path: &str) -> Event {
+        event(env, Fact::FileUploaded { file: file(env, path) })
+    }
+
+    fn reasons(events: Vec<Event>) -> Vec<RemarkReason> {
+        let mut search = Search::default();
+        events.into_iter().for_each(|event| search.take("/in/a", event));
+        not_arrived("/in/a", &search).into_iter().map(|remark| remark.reason).collect()
+    }
+
+    #[test]
+    fn what_is_known_of_a_file_that_did_not_arrive_is_said() {
+        use RemarkReason::{Interrupted, NeverArrived, OtherFolder, TemporaryName};
+        let env = Env::simulated(3);
+        let renamed = Fact::FileRenamed {
+            from: "/in/a.part".to_owned(),
+            to: "/in/b".to_owned(),
+            size: 3,
+            arrival: true,
+            displaced: None,
+            file: None,
+        };
+        let renamed = event(&env, renamed);
+        let temporary = uploaded(&env, "/in/a.part");
+        let kept = Fact::FileInterrupted {
+            file: file(&env, "/in/a"),
+            kept: true,
+            reason: "the connection broke".to_owned(),
+        };
+        // The newest first.
+        for (events, wanted) in [
+            (vec![], vec![NeverArrived]),
+            (vec![temporary.clone()], vec![TemporaryName, NeverArrived]),
+            (vec![renamed.clone(), temporary.clone()], vec![NeverArrived]),
+            (vec![temporary, renamed], vec![TemporaryName, NeverArrived]),
+            (vec![uploaded(&env, "/x/a.part")], vec![NeverArrived]),
+            (vec![uploaded(&env, "/x/a")], vec![OtherFolder, NeverArrived]),
+            (vec![uploaded(&env, "/in/data")], vec![NeverArrived]),
+            (vec![event(&env, kept)], vec![Interrupted, NeverArrived]),
+        ] {
+            assert_eq!(reasons(events), wanted);
+        }
+    }
 }

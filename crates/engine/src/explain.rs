@@ -1,5 +1,5 @@
 //! Why an event starts each rule, or does not: by the same functions as `rules.rs`, and in the same
-//! order. Nothing is read from the database, and nothing is stored: the rules are what they are now.
+//! order. Nothing is read from the database, and nothing is stored: rules are taken as they are.
 
 use entrepot_nouns::explanation::{
     ConditionExplanation, EventExplanation, ExplainedJob, RuleExplanation, RuleOutcome,

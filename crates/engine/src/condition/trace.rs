@@ -261,7 +261,8 @@ mod tests {
     use crate::condition::{Condition, ConditionError, Subject};
     use crate::fixture::uploaded;
 
-    /// Conditions, and the parts of each that decide about an upload of `/in/orders/a.xml`, 3 bytes.
+    /// Conditions, and the parts of each that decide about an upload of `/in/orders/a.xml` with
+    /// 3 bytes.
     const TABLE: &[(&str, &[&str])] = &[
         ("true", &["true"]),
         ("false", &["false"]),
