@@ -14,6 +14,7 @@ mod cluster;
 mod crash;
 mod crowds;
 mod disk_full;
+mod explain;
 mod floods;
 mod hooks;
 mod hooks_kept;

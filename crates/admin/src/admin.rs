@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::actor::Actor;
 use crate::document::{self, Given};
 use crate::error::{AdminError, Result};
+use crate::explain::RuleExplainer;
 use crate::jobs::{self, JobAction};
 use crate::limits;
 use crate::listing::ListQuery;
@@ -40,6 +41,7 @@ pub struct Admin {
     parts: Arc<AdminParts>,
     settler: Settler,
     program_check: ProgramCheck,
+    pub(crate) rule_explainer: RuleExplainer,
     serving: Option<ServingParts>,
 }
 
@@ -63,6 +65,7 @@ impl Admin {
             parts: Arc::new(parts),
             settler,
             program_check: Arc::new(|_| Ok(())),
+            rule_explainer: |_, _, _| Vec::new(),
             serving: None,
         }
     }
@@ -185,6 +188,7 @@ impl Admin {
             Request::Transfers { filter } => query::transfers(parts, actor.site, filter).await,
             Request::Transfer { id } => query::transfer(parts, actor.site, id).await,
             Request::Events { filter } => query::events(parts, actor.site, filter).await,
+            Request::ExplainRules { question } => self.explain(actor, question).await,
             Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
             Request::Job { id } => query::shown_job(parts, actor.site, id).await,
             Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,
@@ -211,8 +215,8 @@ impl Admin {
             }
             Request::NoteBackup { backup } => self.note_backup(actor, backup).await,
             Request::Certificates => self.list_certificates(actor).await,
-            Request::RenewCertificate { listener: name } => {
-                self.renew_certificate(actor, &name).await
+            Request::RenewCertificate { listener } => {
+                self.renew_certificate(actor, &listener).await
             }
             Request::Tokens { account } => self.list_tokens(actor, account.as_ref()).await,
             Request::CreateToken { token } => self.create_token(actor, token).await,
@@ -581,7 +585,7 @@ impl Admin {
     }
 
     /// The name of a site, for which its secrets are sealed.
-    async fn site_name(&self, site: SiteId) -> Result<Name> {
+    pub(crate) async fn site_name(&self, site: SiteId) -> Result<Name> {
         let name = self.parts.db.site_name(site).await?;
         name.ok_or_else(|| AdminError::NotFound {
             what: Kind::Site.as_str(),

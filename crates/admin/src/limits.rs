@@ -51,6 +51,15 @@ pub const TOKEN_NAME_LETTERS: usize = 8;
 pub const RECOVERY_CODES: usize = 10;
 /// How long the token counts by which the first administrator is made.
 pub const SET_UP_TIME: Duration = Duration::from_secs(86_400);
+/// Most events that are explained about a path.
+pub const EXPLAINED_EVENTS: usize = 10;
+/// Most other files that are looked at for why a path has no event.
+pub const EXPLAINED_SIMILAR: usize = 5;
+/// Pages of the audit log that are searched for a path, each of so many events as the database
+/// looks at in one search.
+pub const EXPLAIN_PAGES: u32 = 100;
+/// The same at each other site.
+pub const EXPLAIN_PAGES_ELSEWHERE: u32 = 3;
 /// Rates of live sessions are measured over this time.
 pub const RATE_TIME: Duration = Duration::from_millis(500);
 /// Most share links of an account, ended ones included; also what refers to it besides counts.

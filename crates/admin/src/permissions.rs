@@ -34,7 +34,7 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::Certificates
         | Request::Passkeys { .. }
         | Request::Tokens { .. } => AdminRight::See,
-        Request::Events { .. } => AdminRight::Audit,
+        Request::Events { .. } | Request::ExplainRules { .. } => AdminRight::Audit,
         Request::RetryJob { .. }
         | Request::CancelJob { .. }
         | Request::EndSession { .. }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use entrepot_auth::SignInInfo;
+use entrepot_nouns::explanation::Explanation;
 use entrepot_nouns::{
     AnyNoun, Event, Job, JobId, Kind, Name, NounVersion, PerDirection, SessionId, SessionInfo,
     Stored, Timestamp, Transfer, TransferId,
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::certificate_row::CertificateRow;
 use crate::credentials::{PasskeyRow, ShownOnce, TokenOrder, TokenRow};
 use crate::cursor::Cursor;
+use crate::explain::RuleQuestion;
 use crate::filter::{FieldFilter, SortOrder};
 use crate::link_order::{LinkAddress, LinkOrder, LinkRow};
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
@@ -123,6 +125,12 @@ pub enum Request {
     Events {
         /// Conditions that all must hold.
         filter: EventQuery,
+    },
+    /// Why an event, or the events about a path, started which rules. Needs the right to see rules
+    /// and jobs besides.
+    ExplainRules {
+        /// What is asked.
+        question: RuleQuestion,
     },
     /// Jobs, newest first.
     Jobs {
@@ -357,6 +365,7 @@ impl fmt::Debug for Request {
             Request::Transfers { filter } => write!(f, "Transfers({filter:?})"),
             Request::Transfer { id } => write!(f, "Transfer({id})"),
             Request::Events { filter } => write!(f, "Events({filter:?})"),
+            Request::ExplainRules { question } => write!(f, "ExplainRules({question:?})"),
             Request::Jobs { filter } => write!(f, "Jobs({filter:?})"),
             Request::Job { id } => write!(f, "Job({id})"),
             Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
@@ -521,6 +530,11 @@ pub enum Response {
         /// more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         next: Option<i64>,
+    },
+    /// The answer to `ExplainRules`.
+    Explanation {
+        /// Of each event and each rule.
+        explanation: Box<Explanation>,
     },
     /// The answer to `Jobs`.
     Jobs {

@@ -165,6 +165,7 @@ statements! {
         "ON CONFLICT (id) DO UPDATE SET sealed = TRUE, node_sequence = excluded.node_sequence ",
         "WHERE events.node_sequence IS NULL",
     );
+    BY_ID = sql!("SELECT sequence, body FROM events WHERE id = $1");
     UNSEALED = sql!("SELECT body FROM events WHERE node = $1 AND NOT sealed ORDER BY sequence");
     SEAL_SQLITE = sql!("UPDATE events SET sealed = TRUE WHERE id = $1");
 }
@@ -218,13 +219,16 @@ pub(crate) fn push_row(event: &Event, sequence: Option<u64>, row: &mut Vec<Value
     Ok(())
 }
 
-/// What a search by path looks through; both names of a renamed file.
+/// What a search by path looks through.
 fn path(fact: &Fact) -> Option<String> {
+    Some(event_paths(fact).join("\n")).filter(|paths| !paths.is_empty())
+}
+
+/// The paths that an event is about, as a search by path finds them; both names of a renamed file.
+pub fn event_paths(fact: &Fact) -> Vec<&str> {
     match fact {
-        Fact::FileRenamed { from, to, .. } | Fact::FileLinked { from, to, .. } => {
-            Some(format!("{from}\n{to}"))
-        }
-        Fact::LinkCreated { path, target } => Some(format!("{path}\n{target}")),
+        Fact::FileRenamed { from, to, .. } | Fact::FileLinked { from, to, .. } => vec![from, to],
+        Fact::LinkCreated { path, target } => vec![path, target],
         Fact::FileRemoved { path }
         | Fact::FileTrashed { path, .. }
         | Fact::FileVersioned { path, .. }
@@ -232,8 +236,8 @@ fn path(fact: &Fact) -> Option<String> {
         | Fact::FilePurged { path, .. }
         | Fact::ModeChanged { path, .. }
         | Fact::DirectoryCreated { path }
-        | Fact::DirectoryRemoved { path } => Some(path.clone()),
-        other => other.file().map(|file| file.path.clone()),
+        | Fact::DirectoryRemoved { path } => vec![path],
+        other => other.file().map(|file| file.path.as_str()).into_iter().collect(),
     }
 }
 
@@ -300,6 +304,11 @@ fn read_row(row: &Row<'_>) -> Result<EventRow> {
 }
 
 impl Db {
+    /// The event of this id, whichever site it belongs to.
+    pub async fn event(&self, id: EventId) -> Result<Option<EventRow>> {
+        Ok(self.read(BY_ID, vec![id.0.into()], read_row).await?.pop())
+    }
+
     /// Events of a site that match: of as many pages as that takes.
     pub async fn events(&self, site: SiteId, filter: &EventFilter) -> Result<Vec<EventRow>> {
         let mut filter =

@@ -51,7 +51,7 @@ pub use acme::{AcmeAnswer, AcmeFailure, AcmeIssued, AcmeOrder, ListenerPlace, St
 pub use answers::{AnswerKey, StoredAnswer};
 pub use api_tokens::{ApiTokenRow, ApiTokenUse};
 pub use error::{DbError, Result};
-pub use events::{EventFilter, EventPage, EventRow};
+pub use events::{EventFilter, EventPage, EventRow, event_paths};
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use job_steps::RuleDocument;
 pub use jobs::{Claim, ELSE_UNIT, JobCounts, JobEnd, JobFilter, JobHold, PassedStep};

@@ -7,6 +7,8 @@
 
 mod checker;
 mod error;
+mod text;
+mod trace;
 mod types;
 
 use std::collections::HashMap;
@@ -15,6 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue};
 use cel::{Context, Program, Value};
 use entrepot_nouns::Event;
+use entrepot_nouns::explanation::TracedExpression;
 use entrepot_nouns::transfer::hex;
 
 use crate::limits::{
@@ -59,10 +62,7 @@ impl Condition {
 
     /// Whether it holds for `subject`.
     pub(crate) fn holds(&self, subject: &Subject) -> Result<bool, ConditionError> {
-        let mut context = Context::with_env(standard());
-        for (name, value) in &subject.variables {
-            context.add_variable_from_value(*name, value.clone());
-        }
+        let context = subject.context();
         let run = AssertUnwindSafe(|| self.program.execute(&context));
         match catch_unwind(run) {
             Ok(Ok(Value::Bool(holds))) => Ok(holds),
@@ -70,6 +70,11 @@ impl Condition {
             Ok(Err(error)) => Err(ConditionError::Fails(short(&error.to_string()))),
             Err(_) => Err(ConditionError::Fails("the evaluator gave up".to_owned())),
         }
+    }
+
+    /// The value of each of its parts for `subject`, and which of them decided.
+    pub(crate) fn trace(&self, subject: &Subject) -> TracedExpression {
+        trace::trace(&self.program, &subject.context())
     }
 }
 
@@ -110,6 +115,14 @@ impl Subject {
                 ("site", site.into()),
             ],
         }
+    }
+
+    fn context(&self) -> Context<'static, 'static> {
+        let mut context = Context::with_env(standard());
+        for (name, value) in &self.variables {
+            context.add_variable_from_value(*name, value.clone());
+        }
+        context
     }
 }
 

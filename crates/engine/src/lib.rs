@@ -5,6 +5,7 @@
 //! | 8 journal → database, exactly once | `projector.rs` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
+//! | why a rule started, or did not | `explain.rs`, `condition/trace.rs` |
 //! | heartbeat, jobs of dead nodes | `heartbeat.rs`, `membership.rs` |
 //! | 9 the steps of one job | `run.rs`, `progress.rs`, `versions.rs`, `step/` |
 //! | rules before and after commands, which clients wait for | `hooks.rs` |
@@ -16,6 +17,7 @@ mod backoff;
 mod check;
 mod condition;
 mod exec;
+mod explain;
 mod files;
 #[cfg(test)]
 mod fixture;
@@ -60,6 +62,7 @@ use session_files::SessionFileAccess;
 use versions::Versions;
 
 pub use check::check_rule;
+pub use explain::explain;
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
 pub use retention::{RetentionParts, RetentionWorker};

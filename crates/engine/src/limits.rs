@@ -34,6 +34,9 @@ pub const CONDITION_INPUT_ENTRIES: u64 = 64;
 /// Longest sentence kept about an error, in characters.
 pub const ERROR_CHARACTERS: usize = 500;
 
+/// Longest value that is shown of a part of a condition, in characters.
+pub const TRACED_CHARACTERS: usize = 200;
+
 /// Jobs worked at the same time by a node, unless told otherwise.
 pub const WORKERS: usize = 4;
 /// How long a claimed job stays ours without a sign of life, unless told otherwise.

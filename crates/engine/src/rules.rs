@@ -16,18 +16,17 @@ use entrepot_nouns::{
     Timestamp,
 };
 use entrepot_vfs::{Hook, Moment};
+use uuid::Uuid;
 
 use crate::condition::{Condition, ConditionError, Subject};
 use crate::ids;
 use crate::limits::HOOK_TIME;
 use crate::meters::Meters;
 
-/// One enabled rule, its condition compiled or not compilable.
-struct Compiled {
-    rule: Stored<Rule>,
-    /// The document that its jobs run.
-    version: RuleVersion,
-    condition: Option<Result<Condition, ConditionError>>,
+/// One rule, its condition compiled or not compilable.
+pub(crate) struct Compiled {
+    pub(crate) rule: Stored<Rule>,
+    pub(crate) condition: Option<Result<Condition, ConditionError>>,
 }
 
 /// The enabled rules of one revision of the configuration.
@@ -38,6 +37,8 @@ pub(crate) struct Rules {
     starts: Starts,
     /// What jobs of them run.
     documents: Documents,
+    /// The document of each, by the rule's id.
+    versions: HashMap<Uuid, RuleVersion>,
     /// Those that clients wait for, in the order of their names.
     waited: Vec<Compiled>,
     /// What sessions are to ask about, or to tell.
@@ -75,6 +76,7 @@ impl Rules {
             starts: HashMap::new(),
             waited: Vec::new(),
             documents: Documents::new(),
+            versions: HashMap::new(),
             hooks: Vec::new(),
             programs: Vec::new(),
         }
@@ -94,11 +96,20 @@ impl Rules {
             sites.insert(id, site_name(&site));
         }
         // Parsing blocks.
+        let compile = move || Rules::compiled(revision, sites, rules);
+        Ok(Arc::new(tokio::task::spawn_blocking(compile).await?))
+    }
+
+    /// These rules, ready to be matched. Blocks for milliseconds a rule.
+    pub(crate) fn compiled(
+        revision: i64,
+        sites: HashMap<SiteId, String>,
+        rules: Vec<Stored<Rule>>,
+    ) -> Rules {
         let hooks = rules.iter().filter_map(hook).collect();
         let programs = rules.iter().flat_map(programs).collect();
-        let compiled = tokio::task::spawn_blocking(move || compile(rules)).await??;
-        let Compilation { starts, waited, documents } = compiled;
-        Ok(Arc::new(Rules { revision, sites, starts, waited, documents, hooks, programs }))
+        let Compilation { starts, waited, documents, versions } = compile(rules);
+        Rules { revision, sites, starts, waited, documents, versions, hooks, programs }
     }
 
     /// The rules that a client waits for at this command, and whether each one's condition holds.
@@ -132,18 +143,17 @@ impl Rules {
     pub(crate) fn matching(&self, event: &Event, now: Timestamp, meters: &Meters) -> Matched {
         let mut matched = Matched::default();
         let mut subject = None;
+        let site = self.sites.get(&event.site).map_or("", String::as_str);
         for kind in kinds(&event.fact) {
             let Some(rules) = self.starts.get(&(event.site, kind.to_owned())) else { continue };
             for compiled in rules {
                 let rule = &compiled.rule;
-                if !rule_is_for(rule, event) {
+                if fit(rule, event).is_err() {
                     continue;
                 }
-                let site = self.sites.get(&event.site).map_or("", String::as_str);
-                let wanted = compiled.holds(|| Subject::new(event, site), &mut subject);
-                match wanted {
-                    Ok(false) => {}
-                    Ok(true) if event.depth >= CAUSE_DEPTH => {
+                match compiled.judged(event, || Subject::new(event, site), &mut subject) {
+                    Verdict::ConditionFalse => {}
+                    Verdict::TooDeep => {
                         Meters::add(&meters.depth_refused, 1);
                         let error = format!(
                             "EP0804: events caused each other {CAUSE_DEPTH} times, see that rule \
@@ -152,8 +162,11 @@ impl Rules {
                         );
                         matched.refusals.extend(refusal(event, rule, error, now));
                     }
-                    Ok(true) => matched.jobs.push(job(event, compiled, now)),
-                    Err(error) => {
+                    Verdict::Starts => {
+                        let version = self.versions.get(&rule.id).cloned();
+                        matched.jobs.push(Job { rule_version: version, ..job(event, rule, now) });
+                    }
+                    Verdict::ConditionFails(error) => {
                         meters.conditions_failed.fetch_add(1, Ordering::Relaxed);
                         let error = format!("EP0803: {error}");
                         matched.refusals.extend(refusal(event, rule, error, now));
@@ -165,7 +178,83 @@ impl Rules {
     }
 }
 
+/// What a rule makes of an event that it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The condition does not hold.
+    ConditionFalse,
+    /// The condition cannot be evaluated.
+    ConditionFails(ConditionError),
+    /// It would start, if not too many events had caused each other.
+    TooDeep,
+    /// It makes a job.
+    Starts,
+}
+
+/// Why a rule is not for an event, whatever its condition says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// It belongs to another site.
+    Site,
+    /// Clients wait for it: it makes no jobs.
+    Waited,
+    /// The file of the event has its client's temporary name.
+    Temporary,
+    /// It starts on another kind of event.
+    Kind,
+    /// It starts on other commands.
+    Command,
+    /// It is disabled.
+    Disabled,
+}
+
+/// Whether a job may come of `rule` and `event`, if the condition holds.
+pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
+    if rule.site != event.site {
+        return Err(Misfit::Site);
+    }
+    let Some(kind) = start_kind(&rule.noun) else { return Err(Misfit::Waited) };
+    if !kinds(&event.fact).any(|counted| counted == kind) {
+        let was_kept = is_temporary(&event.fact) && event.fact.kind() == kind;
+        return Err(if was_kept { Misfit::Temporary } else { Misfit::Kind });
+    }
+    if !rule_is_for(rule, event) {
+        return Err(Misfit::Command);
+    }
+    if rule.noun.enabled { Ok(()) } else { Err(Misfit::Disabled) }
+}
+
+/// The kind of event that makes jobs of `rule`; none of a rule that clients wait for.
+fn start_kind(rule: &Rule) -> Option<&str> {
+    match &rule.when {
+        When::Event(kind) => Some(kind),
+        When::After(_) if !rule.is_waited_for() => Some("command.done"),
+        When::Before(_) | When::After(_) => None,
+    }
+}
+
 impl Compiled {
+    /// Compiles the condition of `rule`. Blocks for milliseconds.
+    pub(crate) fn of(rule: Stored<Rule>) -> Compiled {
+        let condition = rule.noun.condition.as_deref().map(Condition::compile);
+        Compiled { rule, condition }
+    }
+
+    /// What it makes of an event that it is for, with a subject that is made once for all rules.
+    pub(crate) fn judged(
+        &self,
+        event: &Event,
+        make: impl FnOnce() -> Subject,
+        subject: &mut Option<Subject>,
+    ) -> Verdict {
+        match self.holds(make, subject) {
+            Ok(false) => Verdict::ConditionFalse,
+            Ok(true) if event.depth >= CAUSE_DEPTH => Verdict::TooDeep,
+            Ok(true) => Verdict::Starts,
+            Err(error) => Verdict::ConditionFails(error),
+        }
+    }
+
     /// Whether the condition holds for a subject that is made once for all rules.
     fn holds(
         &self,
@@ -181,7 +270,7 @@ impl Compiled {
 }
 
 /// A rule on commands is for some of them only.
-fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
+pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
     let commands = rule.noun.when.commands();
     let Some(command) = event.fact.command() else { return commands.is_empty() };
     let is = |it: &CommandPattern| it.is_for(command.protocol, &command.verb, &command.argument);
@@ -225,55 +314,62 @@ struct Compilation {
     starts: Starts,
     waited: Vec<Compiled>,
     documents: Documents,
+    versions: HashMap<Uuid, RuleVersion>,
 }
 
-fn compile(rules: Vec<Stored<Rule>>) -> Result<Compilation, DbError> {
-    let mut documents = Documents::new();
+fn compile(rules: Vec<Stored<Rule>>) -> Compilation {
+    let (mut documents, mut versions) = (Documents::new(), HashMap::new());
     let mut starts = Starts::new();
     let mut waited = Vec::new();
     for rule in rules {
         if !rule.noun.enabled {
             continue;
         }
-        let document = RuleDocument::of(&rule, document_version)?;
-        let version = document.version.clone();
-        documents.insert((rule.site, version.clone()), document);
-        let condition = rule.noun.condition.as_deref().map(Condition::compile);
-        if let Some(Err(error)) = &condition {
+        match RuleDocument::of(&rule, document_version) {
+            Ok(document) => {
+                versions.insert(rule.id, document.version.clone());
+                documents.insert((rule.site, document.version.clone()), document);
+            }
+            // Its jobs take the rule as it is then.
+            Err(error) => tracing::error!(rule = rule.noun.name.as_str(), %error, "no document"),
+        }
+        let compiled = Compiled::of(rule);
+        let rule = &compiled.rule;
+        if let Some(Err(error)) = &compiled.condition {
             let name = rule.noun.name.as_str();
             tracing::error!(code = "EP0803", rule = name, %error, "a condition cannot be used");
         }
-        let kind = match &rule.noun.when {
-            When::Event(kind) => kind.clone(),
-            When::After(_) if !rule.noun.is_waited_for() => "command.done".to_owned(),
-            When::Before(_) | When::After(_) => {
-                waited.push(Compiled { rule, version, condition });
-                continue;
+        match start_kind(&rule.noun) {
+            Some(kind) => {
+                starts.entry((rule.site, kind.to_owned())).or_default().push(compiled);
             }
-        };
-        let key = (rule.site, kind);
-        starts.entry(key).or_default().push(Compiled { rule, version, condition });
+            None => waited.push(compiled),
+        }
     }
     waited.sort_by(|one, other| one.rule.noun.name.cmp(&other.rule.noun.name));
-    Ok(Compilation { starts, waited, documents })
+    Compilation { starts, waited, documents, versions }
 }
 
 /// What an event counts as. A file under its client's temporary name starts nothing; its rename
 /// to the final name is the arrival, and so is a file found published after a crash, whose
 /// client may have been answered.
-fn kinds(fact: &Fact) -> impl Iterator<Item = &str> {
-    let temporary = match fact {
-        Fact::FileUploaded { file } | Fact::FileRecovered { file } => file.temporary,
-        _ => false,
-    };
+pub(crate) fn kinds(fact: &Fact) -> impl Iterator<Item = &str> {
+    let temporary = is_temporary(fact);
     let arrival =
         matches!(fact, Fact::FileRenamed { arrival: true, .. } | Fact::FileRecovered { .. });
     let own = (!temporary).then(|| fact.kind());
     own.into_iter().chain((arrival && !temporary).then_some("file.uploaded"))
 }
 
-fn job(event: &Event, compiled: &Compiled, now: Timestamp) -> Job {
-    let rule = &compiled.rule;
+/// Whether the file of the event has its client's temporary name.
+fn is_temporary(fact: &Fact) -> bool {
+    match fact {
+        Fact::FileUploaded { file } | Fact::FileRecovered { file } => file.temporary,
+        _ => false,
+    }
+}
+
+fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
     Job {
         id: ids::job(event.id, rule.id),
         site: event.site,
@@ -281,7 +377,7 @@ fn job(event: &Event, compiled: &Compiled, now: Timestamp) -> Job {
         event_id: event.id,
         event: event.clone(),
         state: JobState::Ready,
-        rule_version: Some(compiled.version.clone()),
+        rule_version: None,
         at: None,
         attempts: 0,
         epoch: 0,

@@ -7,6 +7,7 @@ mod links;
 mod passkeys;
 mod plural;
 mod remote;
+mod rules;
 mod sign_ins;
 mod tokens;
 mod units;
@@ -30,6 +31,7 @@ pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
 pub(crate) use remote::RemoteArgs;
+pub(crate) use rules::{ExplainArgs, RuleCommand};
 pub(crate) use sign_ins::SignInCommand;
 pub(crate) use tokens::{TokenCommand, TokenCreateArgs};
 use units::size;
@@ -101,7 +103,7 @@ pub(crate) enum Command {
     Endpoint(NounCommand),
     /// Rules: what happens after an upload, at a time of day, or before a command.
     #[command(subcommand)]
-    Rule(NounCommand),
+    Rule(RuleCommand),
     /// Keys of users and hosts, and certificates.
     #[command(subcommand)]
     Key(NounCommand),
@@ -216,7 +218,7 @@ impl Given {
             PluralCommand::Accounts => Command::Account(AccountCommand::Noun(NounCommand::List)),
             PluralCommand::Mounts => Command::Mount(NounCommand::List),
             PluralCommand::Endpoints => Command::Endpoint(NounCommand::List),
-            PluralCommand::Rules => Command::Rule(NounCommand::List),
+            PluralCommand::Rules => Command::Rule(RuleCommand::Noun(NounCommand::List)),
             PluralCommand::Keys => Command::Key(NounCommand::List),
             PluralCommand::Tokens(args) => Command::Token(TokenCommand::List(args)),
             PluralCommand::Passkeys(args) => Command::Passkey(PasskeyCommand::List(args)),

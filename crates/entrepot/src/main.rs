@@ -49,6 +49,7 @@ mod receipt;
 mod reload;
 mod remote;
 mod restore;
+mod rules;
 mod sandbox;
 mod secrets;
 mod serve;
@@ -158,7 +159,7 @@ async fn run(
         Command::Account(command) => account::run(&client()?, output, command).await,
         Command::Mount(command) => noun(&client()?, output, Kind::Mount, command).await,
         Command::Endpoint(command) => noun(&client()?, output, Kind::Endpoint, command).await,
-        Command::Rule(command) => noun(&client()?, output, Kind::Rule, command).await,
+        Command::Rule(command) => rules::run(&client()?, output, command).await,
         Command::Key(command) => noun(&client()?, output, Kind::Key, command).await,
         Command::Link(command) => links::run(&client()?, output, command).await,
         Command::Passkey(command) => passkeys::run(&client()?, output, command).await,

@@ -186,6 +186,7 @@ impl Parts {
         })
         .with_refused_passwords(self.refused_passwords.clone().map(refused_passwords))
         .with_rule_check(entrepot_engine::check_rule)
+        .with_rule_explainer(entrepot_engine::explain)
         .with_listener_check(crate::listeners::tls::check)
         .with_endpoint_check({
             let own_files = self.own_files.clone();

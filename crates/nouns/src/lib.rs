@@ -13,6 +13,7 @@ mod document;
 pub mod endpoint;
 pub mod env;
 pub mod event;
+pub mod explanation;
 pub mod ftp;
 pub mod hours;
 pub mod http;

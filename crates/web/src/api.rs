@@ -8,6 +8,7 @@ mod call;
 mod certificates;
 mod configuration;
 mod events;
+mod explanations;
 mod feed;
 mod jobs;
 mod links;

@@ -30,6 +30,7 @@ const LEAST: &[(&str, Role)] = &[
     ("links", Role::Viewer),
     ("link", Role::Viewer),
     ("events", Role::Auditor),
+    ("explain-rules", Role::Auditor),
     ("retry-job", Role::Operator),
     ("cancel-job", Role::Operator),
     ("end-session", Role::Operator),
@@ -89,6 +90,7 @@ fn sample(word: &str) -> Request {
         "plan" | "apply" => json!({"documents": [], "prune": false}),
         "export" => json!({"kinds": []}),
         "transfers" | "events" | "jobs" => json!({"filter": {}}),
+        "explain-rules" => json!({"question": {"about": {"path": "/none"}}}),
         "transfer" | "job" | "retry-job" | "cancel-job" | "end-session" | "end-sign-in" => {
             json!({"id": id})
         }

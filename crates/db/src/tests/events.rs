@@ -183,6 +183,18 @@ async fn what_is_rare_is_found_by_pages_that_are_short_of_rows(db: Db) {
     assert_eq!((all.rows.len(), all.next), (count, None));
 }
 
+async fn an_event_is_found_by_its_id_at_any_site(db: Db) {
+    let env = Env::simulated(2);
+    let here = uploaded(&env, "/in/here");
+    let there = Event { site: SiteId(uuid::Uuid::from_u128(44)), ..uploaded(&env, "/in/there") };
+    project(&db, "n1", &journal(vec![here.clone(), there.clone()]), &[]).await;
+    for event in [here, there] {
+        assert_eq!(crate::event_paths(&event.fact).len(), 1);
+        assert_eq!(db.event(event.id).await.unwrap().map(|row| row.event), Some(event));
+    }
+    assert_eq!(db.event(env.new_id()).await.unwrap(), None);
+}
+
 async fn unsealed_events_are_sealed_once(db: Db) {
     let env = Env::simulated(1);
     let fact = |what: &str| Fact::ConfigChanged {
@@ -299,6 +311,7 @@ both!(
     pages_follow_each_other,
     what_is_rare_is_found_by_pages_that_are_short_of_rows,
     a_search_by_time_finds_what_is_there_wherever_it_lies,
+    an_event_is_found_by_its_id_at_any_site,
     unsealed_events_are_sealed_once,
     sequences_appear_in_order,
 );

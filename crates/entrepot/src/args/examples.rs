@@ -158,6 +158,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["entrepot event follow", "entrepot --json event follow --kind file.uploaded"],
     ),
     ("job", &["entrepot job list --state failed"]),
+    (
+        "rule explain",
+        &[
+            "entrepot rule explain 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a10",
+            "entrepot rule explain /in/orders.xml --rule orders",
+        ],
+    ),
     ("job list", &["entrepot job list --state failed", "entrepot jobs --rule orders"]),
     ("job show", &["entrepot job show 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),
     ("job retry", &["entrepot job retry 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),

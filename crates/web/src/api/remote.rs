@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use entrepot_admin::{
     Cursor, EventQuery, JobQuery, Problem, RateOrder, Request, RetryRule, TransferQuery,
 };
-use entrepot_admin::{FieldFilter, Response as Answer, SortOrder};
+use entrepot_admin::{FieldFilter, Response as Answer, RuleQuestion, RuleSubject, SortOrder};
 use entrepot_nouns::{Kind, Name, NounVersion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -254,6 +254,7 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::Transfers { filter } => transfers(filter),
         Request::Transfer { id } => Operation::at("get_transfer", id),
         Request::Events { filter } => events(filter),
+        Request::ExplainRules { question } => explain(question),
         Request::Jobs { filter } => jobs(filter),
         Request::Job { id } => Operation::at("get_job", id),
         Request::RetryJob { id, rule } => {
@@ -399,6 +400,15 @@ fn events(filter: &EventQuery) -> Operation {
     list
 }
 
+fn explain(question: &RuleQuestion) -> Operation {
+    let mut explain = Operation::new("explain_rules").with("rule", question.rule.as_ref());
+    match &question.about {
+        RuleSubject::Event(event) => explain.add("event", Some(event)),
+        RuleSubject::Path(path) => explain.add("path", Some(path)),
+    }
+    explain
+}
+
 fn jobs(filter: &JobQuery) -> Operation {
     let limit = filter.limit.unwrap_or(entrepot_admin::limits::QUERY_ROWS_DEFAULT);
     let mut list = Operation::list("list_jobs", Some(limit));
@@ -534,6 +544,10 @@ mod tests {
             "plan" | "apply" => one(json!({"documents": [], "prune": false})),
             "export" => one(json!({"kinds": ["key"]})),
             "transfers" | "events" | "jobs" => one(json!({"filter": {}})),
+            "explain-rules" => vec![
+                json!({"question": {"about": {"path": "/a b"}, "rule": "n"}}),
+                json!({"question": {"about": {"event": id}}}),
+            ],
             "transfer" | "job" | "retry-job" | "cancel-job" | "end-session" | "end-sign-in" => {
                 one(json!({"id": id}))
             }

@@ -90,6 +90,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
             }
             Answer::Events { next: answered.number()?, events: answered.rows()? }
         }
+        Request::ExplainRules { .. } => Answer::Explanation { explanation: answered.of()? },
         Request::Jobs { .. } => Answer::Jobs { next: answered.next()?, jobs: answered.rows()? },
         Request::Job { .. } => Answer::Job { job: answered.of()? },
         Request::Sessions => Answer::Sessions { sessions: answered.rows()? },

@@ -14,8 +14,8 @@ use super::live::LiveSubject;
 use super::nouns::plural;
 use super::schemas::{Schema, schema};
 use super::{
-    certificates, configuration, events, jobs, links, live_stream, nodes, nouns, sessions, stream,
-    this_node, tokens, transfers,
+    certificates, configuration, events, explanations, jobs, links, live_stream, nodes, nouns,
+    sessions, stream, this_node, tokens, transfers,
 };
 use crate::problem::Problem;
 
@@ -384,6 +384,14 @@ fn of_jobs() -> Vec<Route> {
             .about(TAG, "list_jobs", "Runs of rules, newest first.")
             .query(listed(&[once("state", "In this state."), once("rule", "Of this rule.")]))
             .gives(Schema::page::<entrepot_nouns::Job>()),
+        Route::new(Method::GET, "/explanations", explanations::show)
+            .about(TAG, "explain_rules", "Why an event started which rules, and which not.")
+            .query(vec![
+                once("event", "The event: its id, or its sequence number."),
+                once("path", "Instead of an event: the newest events about this path."),
+                once("rule", "Only what this rule made of it."),
+            ])
+            .gives(schema::<entrepot_nouns::explanation::Explanation>()),
         Route::new(Method::GET, "/jobs/{id}", jobs::show)
             .about(TAG, "get_job", "Shows one, with the event that started it.")
             .gives(schema::<entrepot_admin::ShownJob>()),

@@ -1,0 +1,157 @@
+//! `rule`: the verbs of every noun, and why an event started which rules.
+
+use entrepot_admin::{Response, RuleSubject};
+use entrepot_nouns::Kind;
+use entrepot_nouns::explanation::{
+    ConditionExplanation, EventExplanation, Explanation, RuleExplanation, RuleOutcome,
+    TracedExpression,
+};
+use serde_json::json;
+
+use crate::admin_client::AdminClient;
+use crate::args::{ExplainArgs, RuleCommand};
+use crate::facts;
+use crate::failure::Failure;
+use crate::nouns;
+use crate::output::{Output, unexpected};
+use crate::table::printable;
+
+/// Runs one of the commands on rules.
+pub(crate) async fn run(
+    client: &AdminClient,
+    output: Output,
+    command: RuleCommand,
+) -> Result<(), Failure> {
+    match command {
+        RuleCommand::Noun(command) => nouns::run(client, output, Kind::Rule, command).await,
+        RuleCommand::Explain(args) => explain(client, output, args).await,
+    }
+}
+
+async fn explain(client: &AdminClient, output: Output, args: ExplainArgs) -> Result<(), Failure> {
+    let ExplainArgs { about, rule } = args;
+    let question = json!({"about": about, "rule": rule});
+    let answer = client.ask(json!({"request": "explain-rules", "question": question})).await?;
+    let Response::Explanation { explanation } = answer else { return Err(unexpected()) };
+    output.value(&explanation, || {
+        for line in lines(&explanation, &about) {
+            println!("{}", printable(&line));
+        }
+    })
+}
+
+/// The whole explanation as text; that of a path in short.
+fn lines(explanation: &Explanation, about: &RuleSubject) -> Vec<String> {
+    let mut lines = Vec::new();
+    for event in &explanation.events {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.push(headline(event));
+        for rule in &event.rules {
+            match about {
+                RuleSubject::Path(_) => lines.push(in_short(rule)),
+                RuleSubject::Event(_) => lines.extend(in_full(rule)),
+            }
+        }
+    }
+    if !lines.is_empty() && !explanation.remarks.is_empty() {
+        lines.push(String::new());
+    }
+    lines.extend(explanation.remarks.iter().map(|remark| remark.text.clone()));
+    lines
+}
+
+fn headline(explained: &EventExplanation) -> String {
+    let event = &explained.event;
+    let who = event.account.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
+    let (kind, what) = (event.fact.kind(), facts::describe(event));
+    let counts = match explained.counts_as.as_slice() {
+        [] => ", which starts no rules".to_owned(),
+        [only] if only == kind => String::new(),
+        several => format!(", which counts as {}", several.join(" and ")),
+    };
+    format!("{} {kind}{who}{counts}: {what} (event {})", event.at, event.id)
+}
+
+fn in_short(rule: &RuleExplanation) -> String {
+    let trace = rule.condition.as_ref().and_then(|condition| condition.trace.as_ref());
+    let because = match (rule.outcome, trace) {
+        (RuleOutcome::ConditionFalse, Some(trace)) => {
+            let parts = deciding(trace).into_iter();
+            let parts = parts.map(|part| format!("'{}' is {}", part.text, value(part)));
+            format!(", for {}", parts.collect::<Vec<_>>().join(" and "))
+        }
+        _ => String::new(),
+    };
+    let job = job(rule).map(|job| format!("; {job}")).unwrap_or_default();
+    let changed = changed(rule).map(|changed| format!("; {changed}")).unwrap_or_default();
+    format!("  {}: {}{because}{job}{changed}", rule.rule, rule.why)
+}
+
+fn in_full(rule: &RuleExplanation) -> Vec<String> {
+    let fits = if rule.trigger_fits { "fits" } else { "does not fit" };
+    let mut lines = vec![
+        String::new(),
+        format!("rule {}: {}", rule.rule, rule.why),
+        format!("  trigger    {}: {fits}", rule.trigger),
+        format!("  enabled    {}", if rule.enabled { "yes" } else { "no" }),
+    ];
+    match &rule.condition {
+        Some(condition) => lines.extend(of_condition(condition)),
+        None if rule.trigger_fits => lines.push("  condition  none".to_owned()),
+        None => {}
+    }
+    lines.push(format!("  depth      {}, the limit is {}", rule.depth, rule.depth_limit));
+    lines.push(format!("  job        {}", job(rule).unwrap_or_else(|| "none".to_owned())));
+    lines.extend(changed(rule).map(|changed| format!("  note       {changed}")));
+    lines
+}
+
+fn of_condition(condition: &ConditionExplanation) -> Vec<String> {
+    let holds = match (condition.holds, &condition.error) {
+        (Some(true), _) => "holds",
+        (Some(false), _) => "is false",
+        (None, Some(error)) => error,
+        (None, None) => "fails",
+    };
+    let mut lines = vec![format!("  condition  {holds}")];
+    match &condition.trace {
+        Some(trace) => tree(trace, 2, &mut lines),
+        None => lines.push(format!("    {}", condition.source)),
+    }
+    lines
+}
+
+/// An expression above its parts, each with its value in front.
+fn tree(traced: &TracedExpression, depth: usize, lines: &mut Vec<String>) {
+    let indent = "  ".repeat(depth);
+    let mark = if traced.deciding { "   <- decides" } else { "" };
+    lines.push(format!("{indent}{} = {}{mark}", traced.text, value(traced)));
+    traced.parts.iter().for_each(|part| tree(part, depth + 1, lines));
+}
+
+fn value(traced: &TracedExpression) -> String {
+    match (&traced.value, &traced.error) {
+        (Some(value), _) => value.clone(),
+        (None, Some(error)) => format!("error: {error}"),
+        (None, None) => "not evaluated".to_owned(),
+    }
+}
+
+fn deciding(traced: &TracedExpression) -> Vec<&TracedExpression> {
+    let own = traced.deciding.then_some(traced);
+    own.into_iter().chain(traced.parts.iter().flat_map(deciding)).collect()
+}
+
+fn job(rule: &RuleExplanation) -> Option<String> {
+    let job = rule.job.as_ref()?;
+    let state = job.state.map_or("gone", |state| state.as_str());
+    let error = job.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    Some(format!("job {} is {state}{error}", job.id))
+}
+
+fn changed(rule: &RuleExplanation) -> Option<String> {
+    let at = rule.changed_at?;
+    Some(format!("the rule was changed at {at}, after the event: it may have been another then"))
+}
