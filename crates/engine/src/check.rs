@@ -1,5 +1,7 @@
 //! What of a rule cannot be run, said before it is stored.
 
+mod tried;
+
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::rule::{StepSpec, When};
@@ -55,7 +57,11 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
         ip: Some("192.0.2.1".to_owned()),
     };
     exec::check("do", &rule.steps, &setting)?;
-    exec::check("else", &rule.otherwise, &setting)
+    exec::check("else", &rule.otherwise, &setting)?;
+    tried::check(rule, |kind| Event {
+        fact: if kind.starts_with("command.") { command(rule) } else { upload() },
+        ..example(rule)
+    })
 }
 
 /// Compiles the conditions of a rule and of its steps, and checks them against what the rule starts
@@ -116,20 +122,26 @@ fn command(rule: &Rule) -> Fact {
     }
 }
 
+/// A file like any other that came.
+fn upload() -> Fact {
+    Fact::FileUploaded {
+        file: FileFact {
+            transfer: TransferId(Uuid::from_u128(1)),
+            path: "/folder/name.txt".to_owned(),
+            size: 1,
+            digests: Digests { blake3: Some([0; 32]), sha256: None },
+            protocol: Protocol::Sftp,
+            started_at: Timestamp::default(),
+            identity: None,
+            displaced: None,
+            temporary: false,
+        },
+    }
+}
+
 /// An upload like any other, or the command of one.
 fn example(rule: &Rule) -> Event {
     let account = rule.run_as.clone().unwrap_or_else(|| rule.name.clone());
-    let file = FileFact {
-        transfer: TransferId(Uuid::from_u128(1)),
-        path: "/folder/name.txt".to_owned(),
-        size: 1,
-        digests: Digests { blake3: Some([0; 32]), sha256: None },
-        protocol: Protocol::Sftp,
-        started_at: Timestamp::default(),
-        identity: None,
-        displaced: None,
-        temporary: false,
-    };
     Event {
         id: Uuid::from_u128(1).into(),
         at: Timestamp::default(),
@@ -142,7 +154,7 @@ fn example(rule: &Rule) -> Event {
         cause: None,
         depth: 0,
         fact: match &rule.when {
-            When::Event(kind) if !kind.starts_with("command.") => Fact::FileUploaded { file },
+            When::Event(kind) if !kind.starts_with("command.") => upload(),
             _ => command(rule),
         },
     }

@@ -62,9 +62,23 @@ pub struct Rule {
     /// How often and how long it is tried.
     #[serde(default)]
     pub retry: Retry,
+    /// Events that did not happen, and what the rule makes of them: tried whenever it is stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<RuleTest>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+}
+
+/// An event that did not happen, and whether the rule starts on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuleTest {
+    /// Fields of the event as the audit log has them, `kind` among them. Those that are left out
+    /// are those of an upload, or of a command, like any other.
+    pub event: serde_json::Map<String, serde_json::Value>,
+    /// Whether the rule starts.
+    pub runs: bool,
 }
 
 /// How often and how long a failing job is tried.

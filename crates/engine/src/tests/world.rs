@@ -440,6 +440,7 @@ pub(crate) fn rule(label: &str, steps: Vec<StepSpec>) -> Rule {
         steps,
         otherwise: Vec::new(),
         retry: Retry::default(),
+        tests: Vec::new(),
         note: String::new(),
     }
 }
