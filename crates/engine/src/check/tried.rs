@@ -75,10 +75,11 @@ fn event_of(
     let mut fields = object(&example(kind))?;
     fields.insert("kind".to_owned(), kind.into());
     fields.extend(test.event.clone());
-    let event: Event =
-        serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())?;
+    // The kind is known, so that the only reasons are these.
+    let wrong = || format!("a field of an event '{kind}' is missing or of another type");
+    let event: Event = serde_json::from_value(Value::Object(fields)).map_err(|_| wrong())?;
     if matches!(event.fact, Fact::Unknown(_)) {
-        return Err(format!("a field of an event '{kind}' is missing or of another type"));
+        return Err(wrong());
     }
     let read = object(&event)?;
     let is_unknown =
