@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::sql::Value;
 use crate::transfers::Changes;
 use crate::trash::TrashRows;
-use crate::{Db, Dialect, Purpose, events, jobs, limits, nodes, transfers, trash};
+use crate::{Db, Dialect, Purpose, events, jobs, limits, nodes, schedules, transfers, trash};
 
 /// A piece of a node's journal.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +80,7 @@ impl Db {
         work.each(trash::INSERT, trashed.added).await?;
         work.each(trash::DELETE, trashed.deleted).await?;
         work.each(jobs::INSERT, job_rows).await?;
+        work.each(schedules::TOLD, schedules::told(piece.events)).await?;
         if piece.repeated {
             work.each(jobs::REPEAT, repeats(piece.events)).await?;
         }

@@ -4,7 +4,7 @@ use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::rule::{StepSpec, When};
 use entrepot_nouns::{
-    CommandFact, CommandPattern, Digests, Event, Fact, FieldError, Protocol, Rule, SessionId,
+    CommandFact, CommandPattern, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
     SiteId, Timestamp, TransferId,
 };
 use entrepot_sftp_proto::table as sftp;
@@ -13,16 +13,22 @@ use uuid::Uuid;
 use crate::condition::Condition;
 use crate::exec::{self, Setting};
 use crate::pattern;
+use crate::rules::SCHEDULE_DUE;
+use crate::schedule;
 
-/// Compiles the condition, expands the paths of a rule for an example, and looks its commands up in
+/// Looks at the schedule, compiles the condition, expands the paths of a rule for an example, and looks its commands up in
 /// the tables of their protocols: a rule before a command that nobody can send protects nothing.
 ///
 /// # Errors
 /// The field that cannot be used, and why.
 pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
+    if let When::Cron(cron) = &rule.when {
+        schedule::check(cron, Env::real().now())?;
+    }
     if let Some(condition) = &rule.condition {
         let kind = match &rule.when {
             When::Event(kind) => Some(kind.as_str()),
+            When::Cron(_) => Some(SCHEDULE_DUE),
             When::Before(_) | When::After(_) => None,
         };
         Condition::compile(condition)
@@ -128,6 +134,9 @@ fn example(rule: &Rule) -> Event {
         depth: 0,
         fact: match &rule.when {
             When::Event(kind) if !kind.starts_with("command.") => Fact::FileUploaded { file },
+            When::Cron(_) => {
+                Fact::ScheduleDue { rule: rule.name.clone(), planned: Timestamp::default() }
+            }
             _ => command(rule),
         },
     }

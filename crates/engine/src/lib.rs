@@ -3,6 +3,7 @@
 //! | step of "One upload" in ARCHITECTURE.md | code |
 //! | --- | --- |
 //! | 8 journal → database, exactly once | `projector.rs` |
+//! | which rules the clock starts | `schedule.rs`, `schedule/` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
 //! | heartbeat, jobs of dead nodes | `heartbeat.rs`, `membership.rs` |
@@ -32,6 +33,7 @@ mod projector;
 mod retention;
 mod rules;
 mod run;
+mod schedule;
 mod session_files;
 mod step;
 #[cfg(test)]
@@ -168,8 +170,8 @@ impl Drained {
     }
 }
 
-/// The running engine of a node: one task that projects, one that hands out jobs, one that says
-/// that the node lives.
+/// The running engine of a node: one task that projects, one that hands out jobs, one that starts
+/// rules by the clock, one that says that the node lives.
 pub struct Engine {
     shared: Arc<Shared>,
     workers: worker::Stops,
@@ -189,6 +191,7 @@ struct Running {
     working: JoinHandle<()>,
     projecting: JoinHandle<()>,
     beating: JoinHandle<()>,
+    scheduling: JoinHandle<()>,
     answering: Option<JoinHandle<()>>,
 }
 
@@ -241,6 +244,7 @@ impl Engine {
         let (workers, superseded) = (worker::Stops::default(), CancellationToken::new());
         let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
+        let scheduling = tokio::spawn(schedule::run(shared.clone(), workers.drain.clone()));
         let heart = Heart {
             db: shared.db.clone(),
             recorder: shared.recorder.clone(),
@@ -252,7 +256,7 @@ impl Engine {
         };
         let beating = tokio::spawn(heartbeat::run(heart, silence.clone()));
         let ready = watch::Sender::new(true).subscribe();
-        let running = Running { working, projecting, beating, answering: None };
+        let running = Running { working, projecting, beating, scheduling, answering: None };
         Engine {
             shared,
             workers,
@@ -271,12 +275,13 @@ impl Engine {
     /// shows its counters.
     pub async fn stop(&self, limit: Duration) {
         let Some(running) = self.running.lock().take() else { return };
-        let Running { working, mut projecting, beating, answering } = running;
+        let Running { working, mut projecting, beating, scheduling, answering } = running;
         self.workers.drain.cancel();
         self.answers.cancel();
         tokio::join!(
             stop_working(working, &self.workers.interrupt, limit),
             stop_answering(answering, limit),
+            stop_scheduling(scheduling),
         );
         self.projection.cancel();
         let grace = limit.max(limits::STOP_GRACE);
@@ -344,6 +349,13 @@ async fn stop_working(mut working: JoinHandle<()>, interrupt: &CancellationToken
     if tokio::time::timeout(limits::STOP_GRACE, &mut working).await.is_err() {
         tracing::warn!(code = "EP0807", "jobs did not end in time, their leases run out");
         working.abort();
+    }
+}
+
+/// What it has decided is told by another node, or at the next start, if it does not end in time.
+async fn stop_scheduling(mut scheduling: JoinHandle<()>) {
+    if tokio::time::timeout(limits::STOP_GRACE, &mut scheduling).await.is_err() {
+        scheduling.abort();
     }
 }
 

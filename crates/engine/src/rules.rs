@@ -165,8 +165,14 @@ impl Compiled {
     }
 }
 
-/// A rule on commands is for some of them only.
+/// What a rule with a schedule starts on, where the event names that rule.
+pub(crate) const SCHEDULE_DUE: &str = "schedule.due";
+
+/// A rule on commands is for some of them only, one with a schedule for instants of its own.
 fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
+    if let (When::Cron(_), Fact::ScheduleDue { rule: due, .. }) = (&rule.noun.when, &event.fact) {
+        return *due == rule.noun.name;
+    }
     let commands = rule.noun.when.commands();
     let Some(command) = event.fact.command() else { return commands.is_empty() };
     let is = |it: &CommandPattern| it.is_for(command.protocol, &command.verb, &command.argument);
@@ -175,7 +181,7 @@ fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
 
 fn moment(rule: &Rule) -> Option<Moment> {
     match &rule.when {
-        When::Event(_) => None,
+        When::Event(_) | When::Cron(_) => None,
         When::Before(_) => Some(Moment::Before),
         When::After(_) if rule.is_waited_for() => Some(Moment::Reply),
         When::After(_) => Some(Moment::Done),
@@ -218,6 +224,7 @@ fn compile(rules: Vec<Stored<Rule>>) -> (Starts, Vec<Compiled>) {
         }
         let kind = match &rule.noun.when {
             When::Event(kind) => kind.clone(),
+            When::Cron(_) => SCHEDULE_DUE.to_owned(),
             When::After(_) if !rule.noun.is_waited_for() => "command.done".to_owned(),
             When::Before(_) | When::After(_) => {
                 waited.push(Compiled { rule, condition });
