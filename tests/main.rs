@@ -34,6 +34,7 @@ mod replace_openssh;
 mod rest;
 mod rotation;
 mod routes;
+mod schedules;
 mod secrets;
 mod service;
 mod sign_in;

@@ -122,7 +122,17 @@ impl Scheduler {
             self.tell_again().await?;
             self.untold_at = env.elapsed().saturating_add(CRON_UNTOLD);
         }
-        let due: Vec<Uuid> = self.due().into_iter().collect();
+        let mut due = self.due();
+        if !due.is_empty() {
+            // A rule that has been turned off since starts no more.
+            let refreshed = self.refresh().await;
+            due.retain(|rule| self.entries.contains_key(rule));
+            if let Err(error) = refreshed {
+                self.waiting.extend(due);
+                return Err(error);
+            }
+        }
+        let due: Vec<Uuid> = due.into_iter().collect();
         for (number, rules) in due.chunks(CRON_BATCH).enumerate() {
             if let Err(error) = self.decide(rules).await {
                 let undone = due.get(number.saturating_mul(CRON_BATCH)..).unwrap_or_default();
@@ -289,7 +299,7 @@ fn entry(rule: &Stored<Rule>, known: Option<&Plan>) -> Option<(Uuid, Entry)> {
             Ok(instants) => instants,
             Err(error) => {
                 let rule = rule.noun.name.as_str();
-                tracing::error!(code = "EP0801", rule, %error, "a schedule cannot be used");
+                tracing::error!(code = "EP0840", rule, %error, "a schedule cannot be used");
                 return None;
             }
         },
