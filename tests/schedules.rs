@@ -29,15 +29,21 @@ fn a_rule_of_each_second_runs_its_program_once_for_each_instant() -> Result<()> 
     let (enter, book_path) = (text(&enter)?, text(&book)?);
     node.configure(&format!("\n[exec]\nallow = ['{enter}']\nwrite = ['{book_path}']\n"))?;
     node.start()?;
-    apply(
-        &node,
-        &format!(
-            "rule:\n  name: each-second\n  when: {{cron: '* * * * * *'}}\n  if: event.planned != ''\n  \
-             do:\n    - exec: {{argv: [{enter}, {book_path}, '{{planned}}', '{{rule}}']}}\n---\n\
-             rule:\n  name: never\n  enabled: false\n  when: {{cron: '* * * * * *'}}\n  \
-             do:\n    - exec: {{argv: [{enter}, {book_path}, '{{planned}}', never]}}\n"
-        ),
-    )?;
+    let documents = "rule:
+  name: each-second
+  when: {cron: '* * * * * *'}
+  if: event.planned != ''
+  do:
+    - exec: {argv: [ENTER, BOOK, '{planned}', '{rule}']}
+---
+rule:
+  name: never
+  enabled: false
+  when: {cron: '* * * * * *'}
+  do:
+    - exec: {argv: [ENTER, BOOK, '{planned}', never]}
+";
+    apply(&node, &documents.replace("ENTER", enter).replace("BOOK", book_path))?;
     let three = || {
         let done = node.events("job.done")?;
         Ok((done.len() >= 3).then_some(()))
@@ -81,9 +87,8 @@ fn a_schedule_that_cannot_be_is_refused_with_its_field_and_why() -> Result<()> {
         ("{expression: '0 3 * * *', late: soon}", &["'soon' is no length of time"]),
         ("{expression: '0 3 * * *', spread: 5m}", &["spread"]),
     ] {
-        let rule = format!(
-            "rule:\n  name: bad\n  when: {{cron: {cron}}}\n  do: [{{exec: {{argv: [/bin/true]}}}}]\n"
-        );
+        let steps = "do: [{exec: {argv: [/bin/true]}}]";
+        let rule = format!("rule:\n  name: bad\n  when: {{cron: {cron}}}\n  {steps}\n");
         let Err(error) = apply(&node, &rule) else { anyhow::bail!("{cron} was taken") };
         let error = error.to_string();
         for word in words {

@@ -38,7 +38,7 @@ pub struct Schedule {
 /// A decision whose event is not among the events yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Telling {
-    /// The event.
+    /// The id of that event, which follows from rule and instant.
     pub event: EventId,
     /// The instant that it is about.
     pub planned: Timestamp,

@@ -16,8 +16,9 @@ use crate::pattern;
 use crate::rules::SCHEDULE_DUE;
 use crate::schedule;
 
-/// Looks at the schedule, compiles the condition, expands the paths of a rule for an example, and looks its commands up in
-/// the tables of their protocols: a rule before a command that nobody can send protects nothing.
+/// Looks at the schedule, compiles the condition, expands the paths of a rule for an example, and
+/// looks its commands up in the tables of their protocols: a rule before a command
+/// that nobody can send protects nothing.
 ///
 /// # Errors
 /// The field that cannot be used, and why.

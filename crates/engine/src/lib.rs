@@ -56,6 +56,7 @@ use tokio_util::sync::CancellationToken;
 use files::FileAccess;
 use heartbeat::Heart;
 use membership::Membership;
+use schedule::SchedulerParts;
 use session_files::SessionFileAccess;
 
 pub use check::check_rule;
@@ -244,7 +245,8 @@ impl Engine {
         let (workers, superseded) = (worker::Stops::default(), CancellationToken::new());
         let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
-        let scheduling = tokio::spawn(schedule::run(shared.clone(), workers.drain.clone()));
+        let scheduling =
+            tokio::spawn(schedule::run(scheduler_parts(&shared), workers.drain.clone()));
         let heart = Heart {
             db: shared.db.clone(),
             recorder: shared.recorder.clone(),
@@ -349,6 +351,15 @@ async fn stop_working(mut working: JoinHandle<()>, interrupt: &CancellationToken
     if tokio::time::timeout(limits::STOP_GRACE, &mut working).await.is_err() {
         tracing::warn!(code = "EP0807", "jobs did not end in time, their leases run out");
         working.abort();
+    }
+}
+
+fn scheduler_parts(shared: &Shared) -> SchedulerParts {
+    SchedulerParts {
+        db: shared.db.clone(),
+        recorder: shared.recorder.clone(),
+        membership: shared.membership.clone(),
+        lease: shared.options.lease,
     }
 }
 

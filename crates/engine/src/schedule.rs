@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::{DbError, Schedule, Telling};
+use entrepot_db::{Db, DbError, Schedule, Telling};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::cron::Overlap;
 use entrepot_nouns::noun::Stored;
@@ -24,21 +24,30 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::Shared;
 use crate::backoff::Away;
 use crate::ids;
 use crate::limits::{CRON_BATCH, CRON_LOOK, CRON_UNTOLD, CRON_WAIT, CRON_WAIT_EACH};
+use crate::membership::Membership;
 use decision::{LastRun, Plan};
 use instants::Instants;
 
 pub(crate) use instants::check;
 
+/// What starts rules by the clock works with.
+pub(crate) struct SchedulerParts {
+    pub(crate) db: Db,
+    pub(crate) recorder: Recorder,
+    pub(crate) membership: Arc<Membership>,
+    /// How long jobs are leased: how far off the clock of the node may be follows from it.
+    pub(crate) lease: Duration,
+}
+
 /// Starts rules by the clock until `stop`.
-pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    if !shared.membership.is_counted(&stop).await {
+pub(crate) async fn run(parts: SchedulerParts, stop: CancellationToken) {
+    if !parts.membership.is_counted(&stop).await {
         return;
     }
-    let mut scheduler = Scheduler::new(shared);
+    let mut scheduler = Scheduler::new(parts);
     let mut away = Away::new();
     while !stop.is_cancelled() {
         let pause = match scheduler.look().await {
@@ -48,7 +57,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             }
             Err(error) => {
                 tracing::warn!(code = "EP0801", %error, "schedules cannot be looked at");
-                away.next(scheduler.shared.recorder.env())
+                away.next(scheduler.parts.recorder.env())
             }
         };
         tokio::select! {
@@ -78,7 +87,7 @@ struct Entry {
 }
 
 struct Scheduler {
-    shared: Arc<Shared>,
+    parts: SchedulerParts,
     /// Of the configuration that `entries` are from; none before the first look.
     revision: Option<i64>,
     entries: HashMap<Uuid, Entry>,
@@ -93,9 +102,9 @@ struct Scheduler {
 }
 
 impl Scheduler {
-    fn new(shared: Arc<Shared>) -> Scheduler {
+    fn new(parts: SchedulerParts) -> Scheduler {
         Scheduler {
-            shared,
+            parts,
             revision: None,
             entries: HashMap::new(),
             instants: BinaryHeap::new(),
@@ -108,10 +117,9 @@ impl Scheduler {
 
     /// Does what is due, and says how long nothing will be.
     async fn look(&mut self) -> Result<Duration, ScheduleError> {
-        let shared = self.shared.clone();
-        let (env, membership) = (shared.recorder.env(), &shared.membership);
+        let env = &self.parts.recorder.env().clone();
         // As for jobs: the clock of this node may not be the one of the installation.
-        if !membership.may_claim(env.elapsed(), shared.options.lease) {
+        if !self.parts.membership.may_claim(env.elapsed(), self.parts.lease) {
             return Ok(CRON_WAIT);
         }
         if env.elapsed() >= self.revision_at {
@@ -145,7 +153,7 @@ impl Scheduler {
 
     /// Reads the rules anew if the configuration has changed.
     async fn refresh(&mut self) -> Result<(), ScheduleError> {
-        let db = self.shared.db.clone();
+        let db = self.parts.db.clone();
         let revision = db.config_revision().await?;
         if self.revision == Some(revision) {
             return Ok(());
@@ -179,7 +187,7 @@ impl Scheduler {
 
     /// Takes out the rules to be looked at now.
     fn due(&mut self) -> BTreeSet<Uuid> {
-        let env = self.shared.recorder.env();
+        let env = self.parts.recorder.env();
         let mut due = BTreeSet::new();
         if env.elapsed() >= self.waiting_at {
             due = std::mem::take(&mut self.waiting);
@@ -201,8 +209,8 @@ impl Scheduler {
 
     /// Decides about rules, in the order of their ids, and tells of it.
     async fn decide(&mut self, rules: &[Uuid]) -> Result<(), DbError> {
-        let now = self.shared.recorder.env().now();
-        let mut deciding = self.shared.db.decide().await?;
+        let now = self.parts.recorder.env().now();
+        let mut deciding = self.parts.db.decide().await?;
         let (mut decided, mut events) = (Vec::with_capacity(rules.len()), Vec::new());
         for rule in rules {
             let Some(entry) = self.entries.get(rule) else { continue };
@@ -230,7 +238,7 @@ impl Scheduler {
             decided.push((at, is_ours));
         }
         deciding.commit().await?;
-        tell(&self.shared.recorder, events).await;
+        tell(&self.parts.recorder, events).await;
         for (at, is_ours) in decided {
             if !is_ours || decision::is_waiting(&at) {
                 self.waiting.insert(at.rule);
@@ -238,7 +246,7 @@ impl Scheduler {
             self.plan_next(&at, now);
         }
         let each = CRON_WAIT_EACH.saturating_mul(u32::try_from(self.waiting.len()).unwrap_or(0));
-        let elapsed = self.shared.recorder.env().elapsed();
+        let elapsed = self.parts.recorder.env().elapsed();
         self.waiting_at = elapsed.saturating_add(CRON_WAIT).saturating_add(each);
         Ok(())
     }
@@ -256,11 +264,11 @@ impl Scheduler {
 
     /// Tells of decisions whose nodes did not, or whose journals are not projected.
     async fn tell_again(&self) -> Result<(), DbError> {
-        let recorder = &self.shared.recorder;
+        let recorder = &self.parts.recorder;
         let now = recorder.env().now();
         let (before, after) = (now.minus(CRON_UNTOLD), now.plus(CRON_UNTOLD));
         let most = u32::try_from(CRON_BATCH).unwrap_or(u32::MAX);
-        let untold = self.shared.db.untold_schedules(before, after, most).await?;
+        let untold = self.parts.db.untold_schedules(before, after, most).await?;
         let events = untold.iter().filter_map(|at| {
             let (entry, telling) = (self.entries.get(&at.rule)?, at.telling.as_ref()?);
             Some(self.event(entry, telling))
@@ -275,13 +283,13 @@ impl Scheduler {
             None => Fact::ScheduleDue { rule, planned },
             Some(reason) => Fact::ScheduleSkipped { rule, planned, reason },
         };
-        let recorder = &self.shared.recorder;
+        let recorder = &self.parts.recorder;
         Event { id: telling.event, ..recorder.event(&Scope::site(entry.site), fact) }
     }
 
     /// How long nothing is due.
     fn pause(&self) -> Duration {
-        let env = self.shared.recorder.env();
+        let env = self.parts.recorder.env();
         let waits =
             (!self.waiting.is_empty()).then(|| self.waiting_at.saturating_sub(env.elapsed()));
         let instant = self.instants.peek().map(|Reverse((at, _))| at.since(env.now()));

@@ -41,7 +41,7 @@ pub enum Missed {
     Last,
     /// One run for each, the oldest first; for the newest 100 if there are more.
     All,
-    /// No run.
+    /// They are passed over, with an event that says so.
     None,
 }
 
@@ -49,7 +49,7 @@ pub enum Missed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Overlap {
-    /// No run.
+    /// That instant is passed over, with an event that says so.
     #[default]
     Skip,
     /// The run begins when the other one has ended; of several that wait only the newest does.
