@@ -54,7 +54,8 @@ impl From<Period> for String {
 /// In the longest unit of which it is a whole number.
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = UNITS.into_iter().find(|(_, seconds)| self.0 > 0 && self.0 % seconds == 0);
+        let whole =
+            UNITS.into_iter().find(|(_, seconds)| self.0 > 0 && self.0.is_multiple_of(*seconds));
         let (unit, seconds) = whole.unwrap_or(('s', 1));
         write!(f, "{}{unit}", self.0 / seconds)
     }
