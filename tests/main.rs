@@ -35,6 +35,7 @@ mod replace_openssh;
 mod rest;
 mod rotation;
 mod routes;
+mod schedules;
 mod secrets;
 mod service;
 mod sign_in;

@@ -30,6 +30,7 @@ mod project;
 mod recovery_codes;
 mod references;
 mod retention;
+mod schedules;
 mod set_up;
 mod sign_ins;
 mod sql;
@@ -64,6 +65,7 @@ pub use penalties::{Penalty, PenaltyAccount, PenaltyKind, PenaltyPosition, Penal
 pub use project::{Projected, Projection};
 pub use references::NounUser;
 pub use retention::{EventRange, OldEvent, PrunedKind, StoredStub};
+pub use schedules::{Deciding, Schedule, Telling};
 pub use sign_ins::SignInRow;
 pub use transfers::TransferFilter;
 pub use trash::TrashPlace;

@@ -9,7 +9,7 @@ use crate::job_steps::{self, RuleDocument};
 use crate::sql::Value;
 use crate::transfers::Changes;
 use crate::trash::TrashRows;
-use crate::{Db, Dialect, Purpose, events, jobs, limits, nodes, transfers, trash};
+use crate::{Db, Dialect, Purpose, events, jobs, limits, nodes, schedules, transfers, trash};
 
 /// A piece of a node's journal.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,7 @@ impl Db {
             job_steps::keep(&mut work, piece.rules, now).await?;
         }
         work.each(jobs::INSERT, job_rows).await?;
+        work.each(schedules::TOLD, schedules::told(piece.events)).await?;
         if piece.repeated {
             work.each(jobs::REPEAT, repeats(piece.events)).await?;
         }

@@ -15,6 +15,7 @@ mod outage;
 mod passkeys;
 mod penalties;
 mod recovery_codes;
+mod schedules;
 mod set_up;
 mod sign_ins;
 mod sqlite;

@@ -6,7 +6,7 @@ use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::rule::{StepSpec, When};
 use entrepot_nouns::{
-    CommandFact, CommandPattern, Digests, Event, Fact, FieldError, Protocol, Rule, SessionId,
+    CommandFact, CommandPattern, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
     SiteId, Timestamp, TransferId,
 };
 use entrepot_sftp_proto::table as sftp;
@@ -15,13 +15,19 @@ use uuid::Uuid;
 use crate::condition::Condition;
 use crate::exec::{self, Setting};
 use crate::pattern;
+use crate::rules::SCHEDULE_DUE;
+use crate::schedule;
 
-/// Compiles the condition, expands the paths of a rule for an example, and looks its commands up in
-/// the tables of their protocols: a rule before a command that nobody can send protects nothing.
+/// Looks at the schedule, compiles the condition, expands the paths of a rule for an example, and
+/// looks its commands up in the tables of their protocols: a rule before a command
+/// that nobody can send protects nothing.
 ///
 /// # Errors
 /// The field that cannot be used, and why.
 pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
+    if let When::Cron(cron) = &rule.when {
+        schedule::check(cron, Env::real().now())?;
+    }
     check_conditions(rule)?;
     for (at, command) in rule.when.commands().iter().enumerate() {
         if !is_known(command) {
@@ -59,7 +65,11 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     exec::check("do", &rule.steps, &setting)?;
     exec::check("else", &rule.otherwise, &setting)?;
     tried::check(rule, |kind| Event {
-        fact: if kind.starts_with("command.") { command(rule) } else { upload() },
+        fact: match kind {
+            SCHEDULE_DUE => due(rule),
+            kind if kind.starts_with("command.") => command(rule),
+            _ => upload(),
+        },
         ..example(rule)
     })
 }
@@ -69,6 +79,7 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
 fn check_conditions(rule: &Rule) -> Result<(), FieldError> {
     let kind = match &rule.when {
         When::Event(kind) => Some(kind.as_str()),
+        When::Cron(_) => Some(SCHEDULE_DUE),
         When::Before(_) | When::After(_) => None,
     };
     let mut conditions: Vec<(String, &String)> = Vec::new();
@@ -122,6 +133,11 @@ fn command(rule: &Rule) -> Fact {
     }
 }
 
+/// An instant of the rule's schedule.
+fn due(rule: &Rule) -> Fact {
+    Fact::ScheduleDue { rule: rule.name.clone(), planned: Timestamp::default() }
+}
+
 /// A file like any other that came.
 fn upload() -> Fact {
     Fact::FileUploaded {
@@ -155,6 +171,7 @@ fn example(rule: &Rule) -> Event {
         depth: 0,
         fact: match &rule.when {
             When::Event(kind) if !kind.starts_with("command.") => upload(),
+            When::Cron(_) => due(rule),
             _ => command(rule),
         },
     }

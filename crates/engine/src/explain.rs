@@ -180,6 +180,7 @@ fn trigger(rule: &Rule) -> String {
         || rule.when.commands().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     match &rule.when {
         When::Event(kind) => format!("event {kind}"),
+        When::Cron(cron) => format!("cron '{}' in {}", cron.expression, cron.zone),
         When::Before(_) => format!("before {}", list()),
         When::After(_) => format!("after {}", list()),
     }

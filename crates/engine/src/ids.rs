@@ -2,7 +2,7 @@
 //! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
 
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_nouns::{EventId, Job, JobId, NodeId, StepAddress, TransferId};
+use entrepot_nouns::{EventId, Job, JobId, NodeId, StepAddress, Timestamp, TransferId};
 use uuid::Uuid;
 
 fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
@@ -20,6 +20,11 @@ fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
 /// The one job that this event makes of this rule.
 pub(crate) fn job(event: EventId, rule: Uuid) -> JobId {
     JobId(derived("job", &[event.0.as_bytes(), rule.as_bytes()]))
+}
+
+/// The event of one instant of the schedule of a rule, the same whichever node makes it.
+pub(crate) fn planned(rule: Uuid, instant: Timestamp) -> EventId {
+    EventId(derived("planned", &[rule.as_bytes(), &instant.micros().to_le_bytes()]))
 }
 
 /// Tells the steps of one job apart, and is the same on every attempt.

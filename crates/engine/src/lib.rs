@@ -3,6 +3,7 @@
 //! | step of "One upload" in ARCHITECTURE.md | code |
 //! | --- | --- |
 //! | 8 journal → database, exactly once | `projector.rs` |
+//! | which rules the clock starts | `schedule.rs`, `schedule/` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
 //! | why a rule started, or did not | `explain.rs`, `condition/trace.rs` |
@@ -35,6 +36,7 @@ mod projector;
 mod retention;
 mod rules;
 mod run;
+mod schedule;
 mod session_files;
 mod step;
 #[cfg(test)]
@@ -58,6 +60,7 @@ use tokio_util::sync::CancellationToken;
 use files::FileAccess;
 use heartbeat::Heart;
 use membership::Membership;
+use schedule::SchedulerParts;
 use session_files::SessionFileAccess;
 use versions::Versions;
 
@@ -176,8 +179,8 @@ impl Drained {
     }
 }
 
-/// The running engine of a node: one task that projects, one that hands out jobs, one that says
-/// that the node lives.
+/// The running engine of a node: one task that projects, one that hands out jobs, one that starts
+/// rules by the clock, one that says that the node lives.
 pub struct Engine {
     shared: Arc<Shared>,
     workers: worker::Stops,
@@ -197,6 +200,7 @@ struct Running {
     working: JoinHandle<()>,
     projecting: JoinHandle<()>,
     beating: JoinHandle<()>,
+    scheduling: JoinHandle<()>,
     answering: Option<JoinHandle<()>>,
 }
 
@@ -250,6 +254,8 @@ impl Engine {
         let (workers, superseded) = (worker::Stops::default(), CancellationToken::new());
         let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
+        let scheduling =
+            tokio::spawn(schedule::run(scheduler_parts(&shared), workers.drain.clone()));
         let heart = Heart {
             db: shared.db.clone(),
             recorder: shared.recorder.clone(),
@@ -261,7 +267,7 @@ impl Engine {
         };
         let beating = tokio::spawn(heartbeat::run(heart, silence.clone()));
         let ready = watch::Sender::new(true).subscribe();
-        let running = Running { working, projecting, beating, answering: None };
+        let running = Running { working, projecting, beating, scheduling, answering: None };
         Engine {
             shared,
             workers,
@@ -280,12 +286,13 @@ impl Engine {
     /// shows its counters.
     pub async fn stop(&self, limit: Duration) {
         let Some(running) = self.running.lock().take() else { return };
-        let Running { working, mut projecting, beating, answering } = running;
+        let Running { working, mut projecting, beating, scheduling, answering } = running;
         self.workers.drain.cancel();
         self.answers.cancel();
         tokio::join!(
             stop_working(working, &self.workers.interrupt, limit),
             stop_answering(answering, limit),
+            stop_scheduling(scheduling),
         );
         self.projection.cancel();
         let grace = limit.max(limits::STOP_GRACE);
@@ -353,6 +360,22 @@ async fn stop_working(mut working: JoinHandle<()>, interrupt: &CancellationToken
     if tokio::time::timeout(limits::STOP_GRACE, &mut working).await.is_err() {
         tracing::warn!(code = "EP0807", "jobs did not end in time, their leases run out");
         working.abort();
+    }
+}
+
+fn scheduler_parts(shared: &Shared) -> SchedulerParts {
+    SchedulerParts {
+        db: shared.db.clone(),
+        recorder: shared.recorder.clone(),
+        membership: shared.membership.clone(),
+        lease: shared.options.lease,
+    }
+}
+
+/// What it has decided is told by another node, or at the next start, if it does not end in time.
+async fn stop_scheduling(mut scheduling: JoinHandle<()>) {
+    if tokio::time::timeout(limits::STOP_GRACE, &mut scheduling).await.is_err() {
+        scheduling.abort();
     }
 }
 

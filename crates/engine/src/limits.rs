@@ -55,6 +55,26 @@ pub const LEASES_OVER: u32 = 20;
 /// How many earlier leases of a job are searched for staging files that they left behind.
 pub const LEASES_SEARCHED: usize = 64;
 
+/// Longest expression of a schedule, in bytes.
+pub const CRON_BYTES: usize = 256;
+/// A schedule must have an instant within so many years.
+pub const CRON_YEARS: u32 = 10;
+/// How often schedules are compared with the clock of the machine, which may jump, and with the
+/// configuration.
+pub const CRON_LOOK: Duration = Duration::from_secs(1);
+/// A run begun within this time after its instant was not missed.
+pub const CRON_ON_TIME: Duration = Duration::from_secs(10);
+/// Most instants of one schedule that are made up for.
+pub const CRON_MISSED: usize = 100;
+/// Most schedules that are decided in one transaction.
+pub const CRON_BATCH: usize = 256;
+/// How often runs that wait for another one are looked at, at the least.
+pub const CRON_WAIT: Duration = Duration::from_millis(250);
+/// Each run that waits for another one makes that time so much longer.
+pub const CRON_WAIT_EACH: Duration = Duration::from_millis(1);
+/// After this time without its event, any node tells of a decision.
+pub const CRON_UNTOLD: Duration = Duration::from_secs(10);
+
 /// How often it is looked whether the rules before and after commands changed.
 pub const HOOKS_POLL: Duration = Duration::from_millis(300);
 /// A look at the rules that takes longer is given up, and begun anew.

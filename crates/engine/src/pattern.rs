@@ -42,6 +42,7 @@ pub(crate) const WORDS: &[&str] = &[
     "verb",
     "argument",
     "code",
+    "planned",
 ];
 
 fn known() -> String {
@@ -106,6 +107,10 @@ pub(crate) fn value(word: &str, event: &Event) -> Result<String, PatternError> {
         "verb" => command.map(|command| command.verb.clone()),
         "argument" => command.map(|command| command.argument.clone()),
         "code" => command.and_then(|command| command.code).map(|code| code.to_string()),
+        "planned" => match &event.fact {
+            Fact::ScheduleDue { planned, .. } => Some(planned.to_string()),
+            _ => None,
+        },
         _ => None,
     };
     found.ok_or_else(|| PatternError::Missing(word.to_owned(), event.fact.kind().to_owned()))

@@ -219,7 +219,8 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
         return Err(if was_kept { Misfit::Temporary } else { Misfit::Kind });
     }
     if !rule_is_for(rule, event) {
-        return Err(Misfit::Command);
+        let is_other_schedule = matches!(rule.noun.when, When::Cron(_));
+        return Err(if is_other_schedule { Misfit::Kind } else { Misfit::Command });
     }
     if rule.noun.enabled { Ok(()) } else { Err(Misfit::Disabled) }
 }
@@ -228,6 +229,7 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
 fn start_kind(rule: &Rule) -> Option<&str> {
     match &rule.when {
         When::Event(kind) => Some(kind),
+        When::Cron(_) => Some(SCHEDULE_DUE),
         When::After(_) if !rule.is_waited_for() => Some("command.done"),
         When::Before(_) | When::After(_) => None,
     }
@@ -269,8 +271,14 @@ impl Compiled {
     }
 }
 
-/// A rule on commands is for some of them only.
+/// What a rule with a schedule starts on, where the event names that rule.
+pub(crate) const SCHEDULE_DUE: &str = "schedule.due";
+
+/// A rule on commands is for some of them only, one with a schedule for instants of its own.
 pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
+    if let (When::Cron(_), Fact::ScheduleDue { rule: due, .. }) = (&rule.noun.when, &event.fact) {
+        return *due == rule.noun.name;
+    }
     let commands = rule.noun.when.commands();
     let Some(command) = event.fact.command() else { return commands.is_empty() };
     let is = |it: &CommandPattern| it.is_for(command.protocol, &command.verb, &command.argument);
@@ -279,7 +287,7 @@ pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
 
 fn moment(rule: &Rule) -> Option<Moment> {
     match &rule.when {
-        When::Event(_) => None,
+        When::Event(_) | When::Cron(_) => None,
         When::Before(_) => Some(Moment::Before),
         When::After(_) if rule.is_waited_for() => Some(Moment::Reply),
         When::After(_) => Some(Moment::Done),

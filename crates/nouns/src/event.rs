@@ -630,6 +630,23 @@ facts! {
         /// What the peer was told, or why it could not be asked.
         reason: String,
     }
+    /// The clock reached an instant of a rule's schedule: the rule starts.
+    "schedule.due" ScheduleDue {
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+        /// The instant by the schedule; the event is later if the instant was missed, or waited
+        /// for the run before it.
+        planned: Timestamp,
+    }
+    /// The rule does not start at an instant of its schedule.
+    "schedule.skipped" ScheduleSkipped {
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+        /// The instant by the schedule.
+        planned: Timestamp,
+        /// Why, one sentence.
+        reason: String,
+    }
     /// A program that a rule started has ended.
     "program.ended" ProgramEnded {
         /// The name of the rule, which may have been deleted since.

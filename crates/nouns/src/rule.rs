@@ -8,6 +8,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::command::CommandPattern;
+use crate::cron::Cron;
 use crate::document::{OnByDefault, is_default};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
@@ -23,13 +24,15 @@ pub enum When {
     Before(Vec<CommandPattern>),
     /// One of these commands has run.
     After(Vec<CommandPattern>),
+    /// The clock, by a schedule.
+    Cron(Cron),
 }
 
 impl When {
     /// The commands it starts on, if any.
     pub fn commands(&self) -> &[CommandPattern] {
         match self {
-            When::Event(_) => &[],
+            When::Event(_) | When::Cron(_) => &[],
             When::Before(commands) | When::After(commands) => commands,
         }
     }
@@ -461,6 +464,7 @@ impl Noun for Rule {
                     return Err(FieldError::new("when", "name at least one command"));
                 }
             }
+            When::Cron(_) => {}
         }
         self.check_steps()?;
         self.check_names()?;
@@ -551,7 +555,7 @@ impl Rule {
     /// durable job.
     pub fn is_waited_for(&self) -> bool {
         match &self.when {
-            When::Event(_) => false,
+            When::Event(_) | When::Cron(_) => false,
             When::Before(_) => true,
             When::After(_) => {
                 let waits = |step: &Step| matches!(&step.spec, StepSpec::Exec(it) if it.waits());
@@ -577,6 +581,7 @@ impl Rule {
                         refuse.check(steps.get(at + 1..).unwrap_or_default())
                     }
                     StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
+                    _ if matches!(self.when, When::Cron(_)) => self.check_without_file(&step.spec),
                     _ if waited => {
                         Err(("", "a client waits: only 'exec' and 'refuse' are possible"))
                     }
@@ -589,6 +594,25 @@ impl Rule {
             }
         }
         Ok(())
+    }
+}
+
+impl Rule {
+    /// Whether `step` can do without a file that an event brings, and without its account.
+    fn check_without_file(&self, step: &StepSpec) -> Result<(), StepFlaw> {
+        match step {
+            StepSpec::Deliver(_) => {
+                Err(("deliver", "a rule that starts by the clock has no file to deliver"))
+            }
+            StepSpec::Move(_) => Err(("move", "a rule that starts by the clock has no file")),
+            StepSpec::Delete(delete) if delete.path.is_none() => {
+                Err(("delete.path", "a rule that starts by the clock has no file: name one"))
+            }
+            StepSpec::Delete(_) if self.run_as.is_none() => {
+                Err(("delete", "as which account? Set 'as' of the rule"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -617,7 +641,7 @@ impl ExecSpec {
             return Err(("exec.env", "a name has letters, digits and '_' only"));
         }
         match rule.when {
-            When::Event(_) if self.waits() => {
+            When::Event(_) | When::Cron(_) if self.waits() => {
                 return Err((
                     "exec.reply",
                     "only a rule 'after' a command can make its reply wait",
@@ -631,6 +655,9 @@ impl ExecSpec {
             }
             When::Before(_) if self.stdin == ExecStdin::File => {
                 return Err(("exec.stdin", "before a command there is no file yet"));
+            }
+            When::Cron(_) if self.stdin == ExecStdin::File => {
+                return Err(("exec.stdin", "a rule that starts by the clock has no file"));
             }
             _ => {}
         }
@@ -686,6 +713,7 @@ mod tests {
         let before = json!({"before": ["ftp DELE"]});
         let after = json!({"after": ["ftp STOR"]});
         let event = json!({"event": "file.uploaded"});
+        let cron = json!({"cron": "0 3 * * *"});
         let refuse = |code: u16, text: &str| json!({"refuse": {"code": code, "text": text}});
         let exec = |more: serde_json::Value| {
             let mut exec = json!({"argv": ["/bin/scan", "{path}"]});
@@ -699,6 +727,7 @@ mod tests {
             (&after, json!([wait(), exec(json!({"reply": "wait", "failure_code": 421}))])),
             (&after, json!([exec(json!({})), {"delete": {}}])),
             (&event, json!([exec(json!({"stdin": "file"}))])),
+            (&cron, json!([exec(json!({}))])),
         ] {
             assert_eq!(field(good.0, &good.1), Ok(()), "{}", good.1);
         }
@@ -722,6 +751,13 @@ mod tests {
             (&event, json!([exec(json!({"env": {"A=B": "x"}}))]), "do.0.exec.env"),
             (&event, json!([exec(json!({"timeout_seconds": 0}))]), "do.0.exec.timeout_seconds"),
             (&json!({"before": []}), json!([refuse(550, "No.")]), "when"),
+            (&cron, json!([wait()]), "do.0.exec.reply"),
+            (&cron, json!([exec(json!({"stdin": "file"}))]), "do.0.exec.stdin"),
+            (&cron, json!([{"deliver": {"endpoint": "e"}}]), "do.0.deliver"),
+            (&cron, json!([{"move": {"to": "/a"}}]), "do.0.move"),
+            (&cron, json!([{"delete": {}}]), "do.0.delete.path"),
+            (&cron, json!([{"delete": {"path": "/a"}}]), "do.0.delete"),
+            (&cron, json!([refuse(550, "No.")]), "do.0.refuse"),
         ] {
             assert_eq!(field(when, &steps), Err(wrong.to_owned()), "{steps}");
         }

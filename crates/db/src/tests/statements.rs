@@ -32,6 +32,7 @@ fn common() -> Vec<Sql> {
         crate::penalties::ALL,
         crate::recovery_codes::ALL,
         crate::retention::ALL,
+        crate::schedules::ALL,
         crate::set_up::ALL,
         crate::sign_ins::ALL,
         crate::trash::ALL,
@@ -58,6 +59,8 @@ fn only_postgres() -> Vec<Sql> {
         crate::nodes::LIST_POSTGRES,
         crate::nodes::LOCK_CURSOR_POSTGRES,
         crate::retention::LEASE_POSTGRES,
+        crate::schedules::FIND_POSTGRES,
+        crate::schedules::TOLD_POSTGRES,
         crate::trash::INSERT_POSTGRES,
         crate::trash::DELETE_POSTGRES,
     ];

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::condition::Subject;
-use crate::rules::{Compiled, Misfit, Verdict, fit, rule_is_for};
+use crate::rules::{Compiled, Misfit, SCHEDULE_DUE, Verdict, fit, rule_is_for};
 
 /// Tries each test of a rule; `example` gives an event of a kind, for what a test leaves out.
 pub(super) fn check(rule: &Rule, example: impl Fn(&str) -> Event) -> Result<(), FieldError> {
@@ -62,7 +62,8 @@ fn event_of(
 ) -> Result<Event, String> {
     let own = match &rule.when {
         When::Event(kind) => kind.as_str(),
-        _ => "command.done",
+        When::Cron(_) => SCHEDULE_DUE,
+        When::Before(_) | When::After(_) => "command.done",
     };
     let kind = match test.event.get("kind") {
         None => own,
@@ -120,6 +121,7 @@ mod tests {
     fn a_rule_is_refused_that_does_not_do_what_its_tests_say() {
         let upload = json!({"event": "file.uploaded"});
         let before = json!({"before": ["ftp DELE"]});
+        let cron = json!({"cron": "0 3 * * *"});
         let size = "file.size > 0 && file.name.endsWith('.xml')";
         for (when, condition, event, runs) in [
             (&upload, size, json!({"path": "/in/a.xml", "size": 7}), true),
@@ -136,6 +138,9 @@ mod tests {
                 true,
             ),
             (&before, "true", json!({"verb": "STOR"}), false),
+            (&cron, "event.planned > timestamp('2020-01-01T00:00:00Z')", json!({}), false),
+            (&cron, "true", json!({}), true),
+            (&cron, "true", json!({"rule": "other"}), false),
         ] {
             let test = |runs: bool| json!({"event": event, "runs": runs});
             assert_eq!(tried(when, condition, &test(runs)), Ok(()), "{event}");

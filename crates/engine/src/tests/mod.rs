@@ -8,6 +8,7 @@ mod outage;
 mod programs;
 mod projection;
 mod retention;
+mod schedules;
 mod session_files;
 mod stops;
 mod versions;

@@ -297,7 +297,7 @@ impl World {
     pub(crate) async fn die(&mut self) {
         let engine = self.engine.take().unwrap();
         let running = engine.running.lock().take().unwrap();
-        for task in [running.working, running.projecting, running.beating] {
+        for task in [running.working, running.projecting, running.beating, running.scheduling] {
             task.abort();
             let _ = task.await;
         }
