@@ -14,7 +14,6 @@ use uuid::Uuid;
 use crate::actor::Actor;
 use crate::document::{self, Given};
 use crate::error::{AdminError, Result};
-use crate::explain::RuleExplainer;
 use crate::jobs::{self, JobAction};
 use crate::limits;
 use crate::listing::ListQuery;
@@ -27,6 +26,7 @@ use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
 use crate::refused_passwords::RefusedPasswords;
 use crate::request::{Action, BackupNote, Document, PlannedChange, Request, Response};
+use crate::rule_question::RuleExplainer;
 use crate::secrets::{
     self, Absent, EndpointCheck, ListenerCheck, PasswordWork, RuleCheck, Settler,
 };
@@ -170,7 +170,7 @@ impl Admin {
         let want = |documents, prune| {
             documents_wanted(documents, if prune { Others::Go } else { Others::Stay })
         };
-        let journal = |lost| if lost { nodes::Journal::Lost } else { nodes::Journal::Projected };
+        let kept = |lost| if lost { nodes::Journal::Lost } else { nodes::Journal::Projected };
         match request {
             Request::List { kind, filter, sort, after, limit } => {
                 let query = ListQuery { kind, filter, sort, after, limit };
@@ -207,9 +207,7 @@ impl Admin {
             Request::Node { name } => nodes::show(parts, actor, &name).await,
             Request::DrainNode { name } => self.drain(actor, name, Drained::Yes).await,
             Request::UndrainNode { name } => self.drain(actor, name, Drained::No).await,
-            Request::RemoveNode { name, lost } => {
-                self.remove_node(actor, name, journal(lost)).await
-            }
+            Request::RemoveNode { name, lost } => self.remove_node(actor, name, kept(lost)).await,
             Request::JournalHeads { after, limit } => {
                 nodes::heads(parts, actor, after, limit).await
             }

@@ -6,41 +6,16 @@ use std::collections::BTreeSet;
 
 use entrepot_db::{EventFilter, event_paths};
 use entrepot_nouns::explanation::{
-    EventExplanation, EventName, Explanation, Remark, RemarkReason, RuleExplanation, RuleOutcome,
+    EventName, Explanation, Remark, RemarkReason, RuleExplanation, RuleOutcome,
 };
 use entrepot_nouns::{AdminRight, Event, Fact, Kind, Name, Rule, SiteId, Stored, Timestamp, VPath};
-use serde::{Deserialize, Serialize};
 
 use crate::actor::Actor;
 use crate::admin::Admin;
 use crate::error::{AdminError, Result};
 use crate::limits;
 use crate::request::Response;
-
-/// Says of each event of the named site what each rule makes of it, with the id of the job that it
-/// would make.
-pub type RuleExplainer = fn(&Name, Vec<Stored<Rule>>, Vec<Event>) -> Vec<EventExplanation>;
-
-/// What is to be explained.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RuleQuestion {
-    /// The event, or the path of files.
-    pub about: RuleSubject,
-    /// Only what this rule made of it; unset: every rule of the site.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<Name>,
-}
-
-/// What a question about rules is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RuleSubject {
-    /// One event.
-    Event(EventName),
-    /// The newest events about this path, as accounts see it.
-    Path(String),
-}
+use crate::rule_question::{RuleExplainer, RuleQuestion, RuleSubject};
 
 /// What was found in the audit log.
 #[derive(Default)]

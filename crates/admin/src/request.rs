@@ -16,12 +16,12 @@ use serde_json::Value;
 use crate::certificate_row::CertificateRow;
 use crate::credentials::{PasskeyRow, ShownOnce, TokenOrder, TokenRow};
 use crate::cursor::Cursor;
-use crate::explain::RuleQuestion;
 use crate::filter::{FieldFilter, SortOrder};
 use crate::link_order::{LinkAddress, LinkOrder, LinkRow};
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
 use crate::login_limits::{LoginLimitRow, UnlockTarget};
 use crate::node_row::NodeRow;
+use crate::rule_question::RuleQuestion;
 use crate::shown_job::{RetryRule, ShownJob};
 
 /// What can be asked.

@@ -9,12 +9,13 @@ mod checker;
 mod error;
 mod text;
 mod trace;
+mod tree;
 mod types;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue};
+use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use cel::{Context, Program, Value};
 use entrepot_nouns::Event;
 use entrepot_nouns::explanation::TracedExpression;
@@ -22,11 +23,13 @@ use entrepot_nouns::transfer::hex;
 
 use crate::limits::{
     CONDITION_BYTES, CONDITION_COST, CONDITION_DEPTH, CONDITION_INPUT_BYTES,
-    CONDITION_INPUT_ENTRIES, CONDITION_REGEX_COST, CONDITION_STACK_BYTES, ERROR_CHARACTERS,
+    CONDITION_INPUT_ENTRIES, CONDITION_REGEX_COST, CONDITION_STACK_BYTES,
 };
 use crate::pattern;
 
 pub(crate) use error::ConditionError;
+use error::short;
+use tree::children;
 use types::standard;
 
 /// A compiled condition.
@@ -186,11 +189,6 @@ fn value(json: &serde_json::Value) -> Value {
     }
 }
 
-/// The first characters, on one line.
-fn short(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(ERROR_CHARACTERS).collect()
-}
-
 /// How deep brackets nest; those inside strings count too, which only errs to the safe side.
 fn bracket_depth(source: &str) -> usize {
     let mut depth = 0usize;
@@ -204,28 +202,6 @@ fn bracket_depth(source: &str) -> usize {
         deepest = deepest.max(depth);
     }
     deepest
-}
-
-/// The children of a node, the parts of a macro included.
-fn children(expr: &IdedExpr) -> Vec<&IdedExpr> {
-    match &expr.expr {
-        Expr::Call(call) => call.target.iter().map(AsRef::as_ref).chain(&call.args).collect(),
-        Expr::Comprehension(over) => {
-            vec![&over.iter_range, &over.accu_init, &over.loop_cond, &over.loop_step, &over.result]
-        }
-        Expr::List(list) => list.elements.iter().collect(),
-        Expr::Map(map) => map.entries.iter().flat_map(entry).collect(),
-        Expr::Struct(fields) => fields.entries.iter().flat_map(entry).collect(),
-        Expr::Select(select) => vec![&select.operand],
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
-    }
-}
-
-fn entry(entry: &IdedEntryExpr) -> Vec<&IdedExpr> {
-    match &entry.expr {
-        EntryExpr::MapEntry(pair) => vec![&pair.key, &pair.value],
-        EntryExpr::StructField(field) => vec![&field.value],
-    }
 }
 
 /// How deep the tree is; stops counting one past the limit, so its own recursion is bounded.

@@ -215,8 +215,10 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
     }
     let Some(kind) = start_kind(&rule.noun) else { return Err(Misfit::Waited) };
     if !kinds(&event.fact).any(|counted| counted == kind) {
-        let was_kept = is_temporary(&event.fact) && event.fact.kind() == kind;
-        return Err(if was_kept { Misfit::Temporary } else { Misfit::Kind });
+        // By its final name it would count as these.
+        let would_fit = kind == event.fact.kind() || kind == "file.uploaded";
+        let is_early = is_temporary(&event.fact) && would_fit;
+        return Err(if is_early { Misfit::Temporary } else { Misfit::Kind });
     }
     if !rule_is_for(rule, event) {
         let is_other_schedule = matches!(rule.noun.when, When::Cron(_));

@@ -31,7 +31,7 @@ pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
 pub(crate) use remote::RemoteArgs;
-pub(crate) use rules::{ExplainArgs, RuleCommand};
+pub(crate) use rules::ExplainArgs;
 pub(crate) use sign_ins::SignInCommand;
 pub(crate) use tokens::{TokenCommand, TokenCreateArgs};
 use units::size;
@@ -336,6 +336,15 @@ pub(crate) enum NounCommand {
         /// Its name, as `list` shows it.
         name: Name,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RuleCommand {
+    #[command(flatten)]
+    Noun(NounCommand),
+    /// Say why an event started which rules and which not: trigger, condition with the values of
+    /// its parts, depth and job. The rules are taken as they are now.
+    Explain(ExplainArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -114,7 +114,7 @@ pub struct EventExplanation {
 pub struct RuleExplanation {
     /// The rule, by name.
     pub rule: Name,
-    /// What decided.
+    /// The first check that decided, or that it starts.
     pub outcome: RuleOutcome,
     /// The same in a sentence.
     pub why: String,
@@ -204,7 +204,7 @@ pub struct TracedExpression {
 /// A job that an event made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedJob {
-    /// Its id.
+    /// Names it; it follows from the event and the rule.
     pub id: JobId,
     /// What became of it; unset: there is no such job.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! What can be wrong with a condition.
 
-use crate::limits::{CONDITION_BYTES, CONDITION_DEPTH};
+use crate::limits::{CONDITION_BYTES, CONDITION_DEPTH, ERROR_CHARACTERS};
 
 /// Why a condition gives no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,4 +31,9 @@ pub(crate) enum ConditionError {
     /// Neither true nor false.
     #[error("the condition gives a {0}, make it a comparison")]
     NotBool(String),
+}
+
+/// The first characters, on one line.
+pub(super) fn short(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(ERROR_CHARACTERS).collect()
 }

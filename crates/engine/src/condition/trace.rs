@@ -11,7 +11,9 @@ use cel::objects::Key;
 use cel::{Context, Program, Value};
 use entrepot_nouns::explanation::TracedExpression;
 
+use super::error::short;
 use super::text;
+use super::tree::children;
 use crate::limits::TRACED_CHARACTERS;
 
 /// `program` with the values of its parts in `context`.
@@ -50,7 +52,7 @@ impl Tracer<'_> {
         traced.parts = match logical(expr) {
             Some(Logical::Chain { operator, operands }) => self.chain(operator, &operands),
             Some(Logical::Choice { asked, then, otherwise }) => {
-                let is = |wanted| self.is(asked, wanted);
+                let is = |flag| self.is(asked, &Value::Bool(flag));
                 let [of_then, of_otherwise] = [is(true), is(false)];
                 vec![
                     self.part(asked, Evaluated::Yes),
@@ -59,8 +61,7 @@ impl Tracer<'_> {
                 ]
             }
             None => {
-                let failed = traced.error.is_some();
-                let parts = shown_parts(expr, failed).into_iter();
+                let parts = shown_parts(expr, traced.error.as_deref()).into_iter();
                 parts.map(|part| self.part(part, Evaluated::Yes)).collect()
             }
         };
@@ -69,12 +70,12 @@ impl Tracer<'_> {
 
     /// The operands of one `&&` or `||`, up to the first that settles it.
     fn chain(&self, operator: &str, operands: &[&IdedExpr]) -> Vec<TracedExpression> {
-        let settles = operator == op::LOGICAL_OR;
+        let settles = Value::Bool(operator == op::LOGICAL_OR);
         let mut evaluated = Evaluated::Yes;
         let mut parts = Vec::with_capacity(operands.len());
         for operand in operands {
             parts.push(self.part(operand, evaluated));
-            if evaluated == Evaluated::Yes && self.is(operand, settles) == Evaluated::Yes {
+            if evaluated == Evaluated::Yes && self.is(operand, &settles) == Evaluated::Yes {
                 evaluated = Evaluated::No;
             }
         }
@@ -82,9 +83,9 @@ impl Tracer<'_> {
     }
 
     /// Whether the value of `expr` is `wanted`.
-    fn is(&self, expr: &IdedExpr, wanted: bool) -> Evaluated {
+    fn is(&self, expr: &IdedExpr, wanted: &Value) -> Evaluated {
         match self.value(expr) {
-            Ok(Value::Bool(flag)) if flag == wanted => Evaluated::Yes,
+            Ok(value) if value == *wanted => Evaluated::Yes,
             _ => Evaluated::No,
         }
     }
@@ -93,7 +94,7 @@ impl Tracer<'_> {
         let run = AssertUnwindSafe(|| Value::resolve(expr, self.context));
         match catch_unwind(run) {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(super::short(&error.to_string())),
+            Ok(Err(error)) => Err(short(&error.to_string())),
             Err(_) => Err("the evaluator gave up".to_owned()),
         }
     }
@@ -134,7 +135,8 @@ fn flatten<'e>(expr: &'e IdedExpr, operator: &str, operands: &mut Vec<&'e IdedEx
 
 /// The parts of what is evaluated whole: those of which the value is not seen already. The variable
 /// before a field is shown where the field cannot be had.
-fn shown_parts(expr: &IdedExpr, failed: bool) -> Vec<&IdedExpr> {
+fn shown_parts<'e>(expr: &'e IdedExpr, error: Option<&str>) -> Vec<&'e IdedExpr> {
+    let failed = error.is_some();
     let is_shown = |part: &&IdedExpr| !matches!(part.expr, Expr::Literal(_));
     match &expr.expr {
         Expr::Call(call) => {
@@ -147,7 +149,7 @@ fn shown_parts(expr: &IdedExpr, failed: bool) -> Vec<&IdedExpr> {
             if is_plain { Vec::new() } else { vec![&*select.operand] }
         }
         Expr::List(_) | Expr::Map(_) if failed => {
-            super::children(expr).into_iter().filter(is_shown).collect()
+            children(expr).into_iter().filter(is_shown).collect()
         }
         _ => Vec::new(),
     }
@@ -188,7 +190,7 @@ fn mark(expr: &IdedExpr, traced: &mut TracedExpression) {
             mark_at([asked, then, otherwise].into_iter(), parts, |here, _| here == at);
         }
         None => {
-            let shown = shown_parts(expr, traced.error.is_some());
+            let shown = shown_parts(expr, traced.error.as_deref());
             let is_negation = matches!(&expr.expr, Expr::Call(call)
                 if call.func_name == op::LOGICAL_NOT);
             let failed = parts.iter().position(|part| part.error.is_some());

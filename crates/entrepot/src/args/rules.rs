@@ -1,21 +1,10 @@
-//! Arguments of `rule`.
+//! Arguments of `rule explain`.
 
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use entrepot_admin::RuleSubject;
 use entrepot_nouns::Name;
-
-use super::NounCommand;
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum RuleCommand {
-    #[command(flatten)]
-    Noun(NounCommand),
-    /// Say why an event started which rules and which not: trigger, condition with the values of
-    /// its parts, depth and job. The rules are taken as they are now.
-    Explain(ExplainArgs),
-}
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {

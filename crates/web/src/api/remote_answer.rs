@@ -61,6 +61,10 @@ impl Answered {
         Ok(Answer::Token { token, noun: Box::new(stored(Kind::Key, Value::Object(key))?) })
     }
 
+    fn rates(mut self) -> Result<Answer> {
+        Ok(Answer::Rates { upload: self.field("upload")?, download: self.field("download")? })
+    }
+
     fn plan(mut self) -> Result<Answer> {
         Ok(Answer::Plan { changes: self.field("changes")?, warnings: self.field("warnings")? })
     }
@@ -94,10 +98,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::Jobs { .. } => Answer::Jobs { next: answered.next()?, jobs: answered.rows()? },
         Request::Job { .. } => Answer::Job { job: answered.of()? },
         Request::Sessions => Answer::Sessions { sessions: answered.rows()? },
-        Request::LimitNode { .. } => Answer::Rates {
-            upload: answered.field("upload")?,
-            download: answered.field("download")?,
-        },
+        Request::LimitNode { .. } => answered.rates()?,
         Request::LogLevels | Request::SetLogLevels { .. } | Request::ResetLogLevels => {
             Answer::LogLevels { levels: answered.of()? }
         }
