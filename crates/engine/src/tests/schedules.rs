@@ -103,7 +103,7 @@ async fn a_condition_and_a_program_know_the_instant() {
     world.env.set_now(at("2026-03-01T00:00:30Z"));
     let mut rule = cron_rule("r", Cron::new("* * * * *"));
     rule.condition = Some("event.planned != '2026-03-01T00:02:00.000000Z'".to_owned());
-    rule.steps = vec![program(&["/bin/sh", "-c", "echo $1 >&2", "sh", "{planned}"])];
+    rule.steps = vec![program(&["/bin/sh", "-c", "echo $1 >&2", "sh", "{planned}"]).into()];
     crate::check_rule(&rule).unwrap();
     world.put(&rule).await;
     world.start();
@@ -173,7 +173,7 @@ async fn overlapping(seed: u64, overlap: Overlap, runs: usize) -> World {
     let mut world = World::new(seed).await;
     world.env.set_now(at("2026-03-01T00:00:30Z"));
     let mut rule = cron_rule("r", Cron { overlap, ..Cron::new("* * * * *") });
-    rule.steps = vec![program(&["/bin/sh", "-c", "exit 3"])];
+    rule.steps = vec![program(&["/bin/sh", "-c", "exit 3"]).into()];
     rule.retry.attempts = 2;
     rule.retry.first_delay_seconds = 150;
     world.put(&rule).await;
