@@ -433,7 +433,7 @@ mod tests {
                 | Meant::Site(NounCommand::Create(it))
                 | Meant::Mount(NounCommand::Create(it))
                 | Meant::Endpoint(NounCommand::Create(it))
-                | Meant::Rule(NounCommand::Create(it))
+                | Meant::Rule(super::super::RuleCommand::Noun(NounCommand::Create(it)))
                 | Meant::Key(NounCommand::Create(it))
                 | Meant::Listener(ListenerCommand::Noun(NounCommand::Create(it)))
                 | Meant::Policy(NounCommand::Create(it)) => it,
