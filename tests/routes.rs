@@ -146,6 +146,20 @@ fn a_failing_delivery_is_retried_then_dead_and_can_be_retried_by_hand() -> Resul
     Ok(())
 }
 
+/// An endpoint that is a folder.
+fn directory(name: &str, path: &std::path::Path) -> Result<String> {
+    let path = text(path)?;
+    Ok(format!("endpoint: {{name: {name}, target: {{directory: {{path: {path}}}}}}}\n---\n"))
+}
+
+/// A rule that gives up at its first failure.
+fn both(steps: &str) -> String {
+    format!(
+        "rule:\n  name: both\n  when: {{event: file.uploaded}}\n  do: {steps}\n  \
+         retry: {{attempts: 1, first_delay_seconds: 1, longest_delay_seconds: 1}}\n"
+    )
+}
+
 #[test]
 fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Result<()> {
     let mut node = Node::new(program(), None)?;
@@ -154,24 +168,14 @@ fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Resul
     let folder = |name: &str| scratch.join(name);
     let mut documents = String::new();
     for name in ["first", "late", "added", "other"] {
-        let path = folder(name);
         if name != "late" {
-            std::fs::create_dir_all(&path)?;
+            std::fs::create_dir_all(folder(name))?;
         }
-        documents += &format!(
-            "endpoint: {{name: {name}, target: {{directory: {{path: {}}}}}}}\n---\n",
-            text(&path)?
-        );
+        documents += &directory(name, &folder(name))?;
     }
-    let rule = |steps: &str| {
-        format!(
-            "rule:\n  name: both\n  when: {{event: file.uploaded}}\n  do: {steps}\n  \
-             retry: {{attempts: 1, first_delay_seconds: 1, longest_delay_seconds: 1}}\n"
-        )
-    };
     let keep = "{name: keep, deliver: {endpoint: first, existing: refuse}}";
     let send = |to: &str| format!("{{name: send, deliver: {{endpoint: {to}}}}}");
-    documents += &rule(&format!("[{keep}, {}]", send("late")));
+    documents += &both(&format!("[{keep}, {}]", send("late")));
     apply(&node, &documents)?;
     node.start()?;
     for name in ["a.bin", "b.bin"] {
@@ -197,7 +201,7 @@ fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Resul
     );
     // The rule as it is now has another first step, and sends elsewhere.
     let added = "{deliver: {endpoint: added}}";
-    apply(&node, &rule(&format!("[{added}, {keep}, {}]", send("other"))))?;
+    apply(&node, &both(&format!("[{added}, {keep}, {}]", send("other"))))?;
     std::fs::create_dir_all(folder("late"))?;
     node.cli(&["job", "retry", &one])?;
     node.until("the job to end as it began", || {
@@ -206,21 +210,22 @@ fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Resul
     ensure!(folder("late").join("a.bin").exists(), "it went where the old rule says");
     ensure!(!folder("added").join("a.bin").exists(), "a step ran that the job does not know");
     // A rule that lost a step that the job has done does not fit.
-    apply(&node, &rule(&format!("[{added}, {}]", send("other"))))?;
+    apply(&node, &both(&format!("[{added}, {}]", send("other"))))?;
     let refused = format!(
         "{:#}",
         node.cli(&["job", "retry", &other, "--current"]).err().context("it was moved")?
     );
     ensure!(refused.contains("EP0116") && refused.contains("'keep'"), "{refused}");
-    apply(&node, &rule(&format!("[{added}, {keep}, {}]", send("other"))))?;
+    apply(&node, &both(&format!("[{added}, {keep}, {}]", send("other"))))?;
     node.cli(&["job", "retry", &other, "--current"])?;
     node.until("the job to end by the new rule", || {
         Ok((node.json(&["job", "show", &other])?["state"] == "done").then_some(()))
     })?;
-    for (place, there) in [("first", true), ("added", true), ("other", true), ("late", false)] {
-        ensure!(folder(place).join("b.bin").exists() == there, "{place}");
-    }
-    let told = node.events("job.retried")?;
-    assert_eq!(told.iter().filter(|event| event["rule_version"].is_string()).count(), 1);
+    let got = |place: &&str| folder(place).join("b.bin").exists();
+    let places: Vec<&str> = ["first", "late", "added", "other"].into_iter().filter(got).collect();
+    assert_eq!(places, ["first", "added", "other"]);
+    let mut told = node.events("job.retried")?;
+    told.retain(|event| event["rule_version"].is_string());
+    assert_eq!(told.len(), 1);
     Ok(())
 }

@@ -5,10 +5,6 @@ use std::collections::HashMap;
 use entrepot_nouns::rule::StepList;
 use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, VPath};
 
-use crate::Shared;
-use crate::hold::Hold;
-use crate::step::StepError;
-
 /// The steps that a job has gone past.
 #[derive(Default)]
 pub(crate) struct Progress {
@@ -33,22 +29,13 @@ impl Passed {
 }
 
 impl Progress {
-    /// Reads what earlier leases recorded.
-    pub(crate) async fn read(
-        shared: &Shared,
-        job: &Job,
-        hold: &Hold<'_>,
-        rule: &Rule,
-    ) -> Result<Progress, StepError> {
+    /// Of what earlier leases recorded.
+    pub(crate) fn of(job: &Job, rule: &Rule, records: Vec<JobStep>) -> Progress {
         let mut progress = Progress::default();
-        // Nobody has had the job before.
-        if job.epoch <= 1 {
-            return Ok(progress);
-        }
         let otherwise: Vec<_> = rule.places(StepList::Else).map(|(address, _)| address).collect();
         // What an operator's retry began is another life of the job: it has its own `else`.
         let life = job.epoch.saturating_sub(i64::from(job.attempts));
-        for record in hold.insist(|| shared.db.job_steps(job.id)).await? {
+        for record in records {
             let lives = record.epoch > life;
             let passed = if otherwise.contains(&record.address) {
                 lives
@@ -66,11 +53,11 @@ impl Progress {
         if job.rule_version.is_none() {
             progress.count_as_before(job, rule);
         }
-        Ok(progress)
+        progress
     }
 
     /// The job has gone past this step.
-    pub(crate) fn of(&self, address: &StepAddress) -> Option<&Passed> {
+    pub(crate) fn passed(&self, address: &StepAddress) -> Option<&Passed> {
         self.passed.get(address)
     }
 

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::{ELSE_UNIT, JobEnd, PassedStep};
+use entrepot_db::{ELSE_UNIT, JobEnd, PassedStep, RuleDocument};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{OnError, Step, StepList, StepSpec};
 use entrepot_nouns::{
-    Endpoint, Event, EventId, Fact, Job, JobStep, Name, SiteId, StepAddress, StepState, Timestamp,
-    VPath, crash,
+    Endpoint, Event, EventId, Fact, Job, JobStep, Name, Rule, SiteId, StepAddress, StepState,
+    Timestamp, VPath, crash,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +25,7 @@ use crate::meters::Meters;
 use crate::pause::Pause;
 use crate::progress::{Passed, Progress};
 use crate::step::{self, StepError};
-use crate::versions::RunRule;
+use crate::versions::{DocumentKey, RunRule};
 use crate::{Shared, backoff, pattern, rules};
 
 /// One attempt under way.
@@ -79,13 +79,19 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
     if job.epoch > 1 || job.repeated {
         caught_up(shared, hold).await?;
     }
-    let rule = match shared.versions.rule(shared, job, hold).await {
+    let rule = match rule_of(shared, job, hold).await {
         Err(error @ StepError::Permanent { .. }) => {
             return fail(shared, job, hold, Failure { error: error.to_string(), step: None }).await;
         }
         rule => rule?,
     };
-    let progress = Progress::read(shared, job, hold, &rule.noun).await?;
+    let progress = if job.epoch > 1 {
+        let records = hold.insist(|| shared.db.job_steps(job.id)).await?;
+        Progress::of(job, &rule.noun, records)
+    } else {
+        // Nobody has had the job before.
+        Progress::default()
+    };
     let mut run = Run {
         shared,
         job,
@@ -104,6 +110,39 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
         files.close().await;
     }
     ended
+}
+
+/// The rule as `job` runs it.
+async fn rule_of(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<Arc<RunRule>, StepError> {
+    let refused = |text: String| StepError::permanent("EP0811", text);
+    let Some(version) = &job.rule_version else {
+        let found = hold.insist(|| shared.db.find::<Rule>(job.site, &job.rule)).await?;
+        let gone = || refused(format!("rule '{}' was deleted", job.rule));
+        return compiled(found.ok_or_else(gone)?.noun).await;
+    };
+    let key = DocumentKey { site: job.site, version: version.clone() };
+    if let Some(rule) = shared.versions.get(&key) {
+        return Ok(rule);
+    }
+    let document = hold.insist(|| shared.db.rule_document(job.site, version)).await?;
+    let gone = || {
+        refused(format!(
+            "the document {version} of rule '{}' is not kept any more, make the file come again",
+            job.rule
+        ))
+    };
+    let rule = RuleDocument::read(&document.ok_or_else(gone)?);
+    let rule = compiled(rule.map_err(|error| refused(error.to_string()))?).await?;
+    shared.versions.keep(key, rule.clone());
+    Ok(rule)
+}
+
+/// Compiles the conditions of the steps, which blocks.
+async fn compiled(rule: Rule) -> Result<Arc<RunRule>, StepError> {
+    let ended = |error: tokio::task::JoinError| {
+        StepError::transient("EP0801", format!("the rule was not compiled: {error}"))
+    };
+    tokio::task::spawn_blocking(move || RunRule::new(rule)).await.map_err(ended)
 }
 
 /// Waits until the database knows all that this node recorded before now: an earlier attempt's
@@ -262,7 +301,7 @@ impl Run<'_> {
         let rule = self.rule.clone();
         let places: Vec<_> = rule.noun.places(StepList::Do).collect();
         for (number, (address, step)) in (0u32..).zip(&places) {
-            if let Some(passed) = self.progress.of(address).cloned() {
+            if let Some(passed) = self.progress.passed(address).cloned() {
                 self.follow(&step.spec, &passed);
                 continue;
             }
@@ -271,7 +310,8 @@ impl Run<'_> {
             let key = self.key(address, number);
             let (state, why) = self.one(step, &key).await?;
             let after = places.iter().skip(number as usize + 1);
-            let next = after.map(|(next, _)| next).find(|next| self.progress.of(next).is_none());
+            let next =
+                after.map(|(next, _)| next).find(|next| self.progress.passed(next).is_none());
             let record = self.record(state, why);
             self.last = record.clone();
             if let Some(next) = next {
@@ -360,7 +400,7 @@ impl Run<'_> {
     fn follow_passed(&mut self, list: StepList) {
         let rule = self.rule.clone();
         for (address, step) in rule.noun.places(list) {
-            if let Some(passed) = self.progress.of(&address).cloned() {
+            if let Some(passed) = self.progress.passed(&address).cloned() {
                 self.follow(&step.spec, &passed);
             }
         }
@@ -414,7 +454,7 @@ impl Run<'_> {
         let (mut before, mut last) = (failed.clone(), None);
         for (number, (address, step)) in (0u32..).zip(rule.noun.places(StepList::Else)) {
             last = Some((address.clone(), ELSE_UNIT.saturating_mul(number + 1)));
-            if let Some(passed) = self.progress.of(&address).cloned() {
+            if let Some(passed) = self.progress.passed(&address).cloned() {
                 self.follow(&step.spec, &passed);
                 continue;
             }

@@ -4,15 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use entrepot_db::RuleDocument;
-use entrepot_nouns::{Job, Rule, RuleVersion, SiteId};
+use entrepot_nouns::{Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
 
-use crate::Shared;
 use crate::condition::{Condition, ConditionError, Subject};
-use crate::hold::Hold;
 use crate::limits::VERSIONS_KEPT;
-use crate::step::StepError;
 
 /// A rule as jobs run it.
 pub(crate) struct RunRule {
@@ -23,21 +19,15 @@ pub(crate) struct RunRule {
 
 impl RunRule {
     /// Compiles the conditions, which blocks.
-    pub(crate) async fn new(noun: Rule) -> Result<Arc<RunRule>, StepError> {
-        let compile = move || {
-            let steps = noun.steps.iter().chain(&noun.otherwise);
-            let texts = steps.filter_map(|step| step.condition.clone());
-            let compiled = texts.map(|text| {
-                let condition = Condition::compile(&text);
-                (text, condition)
-            });
-            let conditions = compiled.collect();
-            Arc::new(RunRule { noun, conditions })
-        };
-        let ended = |error: tokio::task::JoinError| {
-            StepError::transient("EP0801", format!("the rule was not compiled: {error}"))
-        };
-        tokio::task::spawn_blocking(compile).await.map_err(ended)
+    pub(crate) fn new(noun: Rule) -> Arc<RunRule> {
+        let steps = noun.steps.iter().chain(&noun.otherwise);
+        let texts = steps.filter_map(|step| step.condition.clone());
+        let compiled = texts.map(|text| {
+            let condition = Condition::compile(&text);
+            (text, condition)
+        });
+        let conditions = compiled.collect();
+        Arc::new(RunRule { noun, conditions })
     }
 
     /// Whether the condition of one of its steps holds.
@@ -50,48 +40,29 @@ impl RunRule {
     }
 }
 
+/// A document, among those of all sites.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct DocumentKey {
+    pub(crate) site: SiteId,
+    pub(crate) version: RuleVersion,
+}
+
 /// Rules that were read from their documents lately.
 #[derive(Default)]
-pub(crate) struct Versions(Mutex<HashMap<(SiteId, RuleVersion), Arc<RunRule>>>);
+pub(crate) struct Versions(Mutex<HashMap<DocumentKey, Arc<RunRule>>>);
 
 impl Versions {
-    /// The rule as `job` runs it.
-    pub(crate) async fn rule(
-        &self,
-        shared: &Shared,
-        job: &Job,
-        hold: &Hold<'_>,
-    ) -> Result<Arc<RunRule>, StepError> {
-        let Some(version) = &job.rule_version else {
-            let found = hold.insist(|| shared.db.find::<Rule>(job.site, &job.rule)).await?;
-            let gone = || {
-                let text = format!("rule '{}' was deleted", job.rule);
-                StepError::permanent("EP0811", text)
-            };
-            return RunRule::new(found.ok_or_else(gone)?.noun).await;
-        };
-        let key = (job.site, version.clone());
-        if let Some(rule) = self.0.lock().get(&key) {
-            return Ok(rule.clone());
-        }
-        let document = hold.insist(|| shared.db.rule_document(job.site, version)).await?;
-        let gone = || {
-            let (rule, version) = (&job.rule, &version.0);
-            let text = format!(
-                "the document {version} of rule '{rule}' is not kept any more: give the job the \
-                 rule as it is, by 'job retry --current'"
-            );
-            StepError::permanent("EP0811", text)
-        };
-        let document = document.ok_or_else(gone)?;
-        let rule = RuleDocument::read(&document);
-        let rule = rule.map_err(|error| StepError::permanent("EP0811", error.to_string()))?;
-        let rule = RunRule::new(rule).await?;
+    /// The rule of this document, if it was read lately.
+    pub(crate) fn get(&self, key: &DocumentKey) -> Option<Arc<RunRule>> {
+        self.0.lock().get(key).cloned()
+    }
+
+    /// Remembers the rule of a document.
+    pub(crate) fn keep(&self, key: DocumentKey, rule: Arc<RunRule>) {
         let mut kept = self.0.lock();
         if kept.len() >= VERSIONS_KEPT {
             kept.clear();
         }
-        kept.insert(key, rule.clone());
-        Ok(rule)
+        kept.insert(key, rule);
     }
 }

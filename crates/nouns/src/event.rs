@@ -16,7 +16,7 @@ use crate::ids::{EventId, JobId, NodeId, SessionId, SiteId};
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
-use crate::rule::RuleVersion;
+use crate::rule_version::RuleVersion;
 use crate::time::Timestamp;
 
 pub use clock::EventClock;

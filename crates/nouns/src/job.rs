@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Event;
 use crate::ids::{EventId, JobId, NodeId, SiteId};
 use crate::name::Name;
-use crate::rule::{RuleVersion, StepAddress};
+use crate::rule_version::{RuleVersion, StepAddress};
 use crate::time::Timestamp;
 
 /// The life of a job.

@@ -257,10 +257,8 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::ExplainRules { question } => explain(question),
         Request::Jobs { filter } => jobs(filter),
         Request::Job { id } => Operation::at("get_job", id),
-        Request::RetryJob { id, rule } => {
-            let current = (*rule == RetryRule::Current).then_some("current");
-            Operation::at("retry_job", id).with("rule", current)
-        }
+        Request::RetryJob { id, rule } => Operation::at("retry_job", id)
+            .with("rule", (*rule != RetryRule::Pinned).then_some(rule)),
         Request::CancelJob { id } => Operation::at("cancel_job", id),
         Request::Certificates => Operation::list("list_certificates", None),
         Request::RenewCertificate { listener } => Operation::at("renew_certificate", listener),

@@ -1,0 +1,293 @@
+//! Steps of rules: what they do, and what any of them may have.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::document::is_default;
+use crate::name::Name;
+use crate::path::VPath;
+
+/// One step of a rule: in a document a mapping with the step's word, and what any step may have.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Step {
+    /// What the step is known by, unique in its rule and without a dot. Jobs remember it by this
+    /// name, so that the rule may get other steps before it; unset: by its place, `do.1` for the
+    /// second step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
+    /// A CEL expression as that of the rule: where it is false the step is passed over, and that is
+    /// recorded; unset: always.
+    #[serde(rename = "if", default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// What becomes of the job if the step fails for good, or with the last attempt.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_error: OnError,
+    /// What it does.
+    #[serde(flatten)]
+    pub spec: StepSpec,
+}
+
+/// What becomes of a job of which a step failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// It fails too: the steps of `else` follow.
+    #[default]
+    Fail,
+    /// It goes on with the next step, and the failure is recorded.
+    Continue,
+}
+
+impl From<StepSpec> for Step {
+    fn from(spec: StepSpec) -> Self {
+        Step { name: None, condition: None, on_error: OnError::Fail, spec }
+    }
+}
+
+impl<'de> Deserialize<'de> for Step {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(StepVisitor)
+    }
+}
+
+/// Reads a step key by key, so that what is wrong is said at its place.
+struct StepVisitor;
+
+impl<'de> Visitor<'de> for StepVisitor {
+    type Value = Step;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a step: a mapping with one of {}", StepSpec::WORDS.join(", "))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Step, A::Error> {
+        let mut common = StepKeys::default();
+        let mut spec: Option<StepSpec> = None;
+        while let Some(key) = map.next_key::<String>()? {
+            if common.take(&key, &mut map)? {
+                continue;
+            }
+            if let (Some(spec), true) = (&spec, StepSpec::WORDS.contains(&key.as_str())) {
+                let first = spec.word();
+                return Err(A::Error::custom(format!(
+                    "a step has one word, and this one has '{first}' and '{key}'"
+                )));
+            }
+            spec = Some(match key.as_str() {
+                "deliver" => StepSpec::Deliver(map.next_value()?),
+                "move" => StepSpec::Move(map.next_value()?),
+                "delete" => StepSpec::Delete(map.next_value()?),
+                "exec" => StepSpec::Exec(map.next_value()?),
+                "refuse" => StepSpec::Refuse(map.next_value()?),
+                _ => return Err(A::Error::unknown_field(&key, STEP_KEYS)),
+            });
+        }
+        let none = || {
+            let words = StepSpec::WORDS.join(", ");
+            A::Error::custom(format!("a step needs a word that says what it does: {words}"))
+        };
+        let StepKeys { name, condition, on_error } = common;
+        let on_error = on_error.unwrap_or_default();
+        Ok(Step { name, condition, on_error, spec: spec.ok_or_else(none)? })
+    }
+}
+
+/// What any step may have.
+#[derive(Default)]
+struct StepKeys {
+    name: Option<Name>,
+    condition: Option<String>,
+    on_error: Option<OnError>,
+}
+
+impl StepKeys {
+    /// Reads the value if `key` is one of these; else false.
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
+        let twice = |key: &'static str| Err(A::Error::duplicate_field(key));
+        match key {
+            "name" if self.name.is_some() => return twice("name"),
+            "if" if self.condition.is_some() => return twice("if"),
+            "on_error" if self.on_error.is_some() => return twice("on_error"),
+            "name" => self.name = map.next_value()?,
+            "if" => self.condition = map.next_value()?,
+            "on_error" => self.on_error = Some(map.next_value()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// What a step may have.
+const STEP_KEYS: &[&str] =
+    &["deliver", "move", "delete", "exec", "refuse", "name", "if", "on_error"];
+
+/// What a step does. In a document the one key of these that the step has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StepSpec {
+    /// Copy the file to an endpoint.
+    Deliver(DeliverSpec),
+    /// Rename the file within what the account sees.
+    Move(MoveSpec),
+    /// Remove the file.
+    Delete(DeleteSpec),
+    /// Run a program.
+    Exec(ExecSpec),
+    /// Refuse the command; only in rules `before` a command.
+    Refuse(RefuseSpec),
+}
+
+impl StepSpec {
+    /// The words of all steps.
+    pub const WORDS: &'static [&'static str] = &["deliver", "move", "delete", "exec", "refuse"];
+
+    /// The word of this one.
+    pub fn word(&self) -> &'static str {
+        match self {
+            StepSpec::Deliver(_) => "deliver",
+            StepSpec::Move(_) => "move",
+            StepSpec::Delete(_) => "delete",
+            StepSpec::Exec(_) => "exec",
+            StepSpec::Refuse(_) => "refuse",
+        }
+    }
+}
+
+/// Run a program: the argument list as it stands, never a shell. Exit code 0 is done, 1 is done
+/// with a warning, anything else failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecSpec {
+    /// Absolute path of a program that the process file allows, and its arguments. In each
+    /// argument alone placeholders are replaced once; see `docs/configuration.md`.
+    pub argv: Vec<String>,
+    /// More environment; placeholders as in `argv`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// What it reads.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stdin: ExecStdin,
+    /// It is killed, with all it started, when this is over.
+    #[serde(default = "exec_seconds", skip_serializing_if = "is_exec_seconds")]
+    pub timeout_seconds: u32,
+    /// Its address space in MiB.
+    #[serde(default = "exec_memory", skip_serializing_if = "is_exec_memory")]
+    pub memory_mib: u32,
+    /// In a rule `after` a command: whether the reply waits for it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reply: ReplyTime,
+    /// Where a client waits for it: the reply code of FTP if it fails, 4xx or 5xx. A client of
+    /// SFTP is told that the request failed (4xx) or is denied (5xx).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_code: Option<u16>,
+}
+
+/// What a program reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecStdin {
+    /// Standard input is empty.
+    #[default]
+    None,
+    /// The bytes of the file.
+    File,
+}
+
+/// When the reply of a command leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplyTime {
+    /// At once; the program runs as a durable job.
+    #[default]
+    Leave,
+    /// When the program has ended well; else the client is told of the failure.
+    Wait,
+}
+
+/// Refuse the command with these words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RefuseSpec {
+    /// The reply code of FTP, any 4xx or 5xx. A client of SFTP is told that the request failed
+    /// (4xx) or is denied (5xx).
+    #[serde(default = "refuse_code")]
+    pub code: u16,
+    /// One line that the client gets: why it was refused, and what to do. 1,000 bytes at most.
+    pub text: String,
+}
+
+fn refuse_code() -> u16 {
+    550
+}
+
+fn exec_seconds() -> u32 {
+    60
+}
+
+fn exec_memory() -> u32 {
+    1024
+}
+
+// The signatures are what serde's `skip_serializing_if` asks for.
+fn is_exec_seconds(seconds: &u32) -> bool {
+    *seconds == exec_seconds()
+}
+
+fn is_exec_memory(mib: &u32) -> bool {
+    *mib == exec_memory()
+}
+
+/// Copy the file to an endpoint: read through the account's mounts, written under a temporary
+/// name and published whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeliverSpec {
+    /// The endpoint that gets the copy.
+    pub endpoint: Name,
+    /// Path there. `{name}`, `{stem}`, `{extension}`, `{account}`, `{date}` (UTC, `2026-11-21`),
+    /// `{transfer}` are replaced once, from the event.
+    #[serde(default = "name_pattern")]
+    pub path: String,
+    /// What if a file of that name is there.
+    #[serde(default)]
+    pub existing: Existing,
+}
+
+fn name_pattern() -> String {
+    "{name}".to_owned()
+}
+
+/// What to do about a file that is already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Existing {
+    /// The new one takes its place, whole.
+    #[default]
+    Replace,
+    /// The step fails and is not tried again.
+    Refuse,
+}
+
+/// Rename the file within what the account sees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveSpec {
+    /// New path; the same placeholders as [`DeliverSpec::path`].
+    pub to: String,
+    /// What if a file of that name is there.
+    #[serde(default)]
+    pub existing: Existing,
+}
+
+/// Remove the file.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteSpec {
+    /// Another file than the one of the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<VPath>,
+}
