@@ -167,11 +167,11 @@ fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Resul
     let scratch = node.scratch().to_path_buf();
     let folder = |name: &str| scratch.join(name);
     let mut documents = String::new();
-    for name in ["first", "late", "added", "other"] {
-        if name != "late" {
+    for name in ["first", "not/late", "added", "other"] {
+        if name != "not/late" {
             std::fs::create_dir_all(folder(name))?;
         }
-        documents += &directory(name, &folder(name))?;
+        documents += &directory(name.trim_start_matches("not/"), &folder(name))?;
     }
     let keep = "{name: keep, deliver: {endpoint: first, existing: refuse}}";
     let send = |to: &str| format!("{{name: send, deliver: {{endpoint: {to}}}}}");
@@ -202,12 +202,12 @@ fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Resul
     // The rule as it is now has another first step, and sends elsewhere.
     let added = "{deliver: {endpoint: added}}";
     apply(&node, &both(&format!("[{added}, {keep}, {}]", send("other"))))?;
-    std::fs::create_dir_all(folder("late"))?;
+    std::fs::create_dir_all(folder("not/late"))?;
     node.cli(&["job", "retry", &one])?;
     node.until("the job to end as it began", || {
         Ok((node.json(&["job", "show", &one])?["state"] == "done").then_some(()))
     })?;
-    ensure!(folder("late").join("a.bin").exists(), "it went where the old rule says");
+    ensure!(folder("not/late").join("a.bin").exists(), "it went where the old rule says");
     ensure!(!folder("added").join("a.bin").exists(), "a step ran that the job does not know");
     // A rule that lost a step that the job has done does not fit.
     apply(&node, &both(&format!("[{added}, {}]", send("other"))))?;
@@ -222,7 +222,8 @@ fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Resul
         Ok((node.json(&["job", "show", &other])?["state"] == "done").then_some(()))
     })?;
     let got = |place: &&str| folder(place).join("b.bin").exists();
-    let places: Vec<&str> = ["first", "late", "added", "other"].into_iter().filter(got).collect();
+    let places: Vec<&str> =
+        ["first", "not/late", "added", "other"].into_iter().filter(got).collect();
     assert_eq!(places, ["first", "added", "other"]);
     let mut told = node.events("job.retried")?;
     told.retain(|event| event["rule_version"].is_string());

@@ -131,6 +131,7 @@ impl Buyer<'_> {
             AcmeChallenge::Http01 => ChallengeType::Http01,
             AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
         };
+        let mut asked = Ok(());
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             let mut authorization = authorization?;
@@ -152,17 +153,29 @@ impl Buyer<'_> {
             };
             tokens.push(answer.token.clone());
             self.db.add_acme_answer(&answer).await?;
-            challenge.set_ready().await?;
+            asked = challenge.set_ready().await.map_err(AcmeError::from);
+            if asked.is_err() {
+                break;
+            }
         }
-        match settle(transport, order, OrderStatus::Pending).await {
+        let settled = match asked {
+            Ok(()) => settle(transport, order, OrderStatus::Pending).await,
+            // An authority that is quick says in this very answer that it could not verify.
+            Err(error) => Err(error),
+        };
+        match settled {
             Ok(OrderStatus::Ready | OrderStatus::Valid) => Ok(()),
-            Ok(_) | Err(AcmeError::Refused(_)) => Err(self.why_unverified(order).await),
+            Ok(_) => {
+                let silent = "the order is invalid, and no name of it says why".to_owned();
+                Err(self.why_unverified(order, AcmeError::Refused(silent)).await)
+            }
+            Err(error @ AcmeError::Refused(_)) => Err(self.why_unverified(order, error).await),
             Err(error) => Err(error),
         }
     }
 
-    /// Which name the authority could not verify, and why.
-    async fn why_unverified(&self, order: &mut Order) -> AcmeError {
+    /// Which name the authority could not verify, and why; `otherwise` if it says so of none.
+    async fn why_unverified(&self, order: &mut Order, otherwise: AcmeError) -> AcmeError {
         let mut authorizations = order.authorizations();
         while let Some(Ok(mut authorization)) = authorizations.next().await {
             let name = authorization.identifier().to_string();
@@ -172,7 +185,7 @@ impl Buyer<'_> {
                 return self.unverified(name, &AcmeError::said(problem));
             }
         }
-        AcmeError::Refused("the order is invalid, and no name of it says why".to_owned())
+        otherwise
     }
 
     fn unverified(&self, name: String, problem: &str) -> AcmeError {
