@@ -21,6 +21,11 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
+    /// False if the step was passed over, or failed.
+    pub(crate) fn is_done(&self) -> bool {
+        self.record.as_ref().is_none_or(|record| record.state == StepState::Done)
+    }
+
     /// Where the step put the file, if it said so.
     pub(crate) fn path(&self) -> Option<VPath> {
         let result = self.record.as_ref()?.result.as_ref()?;

@@ -318,9 +318,7 @@ impl Run<'_> {
                 let (step, count) = (record.clone(), number.saturating_add(1));
                 self.pass(PassedStep { step, next: next.clone(), count }).await?;
             }
-            if state == StepState::Done {
-                self.follow(&step.spec, &Passed { record });
-            }
+            self.follow(&step.spec, &Passed { record });
         }
         Ok(())
     }
@@ -389,6 +387,9 @@ impl Run<'_> {
 
     /// A move that is done says where the file is from now on.
     fn follow(&mut self, spec: &StepSpec, passed: &Passed) {
+        if !passed.is_done() {
+            return;
+        }
         if let Some(path) = passed.path() {
             self.path = Some(Ok(path));
         } else if let StepSpec::Move(rename) = spec {
@@ -471,9 +472,7 @@ impl Run<'_> {
                 Err(ended) => return Err(ended),
             };
             before = self.record(state, why);
-            if state == StepState::Done {
-                self.follow(&step.spec, &Passed { record: before.clone() });
-            }
+            self.follow(&step.spec, &Passed { record: before.clone() });
         }
         if let (Some(step), Some((next, count))) =
             (before.filter(|it| Some(it) != failed.as_ref()), last)

@@ -63,11 +63,13 @@ async fn a_step_may_be_passed_over_or_may_fail_without_its_job() {
     world.target("last", last.clone()).await;
     let mut stepped = rule("r", Vec::new());
     stepped.retry = Retry { attempts: 3, first_delay_seconds: 5, longest_delay_seconds: 5 };
+    let to = |to: &str| StepSpec::Move(MoveSpec { to: to.to_owned(), existing: REFUSE });
+    let large = Some("file.size > 100".to_owned());
     stepped.steps = vec![
-        Step {
-            condition: Some("file.size > 100".to_owned()),
-            ..deliver("out", "large/{name}", REFUSE).into()
-        },
+        Step { condition: large.clone(), ..deliver("out", "large/{name}", REFUSE).into() },
+        // The file stays where it is, also for the leases that follow.
+        Step { condition: large, ..to("/done/large").into() },
+        Step { on_error: OnError::Continue, ..to("/in/taken").into() },
         // Nobody can be reached there: tried as often as the rule says, and then left.
         Step { on_error: OnError::Continue, ..deliver("away", "{name}", REFUSE).into() },
         Step { on_error: OnError::Continue, ..deliver("unknown", "{name}", REFUSE).into() },
@@ -78,9 +80,11 @@ async fn a_step_may_be_passed_over_or_may_fail_without_its_job() {
     ];
     world.target("away", memory_store(&world.env)).await;
     world.file_access.targets.lock().remove("away");
+    world.upload("/in/taken", b"other").await;
+    world.start();
+    world.projected().await;
     world.put(&stepped).await;
     let event = world.upload("/in/a", b"abc").await;
-    world.start();
     let job = world.job_of(&event, "r").await;
     let done = world.ended(job).await;
     assert_eq!((done.state, done.attempts), (JobState::Done, 3), "{:?}", done.error);
@@ -88,14 +92,17 @@ async fn a_step_may_be_passed_over_or_may_fail_without_its_job() {
     let steps: Vec<_> = steps.iter().map(|step| (&*step.address.0, step.state)).collect();
     let wanted = [
         ("do.0", StepState::Skipped),
-        ("do.1", StepState::Failed),
-        ("do.1", StepState::Failed),
-        ("do.1", StepState::Ignored),
+        ("do.1", StepState::Skipped),
         ("do.2", StepState::Ignored),
-        ("do.3", StepState::Done),
+        ("do.3", StepState::Failed),
+        ("do.3", StepState::Failed),
+        ("do.3", StepState::Ignored),
+        ("do.4", StepState::Ignored),
+        ("do.5", StepState::Done),
     ];
     assert_eq!(steps, wanted);
     assert!(files(&out).await.is_empty());
+    assert_eq!(files(&world.file_access.home).await["in/a"], b"abc");
     assert_eq!(files(&last).await["a"], b"abc");
 }
 
