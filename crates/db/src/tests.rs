@@ -7,6 +7,7 @@ mod api_tokens;
 mod config;
 mod copies;
 mod events;
+mod job_steps;
 mod jobs;
 mod link_uses;
 mod nodes;
