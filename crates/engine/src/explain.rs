@@ -130,6 +130,12 @@ impl Asked<'_> {
                     format!("the upload was interrupted: the event is '{kind}', not '{wanted}'")
                 }
                 (When::Event(wanted), _) => format!("the event is '{kind}', not '{wanted}'"),
+                (When::Cron(_), Fact::ScheduleDue { rule: due, .. }) => {
+                    format!("it is an instant of the schedule of rule '{due}'")
+                }
+                (When::Cron(_), _) => {
+                    format!("the event is '{kind}', not an instant of the rule's schedule")
+                }
                 _ => format!("the event is '{kind}', not a command that ended"),
             },
             RuleOutcome::OtherCommand => {
@@ -155,7 +161,7 @@ impl Asked<'_> {
 }
 
 /// Whether the event, or its command, is what the rule starts on or is asked about.
-fn trigger_fits(rule: &Stored<Rule>, event: &Event) -> bool {
+pub(crate) fn trigger_fits(rule: &Stored<Rule>, event: &Event) -> bool {
     match rules::fit(rule, event) {
         Ok(()) | Err(Misfit::Disabled) => true,
         Err(Misfit::Waited) => event.fact.command().is_some() && rules::rule_is_for(rule, event),
@@ -306,6 +312,29 @@ mod tests {
         let nobody = copies(|event| event.account = None, &events);
         events.extend([deep, north, nobody].concat());
         events
+    }
+
+    #[test]
+    fn a_rule_that_starts_by_the_clock_says_so_of_other_events() {
+        let noun = json!({"name": "nightly", "when": {"cron": "0 3 * * *"},
+            "do": [{"exec": {"argv": ["/bin/true"]}}]});
+        let noun: Rule = serde_json::from_value(noun).unwrap();
+        let (id, site, changed_at) = (Uuid::nil(), SiteId::MAIN, Timestamp::default());
+        let rule = Stored { id, site, revision: 1, changed_at, noun };
+        let upload = uploaded("/in/a");
+        let due = |rule: &str| {
+            let (rule, planned) = (rule.parse().unwrap(), Timestamp::default());
+            Event { fact: Fact::ScheduleDue { rule, planned }, ..upload.clone() }
+        };
+        let events = vec![upload.clone(), due("weekly"), due("nightly")];
+        let explained = explain(&"main".parse().unwrap(), vec![rule], events);
+        let why: Vec<&str> = explained.iter().map(|event| &*event.rules[0].why).collect();
+        let wanted = [
+            "the event is 'file.uploaded', not an instant of the rule's schedule",
+            "it is an instant of the schedule of rule 'weekly'",
+            "it starts",
+        ];
+        assert_eq!(why, wanted);
     }
 
     #[test]

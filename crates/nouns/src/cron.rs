@@ -91,7 +91,7 @@ impl Cron {
 /// The fields, as a mapping has them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct CronFields {
     expression: String,
     #[serde(default = "utc")]
     zone: String,
@@ -124,8 +124,8 @@ impl<'de> Visitor<'de> for EitherForm {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Cron, A::Error> {
-        let Fields { expression, zone, missed, late, overlap } =
-            Fields::deserialize(MapAccessDeserializer::new(map))?;
+        let CronFields { expression, zone, missed, late, overlap } =
+            CronFields::deserialize(MapAccessDeserializer::new(map))?;
         Ok(Cron { expression, zone, missed, late, overlap })
     }
 }
