@@ -1,7 +1,7 @@
 //! What administrators do to jobs: the row and the event in one transaction.
 
 use entrepot_crypto::document_version;
-use entrepot_db::{RuleDocument, Tx};
+use entrepot_db::RuleDocument;
 use entrepot_journal::Scope;
 use entrepot_nouns::{Event, Fact, Job, JobId, Rule};
 
@@ -50,13 +50,14 @@ pub(crate) async fn act(
         return Err(AdminError::JobState { id: id.to_string(), state, action });
     }
     let (rule, by) = (job.rule.clone(), actor.name.clone());
+    let document = match action {
+        JobAction::Retry(RetryRule::Current) => Some(current_document(parts, &job).await?),
+        JobAction::Retry(RetryRule::Pinned) | JobAction::Cancel => None,
+    };
+    let rule_version = document.as_ref().map(|document| document.version.clone());
     let fact = match action {
         JobAction::Cancel => Fact::JobCancelled { rule, by },
-        JobAction::Retry(RetryRule::Pinned) => Fact::JobRetried { rule, by, rule_version: None },
-        JobAction::Retry(RetryRule::Current) => {
-            let document = move_to_current(parts, &mut tx, &job).await?;
-            Fact::JobRetried { rule, by, rule_version: Some(document.version) }
-        }
+        JobAction::Retry(_) => Fact::JobRetried { rule, by, rule_version },
     };
     let scope = Scope {
         account: actor.account(),
@@ -65,13 +66,18 @@ pub(crate) async fn act(
         ..Scope::site(actor.site)
     };
     let event = parts.recorder.event(&scope, fact);
+    // Events before documents, as the projection locks them.
     tx.insert_event(&event).await?;
+    if let Some(document) = &document {
+        tx.move_job(id, document, now).await?;
+    }
     tx.commit().await?;
     Ok(event)
 }
 
-/// Lets a job, which nobody can claim before the transaction ends, run its rule as it is now.
-async fn move_to_current(parts: &AdminParts, tx: &mut Tx, job: &Job) -> Result<RuleDocument> {
+/// The rule of a job as it is now, if the job, which nobody can claim before the transaction ends,
+/// can go on by it.
+async fn current_document(parts: &AdminParts, job: &Job) -> Result<RuleDocument> {
     let other = |problem: String| AdminError::OtherSteps { id: job.id.to_string(), problem };
     let found = parts.db.find::<Rule>(job.site, &job.rule).await?;
     let current = found.ok_or_else(|| other(format!("rule '{}' was deleted", job.rule)))?;
@@ -93,6 +99,5 @@ async fn move_to_current(parts: &AdminParts, tx: &mut Tx, job: &Job) -> Result<R
             return Err(other(problem.to_owned()));
         }
     }
-    tx.move_job(job.id, &document, parts.env.now()).await?;
     Ok(document)
 }

@@ -37,6 +37,18 @@ impl RuleDocument {
     }
 }
 
+/// At most once in [`VERSION_USED`] a row is written anew.
+macro_rules! keep {
+    ($values:literal) => {
+        sql!(
+            "INSERT INTO rule_versions (site, version, rule, document, used_at) ",
+            $values,
+            " ON CONFLICT (site, version) DO UPDATE SET used_at = excluded.used_at ",
+            "WHERE rule_versions.used_at < excluded.used_at - 3600000000",
+        )
+    };
+}
+
 statements! {
     UPSERT = sql!(
         "INSERT INTO job_steps (job, address, epoch, state, started_at, ended_at, result, error) ",
@@ -50,14 +62,7 @@ statements! {
     );
     FORGET_SQLITE = sql!("DELETE FROM job_steps WHERE job = $1");
     DOCUMENT = sql!("SELECT document FROM rule_versions WHERE site = $1 AND version = $2");
-    /// Before the insertion: who is deleting the row has to end first, and then it is inserted.
-    USED = sql!(
-        "UPDATE rule_versions SET used_at = $1 WHERE site = $2 AND version = $3 AND used_at < $4",
-    );
-    KEEP = sql!(
-        "INSERT INTO rule_versions (site, version, rule, document, used_at) ",
-        "VALUES ($1, $2, $3, $4, $5) ON CONFLICT (site, version) DO NOTHING",
-    );
+    KEEP_SQLITE = keep!("VALUES ($1, $2, $3, $4, $5)");
     /// Jobs of those versions were made before `$3`, and few jobs are as old.
     FORGET_VERSIONS = sql!(
         "DELETE FROM rule_versions WHERE site = $1 AND used_at < $2 AND NOT EXISTS ",
@@ -69,6 +74,13 @@ statements! {
 
 /// As `FORGET_SQLITE`, an array a column.
 pub(crate) const FORGET_POSTGRES: Sql = sql!("DELETE FROM job_steps WHERE job = ANY($1::UUID[])");
+
+/// As `KEEP_SQLITE`, an array a column.
+pub(crate) const KEEP_POSTGRES: Sql =
+    keep!("SELECT * FROM UNNEST($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[])");
+
+/// The documents of which jobs are made.
+const KEEP: Batch = Batch { sqlite: KEEP_SQLITE, postgres: KEEP_POSTGRES, width: 5 };
 
 /// The steps of jobs that are deleted.
 pub(crate) const FORGET: Batch =
@@ -105,16 +117,11 @@ fn read_step(row: &Row<'_>) -> Result<JobStep> {
 
 /// Keeps the documents of rules of which jobs are made now.
 pub(crate) async fn keep(work: &mut Work, rules: &[RuleDocument], now: Timestamp) -> Result<()> {
-    for rule in rules {
-        let (site, version) = (rule.site.0, Value::text(&*rule.version.0));
-        let often_enough = now.minus(VERSION_USED);
-        let used = vec![now.into(), site.into(), version.clone(), often_enough.into()];
-        work.execute(USED, used).await?;
-        let document = Value::text(&*rule.document);
-        let row = vec![site.into(), version, (&rule.rule).into(), document, now.into()];
-        work.execute(KEEP, row).await?;
-    }
-    Ok(())
+    let row = |rule: &RuleDocument| {
+        let (version, document) = (Value::text(&*rule.version.0), Value::text(&*rule.document));
+        [rule.site.0.into(), version, (&rule.rule).into(), document, now.into()]
+    };
+    work.each(KEEP, rules.iter().flat_map(row).collect()).await
 }
 
 impl Db {

@@ -330,8 +330,9 @@ fn read_holder(row: &Row<'_>) -> Result<Option<JobHolder>> {
 /// Where the job goes on. Programs before steps had addresses counted those that were done, and
 /// from [`ELSE_UNIT`] on those of `else`.
 fn read_address(row: &Row<'_>) -> Result<Option<StepAddress>> {
-    if let Some(address) = row.maybe_text(20)? {
-        return Ok(Some(StepAddress(address)));
+    let address = row.maybe_text(20)?.map(StepAddress);
+    if address.is_some() || row.maybe_text(19)?.is_some() {
+        return Ok(address);
     }
     Ok(match row.small(6)? {
         0 => None,
@@ -424,17 +425,8 @@ impl Db {
 
     /// Notes that a job has passed a step; false if the job is lost, and then nothing is written.
     pub async fn pass_step(&self, hold: &JobHold, passed: &PassedStep) -> Result<bool> {
-        let mut values = vec![i64::from(passed.count).into(), Value::text(&*passed.next.0)];
-        values.extend(held(hold));
-        let mut work = self.work(Purpose::Other).await?;
-        if work.execute(ADVANCE, values).await? == 0 {
-            return Ok(false);
-        }
-        if let Some(step) = &passed.step {
-            job_steps::remember(&mut work, hold.id, step).await?;
-        }
-        work.commit().await?;
-        Ok(true)
+        let values = vec![i64::from(passed.count).into(), Value::text(&*passed.next.0)];
+        self.write_held(ADVANCE, values, hold, passed.step.as_ref()).await
     }
 
     /// Ends an attempt, with what there is to remember of its last step; false if the job is lost,
@@ -451,20 +443,32 @@ impl Db {
             JobEnd::Retry { due_at, error } => (JobState::Ready, Some(due_at), Some(error)),
             JobEnd::Failed { error } => (JobState::Failed, None, Some(error)),
         };
-        let mut values = vec![
+        let values = vec![
             state.as_str().into(),
             due_at.into(),
             Value::maybe_text(error),
             now.into(),
             Value::maybe_text(last.map(|step| &step.address.0)),
         ];
+        self.write_held(END, values, hold, last).await
+    }
+
+    /// Runs a statement that ends with the values of a hold, and with it remembers a step; false if
+    /// the job is lost, and then nothing is written.
+    async fn write_held(
+        &self,
+        sql: Sql,
+        mut values: Vec<Value>,
+        hold: &JobHold,
+        step: Option<&JobStep>,
+    ) -> Result<bool> {
         values.extend(held(hold));
-        let Some(last) = last else { return Ok(self.execute(END, values).await? > 0) };
+        let Some(step) = step else { return Ok(self.execute(sql, values).await? > 0) };
         let mut work = self.work(Purpose::Other).await?;
-        if work.execute(END, values).await? == 0 {
+        if work.execute(sql, values).await? == 0 {
             return Ok(false);
         }
-        job_steps::remember(&mut work, hold.id, last).await?;
+        job_steps::remember(&mut work, hold.id, step).await?;
         work.commit().await?;
         Ok(true)
     }

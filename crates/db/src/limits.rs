@@ -56,5 +56,6 @@ pub const STRETCH_ROWS: u32 = 1_024;
 /// rare as for what is common, and the next page goes on from there.
 pub const SEARCHED_ROWS: u32 = 1_000;
 
-/// How often it is noted, while jobs are made of a document of a rule, that they are.
+/// How often it is noted, while jobs are made of a document of a rule, that they are. It stands in
+/// microseconds in the statement of `job_steps.rs` that does so.
 pub const VERSION_USED: Duration = Duration::from_secs(3600);

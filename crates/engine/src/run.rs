@@ -16,7 +16,6 @@ use entrepot_nouns::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::condition::Subject;
 use crate::files::AccountFiles;
 use crate::hold::Hold;
 use crate::ids::{self, StepKey};
@@ -118,7 +117,7 @@ async fn rule_of(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<Arc<RunR
     let Some(version) = &job.rule_version else {
         let found = hold.insist(|| shared.db.find::<Rule>(job.site, &job.rule)).await?;
         let gone = || refused(format!("rule '{}' was deleted", job.rule));
-        return compiled(found.ok_or_else(gone)?.noun).await;
+        return compiled(shared, job, hold, found.ok_or_else(gone)?.noun).await;
     };
     let key = DocumentKey { site: job.site, version: version.clone() };
     if let Some(rule) = shared.versions.get(&key) {
@@ -132,17 +131,26 @@ async fn rule_of(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<Arc<RunR
         ))
     };
     let rule = RuleDocument::read(&document.ok_or_else(gone)?);
-    let rule = compiled(rule.map_err(|error| refused(error.to_string()))?).await?;
+    let rule = rule.map_err(|error| refused(error.to_string()))?;
+    let rule = compiled(shared, job, hold, rule).await?;
     shared.versions.keep(key, rule.clone());
     Ok(rule)
 }
 
 /// Compiles the conditions of the steps, which blocks.
-async fn compiled(rule: Rule) -> Result<Arc<RunRule>, StepError> {
+async fn compiled(
+    shared: &Shared,
+    job: &Job,
+    hold: &Hold<'_>,
+    rule: Rule,
+) -> Result<Arc<RunRule>, StepError> {
+    let sites = hold.insist(|| shared.db.sites()).await?;
+    let site = sites.into_iter().find(|site| SiteId(site.id) == job.site);
+    let site = site.map_or_else(String::new, |site| site.noun.name.to_string());
     let ended = |error: tokio::task::JoinError| {
         StepError::transient("EP0801", format!("the rule was not compiled: {error}"))
     };
-    tokio::task::spawn_blocking(move || RunRule::new(rule)).await.map_err(ended)
+    tokio::task::spawn_blocking(move || RunRule::new(rule, site)).await.map_err(ended)
 }
 
 /// Waits until the database knows all that this node recorded before now: an earlier attempt's
@@ -345,10 +353,7 @@ impl Run<'_> {
     /// Runs a step if its `if` holds for the event.
     async fn tried(&mut self, step: &Step, key: &StepKey) -> Result<StepState, StepError> {
         if let Some(condition) = &step.condition {
-            let sites = self.hold.insist(|| self.shared.db.sites()).await?;
-            let site = sites.iter().find(|site| SiteId(site.id) == self.job.site);
-            let site = site.map_or("", |site| site.noun.name.as_str());
-            let holds = self.rule.holds(condition, &Subject::new(&self.job.event, site));
+            let holds = self.rule.holds(condition, &self.job.event);
             if !holds.map_err(|error| StepError::permanent("EP0803", error.to_string()))? {
                 return Ok(StepState::Skipped);
             }
@@ -452,14 +457,17 @@ impl Run<'_> {
         let steps = u32::try_from(rule.noun.steps.len()).unwrap_or(ELSE_UNIT);
         let failed = self.record(StepState::Failed, Some(error.clone()));
         let failed = failed.or_else(|| self.progress.failed.clone());
+        let at = |(address, _)| failed.as_ref().is_some_and(|step| step.address == address);
+        let done = rule.noun.places(StepList::Do).position(at).unwrap_or_default();
+        let done = u32::try_from(done).unwrap_or_default();
         let (mut before, mut last) = (failed.clone(), None);
         for (number, (address, step)) in (0u32..).zip(rule.noun.places(StepList::Else)) {
-            last = Some((address.clone(), ELSE_UNIT.saturating_mul(number + 1)));
+            let count = done.saturating_add(ELSE_UNIT.saturating_mul(number + 1));
+            last = Some((address.clone(), count));
             if let Some(passed) = self.progress.passed(&address).cloned() {
                 self.follow(&step.spec, &passed);
                 continue;
             }
-            let count = ELSE_UNIT.saturating_mul(number + 1);
             self.pass(PassedStep { step: before, next: address.clone(), count }).await?;
             self.begin(&address);
             let key = self.key(&address, steps.saturating_add(number));
@@ -474,9 +482,7 @@ impl Run<'_> {
             before = self.record(state, why);
             self.follow(&step.spec, &Passed { record: before.clone() });
         }
-        if let (Some(step), Some((next, count))) =
-            (before.filter(|it| Some(it) != failed.as_ref()), last)
-        {
+        if let (Some(step), Some((next, count))) = (before, last) {
             self.pass(PassedStep { step: Some(step), next, count }).await?;
         }
         fail(self.shared, self.job, self.hold, Failure { error, step: failed }).await

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use entrepot_nouns::{Rule, RuleVersion, SiteId};
+use entrepot_nouns::{Event, Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
 
 use crate::condition::{Condition, ConditionError, Subject};
@@ -13,13 +13,15 @@ use crate::limits::VERSIONS_KEPT;
 /// A rule as jobs run it.
 pub(crate) struct RunRule {
     pub(crate) noun: Rule,
+    /// The name of the site that owns it.
+    site: String,
     /// The conditions of its steps by their text, compiled or not compilable.
     conditions: HashMap<String, Result<Condition, ConditionError>>,
 }
 
 impl RunRule {
     /// Compiles the conditions, which blocks.
-    pub(crate) fn new(noun: Rule) -> Arc<RunRule> {
+    pub(crate) fn new(noun: Rule, site: String) -> Arc<RunRule> {
         let steps = noun.steps.iter().chain(&noun.otherwise);
         let texts = steps.filter_map(|step| step.condition.clone());
         let compiled = texts.map(|text| {
@@ -27,13 +29,13 @@ impl RunRule {
             (text, condition)
         });
         let conditions = compiled.collect();
-        Arc::new(RunRule { noun, conditions })
+        Arc::new(RunRule { noun, site, conditions })
     }
 
     /// Whether the condition of one of its steps holds.
-    pub(crate) fn holds(&self, text: &str, subject: &Subject) -> Result<bool, ConditionError> {
+    pub(crate) fn holds(&self, text: &str, event: &Event) -> Result<bool, ConditionError> {
         match self.conditions.get(text) {
-            Some(Ok(condition)) => condition.holds(subject),
+            Some(Ok(condition)) => condition.holds(&Subject::new(event, &self.site)),
             Some(Err(error)) => Err(error.clone()),
             None => Ok(true),
         }

@@ -76,6 +76,14 @@ async fn a_document_is_kept_as_long_as_a_job_of_it(db: Db) {
     assert_eq!(done.at.unwrap().0, "do.1");
     let steps = db.job_steps(old.id).await.unwrap();
     assert!(steps.len() == 2 && steps.iter().all(|step| step.state == StepState::Done));
+    // Made ready by hand, the other goes on with what is not behind it, whatever that is called.
+    let error = "gave up".to_owned();
+    let failed = JobEnd::Failed { error };
+    assert!(db.end_job(&waiting, failed, env.now(), None).await.unwrap());
+    let mut tx = db.begin().await.unwrap();
+    assert!(tx.retry_job(SiteId::MAIN, waiting.id, env.now()).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(db.job(SiteId::MAIN, waiting.id).await.unwrap().unwrap().at, None);
     env.advance(DAY * 40);
     make(&db, &env, &["new"]).await;
     let before = env.now().minus(DAY * 30);

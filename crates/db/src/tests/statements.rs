@@ -50,6 +50,7 @@ fn only_postgres() -> Vec<Sql> {
         crate::transfers::UPSERT_POSTGRES,
         crate::jobs::INSERT_POSTGRES,
         crate::job_steps::FORGET_POSTGRES,
+        crate::job_steps::KEEP_POSTGRES,
         crate::jobs::CLAIM_POSTGRES,
         crate::jobs::EXTEND_POSTGRES,
         crate::jobs::TAKE_OVER_POSTGRES,

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::condition::Subject;
-use crate::rules::{Compiled, Misfit, SCHEDULE_DUE, Verdict, fit, rule_is_for};
+use crate::explain::trigger_fits;
+use crate::rules::{Compiled, Misfit, SCHEDULE_DUE, Verdict, fit};
 
 /// Tries each test of a rule; `example` gives an event of a kind, for what a test leaves out.
 pub(super) fn check(rule: &Rule, example: impl Fn(&str) -> Event) -> Result<(), FieldError> {
@@ -30,20 +31,14 @@ fn why_not(rule: &Rule, event: &Event) -> Option<String> {
     let noun = Rule { enabled: true, ..rule.clone() };
     let (site, changed_at) = (event.site, Timestamp::default());
     let stored = Stored { id: Uuid::nil(), site, revision: 1, changed_at, noun };
-    match fit(&stored, event) {
-        Ok(()) => {}
-        // Clients wait for it: it makes no job, and is asked about its commands.
-        Err(Misfit::Waited) if event.fact.command().is_none() => {
-            return Some(format!("it is about commands, and this is '{}'", event.fact.kind()));
-        }
-        Err(Misfit::Waited) if rule_is_for(&stored, event) => {}
-        Err(Misfit::Waited | Misfit::Command) => return Some("it is about other commands".into()),
-        Err(Misfit::Temporary) => {
-            return Some("the file has its client's temporary name".to_owned());
-        }
-        Err(Misfit::Kind | Misfit::Site | Misfit::Disabled) => {
-            return Some(format!("it is about other events than '{}'", event.fact.kind()));
-        }
+    if !trigger_fits(&stored, event) {
+        return Some(match (fit(&stored, event), event.fact.command()) {
+            (Err(Misfit::Temporary), _) => "the file has its client's temporary name".to_owned(),
+            (Err(Misfit::Command | Misfit::Waited), Some(_)) => {
+                "it is about other commands".to_owned()
+            }
+            _ => format!("it is about other events than '{}'", event.fact.kind()),
+        });
     }
     let judged = Compiled::of(stored).judged(event, || Subject::new(event, "main"), &mut None);
     match judged {

@@ -137,6 +137,44 @@ async fn else_steps_follow_moves_that_were_done_and_are_not_repeated_after_a_cra
     assert_eq!(world.events("file.delivered").await.len(), 1);
 }
 
+/// Programs before steps had addresses counted those that were done.
+#[tokio::test(start_paused = true)]
+async fn a_job_of_an_earlier_program_keeps_its_count_through_else_and_retry() {
+    let mut world = World::new(19).await;
+    for label in ["first", "second", "aside"] {
+        world.target(label, memory_store(&world.env)).await;
+    }
+    let second = world.file_access.targets.lock().remove("second").unwrap();
+    let mut failing =
+        rule("r", vec![deliver("first", "{name}", REFUSE), deliver("second", "{name}", REFUSE)]);
+    failing.retry.attempts = 1;
+    failing.otherwise = vec![deliver("aside", "{name}", REFUSE).into()];
+    world.put(&failing).await;
+    let event = world.upload("/in/a", b"abc").await;
+    let workers = std::mem::replace(&mut world.options.workers, 0);
+    world.start();
+    let job = world.job_of(&event, "r").await;
+    world.projected().await;
+    world.kill().await;
+    world.sql("UPDATE jobs SET rule_version = NULL, step = 1, epoch = 1".to_owned()).await;
+    world.options.workers = workers;
+    world.start();
+    let failed = world.ended(job).await;
+    assert_eq!((failed.state, failed.at.unwrap().0.as_str()), (JobState::Failed, "do.1"));
+    world.file_access.targets.lock().insert("second".to_owned(), second);
+    assert!(world.retry(job, world.env.now()).await);
+    world.engine().wake();
+    let done = world.ended(job).await;
+    assert_eq!(done.state, JobState::Done, "{:?}", done.error);
+    world.projected().await;
+    let told = world.events("file.delivered").await;
+    let told = told.into_iter().filter_map(|event| match event.fact {
+        Fact::FileDelivered { endpoint, .. } => Some(endpoint.to_string()),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), ["aside", "second"], "the first step was done before");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_waiting_job_ends_by_the_document_that_it_was_made_of() {
     let mut world = World::new(16).await;
