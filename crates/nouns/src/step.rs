@@ -77,14 +77,10 @@ impl<'de> Visitor<'de> for StepVisitor {
                     "a step has one word, and this one has '{first}' and '{key}'"
                 )));
             }
-            spec = Some(match key.as_str() {
-                "deliver" => StepSpec::Deliver(map.next_value()?),
-                "move" => StepSpec::Move(map.next_value()?),
-                "delete" => StepSpec::Delete(map.next_value()?),
-                "exec" => StepSpec::Exec(map.next_value()?),
-                "refuse" => StepSpec::Refuse(map.next_value()?),
-                _ => return Err(A::Error::unknown_field(&key, STEP_KEYS)),
-            });
+            spec = StepSpec::read(&key, &mut map)?;
+            if spec.is_none() {
+                return Err(A::Error::unknown_field(&key, StepSpec::KEYS));
+            }
         }
         let none = || {
             let words = StepSpec::WORDS.join(", ");
@@ -121,40 +117,53 @@ impl StepKeys {
     }
 }
 
-/// What a step may have.
-const STEP_KEYS: &[&str] =
-    &["deliver", "move", "delete", "exec", "refuse", "name", "if", "on_error"];
+/// One line a step: what it does, its word in a document, and what the document says of it.
+macro_rules! steps {
+    ($($(#[$doc:meta])* $word:literal => $variant:ident($spec:ty),)*) => {
+        /// What a step does. In a document the one key of these that the step has.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        pub enum StepSpec {
+            $($(#[$doc])* #[serde(rename = $word)] $variant($spec),)*
+        }
 
-/// What a step does. In a document the one key of these that the step has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum StepSpec {
-    /// Copy the file to an endpoint.
-    Deliver(DeliverSpec),
-    /// Rename the file within what the account sees.
-    Move(MoveSpec),
-    /// Remove the file.
-    Delete(DeleteSpec),
-    /// Run a program.
-    Exec(ExecSpec),
-    /// Refuse the command; only in rules `before` a command.
-    Refuse(RefuseSpec),
+        impl StepSpec {
+            /// The words of all steps.
+            pub const WORDS: &'static [&'static str] = &[$($word),*];
+            /// Every key that a step may have.
+            const KEYS: &'static [&'static str] = &[$($word,)* "name", "if", "on_error"];
+
+            /// The word of this one.
+            pub fn word(&self) -> &'static str {
+                match self {
+                    $(StepSpec::$variant(_) => $word,)*
+                }
+            }
+
+            /// Reads the value behind `word`; `None` if no step has it.
+            fn read<'de, A: MapAccess<'de>>(
+                word: &str,
+                map: &mut A,
+            ) -> Result<Option<StepSpec>, A::Error> {
+                Ok(match word {
+                    $($word => Some(StepSpec::$variant(map.next_value()?)),)*
+                    _ => None,
+                })
+            }
+        }
+    };
 }
 
-impl StepSpec {
-    /// The words of all steps.
-    pub const WORDS: &'static [&'static str] = &["deliver", "move", "delete", "exec", "refuse"];
-
-    /// The word of this one.
-    pub fn word(&self) -> &'static str {
-        match self {
-            StepSpec::Deliver(_) => "deliver",
-            StepSpec::Move(_) => "move",
-            StepSpec::Delete(_) => "delete",
-            StepSpec::Exec(_) => "exec",
-            StepSpec::Refuse(_) => "refuse",
-        }
-    }
+steps! {
+    /// Copy the file to an endpoint.
+    "deliver" => Deliver(DeliverSpec),
+    /// Rename the file within what the account sees.
+    "move" => Move(MoveSpec),
+    /// Remove the file.
+    "delete" => Delete(DeleteSpec),
+    /// Run a program.
+    "exec" => Exec(ExecSpec),
+    /// Refuse the command; only in rules `before` a command.
+    "refuse" => Refuse(RefuseSpec),
 }
 
 /// Run a program: the argument list as it stands, never a shell. Exit code 0 is done, 1 is done
