@@ -25,6 +25,9 @@ use crate::retention::error::RetentionError;
 use crate::retention::{RetentionWorker, Stores};
 
 const DAY: Duration = Duration::from_secs(86_400);
+/// Size of the small segments here, and more records than fit into one.
+const SEGMENT_BYTES: u64 = 4096;
+const SEGMENT_RECORDS: u64 = 40;
 
 #[async_trait]
 impl Stores for SimFileAccess {
@@ -54,7 +57,7 @@ impl Keeping {
     async fn new(seed: u64, retention: serde_json::Value) -> Keeping {
         let bed = World::new(seed).await;
         let folder = bed.bed.folder().join("small");
-        let options = Options { segment_bytes: 4096, ..Options::default() };
+        let options = Options { segment_bytes: SEGMENT_BYTES, ..Options::default() };
         let node = name("small");
         let (journal, _) = Journal::open(&folder, &node, bed.env.clone(), options).unwrap();
         let recorder = Recorder::new(journal, bed.env.clone(), node.clone());
@@ -89,6 +92,13 @@ impl Keeping {
             self.world.env.advance(DAY);
         }
         self.settle().await;
+        // Segments move to the archive on the journal's own thread.
+        let archived = async |world: &World| {
+            let journal = world.recorder.journal();
+            let last = journal.archived().unwrap().last().map_or(0, |segment| segment.last);
+            last + SEGMENT_RECORDS >= journal.usage().released
+        };
+        self.world.until(archived).await;
     }
 
     async fn settle(&mut self) {

@@ -351,7 +351,10 @@ impl World {
 
     /// A little time passes, for us and for everybody.
     pub(crate) async fn turn(&self) {
-        // Behind whatever the engine is writing, so that time does not outrun a busy machine.
+        // Behind whatever the engine is writing, so that time does not outrun a busy machine. What
+        // a broken disk says is the engine's to hear.
+        let journal = self.recorder.journal();
+        let _ = journal.sync(journal.usage().appended).await;
         self.db.take_code(SITE, &name("nobody"), 0).await.unwrap();
         let little = Duration::from_millis(100);
         self.env.advance(little);
