@@ -141,7 +141,7 @@ impl Tree {
         }
     }
 
-    /// Follows a path such as `do[0].deliver.endpoint` as far as it goes.
+    /// Follows a path such as `do.0.deliver.endpoint` as far as it goes.
     fn locate(&self, field: &str) -> (u64, u64) {
         let mut at = self;
         for word in field.split(['.', '[', ']']).filter(|word| !word.is_empty()) {

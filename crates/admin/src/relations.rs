@@ -253,8 +253,8 @@ mod tests {
                     "do":[{"delete":{}},{"deliver":{"endpoint":"e"}}],
                     "else":[{"deliver":{"endpoint":"f"}}]}}"#,
                 &[
-                    ("do[1].deliver.endpoint", Kind::Endpoint, "e"),
-                    ("else[0].deliver.endpoint", Kind::Endpoint, "f"),
+                    ("do.1.deliver.endpoint", Kind::Endpoint, "e"),
+                    ("else.0.deliver.endpoint", Kind::Endpoint, "f"),
                     ("as", Kind::Account, "s"),
                 ],
             ),

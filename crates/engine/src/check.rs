@@ -12,9 +12,10 @@ use entrepot_nouns::{
 use entrepot_sftp_proto::table as sftp;
 use uuid::Uuid;
 
-use crate::condition::Condition;
+use crate::condition::{Condition, ConditionError};
 use crate::exec::{self, Setting};
-use crate::pattern;
+use crate::noted::Noted;
+use crate::pattern::{self, Values};
 use crate::rules::SCHEDULE_DUE;
 use crate::schedule;
 
@@ -40,30 +41,7 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
         }
     }
     let event = example(rule);
-    for (list, steps) in [("do", &rule.steps), ("else", &rule.otherwise)] {
-        for (at, step) in steps.iter().enumerate() {
-            let checked = match &step.spec {
-                StepSpec::Deliver(deliver) => pattern::store_path(&deliver.path, &event)
-                    .map(drop)
-                    .map_err(|e| ("deliver.path", e)),
-                StepSpec::Move(rename) => {
-                    pattern::virtual_path(&rename.to, &event).map(drop).map_err(|e| ("move.to", e))
-                }
-                StepSpec::Delete(_) | StepSpec::Exec(_) | StepSpec::Refuse(_) => Ok(()),
-            };
-            checked.map_err(|(field, error)| {
-                FieldError::new(format!("{list}.{at}.{field}"), error.to_string())
-            })?;
-        }
-    }
-    let setting = Setting {
-        rule: &rule.name,
-        event: &event,
-        file: Some("/folder/name.txt".to_owned()),
-        ip: Some("192.0.2.1".to_owned()),
-    };
-    exec::check("do", &rule.steps, &setting)?;
-    exec::check("else", &rule.otherwise, &setting)?;
+    check_placeholders(rule, &event)?;
     tried::check(rule, |kind| Event {
         fact: match kind {
             SCHEDULE_DUE => due(rule),
@@ -82,18 +60,62 @@ fn check_conditions(rule: &Rule) -> Result<(), FieldError> {
         When::Cron(_) => Some(SCHEDULE_DUE),
         When::Before(_) | When::After(_) => None,
     };
-    let mut conditions: Vec<(String, &String)> = Vec::new();
-    conditions.extend(rule.condition.iter().map(|condition| ("if".to_owned(), condition)));
-    for (list, steps) in [("do", &rule.steps), ("else", &rule.otherwise)] {
-        for (at, step) in steps.iter().enumerate() {
-            let condition = step.condition.iter();
-            conditions.extend(condition.map(|condition| (format!("{list}.{at}.if"), condition)));
+    let wrong = |field: String| {
+        move |error: ConditionError| FieldError::new(field.clone(), error.to_string())
+    };
+    if let Some(condition) = &rule.condition {
+        let compiled = Condition::compile(condition).and_then(|compiled| compiled.check(kind));
+        compiled.map_err(wrong("if".to_owned()))?;
+    }
+    let names = Noted::names(rule);
+    for place in rule.all_places() {
+        for expression in place.step.expressions() {
+            Condition::compile(expression.text)
+                .and_then(|compiled| compiled.check_in_step(kind, &names, expression.gives))
+                .map_err(wrong(format!("{}.{}", place.field, expression.field)))?;
         }
     }
-    for (field, condition) in conditions {
-        Condition::compile(condition)
-            .and_then(|compiled| compiled.check(kind))
-            .map_err(|error| FieldError::new(field, error.to_string()))?;
+    Ok(())
+}
+
+/// Expands the placeholders of each step for an example of what starts the rule. What steps leave
+/// in `steps` is known when they have run; that there are steps of such names is known before.
+fn check_placeholders(rule: &Rule, event: &Event) -> Result<(), FieldError> {
+    let noted = Noted::names(rule);
+    let values = Values { event, noted: Some(&noted) };
+    let setting = Setting {
+        rule: &rule.name,
+        event,
+        noted: Some(&noted),
+        file: Some("/folder/name.txt".to_owned()),
+        ip: Some("192.0.2.1".to_owned()),
+    };
+    for place in rule.all_places() {
+        let checked = match &place.step.spec {
+            StepSpec::Deliver(deliver) => pattern::store_path(&deliver.path, values)
+                .map(drop)
+                .map_err(|e| ("deliver.path", e)),
+            StepSpec::Move(rename) => {
+                pattern::virtual_path(&rename.to, values).map(drop).map_err(|e| ("move.to", e))
+            }
+            StepSpec::Exec(exec) => {
+                exec::program(exec, &setting).map(drop).map_err(|error| ("exec", error))
+            }
+            StepSpec::Check(check) => {
+                let expanded = pattern::expand(&check.message, values).map(drop);
+                expanded.map_err(|error| ("check.message", error))
+            }
+            StepSpec::Stop(stop) => {
+                let expanded = pattern::expand(&stop.message, values).map(drop);
+                expanded.map_err(|error| ("stop.message", error))
+            }
+            StepSpec::Delete(_) | StepSpec::Refuse(_) | StepSpec::If(_) | StepSpec::Set(_) => {
+                Ok(())
+            }
+        };
+        checked.map_err(|(field, error)| {
+            FieldError::new(format!("{}.{field}", place.field), error.to_string())
+        })?;
     }
     Ok(())
 }

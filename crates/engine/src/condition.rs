@@ -19,18 +19,20 @@ use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use cel::{Context, Program, Value};
 use entrepot_nouns::Event;
 use entrepot_nouns::explanation::TracedExpression;
+use entrepot_nouns::rule::ExpressionValue;
 use entrepot_nouns::transfer::hex;
 
 use crate::limits::{
     CONDITION_BYTES, CONDITION_COST, CONDITION_DEPTH, CONDITION_INPUT_BYTES,
     CONDITION_INPUT_ENTRIES, CONDITION_REGEX_COST, CONDITION_STACK_BYTES,
 };
+use crate::noted::Noted;
 use crate::pattern;
 
 pub(crate) use error::ConditionError;
 use error::short;
 use tree::children;
-use types::standard;
+use types::{Scope, standard};
 
 /// A compiled condition.
 pub(crate) struct Condition {
@@ -60,16 +62,41 @@ impl Condition {
 
     /// Says what would fail on every event of `kind`; on every command, without a kind.
     pub(crate) fn check(&self, kind: Option<&str>) -> Result<(), ConditionError> {
-        checker::check(&self.program, kind)
+        checker::check(&self.program, &Scope::rule(kind))
+    }
+
+    /// Says what would fail wherever a step with it runs, of a rule on such events.
+    pub(crate) fn check_in_step(
+        &self,
+        kind: Option<&str>,
+        names: &Noted,
+        gives: ExpressionValue,
+    ) -> Result<(), ConditionError> {
+        let scope = Scope::step(kind, names);
+        match gives {
+            ExpressionValue::Flag => checker::check(&self.program, &scope),
+            ExpressionValue::Any => checker::check_value(&self.program, &scope),
+        }
     }
 
     /// Whether it holds for `subject`.
     pub(crate) fn holds(&self, subject: &Subject) -> Result<bool, ConditionError> {
+        match self.evaluate(subject)? {
+            Value::Bool(holds) => Ok(holds),
+            other => Err(ConditionError::NotBool(other.type_of().to_string())),
+        }
+    }
+
+    /// What it gives for `subject`, as JSON.
+    pub(crate) fn value(&self, subject: &Subject) -> Result<serde_json::Value, ConditionError> {
+        json(&self.evaluate(subject)?)
+    }
+
+    fn evaluate(&self, subject: &Subject) -> Result<Value, ConditionError> {
         let context = subject.context();
         let run = AssertUnwindSafe(|| self.program.execute(&context));
         match catch_unwind(run) {
-            Ok(Ok(Value::Bool(holds))) => Ok(holds),
-            Ok(Ok(other)) => Err(ConditionError::NotBool(other.type_of().to_string())),
+            Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(ConditionError::Fails(short(&error.to_string()))),
             Err(_) => Err(ConditionError::Fails("the evaluator gave up".to_owned())),
         }
@@ -118,6 +145,15 @@ impl Subject {
                 ("site", site.into()),
             ],
         }
+    }
+
+    /// With what the steps of a job left: `vars` and `steps`.
+    pub(crate) fn with_noted(mut self, noted: &Noted) -> Subject {
+        for (name, fields) in [("vars", &noted.vars), ("steps", &noted.steps)] {
+            let fields = fields.iter().map(|(key, field)| (key.clone(), value(field)));
+            self.variables.push((name, fields.collect::<HashMap<String, Value>>().into()));
+        }
+        self
     }
 
     fn context(&self) -> Context<'static, 'static> {
@@ -187,6 +223,28 @@ fn value(json: &serde_json::Value) -> Value {
             entries.collect::<HashMap<String, Value>>().into()
         }
     }
+}
+
+/// CEL as JSON; a time is text as RFC 3339 has it.
+fn json(value: &Value) -> Result<serde_json::Value, ConditionError> {
+    Ok(match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Bool(flag) => (*flag).into(),
+        Value::Int(number) => (*number).into(),
+        Value::UInt(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::String(text) => text.as_str().into(),
+        Value::Timestamp(at) => at.to_rfc3339().into(),
+        Value::List(items) => items.iter().map(json).collect::<Result<_, _>>()?,
+        Value::Map(map) => {
+            let entries = map.map.iter().map(|(key, field)| Ok((key.to_string(), json(field)?)));
+            entries.collect::<Result<serde_json::Map<_, _>, _>>()?.into()
+        }
+        other => {
+            let text = format!("a value of type {} cannot be kept", other.type_of());
+            return Err(ConditionError::Fails(text));
+        }
+    })
 }
 
 /// How deep brackets nest; those inside strings count too, which only errs to the safe side.

@@ -3,17 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use entrepot_nouns::rule::{ExecSpec, Step, StepSpec};
-use entrepot_nouns::{Event, Fact, FieldError, Name};
+use entrepot_nouns::rule::ExecSpec;
+use entrepot_nouns::{Event, Fact, Name};
 use entrepot_spawn::{Ended, How, Program, Stdin};
 
 use crate::limits::PROGRAM_WORDS;
-use crate::pattern::{self, PatternError, WORDS};
+use crate::noted::Noted;
+use crate::pattern::{self, PatternError, Values, WORDS};
 
 /// What a program is told besides its event.
 pub(crate) struct Setting<'a> {
     pub(crate) rule: &'a Name,
     pub(crate) event: &'a Event,
+    /// What the steps before it left, in a job.
+    pub(crate) noted: Option<&'a Noted>,
     /// Where the file lies on this machine.
     pub(crate) file: Option<String>,
     /// Address of the client whose session caused the event; absent where nothing asks for it, or
@@ -27,7 +30,10 @@ impl Setting<'_> {
             "file" => &self.file,
             "ip" => &self.ip,
             "rule" => return Ok(self.rule.to_string()),
-            _ => return pattern::value(word, self.event),
+            _ => {
+                let values = Values { event: self.event, noted: self.noted };
+                return pattern::value(word, values);
+            }
         };
         let kind = self.event.fact.kind();
         own.clone().ok_or_else(|| PatternError::Missing(word.to_owned(), kind.to_owned()))
@@ -84,17 +90,6 @@ pub(crate) fn told(spec: &ExecSpec, rule: &Name, ended: &Ended) -> Fact {
     }
 }
 
-/// Expands the arguments of every program of a rule for an example. `list` is the field of the
-/// rule that has these steps; an error names it.
-pub(crate) fn check(list: &str, steps: &[Step], example: &Setting<'_>) -> Result<(), FieldError> {
-    for (at, step) in steps.iter().enumerate() {
-        let StepSpec::Exec(exec) = &step.spec else { continue };
-        program(exec, example)
-            .map_err(|error| FieldError::new(format!("{list}.{at}.exec"), error.to_string()))?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,7 +108,7 @@ mod tests {
             let event = uploaded(&format!("/in/{name}"));
             let rule = "scan".parse().unwrap();
             let file = Some(format!("/data/{name}"));
-            let setting = Setting { rule: &rule, event: &event, file, ip: None };
+            let setting = Setting { rule: &rule, event: &event, noted: None, file, ip: None };
             let spec = spec(&["/bin/scan", "{name}", "--to={path}", "{file}", "{size}"]);
             let program = program(&spec, &setting).unwrap();
             let wanted = [
@@ -138,7 +133,7 @@ mod tests {
     #[test]
     fn what_an_event_does_not_have_is_an_error() {
         let (event, rule) = (uploaded("/in/a"), "scan".parse().unwrap());
-        let setting = Setting { rule: &rule, event: &event, file: None, ip: None };
+        let setting = Setting { rule: &rule, event: &event, noted: None, file: None, ip: None };
         for bad in ["{file}", "{ip}", "{verb}", "{nmae}", "{name"] {
             assert!(program(&spec(&["/bin/scan", bad]), &setting).is_err(), "{bad}");
         }

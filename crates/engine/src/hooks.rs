@@ -195,7 +195,7 @@ async fn program(
         None
     };
     let ip = event.fact.command().map(|command| command.address.clone());
-    let program = exec::program(spec, &Setting { rule: name, event, file, ip })?;
+    let program = exec::program(spec, &Setting { rule: name, event, noted: None, file, ip })?;
     let ended = match spec.stdin {
         ExecStdin::None => shared.spawner.run(program).await,
         ExecStdin::File => {

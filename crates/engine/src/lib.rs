@@ -29,6 +29,7 @@ mod ids;
 pub mod limits;
 mod membership;
 mod meters;
+mod noted;
 mod pattern;
 mod pause;
 mod progress;

@@ -34,6 +34,9 @@ pub const CONDITION_INPUT_ENTRIES: u64 = 64;
 /// Longest sentence kept about an error, in characters.
 pub const ERROR_CHARACTERS: usize = 500;
 
+/// Bytes of the variables that the steps of one job may set, as JSON.
+pub const NOTED_BYTES: usize = 64 * 1024;
+
 /// Longest value that is shown of a part of a condition, in characters.
 pub const TRACED_CHARACTERS: usize = 200;
 

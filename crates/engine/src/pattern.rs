@@ -6,6 +6,8 @@ use std::time::Duration;
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Event, Fact, StorePath, VPath};
 
+use crate::noted::Noted;
+
 /// Why a pattern gives no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
@@ -18,6 +20,9 @@ pub(crate) enum PatternError {
     /// The event has nothing to put there.
     #[error("the event '{1}' has nothing for '{{{0}}}', take it out of the rule")]
     Missing(String, String),
+    /// No step left it.
+    #[error("no step before this one left anything for '{{{0}}}'")]
+    NotNoted(String),
     /// The result is not a path.
     #[error("'{0}' is no path: {1}")]
     NoPath(String, String),
@@ -49,9 +54,27 @@ fn known() -> String {
     WORDS.iter().map(|word| format!("{{{word}}}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The text of `pattern` for `event`.
-fn expand(pattern: &str, event: &Event) -> Result<String, PatternError> {
-    expand_with(pattern, |word| value(word, event))
+/// What placeholders are taken from.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'a> {
+    pub(crate) event: &'a Event,
+    /// What the steps of the job left so far.
+    pub(crate) noted: Option<&'a Noted>,
+}
+
+impl<'a> From<&'a Event> for Values<'a> {
+    fn from(event: &'a Event) -> Self {
+        Values { event, noted: None }
+    }
+}
+
+/// The text of `pattern`.
+pub(crate) fn expand<'a>(
+    pattern: &str,
+    values: impl Into<Values<'a>>,
+) -> Result<String, PatternError> {
+    let values = values.into();
+    expand_with(pattern, |word| value(word, values))
 }
 
 /// Replaces each placeholder once by what `value` says.
@@ -71,8 +94,13 @@ pub(crate) fn expand_with(
     Ok(text)
 }
 
-/// What `event` has for a placeholder.
-pub(crate) fn value(word: &str, event: &Event) -> Result<String, PatternError> {
+/// What there is for a placeholder.
+pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<String, PatternError> {
+    let Values { event, noted } = values.into();
+    if word.starts_with("vars.") || word.starts_with("steps.") {
+        let found = noted.and_then(|noted| noted.text(word));
+        return found.ok_or_else(|| PatternError::NotNoted(word.chars().take(64).collect()));
+    }
     if !WORDS.contains(&word) {
         return Err(PatternError::Unknown(word.chars().take(64).collect()));
     }
@@ -163,8 +191,11 @@ pub(crate) fn file_name(event: &Event) -> Option<&str> {
 }
 
 /// Where at an endpoint; a leading slash of the pattern is forgiven.
-pub(crate) fn store_path(pattern: &str, event: &Event) -> Result<StorePath, PatternError> {
-    let text = expand(pattern.strip_prefix('/').unwrap_or(pattern), event)?;
+pub(crate) fn store_path<'a>(
+    pattern: &str,
+    values: impl Into<Values<'a>>,
+) -> Result<StorePath, PatternError> {
+    let text = expand(pattern.strip_prefix('/').unwrap_or(pattern), values)?;
     match text.parse::<StorePath>() {
         Ok(path) if !path.is_root() => Ok(path),
         Ok(_) => Err(PatternError::NoPath(text, "it names no file".to_owned())),
@@ -173,8 +204,11 @@ pub(crate) fn store_path(pattern: &str, event: &Event) -> Result<StorePath, Patt
 }
 
 /// Where in an account's view; the pattern begins with a slash.
-pub(crate) fn virtual_path(pattern: &str, event: &Event) -> Result<VPath, PatternError> {
-    let text = expand(pattern, event)?;
+pub(crate) fn virtual_path<'a>(
+    pattern: &str,
+    values: impl Into<Values<'a>>,
+) -> Result<VPath, PatternError> {
+    let text = expand(pattern, values)?;
     match text.parse::<VPath>() {
         Ok(path) if !path.is_root() => Ok(path),
         Ok(_) => Err(PatternError::NoPath(text, "it names no file".to_owned())),

@@ -37,7 +37,8 @@ impl Progress {
     /// Of what earlier leases recorded.
     pub(crate) fn of(job: &Job, rule: &Rule, records: Vec<JobStep>) -> Progress {
         let mut progress = Progress::default();
-        let otherwise: Vec<_> = rule.places(StepList::Else).map(|(address, _)| address).collect();
+        let otherwise = rule.places(StepList::Else).into_iter().map(|place| place.address);
+        let otherwise: Vec<_> = otherwise.collect();
         // What an operator's retry began is another life of the job: it has its own `else`.
         let life = job.epoch.saturating_sub(i64::from(job.attempts));
         for record in records {
@@ -66,12 +67,18 @@ impl Progress {
         self.passed.get(address)
     }
 
+    /// The job goes past this step now.
+    pub(crate) fn pass(&mut self, address: StepAddress, passed: Passed) {
+        self.passed.insert(address, passed);
+    }
+
     /// A program that knew no addresses has done the steps before the one that the job is at.
     fn count_as_before(&mut self, job: &Job, rule: &Rule) {
         let Some(at) = &job.at else { return };
         // A job that is at `else` does not come back to `do`, however far it came there.
         for list in [StepList::Do, StepList::Else] {
-            let places: Vec<_> = rule.places(list).map(|(address, _)| address).collect();
+            let places = rule.list(list).iter().enumerate();
+            let places: Vec<_> = places.map(|(at, step)| step.address(list.as_str(), at)).collect();
             let Some(next) = places.iter().position(|address| address == at) else { continue };
             for address in places.into_iter().take(next) {
                 self.passed.entry(address).or_default();

@@ -4,16 +4,18 @@
 //! by its address, before the next one begins: a later lease reads the records and leaves those
 //! steps alone, and an operator's retry goes on with the step that failed.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_db::{ELSE_UNIT, JobEnd, PassedStep, RuleDocument};
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::{OnError, Step, StepList, StepSpec};
+use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepSpec};
 use entrepot_nouns::{
     Endpoint, Event, EventId, Fact, Job, JobStep, Name, Rule, SiteId, StepAddress, StepState,
     Timestamp, VPath, crash,
 };
+use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
 use crate::files::AccountFiles;
@@ -21,11 +23,13 @@ use crate::hold::Hold;
 use crate::ids::{self, StepKey};
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
+use crate::noted::{BRANCH, Noted};
+use crate::pattern::{self, Values};
 use crate::pause::Pause;
 use crate::progress::{Passed, Progress};
 use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
-use crate::{Shared, backoff, pattern, rules};
+use crate::{Shared, backoff, rules};
 
 /// One attempt under way.
 pub(crate) struct Run<'a> {
@@ -36,15 +40,56 @@ pub(crate) struct Run<'a> {
     pub(crate) verified: Option<step::Seen>,
     /// What the step under way leaves for later steps.
     pub(crate) result: Option<serde_json::Value>,
+    /// What the steps behind the job left for later ones.
+    pub(crate) noted: Noted,
     rule: Arc<RunRule>,
     progress: Progress,
-    /// What there is to remember of the last step that ended.
-    last: Option<JobStep>,
+    /// The step that ended last, until it is recorded: before the next one begins, or with the end
+    /// of the job.
+    behind: Option<Behind>,
+    /// Set while the steps of `else` run.
+    giving_up: Option<GivingUp>,
     /// The step under way, or the last one, and when it was begun.
     current: Option<(StepAddress, Timestamp)>,
     /// Where the file is now: the event's path, or where the last move put it.
     path: Option<Result<VPath, StepError>>,
     files: Option<Box<dyn AccountFiles>>,
+}
+
+/// A step that ended and is not recorded yet.
+struct Behind {
+    /// What there is to remember of it.
+    record: Option<JobStep>,
+    /// The step of the rule's own list that it is, or stands in.
+    top: u32,
+}
+
+/// A job that failed, and whose `else` runs.
+struct GivingUp {
+    /// Why, with what failed in `else`.
+    error: String,
+    /// The step that failed, until it is recorded.
+    failed: Option<JobStep>,
+    /// Steps of `do` before it.
+    done: u32,
+}
+
+/// A list of steps under way.
+struct Walk {
+    list: StepList,
+    /// What the addresses of its steps begin with.
+    prefix: String,
+    /// The steps are inside this one of the rule's own list.
+    above: Option<u32>,
+}
+
+/// How a list of steps ended well.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WalkEnd {
+    /// All its steps are behind the job.
+    Through,
+    /// A step says that no other is to follow.
+    Stopped,
 }
 
 /// Works `job`, claimed when `Env::elapsed` was `claimed`, until it ends, waits for its next
@@ -97,9 +142,11 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
         hold,
         verified: None,
         result: None,
+        noted: Noted::default(),
         rule,
         progress,
-        last: None,
+        behind: None,
+        giving_up: None,
         current: None,
         path: None,
         files: None,
@@ -279,9 +326,8 @@ impl Run<'_> {
 
     async fn attempt(&mut self) -> Result<(), StepError> {
         self.reached(Pause::Claimed)?;
-        let otherwise = self.rule.noun.places(StepList::Else).map(|(address, _)| address);
-        let is_at = |address: StepAddress| self.job.at.as_ref() == Some(&address);
-        if otherwise.into_iter().any(is_at) {
+        let otherwise = self.rule.noun.places(StepList::Else);
+        if otherwise.iter().any(|place| self.job.at.as_ref() == Some(&place.address)) {
             self.follow_passed(StepList::Do);
             let failed = self.progress.failed.as_ref().and_then(|step| step.error.clone());
             let error = failed.or_else(|| self.job.error.clone());
@@ -292,8 +338,8 @@ impl Run<'_> {
             let text = format!("EP0813: {} leases ended without an answer", self.job.attempts);
             return self.give_up(text).await;
         }
-        match self.steps().await {
-            Ok(()) => self.finish().await,
+        match self.walk_list(StepList::Do).await {
+            Ok(_) => self.finish().await,
             Err(StepError::Transient { code, text }) if self.job.attempts < most => {
                 self.retry(format!("{code}: {text}")).await
             }
@@ -304,31 +350,125 @@ impl Run<'_> {
         }
     }
 
-    /// The steps of `do` that are not behind the job.
-    async fn steps(&mut self) -> Result<(), StepError> {
+    /// The steps of a list that are not behind the job.
+    async fn walk_list(&mut self, list: StepList) -> Result<WalkEnd, StepError> {
         let rule = self.rule.clone();
-        let places: Vec<_> = rule.noun.places(StepList::Do).collect();
-        for (number, (address, step)) in (0u32..).zip(&places) {
-            if let Some(passed) = self.progress.passed(address).cloned() {
-                self.follow(&step.spec, &passed);
-                continue;
+        let walk = Walk { list, prefix: list.as_str().to_owned(), above: None };
+        self.walk(rule.noun.list(list), walk).await
+    }
+
+    /// As [`Run::walk_list`], of a list that may stand in another step.
+    fn walk<'s>(
+        &'s mut self,
+        steps: &'s [Step],
+        walk: Walk,
+    ) -> Pin<Box<dyn Future<Output = Result<WalkEnd, StepError>> + Send + 's>> {
+        Box::pin(async move {
+            for (number, step) in (0u32..).zip(steps) {
+                let address = step.address(&walk.prefix, number as usize);
+                let top = walk.above.unwrap_or(number);
+                if !self.follow_if_passed(step, &address) {
+                    self.enter(&address, top).await?;
+                    let key = self.key(&address, walk.list, walk.above.is_none().then_some(number));
+                    let record = self.ended(walk.list, step, &key).await?;
+                    let passed = Passed { record: record.clone() };
+                    self.follow(step, &passed);
+                    self.progress.pass(address.clone(), passed);
+                    self.behind = Some(Behind { record, top });
+                }
+                let place = format!("{}.{number}", walk.prefix);
+                let inside = Walk { list: walk.list, prefix: place, above: Some(top) };
+                let end = self.inside(step, &address, inside).await?;
+                if end == WalkEnd::Stopped {
+                    return Ok(end);
+                }
             }
-            self.hold.ended()?;
-            self.begin(address);
-            let key = self.key(address, number);
-            let (state, why) = self.one(step, &key).await?;
-            let after = places.iter().skip(number as usize + 1);
-            let next =
-                after.map(|(next, _)| next).find(|next| self.progress.passed(next).is_none());
-            let record = self.record(state, why);
-            self.last = record.clone();
-            if let Some(next) = next {
-                let (step, count) = (record.clone(), number.saturating_add(1));
-                self.pass(PassedStep { step, next: next.clone(), count }).await?;
-            }
-            self.follow(&step.spec, &Passed { record });
+            Ok(WalkEnd::Through)
+        })
+    }
+
+    /// The steps inside one that is behind the job, and stands at the place `within`.
+    async fn inside(
+        &mut self,
+        step: &Step,
+        address: &StepAddress,
+        within: Walk,
+    ) -> Result<WalkEnd, StepError> {
+        let record = self.progress.passed(address).and_then(|passed| passed.record.as_ref());
+        let Some(record) = record.filter(|record| record.state == StepState::Done) else {
+            return Ok(WalkEnd::Through);
+        };
+        if matches!(step.spec, StepSpec::Stop(_)) {
+            return Ok(WalkEnd::Stopped);
         }
+        let taken = record.result.as_ref().and_then(|result| result.get(BRANCH)?.as_str());
+        let branch = step.branches().into_iter().find(|(key, _)| Some(*key) == taken);
+        let Some((key, steps)) = branch else { return Ok(WalkEnd::Through) };
+        let prefix = format!("{}.{}.{key}", within.prefix, step.spec.word());
+        self.walk(steps, Walk { prefix, ..within }).await
+    }
+
+    /// Leaves a step alone that is behind the job, and takes in what it left; false if it is to
+    /// run.
+    fn follow_if_passed(&mut self, step: &Step, address: &StepAddress) -> bool {
+        let Some(passed) = self.progress.passed(address).cloned() else { return false };
+        self.follow(step, &passed);
+        true
+    }
+
+    /// Begins a step, which is the step `top` of the rule's own list or stands in it: what ended
+    /// before is recorded first.
+    async fn enter(&mut self, address: &StepAddress, top: u32) -> Result<(), StepError> {
+        self.hold.ended()?;
+        let behind = self.behind.take();
+        let (step, count) = match (&mut self.giving_up, behind) {
+            (Some(giving_up), behind) => {
+                let failed = giving_up.failed.take();
+                let step = behind.map_or(failed, |behind| behind.record);
+                (step, giving_up.count(top))
+            }
+            (None, Some(behind)) => (behind.record, behind.top.saturating_add(1)),
+            (None, None) => {
+                self.begin(address);
+                return Ok(());
+            }
+        };
+        self.pass(PassedStep { step, next: address.clone(), count }).await?;
+        self.begin(address);
         Ok(())
+    }
+
+    /// Runs a step; what is to be remembered of it, if the job goes on.
+    async fn ended(
+        &mut self,
+        list: StepList,
+        step: &Step,
+        key: &StepKey,
+    ) -> Result<Option<JobStep>, StepError> {
+        let (state, why) = match list {
+            StepList::Do => self.one(step, key).await?,
+            StepList::Else => self.one_of_else(step, key).await?,
+        };
+        Ok(self.record(state, why))
+    }
+
+    /// Runs a step of `else`: what fails there is told with the failure that led to it.
+    async fn one_of_else(
+        &mut self,
+        step: &Step,
+        key: &StepKey,
+    ) -> Result<(StepState, Option<String>), StepError> {
+        match self.tried(step, key).await {
+            Ok(state) => Ok((state, None)),
+            Err(other @ (StepError::Transient { .. } | StepError::Permanent { .. })) => {
+                if let Some(giving_up) = &mut self.giving_up {
+                    let error = &giving_up.error;
+                    giving_up.error = format!("{error}; an else step failed too: {other}");
+                }
+                Ok((StepState::Failed, Some(other.to_string())))
+            }
+            Err(ended) => Err(ended),
+        }
     }
 
     /// Runs a step of `do`, if it is to run; how it ended if the job goes on.
@@ -352,11 +492,10 @@ impl Run<'_> {
 
     /// Runs a step if its `if` holds for the event.
     async fn tried(&mut self, step: &Step, key: &StepKey) -> Result<StepState, StepError> {
-        if let Some(condition) = &step.condition {
-            let holds = self.rule.holds(condition, &self.job.event);
-            if !holds.map_err(|error| StepError::permanent("EP0803", error.to_string()))? {
-                return Ok(StepState::Skipped);
-            }
+        if let Some(condition) = &step.condition
+            && !self.holds(condition)?
+        {
+            return Ok(StepState::Skipped);
         }
         step::of(&step.spec).run(self, key).await?;
         Ok(StepState::Done)
@@ -381,34 +520,61 @@ impl Run<'_> {
         })
     }
 
+    /// What placeholders and expressions of the step under way are taken from.
+    pub(crate) fn values(&self) -> Values<'_> {
+        Values { event: &self.job.event, noted: Some(&self.noted) }
+    }
+
+    /// Whether an expression of the rule's steps holds now.
+    pub(crate) fn holds(&self, expression: &str) -> Result<bool, StepError> {
+        let holds = self.rule.holds(expression, self.values());
+        holds.map_err(|error| StepError::permanent("EP0803", error.to_string()))
+    }
+
+    /// What an expression of the rule's steps gives, where `noted` is what steps left.
+    pub(crate) fn value(&self, expression: &str, noted: &Noted) -> Result<Json, StepError> {
+        let values = Values { event: &self.job.event, noted: Some(noted) };
+        let value = self.rule.value(expression, values);
+        value.map_err(|error| StepError::permanent("EP0803", error.to_string()))
+    }
+
     /// What tells a step from the others of this job: its address, or its number where an earlier
-    /// lease may have been held by a program that numbered them.
-    fn key(&self, address: &StepAddress, number: u32) -> StepKey {
-        match &self.job.rule_version {
-            Some(_) => StepKey::at(address),
-            None => StepKey::numbered(number),
+    /// lease may have been held by a program that numbered those of the rule's own lists.
+    fn key(&self, address: &StepAddress, list: StepList, number: Option<u32>) -> StepKey {
+        match (&self.job.rule_version, number) {
+            (None, Some(number)) => {
+                let before = match list {
+                    StepList::Do => 0,
+                    StepList::Else => self.rule.noun.steps.len(),
+                };
+                let before = u32::try_from(before).unwrap_or(ELSE_UNIT);
+                StepKey::numbered(before.saturating_add(number))
+            }
+            _ => StepKey::at(address),
         }
     }
 
-    /// A move that is done says where the file is from now on.
-    fn follow(&mut self, spec: &StepSpec, passed: &Passed) {
+    /// Takes in what a step left that is behind the job. A move that is done says where the file
+    /// is from now on.
+    fn follow(&mut self, step: &Step, passed: &Passed) {
+        if let Some(record) = &passed.record {
+            self.noted.add(record);
+        }
         if !passed.is_done() {
             return;
         }
         if let Some(path) = passed.path() {
             self.path = Some(Ok(path));
-        } else if let StepSpec::Move(rename) = spec {
-            let to = pattern::virtual_path(&rename.to, &self.job.event);
+        } else if let StepSpec::Move(rename) = &step.spec {
+            let to = pattern::virtual_path(&rename.to, self.values());
             self.path = Some(to.map_err(StepError::from));
         }
     }
 
     fn follow_passed(&mut self, list: StepList) {
         let rule = self.rule.clone();
-        for (address, step) in rule.noun.places(list) {
-            if let Some(passed) = self.progress.passed(&address).cloned() {
-                self.follow(&step.spec, &passed);
-            }
+        for place in rule.noun.places(list) {
+            self.follow_if_passed(place.step, &place.address);
         }
     }
 
@@ -425,9 +591,10 @@ impl Run<'_> {
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
         // Of a job of one step that was done its end says all there is to say.
-        let several = self.rule.noun.steps.len() > 1;
+        let several = self.rule.noun.places(StepList::Do).len() > 1;
         let told = |last: &&JobStep| several || last.state != StepState::Done;
-        end(self.shared, self.hold, JobEnd::Done, self.last.as_ref().filter(told)).await?;
+        let last = self.behind.as_ref().and_then(|behind| behind.record.as_ref());
+        end(self.shared, self.hold, JobEnd::Done, last.filter(told)).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);
         Ok(())
     }
@@ -452,39 +619,30 @@ impl Run<'_> {
     }
 
     /// The `else` steps, each tried once, then the dead-letter state.
-    async fn give_up(&mut self, mut error: String) -> Result<(), StepError> {
-        let rule = self.rule.clone();
-        let steps = u32::try_from(rule.noun.steps.len()).unwrap_or(ELSE_UNIT);
+    async fn give_up(&mut self, error: String) -> Result<(), StepError> {
         let failed = self.record(StepState::Failed, Some(error.clone()));
         let failed = failed.or_else(|| self.progress.failed.clone());
-        let at = |(address, _)| failed.as_ref().is_some_and(|step| step.address == address);
-        let done = rule.noun.places(StepList::Do).position(at).unwrap_or_default();
+        let is_it = |place: &StepPlace<'_>| {
+            failed.as_ref().is_some_and(|step| step.address == place.address)
+        };
+        let done = self.rule.noun.places(StepList::Do).iter().position(is_it).unwrap_or_default();
         let done = u32::try_from(done).unwrap_or_default();
-        let (mut before, mut last) = (failed.clone(), None);
-        for (number, (address, step)) in (0u32..).zip(rule.noun.places(StepList::Else)) {
-            let count = done.saturating_add(ELSE_UNIT.saturating_mul(number + 1));
-            last = Some((address.clone(), count));
-            if let Some(passed) = self.progress.passed(&address).cloned() {
-                self.follow(&step.spec, &passed);
-                continue;
-            }
-            self.pass(PassedStep { step: before, next: address.clone(), count }).await?;
-            self.begin(&address);
-            let key = self.key(&address, steps.saturating_add(number));
-            let (state, why) = match self.tried(step, &key).await {
-                Ok(state) => (state, None),
-                Err(other @ (StepError::Transient { .. } | StepError::Permanent { .. })) => {
-                    error = format!("{error}; an else step failed too: {other}");
-                    (StepState::Failed, Some(other.to_string()))
-                }
-                Err(ended) => return Err(ended),
-            };
-            before = self.record(state, why);
-            self.follow(&step.spec, &Passed { record: before.clone() });
+        self.giving_up = Some(GivingUp { error: error.clone(), failed: failed.clone(), done });
+        self.behind = None;
+        self.walk_list(StepList::Else).await?;
+        let given_up = self.giving_up.take();
+        if let (Some(behind), Some((next, _))) = (self.behind.take(), self.current.clone()) {
+            let count = given_up.as_ref().map_or(0, |given_up| given_up.count(behind.top));
+            self.pass(PassedStep { step: behind.record, next, count }).await?;
         }
-        if let (Some(step), Some((next, count))) = (before, last) {
-            self.pass(PassedStep { step: Some(step), next, count }).await?;
-        }
+        let error = given_up.map_or(error, |given_up| given_up.error);
         fail(self.shared, self.job, self.hold, Failure { error, step: failed }).await
+    }
+}
+
+impl GivingUp {
+    /// See [`PassedStep::count`], at the step `top` of `else`.
+    fn count(&self, top: u32) -> u32 {
+        self.done.saturating_add(ELSE_UNIT.saturating_mul(top.saturating_add(1)))
     }
 }

@@ -4,40 +4,53 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use entrepot_nouns::{Event, Rule, RuleVersion, SiteId};
+use entrepot_nouns::{Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
+use serde_json::Value as Json;
 
 use crate::condition::{Condition, ConditionError, Subject};
 use crate::limits::VERSIONS_KEPT;
+use crate::pattern::Values;
 
 /// A rule as jobs run it.
 pub(crate) struct RunRule {
     pub(crate) noun: Rule,
     /// The name of the site that owns it.
     site: String,
-    /// The conditions of its steps by their text, compiled or not compilable.
+    /// The expressions of its steps by their text, compiled or not compilable.
     conditions: HashMap<String, Result<Condition, ConditionError>>,
 }
 
 impl RunRule {
     /// Compiles the conditions, which blocks.
     pub(crate) fn new(noun: Rule, site: String) -> Arc<RunRule> {
-        let steps = noun.steps.iter().chain(&noun.otherwise);
-        let texts = steps.filter_map(|step| step.condition.clone());
-        let compiled = texts.map(|text| {
-            let condition = Condition::compile(&text);
-            (text, condition)
-        });
+        let places = noun.all_places();
+        let texts = places.iter().flat_map(|place| place.step.expressions());
+        let compiled = texts.map(|found| (found.text.to_owned(), Condition::compile(found.text)));
         let conditions = compiled.collect();
         Arc::new(RunRule { noun, site, conditions })
     }
 
-    /// Whether the condition of one of its steps holds.
-    pub(crate) fn holds(&self, text: &str, event: &Event) -> Result<bool, ConditionError> {
-        match self.conditions.get(text) {
-            Some(Ok(condition)) => condition.holds(&Subject::new(event, &self.site)),
-            Some(Err(error)) => Err(error.clone()),
-            None => Ok(true),
+    /// Whether an expression of one of its steps holds.
+    pub(crate) fn holds(&self, text: &str, values: Values<'_>) -> Result<bool, ConditionError> {
+        self.compiled(text)?.holds(&self.subject(values))
+    }
+
+    /// What an expression of one of its steps gives.
+    pub(crate) fn value(&self, text: &str, values: Values<'_>) -> Result<Json, ConditionError> {
+        self.compiled(text)?.value(&self.subject(values))
+    }
+
+    fn compiled(&self, text: &str) -> Result<&Condition, ConditionError> {
+        let none = || ConditionError::Fails("the expression is not one of the rule".to_owned());
+        self.conditions.get(text).ok_or_else(none)?.as_ref().map_err(Clone::clone)
+    }
+
+    fn subject(&self, values: Values<'_>) -> Subject {
+        let subject = Subject::new(values.event, &self.site);
+        match values.noted {
+            Some(noted) => subject.with_noted(noted),
+            None => subject,
         }
     }
 }

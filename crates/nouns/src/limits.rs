@@ -80,3 +80,5 @@ pub const HTTP_REQUESTS: u32 = 1_000_000;
 pub const LINK_FILES: usize = 100;
 /// Longest title of a share link.
 pub const LINK_TITLE_BYTES: usize = 400;
+/// How deep steps of rules may stand in other steps.
+pub const STEP_DEPTH: usize = 8;

@@ -102,7 +102,7 @@ impl FieldError {
 /// A field of a noun that names another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// Path of the field inside the document, such as `do[0].deliver.endpoint`.
+    /// Path of the field inside the document, such as `do.0.deliver.endpoint`.
     pub field: String,
     /// The kind of the noun that is named.
     pub kind: Kind,

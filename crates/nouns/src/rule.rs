@@ -128,12 +128,10 @@ impl Noun for Rule {
     }
     fn references(&self) -> Vec<Reference> {
         let mut found = Vec::new();
-        for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
-            for (at, step) in steps.iter().enumerate() {
-                if let StepSpec::Deliver(deliver) = &step.spec {
-                    let field = format!("{list}[{at}].deliver.endpoint");
-                    found.push(Reference::new(field, Kind::Endpoint, &deliver.endpoint));
-                }
+        for place in self.all_places() {
+            if let StepSpec::Deliver(deliver) = &place.step.spec {
+                let field = format!("{}.deliver.endpoint", place.field);
+                found.push(Reference::new(field, Kind::Endpoint, &deliver.endpoint));
             }
         }
         found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
@@ -166,8 +164,7 @@ impl Noun for Rule {
         Ok(())
     }
     fn programs(&self) -> Vec<&str> {
-        let steps = self.steps.iter().chain(&self.otherwise);
-        let programs = steps.filter_map(|step| match &step.spec {
+        let programs = self.all_places().into_iter().filter_map(|place| match &place.step.spec {
             StepSpec::Exec(exec) => exec.argv.first().map(String::as_str),
             _ => None,
         });
@@ -176,16 +173,26 @@ impl Noun for Rule {
 }
 
 impl Rule {
-    /// The steps of a list, each with its address.
-    pub fn places(&self, list: StepList) -> impl Iterator<Item = (StepAddress, &Step)> {
-        let steps = match list {
+    /// The steps of a list.
+    pub fn list(&self, list: StepList) -> &[Step] {
+        match list {
             StepList::Do => &self.steps,
             StepList::Else => &self.otherwise,
-        };
-        steps.iter().enumerate().map(move |(at, step)| {
-            let place = || format!("{}.{at}", list.as_str());
-            (StepAddress(step.name.as_ref().map_or_else(place, Name::to_string)), step)
-        })
+        }
+    }
+
+    /// The steps of a list and those inside them, each behind the one that it stands in.
+    pub fn places(&self, list: StepList) -> Vec<StepPlace<'_>> {
+        let mut found = Vec::new();
+        add_places(&mut found, list.as_str(), self.list(list), 0);
+        found
+    }
+
+    /// Every step of the rule.
+    pub fn all_places(&self) -> Vec<StepPlace<'_>> {
+        let mut found = self.places(StepList::Do);
+        found.extend(self.places(StepList::Else));
+        found
     }
 
     /// Says whether a job that has gone past, or failed at, these steps of this rule can go on with
@@ -200,9 +207,8 @@ impl Rule {
         other: &Rule,
     ) -> Result<(), String> {
         let words = |rule: &Rule| -> HashMap<StepAddress, &'static str> {
-            let places = [StepList::Do, StepList::Else].into_iter();
-            let places = places.flat_map(|list| rule.places(list));
-            places.map(|(address, step)| (address, step.spec.word())).collect()
+            let places = rule.all_places().into_iter();
+            places.map(|place| (place.address, place.step.spec.word())).collect()
         };
         let (before, after) = (words(self), words(other));
         let mut flaws = Vec::new();
@@ -227,17 +233,15 @@ impl Rule {
     /// The names of steps are told apart from each other and from places.
     fn check_names(&self) -> Result<(), FieldError> {
         let mut seen = HashSet::new();
-        for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
-            for (at, step) in steps.iter().enumerate() {
-                let Some(name) = &step.name else { continue };
-                let field = || format!("{list}.{at}.name");
-                if name.as_str().contains('.') {
-                    return Err(FieldError::new(field(), "the name of a step has no dot"));
-                }
-                if !seen.insert(name) {
-                    let text = format!("two steps are named '{name}'");
-                    return Err(FieldError::new(field(), text));
-                }
+        for place in self.all_places() {
+            let Some(name) = &place.step.name else { continue };
+            let field = || format!("{}.name", place.field);
+            if name.as_str().contains('.') {
+                return Err(FieldError::new(field(), "the name of a step has no dot"));
+            }
+            if !seen.insert(name) {
+                let text = format!("two steps are named '{name}'");
+                return Err(FieldError::new(field(), text));
             }
         }
         Ok(())
@@ -262,30 +266,84 @@ impl Rule {
             let text = "a client waits for this rule: it has no 'else' and no 'as'";
             return Err(FieldError::new("when", text));
         }
-        for (list, steps) in [("do", &self.steps), ("else", &self.otherwise)] {
-            for (at, step) in steps.iter().enumerate() {
-                let checked = match &step.spec {
-                    _ if waited && step.condition.is_some() => {
-                        Err(("if", "a client waits for this rule: put the 'if' above the steps"))
-                    }
-                    StepSpec::Exec(exec) => exec.check(self),
-                    StepSpec::Refuse(refuse) if matches!(self.when, When::Before(_)) => {
-                        refuse.check(steps.get(at + 1..).unwrap_or_default())
-                    }
-                    StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
-                    _ if matches!(self.when, When::Cron(_)) => self.check_without_file(&step.spec),
-                    _ if waited => {
-                        Err(("", "a client waits: only 'exec' and 'refuse' are possible"))
-                    }
-                    _ => Ok(()),
-                };
-                checked.map_err(|(field, text)| {
-                    let place = format!("{list}.{at}.{field}");
-                    FieldError::new(place.trim_end_matches('.'), text)
-                })?;
+        for place in self.all_places() {
+            let step = place.step;
+            if place.depth > crate::limits::STEP_DEPTH {
+                let text = format!("steps nest {} deep at most", crate::limits::STEP_DEPTH);
+                return Err(FieldError::new(place.field, text));
             }
+            let checked = match &step.spec {
+                _ if waited && step.condition.is_some() => {
+                    Err(("if", "a client waits for this rule: put the 'if' above the steps"))
+                }
+                StepSpec::Exec(exec) => exec.check(self),
+                StepSpec::Refuse(refuse) if matches!(self.when, When::Before(_)) => {
+                    refuse.check(place.following)
+                }
+                StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
+                _ if matches!(self.when, When::Cron(_)) => self.check_without_file(&step.spec),
+                _ if waited => Err(("", "a client waits: only 'exec' and 'refuse' are possible")),
+                _ => Ok(()),
+            };
+            checked.and_then(|()| step.spec.check_flow(place.following)).map_err(
+                |(field, text)| {
+                    let place = format!("{}.{field}", place.field);
+                    FieldError::new(place.trim_end_matches('.'), text)
+                },
+            )?;
         }
         Ok(())
+    }
+}
+
+/// A step of a rule, and where it stands.
+#[derive(Clone, Debug)]
+pub struct StepPlace<'a> {
+    /// What jobs know it by.
+    pub address: StepAddress,
+    /// Its field in the document, such as `do.1.if.then.0`.
+    pub field: String,
+    /// In how many other steps it stands.
+    pub depth: usize,
+    /// What it does, and what any step may have.
+    pub step: &'a Step,
+    /// The steps behind it in the same list.
+    following: &'a [Step],
+}
+
+fn add_places<'a>(found: &mut Vec<StepPlace<'a>>, prefix: &str, steps: &'a [Step], depth: usize) {
+    for (at, step) in steps.iter().enumerate() {
+        let field = format!("{prefix}.{at}");
+        let following = steps.get(at + 1..).unwrap_or_default();
+        let address = step.address(prefix, at);
+        found.push(StepPlace { address, field: field.clone(), depth, step, following });
+        for (key, inside) in step.branches() {
+            let prefix = format!("{field}.{}.{key}", step.spec.word());
+            add_places(found, &prefix, inside, depth + 1);
+        }
+    }
+}
+
+impl StepSpec {
+    /// Whether a step that decides how the job goes on is whole.
+    fn check_flow(&self, following: &[Step]) -> Result<(), StepFlaw> {
+        match self {
+            StepSpec::If(branch) if branch.then.is_empty() => {
+                Err(("if.then", "needs at least one step"))
+            }
+            StepSpec::Check(check) if check.message.trim().is_empty() => {
+                Err(("check.message", "say what is wrong when it does not hold"))
+            }
+            StepSpec::Stop(_) if !following.is_empty() => {
+                Err(("stop", "nothing can follow it, make it the last step of its list"))
+            }
+            StepSpec::Stop(StopSpec { ending: StopEnding::Failed, message })
+                if message.trim().is_empty() =>
+            {
+                Err(("stop.message", "say why the job fails"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Steps of rules: what they do, and what any of them may have.
 
+mod flow;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::document::is_default;
 use crate::name::Name;
 use crate::path::VPath;
+use crate::rule_version::StepAddress;
+
+pub use flow::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable};
 
 /// One step of a rule: in a document a mapping with the step's word, and what any step may have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -68,14 +73,19 @@ impl<'de> Visitor<'de> for StepVisitor {
         let mut common = StepKeys::default();
         let mut spec: Option<StepSpec> = None;
         while let Some(key) = map.next_key::<String>()? {
-            if common.take(&key, &mut map)? {
-                continue;
-            }
-            if let (Some(spec), true) = (&spec, StepSpec::WORDS.contains(&key.as_str())) {
-                let first = spec.word();
-                return Err(A::Error::custom(format!(
-                    "a step has one word, and this one has '{first}' and '{key}'"
-                )));
+            let is_word = match common.take(&key, &mut map)? {
+                Taken::Common => continue,
+                Taken::Branch(branch) => {
+                    if let Some(spec) = &spec {
+                        return Err(two_words(spec.word(), "if"));
+                    }
+                    spec = Some(StepSpec::If(branch));
+                    continue;
+                }
+                Taken::No => StepSpec::WORDS.contains(&key.as_str()),
+            };
+            if let (Some(spec), true) = (&spec, is_word) {
+                return Err(two_words(spec.word(), &key));
             }
             spec = StepSpec::read(&key, &mut map)?;
             if spec.is_none() {
@@ -100,21 +110,51 @@ struct StepKeys {
     on_error: Option<OnError>,
 }
 
+/// What became of a key of a step.
+enum Taken {
+    /// It is one that any step may have.
+    Common,
+    /// It is the word of a step with branches.
+    Branch(IfSpec),
+    /// Its value was not read.
+    No,
+}
+
+/// The key `if` with a text is the condition of a step; with a mapping it is a step of its own.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum IfKey {
+    Nothing(()),
+    Condition(String),
+    Branch(serde_json::Value),
+}
+
 impl StepKeys {
-    /// Reads the value if `key` is one of these; else false.
-    fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
+    /// Reads the value if `key` is one of these.
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<Taken, A::Error> {
         let twice = |key: &'static str| Err(A::Error::duplicate_field(key));
         match key {
             "name" if self.name.is_some() => return twice("name"),
-            "if" if self.condition.is_some() => return twice("if"),
             "on_error" if self.on_error.is_some() => return twice("on_error"),
             "name" => self.name = map.next_value()?,
-            "if" => self.condition = map.next_value()?,
+            "if" => match map.next_value()? {
+                IfKey::Nothing(()) => {}
+                IfKey::Condition(_) if self.condition.is_some() => return twice("if"),
+                IfKey::Condition(condition) => self.condition = Some(condition),
+                IfKey::Branch(branch) => {
+                    let branch = serde_json::from_value(branch);
+                    return branch.map(Taken::Branch).map_err(A::Error::custom);
+                }
+            },
             "on_error" => self.on_error = Some(map.next_value()?),
-            _ => return Ok(false),
+            _ => return Ok(Taken::No),
         }
-        Ok(true)
+        Ok(Taken::Common)
     }
+}
+
+fn two_words<E: serde::de::Error>(first: &str, second: &str) -> E {
+    E::custom(format!("a step has one word, and this one has '{first}' and '{second}'"))
 }
 
 /// One line a step: what it does, its word in a document, and what the document says of it.
@@ -164,6 +204,69 @@ steps! {
     "exec" => Exec(ExecSpec),
     /// Refuse the command; only in rules `before` a command.
     "refuse" => Refuse(RefuseSpec),
+    /// Go on with one of two lists of steps.
+    "if" => If(IfSpec),
+    /// Give values names for later steps.
+    "set" => Set(SetSpec),
+    /// Fail unless a condition holds.
+    "check" => Check(CheckSpec),
+    /// End the job here.
+    "stop" => Stop(StopSpec),
+}
+
+/// An expression of a step, and what it must give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepExpression<'a> {
+    /// Where it stands in the step, such as `check.that`.
+    pub field: &'static str,
+    /// The CEL expression.
+    pub text: &'a str,
+    /// What it must give.
+    pub gives: ExpressionValue,
+}
+
+/// What an expression must give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpressionValue {
+    /// True or false.
+    Flag,
+    /// Anything that has a form in JSON.
+    Any,
+}
+
+impl Step {
+    /// What it is known by in the list that stands at `prefix`: its name, or its place there.
+    pub fn address(&self, prefix: &str, at: usize) -> StepAddress {
+        let place = || format!("{prefix}.{at}");
+        StepAddress(self.name.as_ref().map_or_else(place, Name::to_string))
+    }
+
+    /// The lists of steps inside it, each with its key in the document.
+    pub fn branches(&self) -> Vec<(&'static str, &[Step])> {
+        match &self.spec {
+            StepSpec::If(branch) => {
+                vec![("then", branch.then.as_slice()), ("else", branch.otherwise.as_slice())]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its expressions, those of steps inside it left out.
+    pub fn expressions(&self) -> Vec<StepExpression<'_>> {
+        let flag = |field, text| StepExpression { field, text, gives: ExpressionValue::Flag };
+        let mut found: Vec<_> = self.condition.iter().map(|text| flag("if", text)).collect();
+        match &self.spec {
+            StepSpec::If(branch) => found.push(flag("if.when", &branch.when)),
+            StepSpec::Check(check) => found.push(flag("check.that", &check.that)),
+            StepSpec::Set(set) => found.extend(set.0.iter().map(|variable| StepExpression {
+                field: "set",
+                text: &variable.expression,
+                gives: ExpressionValue::Any,
+            })),
+            _ => {}
+        }
+        found
+    }
 }
 
 /// Run a program: the argument list as it stands, never a shell. Exit code 0 is done, 1 is done

@@ -11,7 +11,7 @@ use cel::common::ast::{EntryExpr, LiteralValue};
 use cel::{Context, ExecutionError, Program, Value};
 
 use super::error::ConditionError;
-use super::types::{Type, standard, variables};
+use super::types::{Scope, Type, standard};
 
 /// The functions of the language, for hints.
 const FUNCTIONS: &[&str] = &[
@@ -61,25 +61,31 @@ const TYPES: &[&str] = &[
 /// The macros, which the parser has replaced already where they were written rightly.
 const MACROS: &[&str] = &["all", "exists", "exists_one", "filter", "has", "map"];
 
-/// Checks `program` as the condition of a rule on events of `kind`, or, without one, on commands.
+/// Checks `program` as a condition.
 ///
 /// # Errors
 /// What is wrong, and where.
-pub(super) fn check(program: &Program, kind: Option<&str>) -> Result<(), ConditionError> {
-    let scope = variables(kind).into_iter().map(|(name, of)| (name.to_owned(), of)).collect();
-    let checker = Checker { program };
-    let given = checker.infer(program.expression(), &scope)?;
+pub(super) fn check(program: &Program, scope: &Scope) -> Result<(), ConditionError> {
+    let given = Checker { program }.infer(program.expression(), &scope.0)?;
     if given.may_be_flag() { Ok(()) } else { Err(ConditionError::NotBool(given.to_string())) }
 }
 
-type Scope = BTreeMap<String, Type>;
+/// Checks `program` as an expression that may give anything.
+///
+/// # Errors
+/// What is wrong, and where.
+pub(super) fn check_value(program: &Program, scope: &Scope) -> Result<(), ConditionError> {
+    Checker { program }.infer(program.expression(), &scope.0).map(drop)
+}
+
+type Names = BTreeMap<String, Type>;
 
 struct Checker<'p> {
     program: &'p Program,
 }
 
 impl Checker<'_> {
-    fn infer(&self, expr: &IdedExpr, scope: &Scope) -> Result<Type, ConditionError> {
+    fn infer(&self, expr: &IdedExpr, scope: &Names) -> Result<Type, ConditionError> {
         match &expr.expr {
             Expr::Ident(name) => self.variable(expr, name, scope),
             Expr::Literal(literal) => Ok(of_literal(literal)),
@@ -111,7 +117,7 @@ impl Checker<'_> {
         }
     }
 
-    fn variable(&self, expr: &IdedExpr, name: &str, scope: &Scope) -> Result<Type, ConditionError> {
+    fn variable(&self, expr: &IdedExpr, name: &str, scope: &Names) -> Result<Type, ConditionError> {
         if let Some(found) = scope.get(name) {
             return Ok(found.clone());
         }
@@ -128,7 +134,7 @@ impl Checker<'_> {
         &self,
         expr: &IdedExpr,
         select: &SelectExpr,
-        scope: &Scope,
+        scope: &Names,
     ) -> Result<Type, ConditionError> {
         let found = match self.infer(&select.operand, scope)? {
             Type::Any => Type::Any,
@@ -154,7 +160,7 @@ impl Checker<'_> {
         &self,
         expr: &IdedExpr,
         call: &CallExpr,
-        scope: &Scope,
+        scope: &Names,
     ) -> Result<Type, ConditionError> {
         let name = call.func_name.as_str();
         let is_operator = !name.starts_with(|it: char| it.is_ascii_alphabetic());
@@ -245,7 +251,7 @@ impl Checker<'_> {
         &self,
         expr: &IdedExpr,
         over: &ComprehensionExpr,
-        scope: &Scope,
+        scope: &Names,
     ) -> Result<Type, ConditionError> {
         // With one variable a list gives its values, and a map its keys.
         let (key, value, single) = match self.infer(&over.iter_range, scope)? {
@@ -442,14 +448,14 @@ mod tests {
     #[test]
     fn fields_of_every_kind_of_event_are_known() {
         for kind in entrepot_nouns::Fact::KINDS {
-            let Some(Type::Record(event)) = variables(Some(kind)).remove("event") else {
+            let Some(Type::Record(event)) = Scope::rule(Some(kind)).0.remove("event") else {
                 panic!("{kind} has no fields");
             };
             assert!(event.fields.len() > 5, "{kind}: {event:?}");
         }
-        let of_none = variables(None).remove("event");
+        let of_none = Scope::rule(None).0.remove("event");
         assert!(matches!(of_none, Some(Type::Record(_))));
-        assert_eq!(variables(Some("made.later")).remove("event"), Some(Type::Any));
+        assert_eq!(Scope::rule(Some("made.later")).0.remove("event"), Some(Type::Any));
     }
 
     #[test]

@@ -9,6 +9,8 @@ use cel::{Env as CelEnv, Value};
 use entrepot_nouns::Event;
 use serde_json::Value as Json;
 
+use crate::noted::Noted;
+
 /// What is known of a value before there is one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {
@@ -101,9 +103,30 @@ pub(super) fn standard() -> Arc<CelEnv> {
     ENV.get_or_init(|| Arc::new(CelEnv::stdlib())).clone()
 }
 
-/// The variables of a condition on events of `kind`; on commands, and on kinds that only a newer
-/// program knows, without one.
-pub(super) fn variables(kind: Option<&str>) -> BTreeMap<&'static str, Type> {
+/// The variables that an expression may use.
+pub(super) struct Scope(pub(super) BTreeMap<String, Type>);
+
+impl Scope {
+    /// Of the condition of a rule on events of `kind`; on commands, and on kinds that only a newer
+    /// program knows, without one.
+    pub(super) fn rule(kind: Option<&str>) -> Scope {
+        let known = variables(kind).into_iter();
+        Scope(known.map(|(name, of)| (name.to_owned(), of)).collect())
+    }
+
+    /// Of a step of such a rule, which may have steps of these names and set these variables.
+    pub(super) fn step(kind: Option<&str>, names: &Noted) -> Scope {
+        let mut scope = Scope::rule(kind);
+        let vars = names.vars.keys().map(|name| (name.as_str(), Type::Any));
+        scope.0.insert("vars".to_owned(), record("vars", vars));
+        let left = Type::Map(Box::new(Type::Any));
+        let steps = names.steps.keys().map(|name| (name.as_str(), left.clone()));
+        scope.0.insert("steps".to_owned(), record("steps", steps));
+        scope
+    }
+}
+
+fn variables(kind: Option<&str>) -> BTreeMap<&'static str, Type> {
     let file = ["path", "name", "digest"].map(|name| (name, Type::text()));
     let file = file.into_iter().chain([("size", Type::int())]);
     let texts = ["protocol", "verb", "argument", "path", "account", "ip", "listener", "digest"];
@@ -122,7 +145,7 @@ pub(super) fn variables(kind: Option<&str>) -> BTreeMap<&'static str, Type> {
     ])
 }
 
-fn record(what: &str, fields: impl Iterator<Item = (&'static str, Type)>) -> Type {
+fn record<'a>(what: &str, fields: impl Iterator<Item = (&'a str, Type)>) -> Type {
     let fields = fields.map(|(name, of)| (name.to_owned(), of)).collect();
     Type::Record(Arc::new(Record { what: what.to_owned(), fields }))
 }

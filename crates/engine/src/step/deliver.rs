@@ -52,7 +52,7 @@ struct Delivered {
 #[async_trait]
 impl Step for DeliverSpec {
     async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError> {
-        let target = pattern::store_path(&self.path, &run.job.event)?;
+        let target = pattern::store_path(&self.path, run.values())?;
         let endpoint = run.endpoint(&self.endpoint).await?;
         let transfer = ids::delivery(run.job.id, key);
         let recorded = run.again() && is_recorded(run, transfer).await?;

@@ -25,8 +25,8 @@ impl Step for ExecSpec {
     async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
         let file = if exec::asks_for(self, "file") { Some(local_file(run).await?) } else { None };
         let ip = if exec::asks_for(self, "ip") { address(run).await? } else { None };
-        let (rule, event) = (&run.job.rule, &run.job.event);
-        let program = exec::program(self, &Setting { rule, event, file, ip })?;
+        let (rule, event, noted) = (&run.job.rule, &run.job.event, Some(&run.noted));
+        let program = exec::program(self, &Setting { rule, event, noted, file, ip })?;
         run.hold.fence().await?;
         let ended = match self.stdin {
             ExecStdin::None => run.hold.waiting(run.shared.spawner.run(program)).await?,

@@ -4,6 +4,7 @@
 mod delete;
 mod deliver;
 pub(crate) mod exec;
+mod flow;
 mod rename;
 mod source;
 
@@ -35,6 +36,10 @@ pub(crate) fn of(spec: &StepSpec) -> &dyn Step {
         StepSpec::Delete(delete) => delete,
         StepSpec::Exec(exec) => exec,
         StepSpec::Refuse(refuse) => refuse,
+        StepSpec::If(branch) => branch,
+        StepSpec::Set(set) => set,
+        StepSpec::Check(check) => check,
+        StepSpec::Stop(stop) => stop,
     }
 }
 

@@ -16,7 +16,7 @@ impl Step for MoveSpec {
     /// Done if the old name is gone and the new one has the file of the event.
     async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
         let from = run.path()?;
-        let to = pattern::virtual_path(&self.to, &run.job.event)?;
+        let to = pattern::virtual_path(&self.to, run.values())?;
         run.result = Some(json!({"path": to.to_string()}));
         if from == to {
             return Ok(());

@@ -2,6 +2,7 @@
 
 mod again;
 mod crashes;
+mod flow;
 mod jobs;
 mod nodes;
 mod outage;

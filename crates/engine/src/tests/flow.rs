@@ -1,0 +1,145 @@
+//! Steps that decide how a job goes on, and what steps leave for later ones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use entrepot_nouns::rule::Step;
+use entrepot_nouns::{JobState, Rule, StepState};
+use serde_json::json;
+
+use super::world::{World, files, memory_store, rule};
+use crate::Pause;
+
+fn steps(list: serde_json::Value) -> Vec<Step> {
+    serde_json::from_value(list).unwrap()
+}
+
+fn doing(steps: Vec<Step>) -> Rule {
+    Rule { steps, ..rule("r", Vec::new()) }
+}
+
+/// Sorts files by size, through a variable, with a step behind the branches.
+fn sorting() -> Vec<Step> {
+    // A step that is done twice fails.
+    let sent =
+        |path: &str| json!({"deliver": {"endpoint": "out", "path": path, "existing": "refuse"}});
+    steps(json!([
+        {"set": {"large": "file.size > 3", "folder": "vars.large ? 'large' : 'small'"}},
+        {"name": "sort", "if": {
+            "when": "vars.large",
+            "then": [
+                sent("{vars.folder}/{name}"),
+                {"check": {"that": "file.size < 9", "message": "{name} has {size} bytes"}},
+                sent("again/{name}"),
+            ],
+            "else": [
+                {"if": {"when": "file.size == 1", "then": [{"stop": {"message": "one byte"}}]}},
+                sent("{vars.folder}/{name}"),
+            ],
+        }},
+        {"name": "last", "deliver": {"endpoint": "out", "path": "{steps.sort.branch}/{name}",
+            "existing": "refuse"}, "if": "steps.sort.branch in ['then', 'else']"},
+    ]))
+}
+
+async fn sorted(world: &mut World, name: &str, bytes: &[u8]) -> (JobState, Option<String>) {
+    let event = world.upload(&format!("/in/{name}"), bytes).await;
+    let job = world.job_of(&event, "r").await;
+    let ended = world.ended(job).await;
+    (ended.state, ended.error)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_takes_one_branch_and_goes_on_behind_it() {
+    let mut world = World::new(31).await;
+    let out = memory_store(&world.env);
+    world.target("out", out.clone()).await;
+    world.put(&doing(sorting())).await;
+    world.start();
+    assert_eq!(sorted(&mut world, "one", b"1").await, (JobState::Done, None));
+    assert!(files(&out).await.is_empty(), "a stopped job went on");
+    assert_eq!(sorted(&mut world, "two", b"22").await, (JobState::Done, None));
+    assert_eq!(sorted(&mut world, "four", b"4444").await, (JobState::Done, None));
+    let (state, error) = sorted(&mut world, "nine", b"999999999").await;
+    assert_eq!(state, JobState::Failed);
+    assert_eq!(error.as_deref(), Some("EP0815: nine has 9 bytes"));
+    let mut found: Vec<_> = files(&out).await.into_keys().collect();
+    found.sort();
+    let wanted = ["again/four", "else/two", "large/four", "large/nine", "small/two", "then/four"];
+    assert_eq!(found, wanted);
+}
+
+/// Whatever the moment of a crash: no delivery twice (a second one is refused), no branch changed.
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_point_repeats_no_step_and_changes_no_branch() {
+    let mut cut = 0;
+    for at in 0.. {
+        let mut world = World::new(32 + at as u64).await;
+        let out = memory_store(&world.env);
+        world.target("out", out.clone()).await;
+        world.put(&doing(sorting())).await;
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counting = seen.clone();
+        world.options.pauses =
+            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        let event = world.upload("/in/four", b"4444").await;
+        world.start();
+        let job = world.job_of(&event, "r").await;
+        let done = world.ended(job).await;
+        assert_eq!(done.state, JobState::Done, "{at}: {:?}", done.error);
+        let mut found: Vec<_> = files(&out).await.into_keys().collect();
+        found.sort();
+        assert_eq!(found, ["again/four", "large/four", "then/four"], "{at}");
+        world.projected().await;
+        assert_eq!(world.events("file.delivered").await.len(), 3, "{at}");
+        let records = world.db.job_steps(job).await.unwrap();
+        let taken: Vec<_> = records.iter().filter(|step| step.address.0 == "sort").collect();
+        assert!(taken.iter().all(|step| step.result == Some(json!({"branch": "then"}))), "{at}");
+        assert!(records.iter().all(|step| step.state == StepState::Done), "{at}: {records:?}");
+        world.kill().await;
+        if seen.load(Ordering::SeqCst) <= at {
+            break;
+        }
+        cut += 1;
+    }
+    assert!(cut > 20, "only {cut} points were cut");
+}
+
+#[test]
+fn names_that_no_step_leaves_are_refused_when_the_rule_is_stored() {
+    let refused = |list: serde_json::Value| {
+        let stored = doing(steps(list));
+        entrepot_nouns::noun::Noun::check(&stored)
+            .and_then(|()| crate::check_rule(&stored))
+            .map_err(|error| (error.field.clone(), error.to_string()))
+    };
+    let set = json!({"set": {"customer": "file.name"}});
+    let deliver = |path: &str| json!({"deliver": {"endpoint": "out", "path": path}});
+    assert_eq!(refused(json!([set, deliver("{vars.customer}/{name}")])), Ok(()));
+    for (list, field, said) in [
+        (json!([set, deliver("{vars.custmer}")]), "do.1.deliver.path", "vars.custmer"),
+        (
+            json!([set, {"check": {"that": "vars.custmer == ''", "message": "m"}}]),
+            "do.1.check.that",
+            "customer",
+        ),
+        (
+            json!([{"if": {"when": "steps.open.x == 1", "then": [deliver("a")]}}]),
+            "do.0.if.when",
+            "open",
+        ),
+        (
+            json!([{"if": {"when": "true", "then": [deliver("{nme}")]}}]),
+            "do.0.if.then.0.deliver.path",
+            "nme",
+        ),
+        (json!([{"set": {"a": "file.sise"}}]), "do.0.set", "size"),
+        (json!([{"check": {"that": "file.name", "message": "m"}}]), "do.0.check.that", "string"),
+        (json!([{"if": {"when": "true", "then": []}}]), "do.0.if.then", "at least one"),
+        (json!([{"stop": {}}, deliver("a")]), "do.0.stop", "nothing can follow"),
+        (json!([{"stop": {"as": "failed"}}]), "do.0.stop.message", "why"),
+    ] {
+        let (at, text) = refused(list.clone()).unwrap_err();
+        assert!(at == field && text.contains(said), "{list}: {at}: {text}");
+    }
+}

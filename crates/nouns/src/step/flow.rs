@@ -1,0 +1,134 @@
+//! Steps that decide how a job goes on. They touch nothing outside it.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::Step;
+
+/// Goes on with one of two lists of steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IfSpec {
+    /// A CEL expression as that of the rule, which may also look at `vars` and `steps`. It is
+    /// decided once: later attempts of the job take the same branch.
+    pub when: String,
+    /// The steps if it holds.
+    pub then: Vec<Step>,
+    /// The steps if it does not.
+    #[serde(rename = "else", default, skip_serializing_if = "Vec::is_empty")]
+    pub otherwise: Vec<Step>,
+}
+
+/// Gives values names, for conditions and placeholders of later steps: `vars.NAME` and
+/// `{vars.NAME}`. In a document a mapping from each name to a CEL expression; each may look at
+/// those above it.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct SetSpec(pub Vec<Variable>);
+
+/// One value of a `set` step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// A letter, then letters, digits and `_`.
+    pub name: String,
+    /// A CEL expression.
+    pub expression: String,
+}
+
+/// Fails the job, for good, unless a condition holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckSpec {
+    /// A CEL expression as that of a step's `if`.
+    pub that: String,
+    /// What the error of the job says if it does not hold; placeholders as in paths.
+    pub message: String,
+}
+
+/// Ends the job before the steps that follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StopSpec {
+    /// How it ends.
+    #[serde(rename = "as", default)]
+    pub ending: StopEnding,
+    /// Why, for whoever reads the job; placeholders as in paths. Required where it fails.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How a `stop` step ends a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StopEnding {
+    /// All that was to be done is done.
+    #[default]
+    Done,
+    /// It failed: the steps of `else` follow, and it is not tried again.
+    Failed,
+}
+
+impl Serialize for SetSpec {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|variable| (&variable.name, &variable.expression)))
+    }
+}
+
+impl<'de> Deserialize<'de> for SetSpec {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(SetVisitor)
+    }
+}
+
+impl JsonSchema for SetSpec {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SetSpec".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "Gives values names, for conditions and placeholders of later steps.",
+            "type": "object",
+            "additionalProperties": {"type": "string", "description": "A CEL expression."},
+        })
+    }
+}
+
+/// Keeps the order of the document, which a map does not.
+struct SetVisitor;
+
+impl<'de> Visitor<'de> for SetVisitor {
+    type Value = SetSpec;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping from names to CEL expressions")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SetSpec, A::Error> {
+        let mut variables: Vec<Variable> = Vec::new();
+        while let Some((name, expression)) = map.next_entry::<String, String>()? {
+            if !is_variable_name(&name) {
+                return Err(A::Error::custom(format!(
+                    "'{name}' is no name of a variable: begin with a letter, and use letters, \
+                     digits and '_'"
+                )));
+            }
+            if variables.iter().any(|variable| variable.name == name) {
+                return Err(A::Error::custom(format!("'{name}' is set twice")));
+            }
+            variables.push(Variable { name, expression });
+        }
+        if variables.is_empty() {
+            return Err(A::Error::custom("set at least one variable"));
+        }
+        Ok(SetSpec(variables))
+    }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.len() <= 64
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
