@@ -170,6 +170,9 @@ fn of_event(event: &Event) -> Option<Transfer> {
         Fact::FileDelivered { file, endpoint, .. } => {
             (file, Out, Completed, Some(endpoint.clone()), None)
         }
+        Fact::FileFetched { file, endpoint, .. } => {
+            (file, In, Completed, Some(endpoint.clone()), None)
+        }
         Fact::FileInterrupted { file, kept, reason } => {
             (file, In, if *kept { Partial } else { Failed }, None, Some(reason.clone()))
         }

@@ -4,18 +4,18 @@ mod tried;
 
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::FileFact;
-use entrepot_nouns::rule::{StepSpec, When};
+use entrepot_nouns::rule::{FetchSpec, StepSpec, When};
 use entrepot_nouns::{
     CommandFact, CommandPattern, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
-    SiteId, Timestamp, TransferId,
+    SiteId, StepAddress, Timestamp, TransferId,
 };
 use entrepot_sftp_proto::table as sftp;
 use uuid::Uuid;
 
 use crate::condition::{Condition, ConditionError};
 use crate::exec::{self, Setting};
-use crate::noted::Noted;
-use crate::pattern::{self, Values};
+use crate::noted::{FileValue, Noted};
+use crate::pattern::{self, PatternError, Values};
 use crate::rules::SCHEDULE_DUE;
 use crate::schedule;
 
@@ -81,41 +81,74 @@ fn check_conditions(rule: &Rule) -> Result<(), FieldError> {
 /// Expands the placeholders of each step for an example of what starts the rule. What steps leave
 /// in `steps` is known when they have run; that there are steps of such names is known before.
 fn check_placeholders(rule: &Rule, event: &Event) -> Result<(), FieldError> {
-    let noted = Noted::names(rule);
-    let values = Values { event, noted: Some(&noted) };
-    let setting = Setting {
-        rule: &rule.name,
-        event,
-        noted: Some(&noted),
-        file: Some("/folder/name.txt".to_owned()),
-        ip: Some("192.0.2.1".to_owned()),
-    };
+    let mut noted = Noted::names(rule);
     for place in rule.all_places() {
-        let checked = match &place.step.spec {
-            StepSpec::Deliver(deliver) => pattern::store_path(&deliver.path, values)
-                .map(drop)
-                .map_err(|e| ("deliver.path", e)),
-            StepSpec::Move(rename) => {
-                pattern::virtual_path(&rename.to, values).map(drop).map_err(|e| ("move.to", e))
-            }
-            StepSpec::Exec(exec) => {
-                exec::program(exec, &setting).map(drop).map_err(|error| ("exec", error))
-            }
-            StepSpec::Check(check) => {
-                let expanded = pattern::expand(&check.message, values).map(drop);
-                expanded.map_err(|error| ("check.message", error))
-            }
-            StepSpec::Stop(stop) => {
-                let expanded = pattern::expand(&stop.message, values).map(drop);
-                expanded.map_err(|error| ("stop.message", error))
-            }
-            StepSpec::Delete(_) | StepSpec::Refuse(_) | StepSpec::If(_) | StepSpec::Set(_) => {
-                Ok(())
-            }
-        };
-        checked.map_err(|(field, error)| {
+        let values = Values { event, noted: Some(&noted) };
+        check_step(rule, &place.step.spec, values).map_err(|(field, error)| {
             FieldError::new(format!("{}.{field}", place.field), error.to_string())
         })?;
+        if place.step.spec.makes_file() {
+            noted = noted.with_file(FileValue::example(place.address));
+        }
+    }
+    Ok(())
+}
+
+/// A field of a step, and why its placeholders cannot be expanded.
+type PatternFlaw = (&'static str, PatternError);
+
+fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), PatternFlaw> {
+    match step {
+        StepSpec::Deliver(deliver) => {
+            pattern::store_path(&deliver.path, values).map(drop).map_err(|e| ("deliver.path", e))
+        }
+        StepSpec::Fetch(fetch) => check_fetch(fetch, values),
+        StepSpec::Copy(copy) => {
+            pattern::virtual_path(&copy.to, values).map(drop).map_err(|e| ("copy.to", e))
+        }
+        StepSpec::Mkdir(mkdir) if mkdir.endpoint.is_some() => {
+            pattern::store_path(&mkdir.path, values).map(drop).map_err(|e| ("mkdir.path", e))
+        }
+        StepSpec::Mkdir(mkdir) => {
+            let path = pattern::virtual_path(&mkdir.path, values);
+            path.map(drop).map_err(|e| ("mkdir.path", e))
+        }
+        StepSpec::Move(rename) => {
+            pattern::virtual_path(&rename.to, values).map(drop).map_err(|e| ("move.to", e))
+        }
+        StepSpec::Exec(exec) => {
+            let setting = Setting {
+                rule: &rule.name,
+                event: values.event,
+                noted: values.noted,
+                file: Some("/folder/name.txt".to_owned()),
+                ip: Some("192.0.2.1".to_owned()),
+            };
+            exec::program(exec, &setting).map(drop).map_err(|error| ("exec", error))
+        }
+        StepSpec::Check(check) => {
+            let expanded = pattern::expand(&check.message, values).map(drop);
+            expanded.map_err(|error| ("check.message", error))
+        }
+        StepSpec::Stop(stop) => {
+            let expanded = pattern::expand(&stop.message, values).map(drop);
+            expanded.map_err(|error| ("stop.message", error))
+        }
+        StepSpec::Delete(_) | StepSpec::Refuse(_) | StepSpec::If(_) | StepSpec::Set(_) => Ok(()),
+    }
+}
+
+fn check_fetch(fetch: &FetchSpec, values: Values<'_>) -> Result<(), PatternFlaw> {
+    if fetch.endpoint.is_none() && values.event.fact.endpoint().is_none() {
+        let kind = values.event.fact.kind().to_owned();
+        return Err(("fetch.endpoint", PatternError::NoEndpoint(kind)));
+    }
+    pattern::store_path(&fetch.path, values).map_err(|error| ("fetch.path", error))?;
+    if let Some(to) = &fetch.to {
+        let noted = values.noted.cloned().unwrap_or_default();
+        let noted = noted.with_file(FileValue::example(StepAddress("do.0".to_owned())));
+        let values = Values { noted: Some(&noted), ..values };
+        pattern::store_path(to, values).map_err(|error| ("fetch.to", error))?;
     }
     Ok(())
 }

@@ -126,6 +126,8 @@ fn parse(source: &str) -> Result<Program, ConditionError> {
 /// without one), `site`.
 pub(crate) struct Subject {
     variables: Vec<(&'static str, Value)>,
+    /// Empty where the event is about no file.
+    event_path: String,
 }
 
 impl Subject {
@@ -137,6 +139,7 @@ impl Subject {
         }
         let account = event.account.as_ref().map_or(Value::Null, |name| name.as_str().into());
         Subject {
+            event_path: pattern::event_path(event).unwrap_or_default().to_owned(),
             variables: vec![
                 ("event", value(&json)),
                 ("file", file(event)),
@@ -147,8 +150,19 @@ impl Subject {
         }
     }
 
-    /// With what the steps of a job left: `vars` and `steps`.
+    /// With what the steps of a job left: `vars`, `steps`, and the file that they work on.
     pub(crate) fn with_noted(mut self, noted: &Noted) -> Subject {
+        if let Some(made) = &noted.file {
+            let path = self.event_path.clone();
+            let fields: HashMap<String, Value> = HashMap::from([
+                ("path".to_owned(), path.into()),
+                ("name".to_owned(), made.name.as_str().into()),
+                ("size".to_owned(), Value::Int(i64::try_from(made.size).unwrap_or(i64::MAX))),
+                ("digest".to_owned(), made.digest.as_str().into()),
+            ]);
+            self.variables.retain(|(name, _)| *name != "file");
+            self.variables.push(("file", fields.into()));
+        }
         for (name, fields) in [("vars", &noted.vars), ("steps", &noted.steps)] {
             let fields = fields.iter().map(|(key, field)| (key.clone(), value(field)));
             self.variables.push((name, fields.collect::<HashMap<String, Value>>().into()));

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
 use entrepot_nouns::{Endpoint, Job, Name, StorePath, Timestamp, VPath};
@@ -51,6 +51,13 @@ pub(crate) trait AccountFiles: Send + Sync {
     async fn remove(&self, path: &VPath) -> Result<(), StepError>;
     /// Makes a directory; one that is there is [`StepError::taken`].
     async fn make_directory(&self, path: &VPath) -> Result<(), StepError>;
+    /// Begins a file of `size` bytes, which gets its name when it is finished.
+    async fn create(
+        &self,
+        path: &VPath,
+        existing: Existing,
+        size: u64,
+    ) -> Result<Box<dyn Sink>, StepError>;
     /// Closes the session behind it, which lasts for one attempt of a job.
     async fn close(self: Box<Self>);
 }
@@ -64,4 +71,15 @@ pub(crate) trait Source: Send + Sync {
     fn modified(&self) -> Timestamp;
     /// Appends at most `len` bytes at `offset` to `buf`; none at the end of the file.
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError>;
+}
+
+/// A file that is written from its beginning to its end.
+#[async_trait]
+pub(crate) trait Sink: Send + Sync {
+    /// Writes a block behind the last one.
+    async fn write_at(&mut self, offset: u64, block: Bytes) -> Result<(), StepError>;
+    /// Gives the file its name, whole and durable.
+    async fn finish(self: Box<Self>) -> Result<(), StepError>;
+    /// Drops what was written.
+    async fn abort(self: Box<Self>);
 }

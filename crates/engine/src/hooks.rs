@@ -24,7 +24,7 @@ use crate::exec::{self, Setting};
 use crate::files::AccountFiles;
 use crate::limits::{HOOKS_AT_ONCE, HOOKS_POLL, HOOKS_READ};
 use crate::rules::{self, Rules};
-use crate::step::{StepError, exec as programs};
+use crate::step::{Input, StepError, exec as programs};
 
 /// What the answering task works with.
 pub(crate) struct Desk {
@@ -190,7 +190,7 @@ async fn program(
         let path = path()?;
         let local = account_files(shared, rule, event, &mut files).await?.local(&path).await?;
         let local = local.and_then(|local| local.into_os_string().into_string().ok());
-        Some(local.ok_or_else(|| programs::no_local(&path))?)
+        Some(local.ok_or_else(|| programs::no_local(&path.to_string()))?)
     } else {
         None
     };
@@ -201,7 +201,7 @@ async fn program(
         ExecStdin::File => {
             let path = path()?;
             let source = account_files(shared, rule, event, &mut files).await?.open(&path).await?;
-            programs::run_with(&shared.spawner, program, source.as_ref(), None, &path).await?
+            programs::run_with(&shared.spawner, program, &Input::whatever(path, source)).await?
         }
     };
     if let Some(files) = files {

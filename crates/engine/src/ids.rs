@@ -59,6 +59,11 @@ pub(crate) fn staging(job: &Job, step: &StepKey, epoch: i64) -> TransferId {
     TransferId(derived("staging", &parts))
 }
 
+/// The file that a step made under one lease of a job, for later steps.
+pub(crate) fn work_file(job: JobId, step: &StepAddress, epoch: i64) -> Uuid {
+    derived("work", &[job.0.as_bytes(), step.0.as_bytes(), &epoch.to_le_bytes()])
+}
+
 /// The event that one step of a job brings about, told at most once.
 pub(crate) fn told_by_step(job: JobId, what: &str, step: &StepKey) -> EventId {
     EventId(derived(what, &[job.0.as_bytes(), &step.0]))

@@ -11,6 +11,7 @@
 //! | 9 the steps of one job | `run.rs`, `progress.rs`, `versions.rs`, `step/` |
 //! | rules before and after commands, which clients wait for | `hooks.rs` |
 //! | what is old is exported and deleted | `retention.rs` |
+//! | files that steps make for later ones | `work.rs` |
 //! | programs | `exec.rs`, `step/exec.rs` |
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
@@ -43,6 +44,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod work;
 mod worker;
 
 use std::sync::Arc;
@@ -64,12 +66,14 @@ use membership::Membership;
 use schedule::SchedulerParts;
 use session_files::SessionFileAccess;
 use versions::Versions;
+use work::WorkArea;
 
 pub use check::check_rule;
 pub use explain::explain;
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
 pub use retention::{RetentionParts, RetentionWorker};
+pub use work::WorkFolder;
 
 /// What the engine works with.
 pub struct EngineParts {
@@ -86,6 +90,8 @@ pub struct EngineParts {
     /// Which start of the node this is, as [`Db::start_node`] counted it; uncounted while the
     /// database is away: see [`Engine::counted`].
     pub incarnation: Incarnation,
+    /// Where steps make files for later steps.
+    pub work: WorkFolder,
     /// Number of workers, length of leases, interval of polls.
     pub options: EngineOptions,
 }
@@ -130,6 +136,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) file_access: Box<dyn FileAccess>,
     pub(crate) spawner: Spawner,
+    pub(crate) work: Arc<WorkArea>,
     pub(crate) options: EngineOptions,
     pub(crate) meters: Arc<Meters>,
     /// The rules that jobs run.
@@ -151,6 +158,7 @@ struct CoreParts {
     file_access: Box<dyn FileAccess>,
     spawner: Spawner,
     membership: Arc<Membership>,
+    work: WorkFolder,
     options: EngineOptions,
 }
 
@@ -208,11 +216,11 @@ struct Running {
 impl Engine {
     /// Starts to project and to work. Must be called inside a tokio runtime.
     pub fn start(parts: EngineParts) -> Engine {
-        let EngineParts { db, recorder, vfs, gate, spawner, incarnation, options } = parts;
+        let EngineParts { db, recorder, vfs, gate, spawner, incarnation, work, options } = parts;
         let hooks = vfs.hooks().clone();
         let file_access = Box::new(SessionFileAccess::new(vfs, gate));
         let membership = Membership::new(incarnation);
-        let parts = CoreParts { db, recorder, file_access, spawner, membership, options };
+        let parts = CoreParts { db, recorder, file_access, spawner, membership, work, options };
         let mut engine = Engine::start_in(parts);
         engine.answer(hooks);
         engine
@@ -237,12 +245,13 @@ impl Engine {
 
     /// Starts with files of any kind: the seam for tests.
     fn start_in(parts: CoreParts) -> Engine {
-        let CoreParts { db, recorder, file_access, spawner, membership, options } = parts;
+        let CoreParts { db, recorder, file_access, spawner, membership, work, options } = parts;
         let shared = Arc::new(Shared {
             db,
             recorder,
             file_access,
             spawner,
+            work: WorkArea::new(work),
             options,
             meters: Arc::default(),
             versions: Versions::default(),
@@ -255,8 +264,12 @@ impl Engine {
         let (workers, superseded) = (worker::Stops::default(), CancellationToken::new());
         let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
-        let scheduling =
-            tokio::spawn(schedule::run(scheduler_parts(&shared), workers.drain.clone()));
+        let schedules = schedule::run(scheduler_parts(&shared), workers.drain.clone());
+        let (db, env) = (shared.db.clone(), shared.recorder.env().clone());
+        let sweeping = work::sweep(shared.work.clone(), db, env, workers.drain.clone());
+        let scheduling = tokio::spawn(async move {
+            tokio::join!(schedules, sweeping);
+        });
         let heart = Heart {
             db: shared.db.clone(),
             recorder: shared.recorder.clone(),
@@ -342,6 +355,11 @@ impl Engine {
     /// Counters of this engine.
     pub fn meters(&self) -> &Arc<Meters> {
         &self.shared.meters
+    }
+
+    /// Bytes of the files that steps of rules made for later steps.
+    pub fn work_bytes(&self) -> u64 {
+        self.shared.work.used()
     }
 
     /// How far the database is behind.

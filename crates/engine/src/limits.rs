@@ -135,3 +135,12 @@ pub const THIN_HEADS_AFTER: Duration = Duration::from_secs(30 * 86_400);
 
 /// Documents of rules that are kept in memory for the jobs that run them.
 pub const VERSIONS_KEPT: usize = 1_000;
+
+/// Most bytes of the files that steps make, unless the process file says otherwise.
+pub const WORK_BYTES: u64 = 64 << 30;
+/// How often files of jobs that are over are looked for.
+pub const WORK_SWEEP: Duration = Duration::from_secs(600);
+/// How long files of a failed job are kept.
+pub const WORK_KEPT: Duration = Duration::from_secs(86_400);
+/// Names of files that are read at once.
+pub const WORK_PAGE: usize = 1_000;

@@ -1,9 +1,10 @@
 //! What the steps of a job leave for those that follow: `vars` and `steps` in conditions,
-//! `{vars.NAME}` and `{steps.NAME.FIELD}` in placeholders.
+//! `{vars.NAME}` and `{steps.NAME.FIELD}` in placeholders, and the file that they work on.
 
 use entrepot_nouns::rule::StepSpec;
+use entrepot_nouns::transfer::unhex32;
 use entrepot_nouns::{JobStep, Rule, StepAddress, StepState};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 /// The key of a step's result under which it leaves variables.
 pub(crate) const VARIABLES: &str = "vars";
@@ -11,9 +12,61 @@ pub(crate) const VARIABLES: &str = "vars";
 /// The key of an `if` step's result under which the branch stands that was taken.
 pub(crate) const BRANCH: &str = "branch";
 
+/// The key of a step's result under which the file stands that it made.
+pub(crate) const FILE: &str = "file";
+
+/// A file that a step made, on which later steps work.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FileValue {
+    /// What it is called: a plain name.
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    /// BLAKE3 in hexadecimal digits.
+    pub(crate) digest: String,
+    /// The step that made it.
+    pub(crate) step: StepAddress,
+    /// The lease under which it was made.
+    pub(crate) epoch: i64,
+}
+
+impl FileValue {
+    /// What a step could make, for looking whether later ones can use it.
+    pub(crate) fn example(step: StepAddress) -> FileValue {
+        let (name, digest) = ("name.txt".to_owned(), String::new());
+        FileValue { name, size: 1, digest, step, epoch: 1 }
+    }
+
+    /// As the result of its step.
+    pub(crate) fn told(&self) -> Json {
+        json!({"name": self.name, "size": self.size, "digest": self.digest})
+    }
+
+    pub(crate) fn blake3(&self) -> Option<[u8; 32]> {
+        unhex32(&self.digest)
+    }
+
+    /// The file that a step made that is behind the job.
+    pub(crate) fn of(record: &JobStep) -> Option<FileValue> {
+        if record.state != StepState::Done {
+            return None;
+        }
+        let file = record.result.as_ref()?.get(FILE)?;
+        let text = |key: &str| file.get(key)?.as_str().map(str::to_owned);
+        Some(FileValue {
+            name: text("name")?,
+            size: file.get("size")?.as_u64()?,
+            digest: text("digest")?,
+            step: record.address.clone(),
+            epoch: record.epoch,
+        })
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Noted {
+    /// The file that the last step that made one left; `None`: that of the event.
+    pub(crate) file: Option<FileValue>,
     pub(crate) vars: Map<String, Json>,
     pub(crate) steps: Map<String, Json>,
     /// What stands for a field of a step that has not run.
@@ -37,8 +90,17 @@ impl Noted {
         noted
     }
 
+    /// As behind a step that made `file`.
+    pub(crate) fn with_file(mut self, file: FileValue) -> Noted {
+        self.file = Some(file);
+        self
+    }
+
     /// Takes in a step that is behind the job.
     pub(crate) fn add(&mut self, record: &JobStep) {
+        if let Some(file) = FileValue::of(record) {
+            self.file = Some(file);
+        }
         let result = record.result.as_ref().and_then(Json::as_object);
         if let Some(vars) = result.and_then(|result| result.get(VARIABLES)?.as_object()) {
             self.vars.extend(vars.iter().map(|(name, value)| (name.clone(), value.clone())));

@@ -23,6 +23,9 @@ pub(crate) enum PatternError {
     /// No step left it.
     #[error("no step before this one left anything for '{{{0}}}'")]
     NotNoted(String),
+    /// The event is about no endpoint.
+    #[error("the event '{0}' names no endpoint, say which one")]
+    NoEndpoint(String),
     /// The result is not a path.
     #[error("'{0}' is no path: {1}")]
     NoPath(String, String),
@@ -103,6 +106,16 @@ pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<Str
     }
     if !WORDS.contains(&word) {
         return Err(PatternError::Unknown(word.chars().take(64).collect()));
+    }
+    if let Some(file) = noted.and_then(|noted| noted.file.as_ref()) {
+        match word {
+            "name" => return Ok(file.name.clone()),
+            "stem" => return Ok(split_name(&file.name).0.to_owned()),
+            "extension" => return Ok(split_name(&file.name).1.to_owned()),
+            "size" => return Ok(file.size.to_string()),
+            "digest" => return Ok(file.digest.clone()),
+            _ => {}
+        }
     }
     let (file, command) = (event.fact.file(), event.fact.command());
     let started = || {

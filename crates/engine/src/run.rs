@@ -15,7 +15,7 @@ use entrepot_nouns::{
     Endpoint, Event, EventId, Fact, Job, JobStep, Name, Rule, SiteId, StepAddress, StepState,
     Timestamp, VPath, crash,
 };
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
 
 use crate::files::AccountFiles;
@@ -23,12 +23,13 @@ use crate::hold::Hold;
 use crate::ids::{self, StepKey};
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
-use crate::noted::{BRANCH, Noted};
+use crate::noted::{BRANCH, FileValue, Noted};
 use crate::pattern::{self, Values};
 use crate::pause::Pause;
 use crate::progress::{Passed, Progress};
 use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
+use crate::work::Owner;
 use crate::{Shared, backoff, rules};
 
 /// One attempt under way.
@@ -338,8 +339,12 @@ impl Run<'_> {
             let text = format!("EP0813: {} leases ended without an answer", self.job.attempts);
             return self.give_up(text).await;
         }
-        match self.walk_list(StepList::Do).await {
-            Ok(_) => self.finish().await,
+        let walked = match self.walk_list(StepList::Do).await {
+            Ok(_) => self.leave_sources().await,
+            Err(error) => Err(error),
+        };
+        match walked {
+            Ok(()) => self.finish().await,
             Err(StepError::Transient { code, text }) if self.job.attempts < most => {
                 self.retry(format!("{code}: {text}")).await
             }
@@ -367,7 +372,7 @@ impl Run<'_> {
             for (number, step) in (0u32..).zip(steps) {
                 let address = step.address(&walk.prefix, number as usize);
                 let top = walk.above.unwrap_or(number);
-                if !self.follow_if_passed(step, &address) {
+                if !self.is_behind(step, &address).await? {
                     self.enter(&address, top).await?;
                     let key = self.key(&address, walk.list, walk.above.is_none().then_some(number));
                     let record = self.ended(walk.list, step, &key).await?;
@@ -406,6 +411,19 @@ impl Run<'_> {
         let Some((key, steps)) = branch else { return Ok(WalkEnd::Through) };
         let prefix = format!("{}.{}.{key}", within.prefix, step.spec.word());
         self.walk(steps, Walk { prefix, ..within }).await
+    }
+
+    /// As [`Run::follow_if_passed`]; a step that made a file is to run again where the file is not.
+    async fn is_behind(&mut self, step: &Step, address: &StepAddress) -> Result<bool, StepError> {
+        let passed = self.progress.passed(address);
+        let record = passed.and_then(|passed| passed.record.as_ref());
+        if let Some(file) = record.and_then(FileValue::of) {
+            let here = self.shared.work.has(self.job, &file);
+            if !self.hold.waiting(here).await?? {
+                return Ok(false);
+            }
+        }
+        Ok(self.follow_if_passed(step, address))
     }
 
     /// Leaves a step alone that is behind the job, and takes in what it left; false if it is to
@@ -520,6 +538,20 @@ impl Run<'_> {
         })
     }
 
+    /// Leaves `value` for later steps, as `steps.NAME.KEY`.
+    pub(crate) fn leave(&mut self, key: &str, value: Json) {
+        let result = self.result.get_or_insert_with(|| Json::Object(Map::new()));
+        if let Some(fields) = result.as_object_mut() {
+            fields.insert(key.to_owned(), value);
+        }
+    }
+
+    /// The address of the step under way.
+    pub(crate) fn address(&self) -> Result<&StepAddress, StepError> {
+        let address = self.current.as_ref().map(|(address, _)| address);
+        address.ok_or_else(|| StepError::permanent("EP0812", "no step is under way"))
+    }
+
     /// What placeholders and expressions of the step under way are taken from.
     pub(crate) fn values(&self) -> Values<'_> {
         Values { event: &self.job.event, noted: Some(&self.noted) }
@@ -585,7 +617,31 @@ impl Run<'_> {
         self.reached(Pause::Advanced)
     }
 
-    async fn finish(&self) -> Result<(), StepError> {
+    /// Removes or moves what was fetched, where it came from. Before the job is done nothing of it
+    /// may go: what the steps made of it is on no more than one disk.
+    async fn leave_sources(&mut self) -> Result<(), StepError> {
+        let rule = self.rule.clone();
+        if !rule.noun.places(StepList::Do).iter().any(|place| place.step.spec.takes_source()) {
+            return Ok(());
+        }
+        // An attempt after a crash must not fetch anew what this one is about to remove.
+        if let (Some(behind), Some((next, _))) = (self.behind.take(), self.current.clone()) {
+            let count = behind.top.saturating_add(1);
+            self.pass(PassedStep { step: behind.record, next, count }).await?;
+        }
+        for place in rule.noun.places(StepList::Do) {
+            let record = self.progress.passed(&place.address).and_then(|it| it.record.clone());
+            let Some(record) = record.filter(|record| record.state == StepState::Done) else {
+                continue;
+            };
+            if let Some(result) = &record.result {
+                step::of(&place.step.spec).leave(self, result).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> Result<(), StepError> {
         let fact = Fact::JobDone { rule: self.job.rule.clone() };
         let event = tell(self.shared, self.job, ids::told(self.job.id, "done", 0), fact);
         self.seal(&event).await?;
@@ -596,6 +652,11 @@ impl Run<'_> {
         let last = self.behind.as_ref().and_then(|behind| behind.record.as_ref());
         end(self.shared, self.hold, JobEnd::Done, last.filter(told)).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);
+        if self.noted.file.is_some()
+            && let Err(error) = self.shared.work.remove(Owner::of(self.job)).await
+        {
+            tracing::warn!(code = "EP0816", %error, "work files stay until the next sweep");
+        }
         Ok(())
     }
 

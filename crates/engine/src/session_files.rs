@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use entrepot_auth::{AuthError, Gate};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
 use entrepot_nouns::{Endpoint, Job, Name, StorePath, Timestamp, VPath};
 use entrepot_storage::AnyStore;
-use entrepot_vfs::{Download, HeldName, Service, Session, VfsError};
+use entrepot_vfs::{Create, CreateIntent, Download, HeldName, Service, Session, Upload, VfsError};
 
-use crate::files::{AccountFiles, FileAccess, Source};
+use crate::files::{AccountFiles, FileAccess, Sink, Source};
 use crate::step::StepError;
 
 /// Sessions of `vfs`.
@@ -125,6 +125,22 @@ impl AccountFiles for SessionFiles {
         self.0.vfs().make_directory(path).await.map_err(|error| failed(path, &error))
     }
 
+    async fn create(
+        &self,
+        path: &VPath,
+        existing: Existing,
+        size: u64,
+    ) -> Result<Box<dyn Sink>, StepError> {
+        let intent = match existing {
+            Existing::Replace => CreateIntent::New,
+            Existing::Refuse => CreateIntent::Exclusive,
+        };
+        let create = Create { intent, expected_size: Some(size), append: false };
+        let upload = self.0.vfs().create(path, create).await;
+        let upload = upload.map_err(|error| failed(path, &error))?;
+        Ok(Box::new(SessionUpload { upload, path: path.clone() }))
+    }
+
     async fn close(self: Box<Self>) {
         self.0.close("the job's attempt ended", 0, 0).await;
     }
@@ -148,5 +164,27 @@ impl Source for SessionFile {
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError> {
         let read = self.file.read_at(offset, buf, len).await;
         read.map_err(|error| failed(&self.path, &error))
+    }
+}
+
+struct SessionUpload {
+    upload: Upload,
+    path: VPath,
+}
+
+#[async_trait]
+impl Sink for SessionUpload {
+    async fn write_at(&mut self, offset: u64, block: Bytes) -> Result<(), StepError> {
+        let written = self.upload.write_at(offset, block).await;
+        written.map_err(|error| failed(&self.path, &error))
+    }
+
+    async fn finish(self: Box<Self>) -> Result<(), StepError> {
+        let SessionUpload { upload, path } = *self;
+        upload.finish().await.map(drop).map_err(|error| failed(&path, &error))
+    }
+
+    async fn abort(self: Box<Self>) {
+        self.upload.abort().await;
     }
 }

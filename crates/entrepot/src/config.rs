@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use entrepot_engine::limits::WORK_BYTES;
 use entrepot_nouns::Name;
 use entrepot_nouns::ftp::Ports;
 use entrepot_spawn::Allowed;
@@ -48,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) journal_limit_bytes: u64,
     /// Jobs worked at a time.
     pub(crate) workers: usize,
+    /// Most bytes of the files that steps of rules make.
+    pub(crate) work_bytes: u64,
     /// Sessions of all accounts at a time.
     pub(crate) sessions: u64,
     /// Bytes of memory for what waits in it, of all accounts together.
@@ -258,6 +261,7 @@ struct Limits {
     drain_seconds: u64,
     journal_mib: u64,
     workers: usize,
+    work_gib: u64,
     sessions: u64,
     memory_mib: u64,
 }
@@ -266,7 +270,14 @@ impl Default for Limits {
     fn default() -> Self {
         let NodeLimits { sessions, memory_bytes, .. } = NodeLimits::default();
         let memory_mib = memory_bytes >> 20;
-        Limits { drain_seconds: 30, journal_mib: 1024, workers: 4, sessions, memory_mib }
+        Limits {
+            drain_seconds: 30,
+            journal_mib: 1024,
+            workers: 4,
+            work_gib: WORK_BYTES >> 30,
+            sessions,
+            memory_mib,
+        }
     }
 }
 
@@ -320,6 +331,7 @@ impl Config {
             drain_seconds: parsed.limits.drain_seconds,
             journal_limit_bytes: parsed.limits.journal_mib.clamp(1, 1 << 20) << 20,
             workers: parsed.limits.workers.clamp(1, 256),
+            work_bytes: parsed.limits.work_gib.clamp(1, 1 << 20) << 30,
             sessions: parsed.limits.sessions.max(LEAST_SESSIONS),
             memory_bytes: parsed.limits.memory_mib.clamp(LEAST_MEMORY_MIB, 1 << 20) << 20,
             exec: parsed.exec.checked()?,
@@ -370,6 +382,7 @@ impl Config {
             ("limits.drain_seconds", self.drain_seconds != new.drain_seconds),
             ("limits.journal_mib", self.journal_limit_bytes != new.journal_limit_bytes),
             ("limits.workers", self.workers != new.workers),
+            ("limits.work_gib", self.work_bytes != new.work_bytes),
             ("exec", self.exec != new.exec),
             ("sandbox.protect_system", self.protect_system != new.protect_system),
             ("audit", self.sinks != new.sinks),

@@ -174,12 +174,12 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::LoginRefused { address, name, reason, .. } => {
             format!("'{name}' from {address}: {reason}")
         }
-        Fact::FileDelivered { file, endpoint, rule } => format!(
-            "{} ({}) to {endpoint} by rule {rule}, {}",
-            file.path,
-            table::bytes(file.size),
-            digest(file)
-        ),
+        Fact::FileDelivered { file, endpoint, rule } => {
+            format!("{} to {endpoint} by rule {rule}, {}", sized(file), digest(file))
+        }
+        Fact::FileFetched { file, endpoint, rule } => {
+            format!("{} from {endpoint} by rule {rule}, {}", sized(file), digest(file))
+        }
         Fact::FileInterrupted { file, kept, reason } => {
             let kept = if *kept { "kept to resume" } else { "dropped" };
             format!("{} after {}: {reason} ({kept})", file.path, table::bytes(file.size))
@@ -226,12 +226,14 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("{address} is not heard for {seconds} s")
         }
         fact => match fact.file() {
-            Some(file) => {
-                format!("{} ({}), {}", file.path, table::bytes(file.size), digest(file))
-            }
+            Some(file) => format!("{}, {}", sized(file), digest(file)),
             None => order(fact).unwrap_or_else(|| rest(fact)),
         },
     }
+}
+
+fn sized(file: &entrepot_nouns::event::FileFact) -> String {
+    format!("{} ({})", file.path, table::bytes(file.size))
 }
 
 /// What can be put back, and how long.

@@ -217,6 +217,8 @@ impl Scrape {
         gauge(encoder, name, "Durable records the database has not.", lag.records as f64)?;
         let name = "entrepot_journal_lag_seconds";
         gauge(encoder, name, "Age of the oldest of them.", lag.seconds)?;
+        let about = "Bytes of the files that steps of rules made for later steps.";
+        gauge(encoder, "entrepot_work_bytes", about, self.parts.engine.work_bytes() as f64)?;
         let fill = usage.unreleased_bytes as f64 / (usage.limit_bytes.max(1)) as f64;
         gauge(encoder, "entrepot_journal_fill_ratio", "Of its limit; at 1 uploads wait.", fill)?;
         let suspect = f64::from(u8::from(usage.suspect));

@@ -11,7 +11,9 @@ use entrepot_admin::{Admin, ServingParts};
 use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
 use entrepot_db::{Dialect, Drained, Incarnation};
 use entrepot_engine::Drained as EngineDrained;
-use entrepot_engine::{Engine, EngineOptions, EngineParts, RetentionParts, RetentionWorker};
+use entrepot_engine::{
+    Engine, EngineOptions, EngineParts, RetentionParts, RetentionWorker, WorkFolder,
+};
 use entrepot_journal::{JournalError, Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::listen::TcpAcceptor;
@@ -465,6 +467,7 @@ async fn start_engine(
     };
     record(parts, Fact::NodeStarted { version: env!("CARGO_PKG_VERSION").to_owned() })?;
     failed_journal::record(&config.data, parts).await;
+    let work = work_folder(config, parts).await?;
     Ok(Arc::new(Engine::start(EngineParts {
         db: parts.db.clone(),
         recorder: parts.recorder.clone(),
@@ -472,8 +475,18 @@ async fn start_engine(
         gate: gate.clone(),
         spawner: spawner.clone(),
         incarnation,
+        work,
         options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
     })))
+}
+
+/// Where steps of rules make files for later steps.
+async fn work_folder(config: &Config, parts: &Parts) -> Result<WorkFolder, Failure> {
+    let path = config.data.join("work");
+    let store = entrepot_storage::fs::open(&path, parts.recorder.env()).await.map_err(|error| {
+        Failure::config(format!("the folder '{}' cannot be used: {error}", path.display()))
+    })?;
+    Ok(WorkFolder { store, path: Some(path), limit: config.work_bytes })
 }
 
 /// Lets the database know when API tokens were used, and signs out browsers whose time is over.

@@ -1,6 +1,7 @@
 //! Events: immutable facts. The audit log is their table; rules, alerts, console and metrics only
 //! read it.
 
+mod about;
 mod clock;
 mod file;
 #[cfg(test)]
@@ -613,6 +614,16 @@ facts! {
         /// The name of the rule, which may have been deleted since.
         rule: Name,
     }
+    /// A file of an endpoint was fetched for the steps of a rule.
+    "file.fetched" FileFetched {
+        /// The file; `path` is the one at the endpoint.
+        #[serde(flatten)]
+        file: FileFact,
+        /// The endpoint that it was fetched from.
+        endpoint: Name,
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+    }
     /// A command of a peer was answered, and a rule asked to be told.
     "command.done" CommandDone {
         /// The command, with what became of it.
@@ -734,53 +745,5 @@ facts! {
         by: String,
         /// Names of the fields that changed; never their values.
         fields: Vec<String>,
-    }
-}
-
-impl Fact {
-    /// The file it is about, if any: what the steps of a rule work on.
-    pub fn file(&self) -> Option<&FileFact> {
-        match self {
-            Fact::FileUploaded { file }
-            | Fact::FileRecovered { file }
-            | Fact::FileDownloaded { file }
-            | Fact::FileInterrupted { file, .. }
-            | Fact::FileUnknown { file }
-            | Fact::FileDelivered { file, .. } => Some(file),
-            Fact::FileRenamed { file, .. } => file.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// Whether a file lost its name by it; `None` for what gives no file a name.
-    pub fn replaced(&self) -> Option<bool> {
-        match self {
-            Fact::FileRenamed { displaced, .. } => Some(displaced.is_some()),
-            _ => self.file().map(|file| file.displaced.is_some()),
-        }
-    }
-
-    /// Notes which file lost its name by it: known for certain once it has happened.
-    pub fn set_displaced(&mut self, gone: Option<Displaced>) {
-        match self {
-            Fact::FileUploaded { file }
-            | Fact::FileRecovered { file }
-            | Fact::FileDelivered { file, .. } => file.displaced = gone,
-            Fact::FileRenamed { displaced, file, .. } => {
-                if let Some(file) = file {
-                    file.displaced.clone_from(&gone);
-                }
-                *displaced = gone;
-            }
-            _ => {}
-        }
-    }
-
-    /// The command it is about, if any.
-    pub fn command(&self) -> Option<&CommandFact> {
-        match self {
-            Fact::CommandDone { command } | Fact::CommandRefused { command, .. } => Some(command),
-            _ => None,
-        }
     }
 }

@@ -129,9 +129,15 @@ impl Noun for Rule {
     fn references(&self) -> Vec<Reference> {
         let mut found = Vec::new();
         for place in self.all_places() {
-            if let StepSpec::Deliver(deliver) = &place.step.spec {
-                let field = format!("{}.deliver.endpoint", place.field);
-                found.push(Reference::new(field, Kind::Endpoint, &deliver.endpoint));
+            let endpoint = match &place.step.spec {
+                StepSpec::Deliver(deliver) => Some(&deliver.endpoint),
+                StepSpec::Fetch(fetch) => fetch.endpoint.as_ref(),
+                StepSpec::Mkdir(mkdir) => mkdir.endpoint.as_ref(),
+                _ => None,
+            };
+            if let Some(endpoint) = endpoint {
+                let field = format!("{}.{}.endpoint", place.field, place.step.spec.word());
+                found.push(Reference::new(field, Kind::Endpoint, endpoint));
             }
         }
         found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
@@ -266,6 +272,7 @@ impl Rule {
             let text = "a client waits for this rule: it has no 'else' and no 'as'";
             return Err(FieldError::new("when", text));
         }
+        let mut file = FileThere::of(&self.when);
         for place in self.all_places() {
             let step = place.step;
             if place.depth > crate::limits::STEP_DEPTH {
@@ -276,21 +283,24 @@ impl Rule {
                 _ if waited && step.condition.is_some() => {
                     Err(("if", "a client waits for this rule: put the 'if' above the steps"))
                 }
-                StepSpec::Exec(exec) => exec.check(self),
+                StepSpec::Exec(exec) => exec.check(self, file),
                 StepSpec::Refuse(refuse) if matches!(self.when, When::Before(_)) => {
                     refuse.check(place.following)
                 }
                 StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
-                _ if matches!(self.when, When::Cron(_)) => self.check_without_file(&step.spec),
+                _ if matches!(self.when, When::Cron(_)) => self.check_by_clock(&step.spec, file),
                 _ if waited => Err(("", "a client waits: only 'exec' and 'refuse' are possible")),
                 _ => Ok(()),
             };
-            checked.and_then(|()| step.spec.check_flow(place.following)).map_err(
+            checked.and_then(|()| step.spec.check_parts(place.following)).map_err(
                 |(field, text)| {
                     let place = format!("{}.{field}", place.field);
                     FieldError::new(place.trim_end_matches('.'), text)
                 },
             )?;
+            if step.spec.makes_file() {
+                file = FileThere::Yes;
+            }
         }
         Ok(())
     }
@@ -325,11 +335,14 @@ fn add_places<'a>(found: &mut Vec<StepPlace<'a>>, prefix: &str, steps: &'a [Step
 }
 
 impl StepSpec {
-    /// Whether a step that decides how the job goes on is whole.
-    fn check_flow(&self, following: &[Step]) -> Result<(), StepFlaw> {
+    /// Whether the parts of a step go together.
+    fn check_parts(&self, following: &[Step]) -> Result<(), StepFlaw> {
         match self {
             StepSpec::If(branch) if branch.then.is_empty() => {
                 Err(("if.then", "needs at least one step"))
+            }
+            StepSpec::Fetch(fetch) if fetch.to.is_some() != (fetch.after == AfterFetch::Move) => {
+                Err(("fetch.to", "goes with 'after: move', and 'after: move' needs it"))
             }
             StepSpec::Check(check) if check.message.trim().is_empty() => {
                 Err(("check.message", "say what is wrong when it does not hold"))
@@ -347,19 +360,40 @@ impl StepSpec {
     }
 }
 
+/// Whether there is a file that a step can work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileThere {
+    Yes,
+    No,
+}
+
+impl FileThere {
+    /// At the first step of a rule.
+    fn of(when: &When) -> FileThere {
+        match when {
+            When::Cron(_) => FileThere::No,
+            When::Event(_) | When::Before(_) | When::After(_) => FileThere::Yes,
+        }
+    }
+}
+
 impl Rule {
-    /// Whether `step` can do without a file that an event brings, and without its account.
-    fn check_without_file(&self, step: &StepSpec) -> Result<(), StepFlaw> {
+    /// Whether `step` can do without the file and the account that an event brings.
+    fn check_by_clock(&self, step: &StepSpec, file: FileThere) -> Result<(), StepFlaw> {
         match step {
-            StepSpec::Deliver(_) => {
-                Err(("deliver", "a rule that starts by the clock has no file to deliver"))
-            }
+            StepSpec::Deliver(_) | StepSpec::Copy(_) if file == FileThere::No => Err((
+                step.word(),
+                "a rule that starts by the clock has no file: let a step before this one make it",
+            )),
             StepSpec::Move(_) => Err(("move", "a rule that starts by the clock has no file")),
             StepSpec::Delete(delete) if delete.path.is_none() => {
                 Err(("delete.path", "a rule that starts by the clock has no file: name one"))
             }
-            StepSpec::Delete(_) if self.run_as.is_none() => {
-                Err(("delete", "as which account? Set 'as' of the rule"))
+            StepSpec::Delete(_) | StepSpec::Copy(_) if self.run_as.is_none() => {
+                Err((step.word(), "as which account? Set 'as' of the rule"))
+            }
+            StepSpec::Mkdir(mkdir) if self.run_as.is_none() && mkdir.endpoint.is_none() => {
+                Err(("mkdir", "as which account? Set 'as' of the rule"))
             }
             _ => Ok(()),
         }
@@ -375,7 +409,7 @@ impl ExecSpec {
     }
 
     /// Whether it can be a step of `rule`.
-    fn check(&self, rule: &Rule) -> Result<(), StepFlaw> {
+    fn check(&self, rule: &Rule, file: FileThere) -> Result<(), StepFlaw> {
         let waited = rule.is_waited_for();
         let program = self.argv.first().map_or("", String::as_str);
         if !program.starts_with('/') || program.contains(['{', '}']) {
@@ -406,7 +440,7 @@ impl ExecSpec {
             When::Before(_) if self.stdin == ExecStdin::File => {
                 return Err(("exec.stdin", "before a command there is no file yet"));
             }
-            When::Cron(_) if self.stdin == ExecStdin::File => {
+            When::Cron(_) if self.stdin == ExecStdin::File && file == FileThere::No => {
                 return Err(("exec.stdin", "a rule that starts by the clock has no file"));
             }
             _ => {}

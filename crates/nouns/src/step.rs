@@ -1,5 +1,6 @@
 //! Steps of rules: what they do, and what any of them may have.
 
+mod files;
 mod flow;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::name::Name;
 use crate::path::VPath;
 use crate::rule_version::StepAddress;
 
+pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
 pub use flow::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable};
 
 /// One step of a rule: in a document a mapping with the step's word, and what any step may have.
@@ -196,6 +198,12 @@ macro_rules! steps {
 steps! {
     /// Copy the file to an endpoint.
     "deliver" => Deliver(DeliverSpec),
+    /// Fetch a file from an endpoint.
+    "fetch" => Fetch(FetchSpec),
+    /// Write the file into the account's view.
+    "copy" => Copy(CopySpec),
+    /// Make a directory.
+    "mkdir" => Mkdir(MkdirSpec),
     /// Rename the file within what the account sees.
     "move" => Move(MoveSpec),
     /// Remove the file.
@@ -232,6 +240,18 @@ pub enum ExpressionValue {
     Flag,
     /// Anything that has a form in JSON.
     Any,
+}
+
+impl StepSpec {
+    /// Whether the steps behind it work on a file that it made.
+    pub fn makes_file(&self) -> bool {
+        matches!(self, StepSpec::Fetch(_))
+    }
+
+    /// Whether the end of the job changes something where the step took its file from.
+    pub fn takes_source(&self) -> bool {
+        matches!(self, StepSpec::Fetch(fetch) if fetch.after != AfterFetch::Keep)
+    }
 }
 
 impl Step {

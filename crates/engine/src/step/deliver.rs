@@ -16,13 +16,11 @@ use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing};
 use entrepot_nouns::{
-    Digests, Displaced, Endpoint, EndpointTarget, Fact, Protocol, StorePath, Timestamp, TransferId,
-    TransferState, crash,
+    Digests, Displaced, Endpoint, Fact, StorePath, Timestamp, TransferId, TransferState, crash,
 };
 use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError, make_directories_above};
 
-use super::{Expected, Step, StepError, source};
-use crate::files::Source;
+use super::{Expected, Input, Step, StepError, fetch, source};
 use crate::ids::{self, StepKey};
 use crate::limits::{BLOCK_BYTES, LEASES_SEARCHED};
 use crate::meters::Meters;
@@ -86,6 +84,22 @@ async fn is_recorded(run: &Run<'_>, transfer: TransferId) -> Result<bool, StepEr
     Ok(known.is_some_and(|known| known.state == TransferState::Completed))
 }
 
+/// What the target must have if an earlier attempt has written it.
+async fn expected(run: &mut Run<'_>) -> Result<Expected, StepError> {
+    let known = Expected::of(&run.job.event).filter(Expected::has_digest);
+    if let (Some(expected), None) = (known, &run.noted.file) {
+        return Ok(expected);
+    }
+    let input = Input::open(run).await?;
+    match input.expected.filter(Expected::has_digest) {
+        Some(expected) => Ok(expected),
+        None => {
+            let digests = source::digest(run, input.source.as_ref(), input.expected).await?;
+            Ok(Expected { size: input.source.size(), digests })
+        }
+    }
+}
+
 /// Discards what earlier leases left staged. A store that does not show all it has is left to the
 /// sweeper.
 async fn discard_earlier(
@@ -135,21 +149,13 @@ impl Delivery {
         if !run.again() {
             return refuse();
         }
-        let expected = match Expected::of(&run.job.event) {
-            Some(expected) if expected.has_digest() => expected,
-            _ => {
-                let path = run.path()?;
-                let source = source::open(run, &path).await?;
-                let digests = source::digest(run, source.as_ref()).await?;
-                Expected { size: source.size(), digests }
-            }
-        };
+        let expected = expected(run).await?;
         if meta.size != expected.size {
             return refuse();
         }
         let opened = run.hold.waiting(self.store.open(&self.target)).await?;
         let file = opened.map_err(|error| self.failed(&error))?;
-        let digests = source::digest_at_endpoint(run, file.as_ref()).await?;
+        let digests = source::digest_at_endpoint(run, file.as_ref(), Some(expected)).await?;
         let digests = digests.map_err(|error| self.failed(&error))?;
         if !expected.is(meta.size, &digests) {
             return refuse();
@@ -160,8 +166,7 @@ impl Delivery {
 
     /// Writes anew: hidden, whole, synced, then visible.
     async fn write(&self, run: &mut Run<'_>) -> Result<Delivered, StepError> {
-        let path = run.path()?;
-        let source = source::open(run, &path).await?;
+        let input = Input::open(run).await?;
         run.reached(Pause::SourceOpen)?;
         self.make_directories(run).await?;
         let own = ids::staging(run.job, &self.key, run.job.epoch);
@@ -169,7 +174,7 @@ impl Delivery {
         let staged = run.hold.waiting(staging).await?.map_err(|error| self.failed(&error))?;
         crash::point("delivery.staged");
         run.reached(Pause::Staged)?;
-        let delivered = self.fill_and_publish(run, source.as_ref(), staged.as_ref()).await;
+        let delivered = self.fill_and_publish(run, &input, staged.as_ref()).await;
         if let Err(StepError::Transient { .. } | StepError::Permanent { .. } | StepError::Lost) =
             delivered
         {
@@ -177,21 +182,21 @@ impl Delivery {
             let _ = staged.discard().await;
         }
         let delivered = delivered?;
-        run.verified = Some(source::Seen::of(&path, source.as_ref()));
+        if let Some(verified) = input.verified() {
+            run.verified = Some(verified);
+        }
         Ok(delivered)
     }
 
     async fn fill_and_publish(
         &self,
         run: &Run<'_>,
-        source: &dyn Source,
+        input: &Input,
         staged: &dyn StagedFile,
     ) -> Result<Delivered, StepError> {
-        let digests = self.copy(run, source, staged).await?;
-        let size = source.size();
-        if Expected::of(&run.job.event).is_some_and(|expected| !expected.is(size, &digests)) {
-            return Err(source::changed(&run.path()?));
-        }
+        let digests = self.copy(run, input, staged).await?;
+        let size = input.source.size();
+        input.check(size, &digests)?;
         run.reached(Pause::Written)?;
         let synced = run.hold.waiting(staged.sync()).await?;
         synced.map_err(|error| self.failed(&error))?;
@@ -223,10 +228,11 @@ impl Delivery {
     async fn copy(
         &self,
         run: &Run<'_>,
-        source: &dyn Source,
+        input: &Input,
         staged: &dyn StagedFile,
     ) -> Result<Digests, StepError> {
-        let mut digest = Expected::digest(Expected::of(&run.job.event));
+        let source = &input.source;
+        let mut digest = Expected::digest(input.expected);
         let mut spare = BytesMut::with_capacity(BLOCK_BYTES);
         let first = source.read_at(0, BytesMut::with_capacity(BLOCK_BYTES), BLOCK_BYTES);
         let mut block = run.hold.waiting(first).await??.freeze();
@@ -249,7 +255,7 @@ impl Delivery {
             block = read?.freeze();
         }
         if digest.length() != source.size() {
-            return Err(source::changed(&run.path()?));
+            return Err(input.changed());
         }
         Ok(digest.finish())
     }
@@ -269,11 +275,7 @@ impl Delivery {
 
     /// `file.delivered`, once; durable when this returns.
     async fn record(&self, run: &Run<'_>, delivered: Delivered) -> Result<(), StepError> {
-        let protocol = match self.endpoint.noun.target {
-            EndpointTarget::Sftp(_) => Protocol::Sftp,
-            EndpointTarget::Ftp(_) => Protocol::Ftp,
-            _ => Protocol::Internal,
-        };
+        let protocol = fetch::protocol(&self.endpoint.noun.target);
         let file = FileFact {
             transfer: self.transfer,
             path: self.target.to_string(),

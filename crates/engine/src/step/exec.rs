@@ -6,15 +6,14 @@
 use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_db::EventFilter;
+use entrepot_nouns::Fact;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin};
-use entrepot_nouns::{Fact, VPath};
 use entrepot_spawn::{Ended, Program, SpawnError};
 use tokio::io::AsyncWriteExt as _;
 
-use super::source::{self, Expected};
+use super::source::{self, Expected, Input};
 use super::{Step, StepError};
 use crate::exec::{self, Setting};
-use crate::files::Source;
 use crate::ids::StepKey;
 use crate::limits::BLOCK_BYTES;
 use crate::rules;
@@ -55,17 +54,22 @@ pub(crate) fn not_run(error: &SpawnError) -> StepError {
     }
 }
 
-/// Where the file of the event lies on this machine.
+/// Where the file lies on this machine.
 async fn local_file(run: &mut Run<'_>) -> Result<String, StepError> {
+    if let Some(file) = &run.noted.file {
+        let local = run.shared.work.local(run.job, file)?;
+        let local = local.and_then(|local| local.into_os_string().into_string().ok());
+        return local.ok_or_else(|| no_local(&file.name));
+    }
     let path = run.path()?;
     source::verify(run, &path).await?;
     let hold = run.hold;
     let local = hold.waiting(run.files().await?.local(&path)).await??;
     let local = local.and_then(|local| local.into_os_string().into_string().ok());
-    local.ok_or_else(|| no_local(&path))
+    local.ok_or_else(|| no_local(&path.to_string()))
 }
 
-pub(crate) fn no_local(path: &VPath) -> StepError {
+pub(crate) fn no_local(path: &str) -> StepError {
     let text = format!("'{path}' is on no disk of this machine, use 'stdin: file' for '{{file}}'");
     StepError::permanent("EP0825", text)
 }
@@ -95,21 +99,16 @@ async fn with_file(
     run: &mut Run<'_>,
     program: Program,
 ) -> Result<Result<Ended, SpawnError>, StepError> {
-    let path = run.path()?;
-    let source = source::open(run, &path).await?;
-    let expected = Expected::of(&run.job.event);
-    let both = run_with(&run.shared.spawner, program, source.as_ref(), expected, &path);
+    let input = Input::open(run).await?;
+    let both = run_with(&run.shared.spawner, program, &input);
     run.hold.waiting(both).await?
 }
 
-/// See [`with_file`]; an error of the file, not of the program, is the outer one. The content of
-/// the file is compared with `expected` where there is any.
+/// See [`with_file`]; an error of the file, not of the program, is the outer one.
 pub(crate) async fn run_with(
     spawner: &entrepot_spawn::Spawner,
     mut program: Program,
-    source: &dyn Source,
-    expected: Option<Expected>,
-    path: &VPath,
+    input: &Input,
 ) -> Result<Result<Ended, SpawnError>, StepError> {
     let pipe = entrepot_spawn::pipe();
     let (mut sender, stdin) = pipe.map_err(|error| {
@@ -117,11 +116,11 @@ pub(crate) async fn run_with(
     })?;
     program.stdin = stdin;
     let feeding = async move {
-        let mut digest = Expected::digest(expected);
+        let mut digest = Expected::digest(input.expected);
         let mut block = BytesMut::with_capacity(BLOCK_BYTES);
         loop {
             block.clear();
-            block = source.read_at(digest.length(), block, BLOCK_BYTES).await?;
+            block = input.source.read_at(digest.length(), block, BLOCK_BYTES).await?;
             if block.is_empty() {
                 break;
             }
@@ -132,11 +131,7 @@ pub(crate) async fn run_with(
             }
         }
         let size = digest.length();
-        if expected.is_none_or(|expected| expected.is(size, &digest.finish())) {
-            Ok(())
-        } else {
-            Err(source::changed(path))
-        }
+        input.check(size, &digest.finish())
     };
     let mut feeding = std::pin::pin!(feeding);
     let mut running = std::pin::pin!(spawner.run(program));

@@ -1,10 +1,14 @@
 //! The steps of rules, one a file. Each may be begun again after any crash and ends in the same
 //! place: its effect happens once, however often it is tried.
 
+mod copy;
 mod delete;
 mod deliver;
 pub(crate) mod exec;
+mod fetch;
 mod flow;
+mod made;
+mod mkdir;
 mod rename;
 mod source;
 
@@ -12,13 +16,14 @@ use async_trait::async_trait;
 use entrepot_nouns::VPath;
 use entrepot_nouns::rule::{RefuseSpec, StepSpec};
 use entrepot_storage::StoreError;
+use serde_json::Value as Json;
 
 use crate::ids::StepKey;
 use crate::pattern::PatternError;
 use crate::run::Run;
 
 use source::Expected;
-pub(crate) use source::Seen;
+pub(crate) use source::{Input, Seen};
 
 /// One action of a rule.
 #[async_trait]
@@ -26,12 +31,21 @@ pub(crate) trait Step: Send + Sync {
     /// Brings its effect about, or finds that an earlier attempt did. `key` tells the steps of one
     /// job apart and is the same on every attempt.
     async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError>;
+
+    /// Does, when all steps of `do` have ended well, what must not be done before: `result` is what
+    /// the step left. Tried again as the steps are.
+    async fn leave(&self, _run: &Run<'_>, _result: &Json) -> Result<(), StepError> {
+        Ok(())
+    }
 }
 
 /// The table of steps.
 pub(crate) fn of(spec: &StepSpec) -> &dyn Step {
     match spec {
         StepSpec::Deliver(deliver) => deliver,
+        StepSpec::Fetch(fetch) => fetch,
+        StepSpec::Copy(copy) => copy,
+        StepSpec::Mkdir(mkdir) => mkdir,
         StepSpec::Move(rename) => rename,
         StepSpec::Delete(delete) => delete,
         StepSpec::Exec(exec) => exec,
@@ -125,7 +139,12 @@ impl StepError {
 
     /// The name is taken in the account's view.
     pub(crate) fn taken(path: &VPath) -> Self {
-        StepError::permanent("EP0809", format!("'{path}' is already there and the rule refuses"))
+        StepError::permanent(TAKEN, format!("'{path}' is already there and the rule refuses"))
+    }
+
+    /// True of [`StepError::taken`].
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, StepError::Permanent { code: TAKEN, .. })
     }
 
     /// True of [`StepError::missing`].
@@ -133,6 +152,9 @@ impl StepError {
         matches!(self, StepError::Permanent { code: MISSING, .. })
     }
 }
+
+/// The code of a name that is taken.
+const TAKEN: &str = "EP0809";
 
 /// The code of a file that is not there.
 const MISSING: &str = "EP0810";

@@ -1,10 +1,10 @@
 //! `move`: gives the file of the event another name in the account's view.
 
 use async_trait::async_trait;
-use entrepot_nouns::VPath;
 use entrepot_nouns::rule::MoveSpec;
 use serde_json::json;
 
+use super::mkdir::make_directories_above;
 use super::{Step, StepError, source};
 use crate::ids::StepKey;
 use crate::pattern;
@@ -38,24 +38,10 @@ impl Step for MoveSpec {
                 return Err(error);
             }
             // The file was there a moment ago: it is the directory that is missing.
-            make_directories(run, &to).await?;
+            make_directories_above(run, &to).await?;
             run.hold.fence().await?;
             run.files().await?.rename(&from, &to, self.existing).await?;
         }
         run.reached(Pause::Changed)
     }
-}
-
-/// Makes the directories above `path` that are not there.
-async fn make_directories(run: &mut Run<'_>, path: &VPath) -> Result<(), StepError> {
-    let mut above: Vec<VPath> = std::iter::successors(path.parent(), VPath::parent).collect();
-    above.retain(|directory| !directory.is_root());
-    for directory in above.iter().rev() {
-        let made = run.files().await?.make_directory(directory).await;
-        // One that cannot be made is either there, or the rename says what is wrong.
-        if let Err(error @ (StepError::Lost | StepError::Stopped | StepError::Dropped)) = made {
-            return Err(error);
-        }
-    }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The file a step works on: what the event says it is, and whether it still is that.
 
+use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_nouns::{Digests, Event, Fact, Timestamp, VPath};
@@ -8,7 +9,9 @@ use entrepot_storage::{ReadFile, StoreError};
 use super::StepError;
 use crate::files::Source;
 use crate::limits::BLOCK_BYTES;
+use crate::noted::FileValue;
 use crate::run::Run;
+use crate::work::WorkError;
 
 /// What the event says about the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +61,91 @@ impl Expected {
     }
 }
 
+/// The file that steps work on now, opened: that of the event, or what a step before this one made.
+pub(crate) struct Input {
+    pub(crate) source: Box<dyn Source>,
+    /// What it must be, as far as known.
+    pub(crate) expected: Option<Expected>,
+    place: InputPlace,
+}
+
+enum InputPlace {
+    /// In the account's view.
+    Account(VPath),
+    /// Among the files that the job's steps made.
+    Work(FileValue),
+}
+
+impl Input {
+    /// Opens it and looks at its size.
+    pub(crate) async fn open(run: &mut Run<'_>) -> Result<Input, StepError> {
+        if let Some(file) = run.noted.file.clone() {
+            let opening = run.shared.work.open(run.job, &file);
+            let source = Box::new(Made(run.hold.waiting(opening).await??));
+            let digests = Digests { blake3: file.blake3(), ..Digests::default() };
+            let expected = Some(Expected { size: file.size, digests });
+            return Ok(Input { source, expected, place: InputPlace::Work(file) });
+        }
+        let path = run.path()?;
+        let source = open(run, &path).await?;
+        let expected = Expected::of(&run.job.event);
+        Ok(Input { source, expected, place: InputPlace::Account(path) })
+    }
+
+    /// A file of an account's view of which nothing is known before.
+    pub(crate) fn whatever(path: VPath, source: Box<dyn Source>) -> Input {
+        Input { source, expected: None, place: InputPlace::Account(path) }
+    }
+
+    /// The error for a file that is not the one any more that it was.
+    pub(crate) fn changed(&self) -> StepError {
+        match &self.place {
+            InputPlace::Account(path) => changed(path),
+            InputPlace::Work(file) => StepError::permanent(
+                "EP0816",
+                format!(
+                    "'{}', which step '{}' made, was changed on the disk",
+                    file.name, file.step.0
+                ),
+            ),
+        }
+    }
+
+    /// Remembers that its content was compared just now.
+    pub(crate) fn verified(&self) -> Option<Seen> {
+        match &self.place {
+            InputPlace::Account(path) => Some(Seen::of(path, self.source.as_ref())),
+            InputPlace::Work(_) => None,
+        }
+    }
+
+    /// Confirms that `size` bytes with `found` are the file that it has to be.
+    pub(crate) fn check(&self, size: u64, found: &Digests) -> Result<(), StepError> {
+        match self.expected {
+            Some(expected) if !expected.is(size, found) => Err(self.changed()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A file that an earlier step made.
+struct Made(Box<dyn ReadFile>);
+
+#[async_trait]
+impl Source for Made {
+    fn size(&self) -> u64 {
+        self.0.meta().size
+    }
+
+    fn modified(&self) -> Timestamp {
+        self.0.meta().modified
+    }
+
+    async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError> {
+        Ok(self.0.read_at(offset, buf, len).await.map_err(WorkError::Store)?)
+    }
+}
+
 /// The error for a file that is not the one of the event any more.
 pub(crate) fn changed(path: &VPath) -> StepError {
     StepError::permanent(
@@ -86,7 +174,7 @@ pub(crate) async fn verify(run: &mut Run<'_>, path: &VPath) -> Result<(), StepEr
     if !expected.has_digest() || run.verified.as_ref() == Some(&seen) {
         return Ok(());
     }
-    let digests = digest(run, source.as_ref()).await?;
+    let digests = digest(run, source.as_ref(), Some(expected)).await?;
     if !expected.is(seen.size, &digests) {
         return Err(changed(path));
     }
@@ -119,8 +207,13 @@ impl Seen {
     }
 }
 
-pub(crate) async fn digest(run: &Run<'_>, source: &dyn Source) -> Result<Digests, StepError> {
-    let mut digest = Expected::digest(Expected::of(&run.job.event));
+/// The digests of a file, those that `expected` has among them.
+pub(crate) async fn digest(
+    run: &Run<'_>,
+    source: &dyn Source,
+    expected: Option<Expected>,
+) -> Result<Digests, StepError> {
+    let mut digest = Expected::digest(expected);
     let mut block = BytesMut::with_capacity(BLOCK_BYTES);
     loop {
         block.clear();
@@ -137,8 +230,9 @@ pub(crate) async fn digest(run: &Run<'_>, source: &dyn Source) -> Result<Digests
 pub(crate) async fn digest_at_endpoint(
     run: &Run<'_>,
     file: &dyn ReadFile,
+    expected: Option<Expected>,
 ) -> Result<Result<Digests, StoreError>, StepError> {
-    let mut digest = Expected::digest(Expected::of(&run.job.event));
+    let mut digest = Expected::digest(expected);
     let mut block = BytesMut::with_capacity(BLOCK_BYTES);
     loop {
         block.clear();

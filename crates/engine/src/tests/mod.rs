@@ -4,6 +4,7 @@ mod again;
 mod crashes;
 mod flow;
 mod jobs;
+mod made;
 mod nodes;
 mod outage;
 mod programs;

@@ -65,8 +65,32 @@ async fn jobs(world: &World, state: Option<JobState>) -> usize {
 
 /// Time passes until the clock shows `text`, in steps that every task can follow.
 async fn until_clock(world: &World, text: &str) {
-    world.until(async |world| world.env.now() >= at(text)).await;
+    let mut turns = 0_u32;
+    world
+        .until(async |world| {
+            // Each second of its clock.
+            if turns.is_multiple_of(10) {
+                decided(world).await;
+            }
+            turns += 1;
+            world.env.now() >= at(text)
+        })
+        .await;
     settle(world).await;
+}
+
+/// Lets the nodes decide about instants that are due, however slow the machine is: the clock of the
+/// node stands meanwhile. An instant that waits for a run of its rule stays due.
+async fn decided(world: &World) {
+    for _ in 0..30 {
+        let now = world.env.now().micros();
+        let query = format!("SELECT COUNT(*) FROM schedules WHERE due <= {now}");
+        if world.number(query).await == 0 {
+            return;
+        }
+        tokio::time::advance(Duration::from_millis(20)).await;
+        tokio::task::yield_now().await;
+    }
 }
 
 /// What is decided is told, projected and done.

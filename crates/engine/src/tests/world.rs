@@ -19,21 +19,21 @@ use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, Step, StepSpec, When};
 use entrepot_nouns::{
     Endpoint, Env, Event, Fact, Job, JobHolder, JobId, JobState, Name, Noun, Protocol, Rule,
-    SiteId, StorePath, Timestamp, VPath,
+    SiteId, StorePath, Timestamp, TransferId, VPath,
 };
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
 use entrepot_storage::{
-    AnyStore, EntryKind, Existing as Takes, Publish, ReadFile, StoreError, memory,
+    AnyStore, EntryKind, Existing as Takes, Publish, ReadFile, StagedFile, StoreError, memory,
 };
 use entrepot_testbed::{Testbed, memory_endpoint};
 use entrepot_vfs::{HeldName, Hooks, Service};
 use parking_lot::Mutex;
 
-use crate::files::{AccountFiles, FileAccess, Source};
+use crate::files::{AccountFiles, FileAccess, Sink, Source};
 use crate::limits::BLOCK_BYTES;
 use crate::membership::Membership;
 use crate::step::StepError;
-use crate::{CoreParts, Engine, EngineOptions, EngineParts, Meters, Pause};
+use crate::{CoreParts, Engine, EngineOptions, EngineParts, Meters, Pause, WorkFolder};
 
 pub(crate) const SITE: SiteId = SiteId::MAIN;
 
@@ -48,6 +48,15 @@ pub(crate) struct SimFileAccess {
 
 struct SimAccountFiles(AnyStore);
 struct SimSource(Box<dyn ReadFile>);
+/// Tells files apart that are being written.
+static SINKS: AtomicU64 = AtomicU64::new(1);
+
+struct SimSink {
+    staged: Box<dyn StagedFile>,
+    path: VPath,
+    existing: Existing,
+    size: u64,
+}
 
 fn at(path: &VPath) -> StorePath {
     path.below(&VPath::root()).unwrap()
@@ -113,7 +122,44 @@ impl AccountFiles for SimAccountFiles {
     async fn make_directory(&self, path: &VPath) -> Result<(), StepError> {
         self.0.make_directory(&at(path)).await.map_err(|error| meaning(path, &error))
     }
+    async fn create(
+        &self,
+        path: &VPath,
+        existing: Existing,
+        size: u64,
+    ) -> Result<Box<dyn Sink>, StepError> {
+        let target = at(path);
+        if target.parent().is_some_and(|parent| !parent.is_root()) {
+            let parent = target.parent().unwrap();
+            self.0.stat(&parent).await.map_err(|error| meaning(path, &error))?;
+        }
+        let number = SINKS.fetch_add(1, Ordering::Relaxed);
+        let id = TransferId(uuid::Uuid::from_u128(u128::from(number)));
+        let staged = self.0.stage(id, &target).await.map_err(|error| meaning(path, &error))?;
+        Ok(Box::new(SimSink { staged, path: path.clone(), existing, size }))
+    }
     async fn close(self: Box<Self>) {}
+}
+
+#[async_trait]
+impl Sink for SimSink {
+    async fn write_at(&mut self, offset: u64, block: Bytes) -> Result<(), StepError> {
+        let written = self.staged.write_at(offset, block).await;
+        written.map_err(|error| meaning(&self.path, &error))
+    }
+    async fn finish(self: Box<Self>) -> Result<(), StepError> {
+        let existing = match self.existing {
+            Existing::Replace => Takes::Replace,
+            Existing::Refuse => Takes::Refuse,
+        };
+        let how = Publish { existing, accessed: None, modified: None, mode: None, size: self.size };
+        self.staged.sync().await.map_err(|error| meaning(&self.path, &error))?;
+        let published = self.staged.publish(&how).await;
+        published.map(drop).map_err(|error| meaning(&self.path, &error))
+    }
+    async fn abort(self: Box<Self>) {
+        let _ = self.staged.discard().await;
+    }
 }
 
 #[async_trait]
@@ -163,6 +209,11 @@ pub(crate) fn memory_store(env: &Env) -> AnyStore {
     memory::open(&MemoryTarget { size_bytes: Some(1 << 30) }, env).unwrap()
 }
 
+/// A folder of a node that no program can look into.
+pub(crate) fn work_folder(env: &Env) -> WorkFolder {
+    WorkFolder { store: memory_store(env), path: None, limit: 1 << 30 }
+}
+
 /// The node, and what lies around it.
 pub(crate) struct World {
     pub(crate) bed: Arc<Testbed>,
@@ -172,6 +223,8 @@ pub(crate) struct World {
     pub(crate) file_access: SimFileAccess,
     pub(crate) options: EngineOptions,
     pub(crate) spawner: Spawner,
+    /// The files that steps make on this node.
+    pub(crate) work: WorkFolder,
     /// The start that the engine begins as.
     next: Incarnation,
     engine: Option<Engine>,
@@ -192,7 +245,8 @@ impl World {
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
         let spawner = spawner();
         let (engine, files) = (None, 0);
-        World { bed, env, db, recorder, file_access, options, spawner, next, engine, files }
+        let work = work_folder(&env);
+        World { bed, env, db, recorder, file_access, options, spawner, work, next, engine, files }
     }
 
     /// Another node, with a journal of its own over the same database, clock and stores.
@@ -211,6 +265,7 @@ impl World {
             file_access: self.file_access.clone(),
             options: self.options.clone(),
             spawner: self.spawner.clone(),
+            work: work_folder(&self.env),
             next,
             engine: None,
             files: 0,
@@ -245,6 +300,17 @@ impl World {
         alter.await.unwrap();
     }
 
+    /// The one number that a query gives.
+    pub(crate) async fn number(&self, query: String) -> i64 {
+        let path = self.bed.database();
+        let ask = tokio::task::spawn_blocking(move || {
+            let other = rusqlite::Connection::open(path).unwrap();
+            other.busy_timeout(Duration::from_secs(30)).unwrap();
+            other.query_row(&query, [], |row| row.get(0)).unwrap()
+        });
+        ask.await.unwrap()
+    }
+
     /// Counters of the running engine.
     pub(crate) fn count(&self, counter: fn(&Meters) -> &AtomicU64) -> u64 {
         counter(self.engine().meters()).load(Ordering::Relaxed)
@@ -265,7 +331,8 @@ impl World {
         let (db, recorder) = (self.db.clone(), self.recorder.clone());
         let options = self.options.clone();
         let (spawner, incarnation) = (self.spawner.clone(), self.next.clone());
-        let parts = EngineParts { db, recorder, vfs, gate, spawner, incarnation, options };
+        let work = self.work.clone();
+        let parts = EngineParts { db, recorder, vfs, gate, spawner, incarnation, work, options };
         self.engine = Some(Engine::start(parts));
     }
 
@@ -274,7 +341,8 @@ impl World {
         let (db, recorder) = (self.db.clone(), self.recorder.clone());
         let (spawner, options) = (self.spawner.clone(), self.options.clone());
         let membership = Membership::new(self.next.clone());
-        let parts = CoreParts { db, recorder, file_access, spawner, membership, options };
+        let work = self.work.clone();
+        let parts = CoreParts { db, recorder, file_access, spawner, membership, work, options };
         self.engine = Some(Engine::start_in(parts));
     }
 

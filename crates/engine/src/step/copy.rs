@@ -1,0 +1,92 @@
+//! `copy`: writes the file that the steps work on into the account's view, as an upload.
+//!
+//! An attempt after a crash first looks whether the file is there already with these very bytes.
+//! What an attempt left unfinished is the account's partial upload, and goes as those do.
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use entrepot_nouns::VPath;
+use entrepot_nouns::rule::CopySpec;
+use serde_json::json;
+
+use super::mkdir::make_directories_above;
+use super::{Expected, Input, Step, StepError, source};
+use crate::files::Sink;
+use crate::ids::StepKey;
+use crate::limits::BLOCK_BYTES;
+use crate::pattern;
+use crate::pause::Pause;
+use crate::run::Run;
+
+#[async_trait]
+impl Step for CopySpec {
+    async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
+        let to = pattern::virtual_path(&self.to, run.values())?;
+        let input = Input::open(run).await?;
+        run.leave("to", json!(to.to_string()));
+        if run.again() && is_there(run, &input, &to).await? {
+            return Ok(());
+        }
+        run.hold.fence().await?;
+        let size = input.source.size();
+        let created = run.files().await?.create(&to, self.existing, size).await;
+        let sink = match created {
+            Err(error) if error.is_missing() => {
+                make_directories_above(run, &to).await?;
+                run.files().await?.create(&to, self.existing, size).await?
+            }
+            created => created?,
+        };
+        fill(run, &input, sink).await?;
+        run.reached(Pause::Changed)
+    }
+}
+
+/// Whether an earlier attempt has written it.
+async fn is_there(run: &mut Run<'_>, input: &Input, to: &VPath) -> Result<bool, StepError> {
+    let hold = run.hold;
+    let there = match hold.waiting(run.files().await?.open(to)).await? {
+        Err(error) if error.is_missing() => return Ok(false),
+        there => there?,
+    };
+    if there.size() != input.source.size() {
+        return Ok(false);
+    }
+    let wanted = match input.expected.filter(Expected::has_digest) {
+        Some(expected) => expected.digests,
+        None => source::digest(run, input.source.as_ref(), input.expected).await?,
+    };
+    let found = source::digest(run, there.as_ref(), input.expected).await?;
+    let size = there.size();
+    Ok(Expected { size, digests: wanted }.is(size, &found))
+}
+
+async fn fill(run: &Run<'_>, input: &Input, mut sink: Box<dyn Sink>) -> Result<(), StepError> {
+    match write(run, input, sink.as_mut()).await {
+        Ok(()) => {
+            run.hold.ended()?;
+            sink.finish().await
+        }
+        Err(error) => {
+            sink.abort().await;
+            Err(error)
+        }
+    }
+}
+
+async fn write(run: &Run<'_>, input: &Input, sink: &mut dyn Sink) -> Result<(), StepError> {
+    let mut digest = Expected::digest(input.expected);
+    loop {
+        let room = BytesMut::with_capacity(BLOCK_BYTES);
+        let read = input.source.read_at(digest.length(), room, BLOCK_BYTES);
+        let block: Bytes = run.hold.waiting(read).await??.freeze();
+        if block.is_empty() {
+            break;
+        }
+        let offset = digest.length();
+        digest.update(&block);
+        run.hold.waiting(sink.write_at(offset, block)).await??;
+    }
+    let size = digest.length();
+    input.check(size, &digest.finish())
+}

@@ -1,0 +1,202 @@
+//! `fetch`: makes a file of an endpoint the one that later steps work on.
+//!
+//! What becomes of it at the endpoint is done when the job is: until then the bytes that the job
+//! has are on one disk of one node, and another node may have to fetch them again.
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use entrepot_nouns::event::FileFact;
+use entrepot_nouns::rule::{AfterFetch, FetchSpec};
+use entrepot_nouns::{Digests, EndpointTarget, Fact, Name, Protocol, StorePath, Timestamp, crash};
+use entrepot_storage::{AnyStore, Existing, Meta, ReadFile, StoreError, make_directories_above};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::made::Making;
+use super::{Step, StepError};
+use crate::ids::{self, StepKey};
+use crate::limits::BLOCK_BYTES;
+use crate::noted::FileValue;
+use crate::pattern::{self, Values};
+use crate::pause::Pause;
+use crate::rules;
+use crate::run::Run;
+
+/// The file as it was where it was fetched: what the step leaves as `from`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Origin {
+    endpoint: Name,
+    path: StorePath,
+    size: u64,
+    /// When it was changed last, by the clock of the endpoint.
+    modified: Timestamp,
+    /// Where it is to be moved.
+    to: Option<StorePath>,
+}
+
+/// The key of [`Origin`] in the result of the step.
+const FROM: &str = "from";
+
+#[async_trait]
+impl Step for FetchSpec {
+    async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError> {
+        let name = self.endpoint.as_ref().or(run.job.event.fact.endpoint()).ok_or_else(|| {
+            StepError::permanent("EP0812", "the event names no endpoint, say which one in 'fetch'")
+        })?;
+        let path = pattern::store_path(&self.path, run.values())?;
+        let endpoint = run.endpoint(name).await?;
+        let store = run.hold.waiting(run.shared.file_access.store(&endpoint)).await??;
+        let started_at = run.shared.recorder.env().now();
+        let opened = run.hold.waiting(store.open(&path)).await?;
+        let at = Place { endpoint: name, path: &path };
+        let file = opened.map_err(|error| at.failed(&error))?;
+        run.reached(Pause::SourceOpen)?;
+        let meta = file.meta().clone();
+        let mut writer = Making::begin(run, key).await?;
+        if let Err(error) = fill(run, &mut writer, file.as_ref(), &at).await {
+            writer.discard().await;
+            return Err(error);
+        }
+        if !is_still(run, &store, &path, &meta).await? || writer.size() != meta.size {
+            writer.discard().await;
+            let text = format!("'{path}' at endpoint '{name}' was changed while it was fetched");
+            return Err(StepError::transient("EP0805", text));
+        }
+        run.reached(Pause::Written)?;
+        let plain = path.file_name().unwrap_or_default().to_owned();
+        let made = writer.finish(run, plain).await?;
+        // Its placeholders are of the file that was fetched.
+        let noted = run.noted.clone().with_file(made.clone());
+        let values = Values { event: &run.job.event, noted: Some(&noted) };
+        let to = self.to.as_ref().map(|to| pattern::store_path(to, values)).transpose()?;
+        run.reached(Pause::Published)?;
+        crash::point("fetch.kept");
+        let origin =
+            Origin { endpoint: name.clone(), path, size: meta.size, modified: meta.modified, to };
+        run.leave(FROM, serde_json::to_value(&origin).unwrap_or_default());
+        let protocol = protocol(&endpoint.noun.target);
+        record(run, key, Fetched { origin, made, protocol, started_at }).await?;
+        run.reached(Pause::Recorded)
+    }
+
+    /// Removes or moves the file at its endpoint, unless it is another one by now.
+    async fn leave(&self, run: &Run<'_>, result: &Json) -> Result<(), StepError> {
+        let origin =
+            result.get(FROM).and_then(|from| serde_json::from_value::<Origin>(from.clone()).ok());
+        let Some(origin) = origin.filter(|_| self.after != AfterFetch::Keep) else { return Ok(()) };
+        let endpoint = run.endpoint(&origin.endpoint).await?;
+        let store = run.hold.waiting(run.shared.file_access.store(&endpoint)).await??;
+        let at = Place { endpoint: &origin.endpoint, path: &origin.path };
+        let failed = |error: &StoreError| at.failed(error);
+        let meta = match run.hold.waiting(store.stat(&origin.path)).await? {
+            // An earlier attempt did it, or its owner took it back.
+            Err(StoreError::NotFound) => return Ok(()),
+            meta => meta.map_err(|error| failed(&error))?,
+        };
+        if meta.size != origin.size || meta.modified != origin.modified {
+            let (endpoint, path) = (origin.endpoint.as_str(), origin.path.as_str());
+            tracing::warn!(endpoint, path, "a fetched file was changed since, the new one stays");
+            return Ok(());
+        }
+        run.hold.fence().await?;
+        let done = match (&origin.to, self.after) {
+            (Some(to), AfterFetch::Move) => {
+                make_directories_above(&store, to).await.map_err(|error| failed(&error))?;
+                store.rename(&origin.path, to, Existing::Replace).await.map(drop)
+            }
+            _ => store.remove(&origin.path).await,
+        };
+        match done {
+            Ok(()) | Err(StoreError::NotFound) => {}
+            Err(error) => return Err(failed(&error)),
+        }
+        run.reached(Pause::Changed)
+    }
+}
+
+struct Fetched {
+    origin: Origin,
+    made: FileValue,
+    protocol: Protocol,
+    started_at: Timestamp,
+}
+
+pub(super) fn protocol(target: &EndpointTarget) -> Protocol {
+    match target {
+        EndpointTarget::Sftp(_) => Protocol::Sftp,
+        EndpointTarget::Ftp(_) => Protocol::Ftp,
+        _ => Protocol::Internal,
+    }
+}
+
+/// Where the file is that is fetched.
+struct Place<'a> {
+    endpoint: &'a Name,
+    path: &'a StorePath,
+}
+
+impl Place<'_> {
+    /// Of a file that is not there nothing is to be expected any more.
+    fn failed(&self, error: &StoreError) -> StepError {
+        let Place { endpoint, path } = self;
+        match error {
+            StoreError::NotFound => {
+                let text = format!("'{path}' is not at endpoint '{endpoint}', somebody took it");
+                StepError::permanent("EP0810", text)
+            }
+            error => StepError::at_endpoint(endpoint.as_str(), path.as_str(), error),
+        }
+    }
+}
+
+async fn fill(
+    run: &Run<'_>,
+    writer: &mut Making,
+    file: &dyn ReadFile,
+    at: &Place<'_>,
+) -> Result<(), StepError> {
+    loop {
+        let room = BytesMut::with_capacity(BLOCK_BYTES);
+        let read = file.read_at(writer.size(), room, BLOCK_BYTES);
+        let block = run.hold.waiting(read).await?.map_err(|error| at.failed(&error))?;
+        if block.is_empty() {
+            return Ok(());
+        }
+        writer.write(run, block.freeze()).await?;
+        run.reached(Pause::BlockWritten)?;
+    }
+}
+
+/// Whether the file has still the size and time that it had when it was opened.
+async fn is_still(
+    run: &Run<'_>,
+    store: &AnyStore,
+    path: &StorePath,
+    meta: &Meta,
+) -> Result<bool, StepError> {
+    let now = run.hold.waiting(store.stat(path)).await?;
+    Ok(now.is_ok_and(|now| now.size == meta.size && now.modified == meta.modified))
+}
+
+/// `file.fetched`, once; durable when this returns.
+async fn record(run: &Run<'_>, key: &StepKey, fetched: Fetched) -> Result<(), StepError> {
+    let Fetched { origin, made, protocol, started_at } = fetched;
+    let file = FileFact {
+        transfer: ids::delivery(run.job.id, key),
+        path: origin.path.to_string(),
+        size: made.size,
+        digests: Digests { blake3: made.blake3(), ..Digests::default() },
+        protocol,
+        started_at,
+        identity: None,
+        displaced: None,
+        temporary: false,
+    };
+    let rule = run.job.rule.clone();
+    let fact = Fact::FileFetched { file, endpoint: origin.endpoint, rule };
+    let mut scope = rules::caused_by(&run.job.event);
+    scope.job = Some(run.job.id);
+    let mut event = run.shared.recorder.event(&scope, fact);
+    event.id = ids::told_by_step(run.job.id, "fetched", key);
+    run.seal(&event).await
+}

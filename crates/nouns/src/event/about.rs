@@ -1,0 +1,62 @@
+//! What a fact is about, whatever its kind.
+
+use super::{CommandFact, Displaced, Fact, FileFact};
+use crate::name::Name;
+
+impl Fact {
+    /// The file it is about, if any: what the steps of a rule work on.
+    pub fn file(&self) -> Option<&FileFact> {
+        match self {
+            Fact::FileUploaded { file }
+            | Fact::FileRecovered { file }
+            | Fact::FileDownloaded { file }
+            | Fact::FileInterrupted { file, .. }
+            | Fact::FileUnknown { file }
+            | Fact::FileDelivered { file, .. } => Some(file),
+            Fact::FileRenamed { file, .. } => file.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The endpoint that it is about, if any.
+    pub fn endpoint(&self) -> Option<&Name> {
+        match self {
+            Fact::FileDelivered { endpoint, .. } | Fact::FileFetched { endpoint, .. } => {
+                Some(endpoint)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a file lost its name by it; `None` for what gives no file a name.
+    pub fn replaced(&self) -> Option<bool> {
+        match self {
+            Fact::FileRenamed { displaced, .. } => Some(displaced.is_some()),
+            _ => self.file().map(|file| file.displaced.is_some()),
+        }
+    }
+
+    /// Notes which file lost its name by it: known for certain once it has happened.
+    pub fn set_displaced(&mut self, gone: Option<Displaced>) {
+        match self {
+            Fact::FileUploaded { file }
+            | Fact::FileRecovered { file }
+            | Fact::FileDelivered { file, .. } => file.displaced = gone,
+            Fact::FileRenamed { displaced, file, .. } => {
+                if let Some(file) = file {
+                    file.displaced.clone_from(&gone);
+                }
+                *displaced = gone;
+            }
+            _ => {}
+        }
+    }
+
+    /// The command it is about, if any.
+    pub fn command(&self) -> Option<&CommandFact> {
+        match self {
+            Fact::CommandDone { command } | Fact::CommandRefused { command, .. } => Some(command),
+            _ => None,
+        }
+    }
+}
