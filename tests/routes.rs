@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::server::Node;
+use entrepot_testkit::sshd::Sshd;
 use serde_json::{Value, json};
 
 use crate::program;
@@ -83,15 +84,12 @@ fn an_upload_is_delivered_to_an_object_store() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn an_upload_is_delivered_to_an_sftp_server() -> Result<()> {
-    let mut node = Node::new(program(), None)?;
-    let login = Login::create(&node, "acme")?;
-    let sshd = entrepot_testkit::sshd::Sshd::start()?;
+/// The endpoint `remote`, which is the folder of a server, and the key that logs in there.
+fn remote(sshd: &Sshd) -> Result<String> {
     let key = std::fs::read_to_string(sshd.user_key())?;
     let indented: String = key.lines().map(|line| format!("      {line}\n")).collect();
     let public = std::fs::read_to_string(sshd.user_key().with_extension("pub"))?;
-    let documents = format!(
+    Ok(format!(
         "key:\n  name: ours\n  type: ssh-user\n  public: '{}'\n  private: |\n{indented}---\n\
          endpoint:\n  name: remote\n  target:\n    sftp:\n      host: 127.0.0.1\n      \
          port: {}\n      user: root\n      key: ours\n      host_keys: ['{}']\n      \
@@ -100,7 +98,15 @@ fn an_upload_is_delivered_to_an_sftp_server() -> Result<()> {
         sshd.port(),
         sshd.host_key(),
         text(sshd.folder())?
-    );
+    ))
+}
+
+#[test]
+fn an_upload_is_delivered_to_an_sftp_server() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let sshd = Sshd::start()?;
+    let documents = remote(&sshd)?;
     apply(&node, &(documents + &rule("to-remote", "remote", "in/{name}")))?;
     node.start()?;
     let content = noise(11, 5_000_000);
@@ -108,6 +114,54 @@ fn an_upload_is_delivered_to_an_sftp_server() -> Result<()> {
     login.sftp_batch(&node, &format!("mkdir out\nput {} out/r.bin\n", text(&local)?))?;
     deliveries(&node, 1)?;
     ensure!(std::fs::read(sshd.folder().join("in/r.bin"))? == content, "the file differs");
+    Ok(())
+}
+
+/// Whenever the partner has put a file there, it is fetched, handed to an account, and then removed.
+#[test]
+fn a_file_is_fetched_from_an_sftp_server_and_removed_there_at_the_end() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    Login::create(&node, "acme")?;
+    let sshd = Sshd::start()?;
+    let rule = "---
+rule:
+  name: from-partner
+  when: {cron: '* * * * * *'}
+  as: acme
+  do:
+    - fetch: {endpoint: remote, path: out/list.csv, after: delete}
+    - check: {that: file.size > 0, message: '{name} is empty'}
+    - copy: {to: '/from-partner/{stem}-{size}.{extension}'}
+  retry: {attempts: 1}
+";
+    apply(&node, &(remote(&sshd)? + rule))?;
+    let content = noise(12, 3_000_000);
+    std::fs::create_dir(sshd.folder().join("out"))?;
+    let there = sshd.folder().join("out/list.csv");
+    std::fs::write(sshd.folder().join("out/part"), &content)?;
+    node.start()?;
+    std::fs::rename(sshd.folder().join("out/part"), &there)?;
+    node.until("the file to go", || Ok((!there.exists()).then_some(())))?;
+    let copied = node.files().join("acme/from-partner/list-3000000.csv");
+    ensure!(std::fs::read(copied)? == content, "the file differs");
+    let fetched = node.until("the events", || {
+        let events = node.events("file.fetched")?;
+        let uploaded = node.events("file.uploaded")?;
+        Ok((!events.is_empty() && !uploaded.is_empty()).then_some((events, uploaded)))
+    })?;
+    let (fetched, uploaded) = fetched;
+    ensure!(fetched.len() == 1 && fetched[0]["size"] == 3_000_000, "{fetched:?}");
+    ensure!(uploaded[0]["account"] == "acme" && uploaded[0]["job"] == fetched[0]["job"]);
+    let transfers = node.cli(&["transfer", "list"])?;
+    ensure!(transfers.contains("out/list.csv"), "{transfers}");
+    let work = node.home().join("data/work");
+    node.until("the work folder to be empty", || {
+        // The store keeps a folder of its own for what is not whole yet.
+        let is_ours =
+            |entry: &std::fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+        let left = std::fs::read_dir(&work)?.flatten().filter(is_ours).count();
+        Ok((left == 0).then_some(()))
+    })?;
     Ok(())
 }
 
@@ -229,4 +283,93 @@ fn a_waiting_job_keeps_the_rule_that_it_was_made_of_until_it_is_moved() -> Resul
     told.retain(|event| event["rule_version"].is_string());
     assert_eq!(told.len(), 1);
     Ok(())
+}
+
+/// Puts a file into the account's view, over SFTP.
+fn put(node: &Node, login: &Login, path: &str, content: &[u8]) -> Result<()> {
+    let local = local_file(node, "upload", content)?;
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    login.sftp_batch(node, &format!("-mkdir {folder}\nput {} {path}\n", text(&local)?))?;
+    Ok(())
+}
+
+/// What lies below a folder, as paths, once there are so many.
+fn below(node: &Node, folder: &std::path::Path, count: usize) -> Result<Vec<String>> {
+    node.until("the files", || {
+        let mut found = Vec::new();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(next) = folders.pop() {
+            for entry in std::fs::read_dir(next)?.flatten() {
+                if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                    continue;
+                }
+                if entry.path().is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    found.push(text(entry.path().strip_prefix(folder)?)?.to_owned());
+                }
+            }
+        }
+        found.sort();
+        Ok((found.len() >= count).then_some(found))
+    })
+}
+
+/// The page `docs/howto/routes.md`, done: all its rules at once, each by a file of its own.
+#[test]
+fn the_recipes_of_the_page_work() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let acme = Login::create(&node, "acme")?;
+    Login::create(&node, "treasury")?;
+    let courier = Login::create(&node, "courier")?;
+    let away = node.scratch().join("routes");
+    let folder = |name: &str| away.join(name);
+    for name in ["partner", "archive", "bank/out"] {
+        std::fs::create_dir_all(folder(name))?;
+    }
+    let page = include_str!("../docs/howto/routes.md").replace("/srv/routes", text(&away)?);
+    let recipes = crate::hooks::blocks(&page, "yaml").join("---\n");
+    ensure!(recipes.contains("'30 3 * * MON-FRI', zone: Europe/Zurich"));
+    // By the clock of the page nothing would happen for hours.
+    let soon = recipes.replace("'30 3 * * MON-FRI'", "'* * * * * *'");
+    apply(&node, &soon)?;
+    node.start()?;
+    std::fs::write(folder("bank/out/statement.csv"), b"1;2\n")?;
+    put(&node, &acme, "out/a", b"pass me on")?;
+    put(&node, &acme, "invoices/i", b"an invoice")?;
+    put(&node, &acme, "data/small", b"small")?;
+    put(&node, &acme, "orders/o.xml", b"<o/>")?;
+    put(&node, &acme, "orders/o.txt", b"no order")?;
+    put(&node, &acme, "both/b", b"b")?;
+    courier.sftp_batch(&node, "mkdir treasury\n")?;
+    put(&node, &courier, "acme/c", b"c")?;
+    let date = &entrepot_nouns::Env::real().now().to_string()[..10].to_owned();
+    let partner = below(&node, &folder("partner"), 4)?;
+    assert_eq!(partner, ["a", "both/b", "orders/o.xml", "small/small"]);
+    let archive = below(&node, &folder("archive"), 4)?;
+    let wanted = [
+        format!("{date}/acme/i"),
+        format!("bank/{date}-statement.csv"),
+        "both/b".to_owned(),
+        "small/small".to_owned(),
+    ];
+    assert_eq!(archive, wanted);
+    let views = [
+        ("acme", vec!["both/b", "data/small", "invoices/i", "rejected/o.txt", "sent/a"], 6),
+        ("treasury", vec![], 1),
+        ("courier", vec!["treasury/from-acme/c"], 1),
+    ];
+    for (account, wanted, count) in views {
+        let found = node.until("the account's files to be as they should", || {
+            let found = below(&node, &node.files().join(account), count)?;
+            let there = wanted.iter().all(|path| found.iter().any(|it| it == path));
+            Ok((there && found.len() == count).then_some(found))
+        })?;
+        ensure!(!found.iter().any(|path| path == "acme/c"), "{found:?}");
+    }
+    let statement = node.files().join(format!("treasury/statements/statement-{date}.csv"));
+    assert_eq!(std::fs::read(statement)?, b"1;2\n");
+    node.until("the bank's file to go", || {
+        Ok((!folder("bank/out/statement.csv").exists()).then_some(()))
+    })
 }
