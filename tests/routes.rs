@@ -117,7 +117,7 @@ fn an_upload_is_delivered_to_an_sftp_server() -> Result<()> {
     Ok(())
 }
 
-/// Whenever the partner has put a file there, it is fetched, handed to an account, and then removed.
+/// What the partner has put there is fetched, handed to an account, and then removed.
 #[test]
 fn a_file_is_fetched_from_an_sftp_server_and_removed_there_at_the_end() -> Result<()> {
     let mut node = Node::new(program(), None)?;
