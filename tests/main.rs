@@ -7,6 +7,7 @@ mod bad_input;
 mod balanced;
 mod browser;
 mod budgets;
+mod calls;
 mod cli;
 mod client;
 mod clocks;

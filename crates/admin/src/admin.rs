@@ -193,6 +193,7 @@ impl Admin {
             Request::Job { id } => query::shown_job(parts, actor.site, id).await,
             Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
+            Request::RunRule { name, parameters } => self.run_rule(actor, name, parameters).await,
             Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
             Request::EndSession { id } => serving::end_session(parts, self.serving()?, actor, id),
             Request::LimitSession { id, rates } => {
@@ -262,7 +263,7 @@ impl Admin {
     }
 
     /// The node that serves in this process.
-    fn serving(&self) -> Result<&ServingParts> {
+    pub(crate) fn serving(&self) -> Result<&ServingParts> {
         self.serving.as_ref().ok_or_else(|| {
             let problem = "no server runs in this process; start it with 'entrepot serve'";
             AdminError::Refused { problem: problem.to_owned() }
@@ -695,7 +696,7 @@ impl Admin {
         self.seal_now(events).await;
     }
 
-    async fn seal_now(&self, events: &[Event]) {
+    pub(crate) async fn seal_now(&self, events: &[Event]) {
         for batch in events.chunks(limits::SEAL_BATCH) {
             if let Err(error) = self.seal(batch).await {
                 tracing::warn!(%error, "the seal of a change is noted at the next start");

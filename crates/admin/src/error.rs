@@ -178,6 +178,14 @@ pub enum AdminError {
         /// What does not fit.
         problem: String,
     },
+    /// A rule cannot be started by hand, or not so.
+    #[error("rule '{name}' was not started: {problem}")]
+    NotRun {
+        /// The rule that was to start.
+        name: Name,
+        /// Why, and what to do.
+        problem: String,
+    },
     /// More than this crate takes at once; see `limits.rs`.
     #[error("{what}: {size} is more than the limit of {limit}; split it up")]
     TooMuch {
@@ -351,6 +359,7 @@ impl AdminError {
             AdminError::KeyReused { .. } => "EP1112",
             AdminError::JobState { .. } => "EP0109",
             AdminError::OtherSteps { .. } => "EP0116",
+            AdminError::NotRun { .. } => "EP0841",
             AdminError::TooMuch { .. } => "EP0110",
             AdminError::Refused { .. } => "EP0111",
             AdminError::Query { .. } => "EP0112",
@@ -388,6 +397,7 @@ impl AdminError {
             | AdminError::WeakPassword { .. }
             | AdminError::Dangling { .. }
             | AdminError::Twice { .. }
+            | AdminError::NotRun { .. }
             | AdminError::TooMuch { .. }
             | AdminError::Cursor { .. }
             | AdminError::KeyReused { .. }

@@ -18,6 +18,7 @@
 
 mod actor;
 mod admin;
+mod calls;
 mod certificate_row;
 mod certificates;
 mod credentials;
@@ -92,4 +93,4 @@ pub use refused_passwords::{OpenList, RefusedPasswords};
 pub use request::*;
 pub use rule_question::{RuleExplainer, RuleQuestion, RuleSubject};
 pub use secrets::{EndpointCheck, ListenerCheck, RuleCheck};
-pub use shown_job::{RetryRule, ShownJob};
+pub use shown_job::{RetryRule, ShownJob, StartedRule};

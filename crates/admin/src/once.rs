@@ -1,8 +1,9 @@
 //! Requests that their sender may repeat: under the same key the same request is answered again as
 //! it was the first time, on every node, and changes nothing.
 //!
-//! The answer to a change of a noun is kept in the transaction of the change. That to any other
-//! request is kept right after it; if the node ends between, a repetition is a new request.
+//! The answer to a change of a noun, or to the start of a rule, is kept in its transaction. That
+//! to any other request is kept right after it; if the node ends between, a repetition is a new
+//! request.
 
 use entrepot_crypto::MasterKey;
 use entrepot_db::{AnswerKey, Db, StoredAnswer, Tx};

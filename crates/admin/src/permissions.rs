@@ -35,6 +35,7 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::Passkeys { .. }
         | Request::Tokens { .. } => AdminRight::See,
         Request::Events { .. } | Request::ExplainRules { .. } => AdminRight::Audit,
+        Request::RunRule { .. } => AdminRight::Run,
         Request::RetryJob { .. }
         | Request::CancelJob { .. }
         | Request::EndSession { .. }

@@ -32,9 +32,13 @@ impl Admin {
             | Request::Replace { .. }
             | Request::Change { .. }
             | Request::Delete { .. } => self.change_noun(actor, request, Some(&kept)).await?,
+            Request::RunRule { name, parameters } => {
+                self.run_rule_once(actor, &name, &parameters, Some(&kept)).await?
+            }
             request => self.handle(actor, request).await?,
         };
-        // A change of a noun has kept it already, unless there was nothing to change.
+        // A change of a noun has kept it already, unless there was nothing to change; so has the
+        // start of a rule.
         if let Err(error) = kept.keep(&parts.db, &answer).await {
             tracing::warn!(%error, "an answer is not kept: a repetition is a new request");
         }

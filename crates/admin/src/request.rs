@@ -11,7 +11,7 @@ use entrepot_nouns::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::certificate_row::CertificateRow;
 use crate::credentials::{PasskeyRow, ShownOnce, TokenOrder, TokenRow};
@@ -22,7 +22,7 @@ use crate::log_levels::{LogLevel, LogLevels, LogSubject};
 use crate::login_limits::{LoginLimitRow, UnlockTarget};
 use crate::node_row::NodeRow;
 use crate::rule_question::RuleQuestion;
-use crate::shown_job::{RetryRule, ShownJob};
+use crate::shown_job::{RetryRule, ShownJob, StartedRule};
 
 /// What can be asked.
 #[derive(Clone, Serialize, Deserialize)]
@@ -149,6 +149,14 @@ pub enum Request {
         /// By which document of its rule it goes on.
         #[serde(default)]
         rule: RetryRule,
+    },
+    /// Starts a rule by hand, one whose `when` is `call`. Of a running server.
+    RunRule {
+        /// The rule that is to start.
+        name: Name,
+        /// Of those that it takes.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        parameters: Map<String, Value>,
     },
     /// Ends a job that is not done.
     CancelJob {
@@ -369,6 +377,7 @@ impl fmt::Debug for Request {
             Request::Jobs { filter } => write!(f, "Jobs({filter:?})"),
             Request::Job { id } => write!(f, "Job({id})"),
             Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
+            Request::RunRule { name, .. } => write!(f, "RunRule({name})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
             Request::Sessions => write!(f, "Sessions"),
             Request::EndSession { id } => write!(f, "EndSession({id})"),
@@ -548,6 +557,11 @@ pub enum Response {
     Job {
         /// The job that has the id.
         job: Box<ShownJob>,
+    },
+    /// The answer to `RunRule`.
+    StartedRule {
+        /// What was made of it.
+        started: StartedRule,
     },
     /// The answer to `Sessions`.
     Sessions {

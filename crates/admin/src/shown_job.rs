@@ -1,6 +1,6 @@
 //! Jobs as administrators see them.
 
-use entrepot_nouns::{Job, JobStep};
+use entrepot_nouns::{EventId, Job, JobId, JobStep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,15 @@ pub struct ShownJob {
     /// The steps that it went past or failed at, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<JobStep>,
+}
+
+/// A rule that was started by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StartedRule {
+    /// The event that says so: `rule.called`.
+    pub event: EventId,
+    /// The job that it makes; it is there as soon as the event is in the database.
+    pub job: JobId,
 }
 
 /// By which document of its rule a job goes on.

@@ -16,7 +16,6 @@ use crate::condition::{Condition, ConditionError};
 use crate::exec::{self, Setting};
 use crate::noted::{FileValue, Noted};
 use crate::pattern::{self, PatternError, Values};
-use crate::rules::SCHEDULE_DUE;
 use crate::schedule;
 
 /// Looks at the schedule, compiles the condition, expands the paths of a rule for an example, and
@@ -44,7 +43,8 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     check_placeholders(rule, &event)?;
     tried::check(rule, |kind| Event {
         fact: match kind {
-            SCHEDULE_DUE => due(rule),
+            "schedule.due" => due(rule),
+            "rule.called" => called(rule),
             kind if kind.starts_with("command.") => command(rule),
             _ => upload(),
         },
@@ -55,23 +55,19 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
 /// Compiles the conditions of a rule and of its steps, and checks them against what the rule starts
 /// on.
 fn check_conditions(rule: &Rule) -> Result<(), FieldError> {
-    let kind = match &rule.when {
-        When::Event(kind) => Some(kind.as_str()),
-        When::Cron(_) => Some(SCHEDULE_DUE),
-        When::Before(_) | When::After(_) => None,
-    };
     let wrong = |field: String| {
         move |error: ConditionError| FieldError::new(field.clone(), error.to_string())
     };
     if let Some(condition) = &rule.condition {
-        let compiled = Condition::compile(condition).and_then(|compiled| compiled.check(kind));
+        let compiled =
+            Condition::compile(condition).and_then(|compiled| compiled.check(&rule.when));
         compiled.map_err(wrong("if".to_owned()))?;
     }
     let names = Noted::names(rule);
     for place in rule.all_places() {
         for expression in place.step.expressions() {
             Condition::compile(expression.text)
-                .and_then(|compiled| compiled.check_in_step(kind, &names, expression.gives))
+                .and_then(|compiled| compiled.check_in_step(&rule.when, &names, expression.gives))
                 .map_err(wrong(format!("{}.{}", place.field, expression.field)))?;
         }
     }
@@ -193,6 +189,18 @@ fn due(rule: &Rule) -> Fact {
     Fact::ScheduleDue { rule: rule.name.clone(), planned: Timestamp::default() }
 }
 
+/// A start of the rule by hand.
+fn called(rule: &Rule) -> Fact {
+    let parameters = match &rule.when {
+        When::Call(call) => {
+            let examples = call.parameters.iter();
+            examples.map(|(name, parameter)| (name.clone(), parameter.example())).collect()
+        }
+        _ => serde_json::Map::new(),
+    };
+    Fact::RuleCalled { rule: rule.name.clone(), parameters, by: "cli:root".to_owned() }
+}
+
 /// A file like any other that came.
 fn upload() -> Fact {
     Fact::FileUploaded {
@@ -227,6 +235,7 @@ fn example(rule: &Rule) -> Event {
         fact: match &rule.when {
             When::Event(kind) if !kind.starts_with("command.") => upload(),
             When::Cron(_) => due(rule),
+            When::Call(_) => called(rule),
             _ => command(rule),
         },
     }
@@ -262,6 +271,34 @@ mod tests {
         ] {
             assert_eq!(check_rule(&bad).unwrap_err().field, field, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn parameters_are_known_by_name_and_type() {
+        let rule = |condition: &str, argument: &str| -> Rule {
+            let parameters = serde_json::json!({
+                "day": {"pattern": r"\d+"}, "copies": {"type": "int", "default": 1},
+            });
+            serde_json::from_value(serde_json::json!({
+                "name": "r", "when": {"call": {"parameters": parameters}}, "if": condition,
+                "do": [{"exec": {"argv": ["/bin/true", argument]}}],
+            }))
+            .unwrap()
+        };
+        let good = rule("params.copies > 1 && params.day.startsWith('2')", "{params.day}");
+        assert_eq!(check_rule(&good), Ok(()));
+        for (condition, argument, field, said) in [
+            ("params.copeis > 1", "x", "if", "did you mean 'copies'?"),
+            ("params.day > 1", "x", "if", "string and int"),
+            ("true", "{params.dya}", "do.0.exec", "no parameter 'dya'"),
+            ("true", "{name}", "do.0.exec", "rule.called"),
+        ] {
+            let error = check_rule(&rule(condition, argument)).unwrap_err();
+            assert!(error.field == field && error.to_string().contains(said), "{error}");
+        }
+        let mut other = rule("true", "{params.day}");
+        other.when = When::Event("file.uploaded".to_owned());
+        assert_eq!(check_rule(&other).unwrap_err().field, "do.0.exec");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use cel::{Context, Program, Value};
 use entrepot_nouns::Event;
 use entrepot_nouns::explanation::TracedExpression;
-use entrepot_nouns::rule::ExpressionValue;
+use entrepot_nouns::rule::{ExpressionValue, When};
 use entrepot_nouns::transfer::hex;
 
 use crate::limits::{
@@ -60,19 +60,19 @@ impl Condition {
         }
     }
 
-    /// Says what would fail on every event of `kind`; on every command, without a kind.
-    pub(crate) fn check(&self, kind: Option<&str>) -> Result<(), ConditionError> {
-        checker::check(&self.program, &Scope::rule(kind))
+    /// Says what would fail on everything that a rule with this `when` starts on.
+    pub(crate) fn check(&self, when: &When) -> Result<(), ConditionError> {
+        checker::check(&self.program, &Scope::rule(when))
     }
 
-    /// Says what would fail wherever a step with it runs, of a rule on such events.
+    /// Says what would fail wherever a step with it runs, of a rule with this `when`.
     pub(crate) fn check_in_step(
         &self,
-        kind: Option<&str>,
+        when: &When,
         names: &Noted,
         gives: ExpressionValue,
     ) -> Result<(), ConditionError> {
-        let scope = Scope::step(kind, names);
+        let scope = Scope::step(when, names);
         match gives {
             ExpressionValue::Flag => checker::check(&self.program, &scope),
             ExpressionValue::Any => checker::check_value(&self.program, &scope),
@@ -123,7 +123,7 @@ fn parse(source: &str) -> Result<Program, ConditionError> {
 /// What conditions may look at, made once for an event: `event` (its flat JSON, with `replaced`
 /// where a file may have lost its name), `file` (`path`,
 /// `name`, `size`, `digest`; null without one), `command` (null without one), `account` (null
-/// without one), `site`.
+/// without one), `site`, `params` (of a rule that was started by hand; null without).
 pub(crate) struct Subject {
     variables: Vec<(&'static str, Value)>,
     /// Empty where the event is about no file.
@@ -146,6 +146,7 @@ impl Subject {
                 ("account", account),
                 ("command", command(event)),
                 ("site", site.into()),
+                ("params", parameters(event)),
             ],
         }
     }
@@ -177,6 +178,12 @@ impl Subject {
         }
         context
     }
+}
+
+fn parameters(event: &Event) -> Value {
+    let Some(parameters) = event.fact.parameters() else { return Value::Null };
+    let fields = parameters.iter().map(|(name, given)| (name.clone(), value(given)));
+    fields.collect::<HashMap<String, Value>>().into()
 }
 
 fn file(event: &Event) -> Value {

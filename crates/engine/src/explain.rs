@@ -136,6 +136,12 @@ impl Asked<'_> {
                 (When::Cron(_), _) => {
                     format!("the event is '{kind}', not an instant of the rule's schedule")
                 }
+                (When::Call(_), Fact::RuleCalled { rule: called, .. }) => {
+                    format!("it is a start of rule '{called}' by hand")
+                }
+                (When::Call(_), _) => {
+                    format!("the event is '{kind}', not a start of the rule by hand")
+                }
                 _ => format!("the event is '{kind}', not a command that ended"),
             },
             RuleOutcome::OtherCommand => {
@@ -187,6 +193,14 @@ fn trigger(rule: &Rule) -> String {
     match &rule.when {
         When::Event(kind) => format!("event {kind}"),
         When::Cron(cron) => format!("cron '{}' in {}", cron.expression, cron.zone),
+        When::Call(call) => {
+            let names = call.parameters.keys().map(String::as_str).collect::<Vec<_>>();
+            if names.is_empty() {
+                "call by hand".to_owned()
+            } else {
+                format!("call by hand with {}", names.join(", "))
+            }
+        }
         When::Before(_) => format!("before {}", list()),
         When::After(_) => format!("after {}", list()),
     }

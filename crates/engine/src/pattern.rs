@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use entrepot_nouns::transfer::hex;
-use entrepot_nouns::{Event, Fact, StorePath, VPath};
+use entrepot_nouns::{Event, Fact, StorePath, VPath, call};
 
 use crate::noted::Noted;
 
@@ -26,6 +26,9 @@ pub(crate) enum PatternError {
     /// The event is about no endpoint.
     #[error("the event '{0}' names no endpoint, say which one")]
     NoEndpoint(String),
+    /// The rule takes no such parameter.
+    #[error("there is no parameter '{0}'")]
+    NoParameter(String),
     /// The result is not a path.
     #[error("'{0}' is no path: {1}")]
     NoPath(String, String),
@@ -103,6 +106,10 @@ pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<Str
     if word.starts_with("vars.") || word.starts_with("steps.") {
         let found = noted.and_then(|noted| noted.text(word));
         return found.ok_or_else(|| PatternError::NotNoted(word.chars().take(64).collect()));
+    }
+    if let Some(name) = word.strip_prefix("params.") {
+        let found = event.fact.parameters().and_then(|given| given.get(name)).map(call::text);
+        return found.ok_or_else(|| PatternError::NoParameter(name.chars().take(64).collect()));
     }
     if !WORDS.contains(&word) {
         return Err(PatternError::Unknown(word.chars().take(64).collect()));

@@ -221,8 +221,8 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
         return Err(if is_early { Misfit::Temporary } else { Misfit::Kind });
     }
     if !rule_is_for(rule, event) {
-        let is_other_schedule = matches!(rule.noun.when, When::Cron(_));
-        return Err(if is_other_schedule { Misfit::Kind } else { Misfit::Command });
+        let is_for_one_rule = matches!(rule.noun.when, When::Cron(_) | When::Call(_));
+        return Err(if is_for_one_rule { Misfit::Kind } else { Misfit::Command });
     }
     if rule.noun.enabled { Ok(()) } else { Err(Misfit::Disabled) }
 }
@@ -230,10 +230,8 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
 /// The kind of event that makes jobs of `rule`; none of a rule that clients wait for.
 fn start_kind(rule: &Rule) -> Option<&str> {
     match &rule.when {
-        When::Event(kind) => Some(kind),
-        When::Cron(_) => Some(SCHEDULE_DUE),
         When::After(_) if !rule.is_waited_for() => Some("command.done"),
-        When::Before(_) | When::After(_) => None,
+        when => when.kind(),
     }
 }
 
@@ -273,13 +271,13 @@ impl Compiled {
     }
 }
 
-/// What a rule with a schedule starts on, where the event names that rule.
-pub(crate) const SCHEDULE_DUE: &str = "schedule.due";
-
-/// A rule on commands is for some of them only, one with a schedule for instants of its own.
+/// A rule on commands is for some of them only, one with a schedule for instants of its own, and
+/// one that is started by hand for starts of it.
 pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
-    if let (When::Cron(_), Fact::ScheduleDue { rule: due, .. }) = (&rule.noun.when, &event.fact) {
-        return *due == rule.noun.name;
+    if let (When::Cron(_), Fact::ScheduleDue { rule: meant, .. })
+    | (When::Call(_), Fact::RuleCalled { rule: meant, .. }) = (&rule.noun.when, &event.fact)
+    {
+        return *meant == rule.noun.name;
     }
     let commands = rule.noun.when.commands();
     let Some(command) = event.fact.command() else { return commands.is_empty() };
@@ -289,7 +287,7 @@ pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
 
 fn moment(rule: &Rule) -> Option<Moment> {
     match &rule.when {
-        When::Event(_) | When::Cron(_) => None,
+        When::Event(_) | When::Cron(_) | When::Call(_) => None,
         When::Before(_) => Some(Moment::Before),
         When::After(_) if rule.is_waited_for() => Some(Moment::Reply),
         When::After(_) => Some(Moment::Done),

@@ -31,7 +31,7 @@ pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
 pub(crate) use remote::RemoteArgs;
-pub(crate) use rules::ExplainArgs;
+pub(crate) use rules::{ExplainArgs, RunArgs};
 pub(crate) use sign_ins::SignInCommand;
 pub(crate) use tokens::{TokenCommand, TokenCreateArgs};
 use units::size;
@@ -345,6 +345,8 @@ pub(crate) enum RuleCommand {
     /// Say why an event started which rules and which not: trigger, condition with the values of
     /// its parts, depth and job. The rules are taken as they are now.
     Explain(ExplainArgs),
+    /// Start a rule by hand, one whose `when` is `call`.
+    Run(RunArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,17 +1,19 @@
-//! `rule`: the verbs of every noun, and why an event started which rules.
+//! `rule`: the verbs of every noun, why an event started which rules, and a start by hand.
+
+use std::time::Duration;
 
 use entrepot_admin::{Response, RuleSubject};
-use entrepot_nouns::Kind;
 use entrepot_nouns::explanation::{
     ConditionExplanation, EventExplanation, Explanation, RuleExplanation, RuleOutcome,
     TracedExpression,
 };
-use serde_json::json;
+use entrepot_nouns::{Job, JobId, JobState, Kind};
+use serde_json::{Map, json};
 
 use crate::admin_client::AdminClient;
-use crate::args::{ExplainArgs, RuleCommand};
+use crate::args::{ExplainArgs, RuleCommand, RunArgs};
 use crate::facts;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::nouns;
 use crate::output::{Output, unexpected};
 use crate::table::printable;
@@ -25,6 +27,7 @@ pub(crate) async fn run(
     match command {
         RuleCommand::Noun(command) => nouns::run(client, output, Kind::Rule, command).await,
         RuleCommand::Explain(args) => explain(client, output, args).await,
+        RuleCommand::Run(args) => start(client, output, args).await,
     }
 }
 
@@ -38,6 +41,51 @@ async fn explain(client: &AdminClient, output: Output, args: ExplainArgs) -> Res
             println!("{}", printable(&line));
         }
     })
+}
+
+/// How often a job that is waited for is looked at.
+const WAIT_EVERY: Duration = Duration::from_millis(200);
+
+async fn start(client: &AdminClient, output: Output, args: RunArgs) -> Result<(), Failure> {
+    let mut parameters = Map::new();
+    for given in args.parameters {
+        if parameters.insert(given.name.clone(), given.value.into()).is_some() {
+            let problem = format!("the parameter '{}' is given twice", given.name);
+            return Err(Failure::usage(problem));
+        }
+    }
+    let request = json!({"request": "run-rule", "name": args.name, "parameters": parameters});
+    let answer = client.ask_server(request).await?;
+    let Response::StartedRule { started } = answer else { return Err(unexpected()) };
+    if !args.wait {
+        return output.value(&started, || println!("job {} follows", started.job));
+    }
+    let job = ended(client, started.job).await?;
+    let (state, id) = (job.state.as_str(), job.id);
+    output.value(&job, || println!("job {id} is {state}"))?;
+    match (job.state, &job.error) {
+        (JobState::Done, _) => Ok(()),
+        (_, error) => {
+            let error = error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+            let message = format!("job {id} of rule '{}' is {state}{error}", job.rule);
+            Err(Failure::new("EP0842", Exit::Failed, message))
+        }
+    }
+}
+
+/// Waits until the job is there and has ended.
+async fn ended(client: &AdminClient, id: JobId) -> Result<Job, Failure> {
+    loop {
+        match client.ask_server(json!({"request": "job", "id": id})).await {
+            Ok(Response::Job { job }) if job.job.state.has_ended() => return Ok(job.job),
+            Ok(Response::Job { .. }) => {}
+            Ok(_) => return Err(unexpected()),
+            // Its event is not in the database yet.
+            Err(failure) if failure.exit == Exit::NotFound => {}
+            Err(failure) => return Err(failure),
+        }
+        tokio::time::sleep(WAIT_EVERY).await;
+    }
 }
 
 /// The whole explanation as text; that of a path in short.

@@ -658,6 +658,16 @@ facts! {
         /// Why, one sentence.
         reason: String,
     }
+    /// Somebody started a rule by hand.
+    "rule.called" RuleCalled {
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+        /// The value of each parameter that it takes.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        parameters: Map<String, Value>,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// A program that a rule started has ended.
     "program.ended" ProgramEnded {
         /// The name of the rule, which may have been deleted since.

@@ -36,6 +36,11 @@ impl JobState {
             JobState::Cancelled => "cancelled",
         }
     }
+
+    /// Whether nothing more is done for it, unless an operator asks for it.
+    pub fn has_ended(self) -> bool {
+        matches!(self, JobState::Done | JobState::Failed | JobState::Cancelled)
+    }
 }
 
 /// The process that has leased a job. With the job's epoch it is the token that each later write

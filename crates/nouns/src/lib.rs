@@ -6,6 +6,7 @@
 pub mod account;
 pub mod acme;
 pub mod any_noun;
+pub mod call;
 pub mod certificate;
 pub mod command;
 pub mod crash;
@@ -51,6 +52,7 @@ pub mod transfer;
 
 pub use account::{Account, AccountType, AuthMethod, LoginProtocol};
 pub use any_noun::AnyNoun;
+pub use call::Call;
 pub use certificate::CertificateName;
 pub use command::{CommandFact, CommandOrigin, CommandPattern};
 pub use cron::Cron;

@@ -36,6 +36,14 @@ pub const CERTIFICATES: usize = 64;
 pub const HOST_BYTES: usize = 253;
 /// Most host names of a site.
 pub const SITE_HOSTS: usize = 256;
+/// Most parameters of a rule that is started by hand.
+pub const PARAMETERS: usize = 32;
+/// Longest name of one of them, in bytes.
+pub const PARAMETER_NAME_BYTES: usize = 64;
+/// Longest text that one of them is given, in bytes.
+pub const PARAMETER_BYTES: usize = 4096;
+/// Longest pattern of one of them, in bytes.
+pub const PATTERN_BYTES: usize = 1000;
 /// Longest URL of a login hook, in bytes.
 pub const URL_BYTES: usize = 2048;
 /// Most characters that a policy may ask of a password.

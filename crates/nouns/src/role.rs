@@ -20,17 +20,20 @@ pub enum AdminRight {
     Operate = 4,
     /// Change the configuration of a site, and read it with what protects its secrets.
     Configure = 8,
+    /// Start rules by hand.
+    Run = 32,
     /// End nodes, take them off the list, and whatever else concerns the installation as a whole.
     Steer = 16,
 }
 
 impl AdminRight {
     /// All parts that there are.
-    pub const ALL: [AdminRight; 5] = [
+    pub const ALL: [AdminRight; 6] = [
         AdminRight::See,
         AdminRight::Audit,
         AdminRight::Operate,
         AdminRight::Configure,
+        AdminRight::Run,
         AdminRight::Steer,
     ];
 
@@ -41,6 +44,7 @@ impl AdminRight {
             AdminRight::Audit => "audit",
             AdminRight::Operate => "operate",
             AdminRight::Configure => "configure",
+            AdminRight::Run => "run",
             AdminRight::Steer => "steer",
         }
     }
@@ -111,13 +115,13 @@ impl Role {
 
     /// What it may do.
     pub fn rights(self) -> AdminRights {
-        use AdminRight::{Audit, Configure, Operate, See, Steer};
+        use AdminRight::{Audit, Configure, Operate, Run, See, Steer};
         let rights: &[AdminRight] = match self {
             Role::Viewer => &[See],
             Role::Auditor => &[See, Audit],
-            Role::Operator => &[See, Audit, Operate],
-            Role::SiteAdministrator => &[See, Audit, Operate, Configure],
-            Role::Administrator => &[See, Audit, Operate, Configure, Steer],
+            Role::Operator => &[See, Audit, Operate, Run],
+            Role::SiteAdministrator => &[See, Audit, Operate, Run, Configure],
+            Role::Administrator => &[See, Audit, Operate, Run, Configure, Steer],
         };
         rights.iter().copied().collect()
     }
@@ -126,13 +130,13 @@ impl Role {
 impl TokenScope {
     /// Parts of administration that a token of these scopes leaves to its account.
     pub fn admin_rights_of(scopes: &[TokenScope]) -> AdminRights {
-        use AdminRight::{Audit, Configure, Operate, See, Steer};
+        use AdminRight::{Audit, Configure, Operate, Run, See, Steer};
         let each = scopes.iter().flat_map(|scope| -> &[AdminRight] {
             match scope {
                 TokenScope::FilesRead | TokenScope::FilesWrite => &[],
                 TokenScope::AuditRead => &[Audit],
                 TokenScope::AdminRead => &[See],
-                TokenScope::AdminWrite => &[Operate, Configure, Steer],
+                TokenScope::AdminWrite => &[Operate, Run, Configure, Steer],
             }
         });
         each.copied().collect()

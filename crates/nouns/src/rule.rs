@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::call::Call;
 use crate::command::CommandPattern;
 use crate::cron::Cron;
 use crate::document::OnByDefault;
@@ -26,13 +27,30 @@ pub enum When {
     After(Vec<CommandPattern>),
     /// The clock, by a schedule.
     Cron(Cron),
+    /// Somebody, by hand.
+    Call(Call),
 }
 
 impl When {
+    /// The kind of event that it starts on; none of one that starts on commands.
+    pub fn kind(&self) -> Option<&str> {
+        match self {
+            When::Event(kind) => Some(kind),
+            When::Cron(_) => Some("schedule.due"),
+            When::Call(_) => Some("rule.called"),
+            When::Before(_) | When::After(_) => None,
+        }
+    }
+
+    /// Whether what it starts on never has a file.
+    fn is_without_file(&self) -> bool {
+        matches!(self, When::Cron(_) | When::Call(_))
+    }
+
     /// The commands it starts on, if any.
     pub fn commands(&self) -> &[CommandPattern] {
         match self {
-            When::Event(_) | When::Cron(_) => &[],
+            When::Event(_) | When::Cron(_) | When::Call(_) => &[],
             When::Before(commands) | When::After(commands) => commands,
         }
     }
@@ -161,6 +179,7 @@ impl Noun for Rule {
                 }
             }
             When::Cron(_) => {}
+            When::Call(call) => call.check()?,
         }
         self.check_steps()?;
         self.check_names()?;
@@ -257,7 +276,7 @@ impl Rule {
     /// durable job.
     pub fn is_waited_for(&self) -> bool {
         match &self.when {
-            When::Event(_) | When::Cron(_) => false,
+            When::Event(_) | When::Cron(_) | When::Call(_) => false,
             When::Before(_) => true,
             When::After(_) => {
                 let waits = |step: &Step| matches!(&step.spec, StepSpec::Exec(it) if it.waits());
@@ -288,7 +307,7 @@ impl Rule {
                     refuse.check(place.following)
                 }
                 StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
-                _ if matches!(self.when, When::Cron(_)) => self.check_by_clock(&step.spec, file),
+                _ if self.when.is_without_file() => self.check_without_file(&step.spec, file),
                 _ if waited => Err(("", "a client waits: only 'exec' and 'refuse' are possible")),
                 _ => Ok(()),
             };
@@ -371,7 +390,7 @@ impl FileThere {
     /// At the first step of a rule.
     fn of(when: &When) -> FileThere {
         match when {
-            When::Cron(_) => FileThere::No,
+            When::Cron(_) | When::Call(_) => FileThere::No,
             When::Event(_) | When::Before(_) | When::After(_) => FileThere::Yes,
         }
     }
@@ -379,15 +398,15 @@ impl FileThere {
 
 impl Rule {
     /// Whether `step` can do without the file and the account that an event brings.
-    fn check_by_clock(&self, step: &StepSpec, file: FileThere) -> Result<(), StepFlaw> {
+    fn check_without_file(&self, step: &StepSpec, file: FileThere) -> Result<(), StepFlaw> {
         match step {
             StepSpec::Deliver(_) | StepSpec::Copy(_) if file == FileThere::No => Err((
                 step.word(),
-                "a rule that starts by the clock has no file: let a step before this one make it",
+                "what starts this rule brings no file: let a step before this one make it",
             )),
-            StepSpec::Move(_) => Err(("move", "a rule that starts by the clock has no file")),
+            StepSpec::Move(_) => Err(("move", "what starts this rule brings no file")),
             StepSpec::Delete(delete) if delete.path.is_none() => {
-                Err(("delete.path", "a rule that starts by the clock has no file: name one"))
+                Err(("delete.path", "what starts this rule brings no file: name one"))
             }
             StepSpec::Delete(_) | StepSpec::Copy(_) if self.run_as.is_none() => {
                 Err((step.word(), "as which account? Set 'as' of the rule"))
@@ -425,7 +444,7 @@ impl ExecSpec {
             return Err(("exec.env", "a name has letters, digits and '_' only"));
         }
         match rule.when {
-            When::Event(_) | When::Cron(_) if self.waits() => {
+            When::Event(_) | When::Cron(_) | When::Call(_) if self.waits() => {
                 return Err((
                     "exec.reply",
                     "only a rule 'after' a command can make its reply wait",
@@ -440,8 +459,10 @@ impl ExecSpec {
             When::Before(_) if self.stdin == ExecStdin::File => {
                 return Err(("exec.stdin", "before a command there is no file yet"));
             }
-            When::Cron(_) if self.stdin == ExecStdin::File && file == FileThere::No => {
-                return Err(("exec.stdin", "a rule that starts by the clock has no file"));
+            When::Cron(_) | When::Call(_)
+                if self.stdin == ExecStdin::File && file == FileThere::No =>
+            {
+                return Err(("exec.stdin", "what starts this rule brings no file"));
             }
             _ => {}
         }
@@ -498,6 +519,7 @@ mod tests {
         let after = json!({"after": ["ftp STOR"]});
         let event = json!({"event": "file.uploaded"});
         let cron = json!({"cron": "0 3 * * *"});
+        let call = json!({"call": {"parameters": {"day": {}}}});
         let refuse = |code: u16, text: &str| json!({"refuse": {"code": code, "text": text}});
         let exec = |more: serde_json::Value| {
             let mut exec = json!({"argv": ["/bin/scan", "{path}"]});
@@ -512,6 +534,7 @@ mod tests {
             (&after, json!([exec(json!({})), {"delete": {}}])),
             (&event, json!([exec(json!({"stdin": "file"}))])),
             (&cron, json!([exec(json!({}))])),
+            (&call, json!([exec(json!({}))])),
         ] {
             assert_eq!(field(good.0, &good.1), Ok(()), "{}", good.1);
         }
@@ -542,6 +565,15 @@ mod tests {
             (&cron, json!([{"delete": {}}]), "do.0.delete.path"),
             (&cron, json!([{"delete": {"path": "/a"}}]), "do.0.delete"),
             (&cron, json!([refuse(550, "No.")]), "do.0.refuse"),
+            (&call, json!([exec(json!({"stdin": "file"}))]), "do.0.exec.stdin"),
+            (&call, json!([wait()]), "do.0.exec.reply"),
+            (&call, json!([{"deliver": {"endpoint": "e"}}]), "do.0.deliver"),
+            (&call, json!([{"delete": {}}]), "do.0.delete.path"),
+            (
+                &json!({"call": {"parameters": {"p": {"pattern": "("}}}}),
+                json!([exec(json!({}))]),
+                "when.call.parameters.p.pattern",
+            ),
         ] {
             assert_eq!(field(when, &steps), Err(wrong.to_owned()), "{steps}");
         }

@@ -31,6 +31,7 @@ const LEAST: &[(&str, Role)] = &[
     ("link", Role::Viewer),
     ("events", Role::Auditor),
     ("explain-rules", Role::Auditor),
+    ("run-rule", Role::Operator),
     ("retry-job", Role::Operator),
     ("cancel-job", Role::Operator),
     ("end-session", Role::Operator),
@@ -98,7 +99,9 @@ fn sample(word: &str) -> Request {
         "limit-node" => json!({"rates": "reset"}),
         "set-log-levels" => json!({"levels": {}}),
         "node" | "drain-node" | "undrain-node" | "remove-node" | "revoke-token" | "link"
-        | "remove-passkey" | "revoke-link" | "delete-link" => json!({"name": "nobody"}),
+        | "remove-passkey" | "revoke-link" | "delete-link" | "run-rule" => {
+            json!({"name": "nobody"})
+        }
         "create-link" => json!({"link": {
             "owner": "nobody", "folder": "/", "allows": ["download"],
         }}),

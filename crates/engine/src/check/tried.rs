@@ -1,14 +1,14 @@
 //! The `tests` of a rule: events that did not happen, and whether the rule starts on them.
 
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::{RuleTest, When};
+use entrepot_nouns::rule::RuleTest;
 use entrepot_nouns::{Event, Fact, FieldError, Rule, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::condition::Subject;
 use crate::explain::trigger_fits;
-use crate::rules::{Compiled, Misfit, SCHEDULE_DUE, Verdict, fit};
+use crate::rules::{Compiled, Misfit, Verdict, fit};
 
 /// Tries each test of a rule; `example` gives an event of a kind, for what a test leaves out.
 pub(super) fn check(rule: &Rule, example: impl Fn(&str) -> Event) -> Result<(), FieldError> {
@@ -55,11 +55,7 @@ fn event_of(
     test: &RuleTest,
     example: impl Fn(&str) -> Event,
 ) -> Result<Event, String> {
-    let own = match &rule.when {
-        When::Event(kind) => kind.as_str(),
-        When::Cron(_) => SCHEDULE_DUE,
-        When::Before(_) | When::After(_) => "command.done",
-    };
+    let own = rule.when.kind().unwrap_or("command.done");
     let kind = match test.event.get("kind") {
         None => own,
         Some(Value::String(kind)) => kind,
@@ -117,6 +113,7 @@ mod tests {
         let upload = json!({"event": "file.uploaded"});
         let before = json!({"before": ["ftp DELE"]});
         let cron = json!({"cron": "0 3 * * *"});
+        let call = json!({"call": {"parameters": {"copies": {"type": "int"}}}});
         let size = "file.size > 0 && file.name.endsWith('.xml')";
         for (when, condition, event, runs) in [
             (&upload, size, json!({"path": "/in/a.xml", "size": 7}), true),
@@ -136,6 +133,9 @@ mod tests {
             (&cron, "event.planned > '2020'", json!({}), false),
             (&cron, "true", json!({}), true),
             (&cron, "true", json!({"rule": "other"}), false),
+            (&call, "params.copies > 1", json!({}), false),
+            (&call, "params.copies > 1", json!({"parameters": {"copies": 2}}), true),
+            (&call, "true", json!({"rule": "other"}), false),
         ] {
             let test = |runs: bool| json!({"event": event, "runs": runs});
             assert_eq!(tried(when, condition, &test(runs)), Ok(()), "{event}");

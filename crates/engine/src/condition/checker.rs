@@ -382,11 +382,16 @@ fn hint<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use entrepot_nouns::rule::When;
+
     use crate::condition::Condition;
 
     fn problem(source: &str) -> Option<String> {
         let condition = Condition::compile(source).unwrap();
-        condition.check(Some("file.uploaded")).err().map(|error| error.to_string())
+        condition
+            .check(&When::Event("file.uploaded".to_owned()))
+            .err()
+            .map(|error| error.to_string())
     }
 
     #[test]
@@ -448,14 +453,19 @@ mod tests {
     #[test]
     fn fields_of_every_kind_of_event_are_known() {
         for kind in entrepot_nouns::Fact::KINDS {
-            let Some(Type::Record(event)) = Scope::rule(Some(kind)).0.remove("event") else {
+            let Some(Type::Record(event)) =
+                Scope::rule(&When::Event((*kind).to_owned())).0.remove("event")
+            else {
                 panic!("{kind} has no fields");
             };
             assert!(event.fields.len() > 5, "{kind}: {event:?}");
         }
-        let of_none = Scope::rule(None).0.remove("event");
+        let of_none = Scope::rule(&When::Before(Vec::new())).0.remove("event");
         assert!(matches!(of_none, Some(Type::Record(_))));
-        assert_eq!(Scope::rule(Some("made.later")).0.remove("event"), Some(Type::Any));
+        assert_eq!(
+            Scope::rule(&When::Event("made.later".to_owned())).0.remove("event"),
+            Some(Type::Any)
+        );
     }
 
     #[test]

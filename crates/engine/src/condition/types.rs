@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use cel::{Env as CelEnv, Value};
 use entrepot_nouns::Event;
+use entrepot_nouns::call::{Call, Parameter, ParameterType};
+use entrepot_nouns::rule::When;
 use serde_json::Value as Json;
 
 use crate::noted::Noted;
@@ -107,16 +109,15 @@ pub(super) fn standard() -> Arc<CelEnv> {
 pub(super) struct Scope(pub(super) BTreeMap<String, Type>);
 
 impl Scope {
-    /// Of the condition of a rule on events of `kind`; on commands, and on kinds that only a newer
-    /// program knows, without one.
-    pub(super) fn rule(kind: Option<&str>) -> Scope {
-        let known = variables(kind).into_iter();
+    /// Of the condition of a rule that starts on this.
+    pub(super) fn rule(when: &When) -> Scope {
+        let known = variables(when).into_iter();
         Scope(known.map(|(name, of)| (name.to_owned(), of)).collect())
     }
 
     /// Of a step of such a rule, which may have steps of these names and set these variables.
-    pub(super) fn step(kind: Option<&str>, names: &Noted) -> Scope {
-        let mut scope = Scope::rule(kind);
+    pub(super) fn step(when: &When, names: &Noted) -> Scope {
+        let mut scope = Scope::rule(when);
         let vars = names.vars.keys().map(|name| (name.as_str(), Type::Any));
         scope.0.insert("vars".to_owned(), record("vars", vars));
         let left = Type::Map(Box::new(Type::Any));
@@ -126,7 +127,7 @@ impl Scope {
     }
 }
 
-fn variables(kind: Option<&str>) -> BTreeMap<&'static str, Type> {
+fn variables(when: &When) -> BTreeMap<&'static str, Type> {
     let file = ["path", "name", "digest"].map(|name| (name, Type::text()));
     let file = file.into_iter().chain([("size", Type::int())]);
     let texts = ["protocol", "verb", "argument", "path", "account", "ip", "listener", "digest"];
@@ -136,13 +137,28 @@ fn variables(kind: Option<&str>) -> BTreeMap<&'static str, Type> {
         .into_iter()
         .chain(numbers.map(|name| (name, Type::int())))
         .chain([("writes", Type::flag())]);
-    BTreeMap::from([
-        ("event", event(kind)),
+    let mut variables = BTreeMap::from([
+        ("event", event(when.kind())),
         ("file", record("file", file)),
         ("command", record("command", command)),
         ("account", Type::text()),
         ("site", Type::text()),
-    ])
+    ]);
+    if let When::Call(call) = when {
+        variables.insert("params", parameters(call));
+    }
+    variables
+}
+
+fn parameters(call: &Call) -> Type {
+    let of = |parameter: &Parameter| match parameter.of {
+        ParameterType::String => Type::text(),
+        ParameterType::Int => Type::int(),
+        ParameterType::Double => Type::Plain(Value::Float(1.5)),
+        ParameterType::Bool => Type::flag(),
+    };
+    let fields = call.parameters.iter().map(|(name, parameter)| (name.clone(), of(parameter)));
+    Type::Record(Arc::new(Record { what: "params".to_owned(), fields: fields.collect() }))
 }
 
 fn record<'a>(what: &str, fields: impl Iterator<Item = (&'a str, Type)>) -> Type {

@@ -165,6 +165,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot rule explain /in/orders.xml --rule orders",
         ],
     ),
+    (
+        "rule run",
+        &[
+            "entrepot rule run resend --param day=2026-01-31 --param copies=2",
+            "entrepot rule run nightly --wait",
+        ],
+    ),
     ("job list", &["entrepot job list --state failed", "entrepot jobs --rule orders"]),
     ("job show", &["entrepot job show 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),
     ("job retry", &["entrepot job retry 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),

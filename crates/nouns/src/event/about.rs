@@ -1,5 +1,7 @@
 //! What a fact is about, whatever its kind.
 
+use serde_json::{Map, Value};
+
 use super::{CommandFact, Displaced, Fact, FileFact};
 use crate::name::Name;
 
@@ -49,6 +51,14 @@ impl Fact {
                 *displaced = gone;
             }
             _ => {}
+        }
+    }
+
+    /// What whoever started a rule by hand said.
+    pub fn parameters(&self) -> Option<&Map<String, Value>> {
+        match self {
+            Fact::RuleCalled { parameters, .. } => Some(parameters),
+            _ => None,
         }
     }
 

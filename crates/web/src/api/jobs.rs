@@ -3,6 +3,9 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use entrepot_admin::{JobQuery, Request, Response as Answer};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::answer::{Fields, Page, change_answer, json_answer, unexpected};
 use super::call::Call;
@@ -29,6 +32,24 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
     match call.ask(Request::Job { id: call.word()? }).await? {
         Answer::Job { job } => json_answer(StatusCode::OK, &job),
+        _ => Err(unexpected()),
+    }
+}
+
+/// With what a rule is started.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RuleRun {
+    /// The values of its parameters; those that are left out have their defaults.
+    parameters: Map<String, Value>,
+}
+
+pub(crate) async fn run_rule(call: Call) -> Result<Response, Problem> {
+    let run: RuleRun = if call.body.is_empty() { RuleRun::default() } else { call.json()? };
+    call.query.finish()?;
+    let request = Request::RunRule { name: call.word()?, parameters: run.parameters };
+    match call.ask(request).await? {
+        Answer::StartedRule { started } => json_answer(StatusCode::ACCEPTED, &started),
         _ => Err(unexpected()),
     }
 }

@@ -255,11 +255,11 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::Transfer { id } => Operation::at("get_transfer", id),
         Request::Events { filter } => events(filter),
         Request::ExplainRules { question } => explain(question),
-        Request::Jobs { filter } => jobs(filter),
-        Request::Job { id } => Operation::at("get_job", id),
-        Request::RetryJob { id, rule } => Operation::at("retry_job", id)
-            .with("rule", (*rule != RetryRule::Pinned).then_some(rule)),
-        Request::CancelJob { id } => Operation::at("cancel_job", id),
+        Request::Jobs { .. }
+        | Request::Job { .. }
+        | Request::RetryJob { .. }
+        | Request::CancelJob { .. }
+        | Request::RunRule { .. } => of_jobs(request)?,
         Request::Certificates => Operation::list("list_certificates", None),
         Request::RenewCertificate { listener } => Operation::at("renew_certificate", listener),
         Request::Tokens { account } => of_account("list_tokens", account.as_ref()),
@@ -293,6 +293,21 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::JournalHeads { .. }
         | Request::NoteBackup { .. }
         | Request::MakeSetUpToken => of_nodes(request, raw)?,
+    })
+}
+
+/// The same, of what concerns runs of rules.
+fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
+    Ok(match request {
+        Request::Jobs { filter } => jobs(filter),
+        Request::Job { id } => Operation::at("get_job", id),
+        Request::RetryJob { id, rule } => Operation::at("retry_job", id)
+            .with("rule", (*rule != RetryRule::Pinned).then_some(rule)),
+        Request::CancelJob { id } => Operation::at("cancel_job", id),
+        Request::RunRule { name, parameters } => {
+            Operation::at("run_rule", name).with_body(json!({ "parameters": parameters }))
+        }
+        other => return Err(RemoteError::Request(format!("{other:?} is not of jobs"))),
     })
 }
 
@@ -553,6 +568,7 @@ mod tests {
                 vec![json!({"id": id, "rates": "reset"}), json!({"id": id, "rates": {"set": {}}})]
             }
             "limit-node" => vec![json!({"rates": "reset"}), json!({"rates": {"set": {}}})],
+            "run-rule" => one(json!({"name": "n", "parameters": {"day": "x"}})),
             "set-log-levels" => one(json!({"levels": {"auth": "debug"}})),
             "node" | "drain-node" | "undrain-node" | "remove-node" | "revoke-token"
             | "remove-passkey" | "link" | "revoke-link" | "delete-link" => {

@@ -97,6 +97,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::ExplainRules { .. } => Answer::Explanation { explanation: answered.of()? },
         Request::Jobs { .. } => Answer::Jobs { next: answered.next()?, jobs: answered.rows()? },
         Request::Job { .. } => Answer::Job { job: answered.of()? },
+        Request::RunRule { .. } => Answer::StartedRule { started: answered.of()? },
         Request::Sessions => Answer::Sessions { sessions: answered.rows()? },
         Request::LimitNode { .. } => answered.rates()?,
         Request::LogLevels | Request::SetLogLevels { .. } | Request::ResetLogLevels => {

@@ -377,6 +377,8 @@ fn of_transfers_and_events() -> Vec<Route> {
 const RETRY_RULE: &str = "The document of the rule by which it goes on: 'pinned', the one that it \
                           was made of, or 'current', the rule as it is now. Default 'pinned'.";
 
+const STARTED: &str = "It is started: the job follows.";
+
 fn of_jobs() -> Vec<Route> {
     const TAG: &str = "jobs";
     vec![
@@ -384,6 +386,10 @@ fn of_jobs() -> Vec<Route> {
             .about(TAG, "list_jobs", "Runs of rules, newest first.")
             .query(listed(&[once("state", "In this state."), once("rule", "Of this rule.")]))
             .gives(Schema::page::<entrepot_nouns::Job>()),
+        Route::new(Method::POST, "/rules/{name}/run", jobs::run_rule)
+            .about(TAG, "run_rule", "Starts a rule whose `when` is `call`.")
+            .body(schema::<jobs::RuleRun>())
+            .answers(Answer::json(202, STARTED, Some(schema::<entrepot_admin::StartedRule>()))),
         Route::new(Method::GET, "/explanations", explanations::show)
             .about(TAG, "explain_rules", "Why an event started which rules, and which not.")
             .query(vec![
