@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nouns", &[]),
     ("crypto", &["nouns"]),
     ("journal", &["nouns"]),
+    ("transform", &["nouns"]),
     ("db", &["nouns"]),
     ("net", &["nouns"]),
     ("ssh", &["nouns", "net"]),
@@ -81,7 +82,7 @@ const NOT_FOR_PROTO: &[&str] = &[
 ];
 
 /// Libraries that one crate alone may use, so that the others see them through its types.
-const BEHIND: &[(&str, &str)] = &[("russh", "ssh"), ("instant-acme", "acme")];
+const BEHIND: &[(&str, &str)] = &[("russh", "ssh"), ("instant-acme", "acme"), ("pgp", "transform")];
 
 pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
