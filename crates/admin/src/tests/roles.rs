@@ -276,11 +276,11 @@ async fn a_token_leaves_what_its_scopes_name_of_what_the_role_allows() {
     let rights = |actor: &Actor| -> Vec<AdminRight> {
         AdminRight::ALL.into_iter().filter(|right| actor.may(*right)).collect()
     };
-    use AdminRight::{Audit, Configure, Operate, See, Steer};
+    use AdminRight::{Audit, Configure, Operate, Run, See, Steer};
     for (account, scopes, expected) in [
         ("root", json!(["admin:read"]), vec![See]),
         ("root", json!(["admin:read", "audit:read"]), vec![See, Audit]),
-        ("root", json!(["admin:write"]), vec![Operate, Configure, Steer]),
+        ("root", json!(["admin:write"]), vec![Operate, Configure, Run, Steer]),
         ("root", json!(["files:read", "files:write"]), vec![]),
         ("root", json!([]), vec![]),
         ("view", json!(["admin:read", "admin:write", "audit:read"]), vec![See]),
