@@ -36,11 +36,13 @@ mod replace_openssh;
 mod rest;
 mod rotation;
 mod routes;
+mod scan;
 mod schedules;
 mod secrets;
 mod service;
 mod sign_in;
 mod stores;
+mod talk;
 mod upgrade;
 mod wan;
 

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
+use entrepot_nouns::endpoint::EndpointUse;
 use entrepot_nouns::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
-    Reference, Site, VPath,
+    Reference, Rule, Site, VPath,
 };
 
 use crate::near;
@@ -114,12 +115,11 @@ impl<'a> Relations<'a> {
                 let problem = format!("'{}' is a group, which cannot log in", account.name);
                 is_group(account).then(|| ("account".to_owned(), problem))
             }
-            AnyNoun::Rule(rule) => {
-                let account = self.account(rule.run_as.as_ref()?)?;
-                let problem = format!("'{}' is a group or a link, and cannot act", account.name);
-                (is_group(account) || is_link(account)).then(|| ("as".to_owned(), problem))
-            }
+            AnyNoun::Rule(rule) => self.of_rule(rule),
             AnyNoun::Mount(mount) => {
+                if let Some(problem) = self.unfit(&mount.endpoint, EndpointUse::Files) {
+                    return Some(("endpoint".to_owned(), problem));
+                }
                 if self.account(&mount.account).is_some_and(is_link) {
                     let problem = "a share link sees what its owner sees, and has no mounts";
                     return Some(("account".to_owned(), problem.to_owned()));
@@ -145,6 +145,31 @@ impl<'a> Relations<'a> {
             AnyNoun::Site(site) => self.of_site(site),
             AnyNoun::Policy(_) => None,
         }
+    }
+
+    fn of_rule(&self, rule: &Rule) -> Option<(String, String)> {
+        for place in rule.all_places() {
+            if let Some(endpoint) = place.step.endpoint()
+                && let Some(problem) = self.unfit(endpoint.name, endpoint.usage)
+            {
+                return Some((format!("{}.{}", place.field, endpoint.field), problem));
+            }
+        }
+        let account = self.account(rule.run_as.as_ref()?)?;
+        let problem = format!("'{}' is a group or a link, and cannot act", account.name);
+        (is_group(account) || is_link(account)).then(|| ("as".to_owned(), problem))
+    }
+
+    /// Why an endpoint is not for this use, if so.
+    fn unfit(&self, name: &Name, usage: EndpointUse) -> Option<String> {
+        let target = match self.nouns.get(&NounKey::new(Kind::Endpoint, name)) {
+            Some(AnyNoun::Endpoint(endpoint)) => &endpoint.target,
+            _ => return None,
+        };
+        (target.usage() != usage).then(|| {
+            let (kind, kinds) = (target.as_str(), usage.kinds());
+            format!("'{name}' is an endpoint of kind {kind}: this needs one of kind {kinds}")
+        })
     }
 
     fn of_site(&self, site: &Site) -> Option<(String, String)> {

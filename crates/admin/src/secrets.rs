@@ -126,6 +126,9 @@ pub(crate) fn make_way(body: &mut Value, patch: &Value) {
         ("/target/sftp", "password", "password_sealed"),
         ("/target/ftp", "password", "password_sealed"),
         ("/target/sql", "password", "password_sealed"),
+        ("/target/mail", "password", "password_sealed"),
+        ("/target/web", "password", "password_sealed"),
+        ("/target/webhook", "secret_key", "secret_key_sealed"),
     ];
     for (at, input, stored) in fixed.into_iter().chain(of_providers) {
         let Some(patch) = patch.pointer(at) else { continue };

@@ -15,6 +15,7 @@ pub mod seal;
 pub mod sealing_context;
 pub mod signed_note;
 pub mod totp;
+pub mod webhook;
 
 pub use bearer_token::{BearerKind, TokenError, TokenHash};
 pub use digest::{Sha256, StreamDigest};

@@ -14,9 +14,11 @@ use uuid::Uuid;
 
 use crate::condition::{Condition, ConditionError};
 use crate::exec::{self, Setting};
+use crate::http_request;
 use crate::noted::{FileValue, Noted};
 use crate::pattern::{self, PatternError, Values};
 use crate::schedule;
+use crate::step;
 
 /// Looks at the schedule, compiles the condition, expands the paths of a rule for an example, and
 /// looks its commands up in the tables of their protocols: a rule before a command
@@ -130,7 +132,18 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
             let expanded = pattern::expand(&stop.message, values).map(drop);
             expanded.map_err(|error| ("stop.message", error))
         }
-        StepSpec::Delete(_) | StepSpec::Refuse(_) | StepSpec::If(_) | StepSpec::Set(_) => Ok(()),
+        StepSpec::Http(http) => {
+            http_request::Draft::of(http, values).map(drop).map_err(|error| ("http", error))
+        }
+        StepSpec::Mail(mail) => {
+            step::mail::Letter::of(mail, values).map(drop).map_err(|error| ("mail", error))
+        }
+        StepSpec::Delete(_)
+        | StepSpec::Refuse(_)
+        | StepSpec::If(_)
+        | StepSpec::Set(_)
+        | StepSpec::Scan(_)
+        | StepSpec::Webhook(_) => Ok(()),
     }
 }
 

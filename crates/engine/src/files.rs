@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, Name, StorePath, Timestamp, VPath};
+use entrepot_nouns::{Endpoint, Job, Name, Secret, StorePath, Timestamp, VPath};
 use entrepot_storage::AnyStore;
 use entrepot_vfs::HeldName;
 
@@ -23,6 +23,9 @@ pub(crate) trait FileAccess: Send + Sync {
         job: &Job,
         account: &Name,
     ) -> Result<Box<dyn AccountFiles>, StepError>;
+
+    /// The secret of an endpoint that steps talk to.
+    async fn secret(&self, endpoint: &Stored<Endpoint>) -> Result<Option<Secret>, StepError>;
 
     /// The store of an endpoint.
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError>;

@@ -64,6 +64,11 @@ pub(crate) fn work_file(job: JobId, step: &StepAddress, epoch: i64) -> Uuid {
     derived("work", &[job.0.as_bytes(), step.0.as_bytes(), &epoch.to_le_bytes()])
 }
 
+/// By what a receiver knows what one step of a job sends, the same on every attempt.
+pub(crate) fn sent_by_step(job: JobId, step: &StepKey) -> Uuid {
+    derived("sent", &[job.0.as_bytes(), &step.0])
+}
+
 /// The event that one step of a job brings about, told at most once.
 pub(crate) fn told_by_step(job: JobId, what: &str, step: &StepKey) -> EventId {
     EventId(derived(what, &[job.0.as_bytes(), &step.0]))

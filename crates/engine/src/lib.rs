@@ -13,6 +13,7 @@
 //! | what is old is exported and deleted | `retention.rs` |
 //! | files that steps make for later ones | `work.rs` |
 //! | programs | `exec.rs`, `step/exec.rs` |
+//! | other servers | `http_request.rs`, `scanners.rs`, `step/{http,webhook,mail,scan}.rs` |
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
 mod backoff;
@@ -26,6 +27,7 @@ mod fixture;
 mod heartbeat;
 mod hold;
 mod hooks;
+mod http_request;
 mod ids;
 pub mod limits;
 mod membership;
@@ -38,6 +40,7 @@ mod projector;
 mod retention;
 mod rules;
 mod run;
+mod scanners;
 mod schedule;
 mod session_files;
 mod step;
@@ -139,6 +142,10 @@ pub(crate) struct Shared {
     pub(crate) work: Arc<WorkArea>,
     pub(crate) options: EngineOptions,
     pub(crate) meters: Arc<Meters>,
+    /// Sends requests of steps to servers that this machine's authorities vouch for.
+    pub(crate) web: entrepot_net::http::Client,
+    /// What scanners said of themselves.
+    pub(crate) scanners: scanners::Scanners,
     /// The rules that jobs run.
     pub(crate) versions: Versions,
     /// What the database says of this node.
@@ -254,6 +261,8 @@ impl Engine {
             work: WorkArea::new(work),
             options,
             meters: Arc::default(),
+            web: entrepot_net::http::Client::new(entrepot_net::tls::ServerTrust::System),
+            scanners: scanners::Scanners::default(),
             versions: Versions::default(),
             membership,
             projected: watch::Sender::new(0),

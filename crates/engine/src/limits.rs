@@ -37,6 +37,21 @@ pub const ERROR_CHARACTERS: usize = 500;
 /// Bytes of the variables that the steps of one job may set, as JSON.
 pub const NOTED_BYTES: usize = 64 * 1024;
 
+/// Most bytes of the answer to an `http` step that are kept for later steps.
+pub const HTTP_ANSWER_BYTES: usize = 32 * 1024;
+/// Most bytes of an answer that are quoted where a server refuses.
+pub const HTTP_QUOTED_BYTES: usize = 4 * 1024;
+/// How long a receiver of web hooks may take.
+pub const WEBHOOK_TIME: Duration = Duration::from_secs(15);
+
+/// Largest file that is attached to a message: in memory it is there twice.
+pub const MAIL_ATTACHED_BYTES: u64 = 10 * 1024 * 1024;
+
+/// How long a scanner may be silent, before it has read the file and after.
+pub const SCAN_TIME: Duration = Duration::from_secs(120);
+/// For how long it is believed what a service of ICAP can, whatever it says.
+pub const SCAN_OPTIONS_TIME: Duration = Duration::from_secs(3600);
+
 /// Longest value that is shown of a part of a condition, in characters.
 pub const TRACED_CHARACTERS: usize = 200;
 

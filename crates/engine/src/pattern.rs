@@ -29,6 +29,9 @@ pub(crate) enum PatternError {
     /// The rule takes no such parameter.
     #[error("there is no parameter '{0}'")]
     NoParameter(String),
+    /// The result is nothing that can be sent.
+    #[error("{0} cannot be sent: {1}")]
+    NotSent(String, String),
     /// The result is not a path.
     #[error("'{0}' is no path: {1}")]
     NoPath(String, String),

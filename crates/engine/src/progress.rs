@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use entrepot_nouns::rule::StepList;
 use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, VPath};
+use serde_json::Value as Json;
 
 /// The steps that a job has gone past.
 #[derive(Default)]
@@ -11,6 +12,8 @@ pub(crate) struct Progress {
     passed: HashMap<StepAddress, Passed>,
     /// The step of `do` with which the last attempt of this life of the job ended.
     pub(crate) failed: Option<JobStep>,
+    /// What attempts of steps left that failed, also in earlier lives of the job.
+    pub(crate) left_by_failed: HashMap<StepAddress, Json>,
 }
 
 /// What a step left that the job has gone past.
@@ -43,6 +46,9 @@ impl Progress {
         let life = job.epoch.saturating_sub(i64::from(job.attempts));
         for record in records {
             let lives = record.epoch > life;
+            if let (StepState::Failed, Some(left)) = (record.state, &record.result) {
+                progress.left_by_failed.insert(record.address.clone(), left.clone());
+            }
             let passed = if otherwise.contains(&record.address) {
                 lives
             } else {

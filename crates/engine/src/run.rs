@@ -43,6 +43,8 @@ pub(crate) struct Run<'a> {
     pub(crate) result: Option<serde_json::Value>,
     /// What the steps behind the job left for later ones.
     pub(crate) noted: Noted,
+    /// How long the other side asks the next attempt to wait, at the least.
+    pub(crate) asked_to_wait: Option<Duration>,
     rule: Arc<RunRule>,
     progress: Progress,
     /// The step that ended last, until it is recorded: before the next one begins, or with the end
@@ -144,6 +146,7 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
         verified: None,
         result: None,
         noted: Noted::default(),
+        asked_to_wait: None,
         rule,
         progress,
         behind: None,
@@ -271,6 +274,12 @@ impl Run<'_> {
     /// True if an earlier lease may have left something behind.
     pub(crate) fn again(&self) -> bool {
         self.job.epoch > 1 || self.job.repeated
+    }
+
+    /// What the step under way left when an earlier attempt of it failed.
+    pub(crate) fn left_by_failed(&self) -> Option<&Json> {
+        let (address, _) = self.current.as_ref()?;
+        self.progress.left_by_failed.get(address)
     }
 
     /// A point at which tests may end the attempt.
@@ -666,7 +675,10 @@ impl Run<'_> {
         let error: String = error.chars().take(ERROR_CHARACTERS).collect();
         let env = self.shared.recorder.env();
         let (rule, attempts) = (self.job.rule.clone(), self.job.attempts);
-        let due_at = env.now().plus(backoff::after_attempt(&self.rule.noun.retry, attempts, env));
+        let retry = &self.rule.noun.retry;
+        let asked = self.asked_to_wait.unwrap_or_default();
+        let asked = asked.min(Duration::from_secs(u64::from(retry.longest_delay_seconds)));
+        let due_at = env.now().plus(backoff::after_attempt(retry, attempts, env).max(asked));
         tracing::warn!(code = "EP0805", rule = rule.as_str(), attempts, error, "a job will retry");
         let fact = Fact::JobRetrying { rule, attempts, error: error.clone(), due_at };
         let lease = u32::try_from(self.job.epoch).unwrap_or(u32::MAX);

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_auth::{AuthError, Gate};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, Name, StorePath, Timestamp, VPath};
+use entrepot_nouns::{Endpoint, Job, Name, Secret, StorePath, Timestamp, VPath};
 use entrepot_storage::AnyStore;
 use entrepot_vfs::{Create, CreateIntent, Download, HeldName, Service, Session, Upload, VfsError};
 
@@ -41,6 +41,13 @@ impl FileAccess for SessionFileAccess {
             StepError::transient("EP0805", format!("no session for account '{account}': {error}"))
         })?;
         Ok(Box::new(SessionFiles(session)))
+    }
+
+    async fn secret(&self, endpoint: &Stored<Endpoint>) -> Result<Option<Secret>, StepError> {
+        self.vfs.endpoint_secret(endpoint).await.map_err(|error| {
+            let name = &endpoint.noun.name;
+            StepError::transient("EP0805", format!("the secret of endpoint '{name}': {error}"))
+        })
     }
 
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError> {

@@ -2,9 +2,10 @@
 //! are dialled, so that nobody can lead us into our own network by a name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
 
 use crate::NetError;
 use crate::limits::DIAL_ADDRESSES;
@@ -31,6 +32,18 @@ pub async fn tcp(
         Ok(result) => result,
         Err(_) => Err(NetError::DialTimeout(peer)),
     }
+}
+
+/// Connects to the server behind a Unix socket.
+///
+/// # Errors
+/// Nobody answers there.
+pub async fn unix(path: &Path) -> Result<UnixStream, NetError> {
+    let connected = UnixStream::connect(path).await;
+    connected.map_err(|error| NetError::Dial {
+        peer: path.display().to_string(),
+        reason: error.to_string(),
+    })
 }
 
 async fn connect(host: &str, port: u16, policy: &DialPolicy) -> Result<TcpStream, NetError> {

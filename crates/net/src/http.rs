@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper::http::uri::{PathAndQuery, Scheme, Uri};
@@ -36,8 +36,12 @@ use crate::error::NetError;
 use crate::limits::{HTTP_BODY_TIME, HTTP_FIELDS, HTTP_HEAD_BYTES, HTTP_HEAD_TIME};
 use crate::tls::{HandshakeError, ServerTrust, TlsClient, TlsConfigError};
 
+mod outgoing;
 #[cfg(test)]
 mod tests;
+
+use outgoing::Outgoing;
+pub use outgoing::{BodyWriter, NotTaken, StreamedBody, streamed};
 
 /// Why there is no response, or only a part of one. [`HttpError::code`] names the page in
 /// `docs/errors`.
@@ -145,7 +149,7 @@ impl ClearText {
     }
 }
 
-/// A request with its whole body. `Host`, `Connection` and `Content-Length` are set when it is
+/// A request. `Host`, `Connection` and `Content-Length` are set when it is
 /// sent. Not `Debug`: headers and body may hold secrets.
 pub struct Request {
     method: Method,
@@ -154,12 +158,14 @@ pub struct Request {
     pub headers: HeaderMap,
     /// Empty unless it is set.
     pub body: Bytes,
+    /// Sent instead of `body`.
+    pub streamed: Option<StreamedBody>,
     /// The addresses that may be dialled; only public ones unless it is set.
     pub dial: DialPolicy,
     /// Anywhere unless it is set: a URL of `http` is the choice of the one who wrote it.
     pub clear_text: ClearText,
-    /// Time from the start to the head of the response, connecting and TLS included;
-    /// [`HTTP_HEAD_TIME`] unless it is set.
+    /// Time from the start to the head of the response, connecting, TLS and the body of the request
+    /// included; [`HTTP_HEAD_TIME`] unless it is set.
     pub head_time: Duration,
     /// Time for each further part of the body of the response; [`HTTP_BODY_TIME`] unless it is
     /// set.
@@ -178,6 +184,7 @@ impl Request {
             target,
             headers: HeaderMap::new(),
             body: Bytes::new(),
+            streamed: None,
             dial: DialPolicy::default(),
             clear_text: ClearText::Anywhere,
             head_time: HTTP_HEAD_TIME,
@@ -197,8 +204,9 @@ impl Request {
         self.header(header::CONTENT_TYPE, media_type)
     }
 
-    fn into_message(self) -> hyper::Request<Full<Bytes>> {
-        let mut message = hyper::Request::new(Full::new(self.body));
+    fn into_message(self) -> hyper::Request<Outgoing> {
+        let body = self.streamed.map_or(Outgoing::Whole(self.body), Outgoing::Streamed);
+        let mut message = hyper::Request::new(body);
         *message.method_mut() = self.method;
         *message.uri_mut() = Uri::from(self.target.path);
         *message.headers_mut() = self.headers;

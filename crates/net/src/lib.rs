@@ -26,6 +26,7 @@ pub mod proxy;
 pub mod refusal;
 pub mod server;
 pub mod service_manager;
+pub mod smtp;
 mod socket;
 mod throttle;
 pub mod tls;

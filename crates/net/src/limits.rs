@@ -90,6 +90,12 @@ pub const DIAL_ADDRESSES: usize = 8;
 
 /// Time from the start of a request of HTTP to the head of its response, unless the request says.
 pub const HTTP_HEAD_TIME: Duration = Duration::from_secs(60);
+/// How long a mail server may take for each reply, and to read what it is sent.
+pub const SMTP_TIME: Duration = Duration::from_secs(120);
+/// Longest reply of a mail server.
+pub const SMTP_REPLY_BYTES: usize = 16 * 1024;
+/// Longest wait for a connection to a mail server or a scanner.
+pub const DIAL_TIME: Duration = Duration::from_secs(30);
 /// Time for each further part of the body of a response, unless the request says.
 pub const HTTP_BODY_TIME: Duration = Duration::from_secs(60);
 /// Longest head of a response, and most bytes of its body that wait to be read.

@@ -1,5 +1,7 @@
 //! Endpoints: places we reach.
 
+mod service;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +9,12 @@ use crate::document::is_default;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
+
+pub(crate) use service::header_flaw;
+pub use service::{
+    MailTarget, MailTls, ScannerAddress, ScannerMethod, ScannerTarget, ScannerTls, WebTarget,
+    WebhookTarget,
+};
 
 /// A place we reach.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +30,8 @@ pub struct Endpoint {
 }
 
 /// What an endpoint is. In a document a mapping with one key: `directory`, `memory`, `object`,
-/// `sftp`, `ftp` or `sql`.
+/// `sftp`, `ftp` or `sql` where files lie, `web`, `webhook`, `mail` or `scanner` for a server that
+/// steps of rules talk to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndpointTarget {
@@ -38,6 +47,42 @@ pub enum EndpointTarget {
     Ftp(FtpTarget),
     /// Rows of a database, shown as files.
     Sql(SqlTarget),
+    /// A server that takes requests of HTTP.
+    Web(WebTarget),
+    /// A receiver of web hooks.
+    Webhook(WebhookTarget),
+    /// A server that takes mail.
+    Mail(MailTarget),
+    /// A scanner that looks for malware.
+    Scanner(ScannerTarget),
+}
+
+/// What an endpoint is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointUse {
+    /// Files lie there: mounts show them, and rules deliver there.
+    Files,
+    /// Steps `http` send requests there.
+    Web,
+    /// Steps `webhook` tell it of events.
+    Webhook,
+    /// Steps `mail` hand messages over.
+    Mail,
+    /// Steps `scan` show files to it.
+    Scanner,
+}
+
+impl EndpointUse {
+    /// The kinds of endpoints that are for it, for a sentence such as "needs one of kind …".
+    pub fn kinds(self) -> &'static str {
+        match self {
+            EndpointUse::Files => "directory, memory, object, sftp, ftp or sql",
+            EndpointUse::Web => "web",
+            EndpointUse::Webhook => "webhook",
+            EndpointUse::Mail => "mail",
+            EndpointUse::Scanner => "scanner",
+        }
+    }
 }
 
 /// A directory of this machine.
@@ -396,13 +441,35 @@ impl EndpointTarget {
             EndpointTarget::Sftp(_) => "sftp",
             EndpointTarget::Ftp(_) => "ftp",
             EndpointTarget::Sql(_) => "sql",
+            EndpointTarget::Web(_) => "web",
+            EndpointTarget::Webhook(_) => "webhook",
+            EndpointTarget::Mail(_) => "mail",
+            EndpointTarget::Scanner(_) => "scanner",
+        }
+    }
+
+    /// What it is for.
+    pub fn usage(&self) -> EndpointUse {
+        match self {
+            EndpointTarget::Directory(_)
+            | EndpointTarget::Memory(_)
+            | EndpointTarget::Object(_)
+            | EndpointTarget::Sftp(_)
+            | EndpointTarget::Ftp(_)
+            | EndpointTarget::Sql(_) => EndpointUse::Files,
+            EndpointTarget::Web(_) => EndpointUse::Web,
+            EndpointTarget::Webhook(_) => EndpointUse::Webhook,
+            EndpointTarget::Mail(_) => EndpointUse::Mail,
+            EndpointTarget::Scanner(_) => EndpointUse::Scanner,
         }
     }
 
     /// The field that holds a secret, if this kind has one.
     pub fn secret(&mut self) -> Option<TargetSecret<'_>> {
         let (field, plain, sealed) = match self {
-            EndpointTarget::Directory(_) | EndpointTarget::Memory(_) => return None,
+            EndpointTarget::Directory(_)
+            | EndpointTarget::Memory(_)
+            | EndpointTarget::Scanner(_) => return None,
             EndpointTarget::Object(object) => {
                 let (plain, sealed) = (&mut object.secret_key, &mut object.secret_key_sealed);
                 ("target.object.secret_key", plain, sealed)
@@ -415,6 +482,16 @@ impl EndpointTarget {
             }
             EndpointTarget::Sql(sql) => {
                 ("target.sql.password", &mut sql.password, &mut sql.password_sealed)
+            }
+            EndpointTarget::Web(web) => {
+                ("target.web.password", &mut web.password, &mut web.password_sealed)
+            }
+            EndpointTarget::Mail(mail) => {
+                ("target.mail.password", &mut mail.password, &mut mail.password_sealed)
+            }
+            EndpointTarget::Webhook(hook) => {
+                let (plain, sealed) = (&mut hook.secret_key, &mut hook.secret_key_sealed);
+                ("target.webhook.secret_key", plain, sealed)
             }
         };
         Some(TargetSecret { field, plain, sealed })
@@ -469,6 +546,10 @@ impl Noun for Endpoint {
             }
             EndpointTarget::Ftp(ftp) => ftp.check(),
             EndpointTarget::Sql(sql) => sql.check(),
+            EndpointTarget::Web(web) => web.check(),
+            EndpointTarget::Webhook(hook) => hook.check(),
+            EndpointTarget::Mail(mail) => mail.check(),
+            EndpointTarget::Scanner(scanner) => scanner.check(),
             _ => Ok(()),
         }
     }

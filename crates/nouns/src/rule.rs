@@ -147,15 +147,9 @@ impl Noun for Rule {
     fn references(&self) -> Vec<Reference> {
         let mut found = Vec::new();
         for place in self.all_places() {
-            let endpoint = match &place.step.spec {
-                StepSpec::Deliver(deliver) => Some(&deliver.endpoint),
-                StepSpec::Fetch(fetch) => fetch.endpoint.as_ref(),
-                StepSpec::Mkdir(mkdir) => mkdir.endpoint.as_ref(),
-                _ => None,
-            };
-            if let Some(endpoint) = endpoint {
-                let field = format!("{}.{}.endpoint", place.field, place.step.spec.word());
-                found.push(Reference::new(field, Kind::Endpoint, endpoint));
+            if let Some(endpoint) = place.step.endpoint() {
+                let field = format!("{}.{}", place.field, endpoint.field);
+                found.push(Reference::new(field, Kind::Endpoint, endpoint.name));
             }
         }
         found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
@@ -369,6 +363,8 @@ impl StepSpec {
             StepSpec::Stop(_) if !following.is_empty() => {
                 Err(("stop", "nothing can follow it, make it the last step of its list"))
             }
+            StepSpec::Http(http) => http.check(),
+            StepSpec::Mail(mail) => mail.check(),
             StepSpec::Stop(StopSpec { ending: StopEnding::Failed, message })
                 if message.trim().is_empty() =>
             {
@@ -405,6 +401,18 @@ impl Rule {
                 "what starts this rule brings no file: let a step before this one make it",
             )),
             StepSpec::Move(_) => Err(("move", "what starts this rule brings no file")),
+            StepSpec::Scan(_) if file == FileThere::No => Err((
+                "scan",
+                "what starts this rule brings no file: let a step before this one make it",
+            )),
+            StepSpec::Mail(mail)
+                if mail.attach == MailAttachment::File && file == FileThere::No =>
+            {
+                Err(("mail.attach", "what starts this rule brings no file"))
+            }
+            StepSpec::Http(http) if http.body == HttpBody::File && file == FileThere::No => {
+                Err(("http.body", "what starts this rule brings no file"))
+            }
             StepSpec::Delete(delete) if delete.path.is_none() => {
                 Err(("delete.path", "what starts this rule brings no file: name one"))
             }
@@ -418,8 +426,6 @@ impl Rule {
         }
     }
 }
-
-type StepFlaw = (&'static str, &'static str);
 
 impl ExecSpec {
     /// Whether the reply of a command waits for it.

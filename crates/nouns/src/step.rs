@@ -2,6 +2,7 @@
 
 mod files;
 mod flow;
+mod talk;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +12,16 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::document::is_default;
+use crate::endpoint::EndpointUse;
 use crate::name::Name;
 use crate::path::VPath;
 use crate::rule_version::StepAddress;
 
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
 pub use flow::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable};
+pub use talk::{
+    HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
+};
 
 /// One step of a rule: in a document a mapping with the step's word, and what any step may have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -37,6 +42,9 @@ pub struct Step {
     #[serde(flatten)]
     pub spec: StepSpec,
 }
+
+/// Why a step cannot be: where in it, and what to do.
+pub(crate) type StepFlaw = (&'static str, &'static str);
 
 /// What becomes of a job of which a step failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -220,6 +228,25 @@ steps! {
     "check" => Check(CheckSpec),
     /// End the job here.
     "stop" => Stop(StopSpec),
+    /// Send a request of HTTP.
+    "http" => Http(HttpSpec),
+    /// Tell a receiver of web hooks of the event.
+    "webhook" => Webhook(WebhookSpec),
+    /// Send mail.
+    "mail" => Mail(MailSpec),
+    /// Have a scanner look at the file.
+    "scan" => Scan(ScanSpec),
+}
+
+/// The endpoint that a step names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepEndpoint<'a> {
+    /// Where it stands in the step, such as `deliver.endpoint`.
+    pub field: &'static str,
+    /// What the endpoint is called.
+    pub name: &'a Name,
+    /// What the step needs it for.
+    pub usage: EndpointUse,
 }
 
 /// An expression of a step, and what it must give.
@@ -259,6 +286,25 @@ impl Step {
     pub fn address(&self, prefix: &str, at: usize) -> StepAddress {
         let place = || format!("{prefix}.{at}");
         StepAddress(self.name.as_ref().map_or_else(place, Name::to_string))
+    }
+
+    /// The endpoint that it names.
+    pub fn endpoint(&self) -> Option<StepEndpoint<'_>> {
+        let (field, name, usage) = match &self.spec {
+            StepSpec::Deliver(it) => ("deliver.endpoint", &it.endpoint, EndpointUse::Files),
+            StepSpec::Fetch(FetchSpec { endpoint: Some(name), .. }) => {
+                ("fetch.endpoint", name, EndpointUse::Files)
+            }
+            StepSpec::Mkdir(MkdirSpec { endpoint: Some(name), .. }) => {
+                ("mkdir.endpoint", name, EndpointUse::Files)
+            }
+            StepSpec::Http(it) => ("http.endpoint", &it.endpoint, EndpointUse::Web),
+            StepSpec::Mail(it) => ("mail.endpoint", &it.endpoint, EndpointUse::Mail),
+            StepSpec::Scan(it) => ("scan.endpoint", &it.endpoint, EndpointUse::Scanner),
+            StepSpec::Webhook(it) => ("webhook.endpoint", &it.endpoint, EndpointUse::Webhook),
+            _ => return None,
+        };
+        Some(StepEndpoint { field, name, usage })
     }
 
     /// The lists of steps inside it, each with its key in the document.

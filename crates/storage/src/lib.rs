@@ -43,5 +43,11 @@ pub async fn open(
         EndpointTarget::Sftp(target) => sftp::open(target, secrets, env),
         EndpointTarget::Ftp(target) => ftp::open(target, secrets, env),
         EndpointTarget::Sql(target) => sql::open(target, secrets, env),
+        EndpointTarget::Web(_)
+        | EndpointTarget::Webhook(_)
+        | EndpointTarget::Mail(_)
+        | EndpointTarget::Scanner(_) => {
+            Err(StoreError::Unsupported("no files lie there, only steps of rules talk to it"))
+        }
     }
 }

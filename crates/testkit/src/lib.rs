@@ -4,9 +4,11 @@
 pub mod clients;
 pub mod disk;
 pub mod ftpd;
+pub mod maild;
 pub mod pebble;
 pub mod postgres;
 pub mod s3;
+pub mod scanners;
 pub mod server;
 pub mod slapd;
 pub mod sshd;

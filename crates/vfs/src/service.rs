@@ -9,7 +9,7 @@ use entrepot_auth::Directory;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
 use entrepot_journal::Recorder;
-use entrepot_nouns::{Endpoint, Env, Name, PerDirection, SessionId, SessionInfo, Stored};
+use entrepot_nouns::{Endpoint, Env, Name, PerDirection, Secret, SessionId, SessionInfo, Stored};
 use entrepot_storage::{AnyStore, OwnFiles};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -134,6 +134,14 @@ impl Service {
     pub async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore> {
         let store = self.0.stores.open(endpoint).await?;
         Ok(store.for_user(&self.0.budgets.rules).unwrap_or(store))
+    }
+
+    /// The secret of an endpoint that steps of rules talk to.
+    ///
+    /// # Errors
+    /// It cannot be looked up now, or not be opened with the master key.
+    pub async fn endpoint_secret(&self, endpoint: &Stored<Endpoint>) -> Result<Option<Secret>> {
+        Ok(self.0.stores.secrets(endpoint).await?.secret)
     }
 
     /// Open sessions of peers.

@@ -173,7 +173,7 @@ impl Stores {
     }
 
     /// The secrets that a store needs to be opened: its own, and the private key that it names.
-    async fn secrets(&self, endpoint: &Stored<Endpoint>) -> Result<ResolvedSecrets> {
+    pub(crate) async fn secrets(&self, endpoint: &Stored<Endpoint>) -> Result<ResolvedSecrets> {
         let site = self.parts.directory.site_name(endpoint.site).await;
         let site = site.map_err(|_| VfsError::busy("secrets cannot be looked up now"))?;
         let site = site.ok_or_else(|| VfsError::busy("its site is being deleted"))?;

@@ -7,10 +7,14 @@ mod deliver;
 pub(crate) mod exec;
 mod fetch;
 mod flow;
+pub(crate) mod http;
 mod made;
+pub(crate) mod mail;
 mod mkdir;
 mod rename;
+pub(crate) mod scan;
 mod source;
+mod webhook;
 
 use async_trait::async_trait;
 use entrepot_nouns::VPath;
@@ -54,6 +58,10 @@ pub(crate) fn of(spec: &StepSpec) -> &dyn Step {
         StepSpec::Set(set) => set,
         StepSpec::Check(check) => check,
         StepSpec::Stop(stop) => stop,
+        StepSpec::Http(http) => http,
+        StepSpec::Mail(mail) => mail,
+        StepSpec::Scan(scan) => scan,
+        StepSpec::Webhook(webhook) => webhook,
     }
 }
 

@@ -111,6 +111,14 @@ impl Input {
         }
     }
 
+    /// Its name, without the directories above it.
+    pub(crate) fn name(&self) -> &str {
+        match &self.place {
+            InputPlace::Account(path) => path.file_name().unwrap_or_default(),
+            InputPlace::Work(file) => &file.name,
+        }
+    }
+
     /// Remembers that its content was compared just now.
     pub(crate) fn verified(&self) -> Option<Seen> {
         match &self.place {

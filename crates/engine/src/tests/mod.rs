@@ -13,5 +13,6 @@ mod retention;
 mod schedules;
 mod session_files;
 mod stops;
+mod talk;
 mod versions;
 mod world;

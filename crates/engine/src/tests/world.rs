@@ -19,7 +19,7 @@ use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, Step, StepSpec, When};
 use entrepot_nouns::{
     Endpoint, Env, Event, Fact, Job, JobHolder, JobId, JobState, Name, Noun, Protocol, Rule,
-    SiteId, StorePath, Timestamp, TransferId, VPath,
+    Secret, SiteId, StorePath, Timestamp, TransferId, VPath,
 };
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
 use entrepot_storage::{
@@ -44,6 +44,8 @@ pub(crate) use entrepot_testbed::name;
 pub(crate) struct SimFileAccess {
     pub(crate) home: AnyStore,
     pub(crate) targets: Arc<Mutex<HashMap<String, AnyStore>>>,
+    /// Of endpoints that steps talk to.
+    pub(crate) secrets: Arc<Mutex<HashMap<String, Secret>>>,
 }
 
 struct SimAccountFiles(AnyStore);
@@ -81,6 +83,10 @@ impl FileAccess for SimFileAccess {
             return Err(StepError::permanent("EP0811", "no such account"));
         }
         Ok(Box::new(SimAccountFiles(self.home.clone())))
+    }
+
+    async fn secret(&self, endpoint: &Stored<Endpoint>) -> Result<Option<Secret>, StepError> {
+        Ok(self.secrets.lock().get(endpoint.noun.name.as_str()).cloned())
     }
 
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError> {
@@ -241,7 +247,7 @@ impl World {
         for directory in ["in", "done"] {
             home.make_directory(&directory.parse().unwrap()).await.unwrap();
         }
-        let file_access = SimFileAccess { home, targets: Arc::default() };
+        let file_access = SimFileAccess { home, targets: Arc::default(), secrets: Arc::default() };
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
         let spawner = spawner();
         let (engine, files) = (None, 0);

@@ -1,8 +1,6 @@
 //! The client against servers of this machine: one that speaks HTTP well (hyper), and ones that
 //! answer with given bytes.
 
-use std::convert::Infallible;
-
 use entrepot_nouns::Env;
 use http_body_util::Full;
 use hyper::service::service_fn;
@@ -31,7 +29,10 @@ where
                 let value = head.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
                 value.unwrap_or_default()
             };
-            let body = body.collect().await.unwrap().to_bytes();
+            let Ok(body) = body.collect().await else {
+                return Err(std::io::Error::other("cut off"));
+            };
+            let body = body.to_bytes();
             let one = (
                 head.method.to_string(),
                 head.uri.to_string(),
@@ -44,7 +45,7 @@ where
             let mut answer = hyper::Response::new(Full::new(body));
             *answer.status_mut() = StatusCode::ACCEPTED;
             answer.headers_mut().insert("x-server", HeaderValue::from_static("echo"));
-            Ok::<_, Infallible>(answer)
+            Ok(answer)
         }
     });
     // A client that has its response may go.
@@ -335,4 +336,40 @@ fn urls_are_of_http_and_name_a_host_and_nobody() {
         let error = Request::new(Method::GET, url).err().map(|error| error.code());
         assert_eq!(error, Some("EP0260"), "{url:?}");
     }
+}
+
+#[tokio::test]
+async fn a_body_that_is_made_while_it_is_sent_arrives_whole_or_is_cut_off() {
+    let (listener, port) = listen().await;
+    let (got, mut received) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let got = got.clone();
+            tokio::spawn(async move { echo(stream, got).await });
+        }
+    });
+    let parts: Vec<Bytes> = (0..40u8).map(|at| Bytes::from(vec![at; 30_000])).collect();
+    let length = parts.iter().map(|part| part.len() as u64).sum();
+    let sent = async |leave: usize| {
+        let (mut writer, body) = streamed(length);
+        let url = format!("http://127.0.0.1:{port}/up");
+        let mut request = Request { dial: LOCAL, ..Request::new(Method::PUT, &url).unwrap() };
+        request.streamed = Some(body);
+        let writing = async {
+            for part in &parts[..parts.len() - leave] {
+                writer.write(part.clone()).await.unwrap();
+            }
+            drop(writer);
+        };
+        let client = client();
+        tokio::join!(client.send(request), writing).0
+    };
+    let response = sent(0).await.unwrap();
+    assert_eq!(response.status, StatusCode::ACCEPTED);
+    let (method, _, _, _, _, body) = received.recv().await.unwrap();
+    assert_eq!((method.as_str(), body), ("PUT", parts.concat()));
+    let error = sent(1).await.unwrap_err();
+    assert!(matches!(error, HttpError::Exchange(_)), "{error}");
+    assert!(received.try_recv().is_err(), "a body that was cut off was taken for whole");
 }

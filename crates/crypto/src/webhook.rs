@@ -1,0 +1,60 @@
+//! Signatures of web hooks (Standard Webhooks 1.0: HMAC-SHA-256 over id, time and body).
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use entrepot_nouns::Secret;
+use zeroize::Zeroizing;
+
+/// What comes before a key in its text.
+const PREFIX: &str = "whsec_";
+
+/// A message as it is signed.
+#[derive(Clone, Copy)]
+pub struct SignedMessage<'a> {
+    /// The same for every attempt to deliver it.
+    pub id: &'a str,
+    /// Of this attempt, in seconds since 1970.
+    pub at_seconds: i64,
+    /// As it is sent.
+    pub body: &'a [u8],
+}
+
+/// The value of the field `webhook-signature`: one signature for each key of `keys`, which stand
+/// with a blank between them. `None` if one of them is no key.
+pub fn signatures(keys: &Secret, message: SignedMessage<'_>) -> Option<String> {
+    let keys = std::str::from_utf8(keys.expose()).ok()?;
+    let signed: Option<Vec<String>> = keys.split(' ').map(|key| signature(key, message)).collect();
+    signed.map(|signed| signed.join(" "))
+}
+
+fn signature(key: &str, message: SignedMessage<'_>) -> Option<String> {
+    let bytes = Zeroizing::new(STANDARD.decode(key.strip_prefix(PREFIX)?).ok()?);
+    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &bytes));
+    context.update(format!("{}.{}.", message.id, message.at_seconds).as_bytes());
+    context.update(message.body);
+    Some(format!("v1,{}", STANDARD.encode(context.sign())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the specification.
+    #[test]
+    fn a_signature_is_that_of_the_specification() {
+        let message = SignedMessage {
+            id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            at_seconds: 1_614_265_330,
+            body: br#"{"test": 2432232314}"#,
+        };
+        let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let one = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        let of = |keys: &str| signatures(&Secret::new(keys), message);
+        assert_eq!(of(key).as_deref(), Some(one));
+        let both = of(&format!("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD {key}")).unwrap();
+        assert!(both.ends_with(one) && both.matches("v1,").count() == 2, "{both}");
+        assert_eq!(of("whsec_***"), None);
+        assert_eq!(of("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), None);
+    }
+}

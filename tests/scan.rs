@@ -1,0 +1,144 @@
+//! Files before real scanners: clamd, and c-icap before it.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::scanners::{CIcap, Clamd, MARK, THREAT};
+use entrepot_testkit::server::Node;
+use serde_json::Value;
+
+use crate::hooks::apply;
+use crate::program;
+
+/// A node whose rule scans what comes at an endpoint, and passes on what is clean.
+fn node_with(url: &str) -> Result<(Node, Login)> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let clean = node.scratch().join("clean");
+    std::fs::create_dir(&clean)?;
+    let documents = format!(
+        "endpoint: {{name: av, target: {{scanner: {{url: '{url}', allow_private: true}}}}}}
+---
+endpoint: {{name: clean, target: {{directory: {{path: {}}}}}}}
+---
+rule:
+  name: gate
+  when: {{event: file.uploaded}}
+  do:
+    - scan: {{endpoint: av}}
+      name: look
+    - deliver: {{endpoint: clean}}
+  retry: {{attempts: 2, first_delay_seconds: 1, longest_delay_seconds: 1}}
+",
+        text(&clean)?
+    );
+    apply(&node, &documents)?;
+    node.start()?;
+    Ok((node, login))
+}
+
+/// What became of files after their jobs ended: `clean` of those that were passed on, else the
+/// error of the job.
+fn fates(
+    node: &Node,
+    login: &Login,
+    files: &[(&str, Vec<u8>)],
+) -> Result<BTreeMap<String, String>> {
+    let mut batch = String::new();
+    for (name, content) in files {
+        batch += &format!("put {} {name}\n", text(&local_file(node, name, content)?)?);
+    }
+    login.sftp_batch(node, &batch)?;
+    let jobs = node.until("the jobs to end", || {
+        let jobs = node.json(&["job", "list"])?;
+        let mut jobs = jobs.as_array().context("a list")?.clone();
+        let is_of = |job: &Value, name: &str| job["event"]["path"] == format!("/{name}");
+        jobs.retain(|job| files.iter().any(|(name, _)| is_of(job, name)));
+        jobs.retain(|job| job["state"] == "done" || job["state"] == "failed");
+        Ok((jobs.len() >= files.len()).then_some(jobs))
+    })?;
+    let mut fates = BTreeMap::new();
+    for job in &jobs {
+        let name = job["event"]["path"].as_str().context("a path")?.trim_start_matches('/');
+        let there = node.scratch().join("clean").join(name).exists();
+        let fate = if there { "clean" } else { job["error"].as_str().unwrap_or("not passed on") };
+        ensure!(there == (job["state"] == "done"), "{job}");
+        fates.insert(name.to_owned(), fate.to_owned());
+    }
+    Ok(fates)
+}
+
+fn infected(size: usize) -> Vec<u8> {
+    let mut content = noise(93, size);
+    content.splice(size / 2..size / 2, MARK.iter().copied());
+    content
+}
+
+#[test]
+fn clamd_lets_through_what_is_clean_and_nothing_else() -> Result<()> {
+    let mut clamd = Clamd::start()?;
+    let (mut node, login) = node_with(&format!("clamd:{}", clamd.socket().display()))?;
+    let files = [
+        ("good.bin", noise(92, 1_500_000)),
+        ("empty.bin", Vec::new()),
+        ("bad.bin", infected(700_000)),
+        ("large.bin", noise(94, 5 << 20)),
+    ];
+    let found = fates(&node, &login, &files)?;
+    assert_eq!(found["good.bin"], "clean");
+    assert_eq!(found["empty.bin"], "clean");
+    ensure!(found["bad.bin"].starts_with("EP0897: "), "{found:?}");
+    ensure!(found["bad.bin"].contains(THREAT), "{found:?}");
+    ensure!(found["large.bin"].starts_with("EP0898: "), "a file that it does not scan: {found:?}");
+    clamd.kill()?;
+    let found = fates(&node, &login, &[("later.bin", noise(95, 1000))])?;
+    ensure!(found["later.bin"].starts_with("EP0898: "), "a scanner that is away: {found:?}");
+    node.stop()
+}
+
+#[test]
+fn an_icap_server_lets_through_what_is_clean_and_nothing_else() -> Result<()> {
+    let mut clamd = Clamd::start()?;
+    let icap = CIcap::start(&clamd)?;
+    let (mut node, login) = node_with(&format!("icap://127.0.0.1:{}/avscan", icap.port()))?;
+    let files = [
+        ("good.bin", noise(96, 1_500_000)),
+        ("small.txt", b"a few words".to_vec()),
+        ("bad.bin", infected(700_000)),
+        ("small-bad.txt", MARK.to_vec()),
+    ];
+    let found = fates(&node, &login, &files)?;
+    assert_eq!((found["good.bin"].as_str(), found["small.txt"].as_str()), ("clean", "clean"));
+    for bad in ["bad.bin", "small-bad.txt"] {
+        ensure!(found[bad].starts_with("EP0897: ") && found[bad].contains(THREAT), "{found:?}");
+    }
+    // It answers OPTIONS still, and cannot scan.
+    clamd.kill()?;
+    let found = fates(&node, &login, &[("later.bin", noise(97, 10_000))])?;
+    ensure!(found["later.bin"].starts_with("EP0898: "), "{found:?}");
+    node.stop()
+}
+
+/// Such a server sends a file back as it is, and says 200.
+#[test]
+fn a_file_that_an_icap_server_sends_back_unscanned_is_not_let_through() -> Result<()> {
+    let clamd = Clamd::start()?;
+    let icap = CIcap::start(&clamd)?;
+    let (mut node, login) = node_with(&format!("icap://127.0.0.1:{}/limited", icap.port()))?;
+    let files = [("good.bin", noise(98, 50_000)), ("large.bin", infected(700_000))];
+    let found = fates(&node, &login, &files)?;
+    assert_eq!(found["good.bin"], "clean");
+    ensure!(found["large.bin"].starts_with("EP0898: "), "{found:?}");
+    apply(
+        &node,
+        &format!(
+            "endpoint: {{name: av, target: {{scanner: {{url: 'icap://127.0.0.1:{}/nothing', \
+             allow_private: true}}}}}}\n",
+            icap.port()
+        ),
+    )?;
+    let found = fates(&node, &login, &[("other.bin", noise(99, 1000))])?;
+    ensure!(found["other.bin"].starts_with("EP0898: "), "no such service: {found:?}");
+    node.stop()
+}

@@ -1,0 +1,201 @@
+//! Rules that talk to other servers: web servers, receivers of web hooks, mail.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use anyhow::{Context as _, Result, ensure};
+use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::maild::Maild;
+use entrepot_testkit::server::Node;
+use serde_json::Value;
+
+use crate::hooks::apply;
+use crate::program;
+
+/// A request as a server got it: its head and its body.
+struct Got {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Got {
+    fn field(&self, name: &str) -> Option<&str> {
+        let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        fields.into_iter().find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, it)| it)
+    }
+}
+
+/// A server that answers every request alike, and tells of it.
+fn server(answer: &'static str) -> Result<(u16, Receiver<Got>)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        // It ends with the test.
+        for stream in listener.incoming().flatten() {
+            let _ = serve(stream, answer, &tell);
+        }
+    });
+    Ok((port, told))
+}
+
+fn serve(mut stream: TcpStream, answer: &str, tell: &Sender<Got>) -> Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        head.extend(byte);
+    }
+    let mut got = Got { head: String::from_utf8(head)?, body: Vec::new() };
+    let length = got.field("content-length").map_or(Ok(0), str::parse)?;
+    got.body = vec![0; length];
+    stream.read_exact(&mut got.body)?;
+    stream.write_all(answer.as_bytes())?;
+    tell.send(got)?;
+    Ok(())
+}
+
+#[test]
+fn an_upload_is_announced_sent_and_told_of_with_secrets_that_nobody_sees() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let (web, asked) = server("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"id\":7}")?;
+    let (hook, told) = server("HTTP/1.1 204 No Content\r\n\r\n")?;
+    let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let documents = format!(
+        "endpoint:
+  name: erp
+  target: {{web: {{url: 'http://127.0.0.1:{web}/api', password: geheim-99, allow_private: true}}}}
+---
+endpoint:
+  name: shop
+  target:
+    webhook: {{url: 'http://127.0.0.1:{hook}/in', secret_key: '{key}', allow_private: true}}
+---
+rule:
+  name: order
+  when: {{event: file.uploaded}}
+  do:
+    - name: ask
+      http: {{endpoint: erp, path: '/orders', body: {{json: {{file: '{{name}}'}}}}, answer: json}}
+    - http: {{endpoint: erp, method: PUT, path: '/orders/{{steps.ask.answer.id}}', body: file}}
+    - webhook: {{endpoint: shop}}
+"
+    );
+    apply(&node, &documents)?;
+    let exported = node.cli(&["export"])?;
+    ensure!(!exported.contains("geheim-99") && !exported.contains(key), "an export has secrets");
+    node.start()?;
+    let content = noise(90, 3 << 20);
+    let local = local_file(&node, "a.bin", &content)?;
+    login.sftp_batch(&node, &format!("put {} order-1.bin\n", text(&local)?))?;
+    node.until("the job to end", || {
+        let done = node.events("job.done")?;
+        Ok((!done.is_empty()).then_some(()))
+    })?;
+    let (first, second) = (asked.recv()?, asked.recv()?);
+    ensure!(first.head.starts_with("POST /api/orders HTTP/1.1\r\n"), "{}", first.head);
+    assert_eq!(first.body, br#"{"file":"order-1.bin"}"#);
+    assert_eq!(first.field("authorization"), Some("Bearer geheim-99"));
+    ensure!(second.head.starts_with("PUT /api/orders/7 HTTP/1.1\r\n"), "{}", second.head);
+    ensure!(second.body == content, "the file arrived otherwise");
+    let message = told.recv()?;
+    ensure!(message.field("webhook-signature").context("unsigned")?.starts_with("v1,"));
+    let body: Value = serde_json::from_slice(&message.body)?;
+    assert_eq!(body["type"], "file.uploaded");
+    assert_eq!(body["data"]["path"], "/order-1.bin");
+    let shown = format!(
+        "{}{}",
+        node.json(&["job", "list"])?,
+        node.cli(&["endpoint", "show", "erp"])? + &node.cli(&["endpoint", "show", "shop"])?
+    );
+    ensure!(!shown.contains("geheim-99") && !shown.contains(key), "{shown}");
+    node.stop()
+}
+
+#[test]
+fn an_endpoint_is_used_for_what_its_kind_is_for() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    node.start()?;
+    let erp = "endpoint: {name: erp, target: {web: {url: 'https://erp.example/'}}}\n---\n";
+    for (document, words) in [
+        (
+            "rule: {name: r, when: {event: file.uploaded}, do: [{deliver: {endpoint: erp}}]}",
+            "'erp' is an endpoint of kind web: this needs one of kind directory",
+        ),
+        (
+            "rule: {name: r, when: {event: file.uploaded}, do: [{webhook: {endpoint: erp}}]}",
+            "this needs one of kind webhook",
+        ),
+        (
+            "account: {name: a, type: service}\n---\n\
+             mount: {name: m, account: a, path: /, endpoint: erp}",
+            "this needs one of kind directory",
+        ),
+    ] {
+        let refused = apply(&node, &format!("{erp}{document}\n")).unwrap_err().to_string();
+        ensure!(refused.contains(words), "{refused}");
+    }
+    node.stop()
+}
+
+#[test]
+fn a_message_with_the_file_goes_to_those_who_exist_under_tls() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let post = Maild::start()?;
+    let indented: String =
+        post.certificate().lines().map(|line| format!("        {line}\n")).collect();
+    let endpoint = |name: &str, authorities: &str| {
+        format!(
+            "endpoint:\n  name: {name}\n  target:\n    mail:\n      host: localhost\n      \
+             port: {}\n      \
+             from: Files <files@example.com>\n      user: us\n      password: 'pa ss'\n      \
+             allow_private: true\n{authorities}---\n",
+            post.port()
+        )
+    };
+    let known = endpoint("post", &format!("      authorities: |\n{indented}"));
+    let rule = |name: &str, endpoint: &str, to: &str| {
+        format!(
+            "rule:\n  name: {name}\n  when: {{event: file.uploaded}}\n  retry: {{attempts: 1}}\n  \
+             do:\n    \
+             - mail: {{endpoint: {endpoint}, to: [{to}], subject: 'Da: {{name}}', \
+             text: '{{size}} bytes', html: '<b>{{name}}</b>', attach: file}}\n---\n"
+        )
+    };
+    let documents = known
+        + &endpoint("stranger", "")
+        + &rule("tell", "post", "ops@example.com, nobody@example.com")
+        + &rule("untrusted", "stranger", "ops@example.com");
+    apply(&node, documents.trim_end_matches("---\n"))?;
+    node.start()?;
+    let local = local_file(&node, "a.bin", &noise(91, 100_000))?;
+    login.sftp_batch(&node, &format!("put {} 'gr\u{fc}n <i>.bin'\n", text(&local)?))?;
+    let failed = node.until("both jobs to fail", || {
+        let failed = node.events("job.failed")?;
+        Ok((failed.len() == 2).then_some(failed))
+    })?;
+    let error = |rule: &str| {
+        let of = failed.iter().find(|event| event["rule"] == rule);
+        of.and_then(|event| event["error"].as_str()).unwrap_or_default().to_owned()
+    };
+    let refused = "'nobody@example.com' was refused with 550: no such user";
+    ensure!(error("tell").contains(refused), "{}", error("tell"));
+    ensure!(error("untrusted").contains("certificate"), "{}", error("untrusted"));
+    let messages = post.messages()?;
+    ensure!(messages.len() == 1, "{messages:?}");
+    let message = &messages[0];
+    ensure!(message.starts_with("ops@example.com\n\n"), "{message}");
+    for wanted in [
+        "From: Files <files@example.com>",
+        "Auto-Submitted: auto-generated",
+        "Content-Type: multipart/mixed",
+        "&lt;i&gt;",
+        "100000 bytes",
+    ] {
+        ensure!(message.contains(wanted), "no {wanted}: {}", &message[..2000]);
+    }
+    node.stop()
+}
