@@ -16,8 +16,8 @@ use crate::document::{self, Given};
 use crate::error::{AdminError, Result};
 use crate::jobs::{self, JobAction};
 use crate::limits;
-use crate::listing::ListQuery;
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
+use crate::nodes::heads;
 use crate::noun_change::NounChange;
 use crate::once::KeptRequest;
 use crate::parts::{AdminParts, ServingParts};
@@ -26,6 +26,7 @@ use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
 use crate::refused_passwords::RefusedPasswords;
 use crate::request::{Action, BackupNote, Document, PlannedChange, Request, Response};
+use crate::rule_orders::{RuleCritics, RuleDryRunner};
 use crate::rule_question::RuleExplainer;
 use crate::secrets::{
     self, Absent, EndpointCheck, ListenerCheck, PasswordWork, RuleCheck, Settler,
@@ -39,9 +40,11 @@ use crate::{
 #[derive(Clone)]
 pub struct Admin {
     parts: Arc<AdminParts>,
-    settler: Settler,
+    pub(crate) settler: Settler,
     program_check: ProgramCheck,
     pub(crate) rule_explainer: RuleExplainer,
+    pub(crate) rule_dry_runner: RuleDryRunner,
+    pub(crate) rule_critics: Option<RuleCritics>,
     serving: Option<ServingParts>,
 }
 
@@ -66,6 +69,10 @@ impl Admin {
             settler,
             program_check: Arc::new(|_| Ok(())),
             rule_explainer: |_, _, _| Vec::new(),
+            rule_critics: None,
+            rule_dry_runner: Arc::new(|_| {
+                Box::pin(async { Err("nothing here runs rules".into()) })
+            }),
             serving: None,
         }
     }
@@ -172,10 +179,7 @@ impl Admin {
         };
         let kept = |lost| if lost { nodes::Journal::Lost } else { nodes::Journal::Projected };
         match request {
-            Request::List { kind, filter, sort, after, limit } => {
-                let query = ListQuery { kind, filter, sort, after, limit };
-                listing::nouns(parts, actor.site, query).await
-            }
+            Request::List { .. } => listing::nouns(parts, actor.site, request).await,
             Request::Show { kind, name } => self.show(actor, &NounKey { kind, name }).await,
             Request::Create { .. }
             | Request::Replace { .. }
@@ -189,6 +193,12 @@ impl Admin {
             Request::Transfer { id } => query::transfer(parts, actor.site, id).await,
             Request::Events { filter } => query::events(parts, actor.site, filter).await,
             Request::ExplainRules { question } => self.explain(actor, question).await,
+            Request::DryRunRule { order } => self.dry_run_rule(actor, *order).await,
+            Request::TestRules { source } => self.test_rules(actor, source).await,
+            Request::LintRules { source } => self.lint_rules(actor, source).await,
+            Request::DiffRules { source } => self.diff_rules(actor, source).await,
+            Request::ReplayRule { order } => self.replay_rule(actor, *order).await,
+            Request::Trace { subject } => self.trace(actor, subject).await,
             Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
             Request::Job { id } => query::shown_job(parts, actor.site, id).await,
             Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,
@@ -209,14 +219,10 @@ impl Admin {
             Request::DrainNode { name } => self.drain(actor, name, Drained::Yes).await,
             Request::UndrainNode { name } => self.drain(actor, name, Drained::No).await,
             Request::RemoveNode { name, lost } => self.remove_node(actor, name, kept(lost)).await,
-            Request::JournalHeads { after, limit } => {
-                nodes::heads(parts, actor, after, limit).await
-            }
+            Request::JournalHeads { after, limit } => heads(parts, actor, after, limit).await,
             Request::NoteBackup { backup } => self.note_backup(actor, backup).await,
             Request::Certificates => self.list_certificates(actor).await,
-            Request::RenewCertificate { listener } => {
-                self.renew_certificate(actor, &listener).await
-            }
+            Request::RenewCertificate { listener } => self.renew_certificate(actor, listener).await,
             Request::Tokens { account } => self.list_tokens(actor, account.as_ref()).await,
             Request::CreateToken { token } => self.create_token(actor, token).await,
             Request::RevokeToken { name } => self.revoke_token(actor, name).await,

@@ -83,10 +83,10 @@ impl Admin {
         list(self.parts(), actor).await
     }
 
-    pub(crate) async fn renew_certificate(&self, actor: &Actor, of: &Name) -> Result<Response> {
-        match renew(self.parts(), actor, of).await? {
+    pub(crate) async fn renew_certificate(&self, actor: &Actor, of: Name) -> Result<Response> {
+        match renew(self.parts(), actor, &of).await? {
             Some(answer) => Ok(answer),
-            None => Err(self.missing_noun(actor, Kind::Listener, of).await),
+            None => Err(self.missing_noun(actor, Kind::Listener, &of).await),
         }
     }
 

@@ -19,10 +19,10 @@ use crate::rule_question::{RuleExplainer, RuleQuestion, RuleSubject};
 
 /// What was found in the audit log.
 #[derive(Default)]
-struct Found {
+pub(crate) struct Found {
     /// The newest first.
-    events: Vec<Event>,
-    remarks: Vec<Remark>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) remarks: Vec<Remark>,
 }
 
 /// What a search for a path came upon.
@@ -123,7 +123,20 @@ impl Admin {
         Ok(())
     }
 
-    async fn one_event(&self, actor: &Actor, name: &EventName) -> Result<Found> {
+    /// The event of this name, if it belongs to the site of the actor.
+    pub(crate) async fn event_of(&self, actor: &Actor, name: &EventName) -> Result<Event> {
+        let event = self.any_event(actor, name).await?;
+        if event.site == actor.site { Ok(event) } else { Err(no_event(name)) }
+    }
+
+    /// The newest events about a path.
+    pub(crate) async fn newest_about(&self, actor: &Actor, path: &str) -> Result<Vec<Event>> {
+        let path = file_path(path)?;
+        Ok(self.search(actor.site, path.as_str(), limits::EXPLAIN_PAGES).await?.exact)
+    }
+
+    /// The event of this name, whosever it is.
+    async fn any_event(&self, actor: &Actor, name: &EventName) -> Result<Event> {
         let db = &self.parts().db;
         let row = match *name {
             EventName::Id(id) => db.event(id).await?,
@@ -136,15 +149,17 @@ impl Admin {
                 db.event_page(actor.site, &filter).await?.rows.pop()
             }
         };
-        let missing =
-            || AdminError::NotFound { what: "event", name: name.to_string(), hint: String::new() };
-        let event = row.ok_or_else(missing)?.event;
+        row.map(|row| row.event).ok_or_else(|| no_event(name))
+    }
+
+    async fn one_event(&self, actor: &Actor, name: &EventName) -> Result<Found> {
+        let event = self.any_event(actor, name).await?;
         if event.site == actor.site {
             return Ok(Found { events: vec![event], remarks: Vec::new() });
         }
         // Who works at another site knows of that one only.
         if actor.site != SiteId::MAIN {
-            return Err(missing());
+            return Err(no_event(name));
         }
         let site = self.site_name(event.site).await?;
         let text = format!(
@@ -155,14 +170,10 @@ impl Admin {
         Ok(Found { events: Vec::new(), remarks: vec![remark] })
     }
 
-    async fn events_about(&self, actor: &Actor, path: &str) -> Result<Found> {
-        let parsed = path.parse::<VPath>();
-        let parsed = parsed.map_err(|error| AdminError::Query { problem: error.to_string() })?;
+    /// The newest events about a path, and what is known if no file arrived there.
+    pub(crate) async fn events_about(&self, actor: &Actor, path: &str) -> Result<Found> {
+        let parsed = file_path(path)?;
         let path = parsed.as_str();
-        if path == "/" {
-            let problem = "'/' is no file: name one, or an event".to_owned();
-            return Err(AdminError::Query { problem });
-        }
         let pages = limits::EXPLAIN_PAGES;
         let search = self.search(actor.site, path, pages).await?;
         let arrived = search.exact.iter().any(|event| is_arrival(&event.fact));
@@ -232,6 +243,21 @@ impl Admin {
     }
 }
 
+fn no_event(name: &EventName) -> AdminError {
+    AdminError::NotFound { what: "event", name: name.to_string(), hint: String::new() }
+}
+
+/// The path of a file in the view of accounts.
+fn file_path(path: &str) -> Result<VPath> {
+    let parsed = path.parse::<VPath>();
+    let parsed = parsed.map_err(|error| AdminError::Query { problem: error.to_string() })?;
+    if parsed.is_root() {
+        let problem = "'/' is no file: name one, or an event".to_owned();
+        return Err(AdminError::Query { problem });
+    }
+    Ok(parsed)
+}
+
 impl Search {
     fn take(&mut self, path: &str, event: Event) {
         let paths = event_paths(&event.fact);
@@ -277,7 +303,7 @@ impl Place<'_> {
 }
 
 /// Whether a file arrived under the name that it is to have.
-fn is_arrival(fact: &Fact) -> bool {
+pub(crate) fn is_arrival(fact: &Fact) -> bool {
     match fact {
         Fact::FileUploaded { file } | Fact::FileRecovered { file } => !file.temporary,
         Fact::FileRenamed { arrival, .. } => *arrival,

@@ -60,6 +60,14 @@ pub const EXPLAINED_SIMILAR: usize = 5;
 pub const EXPLAIN_PAGES: u32 = 100;
 /// The same at each other site.
 pub const EXPLAIN_PAGES_ELSEWHERE: u32 = 3;
+/// Most events that one replay looks at.
+pub const REPLAYED_EVENTS: usize = 10_000;
+/// Newest events on which a document and a stored rule are compared, for each of the two.
+pub const DIFFED_EVENTS: u32 = 1_000;
+/// Most events of the chain of a file that are shown.
+pub const TRACED_ROWS: usize = 500;
+/// Most events that are followed back to the first of a chain.
+pub const TRACED_DEPTH: u32 = 64;
 /// Rates of live sessions are measured over this time.
 pub const RATE_TIME: Duration = Duration::from_millis(500);
 /// Most share links of an account, ended ones included; also what refers to it besides counts.

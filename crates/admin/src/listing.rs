@@ -12,16 +12,16 @@ use crate::filter::{FieldFilter, SortKey, SortOrder, is_sortable};
 use crate::limits;
 use crate::parts::AdminParts;
 use crate::reader;
-use crate::request::Response;
+use crate::request::{Request, Response};
 use crate::secrets;
 
 /// What a list is asked for.
-pub(crate) struct ListQuery {
-    pub(crate) kind: Kind,
-    pub(crate) filter: Vec<FieldFilter>,
-    pub(crate) sort: Option<SortOrder>,
-    pub(crate) after: Option<Cursor>,
-    pub(crate) limit: Option<u32>,
+struct ListQuery {
+    kind: Kind,
+    filter: Vec<FieldFilter>,
+    sort: Option<SortOrder>,
+    after: Option<Cursor>,
+    limit: Option<u32>,
 }
 
 impl ListQuery {
@@ -44,7 +44,11 @@ fn at<'a>(body: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 /// A page of the nouns of a kind, without their secrets.
-pub(crate) async fn nouns(parts: &AdminParts, site: SiteId, query: ListQuery) -> Result<Response> {
+pub(crate) async fn nouns(parts: &AdminParts, site: SiteId, asked: Request) -> Result<Response> {
+    let Request::List { kind, filter, sort, after, limit } = asked else {
+        return Err(AdminError::Query { problem: "this asks for no list".to_owned() });
+    };
+    let query = ListQuery { kind, filter, sort, after, limit };
     let (size, limit) = (query.filter.len(), limits::LIST_FILTERS);
     if size > limit {
         return Err(AdminError::TooMuch { what: "conditions of a list", size, limit });

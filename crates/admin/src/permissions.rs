@@ -8,7 +8,7 @@ use crate::request::Request;
 /// who may do what, gives secrets out, or steers nodes.
 pub fn is_dangerous(request: &Request) -> bool {
     match request {
-        Request::Plan { .. } | Request::DryRun { .. } => false,
+        Request::Plan { .. } | Request::DryRun { .. } | Request::DryRunRule { .. } => false,
         _ => matches!(needed(request), AdminRight::Configure | AdminRight::Steer),
     }
 }
@@ -22,6 +22,8 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::Transfer { .. }
         | Request::Jobs { .. }
         | Request::Job { .. }
+        | Request::TestRules { .. }
+        | Request::LintRules { .. }
         | Request::Sessions
         | Request::LogLevels
         | Request::Nodes
@@ -34,9 +36,16 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::Certificates
         | Request::Passkeys { .. }
         | Request::Tokens { .. } => AdminRight::See,
-        Request::Events { .. } | Request::ExplainRules { .. } => AdminRight::Audit,
+        // A rule of one's own finds out which files other accounts have.
+        Request::DryRunRule { order } if !order.documents.is_empty() => AdminRight::Configure,
+        Request::DiffRules { .. }
+        | Request::Trace { .. }
+        | Request::Events { .. }
+        | Request::DryRunRule { .. }
+        | Request::ExplainRules { .. } => AdminRight::Audit,
         Request::RunRule { .. } => AdminRight::Run,
         Request::RetryJob { .. }
+        | Request::ReplayRule { .. }
         | Request::CancelJob { .. }
         | Request::EndSession { .. }
         | Request::EndSignIn { .. }

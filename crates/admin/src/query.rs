@@ -5,10 +5,11 @@ use entrepot_nouns::{Fact, Job, JobId, SiteId, TransferId};
 
 use crate::cursor::Position;
 use crate::error::{AdminError, Result};
+use crate::fact_queries::{EventQuery, JobQuery, TransferQuery};
 use crate::limits;
 use crate::near;
 use crate::parts::AdminParts;
-use crate::request::{EventQuery, JobQuery, NumberedEvent, Response, TransferQuery};
+use crate::request::{NumberedEvent, Response};
 use crate::shown_job::ShownJob;
 
 fn rows(limit: Option<u32>) -> u32 {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use entrepot_auth::SignInInfo;
+use entrepot_nouns::dry_run::RuleDryRun;
 use entrepot_nouns::explanation::Explanation;
+use entrepot_nouns::rule_report::{LintFinding, RuleDiff, RuleReplay, RuleTestReport};
+use entrepot_nouns::trace::{Trace, TraceSubject};
 use entrepot_nouns::{
     AnyNoun, Event, Job, JobId, Kind, Name, NounVersion, PerDirection, SessionId, SessionInfo,
     Stored, Timestamp, Transfer, TransferId,
@@ -16,11 +19,14 @@ use serde_json::{Map, Value};
 use crate::certificate_row::CertificateRow;
 use crate::credentials::{PasskeyRow, ShownOnce, TokenOrder, TokenRow};
 use crate::cursor::Cursor;
+pub use crate::document_text::Document;
+use crate::fact_queries::{EventQuery, JobQuery, TransferQuery};
 use crate::filter::{FieldFilter, SortOrder};
 use crate::link_order::{LinkAddress, LinkOrder, LinkRow};
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
 use crate::login_limits::{LoginLimitRow, UnlockTarget};
 use crate::node_row::NodeRow;
+use crate::rule_orders::{DryRunOrder, ReplayOrder, RuleSource};
 use crate::rule_question::RuleQuestion;
 use crate::shown_job::{RetryRule, ShownJob, StartedRule};
 
@@ -131,6 +137,40 @@ pub enum Request {
     ExplainRules {
         /// What is asked.
         question: RuleQuestion,
+    },
+    /// What a rule, stored or not, would do for an event. Nothing is touched. Needs the right to
+    /// see rules besides that to see events; with documents the right to configure.
+    DryRunRule {
+        /// What is tried.
+        order: Box<DryRunOrder>,
+    },
+    /// What comes of the tests of rules, stored or not.
+    TestRules {
+        /// The rules that are asked about.
+        source: RuleSource,
+    },
+    /// What of rules, stored or not, is probably not meant.
+    LintRules {
+        /// The rules that are asked about.
+        source: RuleSource,
+    },
+    /// What differs between rules of documents and those that are stored. Needs the right to see
+    /// rules besides that to see events.
+    DiffRules {
+        /// The documents that have them.
+        source: RuleSource,
+    },
+    /// Makes jobs of a rule again, or says which ones. Needs the rights to see rules and events
+    /// besides.
+    ReplayRule {
+        /// Of which rule, and of which events.
+        order: Box<ReplayOrder>,
+    },
+    /// Where a file is, from its arrival on. Needs the right to see jobs besides that to see
+    /// events.
+    Trace {
+        /// The file, or a part of its chain.
+        subject: TraceSubject,
     },
     /// Jobs, newest first.
     Jobs {
@@ -345,15 +385,6 @@ impl RateOrder {
     }
 }
 
-/// A text with nouns in it.
-#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Document {
-    /// Named in errors.
-    pub file: String,
-    /// Any number of YAML documents, separated by `---`.
-    pub text: String,
-}
-
 /// Patches and documents may hold passwords, so only what they are about is printed.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -374,6 +405,12 @@ impl fmt::Debug for Request {
             Request::Transfer { id } => write!(f, "Transfer({id})"),
             Request::Events { filter } => write!(f, "Events({filter:?})"),
             Request::ExplainRules { question } => write!(f, "ExplainRules({question:?})"),
+            Request::DryRunRule { order } => write!(f, "DryRunRule({order:?})"),
+            Request::TestRules { source } => write!(f, "TestRules({source:?})"),
+            Request::LintRules { source } => write!(f, "LintRules({source:?})"),
+            Request::DiffRules { source } => write!(f, "DiffRules({source:?})"),
+            Request::ReplayRule { order } => write!(f, "ReplayRule({order:?})"),
+            Request::Trace { subject } => write!(f, "Trace({subject})"),
             Request::Jobs { filter } => write!(f, "Jobs({filter:?})"),
             Request::Job { id } => write!(f, "Job({id})"),
             Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
@@ -414,74 +451,6 @@ impl fmt::Debug for Request {
             Request::Unlock { target } => write!(f, "Unlock({target:?})"),
         }
     }
-}
-
-impl fmt::Debug for Document {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of {} bytes", self.file, self.text.len())
-    }
-}
-
-/// Which transfers; what is unset does not filter.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TransferQuery {
-    /// Of this account.
-    pub account: Option<Name>,
-    /// In this state.
-    pub state: Option<entrepot_nouns::TransferState>,
-    /// In this direction.
-    pub direction: Option<entrepot_nouns::Direction>,
-    /// Path holds this text.
-    pub path: Option<String>,
-    /// Changed at or after.
-    pub since: Option<Timestamp>,
-    /// Where the page begins: `next` of the page before.
-    pub after: Option<Cursor>,
-    /// Most rows; 100 if unset.
-    pub limit: Option<u32>,
-}
-
-/// Which events; what is unset does not filter.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EventQuery {
-    /// Of these kinds; empty: all.
-    pub kinds: Vec<String>,
-    /// Of this account.
-    pub account: Option<Name>,
-    /// Path holds this text.
-    pub path: Option<String>,
-    /// Of this session.
-    pub session: Option<SessionId>,
-    /// Of this transfer.
-    pub transfer: Option<TransferId>,
-    /// Of this job.
-    pub job: Option<JobId>,
-    /// At or after.
-    pub since: Option<Timestamp>,
-    /// Before this time.
-    pub until: Option<Timestamp>,
-    /// With a sequence above this, oldest first; unset: the newest.
-    pub after: Option<i64>,
-    /// With a sequence below this.
-    pub before: Option<i64>,
-    /// Most rows; 100 if unset.
-    pub limit: Option<u32>,
-}
-
-/// Which jobs; what is unset does not filter.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct JobQuery {
-    /// In this state.
-    pub state: Option<entrepot_nouns::JobState>,
-    /// Of this rule.
-    pub rule: Option<Name>,
-    /// Where the page begins: `next` of the page before.
-    pub after: Option<Cursor>,
-    /// Most rows; 100 if unset.
-    pub limit: Option<u32>,
 }
 
 /// The answer to a request; each variant names its requests.
@@ -544,6 +513,36 @@ pub enum Response {
     Explanation {
         /// Of each event and each rule.
         explanation: Box<Explanation>,
+    },
+    /// The answer to `DryRunRule`.
+    RuleDryRun {
+        /// Step by step.
+        dry_run: Box<RuleDryRun>,
+    },
+    /// The answer to `TestRules`.
+    RuleTests {
+        /// Of each rule.
+        reports: Vec<RuleTestReport>,
+    },
+    /// The answer to `LintRules`.
+    RuleFindings {
+        /// Rule by rule.
+        findings: Vec<LintFinding>,
+    },
+    /// The answer to `DiffRules`.
+    RuleDiffs {
+        /// Of each rule of the documents.
+        diffs: Vec<RuleDiff>,
+    },
+    /// The answer to `ReplayRule`.
+    RuleReplay {
+        /// What was made, or would be.
+        replay: Box<RuleReplay>,
+    },
+    /// The answer to `Trace`.
+    Trace {
+        /// The chain, and a sentence.
+        trace: Box<Trace>,
     },
     /// The answer to `Jobs`.
     Jobs {

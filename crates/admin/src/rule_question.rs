@@ -2,6 +2,7 @@
 
 use entrepot_nouns::explanation::{EventExplanation, EventName};
 use entrepot_nouns::{Event, Name, Rule, Stored};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Says of each event of the named site what each rule makes of it, with the id of the job that it
@@ -20,7 +21,7 @@ pub struct RuleQuestion {
 }
 
 /// What a question about rules is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleSubject {
     /// The event of this id, or of this number at the site.

@@ -13,6 +13,7 @@ use entrepot_nouns::{
 };
 
 use crate::error::Result;
+use crate::job_steps::RuleDocument;
 use crate::limits;
 use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
@@ -226,6 +227,10 @@ statements! {
         "WHERE id = $2 AND state IN ('ready', 'running')",
     );
     FIND = columns!("SELECT", "FROM jobs WHERE site = $1 AND id = $2");
+    OF_EVENT = columns!(
+        "SELECT",
+        "FROM jobs WHERE site = $1 AND event_id = $2 ORDER BY created_at, id LIMIT $3"
+    );
     SEARCH = columns!(
         "SELECT",
         "FROM jobs WHERE site = $1 AND (CAST($2 AS TEXT) IS NULL OR state = $2) \
@@ -522,6 +527,12 @@ impl Db {
         Ok(self.read(FIND, vec![site.0.into(), id.0.into()], read_row).await?.pop())
     }
 
+    /// The jobs that an event made, the oldest first, a page at most.
+    pub async fn jobs_of_event(&self, site: SiteId, event: EventId) -> Result<Vec<Job>> {
+        let values = vec![site.0.into(), event.0.into(), page(limits::PAGE_ROWS)];
+        self.read(OF_EVENT, values, read_row).await
+    }
+
     /// How many jobs wait, run and have failed, over all sites.
     pub async fn job_counts(&self) -> Result<JobCounts> {
         let rows = self
@@ -551,6 +562,17 @@ impl Tx {
     pub async fn retry_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
         let values = vec![now.into(), site.0.into(), id.0.into()];
         Ok(self.work.execute(RETRY, values).await? > 0)
+    }
+
+    /// Makes jobs, with the documents that they run. One that is there already is left as it is.
+    pub async fn insert_jobs(
+        &mut self,
+        jobs: &[Job],
+        rules: &[RuleDocument],
+        now: Timestamp,
+    ) -> Result<()> {
+        job_steps::keep(&mut self.work, rules, now).await?;
+        self.work.each(INSERT, rows(jobs)?).await
     }
 
     /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is

@@ -67,6 +67,7 @@ const STEPS: &[Step] = &[
     step!("V23__versions", 5),
     step!("V26__job_steps", 5),
     step!("V27__schedules", 5),
+    step!("V32__jobs_by_event", 5),
 ];
 
 /// The step that makes the table in which the others say which programs they serve.

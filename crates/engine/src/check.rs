@@ -5,6 +5,7 @@ mod tried;
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::rule::{FetchSpec, StepSpec, When};
+use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::{
     CommandFact, CommandPattern, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
     SiteId, StepAddress, Timestamp, TransferId,
@@ -19,6 +20,7 @@ use crate::noted::{FileValue, Noted};
 use crate::pattern::{self, PatternError, Values};
 use crate::schedule;
 use crate::step;
+use tried::Tried;
 
 /// Looks at the schedule, compiles the condition, expands the paths of a rule for an example, and
 /// looks its commands up in the tables of their protocols: a rule before a command
@@ -43,15 +45,20 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     }
     let event = example(rule);
     check_placeholders(rule, &event)?;
-    tried::check(rule, |kind| Event {
-        fact: match kind {
-            "schedule.due" => due(rule),
-            "rule.called" => called(rule),
-            kind if kind.starts_with("command.") => command(rule),
-            _ => upload(),
-        },
-        ..example(rule)
-    })
+    tried::check(rule, |kind| example_of(rule, kind))
+}
+
+/// Tries the tests of a rule, each whatever came of those before it. Blocks for milliseconds.
+pub fn test_rule(rule: &Rule) -> Vec<RuleTestResult> {
+    let results = (0u32..).zip(&rule.tests).map(|(place, test)| {
+        let (outcome, why) = match tried::tried(rule, test, |kind| example_of(rule, kind)) {
+            Tried::As(why) => (TestOutcome::Passed, why),
+            Tried::Otherwise(why) => (TestOutcome::Failed, why),
+            Tried::NoEvent(why) => (TestOutcome::Failed, format!("'event' is none: {why}")),
+        };
+        RuleTestResult { place, outcome, why }
+    });
+    results.collect()
 }
 
 /// Compiles the conditions of a rule and of its steps, and checks them against what the rule starts
@@ -231,8 +238,19 @@ fn upload() -> Fact {
     }
 }
 
+/// An event of this kind like any other.
+fn example_of(rule: &Rule, kind: &str) -> Event {
+    let fact = match kind {
+        "schedule.due" => due(rule),
+        "rule.called" => called(rule),
+        kind if kind.starts_with("command.") => command(rule),
+        _ => upload(),
+    };
+    Event { fact, ..example(rule) }
+}
+
 /// An upload like any other, or the command of one.
-fn example(rule: &Rule) -> Event {
+pub(crate) fn example(rule: &Rule) -> Event {
     let account = rule.run_as.clone().unwrap_or_else(|| rule.name.clone());
     Event {
         id: Uuid::from_u128(1).into(),

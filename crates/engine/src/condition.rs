@@ -6,6 +6,7 @@
 //! event can make a cheap rule expensive.
 
 mod checker;
+mod constraints;
 mod error;
 mod text;
 mod trace;
@@ -29,6 +30,7 @@ use crate::limits::{
 use crate::noted::Noted;
 use crate::pattern;
 
+pub(crate) use constraints::{Constraint, Must};
 pub(crate) use error::ConditionError;
 use error::short;
 use tree::children;
@@ -102,11 +104,24 @@ impl Condition {
         }
     }
 
+    /// What must be so for it to hold, as far as its form shows it.
+    pub(crate) fn constraints(&self) -> Vec<Constraint> {
+        constraints::of(&self.program)
+    }
+
+    /// Whether nothing of the event, or of what steps left, has a part in it.
+    pub(crate) fn is_constant(&self) -> bool {
+        constraints::is_constant(self.program.expression(), &VARIABLES)
+    }
+
     /// The value of each of its parts for `subject`, and which of them decided.
     pub(crate) fn trace(&self, subject: &Subject) -> TracedExpression {
         trace::trace(&self.program, &subject.context())
     }
 }
+
+/// The names of all variables.
+const VARIABLES: [&str; 7] = ["event", "file", "account", "command", "site", "vars", "steps"];
 
 fn parse(source: &str) -> Result<Program, ConditionError> {
     let program = Program::compile(source)

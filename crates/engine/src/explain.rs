@@ -39,6 +39,11 @@ pub fn explain(site: &Name, rules: Vec<Stored<Rule>>, events: Vec<Event>) -> Vec
     explained.collect()
 }
 
+/// Says of one event what one rule makes of it. Blocks for milliseconds.
+pub(crate) fn explain_one(site: &Name, rule: Stored<Rule>, event: &Event) -> RuleExplanation {
+    Asked { event, site }.of(&Compiled::of(rule), &mut None)
+}
+
 /// The event that is asked about.
 struct Asked<'e> {
     event: &'e Event,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
 use entrepot_nouns::{Endpoint, Job, Name, Secret, StorePath, Timestamp, VPath};
@@ -46,6 +47,8 @@ pub(crate) trait FileAccess: Send + Sync {
 pub(crate) trait AccountFiles: Send + Sync {
     /// Opens a file to read.
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError>;
+    /// What is at a path; nothing there is changed, and nothing is recorded.
+    async fn look(&self, path: &VPath) -> Result<LookedFor, StepError>;
     /// Where a file lies on a disk of this machine, if it does.
     async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError>;
     /// Renames a file.

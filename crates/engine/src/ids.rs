@@ -2,7 +2,7 @@
 //! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
 
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_nouns::{EventId, Job, JobId, NodeId, StepAddress, Timestamp, TransferId};
+use entrepot_nouns::{EventId, Job, JobId, NodeId, ReplayId, StepAddress, Timestamp, TransferId};
 use uuid::Uuid;
 
 fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
@@ -20,6 +20,11 @@ fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
 /// The one job that this event makes of this rule.
 pub(crate) fn job(event: EventId, rule: Uuid) -> JobId {
     JobId(derived("job", &[event.0.as_bytes(), rule.as_bytes()]))
+}
+
+/// The one job that this event makes of this rule in a replay.
+pub(crate) fn replayed(event: EventId, rule: Uuid, replay: ReplayId) -> JobId {
+    JobId(derived("replayed", &[event.0.as_bytes(), rule.as_bytes(), replay.0.as_bytes()]))
 }
 
 /// The event of one instant of the schedule of a rule, the same whichever node makes it.

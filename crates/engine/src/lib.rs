@@ -7,6 +7,7 @@
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
 //! | why a rule started, or did not | `explain.rs`, `condition/trace.rs` |
+//! | what a rule would do | `dry_run.rs`, `foresight.rs`, `foresee` of the steps |
 //! | heartbeat, jobs of dead nodes | `heartbeat.rs`, `membership.rs` |
 //! | 9 the steps of one job | `run.rs`, `progress.rs`, `versions.rs`, `step/` |
 //! | rules before and after commands, which clients wait for | `hooks.rs` |
@@ -19,17 +20,20 @@
 mod backoff;
 mod check;
 mod condition;
+mod dry_run;
 mod exec;
 mod explain;
 mod files;
 #[cfg(test)]
 mod fixture;
+mod foresight;
 mod heartbeat;
 mod hold;
 mod hooks;
 mod http_request;
 mod ids;
 pub mod limits;
+mod lint;
 mod membership;
 mod meters;
 mod noted;
@@ -71,11 +75,14 @@ use session_files::SessionFileAccess;
 use versions::Versions;
 use work::WorkArea;
 
-pub use check::check_rule;
+pub use check::{check_rule, test_rule};
+pub use dry_run::DryRunner;
 pub use explain::explain;
+pub use lint::lint;
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
 pub use retention::{RetentionParts, RetentionWorker};
+pub use rules::replayed_job;
 pub use work::WorkFolder;
 
 /// What the engine works with.

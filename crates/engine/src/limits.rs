@@ -159,3 +159,6 @@ pub const WORK_SWEEP: Duration = Duration::from_secs(600);
 pub const WORK_KEPT: Duration = Duration::from_secs(86_400);
 /// Names of files that are read at once.
 pub const WORK_PAGE: usize = 1_000;
+
+/// How long a dry run waits to see what is at a path.
+pub const LOOK: Duration = Duration::from_secs(10);

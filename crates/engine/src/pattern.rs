@@ -103,6 +103,11 @@ pub(crate) fn expand_with(
     Ok(text)
 }
 
+/// The placeholders of `pattern`, whatever they are.
+pub(crate) fn words(pattern: &str) -> impl Iterator<Item = &str> {
+    pattern.split('{').skip(1).filter_map(|after| Some(after.split_once('}')?.0))
+}
+
 /// What there is for a placeholder.
 pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<String, PatternError> {
     let Values { event, noted } = values.into();

@@ -12,8 +12,8 @@ use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{StepSpec, When};
 use entrepot_nouns::{
-    CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, Rule, RuleVersion, Site, SiteId,
-    Timestamp,
+    CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, ReplayId, Rule, RuleVersion, Site,
+    SiteId, Timestamp,
 };
 use entrepot_vfs::{Hook, Moment};
 use uuid::Uuid;
@@ -377,7 +377,8 @@ fn is_temporary(fact: &Fact) -> bool {
     }
 }
 
-fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
+/// The job that `event` makes of `rule`.
+pub(crate) fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
     Job {
         id: ids::job(event.id, rule.id),
         site: event.site,
@@ -398,6 +399,11 @@ fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
         changed_at: now,
         error: None,
     }
+}
+
+/// The job that `event` makes of `rule` again, in a replay.
+pub fn replayed_job(event: &Event, rule: &Stored<Rule>, replay: ReplayId, now: Timestamp) -> Job {
+    Job { id: ids::replayed(event.id, rule.id, replay), ..job(event, rule, now) }
 }
 
 /// Says that `rule` was not started. Not about an event of this very sort, or two broken rules on

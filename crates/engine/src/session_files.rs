@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_auth::{AuthError, Gate};
+use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
 use entrepot_nouns::{Endpoint, Job, Name, Secret, StorePath, Timestamp, VPath};
-use entrepot_storage::AnyStore;
+use entrepot_storage::{AnyStore, EntryKind};
 use entrepot_vfs::{Create, CreateIntent, Download, HeldName, Service, Session, Upload, VfsError};
 
 use crate::files::{AccountFiles, FileAccess, Sink, Source};
@@ -105,6 +106,17 @@ impl AccountFiles for SessionFiles {
         let opened = self.0.vfs().open(path).await;
         let file = opened.map_err(|error| failed(path, &error))?;
         Ok(Box::new(SessionFile { file, path: path.clone() }))
+    }
+
+    async fn look(&self, path: &VPath) -> Result<LookedFor, StepError> {
+        let found = self.0.vfs().published(path).await.map_err(|error| failed(path, &error))?;
+        Ok(match found {
+            None => LookedFor::Nothing,
+            Some(found) if found.kind == EntryKind::File => {
+                LookedFor::File { size: found.size, modified: found.modified }
+            }
+            Some(_) => LookedFor::Directory,
+        })
     }
 
     async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError> {

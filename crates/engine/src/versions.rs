@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use entrepot_nouns::explanation::ConditionExplanation;
 use entrepot_nouns::{Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
 use serde_json::Value as Json;
@@ -39,6 +40,21 @@ impl RunRule {
     /// What an expression of one of its steps gives.
     pub(crate) fn value(&self, text: &str, values: Values<'_>) -> Result<Json, ConditionError> {
         self.compiled(text)?.value(&self.subject(values))
+    }
+
+    /// Whether an expression of one of its steps holds, and the values of its parts.
+    pub(crate) fn explained(&self, text: &str, values: Values<'_>) -> ConditionExplanation {
+        let subject = self.subject(values);
+        let compiled = self.compiled(text);
+        let (holds, error) = match &compiled {
+            Ok(condition) => match condition.value(&subject) {
+                Ok(value) => (value.as_bool(), None),
+                Err(error) => (None, Some(error.to_string())),
+            },
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let trace = compiled.ok().map(|condition| condition.trace(&subject));
+        ConditionExplanation { source: text.to_owned(), holds, error, trace }
     }
 
     fn compiled(&self, text: &str) -> Result<&Condition, ConditionError> {

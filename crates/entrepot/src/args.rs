@@ -31,7 +31,9 @@ pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
 pub(crate) use remote::RemoteArgs;
-pub(crate) use rules::{ExplainArgs, RunArgs};
+pub(crate) use rules::{
+    ExplainArgs, ReplayArgs, RuleDiffArgs, RuleDryRunArgs, RuleSourceArgs, RunArgs, TraceArgs,
+};
 pub(crate) use sign_ins::SignInCommand;
 pub(crate) use tokens::{TokenCommand, TokenCreateArgs};
 use units::size;
@@ -146,6 +148,8 @@ pub(crate) enum Command {
     /// Jobs: runs of rules, which go on after a restart.
     #[command(subcommand)]
     Job(JobCommand),
+    /// Say where a file is: from its arrival through rules and jobs to its deliveries.
+    Trace(TraceArgs),
     /// The journal of this node.
     #[command(subcommand)]
     Journal(JournalCommand),
@@ -347,6 +351,19 @@ pub(crate) enum RuleCommand {
     Explain(ExplainArgs),
     /// Start a rule by hand, one whose `when` is `call`.
     Run(RunArgs),
+    /// Say step by step what a rule would do, stored or not: values, branches, targets and what is
+    /// there now. Nothing is touched, nothing is recorded.
+    DryRun(RuleDryRunArgs),
+    /// Try the tests of rules, stored or not; 6: one failed.
+    Test(RuleSourceArgs),
+    /// Say what of rules, stored or not, is probably not meant; 6: something is.
+    Lint(RuleSourceArgs),
+    /// Say what differs between rules of documents and those that are stored, and on which events
+    /// of late only one of the two starts.
+    Diff(RuleDiffArgs),
+    /// Say which jobs a rule would make again of events that have happened, and with the id that is
+    /// shown then, make them: each once, however often it is said.
+    Replay(ReplayArgs),
 }
 
 #[derive(Debug, Subcommand)]

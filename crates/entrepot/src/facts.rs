@@ -255,6 +255,9 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::SessionLimited { name, upload, download, by, .. } => {
             format!("of {name}, up {}, down {}, by {by}", shown(upload), shown(download))
         }
+        Fact::RuleReplayed { rule, by, replay, jobs } => {
+            format!("rule {rule}, {jobs} jobs, by {by} (replay {replay})")
+        }
         Fact::NodeDrained { name, by } | Fact::NodeUndrained { name, by } => {
             format!("{name} by {by}")
         }

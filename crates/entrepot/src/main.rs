@@ -14,10 +14,12 @@ mod backup_manifest;
 mod bench;
 mod certificates;
 mod client;
+mod condition_tree;
 mod config;
 mod demo;
 mod descriptors;
 mod doctor;
+mod dry_run_text;
 mod event_export;
 mod facts;
 mod failed_journal;
@@ -49,6 +51,7 @@ mod receipt;
 mod reload;
 mod remote;
 mod restore;
+mod rule_reports;
 mod rules;
 mod sandbox;
 mod secrets;
@@ -59,6 +62,7 @@ mod sinks;
 mod standard_input;
 mod table;
 mod tokens;
+mod trace;
 mod without_database;
 
 use std::process::ExitCode;
@@ -175,6 +179,7 @@ async fn run(
         Command::Transfer(command) => facts::transfers(&client()?, output, command).await,
         Command::Event(command) => facts::events(&client()?, output, command).await,
         Command::Job(command) => facts::jobs(&client()?, output, command).await,
+        Command::Trace(args) => trace::run(&client()?, output, args).await,
         Command::Journal(JournalCommand::Heads { after, limit }) => {
             node::journal_heads(&client()?, output, after, limit).await
         }

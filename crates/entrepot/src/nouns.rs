@@ -285,7 +285,7 @@ fn print_plan(verb: &str, changes: &[PlannedChange]) {
 }
 
 /// Reads documents; folders give their `*.yaml` and `*.yml`, sorted.
-fn documents(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
+pub(crate) fn documents(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
     let mut documents = Vec::new();
     for path in paths {
         if path == Path::new("-") {

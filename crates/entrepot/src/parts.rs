@@ -9,10 +9,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use entrepot_admin::{Admin, AdminParts, RefusedPasswords};
+use entrepot_admin::{Admin, AdminParts, RefusedPasswords, RuleCritics, RuleDryRunner};
 use entrepot_auth::Directory;
 use entrepot_crypto::seal::MasterKey;
 use entrepot_db::{Db, DbError, DbOptions, Incarnation, NodeIdentity, OldTables};
+use entrepot_engine::DryRunner;
 use entrepot_journal::{Journal, JournalError, Options, Recorder, Recovered, TornEnd};
 use entrepot_nouns::{Env, FieldError};
 use entrepot_spawn::Allowed;
@@ -187,6 +188,12 @@ impl Parts {
         .with_refused_passwords(self.refused_passwords.clone().map(refused_passwords))
         .with_rule_check(entrepot_engine::check_rule)
         .with_rule_explainer(entrepot_engine::explain)
+        .with_rule_critics(RuleCritics {
+            test: entrepot_engine::test_rule,
+            lint: entrepot_engine::lint,
+            replayed: entrepot_engine::replayed_job,
+        })
+        .with_rule_dry_runner(dry_runner(self.dry_runner()))
         .with_listener_check(crate::listeners::tls::check)
         .with_endpoint_check({
             let own_files = self.own_files.clone();
@@ -201,6 +208,11 @@ impl Parts {
         })
     }
 
+    /// What says what rules would do; it looks at no files.
+    pub(crate) fn dry_runner(&self) -> DryRunner {
+        DryRunner::new(self.db.clone(), self.env.clone(), self.allowed.clone())
+    }
+
     /// What counts a start of this node.
     pub(crate) fn node_start(&self) -> NodeStart {
         NodeStart { db: self.db.clone(), recorder: self.recorder.clone() }
@@ -211,6 +223,14 @@ impl Parts {
         let closed = self.recorder.journal().close().await;
         closed.map_err(|error| Failure::new(error.code(), Exit::Failed, error.to_string()))
     }
+}
+
+/// As the administration asks for it.
+pub(crate) fn dry_runner(runner: DryRunner) -> RuleDryRunner {
+    Arc::new(move |subject| {
+        let runner = runner.clone();
+        Box::pin(async move { runner.run(subject).await.map_err(|error| error.to_string()) })
+    })
 }
 
 /// An error if the tables are older than this program; an empty database is not.

@@ -1,8 +1,9 @@
-//! `rule`: the verbs of every noun, why an event started which rules, and a start by hand.
+//! `rule`: the verbs of every noun, why an event started which rules, what rules would do, and a
+//! start by hand.
 
 use std::time::Duration;
 
-use entrepot_admin::{Response, RuleSubject};
+use entrepot_admin::{DryRunOrder, Response, RuleSubject};
 use entrepot_nouns::explanation::{
     ConditionExplanation, EventExplanation, Explanation, RuleExplanation, RuleOutcome,
     TracedExpression,
@@ -11,11 +12,14 @@ use entrepot_nouns::{Job, JobId, JobState, Kind};
 use serde_json::{Map, json};
 
 use crate::admin_client::AdminClient;
-use crate::args::{ExplainArgs, RuleCommand, RunArgs};
+use crate::args::{ExplainArgs, RuleCommand, RuleDryRunArgs, RunArgs};
+use crate::condition_tree::{tree, value};
+use crate::dry_run_text;
 use crate::facts;
 use crate::failure::{Exit, Failure};
 use crate::nouns;
 use crate::output::{Output, unexpected};
+use crate::rule_reports;
 use crate::table::printable;
 
 /// Runs one of the commands on rules.
@@ -28,6 +32,11 @@ pub(crate) async fn run(
         RuleCommand::Noun(command) => nouns::run(client, output, Kind::Rule, command).await,
         RuleCommand::Explain(args) => explain(client, output, args).await,
         RuleCommand::Run(args) => start(client, output, args).await,
+        RuleCommand::DryRun(args) => dry_run(client, output, args).await,
+        RuleCommand::Test(args) => rule_reports::test(client, output, args).await,
+        RuleCommand::Lint(args) => rule_reports::lint(client, output, args).await,
+        RuleCommand::Diff(args) => rule_reports::diff(client, output, args).await,
+        RuleCommand::Replay(args) => rule_reports::replay(client, output, args).await,
     }
 }
 
@@ -86,6 +95,30 @@ async fn ended(client: &AdminClient, id: JobId) -> Result<Job, Failure> {
         }
         tokio::time::sleep(WAIT_EVERY).await;
     }
+}
+
+async fn dry_run(
+    client: &AdminClient,
+    output: Output,
+    args: RuleDryRunArgs,
+) -> Result<(), Failure> {
+    let about = match (args.event, args.path) {
+        (Some(event), _) => Some(RuleSubject::Event(event)),
+        (None, path) => path.map(RuleSubject::Path),
+    };
+    let order = DryRunOrder {
+        rule: args.rule,
+        documents: nouns::documents(&args.file)?,
+        about,
+        account: args.account,
+    };
+    let answer = client.ask(json!({"request": "dry-run-rule", "order": order})).await?;
+    let Response::RuleDryRun { dry_run } = answer else { return Err(unexpected()) };
+    output.value(&dry_run, || {
+        for line in dry_run_text::lines(&dry_run) {
+            println!("{}", printable(&line));
+        }
+    })
 }
 
 /// The whole explanation as text; that of a path in short.
@@ -169,22 +202,6 @@ fn of_condition(condition: &ConditionExplanation) -> Vec<String> {
         None => lines.push(format!("    {}", condition.source)),
     }
     lines
-}
-
-/// An expression above its parts, each with its value in front.
-fn tree(traced: &TracedExpression, depth: usize, lines: &mut Vec<String>) {
-    let indent = "  ".repeat(depth);
-    let mark = if traced.deciding { "   <- decides" } else { "" };
-    lines.push(format!("{indent}{} = {}{mark}", traced.text, value(traced)));
-    traced.parts.iter().for_each(|part| tree(part, depth + 1, lines));
-}
-
-fn value(traced: &TracedExpression) -> String {
-    match (&traced.value, &traced.error) {
-        (Some(value), _) => value.clone(),
-        (None, Some(error)) => format!("error: {error}"),
-        (None, None) => "not evaluated".to_owned(),
-    }
 }
 
 fn deciding(traced: &TracedExpression) -> Vec<&TracedExpression> {

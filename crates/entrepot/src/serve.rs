@@ -43,7 +43,7 @@ use crate::metrics::{Metrics, MetricsParts};
 use crate::ops::{self, Ops};
 use crate::ops_token::OpsToken;
 use crate::own_rights::GivenUp;
-use crate::parts::Parts;
+use crate::parts::{Parts, dry_runner};
 use crate::readiness::{self, Readiness, ReadinessParts};
 use crate::reload::Reload;
 use crate::sandbox;
@@ -291,6 +291,8 @@ impl Core {
             admin.join().await.map_err(|error| crate::ask::problem(error.into()))?;
         }
         let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
+        let runner = parts.dry_runner().with_files(vfs.clone(), gate.clone());
+        let admin = admin.with_rule_dry_runner(dry_runner(runner));
         let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone() });
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let spawner = spawner(config, &parts)?;

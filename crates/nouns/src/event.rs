@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::command::CommandFact;
 use crate::document::is_default;
-use crate::ids::{EventId, JobId, NodeId, SessionId, SiteId};
+use crate::ids::{EventId, JobId, NodeId, ReplayId, SessionId, SiteId};
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
@@ -725,6 +725,17 @@ facts! {
         rule: Name,
         /// Who: an admin account, or `cli:<user>`.
         by: String,
+    }
+    /// Jobs of a rule were made again by hand, of events that had happened before.
+    "rule.replayed" RuleReplayed {
+        /// The rule, by name.
+        rule: Name,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+        /// The replay, under which no job is made twice.
+        replay: ReplayId,
+        /// How many jobs were made.
+        jobs: u64,
     }
     /// The configuration was read as documents, with what protects its secrets.
     "config.exported" ConfigExported {

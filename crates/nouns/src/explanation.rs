@@ -14,8 +14,9 @@ use crate::name::Name;
 use crate::time::Timestamp;
 
 /// How an event is named by who asks about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub enum EventName {
     /// By its id.
     Id(EventId),

@@ -48,6 +48,9 @@ macro_rules! ids {
 }
 
 ids! {
+    /// Identifies a replay of a rule: jobs that are made again under it are made once, however
+    /// often that is ordered.
+    ReplayId
     /// Identifies a [`crate::Site`].
     SiteId
     /// Identifies a [`crate::Account`].

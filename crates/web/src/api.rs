@@ -22,6 +22,7 @@ pub(crate) mod query;
 pub mod remote;
 mod remote_answer;
 pub(crate) mod routes;
+mod rules;
 mod schemas;
 pub(crate) mod served;
 mod sessions;

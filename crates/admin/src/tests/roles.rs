@@ -30,8 +30,14 @@ const LEAST: &[(&str, Role)] = &[
     ("links", Role::Viewer),
     ("link", Role::Viewer),
     ("events", Role::Auditor),
+    ("test-rules", Role::Viewer),
+    ("lint-rules", Role::Viewer),
     ("explain-rules", Role::Auditor),
     ("run-rule", Role::Operator),
+    ("dry-run-rule", Role::Auditor),
+    ("diff-rules", Role::Auditor),
+    ("trace", Role::Auditor),
+    ("replay-rule", Role::Operator),
     ("retry-job", Role::Operator),
     ("cancel-job", Role::Operator),
     ("end-session", Role::Operator),
@@ -92,6 +98,10 @@ fn sample(word: &str) -> Request {
         "export" => json!({"kinds": []}),
         "transfers" | "events" | "jobs" => json!({"filter": {}}),
         "explain-rules" => json!({"question": {"about": {"path": "/none"}}}),
+        "dry-run-rule" => json!({"order": {"rule": "none"}}),
+        "test-rules" | "lint-rules" | "diff-rules" => json!({"source": {}}),
+        "replay-rule" => json!({"order": {"rule": "none", "of": {"event": "1"}}}),
+        "trace" => json!({"subject": "/none"}),
         "transfer" | "job" | "retry-job" | "cancel-job" | "end-session" | "end-sign-in" => {
             json!({"id": id})
         }
@@ -219,6 +229,22 @@ async fn every_request_is_held_to_the_table_for_every_role() {
             assert_eq!(!world.is_forbidden(&actor, request).await, allowed, "{word} by {role:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_rule_of_ones_own_is_tried_only_by_who_may_store_it() {
+    let world = roles().await;
+    world.account(SiteId::MAIN, "op", ", role: operator").await.unwrap();
+    let operator = world.actor(SiteId::MAIN, "op").await;
+    let order = |order: Value| -> Request {
+        serde_json::from_value(json!({"request": "dry-run-rule", "order": order})).unwrap()
+    };
+    let text = "rule: {name: r, when: {event: file.uploaded}, do: [delete: {}]}";
+    let own = || order(json!({"documents": [{"file": "r.yaml", "text": text}]}));
+    assert!(world.is_forbidden(&operator, own()).await);
+    assert!(!world.is_forbidden(&operator, order(json!({"rule": "r"}))).await);
+    world.account(SiteId::MAIN, "boss", ", role: administrator").await.unwrap();
+    assert!(!world.is_forbidden(&world.actor(SiteId::MAIN, "boss").await, own()).await);
 }
 
 #[tokio::test]

@@ -47,6 +47,31 @@ async fn known(db: &Db, version: &str) -> Option<String> {
     db.rule_document(SiteId::MAIN, &RuleVersion(version.to_owned())).await.unwrap()
 }
 
+async fn jobs_that_are_made_again_are_there_once_with_their_document(db: Db) {
+    let env = Env::simulated(3);
+    started(&db, "n1").await;
+    let first = make(&db, &env, &["old"]).await.remove(0);
+    let again = entrepot_nouns::Job {
+        id: env.new_id(),
+        rule_version: Some(RuleVersion("new".to_owned())),
+        ..first.clone()
+    };
+    for _ in 0..2 {
+        let mut tx = db.begin().await.unwrap();
+        tx.insert_jobs(&[again.clone()], &[document("new")], env.now()).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    assert!(known(&db, "new").await.is_some());
+    let made = db.jobs_of_event(SiteId::MAIN, first.event_id).await.unwrap();
+    let mut ids: Vec<_> = made.iter().map(|job| job.id).collect();
+    let mut wanted = vec![first.id, again.id];
+    (ids.sort_by_key(|id| id.0), wanted.sort_by_key(|id| id.0));
+    assert_eq!(ids, wanted);
+    let elsewhere = SiteId(uuid::Uuid::from_u128(45));
+    assert!(db.jobs_of_event(elsewhere, first.event_id).await.unwrap().is_empty());
+    assert_eq!(claim(&db, &env).await.len(), 2);
+}
+
 async fn a_document_is_kept_as_long_as_a_job_of_it(db: Db) {
     let env = Env::simulated(1);
     started(&db, "n1").await;
@@ -114,4 +139,8 @@ async fn a_document_that_is_used_again_is_kept(db: Db) {
     assert!(known(&db, "one").await.is_some());
 }
 
-both!(a_document_is_kept_as_long_as_a_job_of_it, a_document_that_is_used_again_is_kept,);
+both!(
+    a_document_is_kept_as_long_as_a_job_of_it,
+    a_document_that_is_used_again_is_kept,
+    jobs_that_are_made_again_are_there_once_with_their_document,
+);

@@ -10,20 +10,42 @@ use crate::condition::Subject;
 use crate::explain::trigger_fits;
 use crate::rules::{Compiled, Misfit, Verdict, fit};
 
+/// What came of a test.
+pub(super) enum Tried {
+    /// The rule does what it says.
+    As(String),
+    /// The rule does otherwise.
+    Otherwise(String),
+    /// What it says is no event.
+    NoEvent(String),
+}
+
 /// Tries each test of a rule; `example` gives an event of a kind, for what a test leaves out.
 pub(super) fn check(rule: &Rule, example: impl Fn(&str) -> Event) -> Result<(), FieldError> {
     for (at, test) in rule.tests.iter().enumerate() {
-        let event = event_of(rule, test, &example)
-            .map_err(|error| FieldError::new(format!("tests.{at}.event"), error))?;
-        let found = why_not(rule, &event);
-        let text = match (&found, test.runs) {
-            (None, true) | (Some(_), false) => continue,
-            (Some(why), true) => format!("the rule does not start on this event: {why}"),
-            (None, false) => "the rule starts on this event".to_owned(),
-        };
-        return Err(FieldError::new(format!("tests.{at}.runs"), text));
+        match tried(rule, test, &example) {
+            Tried::As(_) => {}
+            Tried::Otherwise(why) => return Err(FieldError::new(format!("tests.{at}.runs"), why)),
+            Tried::NoEvent(why) => return Err(FieldError::new(format!("tests.{at}.event"), why)),
+        }
     }
     Ok(())
+}
+
+/// Tries one test of a rule, as [`check`] does.
+pub(super) fn tried(rule: &Rule, test: &RuleTest, example: impl Fn(&str) -> Event) -> Tried {
+    let event = match event_of(rule, test, example) {
+        Ok(event) => event,
+        Err(why) => return Tried::NoEvent(why),
+    };
+    let starts = "the rule starts on this event";
+    let starts_not = "the rule does not start on this event";
+    match (why_not(rule, &event), test.runs) {
+        (None, true) => Tried::As(starts.to_owned()),
+        (Some(why), false) => Tried::As(format!("{starts_not}: {why}")),
+        (None, false) => Tried::Otherwise(starts.to_owned()),
+        (Some(why), true) => Tried::Otherwise(format!("{starts_not}: {why}")),
+    }
 }
 
 /// Why a rule does not start on an event.

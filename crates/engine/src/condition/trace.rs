@@ -124,7 +124,7 @@ fn logical(expr: &IdedExpr) -> Option<Logical<'_>> {
 }
 
 /// `a && b && c` is a tree of pairs; what counts is the order of its operands.
-fn flatten<'e>(expr: &'e IdedExpr, operator: &str, operands: &mut Vec<&'e IdedExpr>) {
+pub(super) fn flatten<'e>(expr: &'e IdedExpr, operator: &str, operands: &mut Vec<&'e IdedExpr>) {
     match &expr.expr {
         Expr::Call(CallExpr { func_name, args, .. }) if func_name == operator => {
             args.iter().for_each(|arg| flatten(arg, operator, operands));

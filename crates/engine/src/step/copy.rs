@@ -6,12 +6,14 @@
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::VPath;
-use entrepot_nouns::rule::CopySpec;
+use entrepot_nouns::dry_run::LookedFor;
+use entrepot_nouns::rule::{CopySpec, Existing};
 use serde_json::json;
 
 use super::mkdir::make_directories_above;
 use super::{Expected, Input, Step, StepError, source};
 use crate::files::Sink;
+use crate::foresight::{Foresee, Foreseen, Foresight, InputFile};
 use crate::ids::StepKey;
 use crate::limits::BLOCK_BYTES;
 use crate::pattern;
@@ -39,6 +41,26 @@ impl Step for CopySpec {
         };
         fill(run, &input, sink).await?;
         run.reached(Pause::Changed)
+    }
+}
+
+#[async_trait]
+impl Foresee for CopySpec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let to = pattern::virtual_path(&self.to, foresight.values())?;
+        let found = foresight.look(&to).await?;
+        let InputFile { file, open } = foresight.input()?;
+        let (there, unseen) = match (found, self.existing) {
+            (LookedFor::Nothing, _) => (", where nothing is", None),
+            (LookedFor::File { .. }, Existing::Replace) => (" in place of the file there", None),
+            (LookedFor::File { .. } | LookedFor::Directory, _) => {
+                return Err(StepError::taken(&to));
+            }
+            (LookedFor::Unknown { why }, _) => ("", Some(why)),
+        };
+        let what = format!("copies {file} to '{to}'{there}");
+        let result = Some(json!({"to": to.to_string()}));
+        Ok(Foreseen { what, result, open: unseen.or(open) })
     }
 }
 

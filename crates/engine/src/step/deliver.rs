@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::BytesMut;
+use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing};
@@ -21,6 +22,7 @@ use entrepot_nouns::{
 use entrepot_storage::{AnyStore, Publish, StagedFile, StoreError, make_directories_above};
 
 use super::{Expected, Input, Step, StepError, fetch, source};
+use crate::foresight::{Foresee, Foreseen, Foresight, InputFile};
 use crate::ids::{self, StepKey};
 use crate::limits::{BLOCK_BYTES, LEASES_SEARCHED};
 use crate::meters::Meters;
@@ -74,6 +76,32 @@ impl Step for DeliverSpec {
             None => delivery.write(run).await?,
         };
         delivery.record(run, delivered).await
+    }
+}
+
+#[async_trait]
+impl Foresee for DeliverSpec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let target = pattern::store_path(&self.path, foresight.values())?;
+        let endpoint = foresight.endpoint(&self.endpoint).await?;
+        let found = foresight.look_at_endpoint(&endpoint, &target).await;
+        let InputFile { file, open } = foresight.input()?;
+        let name = self.endpoint.as_str();
+        let what = format!("copies {file} to '{target}' at endpoint '{name}'");
+        let (there, unseen) = match (found, self.existing) {
+            (LookedFor::Nothing, _) => (", where nothing is", None),
+            (LookedFor::File { .. }, Existing::Refuse) => {
+                return Err(StepError::refused(name, target.as_str()));
+            }
+            (LookedFor::File { .. }, Existing::Replace) => (" in place of the file there", None),
+            (LookedFor::Directory, _) => {
+                let error = &StoreError::IsDirectory;
+                return Err(StepError::at_endpoint(name, target.as_str(), error));
+            }
+            (LookedFor::Unknown { why }, _) => ("", Some(why)),
+        };
+        let what = format!("{what}{there}");
+        Ok(Foreseen { what, result: None, open: unseen.or(open) })
     }
 }
 

@@ -3,13 +3,16 @@
 //! later attempt decides nothing anew.
 
 use async_trait::async_trait;
-use entrepot_nouns::rule::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec};
+use entrepot_nouns::rule::{
+    CheckSpec, IfSpec, RefuseSpec, SetSpec, StopEnding, StopSpec, Variable,
+};
 use serde_json::json;
 
 use super::{Step, StepError};
+use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::ids::StepKey;
 use crate::limits::NOTED_BYTES;
-use crate::noted::{BRANCH, VARIABLES};
+use crate::noted::{BRANCH, Noted, VARIABLES};
 use crate::pattern;
 use crate::run::Run;
 
@@ -23,6 +26,21 @@ impl Step for IfSpec {
 }
 
 #[async_trait]
+impl Foresee for IfSpec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let branch = if foresight.holds("when", &self.when)? { "then" } else { "else" };
+        let what = match branch {
+            "else" if self.otherwise.is_empty() => {
+                "takes neither branch: there is no 'else'".into()
+            }
+            branch => format!("takes the branch '{branch}'"),
+        };
+        let result = Some(json!({ BRANCH: branch }));
+        Ok(Foreseen { what, result, open: None })
+    }
+}
+
+#[async_trait]
 impl Step for SetSpec {
     async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
         let mut noted = run.noted.clone();
@@ -32,13 +50,36 @@ impl Step for SetSpec {
             set.insert(variable.name.clone(), value.clone());
             noted.vars.insert(variable.name.clone(), value);
         }
-        if noted.size() > NOTED_BYTES {
-            let text = format!("the variables of a job have {NOTED_BYTES} bytes at most");
-            return Err(StepError::permanent("EP0814", text));
-        }
+        check_size(&noted)?;
         run.result = Some(json!({ VARIABLES: set }));
         Ok(())
     }
+}
+
+#[async_trait]
+impl Foresee for SetSpec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let mut noted = foresight.noted.clone();
+        let mut set = serde_json::Map::new();
+        for Variable { name, expression } in &self.0 {
+            let value = foresight.value(name, expression, &noted)?;
+            set.insert(name.clone(), value.clone());
+            noted.vars.insert(name.clone(), value);
+        }
+        check_size(&noted)?;
+        let shown = set.iter().map(|(name, value)| format!("vars.{name} = {value}"));
+        let what = format!("sets {}", shown.collect::<Vec<_>>().join(", "));
+        let result = Some(json!({ VARIABLES: set }));
+        Ok(Foreseen { what, result, open: None })
+    }
+}
+
+fn check_size(noted: &Noted) -> Result<(), StepError> {
+    if noted.size() <= NOTED_BYTES {
+        return Ok(());
+    }
+    let text = format!("the variables of a job have {NOTED_BYTES} bytes at most");
+    Err(StepError::permanent("EP0814", text))
 }
 
 #[async_trait]
@@ -48,6 +89,17 @@ impl Step for CheckSpec {
             return Ok(());
         }
         let text = pattern::expand(&self.message, run.values())?;
+        Err(StepError::permanent("EP0815", text))
+    }
+}
+
+#[async_trait]
+impl Foresee for CheckSpec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        if foresight.holds("that", &self.that)? {
+            return Ok(Foreseen::doing("finds that it holds"));
+        }
+        let text = pattern::expand(&self.message, foresight.values())?;
         Err(StepError::permanent("EP0815", text))
     }
 }
@@ -65,5 +117,24 @@ impl Step for StopSpec {
                 Ok(())
             }
         }
+    }
+}
+
+#[async_trait]
+impl Foresee for StopSpec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let text = pattern::expand(&self.message, foresight.values())?;
+        match self.ending {
+            StopEnding::Failed => Err(StepError::permanent("EP0815", text)),
+            StopEnding::Done if text.is_empty() => Ok(Foreseen::doing("ends the job as done")),
+            StopEnding::Done => Ok(Foreseen::doing(format!("ends the job as done: {text}"))),
+        }
+    }
+}
+
+#[async_trait]
+impl Foresee for RefuseSpec {
+    async fn foresee(&self, _foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        Ok(Foreseen::doing(format!("refuses the command with {}: {}", self.code, self.text)))
     }
 }

@@ -1,11 +1,13 @@
 //! `mkdir`: makes a directory where the account sees it, or at an endpoint.
 
 use async_trait::async_trait;
+use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::rule::MkdirSpec;
 use entrepot_nouns::{Name, StorePath, VPath};
 use entrepot_storage::{EntryKind, StoreError};
 
 use super::{Step, StepError};
+use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::ids::StepKey;
 use crate::pattern;
 use crate::pause::Pause;
@@ -37,6 +39,35 @@ impl Step for MkdirSpec {
             }
         }
         run.reached(Pause::Changed)
+    }
+}
+
+#[async_trait]
+impl Foresee for MkdirSpec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let found = match &self.endpoint {
+            Some(endpoint) => {
+                let path = pattern::store_path(&self.path, foresight.values())?;
+                let endpoint = foresight.endpoint(endpoint).await?;
+                foresight.look_at_endpoint(&endpoint, &path).await
+            }
+            None => {
+                let path = pattern::virtual_path(&self.path, foresight.values())?;
+                foresight.look(&path).await?
+            }
+        };
+        let path = foresight.target.as_ref().map_or("", |target| target.path.as_str());
+        match found {
+            LookedFor::Nothing => Ok(Foreseen::doing(format!("makes the directory '{path}'"))),
+            LookedFor::Directory => Ok(Foreseen::doing(format!("finds the directory '{path}'"))),
+            LookedFor::File { .. } => {
+                let text = format!("'{path}' is a file");
+                Err(StepError::permanent("EP0809", text))
+            }
+            LookedFor::Unknown { why } => {
+                Ok(Foreseen::open(format!("makes the directory '{path}'"), why))
+            }
+        }
     }
 }
 

@@ -5,7 +5,9 @@ mod copy;
 mod delete;
 mod deliver;
 pub(crate) mod exec;
+mod exec_foreseen;
 mod fetch;
+mod fetch_foreseen;
 mod flow;
 pub(crate) mod http;
 mod made;
@@ -14,6 +16,7 @@ mod mkdir;
 mod rename;
 pub(crate) mod scan;
 mod source;
+mod talk_foreseen;
 mod webhook;
 
 use async_trait::async_trait;
@@ -26,8 +29,7 @@ use crate::ids::StepKey;
 use crate::pattern::PatternError;
 use crate::run::Run;
 
-use source::Expected;
-pub(crate) use source::{Input, Seen};
+pub(crate) use source::{Expected, Input, Seen, changed};
 
 /// One action of a rule.
 #[async_trait]

@@ -1,11 +1,13 @@
 //! `move`: gives the file of the event another name in the account's view.
 
 use async_trait::async_trait;
-use entrepot_nouns::rule::MoveSpec;
+use entrepot_nouns::dry_run::LookedFor;
+use entrepot_nouns::rule::{Existing, MoveSpec};
 use serde_json::json;
 
 use super::mkdir::make_directories_above;
 use super::{Step, StepError, source};
+use crate::foresight::{Foresee, Foreseen, Foresight, Source};
 use crate::ids::StepKey;
 use crate::pattern;
 use crate::pause::Pause;
@@ -43,5 +45,30 @@ impl Step for MoveSpec {
             run.files().await?.rename(&from, &to, self.existing).await?;
         }
         run.reached(Pause::Changed)
+    }
+}
+
+#[async_trait]
+impl Foresee for MoveSpec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let to = pattern::virtual_path(&self.to, foresight.values())?;
+        let found = foresight.look(&to).await?;
+        let Source { path, open } = foresight.source()?;
+        let result = Some(json!({"path": to.to_string()}));
+        if path == to {
+            let what = format!("leaves '{path}' where it is");
+            return Ok(Foreseen { what, result, open });
+        }
+        let what = format!("renames '{path}' to '{to}'");
+        let (there, unseen) = match (found, self.existing) {
+            (LookedFor::Nothing, _) => ("", None),
+            (LookedFor::File { .. }, Existing::Replace) => (" in place of the file there", None),
+            (LookedFor::File { .. } | LookedFor::Directory, _) => {
+                return Err(StepError::taken(&to));
+            }
+            (LookedFor::Unknown { why }, _) => ("", Some(why)),
+        };
+        let what = format!("{what}{there}");
+        Ok(Foreseen { what, result, open: unseen.or(open) })
     }
 }

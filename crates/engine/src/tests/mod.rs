@@ -2,6 +2,7 @@
 
 mod again;
 mod crashes;
+mod dry_run;
 mod flow;
 mod jobs;
 mod made;

@@ -13,6 +13,7 @@ use entrepot_auth::Gate;
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_db::{Claim, Db, EventFilter, Incarnation, NodeIdentity};
 use entrepot_journal::{Recorder, Scope};
+use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::endpoint::MemoryTarget;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
@@ -110,6 +111,13 @@ impl AccountFiles for SimAccountFiles {
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError> {
         let file = self.0.open(&at(path)).await.map_err(|error| meaning(path, &error))?;
         Ok(Box::new(SimSource(file)))
+    }
+    async fn look(&self, path: &VPath) -> Result<LookedFor, StepError> {
+        match self.0.stat(&at(path)).await {
+            Ok(meta) => Ok(crate::foresight::of_meta(&meta)),
+            Err(StoreError::NotFound) => Ok(LookedFor::Nothing),
+            Err(error) => Err(meaning(path, &error)),
+        }
     }
     async fn local(&self, _path: &VPath) -> Result<Option<PathBuf>, StepError> {
         Ok(None)
@@ -397,14 +405,7 @@ impl World {
         let staged = home.stage(file.transfer, &at(&path)).await.unwrap();
         staged.write_at(0, Bytes::copy_from_slice(content)).await.unwrap();
         staged.sync().await.unwrap();
-        let how = Publish {
-            existing: Takes::Replace,
-            accessed: None,
-            modified: None,
-            mode: None,
-            size: content.len() as u64,
-        };
-        staged.publish(&how).await.unwrap();
+        staged.publish(&published(content.len() as u64)).await.unwrap();
         self.files += 1;
         let scope = Scope { account: Some(name("acme")), ..Scope::site(SITE) };
         self.recorder.event(&scope, Fact::FileUploaded { file })
@@ -488,6 +489,11 @@ impl World {
         let rule = self.db.find::<Rule>(SITE, &name(rule)).await.unwrap().unwrap();
         crate::ids::job(event.id, rule.id)
     }
+}
+
+/// How a file of this size is published in place of any other.
+pub(crate) fn published(size: u64) -> Publish {
+    Publish { existing: Takes::Replace, accessed: None, modified: None, mode: None, size }
 }
 
 pub(crate) fn fact(env: &Env, path: &VPath, content: &[u8]) -> FileFact {

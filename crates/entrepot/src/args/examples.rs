@@ -172,6 +172,25 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot rule run nightly --wait",
         ],
     ),
+    ("rule test", &["entrepot rule test", "entrepot rule test --file rules/orders.yaml"]),
+    ("rule lint", &["entrepot rule lint", "entrepot rule lint orders --file rules/orders.yaml"]),
+    ("rule diff", &["entrepot rule diff --file rules/orders.yaml"]),
+    (
+        "rule replay",
+        &[
+            "entrepot rule replay orders --since 2026-11-25T00:00:00Z",
+            "entrepot rule replay orders --event 4711 --again \
+             --replay 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a14",
+        ],
+    ),
+    ("trace", &["entrepot trace /in/orders.xml", "entrepot trace orders.xml"]),
+    (
+        "rule dry-run",
+        &[
+            "entrepot rule dry-run orders --path /in/orders.xml",
+            "entrepot rule dry-run --file rules/orders.yaml --event 4711",
+        ],
+    ),
     ("job list", &["entrepot job list --state failed", "entrepot jobs --rule orders"]),
     ("job show", &["entrepot job show 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),
     ("job retry", &["entrepot job retry 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),

@@ -227,26 +227,15 @@ impl Operation {
 /// The call that carries a request out. Every request has its line here.
 fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
     let body = |field: &str| raw.get(field).cloned().unwrap_or_default();
-    let noun = |kind: Kind| raw.pointer(&format!("/noun/{kind}")).cloned().unwrap_or_default();
     Ok(match request {
         Request::List { kind, filter, sort, after, limit } => {
             nouns(*kind, filter, sort.as_ref(), after.as_ref(), *limit)
         }
         Request::Show { kind, name } => Operation::at(format!("get_{kind}"), name),
-        Request::Create { noun: it } => {
-            Operation::new(format!("create_{}", it.kind())).with_body(noun(it.kind()))
-        }
-        Request::Replace { noun: it, if_match } => {
-            let operation = Operation::at(format!("replace_{}", it.kind()), it.name());
-            operation.with_body(noun(it.kind())).if_match(if_match)
-        }
-        Request::Change { kind, name, if_match, .. } => {
-            let operation = Operation::at(format!("patch_{kind}"), name);
-            operation.with_body(body("patch")).if_match(if_match)
-        }
-        Request::Delete { kind, name, if_match } => {
-            Operation::at(format!("delete_{kind}"), name).if_match(if_match)
-        }
+        Request::Create { .. }
+        | Request::Replace { .. }
+        | Request::Change { .. }
+        | Request::Delete { .. } => of_noun(request, raw)?,
         Request::DryRun { of } => operation(of, &body("of"))?.with("dry_run", Some(true)),
         Request::Plan { .. } => Operation::new("plan_configuration").with_body(documents(raw)),
         Request::Apply { .. } => Operation::new("apply_configuration").with_body(documents(raw)),
@@ -255,6 +244,12 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::Transfer { id } => Operation::at("get_transfer", id),
         Request::Events { filter } => events(filter),
         Request::ExplainRules { question } => explain(question),
+        Request::DryRunRule { .. } => of_rules("dry_run_rule", body("order")),
+        Request::TestRules { .. } => of_rules("test_rules", body("source")),
+        Request::LintRules { .. } => of_rules("lint_rules", body("source")),
+        Request::DiffRules { .. } => of_rules("diff_rules", body("source")),
+        Request::ReplayRule { .. } => of_rules("replay_rule", body("order")),
+        Request::Trace { subject } => Operation::new("trace").with("of", Some(subject)),
         Request::Jobs { .. }
         | Request::Job { .. }
         | Request::RetryJob { .. }
@@ -308,6 +303,28 @@ fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
             Operation::at("run_rule", name).with_body(json!({ "parameters": parameters }))
         }
         other => return Err(RemoteError::Request(format!("{other:?} is not of jobs"))),
+    })
+}
+
+/// The same, of the changes of a noun.
+fn of_noun(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
+    let noun = |kind: Kind| raw.pointer(&format!("/noun/{kind}")).cloned().unwrap_or_default();
+    Ok(match request {
+        Request::Create { noun: it } => {
+            Operation::new(format!("create_{}", it.kind())).with_body(noun(it.kind()))
+        }
+        Request::Replace { noun: it, if_match } => {
+            let operation = Operation::at(format!("replace_{}", it.kind()), it.name());
+            operation.with_body(noun(it.kind())).if_match(if_match)
+        }
+        Request::Change { kind, name, if_match, .. } => {
+            let operation = Operation::at(format!("patch_{kind}"), name);
+            operation.with_body(raw.get("patch").cloned().unwrap_or_default()).if_match(if_match)
+        }
+        Request::Delete { kind, name, if_match } => {
+            Operation::at(format!("delete_{kind}"), name).if_match(if_match)
+        }
+        other => return Err(RemoteError::Request(format!("{other:?} changes no noun"))),
     })
 }
 
@@ -441,6 +458,11 @@ fn links(owner: Option<&Name>) -> Operation {
     Operation::list("list_links", None).with("owner", owner)
 }
 
+/// A question about rules, which its body says.
+fn of_rules(id: &str, body: Value) -> Operation {
+    Operation::new(id).with_body(body)
+}
+
 fn of_account(id: &str, account: Option<&Name>) -> Operation {
     Operation::list(id, None).with("account", account)
 }
@@ -561,6 +583,10 @@ mod tests {
                 json!({"question": {"about": {"path": "/a b"}, "rule": "n"}}),
                 json!({"question": {"about": {"event": id}}}),
             ],
+            "test-rules" | "lint-rules" | "diff-rules" => one(json!({"source": {"rule": "n"}})),
+            "replay-rule" => one(json!({"order": {"rule": "n", "of": {"event": id}}})),
+            "trace" => one(json!({"subject": "/in/a b"})),
+            "dry-run-rule" => one(json!({"order": {"rule": "n", "about": {"path": "/a b"}}})),
             "transfer" | "job" | "retry-job" | "cancel-job" | "end-session" | "end-sign-in" => {
                 one(json!({"id": id}))
             }

@@ -1,6 +1,6 @@
 //! What the API answers, as the administration answers it.
 
-use entrepot_admin::{Request, Response as Answer};
+use entrepot_admin::{EventQuery, Request, Response as Answer};
 use entrepot_nouns::{AnyNoun, Kind, Stored};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -65,6 +65,14 @@ impl Answered {
         Ok(Answer::Rates { upload: self.field("upload")?, download: self.field("download")? })
     }
 
+    /// The oldest first, in whatever order they were asked for.
+    fn events(mut self, filter: &EventQuery) -> Result<Answer> {
+        if filter.after.is_none() {
+            self.items.reverse();
+        }
+        Ok(Answer::Events { next: self.number()?, events: self.rows()? })
+    }
+
     fn plan(mut self) -> Result<Answer> {
         Ok(Answer::Plan { changes: self.field("changes")?, warnings: self.field("warnings")? })
     }
@@ -88,13 +96,14 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
             Answer::Transfers { next: answered.next()?, transfers: answered.rows()? }
         }
         Request::Transfer { .. } => Answer::Transfer { transfer: answered.of()? },
-        Request::Events { filter } => {
-            if filter.after.is_none() {
-                answered.items.reverse();
-            }
-            Answer::Events { next: answered.number()?, events: answered.rows()? }
-        }
+        Request::Events { filter } => answered.events(filter)?,
         Request::ExplainRules { .. } => Answer::Explanation { explanation: answered.of()? },
+        Request::DryRunRule { .. } => Answer::RuleDryRun { dry_run: answered.of()? },
+        Request::TestRules { .. } => Answer::RuleTests { reports: answered.field("items")? },
+        Request::LintRules { .. } => Answer::RuleFindings { findings: answered.field("items")? },
+        Request::DiffRules { .. } => Answer::RuleDiffs { diffs: answered.field("items")? },
+        Request::ReplayRule { .. } => Answer::RuleReplay { replay: answered.of()? },
+        Request::Trace { .. } => Answer::Trace { trace: answered.of()? },
         Request::Jobs { .. } => Answer::Jobs { next: answered.next()?, jobs: answered.rows()? },
         Request::Job { .. } => Answer::Job { job: answered.of()? },
         Request::RunRule { .. } => Answer::StartedRule { started: answered.of()? },

@@ -15,7 +15,7 @@ use super::nouns::plural;
 use super::schemas::{Schema, schema};
 use super::{
     certificates, configuration, events, explanations, jobs, links, live_stream, nodes, nouns,
-    sessions, stream, this_node, tokens, transfers,
+    rules, sessions, stream, this_node, tokens, transfers,
 };
 use crate::problem::Problem;
 
@@ -379,6 +379,9 @@ const RETRY_RULE: &str = "The document of the rule by which it goes on: 'pinned'
 
 const STARTED: &str = "It is started: the job follows.";
 
+const TRACED: &str = "A path as accounts see it, the name of a file, the id of an event, a \
+                      transfer or a job, or the number of an event.";
+
 fn of_jobs() -> Vec<Route> {
     const TAG: &str = "jobs";
     vec![
@@ -398,6 +401,30 @@ fn of_jobs() -> Vec<Route> {
                 once("rule", "Only what this rule made of it."),
             ])
             .gives(schema::<entrepot_nouns::explanation::Explanation>()),
+        Route::new(Method::GET, "/traces", rules::trace)
+            .about(TAG, "trace", "Where a file is: the chain from its arrival to its deliveries.")
+            .query(vec![once("of", TRACED)])
+            .gives(schema::<entrepot_nouns::trace::Trace>()),
+        Route::new(Method::POST, "/rule-tests", rules::test)
+            .about(TAG, "test_rules", "What comes of the tests of rules, stored or not.")
+            .body(schema::<entrepot_admin::RuleSource>())
+            .gives(Schema::items::<entrepot_nouns::rule_report::RuleTestReport>()),
+        Route::new(Method::POST, "/rule-findings", rules::lint)
+            .about(TAG, "lint_rules", "What of rules, stored or not, is probably not meant.")
+            .body(schema::<entrepot_admin::RuleSource>())
+            .gives(Schema::items::<entrepot_nouns::rule_report::LintFinding>()),
+        Route::new(Method::POST, "/rule-diffs", rules::diff)
+            .about(TAG, "diff_rules", "What differs between rules of documents and stored ones.")
+            .body(schema::<entrepot_admin::RuleSource>())
+            .gives(Schema::items::<entrepot_nouns::rule_report::RuleDiff>()),
+        Route::new(Method::POST, "/rule-replays", rules::replay)
+            .about(TAG, "replay_rule", "Makes jobs of a rule again, or says which ones.")
+            .body(schema::<entrepot_admin::ReplayOrder>())
+            .gives(schema::<entrepot_nouns::rule_report::RuleReplay>()),
+        Route::new(Method::POST, "/rule-dry-runs", rules::dry_run)
+            .about(TAG, "dry_run_rule", "What a rule, stored or not, would do; touches nothing.")
+            .body(schema::<entrepot_admin::DryRunOrder>())
+            .gives(schema::<entrepot_nouns::dry_run::RuleDryRun>()),
         Route::new(Method::GET, "/jobs/{id}", jobs::show)
             .about(TAG, "get_job", "Shows one, with the event that started it.")
             .gives(schema::<entrepot_admin::ShownJob>()),
