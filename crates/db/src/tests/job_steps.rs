@@ -58,14 +58,15 @@ async fn jobs_that_are_made_again_are_there_once_with_their_document(db: Db) {
     };
     for _ in 0..2 {
         let mut tx = db.begin().await.unwrap();
-        tx.insert_jobs(&[again.clone()], &[document("new")], env.now()).await.unwrap();
+        tx.insert_jobs(std::slice::from_ref(&again), &[document("new")], env.now()).await.unwrap();
         tx.commit().await.unwrap();
     }
     assert!(known(&db, "new").await.is_some());
     let made = db.jobs_of_event(SiteId::MAIN, first.event_id).await.unwrap();
     let mut ids: Vec<_> = made.iter().map(|job| job.id).collect();
     let mut wanted = vec![first.id, again.id];
-    (ids.sort_by_key(|id| id.0), wanted.sort_by_key(|id| id.0));
+    ids.sort_by_key(|id| id.0);
+    wanted.sort_by_key(|id| id.0);
     assert_eq!(ids, wanted);
     let elsewhere = SiteId(uuid::Uuid::from_u128(45));
     assert!(db.jobs_of_event(elsewhere, first.event_id).await.unwrap().is_empty());

@@ -126,7 +126,8 @@ async fn what_is_foreseen_is_what_the_job_does_and_looking_touches_nothing() {
             let mut written: Vec<_> = files(&out).await.into_keys().collect();
             let mut foreseen = writes(&found);
             foreseen.push("old".to_owned());
-            (written.sort(), foreseen.sort());
+            written.sort();
+            foreseen.sort();
             assert_eq!(written, foreseen, "{case} {}: {found:#?}", bytes.len());
             *endings.entry(format!("{:?}", found.ending)).or_insert(0) += 1;
         }
@@ -145,7 +146,7 @@ async fn values_branches_and_targets_are_shown() {
     assert_eq!(set.what, "sets vars.large = true, vars.folder = \"large\"");
     assert_eq!(
         set.expressions[1].explained.trace.as_ref().unwrap().value.as_deref(),
-        Some("\"large\"")
+        Some("'large'")
     );
     assert_eq!(sort.branch.as_deref(), Some("then"));
     assert_eq!(sort.expressions[0].explained.holds, Some(true));
