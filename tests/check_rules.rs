@@ -6,6 +6,7 @@ use entrepot_testkit::server::Node;
 use serde_json::{Value, json};
 
 use crate::program;
+use crate::routes::directory;
 
 const SEND: &str = "rule:
   name: send
@@ -22,11 +23,7 @@ fn node() -> Result<(Node, Login)> {
     let login = Login::create(&node, "acme")?;
     let inbox = node.scratch().join("inbox");
     std::fs::create_dir(&inbox)?;
-    let endpoint = format!(
-        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n",
-        text(&inbox)?
-    );
-    node.cli_with_input(&["apply", "-"], &endpoint)?;
+    node.cli_with_input(&["apply", "-"], &directory("partner", &inbox)?)?;
     Ok((node, login))
 }
 

@@ -6,6 +6,7 @@ use entrepot_testkit::server::Node;
 use serde_json::Value;
 
 use crate::program;
+use crate::routes::directory;
 
 const SORT: &str = "rule:
   name: sort
@@ -25,11 +26,7 @@ fn node() -> Result<(Node, Login)> {
     let login = Login::create(&node, "acme")?;
     let inbox = node.scratch().join("inbox");
     std::fs::create_dir(&inbox)?;
-    let endpoint = format!(
-        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n",
-        text(&inbox)?
-    );
-    node.cli_with_input(&["apply", "-"], &endpoint)?;
+    node.cli_with_input(&["apply", "-"], &directory("partner", &inbox)?)?;
     node.start()?;
     Ok((node, login))
 }

@@ -34,10 +34,7 @@ fn an_upload_is_delivered_to_a_directory_once() -> Result<()> {
     let login = Login::create(&node, "acme")?;
     let inbox = node.scratch().join("inbox");
     std::fs::create_dir(&inbox)?;
-    let endpoint = format!(
-        "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n",
-        text(&inbox)?
-    );
+    let endpoint = directory("partner", &inbox)?;
     apply(&node, &(endpoint + &rule("to-partner", "partner", "{account}/{stem}-x.{extension}")))?;
     node.start()?;
     let content = noise(9, 700_000);
@@ -201,7 +198,7 @@ fn a_failing_delivery_is_retried_then_dead_and_can_be_retried_by_hand() -> Resul
 }
 
 /// An endpoint that is a folder.
-fn directory(name: &str, path: &std::path::Path) -> Result<String> {
+pub(crate) fn directory(name: &str, path: &std::path::Path) -> Result<String> {
     let path = text(path)?;
     Ok(format!("endpoint: {{name: {name}, target: {{directory: {{path: {path}}}}}}}\n---\n"))
 }

@@ -141,8 +141,6 @@ fn parse(source: &str) -> Result<Program, ConditionError> {
 /// without one), `site`, `params` (of a rule that was started by hand; null without).
 pub(crate) struct Subject {
     variables: Vec<(&'static str, Value)>,
-    /// Empty where the event is about no file.
-    event_path: String,
 }
 
 impl Subject {
@@ -154,7 +152,6 @@ impl Subject {
         }
         let account = event.account.as_ref().map_or(Value::Null, |name| name.as_str().into());
         Subject {
-            event_path: pattern::event_path(event).unwrap_or_default().to_owned(),
             variables: vec![
                 ("event", value(&json)),
                 ("file", file(event)),
@@ -166,18 +163,13 @@ impl Subject {
         }
     }
 
-    /// With what the steps of a job left: `vars`, `steps`, and the file that they work on.
-    pub(crate) fn with_noted(mut self, noted: &Noted) -> Subject {
+    /// With what steps of a job of `event` left: `vars`, `steps`, and the file that they work on.
+    pub(crate) fn with_noted(mut self, event: &Event, noted: &Noted) -> Subject {
         if let Some(made) = &noted.file {
-            let path = self.event_path.clone();
-            let fields: HashMap<String, Value> = HashMap::from([
-                ("path".to_owned(), path.into()),
-                ("name".to_owned(), made.name.as_str().into()),
-                ("size".to_owned(), Value::Int(i64::try_from(made.size).unwrap_or(i64::MAX))),
-                ("digest".to_owned(), made.digest.as_str().into()),
-            ]);
+            let path = pattern::event_path(event).unwrap_or_default();
+            let made = file_fields(path, &made.name, made.size, made.digest.clone());
             self.variables.retain(|(name, _)| *name != "file");
-            self.variables.push(("file", fields.into()));
+            self.variables.push(("file", made));
         }
         for (name, fields) in [("vars", &noted.vars), ("steps", &noted.steps)] {
             let fields = fields.iter().map(|(key, field)| (key.clone(), value(field)));
@@ -209,11 +201,16 @@ fn file(event: &Event) -> Value {
         (_, fact) => fact.map_or(0, |file| file.size),
     };
     let digest = fact.and_then(|file| file.digests.blake3).map(|bytes| hex(&bytes));
+    let name = pattern::file_name(event).unwrap_or_default();
+    file_fields(path, name, size, digest.unwrap_or_default())
+}
+
+fn file_fields(path: &str, name: &str, size: u64, digest: String) -> Value {
     let fields: HashMap<String, Value> = HashMap::from([
         ("path".to_owned(), path.into()),
-        ("name".to_owned(), pattern::file_name(event).unwrap_or_default().into()),
+        ("name".to_owned(), name.into()),
         ("size".to_owned(), Value::Int(i64::try_from(size).unwrap_or(i64::MAX))),
-        ("digest".to_owned(), digest.unwrap_or_default().into()),
+        ("digest".to_owned(), digest.into()),
     ]);
     fields.into()
 }

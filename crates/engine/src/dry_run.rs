@@ -23,7 +23,7 @@ use crate::files::{AccountFiles, FileAccess};
 use crate::foresight::{Foresee, Foreseen, Foresight, LookedAtParts, look};
 use crate::noted::{BRANCH, Noted};
 use crate::session_files::SessionFileAccess;
-use crate::step::StepError;
+use crate::step::{StepError, the_step};
 use crate::versions::RunRule;
 use crate::{check, explain, pattern, rules};
 
@@ -333,26 +333,9 @@ impl Walk<'_> {
     }
 }
 
-/// The table of steps, as those who foresee them know it.
+/// The step that `spec` is, to those who foresee it.
 fn of(spec: &StepSpec) -> &dyn Foresee {
-    match spec {
-        StepSpec::Deliver(deliver) => deliver,
-        StepSpec::Move(rename) => rename,
-        StepSpec::Delete(delete) => delete,
-        StepSpec::Exec(exec) => exec,
-        StepSpec::Refuse(refuse) => refuse,
-        StepSpec::If(branch) => branch,
-        StepSpec::Set(set) => set,
-        StepSpec::Check(check) => check,
-        StepSpec::Stop(stop) => stop,
-        StepSpec::Copy(copy) => copy,
-        StepSpec::Fetch(fetch) => fetch,
-        StepSpec::Mkdir(mkdir) => mkdir,
-        StepSpec::Http(http) => http,
-        StepSpec::Webhook(webhook) => webhook,
-        StepSpec::Mail(mail) => mail,
-        StepSpec::Scan(scan) => scan,
-    }
+    the_step!(spec)
 }
 
 fn not_reached(step: &Step, prefix: &str, number: usize) -> ForeseenStep {

@@ -630,7 +630,7 @@ impl Run<'_> {
     /// may go: what the steps made of it is on no more than one disk.
     async fn leave_sources(&mut self) -> Result<(), StepError> {
         let rule = self.rule.clone();
-        if !rule.noun.places(StepList::Do).iter().any(|place| place.step.spec.takes_source()) {
+        if !rule.takes_sources {
             return Ok(());
         }
         // An attempt after a crash must not fetch anew what this one is about to remove.
@@ -656,8 +656,7 @@ impl Run<'_> {
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
         // Of a job of one step that was done its end says all there is to say.
-        let several = self.rule.noun.places(StepList::Do).len() > 1;
-        let told = |last: &&JobStep| several || last.state != StepState::Done;
+        let told = |last: &&JobStep| self.rule.has_several || last.state != StepState::Done;
         let last = self.behind.as_ref().and_then(|behind| behind.record.as_ref());
         end(self.shared, self.hold, JobEnd::Done, last.filter(told)).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);

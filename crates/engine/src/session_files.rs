@@ -124,10 +124,7 @@ impl AccountFiles for SessionFiles {
     }
 
     async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError> {
-        let existing = match existing {
-            Existing::Replace => entrepot_storage::Existing::Replace,
-            Existing::Refuse => entrepot_storage::Existing::Refuse,
-        };
+        let existing = existing.into();
         let done = self.0.vfs().rename(from, to, existing).await;
         done.map_err(|error| match error {
             VfsError::Exists => StepError::taken(to),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use entrepot_nouns::explanation::ConditionExplanation;
+use entrepot_nouns::rule::StepList;
 use entrepot_nouns::{Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
 use serde_json::Value as Json;
@@ -20,6 +21,10 @@ pub(crate) struct RunRule {
     site: String,
     /// The expressions of its steps by their text, compiled or not compilable.
     conditions: HashMap<String, Result<Condition, ConditionError>>,
+    /// `do` has more than one step, those inside others counted.
+    pub(crate) has_several: bool,
+    /// The end of a job changes something where a step took its file from.
+    pub(crate) takes_sources: bool,
 }
 
 impl RunRule {
@@ -29,7 +34,10 @@ impl RunRule {
         let texts = places.iter().flat_map(|place| place.step.expressions());
         let compiled = texts.map(|found| (found.text.to_owned(), Condition::compile(found.text)));
         let conditions = compiled.collect();
-        Arc::new(RunRule { noun, site, conditions })
+        let doing = noun.places(StepList::Do);
+        let has_several = doing.len() > 1;
+        let takes_sources = doing.iter().any(|place| place.step.spec.takes_source());
+        Arc::new(RunRule { noun, site, conditions, has_several, takes_sources })
     }
 
     /// Whether an expression of one of its steps holds.
@@ -65,7 +73,7 @@ impl RunRule {
     fn subject(&self, values: Values<'_>) -> Subject {
         let subject = Subject::new(values.event, &self.site);
         match values.noted {
-            Some(noted) => subject.with_noted(noted),
+            Some(noted) => subject.with_noted(values.event, noted),
             None => subject,
         }
     }

@@ -13,8 +13,7 @@ use entrepot_nouns::{
     Digests, Env, Job, JobId, JobState, SiteId, StepAddress, StorePath, Timestamp, TransferId,
 };
 use entrepot_storage::{
-    AnyStore, EntryKind, Existing, Publish, ReadFile, StagedFile, StoreError,
-    make_directories_above,
+    AnyStore, Entry, Existing, Publish, ReadFile, StagedFile, StoreError, make_directories_above,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -180,22 +179,14 @@ impl WorkArea {
     /// Removes what the steps of a job made.
     pub(crate) async fn remove(&self, owner: Owner) -> Result<(), StoreError> {
         let directory = owner.folder()?;
-        let mut listing = match self.folder.store.list(&directory).await {
+        let inside = match self.entries(&directory).await {
             Err(StoreError::NotFound) => return Ok(()),
-            listing => listing?,
+            inside => inside?,
         };
-        let mut sizes = Vec::new();
-        loop {
-            let page = listing.next_page(WORK_PAGE).await?;
-            if page.is_empty() {
-                break;
-            }
-            sizes.extend(page.into_iter().map(|entry| (entry.name, entry.meta.size)));
-        }
-        for (name, size) in sizes {
-            if let Ok(path) = format!("{directory}/{name}").parse() {
+        for entry in inside {
+            if let Ok(path) = directory.join(&entry.name) {
                 self.folder.store.remove(&path).await?;
-                self.give_back(size);
+                self.give_back(entry.meta.size);
             }
         }
         match self.folder.store.remove_directory(&directory).await {
@@ -206,31 +197,28 @@ impl WorkArea {
 
     /// What each job has here.
     async fn jobs(&self) -> Result<Vec<Held>, StoreError> {
-        let store = &self.folder.store;
         let mut found = Vec::new();
-        let mut listing = store.list(&StorePath::root()).await?;
+        for entry in self.entries(&StorePath::root()).await? {
+            let Some(owner) = Owner::read(&entry.name) else { continue };
+            let mut held = Held { owner, bytes: 0, newest: entry.meta.modified };
+            for file in self.entries(&owner.folder()?).await? {
+                held.bytes = held.bytes.saturating_add(file.meta.size);
+                held.newest = held.newest.max(file.meta.modified);
+            }
+            found.push(held);
+        }
+        Ok(found)
+    }
+
+    async fn entries(&self, directory: &StorePath) -> Result<Vec<Entry>, StoreError> {
+        let mut listing = self.folder.store.list(directory).await?;
+        let mut found = Vec::new();
         loop {
             let page = listing.next_page(WORK_PAGE).await?;
             if page.is_empty() {
                 return Ok(found);
             }
-            for entry in page.into_iter().filter(|it| it.meta.kind == EntryKind::Directory) {
-                let Ok(directory) = entry.name.parse::<StorePath>() else { continue };
-                let Some(owner) = Owner::read(&entry.name) else { continue };
-                let mut held = Held { owner, bytes: 0, newest: entry.meta.modified };
-                let mut inside = store.list(&directory).await?;
-                loop {
-                    let files = inside.next_page(WORK_PAGE).await?;
-                    if files.is_empty() {
-                        break;
-                    }
-                    for file in files {
-                        held.bytes = held.bytes.saturating_add(file.meta.size);
-                        held.newest = held.newest.max(file.meta.modified);
-                    }
-                }
-                found.push(held);
-            }
+            found.extend(page);
         }
     }
 }

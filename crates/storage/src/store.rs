@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_nouns::{Displaced, StorePath, Timestamp, TransferId};
+use entrepot_nouns::{Displaced, StorePath, Timestamp, TransferId, rule};
 
 use crate::budget::{Holder, Share};
 use crate::error::{Result, StoreError};
@@ -142,6 +142,15 @@ pub enum Existing {
     Replace,
     /// Fail with [`crate::StoreError::Exists`].
     Refuse,
+}
+
+impl From<rule::Existing> for Existing {
+    fn from(existing: rule::Existing) -> Self {
+        match existing {
+            rule::Existing::Replace => Existing::Replace,
+            rule::Existing::Refuse => Existing::Refuse,
+        }
+    }
 }
 
 /// How a rename ended.

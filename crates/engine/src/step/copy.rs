@@ -74,13 +74,9 @@ async fn is_there(run: &mut Run<'_>, input: &Input, to: &VPath) -> Result<bool, 
     if there.size() != input.source.size() {
         return Ok(false);
     }
-    let wanted = match input.expected.filter(Expected::has_digest) {
-        Some(expected) => expected.digests,
-        None => source::digest(run, input.source.as_ref(), input.expected).await?,
-    };
+    let wanted = input.described(run).await?;
     let found = source::digest(run, there.as_ref(), input.expected).await?;
-    let size = there.size();
-    Ok(Expected { size, digests: wanted }.is(size, &found))
+    Ok(wanted.is(there.size(), &found))
 }
 
 async fn fill(run: &Run<'_>, input: &Input, mut sink: Box<dyn Sink>) -> Result<(), StepError> {

@@ -118,14 +118,7 @@ async fn expected(run: &mut Run<'_>) -> Result<Expected, StepError> {
     if let (Some(expected), None) = (known, &run.noted.file) {
         return Ok(expected);
     }
-    let input = Input::open(run).await?;
-    match input.expected.filter(Expected::has_digest) {
-        Some(expected) => Ok(expected),
-        None => {
-            let digests = source::digest(run, input.source.as_ref(), input.expected).await?;
-            Ok(Expected { size: input.source.size(), digests })
-        }
-    }
+    Input::open(run).await?.described(run).await
 }
 
 /// Discards what earlier leases left staged. A store that does not show all it has is left to the
@@ -234,10 +227,7 @@ impl Delivery {
         let holding = run.shared.file_access.hold_name(&self.endpoint, &self.target, size);
         let held = run.hold.waiting(holding).await??;
         run.hold.fence().await?;
-        let existing = match self.existing {
-            Existing::Replace => entrepot_storage::Existing::Replace,
-            Existing::Refuse => entrepot_storage::Existing::Refuse,
-        };
+        let existing = self.existing.into();
         let how = Publish { existing, accessed: None, modified: None, mode: None, size };
         let published = match (staged.publish(&how).await, self.existing) {
             (Err(StoreError::Exists), Existing::Refuse) => return Err(self.refused()),

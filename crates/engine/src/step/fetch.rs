@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::rule::{AfterFetch, FetchSpec};
-use entrepot_nouns::{Digests, EndpointTarget, Fact, Name, Protocol, StorePath, Timestamp, crash};
+use entrepot_nouns::{
+    Digests, EndpointTarget, Event, Fact, Name, Protocol, StorePath, Timestamp, crash,
+};
 use entrepot_storage::{AnyStore, Existing, Meta, ReadFile, StoreError, make_directories_above};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -40,9 +42,7 @@ const FROM: &str = "from";
 #[async_trait]
 impl Step for FetchSpec {
     async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError> {
-        let name = self.endpoint.as_ref().or(run.job.event.fact.endpoint()).ok_or_else(|| {
-            StepError::permanent("EP0812", "the event names no endpoint, say which one in 'fetch'")
-        })?;
+        let name = endpoint_name(self, &run.job.event)?;
         let path = pattern::store_path(&self.path, run.values())?;
         let endpoint = run.endpoint(name).await?;
         let store = run.hold.waiting(run.shared.file_access.store(&endpoint)).await??;
@@ -129,15 +129,25 @@ pub(super) fn protocol(target: &EndpointTarget) -> Protocol {
     }
 }
 
+/// The endpoint that the file is fetched from.
+pub(super) fn endpoint_name<'a>(
+    spec: &'a FetchSpec,
+    event: &'a Event,
+) -> Result<&'a Name, StepError> {
+    spec.endpoint.as_ref().or(event.fact.endpoint()).ok_or_else(|| {
+        StepError::permanent("EP0812", "the event names no endpoint, say which one in 'fetch'")
+    })
+}
+
 /// Where the file is that is fetched.
-struct Place<'a> {
-    endpoint: &'a Name,
-    path: &'a StorePath,
+pub(super) struct Place<'a> {
+    pub(super) endpoint: &'a Name,
+    pub(super) path: &'a StorePath,
 }
 
 impl Place<'_> {
     /// Of a file that is not there nothing is to be expected any more.
-    fn failed(&self, error: &StoreError) -> StepError {
+    pub(super) fn failed(&self, error: &StoreError) -> StepError {
         let Place { endpoint, path } = self;
         match error {
             StoreError::NotFound => {

@@ -7,6 +7,7 @@ use entrepot_storage::StoreError;
 use serde_json::json;
 
 use super::StepError;
+use super::fetch::{Place, endpoint_name};
 use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::noted::{FILE, FileValue};
 use crate::pattern::{self, Values};
@@ -17,18 +18,15 @@ const UNREAD: &str = "(digest)";
 #[async_trait]
 impl Foresee for FetchSpec {
     async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
-        let named = self.endpoint.as_ref().or(foresight.event().fact.endpoint()).cloned();
-        let name = named.ok_or_else(|| {
-            StepError::permanent("EP0812", "the event names no endpoint, say which one in 'fetch'")
-        })?;
+        let name = endpoint_name(self, foresight.event())?.clone();
         let path = pattern::store_path(&self.path, foresight.values())?;
         let endpoint = foresight.endpoint(&name).await?;
         let found = foresight.look_at_endpoint(&endpoint, &path).await;
-        let failed = |error| StepError::at_endpoint(name.as_str(), path.as_str(), &error);
+        let at = Place { endpoint: &name, path: &path };
         let (size, open) = match found {
             LookedFor::File { size, .. } => (size, None),
-            LookedFor::Nothing => return Err(failed(StoreError::NotFound)),
-            LookedFor::Directory => return Err(failed(StoreError::IsDirectory)),
+            LookedFor::Nothing => return Err(at.failed(&StoreError::NotFound)),
+            LookedFor::Directory => return Err(at.failed(&StoreError::IsDirectory)),
             LookedFor::Unknown { why } => (0, Some(why)),
         };
         let step = foresight.address.clone();

@@ -45,26 +45,34 @@ pub(crate) trait Step: Send + Sync {
     }
 }
 
-/// The table of steps.
+/// The table of steps: the one that a [`StepSpec`] is, as whatever is wanted of it.
+macro_rules! the_step {
+    ($spec:expr) => {
+        match $spec {
+            StepSpec::Deliver(deliver) => deliver,
+            StepSpec::Fetch(fetch) => fetch,
+            StepSpec::Copy(copy) => copy,
+            StepSpec::Mkdir(mkdir) => mkdir,
+            StepSpec::Move(rename) => rename,
+            StepSpec::Delete(delete) => delete,
+            StepSpec::Exec(exec) => exec,
+            StepSpec::Refuse(refuse) => refuse,
+            StepSpec::If(branch) => branch,
+            StepSpec::Set(set) => set,
+            StepSpec::Check(check) => check,
+            StepSpec::Stop(stop) => stop,
+            StepSpec::Http(http) => http,
+            StepSpec::Mail(mail) => mail,
+            StepSpec::Scan(scan) => scan,
+            StepSpec::Webhook(webhook) => webhook,
+        }
+    };
+}
+pub(crate) use the_step;
+
+/// The step that `spec` is.
 pub(crate) fn of(spec: &StepSpec) -> &dyn Step {
-    match spec {
-        StepSpec::Deliver(deliver) => deliver,
-        StepSpec::Fetch(fetch) => fetch,
-        StepSpec::Copy(copy) => copy,
-        StepSpec::Mkdir(mkdir) => mkdir,
-        StepSpec::Move(rename) => rename,
-        StepSpec::Delete(delete) => delete,
-        StepSpec::Exec(exec) => exec,
-        StepSpec::Refuse(refuse) => refuse,
-        StepSpec::If(branch) => branch,
-        StepSpec::Set(set) => set,
-        StepSpec::Check(check) => check,
-        StepSpec::Stop(stop) => stop,
-        StepSpec::Http(http) => http,
-        StepSpec::Mail(mail) => mail,
-        StepSpec::Scan(scan) => scan,
-        StepSpec::Webhook(webhook) => webhook,
-    }
+    the_step!(spec)
 }
 
 #[async_trait]

@@ -119,6 +119,17 @@ impl Input {
         }
     }
 
+    /// What its bytes are; reads them where nobody has said it.
+    pub(crate) async fn described(&self, run: &Run<'_>) -> Result<Expected, StepError> {
+        match self.expected.filter(Expected::has_digest) {
+            Some(expected) => Ok(expected),
+            None => {
+                let digests = digest(run, self.source.as_ref(), self.expected).await?;
+                Ok(Expected { size: self.source.size(), digests })
+            }
+        }
+    }
+
     /// Remembers that its content was compared just now.
     pub(crate) fn verified(&self) -> Option<Seen> {
         match &self.place {

@@ -3,27 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use entrepot_nouns::rule::Step;
-use entrepot_nouns::{JobState, Rule, StepState};
+use entrepot_nouns::{JobState, StepState};
 use serde_json::json;
 
-use super::world::{World, files, memory_store, rule};
+use super::world::{World, doing, files, memory_store};
 use crate::Pause;
 
-fn steps(list: serde_json::Value) -> Vec<Step> {
-    serde_json::from_value(list).unwrap()
-}
-
-fn doing(steps: Vec<Step>) -> Rule {
-    Rule { steps, ..rule("r", Vec::new()) }
-}
-
 /// Sorts files by size, through a variable, with a step behind the branches.
-fn sorting() -> Vec<Step> {
+fn sorting() -> serde_json::Value {
     // A step that is done twice fails.
     let sent =
         |path: &str| json!({"deliver": {"endpoint": "out", "path": path, "existing": "refuse"}});
-    steps(json!([
+    json!([
         {"set": {"large": "file.size > 3", "folder": "vars.large ? 'large' : 'small'"}},
         {"name": "sort", "if": {
             "when": "vars.large",
@@ -39,7 +30,7 @@ fn sorting() -> Vec<Step> {
         }},
         {"name": "last", "deliver": {"endpoint": "out", "path": "{steps.sort.branch}/{name}",
             "existing": "refuse"}, "if": "steps.sort.branch in ['then', 'else']"},
-    ]))
+    ])
 }
 
 async fn sorted(world: &mut World, name: &str, bytes: &[u8]) -> (JobState, Option<String>) {
@@ -108,7 +99,7 @@ async fn a_crash_at_any_point_repeats_no_step_and_changes_no_branch() {
 #[test]
 fn names_that_no_step_leaves_are_refused_when_the_rule_is_stored() {
     let refused = |list: serde_json::Value| {
-        let stored = doing(steps(list));
+        let stored = doing(list);
         entrepot_nouns::noun::Noun::check(&stored)
             .and_then(|()| crate::check_rule(&stored))
             .map_err(|error| (error.field.clone(), error.to_string()))

@@ -4,21 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use entrepot_nouns::rule::{Step, When};
+use entrepot_nouns::rule::When;
 use entrepot_nouns::{Cron, Event, Job, JobState, Rule};
-use entrepot_storage::{AnyStore, EntryKind, Publish, StoreError};
+use entrepot_storage::{AnyStore, EntryKind, StoreError};
 use serde_json::json;
 
-use super::world::{World, content, files, memory_store, rule};
+use super::world::{World, content, doing, files, memory_store, published};
 use crate::{Pause, Pauses, check_rule};
-
-fn steps(list: serde_json::Value) -> Vec<Step> {
-    serde_json::from_value(list).unwrap()
-}
-
-fn doing(list: serde_json::Value) -> Rule {
-    Rule { steps: steps(list), ..rule("r", Vec::new()) }
-}
 
 /// Writes a file at an endpoint, as its owner does.
 async fn write(world: &World, store: &AnyStore, path: &str, bytes: &[u8]) {
@@ -26,14 +18,7 @@ async fn write(world: &World, store: &AnyStore, path: &str, bytes: &[u8]) {
     let staged = store.stage(id, &path.parse().unwrap()).await.unwrap();
     staged.write_at(0, bytes::Bytes::copy_from_slice(bytes)).await.unwrap();
     staged.sync().await.unwrap();
-    let how = Publish {
-        existing: entrepot_storage::Existing::Replace,
-        accessed: None,
-        modified: None,
-        mode: None,
-        size: bytes.len() as u64,
-    };
-    staged.publish(&how).await.unwrap();
+    staged.publish(&published(bytes.len() as u64)).await.unwrap();
 }
 
 /// A node with the endpoint `bank`, which has a file, and the endpoint `out`.

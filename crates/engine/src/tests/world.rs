@@ -123,10 +123,7 @@ impl AccountFiles for SimAccountFiles {
         Ok(None)
     }
     async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError> {
-        let existing = match existing {
-            Existing::Replace => Takes::Replace,
-            Existing::Refuse => Takes::Refuse,
-        };
+        let existing = existing.into();
         let renamed = self.0.rename(&at(from), &at(to), existing).await;
         renamed.map(drop).map_err(|error| meaning(from, &error))
     }
@@ -162,10 +159,7 @@ impl Sink for SimSink {
         written.map_err(|error| meaning(&self.path, &error))
     }
     async fn finish(self: Box<Self>) -> Result<(), StepError> {
-        let existing = match self.existing {
-            Existing::Replace => Takes::Replace,
-            Existing::Refuse => Takes::Refuse,
-        };
+        let existing = self.existing.into();
         let how = Publish { existing, accessed: None, modified: None, mode: None, size: self.size };
         self.staged.sync().await.map_err(|error| meaning(&self.path, &error))?;
         let published = self.staged.publish(&how).await;
@@ -492,6 +486,11 @@ impl World {
 }
 
 /// How a file of this size is published in place of any other.
+/// The rule `r`, which does these steps with each upload.
+pub(crate) fn doing(list: serde_json::Value) -> Rule {
+    Rule { steps: serde_json::from_value(list).unwrap(), ..rule("r", Vec::new()) }
+}
+
 pub(crate) fn published(size: u64) -> Publish {
     Publish { existing: Takes::Replace, accessed: None, modified: None, mode: None, size }
 }
