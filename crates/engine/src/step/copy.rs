@@ -4,18 +4,16 @@
 //! What an attempt left unfinished is the account's partial upload, and goes as those do.
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
 use entrepot_nouns::VPath;
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::rule::{CopySpec, Existing};
 use serde_json::json;
 
 use super::mkdir::make_directories_above;
-use super::{Expected, Input, Step, StepError, source};
+use super::{Input, Step, StepError, source};
 use crate::files::Sink;
 use crate::foresight::{Foresee, Foreseen, Foresight, InputFile};
 use crate::ids::StepKey;
-use crate::limits::BLOCK_BYTES;
 use crate::pattern;
 use crate::pause::Pause;
 use crate::run::Run;
@@ -93,18 +91,11 @@ async fn fill(run: &Run<'_>, input: &Input, mut sink: Box<dyn Sink>) -> Result<(
 }
 
 async fn write(run: &Run<'_>, input: &Input, sink: &mut dyn Sink) -> Result<(), StepError> {
-    let mut digest = Expected::digest(input.expected);
+    let mut reading = input.read();
     loop {
-        let room = BytesMut::with_capacity(BLOCK_BYTES);
-        let read = input.source.read_at(digest.length(), room, BLOCK_BYTES);
-        let block: Bytes = run.hold.waiting(read).await??.freeze();
-        if block.is_empty() {
-            break;
-        }
-        let offset = digest.length();
-        digest.update(&block);
+        let offset = reading.position();
+        let Some(block) = run.hold.waiting(reading.next()).await?? else { break };
         run.hold.waiting(sink.write_at(offset, block)).await??;
     }
-    let size = digest.length();
-    input.check(size, &digest.finish())
+    reading.end()
 }

@@ -4,18 +4,16 @@
 //! lease cut off is made again.
 
 use async_trait::async_trait;
-use bytes::BytesMut;
 use entrepot_db::EventFilter;
 use entrepot_nouns::Fact;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin};
 use entrepot_spawn::{Ended, Program, SpawnError};
 use tokio::io::AsyncWriteExt as _;
 
-use super::source::{self, Expected, Input};
+use super::source::{self, Input};
 use super::{Step, StepError};
 use crate::exec::{self, Setting};
 use crate::ids::StepKey;
-use crate::limits::BLOCK_BYTES;
 use crate::rules;
 use crate::run::Run;
 
@@ -116,22 +114,14 @@ pub(crate) async fn run_with(
     })?;
     program.stdin = stdin;
     let feeding = async move {
-        let mut digest = Expected::digest(input.expected);
-        let mut block = BytesMut::with_capacity(BLOCK_BYTES);
-        loop {
-            block.clear();
-            block = input.source.read_at(digest.length(), block, BLOCK_BYTES).await?;
-            if block.is_empty() {
-                break;
-            }
-            digest.update(&block);
+        let mut reading = input.read();
+        while let Some(block) = reading.next().await? {
             if sender.write_all(&block).await.is_err() {
                 // It reads no more, and knows why.
                 return Ok(());
             }
         }
-        let size = digest.length();
-        input.check(size, &digest.finish())
+        reading.end()
     };
     let mut feeding = std::pin::pin!(feeding);
     let mut running = std::pin::pin!(spawner.run(program));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::http::{
     BodyWriter, Client, HeaderName, HeaderValue, HttpError, Method, Request, Response, header,
@@ -21,11 +21,11 @@ use entrepot_nouns::rule::{HttpAnswer, HttpMethod, HttpSpec};
 use entrepot_nouns::{EndpointTarget, Name, Secret, Timestamp};
 use serde_json::{Value as Json, json};
 
-use super::source::{Expected, Input};
+use super::source::Input;
 use super::{Step, StepError};
 use crate::http_request::{Content, Draft};
 use crate::ids::{self, StepKey};
-use crate::limits::{BLOCK_BYTES, HTTP_ANSWER_BYTES, HTTP_QUOTED_BYTES};
+use crate::limits::{HTTP_ANSWER_BYTES, HTTP_QUOTED_BYTES};
 use crate::run::Run;
 
 /// The field by which a server knows a request that comes again
@@ -212,27 +212,20 @@ fn credentials(target: &WebTarget, secret: &Secret) -> Option<(HeaderName, Heade
 
 /// Writes the file into a request, but the last block only if the file is the one expected.
 async fn feed(input: &Input, mut writer: BodyWriter) -> Result<(), StepError> {
-    let mut digest = Expected::digest(input.expected);
+    let mut reading = input.read();
     let mut held: Option<Bytes> = None;
-    loop {
-        let room = BytesMut::with_capacity(BLOCK_BYTES);
-        let block = input.source.read_at(digest.length(), room, BLOCK_BYTES).await?;
-        if block.is_empty() {
-            break;
-        }
-        digest.update(&block);
-        if let Some(before) = held.replace(block.freeze())
+    while let Some(block) = reading.next().await? {
+        if let Some(before) = held.replace(block)
             && writer.write(before).await.is_err()
         {
             // The server has answered, or is gone: the request says which.
             return std::future::pending().await;
         }
     }
-    let size = digest.length();
-    if size != input.source.size() {
+    if reading.position() != input.source.size() {
         return Err(input.changed());
     }
-    input.check(size, &digest.finish())?;
+    reading.end()?;
     if let Some(last) = held
         && writer.write(last).await.is_err()
     {

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::BytesMut;
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::smtp::{self, RefusedRecipient, SmtpLogin, SmtpMessage, SmtpServer};
 use entrepot_net::tls::ServerTrust;
@@ -18,11 +17,11 @@ use lettre::message::header::ContentType;
 use lettre::message::{Attachment, Mailbox, MessageBuilder, MultiPart, SinglePart, header};
 use serde_json::{Value as Json, json};
 
-use super::source::{Expected, Input};
+use super::source::Input;
 use super::{Step, StepError, http};
 use crate::http_request::markup;
 use crate::ids::{self, StepKey};
-use crate::limits::{BLOCK_BYTES, MAIL_ATTACHED_BYTES};
+use crate::limits::MAIL_ATTACHED_BYTES;
 use crate::pattern::{self, PatternError, Values};
 use crate::run::Run;
 
@@ -137,22 +136,18 @@ async fn content(run: &mut Run<'_>) -> Result<Attached, StepError> {
         );
         return Err(StepError::permanent("EP0896", text));
     }
-    let mut digest = Expected::digest(input.expected);
+    let mut reading = input.read();
     let mut bytes = Vec::new();
-    loop {
-        let room = BytesMut::with_capacity(BLOCK_BYTES);
-        let read = input.source.read_at(digest.length(), room, BLOCK_BYTES);
-        let block = run.hold.waiting(read).await??;
-        digest.update(&block);
-        if block.is_empty() || digest.length() > size {
+    while let Some(block) = run.hold.waiting(reading.next()).await?? {
+        if reading.position() > size {
             break;
         }
         bytes.extend_from_slice(&block);
     }
-    if digest.length() != size {
+    if reading.position() != size {
         return Err(input.changed());
     }
-    input.check(size, &digest.finish())?;
+    reading.end()?;
     Ok(Attached { name, bytes })
 }
 

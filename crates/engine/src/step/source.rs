@@ -1,7 +1,7 @@
 //! The file a step works on: what the event says it is, and whether it still is that.
 
 use async_trait::async_trait;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_nouns::{Digests, Event, Fact, Timestamp, VPath};
 use entrepot_storage::{ReadFile, StoreError};
@@ -119,6 +119,10 @@ impl Input {
         }
     }
 
+    pub(crate) fn read(&self) -> Reading<'_> {
+        Reading { input: self, digest: Expected::digest(self.expected) }
+    }
+
     /// What its bytes are; reads them where nobody has said it.
     pub(crate) async fn described(&self, run: &Run<'_>) -> Result<Expected, StepError> {
         match self.expected.filter(Expected::has_digest) {
@@ -144,6 +148,33 @@ impl Input {
             Some(expected) if !expected.is(size, found) => Err(self.changed()),
             _ => Ok(()),
         }
+    }
+}
+
+/// Reads an [`Input`] from its beginning to its end.
+pub(crate) struct Reading<'i> {
+    input: &'i Input,
+    digest: StreamDigest,
+}
+
+impl Reading<'_> {
+    /// The next block; `None` at the end of the file.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, StepError> {
+        let room = BytesMut::with_capacity(BLOCK_BYTES);
+        let block = self.input.source.read_at(self.position(), room, BLOCK_BYTES).await?;
+        self.digest.update(&block);
+        Ok((!block.is_empty()).then(|| block.freeze()))
+    }
+
+    /// Bytes so far.
+    pub(crate) fn position(&self) -> u64 {
+        self.digest.length()
+    }
+
+    /// Confirms that what was read is the file that it has to be.
+    pub(crate) fn end(self) -> Result<(), StepError> {
+        let size = self.position();
+        self.input.check(size, &self.digest.finish())
     }
 }
 
