@@ -58,6 +58,9 @@ fn a_rule_is_tried_before_it_is_stored_and_nothing_is_touched() -> Result<()> {
     let put = format!("mkdir in\nmkdir done\nput {} in/a.xml\n", text(&local)?);
     login.sftp_batch(&node, &put)?;
     let event = uploaded(&node, "/in/a.xml")?;
+    node.until("the session's end in the log", || {
+        Ok(node.events("session.closed")?.first().cloned())
+    })?;
     let file = local_file(&node, "sort.yaml", SORT.as_bytes())?;
     let file = text(&file)?.to_owned();
     let count = || -> Result<usize> {
