@@ -7,7 +7,8 @@ use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Drained, ListenerPlace, Tx};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::{
-    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, JobId, Kind, Name, SiteId, Stored,
+    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, JobId, Kind, Name, PoolPlaces, SiteId,
+    Stored,
 };
 use uuid::Uuid;
 
@@ -218,6 +219,7 @@ impl Admin {
             Request::Node { name } => nodes::show(parts, actor, &name).await,
             Request::DrainNode { name } => self.drain(actor, name, Drained::Yes).await,
             Request::UndrainNode { name } => self.drain(actor, name, Drained::No).await,
+            Request::SetNodePools { name, places } => self.set_pools(actor, name, places).await,
             Request::RemoveNode { name, lost } => self.remove_node(actor, name, kept(lost)).await,
             Request::JournalHeads { after, limit } => heads(parts, actor, after, limit).await,
             Request::NoteBackup { backup } => self.note_backup(actor, backup).await,
@@ -665,6 +667,12 @@ impl Admin {
 
     async fn drain(&self, actor: &Actor, name: Name, drained: Drained) -> Result<Response> {
         let event = nodes::set_drained(&self.parts, actor, name, drained).await?;
+        self.seal_now(&[event]).await;
+        Ok(Response::Done)
+    }
+
+    async fn set_pools(&self, actor: &Actor, name: Name, places: PoolPlaces) -> Result<Response> {
+        let event = nodes::set_pools(&self.parts, actor, name, places).await?;
         self.seal_now(&[event]).await;
         Ok(Response::Done)
     }

@@ -1,6 +1,6 @@
 //! Nodes as lists show them.
 
-use entrepot_nouns::{Name, NodeId, Timestamp};
+use entrepot_nouns::{Name, NodeId, PoolPlaces, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,10 @@ pub struct NodeRow {
     pub projected_up_to: u64,
     /// How many records of its journal were not in the database at its last heartbeat.
     pub unprojected: u64,
+    /// The sizes of its pools that an operator set; those that are unset are as its process file
+    /// says.
+    #[serde(default)]
+    pub pools: PoolPlaces,
 }
 
 /// What is known of a node.

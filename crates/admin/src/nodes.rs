@@ -3,7 +3,7 @@
 
 use entrepot_db::{Drained, Node, NodeIdentity, StoredHead};
 use entrepot_journal::Scope;
-use entrepot_nouns::{Event, Fact, Name, SiteId};
+use entrepot_nouns::{Event, Fact, Name, PoolPlaces, SiteId};
 
 use crate::actor::Actor;
 use crate::error::{AdminError, Result};
@@ -68,6 +68,7 @@ fn row(node: Node) -> NodeRow {
         round_trip_us: node.round_trip_us,
         projected_up_to: node.projected_up_to,
         unprojected: node.unprojected,
+        pools: node.pools,
     }
 }
 
@@ -139,6 +140,24 @@ pub(crate) async fn set_drained(
         Drained::Yes => Fact::NodeDrained { name, by },
         Drained::No => Fact::NodeUndrained { name, by },
     };
+    let event = parts.recorder.event(&scope(actor), fact);
+    tx.insert_event(&event).await?;
+    tx.commit().await?;
+    Ok(event)
+}
+
+/// Sets the sizes of pools of a node; the committed event, to be sealed.
+pub(crate) async fn set_pools(
+    parts: &AdminParts,
+    actor: &Actor,
+    name: Name,
+    places: PoolPlaces,
+) -> Result<Event> {
+    actor.must_be_of_main()?;
+    let mut tx = parts.db.begin().await?;
+    find(tx.nodes(&parts.db).await?, &name)?;
+    tx.set_pools(&name, places).await?;
+    let fact = Fact::NodePools { name, places, by: actor.name.clone() };
     let event = parts.recorder.event(&scope(actor), fact);
     tx.insert_event(&event).await?;
     tx.commit().await?;

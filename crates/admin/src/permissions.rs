@@ -55,6 +55,7 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::ResetLogLevels
         | Request::DrainNode { .. }
         | Request::UndrainNode { .. }
+        | Request::SetNodePools { .. }
         | Request::RenewCertificate { .. }
         | Request::RevokeToken { .. }
         | Request::RemovePasskey { .. }

@@ -9,8 +9,8 @@ use entrepot_nouns::explanation::Explanation;
 use entrepot_nouns::rule_report::{LintFinding, RuleDiff, RuleReplay, RuleTestReport};
 use entrepot_nouns::trace::{Trace, TraceSubject};
 use entrepot_nouns::{
-    AnyNoun, Event, Job, JobId, Kind, Name, NounVersion, PerDirection, SessionId, SessionInfo,
-    Stored, Timestamp, Transfer, TransferId,
+    AnyNoun, Event, Job, JobId, Kind, Name, NounVersion, PerDirection, PoolPlaces, SessionId,
+    SessionInfo, Stored, Timestamp, Transfer, TransferId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -250,6 +250,14 @@ pub enum Request {
         /// As its process file names it.
         name: Name,
     },
+    /// Sets how many steps of jobs a node, this or another, runs at once, by pool; it holds with
+    /// the node's next heartbeat, and what runs goes on. Of the site `main`.
+    SetNodePools {
+        /// As its process file names it.
+        name: Name,
+        /// The sizes; pools that are not named keep theirs.
+        places: PoolPlaces,
+    },
     /// Takes a node that has ended off the list: its name is free. Of the site `main`.
     RemoveNode {
         /// As its process file named it.
@@ -428,6 +436,7 @@ impl fmt::Debug for Request {
             Request::Node { name } => write!(f, "Node({name})"),
             Request::DrainNode { name } => write!(f, "DrainNode({name})"),
             Request::UndrainNode { name } => write!(f, "UndrainNode({name})"),
+            Request::SetNodePools { name, places } => write!(f, "SetNodePools({name}, {places:?})"),
             Request::RemoveNode { name, lost } => write!(f, "RemoveNode({name}, lost {lost})"),
             Request::JournalHeads { after, .. } => write!(f, "JournalHeads(after {after})"),
             Request::NoteBackup { backup } => write!(f, "NoteBackup({backup:?})"),

@@ -86,8 +86,8 @@ const KEEP: Batch = Batch { sqlite: KEEP_SQLITE, postgres: KEEP_POSTGRES, width:
 pub(crate) const FORGET: Batch =
     Batch { sqlite: FORGET_SQLITE, postgres: FORGET_POSTGRES, width: 1 };
 
-/// Writes what is remembered of a step in one lease of its job.
-pub(crate) async fn remember(work: &mut Work, job: JobId, step: &JobStep) -> Result<()> {
+/// The statement that writes what is remembered of a step in one lease of its job.
+pub(crate) fn remember(job: JobId, step: &JobStep) -> Result<(Sql, Vec<Value>)> {
     let result = step.result.as_ref().map(to_json).transpose()?;
     let row = vec![
         job.0.into(),
@@ -99,8 +99,7 @@ pub(crate) async fn remember(work: &mut Work, job: JobId, step: &JobStep) -> Res
         Value::maybe_text(result),
         Value::maybe_text(step.error.as_deref()),
     ];
-    work.execute(UPSERT, row).await?;
-    Ok(())
+    Ok((UPSERT, row))
 }
 
 fn read_step(row: &Row<'_>) -> Result<JobStep> {

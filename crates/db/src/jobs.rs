@@ -14,6 +14,7 @@ use entrepot_nouns::{
 
 use crate::error::Result;
 use crate::job_steps::RuleDocument;
+use crate::lanes::{LaneKey, LaneWant};
 use crate::limits;
 use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
@@ -47,8 +48,96 @@ pub struct Claim {
     /// How many heartbeats the node has written at least: a database that counted fewer fell back,
     /// and gives no jobs before that was seen to.
     pub beats: i64,
-    /// Most jobs, and never more than [`limits::CLAIM_JOBS`].
-    pub max: usize,
+}
+
+/// A write for a job, by whoever holds it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobWrite {
+    /// The job, as it is held.
+    pub hold: JobHold,
+    /// What is written.
+    pub change: JobChange,
+}
+
+/// What a holder of a job writes about it.
+#[derive(Clone, PartialEq, Debug)]
+pub enum JobChange {
+    /// It is held until then.
+    Extend(Timestamp),
+    /// It has passed a step.
+    Pass(PassedStep),
+    /// The lease is given back, for the job to go on in the lane of its next step; the lease was no
+    /// attempt.
+    HandOver(HandOver),
+    /// The attempt ends.
+    End(JobEnding),
+}
+
+/// How and when an attempt ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobEnding {
+    /// How it ended.
+    pub end: JobEnd,
+    /// When it ended.
+    pub at: Timestamp,
+    /// What there is to remember of its last step.
+    pub last: Option<JobStep>,
+}
+
+impl JobWrite {
+    /// What is to be remembered of a step.
+    fn step(&self) -> Option<&JobStep> {
+        match &self.change {
+            JobChange::Extend(_) => None,
+            JobChange::Pass(passed) => passed.step.as_ref(),
+            JobChange::HandOver(over) => over.passed.as_ref()?.step.as_ref(),
+            JobChange::End(ending) => ending.last.as_ref(),
+        }
+    }
+
+    /// Changes one row, or none if the job is not held.
+    fn statement(&self, dialect: Dialect) -> (Sql, Vec<Value>) {
+        let (sql, mut values) = match &self.change {
+            JobChange::Extend(until) => {
+                let sql = match dialect {
+                    Dialect::Sqlite => EXTEND_SQLITE,
+                    Dialect::Postgres => EXTEND_POSTGRES,
+                };
+                (sql, vec![(*until).into()])
+            }
+            JobChange::Pass(passed) => {
+                let (count, next) = (i64::from(passed.count), Value::text(&*passed.next.0));
+                (ADVANCE, vec![count.into(), next, Value::text(passed.lane.as_str())])
+            }
+            JobChange::HandOver(over) => {
+                let passed = over.passed.as_ref();
+                let count = Value::Int(passed.map(|passed| i64::from(passed.count)));
+                let next = Value::maybe_text(passed.map(|passed| &passed.next.0));
+                (HAND_OVER, vec![count, next, Value::text(over.lane.as_str()), over.at.into()])
+            }
+            JobChange::End(ending) => (END, ending.values()),
+        };
+        values.extend(held(&self.hold));
+        (sql, values)
+    }
+}
+
+impl JobEnding {
+    /// The first values of [`END`].
+    fn values(&self) -> Vec<Value> {
+        let (state, due_at, error) = match &self.end {
+            JobEnd::Done => (JobState::Done, None, None),
+            JobEnd::Retry { due_at, error } => (JobState::Ready, Some(*due_at), Some(error)),
+            JobEnd::Failed { error } => (JobState::Failed, None, Some(error)),
+        };
+        vec![
+            state.as_str().into(),
+            due_at.into(),
+            Value::maybe_text(error),
+            self.at.into(),
+            Value::maybe_text(self.last.as_ref().map(|step| &step.address.0)),
+        ]
+    }
 }
 
 /// How an attempt ended.
@@ -79,6 +168,19 @@ pub struct PassedStep {
     pub next: StepAddress,
     /// How many steps are done, as programs count that know no addresses: [`ELSE_UNIT`].
     pub count: u32,
+    /// Where the job runs from now on.
+    pub lane: LaneKey,
+}
+
+/// A job that is to go on in another lane.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HandOver {
+    /// The lane of its next step.
+    pub lane: LaneKey,
+    /// When it is given back.
+    pub at: Timestamp,
+    /// The step that it went past before that is not recorded yet.
+    pub passed: Option<PassedStep>,
 }
 
 /// One step of `else`, in the count of [`PassedStep`]. No rule has as many steps.
@@ -122,7 +224,7 @@ macro_rules! columns {
             $before,
             " id, site, rule, event_id, event, state, step, attempts, epoch, node, ",
             "leased_until, due_at, created_at, changed_at, error, node_id, incarnation, era, ",
-            "repeated, rule_version, address ",
+            "repeated, rule_version, address, lane, handed_over ",
             $after,
         )
     };
@@ -141,12 +243,12 @@ macro_rules! claim {
                 " = $5 AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.rebuilding ",
                 "AND nodes.heartbeat_at + $6 > ",
                 $now!("7"),
-                ") ORDER BY claim_at LIMIT $8 ",
+                ") AND lane = $8 ORDER BY claim_at LIMIT $9 ",
                 $lock,
                 ") ",
                 "UPDATE jobs SET state = 'running', attempts = attempts + 1, epoch = epoch + 1, ",
-                "changed_at = $1, node = $9, node_id = $2, incarnation = $3, era = $5, ",
-                "leased_until = $10, claim_at = $10 ",
+                "changed_at = $1, node = $10, node_id = $2, incarnation = $3, era = $5, ",
+                "leased_until = $11, claim_at = $11 ",
                 "WHERE id IN (SELECT id FROM free) RETURNING",
             ),
             ""
@@ -187,7 +289,7 @@ macro_rules! insert {
         sql!(
             "INSERT INTO jobs (id, site, rule, event_id, event, state, rule_version, address, ",
             "attempts, epoch, node, node_id, incarnation, era, repeated, leased_until, claim_at, ",
-            "due_at, created_at, changed_at, error, step) ",
+            "due_at, created_at, changed_at, error, lane, handed_over, step) ",
             $values,
             " ON CONFLICT (id) DO NOTHING",
         )
@@ -200,8 +302,16 @@ statements! {
     EXTEND_SQLITE = extend!(era_sqlite);
     TAKE_OVER_SQLITE = take_over!(now_sqlite, era_sqlite);
     ADVANCE = sql!(
-        "UPDATE jobs SET step = $1, address = $2 WHERE id = $3 AND epoch = $4 AND node_id = $5 ",
-        "AND incarnation = $6 AND era = $7 AND state = 'running'",
+        "UPDATE jobs SET step = $1, address = $2, lane = $3 WHERE id = $4 AND epoch = $5 ",
+        "AND node_id = $6 AND incarnation = $7 AND era = $8 AND state = 'running'",
+    );
+    /// It keeps its place in time: what is begun is ended before what came later.
+    HAND_OVER = sql!(
+        "UPDATE jobs SET step = COALESCE(CAST($1 AS BIGINT), step), ",
+        "address = COALESCE($2, address), lane = $3, state = 'ready', claim_at = due_at, ",
+        "attempts = attempts - 1, handed_over = handed_over + 1, changed_at = $4, node = NULL, ",
+        "leased_until = NULL WHERE id = $5 AND epoch = $6 AND node_id = $7 AND incarnation = $8 ",
+        "AND era = $9 AND state = 'running'",
     );
     END = sql!(
         "UPDATE jobs SET state = $1, due_at = COALESCE(CAST($2 AS BIGINT), due_at), ",
@@ -239,7 +349,8 @@ statements! {
          ORDER BY created_at DESC, id DESC LIMIT $6"
     );
     RETRY = sql!(
-        "UPDATE jobs SET state = 'ready', attempts = 0, due_at = $1, claim_at = $1, ",
+        "UPDATE jobs SET state = 'ready', attempts = 0, handed_over = 0, due_at = $1, ",
+        "claim_at = $1, ",
         "address = NULL, step = step % 65536, changed_at = $1 WHERE site = $2 AND id = $3 ",
         "AND state IN ('ready', 'failed', 'cancelled')",
     );
@@ -250,12 +361,13 @@ statements! {
         "AND state IN ('ready', 'running', 'failed')",
     );
     COUNT = sql!(
-        "SELECT state, COUNT(*), MIN(due_at) FROM jobs ",
+        "SELECT state, CAST(SUM(jobs) AS BIGINT) FROM job_counts ",
         "WHERE state IN ('ready', 'running', 'failed') GROUP BY state",
     );
+    OLDEST_DUE = sql!("SELECT MIN(due_at) FROM jobs WHERE state = 'ready'");
     INSERT_SQLITE = insert!(
         "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
-         $18, $19, $20, $21, 0)"
+         $18, $19, $20, $21, $22, $23, 0)"
     );
 }
 
@@ -278,12 +390,12 @@ pub(crate) const INSERT_POSTGRES: Sql = insert!(
     "SELECT *, 0 FROM UNNEST($1::UUID[], $2::UUID[], $3::TEXT[], $4::UUID[], $5::TEXT[], \
      $6::TEXT[], $7::TEXT[], $8::TEXT[], $9::BIGINT[], $10::BIGINT[], $11::TEXT[], $12::UUID[], \
      $13::BIGINT[], $14::TEXT[], $15::BOOLEAN[], $16::BIGINT[], $17::BIGINT[], $18::BIGINT[], \
-     $19::BIGINT[], $20::BIGINT[], $21::TEXT[])"
+     $19::BIGINT[], $20::BIGINT[], $21::TEXT[], $22::TEXT[], $23::BIGINT[])"
 );
 
 /// Rows of [`rows`].
 pub(crate) const INSERT: Batch =
-    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 21 };
+    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 23 };
 
 /// What events that are projected anew say of jobs: a state, or NULL, and an id each.
 pub(crate) const REPEAT: Batch =
@@ -320,6 +432,8 @@ pub(crate) fn rows(jobs: &[Job]) -> Result<Vec<Value>> {
             job.created_at.into(),
             job.changed_at.into(),
             Value::maybe_text(job.error.as_deref()),
+            Value::text(LaneKey::of(job).as_str()),
+            i64::from(job.handed_over).into(),
         ]);
     }
     Ok(rows)
@@ -356,8 +470,10 @@ fn read_row(row: &Row<'_>) -> Result<Job> {
         state: row.word(5)?,
         rule_version: row.maybe_text(19)?.map(RuleVersion),
         at: read_address(row)?,
+        lane: LaneKey::stored(row.text(21)?).lane(),
         attempts: row.small(7)?,
         epoch: row.int(8)?,
+        handed_over: row.small(22)?,
         node: row.maybe_name(9)?,
         holder: read_holder(row)?,
         repeated: row.bool(18)?,
@@ -387,12 +503,14 @@ fn dead_after() -> Value {
 }
 
 impl Db {
-    /// Takes jobs that are ready and due, or whose lease has run out at `now`, until
-    /// `now + lease`; the longest due first. Each has a new epoch and one attempt more. No job is
-    /// given to two.
+    /// Takes jobs of these lanes that are ready and due, or whose lease has run out at `now`, until
+    /// `now + lease`; of each lane the longest due first, and never more than
+    /// [`limits::CLAIM_JOBS`] in all. Each has a new epoch and one attempt more. No job is given to
+    /// two.
     pub async fn claim_jobs(
         &self,
         claim: &Claim,
+        wants: &[LaneWant],
         now: Timestamp,
         lease: Duration,
     ) -> Result<Vec<Job>> {
@@ -400,82 +518,62 @@ impl Db {
             Dialect::Sqlite => CLAIM_SQLITE,
             Dialect::Postgres => CLAIM_POSTGRES,
         };
-        let values = vec![
-            now.into(),
-            claim.holder.node.0.into(),
-            claim.holder.incarnation.into(),
-            claim.beats.into(),
-            Value::text(&*claim.holder.era),
-            dead_after(),
-            self.clock(),
-            Value::unsigned(claim.max.min(limits::CLAIM_JOBS) as u64),
-            (&claim.node).into(),
-            now.plus(lease).into(),
-        ];
-        let mut jobs = self.write(sql, values, read_row).await?;
+        let mut work = self.work(Purpose::Other).await?;
+        let mut jobs = Vec::new();
+        // In one order everywhere, so that no two nodes wait for each other's endpoints.
+        let mut wants: Vec<&LaneWant> = wants.iter().collect();
+        let endpoint = |want: &LaneWant| {
+            want.at_once.as_ref().map(|limit| (limit.site, limit.endpoint.clone()))
+        };
+        wants.sort_by_key(|want| endpoint(want));
+        for want in wants {
+            let mut most = want.max.min(limits::CLAIM_JOBS.saturating_sub(jobs.len()));
+            if let Some(limit) = &want.at_once {
+                most = most.min(self.room(&mut work, limit, now).await?);
+            }
+            if most == 0 {
+                continue;
+            }
+            let values = vec![
+                now.into(),
+                claim.holder.node.0.into(),
+                claim.holder.incarnation.into(),
+                claim.beats.into(),
+                Value::text(&*claim.holder.era),
+                dead_after(),
+                self.clock(),
+                Value::text(want.lane.as_str()),
+                Value::unsigned(most as u64),
+                (&claim.node).into(),
+                now.plus(lease).into(),
+            ];
+            jobs.extend(work.query(sql, values, read_row).await?);
+        }
+        work.commit().await?;
         jobs.sort_by_key(|job| (job.due_at, job.id));
         Ok(jobs)
     }
 
-    /// Holds a job until `until`; false if it is lost.
-    pub async fn extend_lease(&self, hold: &JobHold, until: Timestamp) -> Result<bool> {
-        let sql = match self.dialect() {
-            Dialect::Sqlite => EXTEND_SQLITE,
-            Dialect::Postgres => EXTEND_POSTGRES,
-        };
-        let mut values = vec![until.into()];
-        values.extend(held(hold));
-        Ok(self.execute(sql, values).await? > 0)
-    }
-
-    /// Notes that a job has passed a step; false if the job is lost, and then nothing is written.
-    pub async fn pass_step(&self, hold: &JobHold, passed: &PassedStep) -> Result<bool> {
-        let values = vec![i64::from(passed.count).into(), Value::text(&*passed.next.0)];
-        self.write_held(ADVANCE, values, hold, passed.step.as_ref()).await
-    }
-
-    /// Ends an attempt, with what there is to remember of its last step; false if the job is lost,
-    /// and then nothing is written.
-    pub async fn end_job(
-        &self,
-        hold: &JobHold,
-        end: JobEnd,
-        now: Timestamp,
-        last: Option<&JobStep>,
-    ) -> Result<bool> {
-        let (state, due_at, error) = match end {
-            JobEnd::Done => (JobState::Done, None, None),
-            JobEnd::Retry { due_at, error } => (JobState::Ready, Some(due_at), Some(error)),
-            JobEnd::Failed { error } => (JobState::Failed, None, Some(error)),
-        };
-        let values = vec![
-            state.as_str().into(),
-            due_at.into(),
-            Value::maybe_text(error),
-            now.into(),
-            Value::maybe_text(last.map(|step| &step.address.0)),
-        ];
-        self.write_held(END, values, hold, last).await
-    }
-
-    /// Runs a statement that ends with the values of a hold, and with it remembers a step; false if
-    /// the job is lost, and then nothing is written.
-    async fn write_held(
-        &self,
-        sql: Sql,
-        mut values: Vec<Value>,
-        hold: &JobHold,
-        step: Option<&JobStep>,
-    ) -> Result<bool> {
-        values.extend(held(hold));
-        let Some(step) = step else { return Ok(self.execute(sql, values).await? > 0) };
+    /// Makes writes for jobs, in one transaction that is durable when this returns; for each
+    /// whether the job was held as it says. If it was not, nothing is written of that one.
+    ///
+    /// # Errors
+    /// As everywhere; nothing of any of them is kept then.
+    pub async fn write_jobs(&self, writes: &[JobWrite]) -> Result<Vec<bool>> {
+        let dialect = self.dialect();
+        let statements = writes.iter().map(|write| write.statement(dialect)).collect();
         let mut work = self.work(Purpose::Other).await?;
-        if work.execute(sql, values).await? == 0 {
-            return Ok(false);
+        let held: Vec<bool> =
+            work.many(statements).await?.into_iter().map(|changed| changed > 0).collect();
+        let mut steps = Vec::new();
+        for (write, held) in writes.iter().zip(&held) {
+            if let (true, Some(step)) = (held, write.step()) {
+                steps.push(job_steps::remember(write.hold.id, step)?);
+            }
         }
-        job_steps::remember(&mut work, hold.id, step).await?;
+        work.many(steps).await?;
         work.commit().await?;
-        Ok(true)
+        Ok(held)
     }
 
     /// Gives back all leases of earlier starts of a node: their holders died with those. Says how
@@ -535,23 +633,19 @@ impl Db {
 
     /// How many jobs wait, run and have failed, over all sites.
     pub async fn job_counts(&self) -> Result<JobCounts> {
-        let rows = self
-            .read(COUNT, Vec::new(), |row| {
-                Ok((row.word::<JobState>(0)?, row.unsigned(1)?, row.time(2)?))
-            })
-            .await?;
+        let rows =
+            self.read(COUNT, Vec::new(), |row| Ok((row.word::<JobState>(0)?, row.unsigned(1)?)));
         let mut counts = JobCounts::default();
-        for (state, count, due) in rows {
+        for (state, count) in rows.await? {
             match state {
-                JobState::Ready => {
-                    counts.ready = count;
-                    counts.oldest_due = Some(due);
-                }
+                JobState::Ready => counts.ready = count,
                 JobState::Running => counts.running = count,
                 JobState::Failed => counts.failed = count,
                 JobState::Done | JobState::Cancelled => {}
             }
         }
+        let oldest = self.read(OLDEST_DUE, Vec::new(), |row| row.maybe_int(0)).await?;
+        counts.oldest_due = oldest.first().copied().flatten().map(Timestamp);
         Ok(counts)
     }
 }

@@ -16,6 +16,7 @@ mod heads;
 mod job_steps;
 mod jobs;
 mod known;
+mod lanes;
 pub mod limits;
 mod link_uses;
 mod migrate;
@@ -55,8 +56,12 @@ pub use error::{DbError, Result};
 pub use events::{EventFilter, EventPage, EventRow, event_paths};
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use job_steps::RuleDocument;
-pub use jobs::{Claim, ELSE_UNIT, JobCounts, JobEnd, JobFilter, JobHold, PassedStep};
+pub use jobs::{
+    Claim, ELSE_UNIT, HandOver, JobChange, JobCounts, JobEnd, JobEnding, JobFilter, JobHold,
+    JobWrite, PassedStep,
+};
 pub use known::Configuration;
+pub use lanes::{EndpointLimit, LaneCounts, LaneKey, LaneWant};
 pub use link_uses::{LinkAllowance, LinkPlace, LinkUse, LinkUses};
 pub use migrate::OldTables;
 pub use nodes::{Beat, BeatAnswer, Beaten, Drained, Incarnation, Node, NodeIdentity};

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const PAGE_ROWS: u32 = 10_000;
 /// Most jobs one claim takes.
 pub const CLAIM_JOBS: usize = 1_000;
+/// Most lanes that one look at the queue finds.
+pub const LANES: usize = 1_000;
 /// Prepared statements kept by each SQLite connection.
 pub const STATEMENTS: usize = 128;
 /// SQLite connections that read at the same time.

@@ -67,6 +67,7 @@ const STEPS: &[Step] = &[
     step!("V23__versions", 5),
     step!("V26__job_steps", 5),
     step!("V27__schedules", 5),
+    step!("V28__job_lanes", each, 5),
     step!("V32__jobs_by_event", 5),
 ];
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use entrepot_nouns::{FORMAT_LEVEL, Name, NodeId, Timestamp};
+use entrepot_nouns::{FORMAT_LEVEL, Name, NodeId, PoolPlaces, Timestamp};
 
 use crate::error::Result;
 use crate::limits;
@@ -48,6 +48,8 @@ pub struct Node {
     pub unprojected: u64,
     /// The last record of its journal that is in the database.
     pub projected_up_to: u64,
+    /// The sizes of its pools that an operator set.
+    pub pools: PoolPlaces,
 }
 
 impl Node {
@@ -128,6 +130,8 @@ pub struct BeatAnswer {
     pub now: Timestamp,
     /// The era that the database is in.
     pub era: String,
+    /// The sizes of its pools that an operator set.
+    pub pools: PoolPlaces,
 }
 
 /// What became of a heartbeat.
@@ -151,6 +155,7 @@ macro_rules! beat {
             ", speaks = $9 WHERE id = $10 AND incarnation <= $1 ",
             "RETURNING beats, drained, heartbeat_at, ",
             $era!(),
+            ", instance_places, source_places, target_places",
         )
     };
 }
@@ -175,7 +180,7 @@ macro_rules! select {
             "heartbeat_at, ",
             $now!("1"),
             ", clock_ahead_us, round_trip_us, unprojected, projected_up_to, ",
-            "speaks FROM nodes ",
+            "speaks, instance_places, source_places, target_places FROM nodes ",
             $rest,
         )
     };
@@ -199,6 +204,11 @@ statements! {
         "ON CONFLICT (id) DO UPDATE SET slot = excluded.slot",
     );
     KNOWN = sql!("SELECT id, incarnation FROM nodes WHERE id = $1");
+    SET_POOLS = sql!(
+        "UPDATE nodes SET instance_places = COALESCE(CAST($1 AS BIGINT), instance_places), ",
+        "source_places = COALESCE(CAST($2 AS BIGINT), source_places), ",
+        "target_places = COALESCE(CAST($3 AS BIGINT), target_places) WHERE name = $4",
+    );
     DRAIN = sql!("UPDATE nodes SET drained = $1 WHERE name = $2");
     SKIP_REVISIONS = sql!("UPDATE config_revision SET revision = revision + $1");
     REMOVE = sql!("DELETE FROM nodes WHERE id = $1");
@@ -220,6 +230,14 @@ pub(crate) const LOCK_CURSOR_POSTGRES: Sql =
 pub(crate) const ADVANCE: Sql = ADVANCE_CURSOR;
 pub(crate) const CURSOR: Sql = READ_CURSOR;
 
+/// From three columns, the first of which is `at`.
+fn read_pools(row: &Row<'_>, at: usize) -> Result<PoolPlaces> {
+    let places = |column: usize| -> Result<Option<u32>> {
+        Ok(row.maybe_int(column)?.and_then(|places| u32::try_from(places).ok()))
+    };
+    Ok(PoolPlaces { instance: places(at)?, source: places(at + 1)?, target: places(at + 2)? })
+}
+
 fn read_row(row: &Row<'_>) -> Result<Node> {
     let (heartbeat_at, now) = (row.time(8)?, row.time(9)?);
     Ok(Node {
@@ -238,6 +256,7 @@ fn read_row(row: &Row<'_>) -> Result<Node> {
         unprojected: row.unsigned(12)?,
         projected_up_to: row.unsigned(13)?,
         speaks: u32::try_from(row.int(14)?).unwrap_or(u32::MAX),
+        pools: read_pools(row, 15)?,
     })
 }
 
@@ -295,7 +314,8 @@ impl Db {
         ];
         let answer = self.write(sql, values, |row| {
             let (beats, drained) = (row.int(0)?, row.bool(1)?);
-            Ok(BeatAnswer { beats, drained, now: row.time(2)?, era: row.text(3)? })
+            let (now, era, pools) = (row.time(2)?, row.text(3)?, read_pools(row, 4)?);
+            Ok(BeatAnswer { beats, drained, now, era, pools })
         });
         if let Some(answer) = answer.await?.pop() {
             return Ok(Beaten::Written(answer));
@@ -356,6 +376,16 @@ impl Tx {
     pub async fn set_drained(&mut self, node: &Name, drained: Drained) -> Result<bool> {
         let drained = Value::Bool(drained == Drained::Yes);
         Ok(self.work.execute(DRAIN, vec![drained, node.into()]).await? > 0)
+    }
+
+    /// Sets sizes of the pools of `node`, those that `places` names; false if there is no such
+    /// node.
+    pub async fn set_pools(&mut self, node: &Name, places: PoolPlaces) -> Result<bool> {
+        let PoolPlaces { instance, source, target } = places;
+        let [instance, source, target] =
+            [instance, source, target].map(|places| Value::Int(places.map(i64::from)));
+        let values = vec![instance, source, target, node.into()];
+        Ok(self.work.execute(SET_POOLS, values).await? > 0)
     }
 
     /// Takes a node off the list; false if there is no such node.

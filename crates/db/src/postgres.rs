@@ -237,6 +237,15 @@ impl Work {
         execute(self.client()?, sql, &values).await
     }
 
+    /// Runs one statement after the other: how many rows each changed.
+    pub(crate) async fn many(&self, statements: Vec<(Sql, Vec<Value>)>) -> Result<Vec<u64>> {
+        let mut changed = Vec::with_capacity(statements.len());
+        for (sql, values) in &statements {
+            changed.push(execute(self.client()?, *sql, values).await?);
+        }
+        Ok(changed)
+    }
+
     /// Runs a statement that takes its rows as one array a column (`UNNEST`).
     pub(crate) async fn each(&self, sql: Sql, width: usize, values: Vec<Value>) -> Result<()> {
         let columns = transpose(width, &values)?;

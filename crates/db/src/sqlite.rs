@@ -194,6 +194,14 @@ impl Work {
         self.on(move |writer| execute(writer, sql, &values)).await
     }
 
+    /// Runs one statement after the other: how many rows each changed.
+    pub(crate) async fn many(&mut self, statements: Vec<(Sql, Vec<Value>)>) -> Result<Vec<u64>> {
+        self.on(move |writer| {
+            statements.iter().map(|(sql, values)| execute(writer, *sql, values)).collect()
+        })
+        .await
+    }
+
     /// Runs a statement once for each `width` values.
     pub(crate) async fn each(&mut self, sql: Sql, width: usize, values: Vec<Value>) -> Result<()> {
         self.on(move |writer| {

@@ -9,6 +9,7 @@ mod copies;
 mod events;
 mod job_steps;
 mod jobs;
+mod lanes;
 mod link_uses;
 mod nodes;
 mod old_tables;
@@ -24,16 +25,21 @@ mod statements;
 mod transfers;
 mod trash;
 
+use std::time::Duration;
+
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{
-    Digests, Env, Event, Fact, Job, JobHolder, JobState, JobStep, Name, NodeId, Noun, Protocol,
-    SiteId, StepAddress, StepState, Timestamp, TransferId,
+    Digests, Env, Event, Fact, Job, JobHolder, JobLane, JobState, JobStep, Name, NodeId, Noun,
+    Pool, Protocol, SiteId, StepAddress, StepState, Timestamp, TransferId,
 };
 use entrepot_testkit::postgres::Postgres;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
-use crate::{Claim, Db, DbOptions, JobHold, NodeIdentity, PassedStep, Projected, Projection};
+use crate::{
+    Claim, Db, DbOptions, JobChange, JobEnd, JobEnding, JobHold, JobWrite, LaneKey, LaneWant,
+    NodeIdentity, PassedStep, Projected, Projection,
+};
 
 /// Runs each suite on both databases.
 macro_rules! both {
@@ -124,8 +130,10 @@ fn job(env: &Env, rule: &str, due_at: Timestamp) -> Job {
         state: JobState::Ready,
         rule_version: None,
         at: None,
+        lane: JobLane::default(),
         attempts: 0,
         epoch: 0,
+        handed_over: 0,
         node: None,
         holder: None,
         repeated: false,
@@ -149,7 +157,12 @@ fn passed(hold: &JobHold, place: u32, env: &Env) -> PassedStep {
         result: None,
         error: None,
     };
-    PassedStep { step: Some(step), next: address(place + 1), count: place + 1 }
+    PassedStep {
+        step: Some(step),
+        next: address(place + 1),
+        count: place + 1,
+        lane: lane_of("route"),
+    }
 }
 
 /// Numbers events from 1 on, as a journal does.
@@ -187,7 +200,68 @@ async fn started(db: &Db, label: &str) -> Claim {
     tx.commit().await.unwrap();
     let start = db.start_node(&node, 0).await.unwrap().unwrap();
     let holder = JobHolder { node: node.id, incarnation: start.number, era: start.era };
-    Claim { node: node.name, holder, beats: start.beats, max: 1 }
+    Claim { node: node.name, holder, beats: start.beats }
+}
+
+/// The lane of the jobs of a rule, as [`job`] makes them.
+fn lane_of(rule: &str) -> LaneKey {
+    LaneKey::new(SiteId::MAIN, &name(rule), &JobLane::default())
+}
+
+/// Claims up to `max` jobs, each from the next lane that has one.
+async fn take(
+    db: &Db,
+    claim: &Claim,
+    max: usize,
+    now: Timestamp,
+    lease: Duration,
+) -> crate::Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    while jobs.len() < max {
+        let mut wants = Vec::new();
+        for pool in Pool::ALL {
+            for lane in db.due_lanes(pool, None, now, 100).await? {
+                wants.push(LaneWant { lane, max: max - jobs.len(), at_once: None });
+            }
+        }
+        let found = db.claim_jobs(claim, &wants[..wants.len().min(1)], now, lease).await?;
+        if found.is_empty() {
+            break;
+        }
+        jobs.extend(found);
+    }
+    Ok(jobs)
+}
+
+/// One write for a job in a transaction of its own; false if it is not held.
+trait HeldJobs {
+    async fn write_job(&self, hold: &JobHold, change: JobChange) -> crate::Result<bool>;
+
+    async fn extend_lease(&self, hold: &JobHold, until: Timestamp) -> crate::Result<bool> {
+        self.write_job(hold, JobChange::Extend(until)).await
+    }
+
+    async fn pass_step(&self, hold: &JobHold, passed: &PassedStep) -> crate::Result<bool> {
+        self.write_job(hold, JobChange::Pass(passed.clone())).await
+    }
+
+    async fn end_job(
+        &self,
+        hold: &JobHold,
+        end: JobEnd,
+        at: Timestamp,
+        last: Option<&JobStep>,
+    ) -> crate::Result<bool> {
+        let last = last.cloned();
+        self.write_job(hold, JobChange::End(JobEnding { end, at, last })).await
+    }
+}
+
+impl HeldJobs for Db {
+    async fn write_job(&self, hold: &JobHold, change: JobChange) -> crate::Result<bool> {
+        let write = JobWrite { hold: hold.clone(), change };
+        Ok(self.write_jobs(&[write]).await? == [true])
+    }
 }
 
 fn account(text: &str) -> entrepot_nouns::Account {

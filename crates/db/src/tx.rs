@@ -91,6 +91,18 @@ impl Work {
         self.noted(result)
     }
 
+    /// Runs one statement after the other: how many rows each changed.
+    pub(crate) async fn many(&mut self, statements: Vec<(Sql, Vec<Value>)>) -> Result<Vec<u64>> {
+        if statements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let result = match &mut self.backend {
+            WorkOf::Sqlite(work) => work.many(statements).await,
+            WorkOf::Postgres(work) => work.many(statements).await,
+        };
+        self.noted(result)
+    }
+
     /// Runs the statement for all rows, laid end to end in `values`.
     pub(crate) async fn each(&mut self, batch: Batch, values: Vec<Value>) -> Result<()> {
         if values.is_empty() {

@@ -121,6 +121,9 @@ impl Heart {
                 pulse.clock_ahead_us = ours.saturating_sub(answer.now.micros());
                 self.recorder.set_clock_ahead(pulse.clock_ahead_us);
                 self.tell_of_clock(pulse);
+                if let Err(error) = self.db.fold_job_counts().await {
+                    tracing::debug!(%error, "counts of jobs are folded later");
+                }
                 if self.learn(answer, pulse.clock_ahead_us) == Learnt::FellBack
                     && let Err(error) = self.db.skip_revisions().await
                 {
@@ -162,7 +165,7 @@ impl Heart {
 
     /// Takes over what the database says of this node.
     fn learn(&self, answer: BeatAnswer, clock_ahead_us: i64) -> Learnt {
-        let BeatAnswer { beats, drained, era, .. } = answer;
+        let BeatAnswer { beats, drained, era, pools, .. } = answer;
         let settled_at = self.recorder.env().elapsed().saturating_add(SETTLE);
         let (mut learnt, mut first) = (Learnt::Nothing, false);
         self.membership.standing.send_if_modified(|standing| {
@@ -183,6 +186,8 @@ impl Heart {
             (known.beats, known.drained, known.era) = (beats, drained, era);
             first = standing.clock_ahead_us.is_none();
             standing.clock_ahead_us = Some(clock_ahead_us);
+            first |= standing.pools != pools;
+            standing.pools = pools;
             if learnt == Learnt::FellBack {
                 standing.settled_at = settled_at;
             }

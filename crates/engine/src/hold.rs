@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use entrepot_db::{DbError, JobHold};
+use entrepot_db::{DbError, JobChange, JobHold, JobWrite};
 use entrepot_nouns::Job;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -39,11 +39,6 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// What database writes for the job carry.
-    pub(crate) fn key(&self) -> &JobHold {
-        &self.key
-    }
-
     /// Why nothing more may be begun, if so.
     pub(crate) fn ended(&self) -> Result<(), StepError> {
         if self.lost.is_cancelled() {
@@ -68,7 +63,9 @@ impl<'a> Hold<'a> {
 
     /// Confirms in the database, just before an effect, that the job is still ours.
     pub(crate) async fn fence(&self) -> Result<(), StepError> {
-        self.write(|| self.extend()).await?;
+        if !self.insist(|| self.extend()).await? {
+            return Err(self.lost());
+        }
         self.ended()
     }
 
@@ -93,24 +90,28 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Makes a database write that carries [`Hold::key`]. Where the database answers false, another
-    /// node has the job: the lease is lost.
-    pub(crate) async fn write<F, C>(&self, call: C) -> Result<(), StepError>
-    where
-        F: Future<Output = Result<bool, DbError>>,
-        C: Fn() -> F,
-    {
-        if self.insist(call).await? {
+    /// Makes a write for the job, durably. Where the database answers false, another node has the
+    /// job: the lease is lost.
+    pub(crate) async fn write(&self, change: JobChange) -> Result<(), StepError> {
+        if self.insist(|| self.once(change.clone())).await? {
             return Ok(());
         }
+        Err(self.lost())
+    }
+
+    async fn once(&self, change: JobChange) -> Result<bool, DbError> {
+        self.shared.writer.write(JobWrite { hold: self.key.clone(), change }).await
+    }
+
+    fn lost(&self) -> StepError {
         self.lost.cancel();
-        Err(StepError::Lost)
+        StepError::Lost
     }
 
     async fn extend(&self) -> Result<bool, DbError> {
         let env = self.shared.recorder.env();
         let (lease, asked) = (self.shared.options.lease, env.elapsed());
-        let kept = self.shared.db.extend_lease(&self.key, env.now().plus(lease)).await?;
+        let kept = self.once(JobChange::Extend(env.now().plus(lease))).await?;
         if kept {
             *self.until.lock() = asked.saturating_add(lease);
         }
@@ -145,7 +146,7 @@ impl<'a> Hold<'a> {
     /// Gives the lease back so that the job can be claimed at once; best effort.
     pub(crate) async fn release(&self) {
         let now = self.shared.recorder.env().now();
-        if let Err(error) = self.shared.db.extend_lease(&self.key, now).await {
+        if let Err(error) = self.once(JobChange::Extend(now)).await {
             tracing::warn!(code = "EP0807", %error, "a lease was not given back, it runs out");
         }
     }

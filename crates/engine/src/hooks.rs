@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin, OnError, StepSpec};
-use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, Rule, SiteId, VPath};
+use entrepot_nouns::{Event, Fact, Job, JobId, JobLane, JobState, Name, Rule, SiteId, VPath};
 use entrepot_vfs::{CommandRefusal, Hooks, Moment, RefusalClass, RuleQuestion};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -260,8 +260,10 @@ fn passing_job(shared: &Shared, rule: &Stored<Rule>, event: &Event) -> Job {
         state: JobState::Running,
         rule_version: None,
         at: None,
+        lane: JobLane::default(),
         attempts: 1,
         epoch: 1,
+        handed_over: 0,
         node: None,
         holder: None,
         repeated: false,

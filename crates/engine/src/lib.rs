@@ -6,6 +6,8 @@
 //! | which rules the clock starts | `schedule.rs`, `schedule/` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
+//! | which job gets a place next | `places.rs`, `queue.rs` |
+//! | what jobs write, many in a transaction | `job_writer.rs` |
 //! | why a rule started, or did not | `explain.rs`, `condition/trace.rs` |
 //! | what a rule would do | `dry_run.rs`, `foresight.rs`, `foresee` of the steps |
 //! | heartbeat, jobs of dead nodes | `heartbeat.rs`, `membership.rs` |
@@ -32,6 +34,7 @@ mod hold;
 mod hooks;
 mod http_request;
 mod ids;
+mod job_writer;
 pub mod limits;
 mod lint;
 mod membership;
@@ -39,8 +42,10 @@ mod meters;
 mod noted;
 mod pattern;
 mod pause;
+mod places;
 mod progress;
 mod projector;
+mod queue;
 mod retention;
 mod rules;
 mod run;
@@ -60,6 +65,7 @@ use std::time::Duration;
 use entrepot_auth::Gate;
 use entrepot_db::{Db, Incarnation};
 use entrepot_journal::Recorder;
+use entrepot_nouns::Pool;
 use entrepot_spawn::Spawner;
 use entrepot_vfs::{Hooks, Service};
 use parking_lot::Mutex;
@@ -69,7 +75,9 @@ use tokio_util::sync::CancellationToken;
 
 use files::FileAccess;
 use heartbeat::Heart;
+use job_writer::JobWriter;
 use membership::Membership;
+use places::Places;
 use schedule::SchedulerParts;
 use session_files::SessionFileAccess;
 use versions::Versions;
@@ -81,6 +89,7 @@ pub use explain::explain;
 pub use lint::lint;
 pub use meters::Meters;
 pub use pause::{Pause, Pauses};
+pub use places::PoolSizes;
 pub use retention::{RetentionParts, RetentionWorker};
 pub use rules::replayed_job;
 pub use work::WorkFolder;
@@ -102,15 +111,15 @@ pub struct EngineParts {
     pub incarnation: Incarnation,
     /// Where steps make files for later steps.
     pub work: WorkFolder,
-    /// Number of workers, length of leases, interval of polls.
+    /// Sizes of pools, length of leases, interval of polls.
     pub options: EngineOptions,
 }
 
 /// How the engine works.
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// Jobs worked at the same time.
-    pub workers: usize,
+    /// How many steps of jobs run at the same time, by what they work on.
+    pub pools: PoolSizes,
     /// How long a claimed job stays ours without a sign of life. A node whose clock differs from
     /// the database's by more than a quarter of it claims nothing.
     pub lease: Duration,
@@ -123,7 +132,7 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         EngineOptions {
-            workers: limits::WORKERS,
+            pools: PoolSizes::each(limits::PLACES),
             lease: limits::LEASE,
             poll: limits::POLL,
             pauses: None,
@@ -138,6 +147,17 @@ pub struct Lag {
     pub records: u64,
     /// Age of the oldest event that is being projected, in seconds; 0 if there is none.
     pub seconds: f64,
+}
+
+/// A pool of this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolUse {
+    /// The pool that is told of.
+    pub pool: Pool,
+    /// How many places it has.
+    pub size: usize,
+    /// Those that jobs have.
+    pub taken: usize,
 }
 
 /// What the tasks of one engine share.
@@ -161,6 +181,10 @@ pub(crate) struct Shared {
     pub(crate) projected: watch::Sender<u64>,
     /// There may be a job to claim.
     pub(crate) jobs: Arc<Notify>,
+    /// Makes what jobs write.
+    pub(crate) writer: JobWriter,
+    /// Who works on what.
+    pub(crate) places: Arc<Places>,
     /// The projector shall say how far it is.
     pub(crate) nudge: Notify,
 }
@@ -208,6 +232,8 @@ pub struct Engine {
     shared: Arc<Shared>,
     workers: worker::Stops,
     projection: CancellationToken,
+    /// Ends the writer of jobs.
+    writing: CancellationToken,
     /// Ends the heartbeat.
     silence: CancellationToken,
     superseded: CancellationToken,
@@ -221,6 +247,7 @@ pub struct Engine {
 /// The tasks of an engine.
 struct Running {
     working: JoinHandle<()>,
+    writer: JoinHandle<()>,
     projecting: JoinHandle<()>,
     beating: JoinHandle<()>,
     scheduling: JoinHandle<()>,
@@ -260,6 +287,9 @@ impl Engine {
     /// Starts with files of any kind: the seam for tests.
     fn start_in(parts: CoreParts) -> Engine {
         let CoreParts { db, recorder, file_access, spawner, membership, work, options } = parts;
+        let jobs = Arc::<Notify>::default();
+        let places = Places::new(options.pools, jobs.clone());
+        let (writer, writes) = JobWriter::new();
         let shared = Arc::new(Shared {
             db,
             recorder,
@@ -273,12 +303,16 @@ impl Engine {
             versions: Versions::default(),
             membership,
             projected: watch::Sender::new(0),
-            jobs: Arc::default(),
+            jobs,
+            places,
+            writer,
             nudge: Notify::new(),
         });
         let (projection, silence) = (CancellationToken::new(), CancellationToken::new());
         let (workers, superseded) = (worker::Stops::default(), CancellationToken::new());
         let projecting = tokio::spawn(projector::run(shared.clone(), projection.clone()));
+        let writing = CancellationToken::new();
+        let writer = tokio::spawn(job_writer::run(shared.db.clone(), writes, writing.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
         let schedules = schedule::run(scheduler_parts(&shared), workers.drain.clone());
         let (db, env) = (shared.db.clone(), shared.recorder.env().clone());
@@ -297,11 +331,12 @@ impl Engine {
         };
         let beating = tokio::spawn(heartbeat::run(heart, silence.clone()));
         let ready = watch::Sender::new(true).subscribe();
-        let running = Running { working, projecting, beating, scheduling, answering: None };
+        let running = Running { working, writer, projecting, beating, scheduling, answering: None };
         Engine {
             shared,
             workers,
             projection,
+            writing,
             silence,
             superseded,
             answers: CancellationToken::new(),
@@ -316,7 +351,8 @@ impl Engine {
     /// shows its counters.
     pub async fn stop(&self, limit: Duration) {
         let Some(running) = self.running.lock().take() else { return };
-        let Running { working, mut projecting, beating, scheduling, answering } = running;
+        let Running { working, mut writer, mut projecting, beating, scheduling, answering } =
+            running;
         self.workers.drain.cancel();
         self.answers.cancel();
         tokio::join!(
@@ -324,6 +360,10 @@ impl Engine {
             stop_answering(answering, limit),
             stop_scheduling(scheduling),
         );
+        self.writing.cancel();
+        if tokio::time::timeout(limits::STOP_GRACE, &mut writer).await.is_err() {
+            writer.abort();
+        }
         self.projection.cancel();
         let grace = limit.max(limits::STOP_GRACE);
         if tokio::time::timeout(grace, &mut projecting).await.is_err() {
@@ -376,6 +416,13 @@ impl Engine {
     /// Bytes of the files that steps of rules made for later steps.
     pub fn work_bytes(&self) -> u64 {
         self.shared.work.used()
+    }
+
+    /// How many places each pool has, and how many of them jobs have.
+    pub fn pools(&self) -> Vec<PoolUse> {
+        let places = &self.shared.places;
+        let used = |pool| PoolUse { pool, size: places.size(pool), taken: places.taken(pool) };
+        Pool::ALL.into_iter().map(used).collect()
     }
 
     /// How far the database is behind.

@@ -55,8 +55,19 @@ pub const SCAN_OPTIONS_TIME: Duration = Duration::from_secs(3600);
 /// Longest value that is shown of a part of a condition, in characters.
 pub const TRACED_CHARACTERS: usize = 200;
 
-/// Jobs worked at the same time by a node, unless told otherwise.
-pub const WORKERS: usize = 4;
+/// Steps that run at the same time in each pool of a node, unless told otherwise.
+pub const PLACES: usize = 25;
+/// Most places of a pool.
+pub const POOL_PLACES: usize = 1_000;
+/// Most jobs that one look at the queue takes.
+pub const CLAIM_JOBS: usize = 64;
+/// Most lanes of a pool that one look at the queue finds: of those whose partner may have no more
+/// places it finds others behind them.
+pub const CLAIM_LANES: usize = 256;
+/// Most writes of jobs in one transaction.
+pub const JOB_WRITES: usize = 256;
+/// Writes of jobs that wait for it; more wait where they are made.
+pub const JOB_WRITES_WAITING: usize = 1_024;
 /// How long a claimed job stays ours without a sign of life, unless told otherwise.
 pub const LEASE: Duration = Duration::from_secs(30);
 /// How often the table of jobs is looked at when nothing wakes us, unless told otherwise.

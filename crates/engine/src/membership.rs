@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use entrepot_db::{Claim, Incarnation};
 use entrepot_journal::Recorder;
-use entrepot_nouns::JobHolder;
+use entrepot_nouns::{JobHolder, PoolPlaces};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +22,8 @@ pub(crate) struct Standing {
     /// No job is claimed before `Env::elapsed` reaches this: other nodes may not have noticed yet
     /// that the database fell back.
     pub(crate) settled_at: Duration,
+    /// The sizes of pools that an operator set.
+    pub(crate) pools: PoolPlaces,
 }
 
 /// Shared by the heartbeat, the projector and the workers.
@@ -34,7 +36,12 @@ pub(crate) struct Membership {
 impl Membership {
     /// Of a process that has just started.
     pub(crate) fn new(incarnation: Incarnation) -> Arc<Membership> {
-        let standing = Standing { incarnation, clock_ahead_us: None, settled_at: Duration::ZERO };
+        let standing = Standing {
+            incarnation,
+            clock_ahead_us: None,
+            settled_at: Duration::ZERO,
+            pools: PoolPlaces::default(),
+        };
         Arc::new(Membership { standing: watch::Sender::new(standing), reached: AtomicU64::new(0) })
     }
 
@@ -71,11 +78,11 @@ impl Membership {
         projected < self.reached.load(Ordering::Acquire)
     }
 
-    /// What a claim of up to `max` jobs shows the database.
-    pub(crate) fn claim(&self, recorder: &Recorder, max: usize) -> Claim {
+    /// What a claim of jobs shows the database.
+    pub(crate) fn claim(&self, recorder: &Recorder) -> Claim {
         let Incarnation { number, era, beats, .. } = self.standing.borrow().incarnation.clone();
         let holder = JobHolder { node: recorder.node_id(), incarnation: number, era };
-        Claim { node: recorder.node().clone(), holder, beats, max }
+        Claim { node: recorder.node().clone(), holder, beats }
     }
 
     /// True if jobs may be claimed when `Env::elapsed` is `elapsed` and leases last `lease`. A

@@ -39,6 +39,8 @@ counters! {
     jobs_failed
     /// Jobs lost to another node, or interrupted by a stop.
     jobs_released
+    /// Times a job went back into the queue because its next step runs in another lane.
+    jobs_handed_over
     /// Jobs being worked on now.
     jobs_running
     /// Files delivered.

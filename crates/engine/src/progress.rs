@@ -43,7 +43,7 @@ impl Progress {
         let otherwise = rule.places(StepList::Else).into_iter().map(|place| place.address);
         let otherwise: Vec<_> = otherwise.collect();
         // What an operator's retry began is another life of the job: it has its own `else`.
-        let life = job.epoch.saturating_sub(i64::from(job.attempts));
+        let life = job.life();
         for record in records {
             let lives = record.epoch > life;
             if let (StepState::Failed, Some(left)) = (record.state, &record.result) {

@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::{ELSE_UNIT, JobEnd, PassedStep, RuleDocument};
+use entrepot_db::{
+    ELSE_UNIT, HandOver, JobChange, JobEnd, JobEnding, LaneKey, PassedStep, RuleDocument,
+};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepSpec};
 use entrepot_nouns::{
@@ -26,6 +28,7 @@ use crate::meters::Meters;
 use crate::noted::{BRANCH, FileValue, Noted};
 use crate::pattern::{self, Values};
 use crate::pause::Pause;
+use crate::places::JobPlace;
 use crate::progress::{Passed, Progress};
 use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
@@ -52,6 +55,8 @@ pub(crate) struct Run<'a> {
     behind: Option<Behind>,
     /// Set while the steps of `else` run.
     giving_up: Option<GivingUp>,
+    /// Where the job runs.
+    place: JobPlace,
     /// The step under way, or the last one, and when it was begun.
     current: Option<(StepAddress, Timestamp)>,
     /// Where the file is now: the event's path, or where the last move put it.
@@ -95,22 +100,30 @@ enum WalkEnd {
     Stopped,
 }
 
-/// Works `job`, claimed when `Env::elapsed` was `claimed`, until it ends, waits for its next
-/// attempt, or is lost.
+/// How a job was claimed.
+pub(crate) struct ClaimedJob {
+    /// What `Env::elapsed` was then.
+    pub(crate) at: Duration,
+    /// The place that it got.
+    pub(crate) place: JobPlace,
+}
+
+/// Works `job` until it ends, waits for its next attempt or for a place in another lane, or is
+/// lost.
 pub(crate) async fn work(
     shared: &Shared,
     job: &Job,
-    claimed: Duration,
+    claimed: ClaimedJob,
     interrupt: CancellationToken,
 ) {
-    let hold = Hold::new(shared, job, claimed, interrupt);
+    let hold = Hold::new(shared, job, claimed.at, interrupt);
     let ended = tokio::select! {
         biased;
-        ended = attempt(shared, job, &hold) => ended,
+        ended = attempt(shared, job, &hold, claimed.place) => ended,
         () = hold.heartbeat() => Err(StepError::Lost),
     };
     match ended {
-        Ok(()) | Err(StepError::Dropped) => {}
+        Ok(()) | Err(StepError::Dropped | StepError::HandedOver) => {}
         Err(StepError::Stopped) => {
             Meters::add(&shared.meters.jobs_released, 1);
             hold.release().await;
@@ -122,7 +135,12 @@ pub(crate) async fn work(
     }
 }
 
-async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), StepError> {
+async fn attempt(
+    shared: &Shared,
+    job: &Job,
+    hold: &Hold<'_>,
+    place: JobPlace,
+) -> Result<(), StepError> {
     if job.epoch > 1 || job.repeated {
         caught_up(shared, hold).await?;
     }
@@ -151,6 +169,7 @@ async fn attempt(shared: &Shared, job: &Job, hold: &Hold<'_>) -> Result<(), Step
         progress,
         behind: None,
         giving_up: None,
+        place,
         current: None,
         path: None,
         files: None,
@@ -238,7 +257,7 @@ pub(crate) async fn fail(
     let (rule, attempts) = (job.rule.clone(), job.attempts);
     tracing::error!(code = "EP0806", rule = rule.as_str(), attempts, error, "a job failed");
     // The same for every lease of this life of the job; an operator's retry begins another one.
-    let life = u32::try_from(job.epoch.saturating_sub(i64::from(attempts))).unwrap_or(u32::MAX);
+    let life = u32::try_from(job.life()).unwrap_or(u32::MAX);
     let fact = Fact::JobFailed { rule, attempts, error: error.clone() };
     let event = tell(shared, job, ids::told(job.id, "failed", life), fact);
     seal(shared, &event).await?;
@@ -266,8 +285,8 @@ async fn end(
     end: JobEnd,
     last: Option<&JobStep>,
 ) -> Result<(), StepError> {
-    let now = shared.recorder.env().now();
-    hold.write(|| shared.db.end_job(hold.key(), end.clone(), now, last)).await
+    let at = shared.recorder.env().now();
+    hold.write(JobChange::End(JobEnding { end, at, last: last.cloned() })).await
 }
 
 impl Run<'_> {
@@ -336,12 +355,21 @@ impl Run<'_> {
 
     async fn attempt(&mut self) -> Result<(), StepError> {
         self.reached(Pause::Claimed)?;
-        let otherwise = self.rule.noun.places(StepList::Else);
+        let rule = self.rule.clone();
+        let otherwise = rule.noun.places(StepList::Else);
         if otherwise.iter().any(|place| self.job.at.as_ref() == Some(&place.address)) {
             self.follow_passed(StepList::Do);
             let failed = self.progress.failed.as_ref().and_then(|step| step.error.clone());
             let error = failed.or_else(|| self.job.error.clone());
-            return self.give_up(error.unwrap_or_else(|| "the last attempt failed".into())).await;
+            let mut error = error.unwrap_or_else(|| "the last attempt failed".into());
+            for place in &otherwise {
+                let record = self.progress.passed(&place.address).and_then(|it| it.record.as_ref());
+                let failed = record.filter(|record| record.state == StepState::Failed);
+                if let Some(other) = failed.and_then(|record| record.error.as_deref()) {
+                    error = else_failed_too(&error, other);
+                }
+            }
+            return self.give_up(error).await;
         }
         let most = self.rule.noun.retry.attempts;
         if self.job.attempts > most.saturating_add(LEASES_OVER) {
@@ -382,7 +410,7 @@ impl Run<'_> {
                 let address = step.address(&walk.prefix, number as usize);
                 let top = walk.above.unwrap_or(number);
                 if !self.is_behind(step, &address).await? {
-                    self.enter(&address, top).await?;
+                    self.enter(step, &address, top).await?;
                     let key = self.key(&address, walk.list, walk.above.is_none().then_some(number));
                     let record = self.ended(walk.list, step, &key).await?;
                     let passed = Passed { record: record.clone() };
@@ -444,10 +472,16 @@ impl Run<'_> {
     }
 
     /// Begins a step, which is the step `top` of the rule's own list or stands in it: what ended
-    /// before is recorded first.
-    async fn enter(&mut self, address: &StepAddress, top: u32) -> Result<(), StepError> {
+    /// before is recorded first, and the job goes over to the lane of the step.
+    async fn enter(
+        &mut self,
+        step: &Step,
+        address: &StepAddress,
+        top: u32,
+    ) -> Result<(), StepError> {
         self.hold.ended()?;
-        let behind = self.behind.take();
+        let lane = self.lane(step, address);
+        let (behind, at) = (self.behind.take(), self.shared.recorder.env().now());
         let (step, count) = match (&mut self.giving_up, behind) {
             (Some(giving_up), behind) => {
                 let failed = giving_up.failed.take();
@@ -456,13 +490,39 @@ impl Run<'_> {
             }
             (None, Some(behind)) => (behind.record, behind.top.saturating_add(1)),
             (None, None) => {
+                if !self.place.change(&lane) {
+                    return self.hand_over(HandOver { lane, at, passed: None }).await;
+                }
                 self.begin(address);
                 return Ok(());
             }
         };
-        self.pass(PassedStep { step, next: address.clone(), count }).await?;
+        let fits = self.place.change(&lane);
+        let passed = PassedStep { step, next: address.clone(), count, lane: lane.clone() };
+        if !fits {
+            return self.hand_over(HandOver { lane, at, passed: Some(passed) }).await;
+        }
+        self.pass(passed).await?;
         self.begin(address);
         Ok(())
+    }
+
+    /// Where a step is to run. One that made a file and runs again because the file is not here
+    /// runs in the place of the step that needs it: a job that went back for it could come by here
+    /// for ever, with the file on the other node each time.
+    fn lane(&self, step: &Step, address: &StepAddress) -> LaneKey {
+        let again = self.progress.passed(address).is_some();
+        let of_event = self.job.event.fact.endpoint();
+        let lane = if again { None } else { self.rule.noun.lane_of(&step.spec, of_event) };
+        let lane = lane.map(|lane| LaneKey::new(self.job.site, &self.job.rule, &lane));
+        lane.unwrap_or_else(|| self.place.lane().clone())
+    }
+
+    /// Lets the job wait for a place in another lane; always an error, for its steps end here.
+    async fn hand_over(&self, over: HandOver) -> Result<(), StepError> {
+        self.hold.write(JobChange::HandOver(over)).await?;
+        Meters::add(&self.shared.meters.jobs_handed_over, 1);
+        Err(StepError::HandedOver)
     }
 
     /// Runs a step; what is to be remembered of it, if the job goes on.
@@ -489,8 +549,7 @@ impl Run<'_> {
             Ok(state) => Ok((state, None)),
             Err(other @ (StepError::Transient { .. } | StepError::Permanent { .. })) => {
                 if let Some(giving_up) = &mut self.giving_up {
-                    let error = &giving_up.error;
-                    giving_up.error = format!("{error}; an else step failed too: {other}");
+                    giving_up.error = else_failed_too(&giving_up.error, &other.to_string());
                 }
                 Ok((StepState::Failed, Some(other.to_string())))
             }
@@ -620,8 +679,7 @@ impl Run<'_> {
     }
 
     async fn pass(&self, passed: PassedStep) -> Result<(), StepError> {
-        let db = &self.shared.db;
-        self.hold.write(|| db.pass_step(self.hold.key(), &passed)).await?;
+        self.hold.write(JobChange::Pass(passed)).await?;
         crash::point("job.advanced");
         self.reached(Pause::Advanced)
     }
@@ -636,7 +694,8 @@ impl Run<'_> {
         // An attempt after a crash must not fetch anew what this one is about to remove.
         if let (Some(behind), Some((next, _))) = (self.behind.take(), self.current.clone()) {
             let count = behind.top.saturating_add(1);
-            self.pass(PassedStep { step: behind.record, next, count }).await?;
+            let lane = self.place.lane().clone();
+            self.pass(PassedStep { step: behind.record, next, count, lane }).await?;
         }
         for place in rule.noun.places(StepList::Do) {
             let record = self.progress.passed(&place.address).and_then(|it| it.record.clone());
@@ -705,11 +764,17 @@ impl Run<'_> {
         let given_up = self.giving_up.take();
         if let (Some(behind), Some((next, _))) = (self.behind.take(), self.current.clone()) {
             let count = given_up.as_ref().map_or(0, |given_up| given_up.count(behind.top));
-            self.pass(PassedStep { step: behind.record, next, count }).await?;
+            let lane = self.place.lane().clone();
+            self.pass(PassedStep { step: behind.record, next, count, lane }).await?;
         }
         let error = given_up.map_or(error, |given_up| given_up.error);
         fail(self.shared, self.job, self.hold, Failure { error, step: failed }).await
     }
+}
+
+/// What a job failed with, and what failed in its `else`.
+fn else_failed_too(error: &str, other: &str) -> String {
+    format!("{error}; an else step failed too: {other}")
 }
 
 impl GivingUp {

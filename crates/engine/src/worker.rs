@@ -1,5 +1,5 @@
-//! Hands out jobs: claims as many as there are free workers, runs each in a task of its own, and
-//! joins them all.
+//! Hands out jobs: claims as many as find a place, runs each in a task of its own, and joins them
+//! all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use tracing::Instrument;
 use crate::Shared;
 use crate::backoff::{Away, spread};
 use crate::hold::Hold;
-use crate::run::{self, Failure};
+use crate::queue::QueueLook;
+use crate::run::{self, ClaimedJob, Failure};
 
 /// The two ways to stop.
 #[derive(Clone, Default)]
@@ -39,6 +40,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stops: Stops) {
         jobs: HashMap::new(),
         busy: HashMap::new(),
         asked: Timestamp::default(),
+        look: QueueLook::default(),
     };
     let mut away = Away::new();
     workers.take_back(&mut away).await;
@@ -73,6 +75,7 @@ struct Workers {
     busy: HashMap<JobId, Arc<Mutex<()>>>,
     /// When jobs were last asked for.
     asked: Timestamp,
+    look: QueueLook,
 }
 
 impl Workers {
@@ -102,37 +105,40 @@ impl Workers {
         }
     }
 
-    /// Claims jobs for the free workers; how many.
+    /// Claims jobs for the free places; how many.
     async fn claim(&mut self) -> Result<usize, entrepot_db::DbError> {
-        let free = self.shared.options.workers.saturating_sub(self.tasks.len());
-        if free == 0 {
-            return Ok(0);
-        }
-        let Shared { recorder, membership, projected, options, .. } = &*self.shared;
+        let Shared { recorder, membership, projected, options, places, db, .. } = &*self.shared;
         let (env, lease) = (recorder.env(), options.lease);
         let claimed = env.elapsed();
+        places.resize(options.pools.changed(membership.standing.borrow().pools));
         let rebuilding = membership.is_rebuilding(*projected.borrow());
         if rebuilding || !membership.may_claim(claimed, lease) {
             return Ok(0);
         }
-        let claim = membership.claim(recorder, free);
         let now = env.now();
         if now.plus(CLOCK_AHEAD) < self.asked {
-            let jobs = self.shared.db.bring_jobs_forward(now).await?;
+            let jobs = db.bring_jobs_forward(now).await?;
             tracing::warn!(jobs, "the clock was set back: jobs that wait are tried now");
         }
         self.asked = now;
-        let jobs = self.shared.db.claim_jobs(&claim, now, lease).await?;
+        let mut taken = self.look.take(db, places, now).await?;
+        if taken.len() == 0 {
+            return Ok(0);
+        }
+        let claim = membership.claim(recorder);
+        let jobs = db.claim_jobs(&claim, &taken.wants(places), now, lease).await?;
         let count = jobs.len();
         for job in jobs {
-            self.begin(job, claimed);
+            if let Some(place) = taken.place(&job) {
+                self.begin(job, ClaimedJob { at: claimed, place });
+            }
         }
         Ok(count)
     }
 
-    fn begin(&mut self, job: Job, claimed: Duration) {
+    fn begin(&mut self, job: Job, claimed: ClaimedJob) {
         let span = tracing::info_span!("job", id = %job.id, rule = %job.rule, epoch = job.epoch);
-        let job = Arc::new(job);
+        let (job, at) = (Arc::new(job), claimed.at);
         let turn = self.busy.entry(job.id).or_default().clone();
         let (shared, interrupt) = (self.shared.clone(), self.stops.interrupt.clone());
         let working = job.clone();
@@ -141,7 +147,7 @@ impl Workers {
             run::work(&shared, &working, claimed, interrupt).await;
         };
         let task = self.tasks.spawn(work.instrument(span));
-        self.jobs.insert(task.id(), (job, claimed));
+        self.jobs.insert(task.id(), (job, at));
         self.shared.meters.jobs_running.store(self.tasks.len() as u64, Ordering::Relaxed);
     }
 
@@ -152,7 +158,7 @@ impl Workers {
             biased;
             () = self.stops.drain.cancelled() => {}
             Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await,
-            () = shared.jobs.notified(), if self.tasks.len() < shared.options.workers => {}
+            () = shared.jobs.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }

@@ -21,8 +21,8 @@ use entrepot_admin::UnlockTarget;
 use entrepot_nouns::{Name, SessionId, TransferId};
 
 pub(crate) use bench::{
-    BareHttpsArgs, BenchCommand, BenchFtpArgs, BenchHttpsArgs, BenchPageArgs, BenchSftpArgs,
-    FtpTls, FtpWorkload, HttpVersionWord, HttpsWorkload, Workload,
+    BareHttpsArgs, BenchCommand, BenchFtpArgs, BenchHttpsArgs, BenchPageArgs, BenchRulesArgs,
+    BenchSftpArgs, FtpTls, FtpWorkload, HttpVersionWord, HttpsWorkload, RulesWorkload, Workload,
 };
 pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
@@ -504,6 +504,21 @@ pub(crate) enum NodeCommand {
     Undrain {
         /// Its name, as `list` shows it; unset: this one.
         name: Option<Name>,
+    },
+    /// Set how many steps of jobs a node runs at once, by pool. It holds at once, and what runs
+    /// goes on.
+    Pools {
+        /// Its name, as `list` shows it; unset: this one.
+        name: Option<Name>,
+        /// Steps that work on the node itself, programs among them.
+        #[arg(long, required_unless_present_any = ["source", "target"])]
+        instance: Option<u32>,
+        /// Steps that read from partners.
+        #[arg(long)]
+        source: Option<u32>,
+        /// Steps that write to partners.
+        #[arg(long)]
+        target: Option<u32>,
     },
     /// Make a process file and a data directory for one more node of an installation.
     Join(JoinArgs),

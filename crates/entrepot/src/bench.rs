@@ -1,7 +1,8 @@
-//! `bench`: measures any server of SFTP, FTP or HTTPS.
+//! `bench`: measures any server of SFTP, FTP or HTTPS, and the rules of this one.
 
 mod https;
 mod password;
+mod rules;
 
 use std::path::Path;
 
@@ -49,6 +50,12 @@ pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Fai
             let report = report.await;
             progress.finish_and_clear();
             (report.map_err(|error| error.to_string()), file)
+        }
+        BenchCommand::Rules(args) => {
+            let progress = progress(rules::workloads(&args).len(), args.rounds);
+            let report = rules::run(&args, &env, |measure| tell(&progress, measure)).await;
+            progress.finish_and_clear();
+            (Ok(report?), args.report)
         }
         BenchCommand::BareHttps(args) => return https::serve_bare(&args, &env).await,
         BenchCommand::Page(args) => return write_page(&args),

@@ -273,7 +273,7 @@ impl Default for Limits {
         Limits {
             drain_seconds: 30,
             journal_mib: 1024,
-            workers: 4,
+            workers: 25,
             work_gib: WORK_BYTES >> 30,
             sessions,
             memory_mib,

@@ -14,8 +14,8 @@ const MOST: u64 = 1 << 20;
 const OF_PROGRAMS: u64 = 1024;
 /// Listeners, journal, database, ops socket, helpers, and connections to endpoints that rest.
 const OWN_MOST: u64 = 1024;
-/// A job reads one file and writes another one.
-const OF_WORKER: u64 = 2;
+/// A job reads one file and writes another one; there are three pools.
+const OF_PLACE: u64 = 6;
 /// Connections that have not logged in, with those that are being told to go.
 const WITHOUT_LOGIN_MOST: u64 = 2048;
 
@@ -28,15 +28,19 @@ pub(crate) struct DescriptorPlan {
     pub(crate) without_login: u64,
     /// Sessions, with the files they have open.
     pub(crate) accounts: u64,
+    /// Places of each pool of the engine: as many as were asked for, where that leaves enough.
+    pub(crate) places: usize,
 }
 
 impl DescriptorPlan {
-    /// For a process that may have `limit` of them and works so many jobs at a time.
-    pub(crate) fn new(limit: u64, workers: usize) -> DescriptorPlan {
-        let workers = u64::try_from(workers).unwrap_or(u64::MAX).saturating_mul(OF_WORKER);
-        let own = (limit / 4).min(OWN_MOST).saturating_add(workers).min(limit / 2);
+    /// For a process that may have `limit` of them, and is asked for pools of so many `places`.
+    pub(crate) fn new(limit: u64, places: usize) -> DescriptorPlan {
+        let most = usize::try_from(limit / 8 / OF_PLACE).unwrap_or(usize::MAX);
+        let places = places.min(most.max(1));
+        let of_places = u64::try_from(places).unwrap_or(u64::MAX).saturating_mul(OF_PLACE);
+        let own = (limit / 4).min(OWN_MOST).saturating_add(of_places).min(limit / 2);
         let without_login = (limit / 4).min(WITHOUT_LOGIN_MOST);
-        DescriptorPlan { own, without_login, accounts: limit - own - without_login }
+        DescriptorPlan { own, without_login, accounts: limit - own - without_login, places }
     }
 }
 
@@ -84,13 +88,14 @@ mod tests {
 
     #[test]
     fn few_descriptors_are_shared_out_and_many_go_to_the_accounts() {
-        let small = DescriptorPlan::new(512, 4);
-        assert_eq!(small, DescriptorPlan { own: 136, without_login: 128, accounts: 248 });
-        let large = DescriptorPlan::new(65_536, 4);
-        assert_eq!((large.own, large.without_login), (1032, 2048));
+        let small = DescriptorPlan::new(512, 25);
+        let wanted = DescriptorPlan { own: 188, without_login: 128, accounts: 196, places: 10 };
+        assert_eq!(small, wanted);
+        let large = DescriptorPlan::new(65_536, 25);
+        assert_eq!((large.own, large.without_login, large.places), (1174, 2048, 25));
         for limit in [LEAST, 1000, 4096, MOST] {
-            for workers in [1, 4, 256] {
-                let plan = DescriptorPlan::new(limit, workers);
+            for places in [1, 25, 256] {
+                let plan = DescriptorPlan::new(limit, places);
                 assert_eq!(plan.own + plan.without_login + plan.accounts, limit);
                 assert!(plan.accounts >= limit / 4, "{plan:?} of {limit}");
             }

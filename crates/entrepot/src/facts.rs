@@ -1,7 +1,7 @@
 //! `transfer`, `event`, `job`: what happened and what happens.
 
 use entrepot_admin::{NumberedEvent, Response, ShownJob};
-use entrepot_nouns::{CommandFact, Event, Fact, Job, JobStep, Timestamp, Transfer};
+use entrepot_nouns::{CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer};
 use serde_json::{Value, json};
 
 use crate::admin_client::AdminClient;
@@ -261,6 +261,13 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::NodeDrained { name, by } | Fact::NodeUndrained { name, by } => {
             format!("{name} by {by}")
         }
+        Fact::NodePools { name, places, by } => {
+            let PoolPlaces { instance, source, target } = places;
+            let word =
+                |places: &Option<u32>| places.map_or("as before".into(), |it| it.to_string());
+            let (instance, source, target) = (word(instance), word(source), word(target));
+            format!("{name}, instance {instance}, source {source}, target {target}, by {by}")
+        }
         Fact::NodeRemoved { name, projected, unprojected, lost, by } => {
             let journal = if *lost { ", its journal is lost" } else { "" };
             format!("{name} by {by}, {projected} records, {unprojected} missing{journal}")
@@ -366,11 +373,12 @@ fn print_jobs(jobs: &[Job]) {
             job.rule.to_string(),
             job.state.as_str().to_owned(),
             job.at.as_ref().map(ToString::to_string).unwrap_or_default(),
+            job.lane.to_string(),
             job.attempts.to_string(),
             job.due_at.to_string(),
             job.error.clone().unwrap_or_default(),
         ]
     };
-    let headings = ["at", "job", "rule", "state", "step", "attempts", "due", "error"];
+    let headings = ["at", "job", "rule", "state", "step", "lane", "attempts", "due", "error"];
     table::print(&headings, &jobs.iter().map(cells).collect::<Vec<_>>());
 }

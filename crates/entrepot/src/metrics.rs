@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use entrepot_auth::Gate;
-use entrepot_db::{Db, JobCounts};
+use entrepot_db::{Db, DbError, JobCounts, LaneCounts};
 use entrepot_engine::Engine;
 use entrepot_journal::{Recorder, SYNC_BUCKETS_US};
 use entrepot_net::guard::UnauthenticatedConnections;
-use entrepot_nouns::{Direction, Protocol};
+use entrepot_nouns::{Direction, Pool, Protocol, Timestamp};
 use entrepot_proof::SinkMeters;
 use entrepot_ssh::wire;
 use entrepot_vfs::{Service, UploadEnd};
@@ -22,6 +22,11 @@ use prometheus_client::registry::Registry;
 
 /// Longest wait for the database when asked for metrics.
 const DATABASE_TIME: Duration = Duration::from_secs(1);
+
+/// Most lanes of jobs that are added up.
+const LANES_READ: usize = 10_000;
+/// Most lanes of jobs that are told apart: those in which most wait.
+const LANE_ROWS: usize = 64;
 
 /// Most kinds of client software that are told apart.
 const CLIENT_ROWS: usize = 32;
@@ -51,7 +56,11 @@ impl Metrics {
 
     /// The text that a scraper gets. Jobs are missing while the database is away.
     pub(crate) async fn encode(&self, sinks: Vec<Arc<SinkMeters>>) -> String {
-        let jobs = tokio::time::timeout(DATABASE_TIME, self.0.db.job_counts()).await;
+        let counted = async {
+            let lanes = self.0.db.busy_lanes(LANES_READ).await?;
+            Ok::<_, DbError>(JobsScrape { counts: self.0.db.job_counts().await?, lanes })
+        };
+        let jobs = tokio::time::timeout(DATABASE_TIME, counted).await;
         let jobs = jobs.ok().and_then(Result::ok);
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Scrape { parts: self.0.clone(), jobs, sinks }));
@@ -63,10 +72,16 @@ impl Metrics {
     }
 }
 
+/// What the database says of jobs.
+struct JobsScrape {
+    counts: JobCounts,
+    lanes: Vec<LaneCounts>,
+}
+
 /// One answer to a scraper.
 struct Scrape {
     parts: Arc<MetricsParts>,
-    jobs: Option<JobCounts>,
+    jobs: Option<JobsScrape>,
     sinks: Vec<Arc<SinkMeters>>,
 }
 
@@ -288,7 +303,8 @@ impl Scrape {
     }
 
     fn jobs(&self, encoder: &mut DescriptorEncoder) -> Encoded {
-        let Some(jobs) = &self.jobs else { return Ok(()) };
+        self.places(encoder)?;
+        let Some(JobsScrape { counts: jobs, lanes }) = &self.jobs else { return Ok(()) };
         let mut family = gauges(encoder, "entrepot_jobs", "Jobs in the database by state.")?;
         for (state, count) in
             [("ready", jobs.ready), ("running", jobs.running), ("failed", jobs.failed)]
@@ -297,7 +313,79 @@ impl Scrape {
         }
         let now = self.parts.recorder.env().now();
         let oldest = jobs.oldest_due.map_or(0.0, |due| now.since(due).as_secs_f64());
-        gauge(encoder, "entrepot_job_oldest_due_seconds", "Age of the oldest due job.", oldest)
+        gauge(encoder, "entrepot_job_oldest_due_seconds", "Age of the oldest due job.", oldest)?;
+        self.lanes(encoder, lanes)
+    }
+
+    /// The places of this node.
+    fn places(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let pools = self.parts.engine.pools();
+        let mut family = gauges(encoder, "entrepot_pool_places", "Places of the node's pools.")?;
+        for used in &pools {
+            let size = used.size as f64;
+            family.encode_family(&[("pool", used.pool.as_str())])?.encode_gauge(&size)?;
+        }
+        let about = "Places that steps of jobs have.";
+        let mut family = gauges(encoder, "entrepot_pool_places_taken", about)?;
+        for used in &pools {
+            let taken = used.taken as f64;
+            family.encode_family(&[("pool", used.pool.as_str())])?.encode_gauge(&taken)?;
+        }
+        let handed_over = self.parts.engine.meters().jobs_handed_over.load(Ordering::Relaxed);
+        let about = "Times a job went back into the queue, for its next step runs elsewhere.";
+        let mut family = counter(encoder, "entrepot_jobs_handed_over", about)?;
+        family.encode_counter::<NoLabelSet, u64, f64>(&handed_over, None)
+    }
+
+    /// Whom jobs wait for.
+    fn lanes(&self, encoder: &mut DescriptorEncoder, lanes: &[LaneCounts]) -> Encoded {
+        let now = self.parts.recorder.env().now();
+        let age = |at: Option<Timestamp>| at.map_or(0.0, |at| now.since(at).as_secs_f64());
+        let about = "Jobs by pool and state.";
+        let mut family = gauges(encoder, "entrepot_pool_jobs", about)?;
+        for pool in Pool::ALL {
+            let of_pool = || lanes.iter().filter(|lane| lane.lane.lane().pool == pool);
+            let ready: u64 = of_pool().map(|lane| lane.ready).sum();
+            let running: u64 = of_pool().map(|lane| lane.running).sum();
+            for (state, count) in [("ready", ready), ("running", running)] {
+                let labels = [("pool", pool.as_str()), ("state", state)];
+                family.encode_family(&labels)?.encode_gauge(&(count as f64))?;
+            }
+        }
+        let about = "How long the first job has waited that a pool has no place for.";
+        let mut family = gauges(encoder, "entrepot_pool_oldest_due_seconds", about)?;
+        for pool in Pool::ALL {
+            let of_pool = lanes.iter().filter(|lane| lane.lane.lane().pool == pool);
+            let oldest = of_pool.filter_map(|lane| lane.claim_at).min();
+            family.encode_family(&[("pool", pool.as_str())])?.encode_gauge(&age(oldest))?;
+        }
+        // Sites may have rules and endpoints of one name.
+        let mut rows: BTreeMap<[String; 3], [f64; 3]> = BTreeMap::new();
+        for counts in lanes.iter().take(LANE_ROWS) {
+            let lane = counts.lane.lane();
+            let rule = counts.lane.rule().unwrap_or_default().to_owned();
+            let endpoint = lane.endpoint.map_or_else(String::new, |name| name.to_string());
+            let [ready, running, oldest] =
+                rows.entry([lane.pool.as_str().to_owned(), endpoint, rule]).or_default();
+            *ready += counts.ready as f64;
+            *running += counts.running as f64;
+            *oldest = oldest.max(age(counts.claim_at));
+        }
+        let metrics = [
+            ("entrepot_lane_jobs_ready", "Jobs that wait, by the lane in which they do."),
+            ("entrepot_lane_jobs_running", "Jobs that run, by their lane."),
+            ("entrepot_lane_oldest_due_seconds", "How long the first job of a lane has waited."),
+        ];
+        for (at, (name, about)) in metrics.into_iter().enumerate() {
+            let mut family = gauges(encoder, name, about)?;
+            for ([pool, endpoint, rule], values) in &rows {
+                let labels =
+                    [("pool", pool.as_str()), ("endpoint", endpoint), ("rule", rule.as_str())];
+                let value = values.get(at).copied().unwrap_or_default();
+                family.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+        }
+        Ok(())
     }
 }
 

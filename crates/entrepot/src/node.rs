@@ -1,6 +1,7 @@
 //! `session`, `node`, `log` and `stop`: what is asked of a running server about itself.
 
 use entrepot_admin::{JournalHead, NodeRow, Response, SessionRow};
+use entrepot_nouns::PoolPlaces;
 use serde_json::{Map, Value, json};
 
 use crate::admin_client::AdminClient;
@@ -100,6 +101,15 @@ pub(crate) async fn nodes(
             let name = name.map_or_else(|| client.node(), Ok)?;
             of_main.ask(json!({"request": "drain-node", "name": name})).await?;
             output.value(&json!({"drained": name}), || println!("node '{name}' drained"))
+        }
+        NodeCommand::Pools { name, instance, source, target } => {
+            let name = name.map_or_else(|| client.node(), Ok)?;
+            let places = PoolPlaces { instance, source, target };
+            let request = json!({"request": "set-node-pools", "name": name, "places": places});
+            of_main.ask(request).await?;
+            output.value(&json!({"name": name, "places": places}), || {
+                println!("node '{name}': {}", pools(&places));
+            })
         }
         NodeCommand::Undrain { name } => {
             let name = name.map_or_else(|| client.node(), Ok)?;
@@ -227,6 +237,16 @@ fn print_node(row: &NodeRow) {
     println!("clock            {}", milliseconds(row.clock_ahead_us));
     println!("projected up to  {}", row.projected_up_to);
     println!("behind           {} records", row.unprojected);
+    println!("pools            {}", pools(&row.pools));
+}
+
+/// The sizes that are set.
+fn pools(places: &PoolPlaces) -> String {
+    let PoolPlaces { instance, source, target } = places;
+    let named = [("instance", instance), ("source", source), ("target", target)];
+    let set = named.iter().filter_map(|(pool, places)| Some(format!("{pool} {}", (**places)?)));
+    let set: Vec<String> = set.collect();
+    if set.is_empty() { "as its process file says".to_owned() } else { set.join(", ") }
 }
 
 /// Milliseconds with a sign that says which side a clock is on.

@@ -12,7 +12,7 @@ use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
 use entrepot_db::{Dialect, Drained, Incarnation};
 use entrepot_engine::Drained as EngineDrained;
 use entrepot_engine::{
-    Engine, EngineOptions, EngineParts, RetentionParts, RetentionWorker, WorkFolder,
+    Engine, EngineOptions, EngineParts, PoolSizes, RetentionParts, RetentionWorker, WorkFolder,
 };
 use entrepot_journal::{JournalError, Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
@@ -266,18 +266,18 @@ impl Server {
 }
 
 /// What serves, without its entrances.
-struct Core {
-    parts: Parts,
+pub(crate) struct Core {
+    pub(crate) parts: Parts,
     directory: Directory,
     gate: Gate,
     admin: Arc<Admin>,
-    vfs: Service,
-    spawner: Spawner,
-    engine: Arc<Engine>,
+    pub(crate) vfs: Service,
+    pub(crate) spawner: Spawner,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl Core {
-    async fn start(
+    pub(crate) async fn start(
         config: &Config,
         log: &LogControl,
         descriptors: DescriptorPlan,
@@ -297,7 +297,9 @@ impl Core {
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let spawner = spawner(config, &parts)?;
         gate.start_programs_by(spawner.clone());
-        let engine = start_engine(config, &parts, &vfs, &gate, &spawner).await?;
+        let pools = PoolSizes::each(descriptors.places);
+        let hands = EngineHands { vfs: &vfs, gate: &gate, spawner: &spawner, pools };
+        let engine = start_engine(config, &parts, hands).await?;
         Ok(Core { parts, directory, gate, admin, vfs, spawner, engine })
     }
 }
@@ -452,13 +454,19 @@ fn keep_retention(
     tokio::spawn(worker.run(end.clone()))
 }
 
+/// What the engine works with, and on how much at a time.
+struct EngineHands<'a> {
+    vfs: &'a Service,
+    gate: &'a Gate,
+    spawner: &'a Spawner,
+    pools: PoolSizes,
+}
+
 /// Counts this start of the node, and begins to project and to work.
 async fn start_engine(
     config: &Config,
     parts: &Parts,
-    vfs: &Service,
-    gate: &Gate,
-    spawner: &Spawner,
+    hands: EngineHands<'_>,
 ) -> Result<Arc<Engine>, Failure> {
     let incarnation = match &parts.away {
         None => parts.node_start().count().await?,
@@ -473,12 +481,12 @@ async fn start_engine(
     Ok(Arc::new(Engine::start(EngineParts {
         db: parts.db.clone(),
         recorder: parts.recorder.clone(),
-        vfs: vfs.clone(),
-        gate: gate.clone(),
-        spawner: spawner.clone(),
+        vfs: hands.vfs.clone(),
+        gate: hands.gate.clone(),
+        spawner: hands.spawner.clone(),
         incarnation,
         work,
-        options: EngineOptions { workers: config.workers, ..EngineOptions::default() },
+        options: EngineOptions { pools: hands.pools, ..EngineOptions::default() },
     })))
 }
 

@@ -110,7 +110,7 @@ fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
     let Ok(endpoint) = endpoint_name(plan, root, name) else {
         return plan.report.refused(place, root, "the name of its endpoint would be too long");
     };
-    let noun = Endpoint { name: endpoint.clone(), target, note: String::new() };
+    let noun = Endpoint { name: endpoint.clone(), target, at_once: None, note: String::new() };
     plan.add(&noun, None, &place, None);
     // Made as a document is, with every default.
     let mount = json!({
@@ -328,7 +328,12 @@ mod tests {
         let first = endpoint_name(&plan, "/srv/a.b", &anna).unwrap();
         assert_eq!(first.as_str(), "srv.a.b");
         let target = EndpointTarget::Directory(DirectoryTarget::new("/srv/a.b"));
-        plan.add(&Endpoint { name: first, target, note: String::new() }, None, "x", None);
+        plan.add(
+            &Endpoint { name: first, target, at_once: None, note: String::new() },
+            None,
+            "x",
+            None,
+        );
         assert_eq!(endpoint_name(&plan, "/srv/a.b", &berta).unwrap().as_str(), "srv.a.b");
         assert_eq!(endpoint_name(&plan, "/srv/a/b", &berta).unwrap().as_str(), "berta-files");
         let long = format!("/{}", "x".repeat(100));

@@ -24,6 +24,10 @@ pub struct Endpoint {
     pub name: Name,
     /// What and where it is.
     pub target: EndpointTarget,
+    /// Steps of rules that use it at the same time, over all nodes; unset: as many as its share of
+    /// the places of each node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -523,6 +527,10 @@ impl Noun for Endpoint {
         }
     }
     fn check(&self) -> Result<(), FieldError> {
+        if self.at_once == Some(0) {
+            let what = "give at least 1, or leave it away: its share of the node's places";
+            return Err(FieldError::new("at_once", what));
+        }
         match &self.target {
             EndpointTarget::Directory(directory) if !directory.path.starts_with('/') => {
                 Err(FieldError::new(

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use crate::command::CommandFact;
 use crate::document::is_default;
 use crate::ids::{EventId, JobId, NodeId, ReplayId, SessionId, SiteId};
+use crate::lane::PoolPlaces;
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
@@ -171,6 +172,15 @@ facts! {
     "node.undrained" NodeUndrained {
         /// The node that was asked.
         name: Name,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
+    /// The pools of a node got other sizes.
+    "node.pools" NodePools {
+        /// The node.
+        name: Name,
+        /// The sizes that were named.
+        places: PoolPlaces,
         /// Who: an admin account, or `cli:<user>`.
         by: String,
     }

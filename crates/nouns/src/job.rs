@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
 use crate::ids::{EventId, JobId, NodeId, SiteId};
+use crate::lane::JobLane;
 use crate::name::Name;
 use crate::rule_version::{RuleVersion, StepAddress};
 use crate::time::Timestamp;
@@ -126,10 +127,17 @@ pub struct Job {
     /// The step it goes on with; unset: the first that is not behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<StepAddress>,
+    /// In which lane it runs or waits.
+    #[serde(default, skip_serializing_if = "crate::document::is_default")]
+    pub lane: JobLane,
     /// Attempts begun since it was made or made ready by hand, one for each lease.
     pub attempts: u32,
     /// Fencing token: one more at each lease; every later write carries it.
     pub epoch: i64,
+    /// How many leases, since it was made or made ready by hand, ended because its next step runs
+    /// in another lane: they are no attempts.
+    #[serde(default, skip_serializing_if = "crate::document::is_default")]
+    pub handed_over: u32,
     /// The node that holds the lease.
     pub node: Option<Name>,
     /// The process of that node, and the era of its lease; it stays when the lease has ended.
@@ -149,4 +157,13 @@ pub struct Job {
     pub changed_at: Timestamp,
     /// Why the last attempt failed, one sentence.
     pub error: Option<String>,
+}
+
+impl Job {
+    /// The epoch before its first lease since it was made or made ready by hand: the same for
+    /// every lease of one life of the job.
+    pub fn life(&self) -> i64 {
+        let leases = i64::from(self.attempts).saturating_add(i64::from(self.handed_over));
+        self.epoch.saturating_sub(leases)
+    }
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::call::Call;
 use crate::command::CommandPattern;
 use crate::cron::Cron;
-use crate::document::OnByDefault;
+use crate::document::{OnByDefault, is_default};
+use crate::lane::{JobLane, Priority, StepLane};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::rule_version::StepAddress;
@@ -83,6 +84,9 @@ pub struct Rule {
     /// How often and how long it is tried.
     #[serde(default)]
     pub retry: Retry,
+    /// How often its jobs get a place while those of other rules wait for one too.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: Priority,
     /// Events that did not happen, and what the rule makes of them: tried whenever it is stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<RuleTest>,
@@ -205,6 +209,22 @@ impl Rule {
         let mut found = Vec::new();
         add_places(&mut found, list.as_str(), self.list(list), 0);
         found
+    }
+
+    /// Where a job of it is before its first step, for an event that names `endpoint`.
+    pub fn first_lane(&self, endpoint: Option<&Name>) -> JobLane {
+        let lane = self.steps.iter().find_map(|step| self.lane_of(&step.spec, endpoint));
+        lane.unwrap_or_else(|| JobLane { priority: self.priority, ..JobLane::default() })
+    }
+
+    /// Where a step of it runs, for an event that names `endpoint`; `None`: wherever the job is.
+    pub fn lane_of(&self, step: &StepSpec, endpoint: Option<&Name>) -> Option<JobLane> {
+        match step.lane(endpoint) {
+            StepLane::Same => None,
+            StepLane::In(pool, endpoint) => {
+                Some(JobLane { pool, endpoint, priority: self.priority })
+            }
+        }
     }
 
     /// Every step of the rule.

@@ -47,6 +47,7 @@ const LEAST: &[(&str, Role)] = &[
     ("reset-log-levels", Role::Operator),
     ("drain-node", Role::Operator),
     ("undrain-node", Role::Operator),
+    ("set-node-pools", Role::Operator),
     ("renew-certificate", Role::Operator),
     ("revoke-token", Role::Operator),
     ("remove-passkey", Role::Operator),
@@ -108,6 +109,7 @@ fn sample(word: &str) -> Request {
         "limit-session" => json!({"id": id, "rates": "reset"}),
         "limit-node" => json!({"rates": "reset"}),
         "set-log-levels" => json!({"levels": {}}),
+        "set-node-pools" => json!({"name": "n", "places": {"target": 9}}),
         "node" | "drain-node" | "undrain-node" | "remove-node" | "revoke-token" | "link"
         | "remove-passkey" | "revoke-link" | "delete-link" | "run-rule" => {
             json!({"name": "nobody"})

@@ -6,7 +6,7 @@ use entrepot_nouns::{Env, Event, Fact, JobId, Kind, SessionId, SiteId};
 
 use super::{both, event, job, journal, name, node_id, project, uploaded};
 use crate::limits::SEARCHED_ROWS;
-use crate::{Claim, Db, EventFilter, JobFilter, TransferFilter};
+use crate::{Db, EventFilter, JobFilter, TransferFilter};
 
 async fn all(db: &Db) -> Vec<Event> {
     let rows = db.events(SiteId::MAIN, &EventFilter::default()).await.unwrap();
@@ -39,14 +39,14 @@ async fn repeated_and_overlapping_pieces_change_nothing(db: Db) {
     assert_eq!(db.projected_up_to(node_id("n1")).await.unwrap(), 60);
     assert_eq!(db.projected_up_to(node_id("n2")).await.unwrap(), 0);
     // A repeated piece does not start an ended job again.
-    let sixty = Claim { max: 60, ..super::started(&db, "n1").await };
-    let claimed = db.claim_jobs(&sixty, env.now(), std::time::Duration::MAX).await;
+    let sixty = super::started(&db, "n1").await;
+    let claimed = super::take(&db, &sixty, 60, env.now(), std::time::Duration::MAX).await;
     assert_eq!(claimed.unwrap().len(), 60);
-    let rest = db.claim_jobs(&sixty, env.now(), std::time::Duration::MAX).await;
+    let rest = super::take(&db, &sixty, 60, env.now(), std::time::Duration::MAX).await;
     assert_eq!(rest.unwrap().len(), 1);
     project(&db, "n1", &lines, &jobs).await;
-    let other = Claim { max: 60, ..super::started(&db, "n2").await };
-    let again = db.claim_jobs(&other, env.now(), std::time::Duration::MAX).await;
+    let other = super::started(&db, "n2").await;
+    let again = super::take(&db, &other, 60, env.now(), std::time::Duration::MAX).await;
     assert_eq!(again.unwrap(), []);
 }
 

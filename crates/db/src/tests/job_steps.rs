@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entrepot_nouns::{Env, JobHolder, RuleVersion, SiteId, StepState};
 
-use super::{both, job, name, node_id, passed, piece, started};
+use super::{HeldJobs, both, job, name, node_id, passed, piece, started};
 use crate::{Claim, Db, JobEnd, JobHold, Projected, Projection, RuleDocument};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -38,8 +38,8 @@ async fn claim(db: &Db, env: &Env) -> Vec<JobHold> {
     let node = known.iter().find(|known| known.name == name("n1")).unwrap();
     let era = started(db, "era").await.holder.era;
     let holder = JobHolder { node: node_id("n1"), incarnation: node.incarnation, era };
-    let claim = Claim { node: name("n1"), holder, beats: 0, max: 10 };
-    let jobs = db.claim_jobs(&claim, env.now(), DAY).await.unwrap();
+    let claim = Claim { node: name("n1"), holder, beats: 0 };
+    let jobs = super::take(db, &claim, 10, env.now(), DAY).await.unwrap();
     jobs.iter().map(JobHold::from).collect()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use entrepot_nouns::{Env, Job, JobHolder, JobId, JobState, SiteId};
 
-use super::{both, job, name, passed, project, started};
+use super::{HeldJobs, both, job, name, passed, project, started, take};
 use crate::{Claim, Db, JobCounts, JobEnd, JobFilter, JobHold, RowPosition};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -18,11 +18,11 @@ async fn claim(db: &Db, node: &str, env: &Env, max: usize) -> Vec<Job> {
         Some(known) if known.incarnation > 0 => {
             let era = started(db, "era").await.holder.era;
             let holder = JobHolder { node: known.id, incarnation: known.incarnation, era };
-            Claim { node: known.name.clone(), holder, beats: 0, max }
+            Claim { node: known.name.clone(), holder, beats: 0 }
         }
-        _ => Claim { max, ..started(db, node).await },
+        _ => started(db, node).await,
     };
-    db.claim_jobs(&claim, env.now(), LEASE).await.unwrap()
+    take(db, &claim, max, env.now(), LEASE).await.unwrap()
 }
 
 async fn retry(db: &Db, site: SiteId, id: JobId, env: &Env) -> bool {

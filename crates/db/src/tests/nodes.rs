@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use entrepot_nouns::{Env, Fact, Job, JobState, SiteId};
 
-use super::{both, job, journal, name, node_id, passed, piece, project, started, uploaded};
+use super::{
+    HeldJobs, both, job, journal, name, node_id, passed, piece, project, started, take, uploaded,
+};
 use crate::limits::NODE_DEAD_AFTER;
 use crate::{
     Beat, Beaten, Claim, Db, Drained, EventFilter, JobEnd, JobFilter, JobHold, Projected,
@@ -85,14 +87,14 @@ async fn jobs_of_a_dead_node_are_free_at_once(db: Db) {
     let (n1, n2) = (started(&db, "n1").await, started(&db, "n2").await);
     let jobs: Vec<Job> = (0..2).map(|_| job(&env, "route", env.now())).collect();
     project(&db, "n1", &[], &jobs).await;
-    let held = db.claim_jobs(&Claim { max: 2, ..n1.clone() }, env.now(), LEASE).await.unwrap();
+    let held = take(&db, &n1, 2, env.now(), LEASE).await.unwrap();
     assert_eq!(held.len(), 2);
     // Nobody is dead.
     assert_eq!(db.take_over_jobs(env.now()).await.unwrap(), 0);
-    assert_eq!(db.claim_jobs(&n2, env.now(), LEASE).await.unwrap(), []);
+    assert_eq!(take(&db, &n2, 1, env.now(), LEASE).await.unwrap(), []);
     silence(&db, "n1").await;
     assert_eq!(db.take_over_jobs(env.now()).await.unwrap(), 2);
-    let taken = db.claim_jobs(&n2, env.now(), LEASE).await.unwrap();
+    let taken = take(&db, &n2, 1, env.now(), LEASE).await.unwrap();
     assert_eq!((taken.len(), taken[0].epoch), (1, 2));
     // It was only slow: nothing that it says of its jobs is taken.
     for job in &held {
@@ -103,7 +105,7 @@ async fn jobs_of_a_dead_node_are_free_at_once(db: Db) {
     // A start that is over holds nothing either, however fresh its heartbeat.
     beaten(&db, &beat(&n2)).await;
     let again = started(&db, "n2").await;
-    assert_eq!(db.claim_jobs(&n2, env.now(), LEASE).await.unwrap(), [], "superseded");
+    assert_eq!(take(&db, &n2, 1, env.now(), LEASE).await.unwrap(), [], "superseded");
     let (node, number) = (again.holder.node, again.holder.incarnation);
     assert_eq!(db.release_jobs(node, number, env.now()).await.unwrap(), 1);
     assert!(!db.extend_lease(&JobHold::from(&taken[0]), env.now()).await.unwrap());
@@ -114,10 +116,10 @@ async fn a_token_is_of_one_process_and_one_era(db: Db) {
     let env = Env::real();
     let (n1, n2) = (started(&db, "n1").await, started(&db, "n2").await);
     project(&db, "n1", &[], &[job(&env, "route", env.now())]).await;
-    let old = JobHold::from(&db.claim_jobs(&n1, env.now(), LEASE).await.unwrap()[0]);
+    let old = JobHold::from(&take(&db, &n1, 1, env.now(), LEASE).await.unwrap()[0]);
     // The database falls back behind the claim: another node gets the same epoch.
     super::raw(&db, "UPDATE jobs SET state = 'ready', epoch = 0, claim_at = 0").await;
-    let new = JobHold::from(&db.claim_jobs(&n2, env.now(), LEASE).await.unwrap()[0]);
+    let new = JobHold::from(&take(&db, &n2, 1, env.now(), LEASE).await.unwrap()[0]);
     assert_eq!(new.epoch, old.epoch);
     for hold in [&old, &JobHold { holder: None, ..old.clone() }] {
         assert!(!db.extend_lease(hold, env.now().plus(LEASE)).await.unwrap());
@@ -128,12 +130,12 @@ async fn a_token_is_of_one_process_and_one_era(db: Db) {
     // Another server takes over: it is a new era, in which no lease of the old one holds.
     super::raw(&db, "UPDATE eras SET era = 'after'").await;
     assert!(!db.extend_lease(&new, env.now().plus(LEASE)).await.unwrap());
-    assert_eq!(db.claim_jobs(&n1, env.now(), LEASE).await.unwrap(), [], "it does not know yet");
+    assert_eq!(take(&db, &n1, 1, env.now(), LEASE).await.unwrap(), [], "it does not know yet");
     assert_eq!(db.take_over_jobs(env.now()).await.unwrap(), 1);
     let era = beaten(&db, &beat(&n1)).await.era;
     let mut known = n1.clone();
     known.holder.era = era;
-    assert_eq!(db.claim_jobs(&known, env.now(), LEASE).await.unwrap().len(), 1);
+    assert_eq!(take(&db, &known, 1, env.now(), LEASE).await.unwrap().len(), 1);
 }
 
 /// A node that is drained, that has not seen that the database fell back, or that lives beside one
@@ -144,19 +146,19 @@ async fn claims_wait_until_the_database_is_whole(db: Db) {
     project(&db, "n1", &[], &[job(&env, "route", env.now())]).await;
     let beats = beaten(&db, &beat(&n1)).await.beats;
     let fell_back = Claim { beats: beats + 1, ..n1.clone() };
-    assert_eq!(db.claim_jobs(&fell_back, env.now(), LEASE).await.unwrap(), []);
+    assert_eq!(take(&db, &fell_back, 1, env.now(), LEASE).await.unwrap(), []);
     beaten(&db, &Beat { rebuilding: true, ..beat(&n2) }).await;
-    assert_eq!(db.claim_jobs(&n1, env.now(), LEASE).await.unwrap(), []);
+    assert_eq!(take(&db, &n1, 1, env.now(), LEASE).await.unwrap(), []);
     // One that died over it holds up nobody.
     silence(&db, "n2").await;
     let mut tx = db.begin().await.unwrap();
     tx.set_drained(&name("n1"), Drained::Yes).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(db.claim_jobs(&n1, env.now(), LEASE).await.unwrap(), []);
+    assert_eq!(take(&db, &n1, 1, env.now(), LEASE).await.unwrap(), []);
     let mut tx = db.begin().await.unwrap();
     tx.set_drained(&name("n1"), Drained::No).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(db.claim_jobs(&n1, env.now(), LEASE).await.unwrap().len(), 1);
+    assert_eq!(take(&db, &n1, 1, env.now(), LEASE).await.unwrap().len(), 1);
 }
 
 /// The piece behind a gap is refused, and what is missing comes once: events, transfers, jobs.
@@ -201,7 +203,7 @@ async fn a_database_that_fell_back_is_told_what_it_misses(db: Db) {
     // What had ended stays ended; what had not is worked on as by a later attempt.
     let done = JobFilter { state: Some(JobState::Done), ..JobFilter::default() };
     assert_eq!(db.jobs(SiteId::MAIN, &done).await.unwrap().len(), 2);
-    let left = db.claim_jobs(&Claim { max: 9, ..n1 }, env.now(), LEASE).await.unwrap();
+    let left = take(&db, &n1, 9, env.now(), LEASE).await.unwrap();
     assert_eq!(left.len(), 2);
     assert!(left.iter().all(|job| job.repeated));
     assert_eq!(db.projected_up_to(node_id("n1")).await.unwrap(), 7);

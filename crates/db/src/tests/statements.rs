@@ -4,7 +4,7 @@
 use entrepot_nouns::{Account, Env, Event, Fact, JobState, SiteId};
 use serde_json::json;
 
-use super::{both, event, file, journal, name, noun, project, sqlite_db, uploaded};
+use super::{HeldJobs, both, event, file, journal, name, noun, project, sqlite_db, uploaded};
 use crate::sql::Sql;
 use crate::{Db, EventFilter, JobEnd, JobFilter, JobHold, TransferFilter};
 
@@ -21,6 +21,7 @@ fn common() -> Vec<Sql> {
         crate::transfers::ALL,
         crate::jobs::ALL,
         crate::job_steps::ALL,
+        crate::lanes::ALL,
         crate::nodes::ALL,
         crate::references::ALL,
         crate::codes::ALL,
@@ -55,6 +56,8 @@ fn only_postgres() -> Vec<Sql> {
         crate::jobs::EXTEND_POSTGRES,
         crate::jobs::TAKE_OVER_POSTGRES,
         crate::jobs::REPEAT_POSTGRES,
+        crate::lanes::FOLD_POSTGRES,
+        crate::lanes::LOCK_POSTGRES,
         crate::nodes::BEAT_POSTGRES,
         crate::nodes::START_POSTGRES,
         crate::nodes::LIST_POSTGRES,
@@ -162,7 +165,7 @@ async fn values_stay_values(db: Db) {
     }
     let one = super::started(&db, "n1").await;
     for (error, _) in HOSTILE.iter().zip(&jobs) {
-        let claimed = db.claim_jobs(&one, env.now(), std::time::Duration::ZERO).await;
+        let claimed = super::take(&db, &one, 1, env.now(), std::time::Duration::ZERO).await;
         let hold = JobHold::from(&claimed.unwrap()[0]);
         let end = JobEnd::Failed { error: (*error).to_owned() };
         assert!(db.end_job(&hold, end, env.now(), None).await.unwrap());

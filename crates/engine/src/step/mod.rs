@@ -108,6 +108,9 @@ pub(crate) enum StepError {
     /// The engine stops.
     #[error("the engine stops")]
     Stopped,
+    /// The job waits for a place in another lane.
+    #[error("the job goes on in another lane")]
+    HandedOver,
     /// A test ends the job here, as a crash would.
     #[error("dropped by a test")]
     Dropped,

@@ -8,10 +8,12 @@ use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
 use entrepot_nouns::{Fact, JobState, Name, Timestamp};
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 
+use tokio::sync::Notify;
+
 use super::world::{
-    SITE, World, content, deliver, drop_once, files, memory_store, name, rule, stranger,
+    SITE, World, content, deliver, drop_once, files, memory_store, name, rule, stranger, take_one,
 };
-use crate::Pause;
+use crate::{Pause, PoolSizes};
 
 fn archive(to: &str) -> StepSpec {
     StepSpec::Move(MoveSpec { to: to.to_owned(), existing: Existing::Replace })
@@ -180,10 +182,12 @@ async fn a_lost_lease_begins_no_further_effect() {
         let (reached, lost) = (Arc::new(AtomicBool::new(false)), std::sync::mpsc::channel::<()>());
         let (go, wait) = lost;
         let wait = std::sync::Mutex::new(wait);
-        let flag = reached.clone();
-        world.options.workers = 1;
+        let (flag, entered) = (reached.clone(), Arc::new(Notify::new()));
+        let entering = entered.clone();
+        world.options.pools = PoolSizes::each(1);
         world.options.pauses = Some(Arc::new(move |at| {
             if at == point && !flag.swap(true, Ordering::SeqCst) {
+                entering.notify_one();
                 // Stands still as a machine that was suspended does.
                 let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(5));
             }
@@ -200,13 +204,15 @@ async fn a_lost_lease_begins_no_further_effect() {
             let lease = Duration::from_secs(3600);
             let claimed = runtime.block_on(async {
                 let other = stranger(&db, &env, "n2").await;
-                db.claim_jobs(&other, env.now(), lease).await
+                take_one(&db, &other, env.now(), lease).await
             });
             go.send(()).unwrap();
             claimed.unwrap()
         });
         world.start();
-        world.until(async |_| reached.load(Ordering::SeqCst)).await;
+        // Nobody waits for the writer of the database meanwhile: on this one thread whoever gets it
+        // then would keep it from the thief.
+        entered.notified().await;
         let released = &world.engine().meters().jobs_released;
         world.until(async |_| released.load(Ordering::SeqCst) == 1).await;
         let claimed = thief.join().unwrap();

@@ -13,7 +13,7 @@ use super::world::{World, content, doing, files, memory_store, published};
 use crate::{Pause, Pauses, check_rule};
 
 /// Writes a file at an endpoint, as its owner does.
-async fn write(world: &World, store: &AnyStore, path: &str, bytes: &[u8]) {
+pub(super) async fn write(world: &World, store: &AnyStore, path: &str, bytes: &[u8]) {
     let id = entrepot_nouns::TransferId(world.env.new_id());
     let staged = store.stage(id, &path.parse().unwrap()).await.unwrap();
     staged.write_at(0, bytes::Bytes::copy_from_slice(bytes)).await.unwrap();

@@ -5,6 +5,7 @@ mod crashes;
 mod dry_run;
 mod flow;
 mod jobs;
+mod lanes;
 mod made;
 mod nodes;
 mod outage;

@@ -12,6 +12,7 @@ use entrepot_storage::fault::{Fault, FaultStore, SimDisk, SimStore, StoreCall};
 use parking_lot::Mutex;
 
 use super::world::{SITE, World, content, deliver, files, next_start, rule};
+use crate::PoolSizes;
 
 /// How many files arrive, half of them at each node.
 const FILES: usize = 60;
@@ -142,7 +143,7 @@ async fn one_node_is_held(existing: Existing, at: StoreCall) {
     let what = format!("{existing:?}, held in {at:?}");
     let mut pair = Pair::new(82, existing).await;
     // In the middle of the queue, and with no other job in hand.
-    pair.nodes[0].options.workers = 1;
+    pair.nodes[0].options.pools = PoolSizes::each(1);
     pair.ways[0].fail(Some(at), MIDDLE, Fault::Delay(LEASE / 4));
     pair.arrive(FILES).await;
     pair.nodes[0].start();
@@ -175,7 +176,7 @@ async fn a_late_publish_never_shows_what_another_node_is_still_writing() {
         let mut pair = Pair::with_attempts(83, existing, attempts).await;
         // The first node stands still in its publish and has nobody else to take the job again,
         // the second one in the middle of writing.
-        pair.nodes[0].options.workers = 1;
+        pair.nodes[0].options.pools = PoolSizes::each(1);
         pair.ways[0].fail(Some(StoreCall::Publish), 1, Fault::Delay(LEASE / 8));
         pair.ways[1].fail(Some(StoreCall::Write), 3, Fault::Delay(LEASE / 4));
         let bytes = content(4, 1);
@@ -205,7 +206,7 @@ async fn a_late_publish_never_shows_what_another_node_is_still_writing() {
 #[tokio::test(start_paused = true)]
 async fn the_jobs_of_a_node_that_died_go_on_elsewhere() {
     let mut pair = Pair::new(84, Existing::Refuse).await;
-    pair.nodes[0].options.workers = 1;
+    pair.nodes[0].options.pools = PoolSizes::each(1);
     pair.ways[0].fail(Some(StoreCall::Write), 1, Fault::Delay(LEASE));
     pair.nodes[0].start();
     let bytes = content(2, 1);

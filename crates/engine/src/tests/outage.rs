@@ -8,7 +8,7 @@ use entrepot_nouns::rule::{Existing, Retry};
 use entrepot_nouns::{Job, JobId, JobState};
 use entrepot_storage::fault::{FaultStore, StoreCall};
 
-use super::world::{SITE, World, content, deliver, files, memory_store, rule, stranger};
+use super::world::{SITE, World, content, deliver, files, memory_store, rule, stranger, take_one};
 
 /// A job of two deliveries, and only one attempt: an outage that counted as a failure would be
 /// its end.
@@ -105,13 +105,13 @@ async fn jobs_that_cannot_be_claimed_wait_untouched() {
     let (mut world, out, job) = one_attempt(70).await;
     world.database_refuses("UPDATE ON jobs").await;
     let other = stranger(&world.db, &world.env, "n9").await;
-    let claim = world.db.claim_jobs(&other, world.env.now(), world.options.lease).await;
+    let claim = take_one(&world.db, &other, world.env.now(), world.options.lease).await;
     // Nothing to claim yet: the statement has no row to refuse.
     assert!(claim.unwrap().is_empty());
     world.start();
     world.projected().await;
     let now = world.env.now();
-    let claim = world.db.claim_jobs(&other, now, world.options.lease).await;
+    let claim = take_one(&world.db, &other, now, world.options.lease).await;
     assert!(matches!(claim, Err(DbError::Unavailable(_))), "{claim:?}");
     turns(&world, 600).await;
     let waiting = found(&world, job).await;

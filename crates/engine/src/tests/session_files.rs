@@ -266,6 +266,7 @@ async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
     let endpoint = entrepot_nouns::Endpoint {
         name: name("late"),
         target: entrepot_nouns::EndpointTarget::Directory(target),
+        at_once: None,
         note: String::new(),
     };
     real.world.put(&endpoint).await;

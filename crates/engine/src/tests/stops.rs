@@ -8,6 +8,7 @@ use entrepot_nouns::rule::Existing;
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 
 use super::world::{SITE, World, content, deliver, files, memory_store, rule};
+use crate::PoolSizes;
 
 /// So long that nobody waits for it by mistake.
 const HOURS: Duration = Duration::from_secs(3 * 3600);
@@ -31,7 +32,7 @@ fn writes(out: &FaultStore) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_every_running_job() {
     let (mut world, out) = slow(41, &[60, 600, 1800]).await;
-    world.options.workers = 3;
+    world.options.pools = PoolSizes::each(6);
     let mut jobs = Vec::new();
     for number in 0..3 {
         let event = world.upload(&format!("/in/{number}"), &content(0, number)).await;
@@ -56,7 +57,7 @@ async fn a_stop_waits_for_every_running_job() {
 #[tokio::test(start_paused = true)]
 async fn a_stopping_engine_claims_no_more() {
     let (mut world, out) = slow(42, &[60]).await;
-    world.options.workers = 1;
+    world.options.pools = PoolSizes::each(1);
     let mut jobs = Vec::new();
     for number in 0..4 {
         let event = world.upload(&format!("/in/{number}"), &content(0, number)).await;

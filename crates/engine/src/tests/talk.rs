@@ -115,9 +115,10 @@ async fn ended(world: &World, event: &entrepot_nouns::Event) -> Job {
         let Some(job) = world.db.job(SITE, id).await.unwrap() else { continue };
         match job.state {
             JobState::Done | JobState::Failed => return job,
-            // The time that it waits for its next attempt passes at once.
-            JobState::Ready if job.attempts > 0 => {
-                world.env.advance(std::time::Duration::from_secs(1));
+            // The time that it waits for its next attempt passes at once, and no more than that:
+            // its lease must not run out while it is claimed.
+            JobState::Ready if job.attempts > 0 && job.due_at > world.env.now() => {
+                world.env.advance(job.due_at.since(world.env.now()));
                 world.engine().wake();
             }
             _ => {}

@@ -10,7 +10,7 @@ use entrepot_nouns::rule::{Existing, MoveSpec, OnError, Retry, Step, StepSpec};
 use entrepot_nouns::{Fact, JobState, Kind, Rule, StepState};
 
 use super::world::{SITE, World, deliver, files, memory_store, name, rule};
-use crate::Pause;
+use crate::{Pause, PoolSizes};
 
 /// Jobs that wait at each step of each rule.
 const EACH: usize = 112;
@@ -151,13 +151,13 @@ async fn a_job_of_an_earlier_program_keeps_its_count_through_else_and_retry() {
     failing.otherwise = vec![deliver("aside", "{name}", REFUSE).into()];
     world.put(&failing).await;
     let event = world.upload("/in/a", b"abc").await;
-    let workers = std::mem::replace(&mut world.options.workers, 0);
+    let pools = std::mem::replace(&mut world.options.pools, PoolSizes::each(0));
     world.start();
     let job = world.job_of(&event, "r").await;
     world.projected().await;
     world.kill().await;
     world.sql("UPDATE jobs SET rule_version = NULL, step = 1, epoch = 1".to_owned()).await;
-    world.options.workers = workers;
+    world.options.pools = pools;
     world.start();
     let failed = world.ended(job).await;
     assert_eq!((failed.state, failed.at.unwrap().0.as_str()), (JobState::Failed, "do.1"));

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_auth::Gate;
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_db::{Claim, Db, EventFilter, Incarnation, NodeIdentity};
+use entrepot_db::{Claim, Db, DbError, EventFilter, Incarnation, LaneWant, NodeIdentity};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::endpoint::MemoryTarget;
@@ -19,8 +19,8 @@ use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, Step, StepSpec, When};
 use entrepot_nouns::{
-    Endpoint, Env, Event, Fact, Job, JobHolder, JobId, JobState, Name, Noun, Protocol, Rule,
-    Secret, SiteId, StorePath, Timestamp, TransferId, VPath,
+    Endpoint, Env, Event, Fact, Job, JobHolder, JobId, JobState, Name, Noun, Pool, Priority,
+    Protocol, Rule, Secret, SiteId, StorePath, Timestamp, TransferId, VPath,
 };
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
 use entrepot_storage::{
@@ -34,7 +34,7 @@ use crate::files::{AccountFiles, FileAccess, Sink, Source};
 use crate::limits::BLOCK_BYTES;
 use crate::membership::Membership;
 use crate::step::StepError;
-use crate::{CoreParts, Engine, EngineOptions, EngineParts, Meters, Pause, WorkFolder};
+use crate::{CoreParts, Engine, EngineOptions, EngineParts, Meters, Pause, Running, WorkFolder};
 
 pub(crate) const SITE: SiteId = SiteId::MAIN;
 
@@ -194,7 +194,7 @@ pub(crate) async fn next_start(db: &Db, recorder: &Recorder) -> Incarnation {
     db.start_node(&identity, 0).await.unwrap().unwrap()
 }
 
-/// A node that has no journal here, as it claims one job.
+/// A node that has no journal here, as it claims jobs.
 pub(crate) async fn stranger(db: &Db, env: &Env, label: &str) -> Claim {
     let identity = NodeIdentity { id: env.new_id(), name: name(label), program: "1".to_owned() };
     let mut tx = db.begin().await.unwrap();
@@ -203,7 +203,24 @@ pub(crate) async fn stranger(db: &Db, env: &Env, label: &str) -> Claim {
     let Incarnation { number, era, beats, .. } =
         db.start_node(&identity, 0).await.unwrap().unwrap();
     let holder = JobHolder { node: identity.id, incarnation: number, era };
-    Claim { node: identity.name, holder, beats, max: 1 }
+    Claim { node: identity.name, holder, beats }
+}
+
+/// One job that may be claimed now, whatever its lane.
+pub(crate) async fn take_one(
+    db: &Db,
+    claim: &Claim,
+    now: Timestamp,
+    lease: Duration,
+) -> Result<Vec<Job>, DbError> {
+    let mut wants = Vec::new();
+    for pool in Pool::ALL {
+        for lane in db.due_lanes(pool, None, now, 1).await? {
+            wants.push(LaneWant { lane, max: 1, at_once: None });
+        }
+    }
+    wants.truncate(1);
+    db.claim_jobs(claim, &wants, now, lease).await
 }
 
 /// Programs of the system, started by a thread of the test.
@@ -373,7 +390,8 @@ impl World {
     pub(crate) async fn die(&mut self) {
         let engine = self.engine.take().unwrap();
         let running = engine.running.lock().take().unwrap();
-        for task in [running.working, running.projecting, running.beating, running.scheduling] {
+        let Running { working, writer, projecting, beating, scheduling, .. } = running;
+        for task in [working, writer, projecting, beating, scheduling] {
             task.abort();
             let _ = task.await;
         }
@@ -522,6 +540,7 @@ pub(crate) fn rule(label: &str, steps: Vec<StepSpec>) -> Rule {
         steps,
         otherwise: Vec::new(),
         retry: Retry::default(),
+        priority: Priority::Normal,
         tests: Vec::new(),
         note: String::new(),
     }

@@ -17,6 +17,8 @@ pub(crate) enum BenchCommand {
     Https(Box<BenchHttpsArgs>),
     /// Serve HTTPS from memory and do nothing else: the floor of what `bench https` measures.
     BareHttps(BareHttpsArgs),
+    /// The rules of this server: events become jobs and are worked, on a node made for it.
+    Rules(BenchRulesArgs),
     /// Make one HTML page with tables and plots of reports of several servers.
     Page(BenchPageArgs),
 }
@@ -330,4 +332,41 @@ pub(crate) struct BareHttpsArgs {
     /// Serve HTTP/1.1 in clear text.
     #[arg(long)]
     pub(crate) clear: bool,
+}
+
+/// What the jobs of a rule do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RulesWorkload {
+    /// Two steps that touch nothing: what a job itself costs.
+    Steps,
+    /// A delivery from a local folder to another one.
+    Deliver,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchRulesArgs {
+    /// What to measure; all if unset.
+    #[arg(long = "workload", value_enum)]
+    pub(crate) workloads: Vec<RulesWorkload>,
+    /// Jobs of each workload.
+    #[arg(long, default_value_t = 5_000)]
+    pub(crate) count: usize,
+    /// Bytes of a file; `K`, `M`, `G` are powers of 1,024.
+    #[arg(long, default_value = "1K", value_parser = size)]
+    pub(crate) size: u64,
+    /// Places of each pool of the node.
+    #[arg(long, default_value_t = 25)]
+    pub(crate) places: usize,
+    /// The database of the node: `sqlite`, or a URL of PostgreSQL without anything in it.
+    #[arg(long, default_value = "sqlite")]
+    pub(crate) database: String,
+    /// The folder of the node; it is made, and removed after each measurement.
+    #[arg(long, default_value = "bench-rules")]
+    pub(crate) folder: PathBuf,
+    /// How often each workload is measured; the table shows the median.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) rounds: u32,
+    /// Write the report as JSON into this file.
+    #[arg(long)]
+    pub(crate) report: Option<PathBuf>,
 }

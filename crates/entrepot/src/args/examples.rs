@@ -128,6 +128,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("node show", &["entrepot node show node2"]),
     ("node drain", &["entrepot node drain", "entrepot node drain node2"]),
+    ("node pools", &["entrepot node pools --target 50", "entrepot node pools node2 --instance 8"]),
     ("node undrain", &["entrepot node undrain node2"]),
     (
         "node join",
@@ -252,6 +253,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench bare-https", &["entrepot bench bare-https --address 127.0.0.1:8444"]),
+    (
+        "bench rules",
+        &[
+            "entrepot bench rules",
+            "entrepot bench rules --workload deliver --count 20000 --folder /disk/bench-rules",
+        ],
+    ),
     ("bench page", &["entrepot bench page ours.json theirs.json --out side-by-side.html"]),
     ("stop", &["entrepot stop"]),
     ("completion", &["entrepot completion bash > /etc/bash_completion.d/entrepot"]),

@@ -33,6 +33,12 @@ pub(crate) async fn drain(call: Call) -> Result<Response, Problem> {
     change_answer(call.ask(Request::DrainNode { name: call.word()? }).await?)
 }
 
+pub(crate) async fn set_pools(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    let (name, places) = (call.word()?, call.json()?);
+    change_answer(call.ask(Request::SetNodePools { name, places }).await?)
+}
+
 pub(crate) async fn undrain(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
     change_answer(call.ask(Request::UndrainNode { name: call.word()? }).await?)

@@ -284,6 +284,7 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::Node { .. }
         | Request::DrainNode { .. }
         | Request::UndrainNode { .. }
+        | Request::SetNodePools { .. }
         | Request::RemoveNode { .. }
         | Request::JournalHeads { .. }
         | Request::NoteBackup { .. }
@@ -358,6 +359,10 @@ fn of_nodes(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::Node { name } => Operation::at("get_node", name),
         Request::DrainNode { name } => Operation::at("drain_node", name),
         Request::UndrainNode { name } => Operation::at("undrain_node", name),
+        Request::SetNodePools { name, .. } => {
+            let places = raw.get("places").cloned().unwrap_or_default();
+            Operation::at("set_node_pools", name).with_body(places)
+        }
         Request::RemoveNode { name, lost } => {
             Operation::at("remove_node", name).with("lost", lost.then_some(true))
         }
@@ -595,6 +600,7 @@ mod tests {
             }
             "limit-node" => vec![json!({"rates": "reset"}), json!({"rates": {"set": {}}})],
             "run-rule" => one(json!({"name": "n", "parameters": {"day": "x"}})),
+            "set-node-pools" => one(json!({"name": "n", "places": {"target": 9}})),
             "set-log-levels" => one(json!({"levels": {"auth": "debug"}})),
             "node" | "drain-node" | "undrain-node" | "remove-node" | "revoke-token"
             | "remove-passkey" | "link" | "revoke-link" | "delete-link" => {

@@ -73,6 +73,10 @@ impl Answered {
         Ok(Answer::Events { next: self.number()?, events: self.rows()? })
     }
 
+    fn link(self) -> Result<Answer> {
+        Ok(Answer::Link { link: Box::new(self.of()?) })
+    }
+
     fn plan(mut self) -> Result<Answer> {
         Ok(Answer::Plan { changes: self.field("changes")?, warnings: self.field("warnings")? })
     }
@@ -124,9 +128,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::Passkeys { .. } => Answer::Passkeys { passkeys: answered.rows()? },
         Request::CreateToken { .. } => answered.made_token()?,
         Request::Links { .. } => Answer::Links { links: answered.rows()? },
-        Request::Link { .. } | Request::RevokeLink { .. } => {
-            Answer::Link { link: Box::new(answered.of()?) }
-        }
+        Request::Link { .. } | Request::RevokeLink { .. } => answered.link()?,
         Request::CreateLink { .. } => answered.made_link()?,
         Request::SignIns { .. } => Answer::SignIns { sign_ins: answered.rows()? },
         Request::MakeRecoveryCodes { .. } => {
@@ -140,6 +142,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         | Request::StopNode
         | Request::DrainNode { .. }
         | Request::UndrainNode { .. }
+        | Request::SetNodePools { .. }
         | Request::RemoveNode { .. }
         | Request::EndSignIn { .. }
         | Request::RenewCertificate { .. }

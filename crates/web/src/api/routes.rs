@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use axum::response::Response;
-use entrepot_nouns::Kind;
+use entrepot_nouns::{Kind, PoolPlaces};
 use futures_util::future::BoxFuture;
 
 use super::call::Call;
@@ -455,6 +455,10 @@ fn of_nodes() -> Vec<Route> {
             .done(),
         Route::new(Method::POST, "/nodes/{name}/drain", nodes::drain)
             .about(TAG, "drain_node", "It takes no new sessions and no new jobs.")
+            .done(),
+        Route::new(Method::PATCH, "/nodes/{name}/pools", nodes::set_pools)
+            .about(TAG, "set_node_pools", "Sets how many steps of jobs it runs at once, by pool.")
+            .body(schema::<PoolPlaces>())
             .done(),
         Route::new(Method::POST, "/nodes/{name}/undrain", nodes::undrain)
             .about(TAG, "undrain_node", "It takes new work again.")

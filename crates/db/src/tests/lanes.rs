@@ -1,0 +1,238 @@
+//! Lanes: which have work, in turn, and how many of their jobs run.
+
+use std::time::Duration;
+
+use entrepot_nouns::{Env, Job, JobLane, JobState, Pool, Priority, SiteId};
+
+use super::{HeldJobs, both, job, name, passed, project, started, take};
+use crate::{
+    Claim, Db, EndpointLimit, HandOver, JobChange, JobCounts, JobEnd, JobEnding, JobHold, JobWrite,
+    LaneKey, LaneWant, PassedStep,
+};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+fn to(endpoint: &str) -> JobLane {
+    let endpoint = Some(name(endpoint));
+    JobLane { pool: Pool::Target, endpoint, priority: Priority::Normal }
+}
+
+fn job_in(env: &Env, lane: &JobLane) -> Job {
+    Job { lane: lane.clone(), ..job(env, "route", env.now()) }
+}
+
+fn key(lane: &JobLane) -> LaneKey {
+    LaneKey::new(SiteId::MAIN, &name("route"), lane)
+}
+
+async fn due(db: &Db, after: Option<&LaneKey>, env: &Env, limit: usize) -> Vec<String> {
+    let lanes = db.due_lanes(Pool::Target, after, env.now(), limit).await.unwrap();
+    lanes.into_iter().map(|lane| lane.lane().endpoint.unwrap().to_string()).collect()
+}
+
+async fn of_lane(db: &Db, claim: &Claim, want: LaneWant, env: &Env) -> Vec<Job> {
+    db.claim_jobs(claim, &[want], env.now(), LEASE).await.unwrap()
+}
+
+async fn each_lane_with_a_due_job_has_its_turn(db: Db) {
+    let env = Env::simulated(1);
+    let mut jobs = Vec::new();
+    for endpoint in ["b", "a", "c"] {
+        jobs.extend((0..3).map(|_| job_in(&env, &to(endpoint))));
+    }
+    let later = env.now().plus(Duration::from_secs(9));
+    jobs.push(Job { due_at: later, ..job_in(&env, &to("later")) });
+    jobs.push(job(&env, "elsewhere", env.now()));
+    project(&db, "n1", &[], &jobs).await;
+    assert_eq!(due(&db, None, &env, 9).await, ["a", "b", "c"]);
+    assert_eq!(due(&db, None, &env, 2).await, ["a", "b"]);
+    assert_eq!(due(&db, Some(&key(&to("a"))), &env, 9).await, ["b", "c", "a"]);
+    assert_eq!(due(&db, Some(&key(&to("c"))), &env, 2).await, ["a", "b"]);
+    let elsewhere = db.due_lanes(Pool::Instance, None, env.now(), 9).await.unwrap();
+    assert_eq!(elsewhere, [LaneKey::of(jobs.last().unwrap())]);
+    assert_eq!(elsewhere[0].rule(), Some("elsewhere"));
+    assert_eq!(db.due_lanes(Pool::Source, None, env.now(), 9).await.unwrap(), []);
+
+    let n1 = started(&db, "n1").await;
+    let want = LaneWant { lane: key(&to("b")), max: 2, at_once: None };
+    let claimed = of_lane(&db, &n1, want.clone(), &env).await;
+    assert_eq!(claimed.len(), 2);
+    assert!(claimed.iter().all(|job| job.lane == to("b")));
+    assert_eq!(of_lane(&db, &n1, want, &env).await.len(), 1);
+    assert_eq!(due(&db, None, &env, 9).await, ["a", "c"]);
+    env.advance(LEASE);
+    assert_eq!(due(&db, None, &env, 9).await, ["a", "b", "c", "later"], "leases ended");
+}
+
+async fn an_endpoint_limits_jobs_of_all_rules_and_nodes(db: Db) {
+    let env = Env::simulated(2);
+    let mut jobs: Vec<Job> = (0..4).map(|_| job_in(&env, &to("slow"))).collect();
+    jobs.extend((0..4).map(|_| Job { rule: name("other"), ..job_in(&env, &to("slow")) }));
+    jobs.extend((0..4).map(|_| job_in(&env, &to("slow-too"))));
+    project(&db, "n1", &[], &jobs).await;
+    let limit = EndpointLimit { site: SiteId::MAIN, endpoint: name("slow"), most: 3 };
+    let want = |lane: LaneKey| LaneWant { lane, max: 2, at_once: Some(limit.clone()) };
+    let other = LaneKey::new(SiteId::MAIN, &name("other"), &to("slow"));
+    let (n1, n2) = (started(&db, "n1").await, started(&db, "n2").await);
+    let first = of_lane(&db, &n1, want(key(&to("slow"))), &env).await;
+    assert_eq!(first.len(), 2);
+    assert_eq!(of_lane(&db, &n2, want(other.clone()), &env).await.len(), 1);
+    assert_eq!(of_lane(&db, &n1, want(other.clone()), &env).await, []);
+    let free = LaneWant { lane: key(&to("slow-too")), max: 4, at_once: None };
+    assert_eq!(of_lane(&db, &n1, free, &env).await.len(), 4, "another endpoint");
+    let end = JobEnd::Done;
+    assert!(db.end_job(&JobHold::from(&first[0]), end, env.now(), None).await.unwrap());
+    assert_eq!(of_lane(&db, &n2, want(other.clone()), &env).await.len(), 1);
+    assert_eq!(of_lane(&db, &n2, want(other.clone()), &env).await, []);
+    // A node that died keeps nothing for longer than its leases.
+    env.advance(LEASE);
+    assert_eq!(of_lane(&db, &n2, want(other), &env).await.len(), 2);
+}
+
+async fn crowds_never_go_beyond_a_limit(db: Db) {
+    let env = Env::simulated(3);
+    let jobs: Vec<Job> = (0..200).map(|_| job_in(&env, &to("slow"))).collect();
+    project(&db, "n1", &[], &jobs).await;
+    let limit = EndpointLimit { site: SiteId::MAIN, endpoint: name("slow"), most: 5 };
+    let want = LaneWant { lane: key(&to("slow")), max: 3, at_once: Some(limit) };
+    let mut tasks = tokio::task::JoinSet::new();
+    for node in 0..6 {
+        let (db, env, want) = (db.clone(), env.clone(), want.clone());
+        let claim = started(&db, &format!("n{node}")).await;
+        tasks.spawn(async move {
+            let mut done = 0;
+            loop {
+                let counts = db.job_counts().await.unwrap();
+                assert!(counts.running <= 5, "{counts:?}");
+                if counts == JobCounts::default() {
+                    return done;
+                }
+                for job in of_lane(&db, &claim, want.clone(), &env).await {
+                    let hold = JobHold::from(&job);
+                    let end = JobEnd::Done;
+                    assert!(db.end_job(&hold, end, env.now(), None).await.unwrap());
+                    done += 1;
+                }
+            }
+        });
+    }
+    let done: Vec<usize> = tasks.join_all().await;
+    assert_eq!(done.iter().sum::<usize>(), 200);
+}
+
+async fn a_job_that_is_handed_over_waits_in_its_new_lane(db: Db) {
+    let env = Env::simulated(4);
+    let made = job_in(&env, &to("a"));
+    project(&db, "n1", &[], std::slice::from_ref(&made)).await;
+    let n1 = started(&db, "n1").await;
+    let held = take(&db, &n1, 1, env.now(), LEASE).await.unwrap();
+    let hold = JobHold::from(&held[0]);
+    env.advance(Duration::from_secs(1));
+    let step = PassedStep { lane: key(&to("b")), ..passed(&hold, 0, &env) };
+    let over = HandOver { lane: key(&to("b")), at: env.now(), passed: Some(step) };
+    assert!(db.write_job(&hold, JobChange::HandOver(over.clone())).await.unwrap());
+    assert!(
+        !db.write_job(&hold, JobChange::HandOver(over.clone())).await.unwrap(),
+        "it is not held any more"
+    );
+    let waiting = db.job(SiteId::MAIN, made.id).await.unwrap().unwrap();
+    assert_eq!((waiting.state, waiting.attempts, waiting.epoch), (JobState::Ready, 0, 1));
+    assert_eq!((waiting.lane.clone(), waiting.handed_over), (to("b"), 1));
+    assert_eq!(waiting.at.as_ref().map(|at| &*at.0), Some("do.1"));
+    assert_eq!((waiting.life(), waiting.due_at), (0, made.due_at));
+    assert_eq!(due(&db, None, &env, 9).await, ["b"]);
+    assert_eq!(db.job_steps(made.id).await.unwrap().len(), 1);
+    let again = take(&db, &n1, 1, env.now(), LEASE).await.unwrap();
+    assert_eq!((again[0].attempts, again[0].epoch, again[0].life()), (1, 2, 0));
+    let over = HandOver { lane: key(&to("c")), at: env.now(), passed: None };
+    assert!(db.write_job(&JobHold::from(&again[0]), JobChange::HandOver(over)).await.unwrap());
+    let waiting = db.job(SiteId::MAIN, made.id).await.unwrap().unwrap();
+    assert_eq!(waiting.at.as_ref().map(|at| &*at.0), Some("do.1"), "it stays where it was");
+}
+
+/// The counts that changes keep are those that counting gives.
+async fn jobs_are_counted_as_they_change(db: Db) {
+    let env = Env::simulated(5);
+    let jobs: Vec<Job> = (0..9).map(|at| job_in(&env, &to(["a", "b", "c"][at % 3]))).collect();
+    project(&db, "n1", &[], &jobs).await;
+    // A piece that comes again makes nothing anew.
+    project(&db, "n1", &[], &jobs).await;
+    let n1 = started(&db, "n1").await;
+    let held = take(&db, &n1, 7, env.now(), LEASE).await.unwrap();
+    for (at, job) in held.iter().enumerate() {
+        let hold = JobHold::from(job);
+        let end = match at {
+            0 => JobEnd::Failed { error: "no".to_owned() },
+            1 => JobEnd::Retry { due_at: env.now(), error: "no".to_owned() },
+            2 | 3 => JobEnd::Done,
+            _ => continue,
+        };
+        assert!(db.extend_lease(&hold, env.now().plus(LEASE)).await.unwrap());
+        assert!(db.end_job(&hold, end, env.now(), None).await.unwrap());
+    }
+    let counts = db.job_counts().await.unwrap();
+    assert_eq!((counts.ready, counts.running, counts.failed), (3, 3, 1));
+    let busy = db.busy_lanes(9).await.unwrap();
+    let sums = |of: fn(&crate::LaneCounts) -> u64| busy.iter().map(of).sum::<u64>();
+    assert_eq!((sums(|lane| lane.ready), sums(|lane| lane.running)), (3, 3));
+    assert!(busy.is_sorted_by_key(|lane| std::cmp::Reverse(lane.ready)));
+    assert!(busy.iter().all(|lane| lane.claim_at.is_some()));
+    assert_eq!(db.busy_lanes(1).await.unwrap().len(), 1);
+    db.fold_job_counts().await.unwrap();
+    assert_eq!(db.job_counts().await.unwrap(), counts);
+    assert_eq!(db.busy_lanes(9).await.unwrap(), busy);
+
+    let mut tx = db.begin().await.unwrap();
+    assert!(tx.cancel_job(SiteId::MAIN, held[6].id, env.now()).await.unwrap());
+    assert!(tx.retry_job(SiteId::MAIN, held[0].id, env.now()).await.unwrap());
+    tx.commit().await.unwrap();
+    let counts = db.job_counts().await.unwrap();
+    assert_eq!((counts.ready, counts.running, counts.failed), (4, 2, 0));
+    // What is rolled back is not counted.
+    let mut tx = db.begin().await.unwrap();
+    assert!(tx.cancel_job(SiteId::MAIN, held[5].id, env.now()).await.unwrap());
+    drop(tx);
+    assert_eq!(db.job_counts().await.unwrap(), counts);
+    env.advance(LEASE);
+    let gone = db.delete_jobs(SiteId::MAIN, env.now(), 100).await.unwrap();
+    assert_eq!(gone, 3);
+    assert_eq!(db.job_counts().await.unwrap(), counts);
+}
+
+/// What one write of several cannot do changes nothing about the others.
+async fn writes_for_jobs_are_one_transaction(db: Db) {
+    let env = Env::simulated(6);
+    let jobs: Vec<Job> = (0..4).map(|_| job_in(&env, &to("a"))).collect();
+    project(&db, "n1", &[], &jobs).await;
+    let n1 = started(&db, "n1").await;
+    let holds = take(&db, &n1, 4, env.now(), LEASE).await.unwrap();
+    let holds: Vec<JobHold> = holds.iter().map(JobHold::from).collect();
+    let lost = JobHold { epoch: 0, ..holds[2].clone() };
+    let end = |end, last| JobChange::End(JobEnding { end, at: env.now(), last });
+    let step = passed(&holds[1], 0, &env);
+    let writes = [
+        (holds[0].clone(), end(JobEnd::Done, None)),
+        (holds[1].clone(), JobChange::Pass(step.clone())),
+        (lost, end(JobEnd::Done, step.step)),
+        (holds[3].clone(), JobChange::Extend(env.now().plus(LEASE * 2))),
+    ];
+    let writes = writes.map(|(hold, change)| JobWrite { hold, change });
+    assert_eq!(db.write_jobs(&writes).await.unwrap(), [true, true, false, true]);
+    let found = async |at: usize| db.job(SiteId::MAIN, holds[at].id).await.unwrap().unwrap();
+    assert_eq!(found(0).await.state, JobState::Done);
+    assert_eq!(found(1).await.at.as_ref().map(|at| &*at.0), Some("do.1"));
+    assert_eq!(found(2).await.state, JobState::Running);
+    assert_eq!(found(3).await.leased_until, Some(env.now().plus(LEASE * 2)));
+    assert_eq!(db.job_steps(holds[1].id).await.unwrap().len(), 1);
+    assert_eq!(db.job_steps(holds[2].id).await.unwrap(), []);
+    assert!(db.write_jobs(&[]).await.unwrap().is_empty());
+}
+
+both!(
+    writes_for_jobs_are_one_transaction,
+    each_lane_with_a_due_job_has_its_turn,
+    an_endpoint_limits_jobs_of_all_rules_and_nodes,
+    crowds_never_go_beyond_a_limit,
+    a_job_that_is_handed_over_waits_in_its_new_lane,
+    jobs_are_counted_as_they_change,
+);

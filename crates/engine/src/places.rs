@@ -1,0 +1,280 @@
+//! The places of a node's pools, and who has them.
+//!
+//! A job has a place while a step of it runs. A partner gets one more place of a pool only while
+//! more places are free than it has already: so one that hangs has half of the pool at most, a
+//! second one half of the rest, and the next one still finds places. Nothing needs to be set for
+//! that.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use entrepot_db::{EndpointLimit, LaneKey};
+use entrepot_nouns::{Endpoint, Name, Pool, PoolPlaces, SiteId};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::limits::POOL_PLACES;
+
+/// How many places each pool of a node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSizes {
+    /// For steps that work on the node itself.
+    pub instance: usize,
+    /// For steps that read from partners.
+    pub source: usize,
+    /// For steps that write to partners.
+    pub target: usize,
+}
+
+impl PoolSizes {
+    /// As many in each.
+    pub fn each(places: usize) -> PoolSizes {
+        PoolSizes { instance: places, source: places, target: places }
+    }
+
+    /// With what an operator said of them, and never more than [`POOL_PLACES`].
+    pub(crate) fn changed(&self, places: PoolPlaces) -> PoolSizes {
+        let size = |said: Option<u32>, size: usize| {
+            said.and_then(|said| usize::try_from(said).ok()).unwrap_or(size).min(POOL_PLACES)
+        };
+        PoolSizes {
+            instance: size(places.instance, self.instance),
+            source: size(places.source, self.source),
+            target: size(places.target, self.target),
+        }
+    }
+
+    /// Of one pool.
+    pub fn of(&self, pool: Pool) -> usize {
+        match pool {
+            Pool::Instance => self.instance,
+            Pool::Source => self.source,
+            Pool::Target => self.target,
+        }
+    }
+}
+
+/// Who waits for places of a pool, as far as the last look at the queue showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Whoever wants one may have it.
+    Nobody,
+    /// There are jobs in the queue that come first.
+    Jobs,
+}
+
+/// The pools of a node.
+pub(crate) struct Places {
+    state: Mutex<PlacesState>,
+    /// Somebody may find a place now.
+    freed: Arc<Notify>,
+}
+
+struct PlacesState {
+    sizes: PoolSizes,
+    taken: HashMap<Pool, usize>,
+    parties: HashMap<String, usize>,
+    /// Pools in which a job waits for a place, as far as the last look at the queue showed.
+    waiting: HashMap<Pool, Waiting>,
+    limits: HashMap<(SiteId, Name), u32>,
+}
+
+impl PlacesState {
+    fn free(&self, pool: Pool) -> usize {
+        let taken = self.taken.get(&pool).copied().unwrap_or_default();
+        self.sizes.of(pool).saturating_sub(taken)
+    }
+
+    fn take(&mut self, pool: Pool, party: &str) -> bool {
+        let has = self.parties.get(party).copied().unwrap_or_default();
+        if has >= self.free(pool) {
+            return false;
+        }
+        *self.taken.entry(pool).or_default() += 1;
+        *self.parties.entry(party.to_owned()).or_default() += 1;
+        true
+    }
+
+    fn give_back(&mut self, pool: Pool, party: &str) {
+        if let Some(taken) = self.taken.get_mut(&pool) {
+            *taken = taken.saturating_sub(1);
+        }
+        if let Some(has) = self.parties.get_mut(party) {
+            *has = has.saturating_sub(1);
+            if *has == 0 {
+                self.parties.remove(party);
+            }
+        }
+    }
+}
+
+impl Places {
+    pub(crate) fn new(sizes: PoolSizes, freed: Arc<Notify>) -> Arc<Places> {
+        let state = PlacesState {
+            sizes,
+            taken: HashMap::new(),
+            parties: HashMap::new(),
+            waiting: HashMap::new(),
+            limits: HashMap::new(),
+        };
+        Arc::new(Places { state: Mutex::new(state), freed })
+    }
+
+    /// From now on; jobs that have a place keep it.
+    pub(crate) fn resize(&self, sizes: PoolSizes) {
+        self.state.lock().sizes = sizes;
+    }
+
+    /// Places that nobody has.
+    pub(crate) fn free(&self, pool: Pool) -> usize {
+        self.state.lock().free(pool)
+    }
+
+    /// Places that jobs have.
+    pub(crate) fn taken(&self, pool: Pool) -> usize {
+        self.state.lock().taken.get(&pool).copied().unwrap_or_default()
+    }
+
+    /// Places that there are.
+    pub(crate) fn size(&self, pool: Pool) -> usize {
+        self.state.lock().sizes.of(pool)
+    }
+
+    /// A place for a job of `lane`, if its partner may have one more.
+    pub(crate) fn take(self: &Arc<Self>, lane: &LaneKey) -> Option<JobPlace> {
+        let (pool, party) = (lane.lane().pool, lane.party());
+        let taken = self.state.lock().take(pool, &party);
+        taken.then(|| JobPlace { places: self.clone(), lane: lane.clone(), pool, party })
+    }
+
+    /// Notes who waits for a place of `pool`.
+    pub(crate) fn note(&self, pool: Pool, waiting: Waiting) {
+        self.state.lock().waiting.insert(pool, waiting);
+    }
+
+    /// The limits that endpoints have, from now on.
+    pub(crate) fn set_limits<'a>(&self, endpoints: impl Iterator<Item = (SiteId, &'a Endpoint)>) {
+        let limits = endpoints.filter_map(|(site, endpoint)| {
+            Some(((site, endpoint.name.clone()), endpoint.at_once?))
+        });
+        self.state.lock().limits = limits.collect();
+    }
+
+    /// What else limits the jobs of a lane.
+    pub(crate) fn limit(&self, lane: &LaneKey) -> Option<EndpointLimit> {
+        let (site, endpoint) = (lane.site()?, lane.lane().endpoint?);
+        let most = self.state.lock().limits.get(&(site, endpoint.clone())).copied()?;
+        Some(EndpointLimit { site, endpoint, most })
+    }
+}
+
+/// The place of one job; free again when it is dropped.
+pub(crate) struct JobPlace {
+    places: Arc<Places>,
+    lane: LaneKey,
+    pool: Pool,
+    party: String,
+}
+
+impl JobPlace {
+    /// The lane that the job is in.
+    pub(crate) fn lane(&self) -> &LaneKey {
+        &self.lane
+    }
+
+    /// Goes over to another lane, if that may be done without regard to anybody: no job waits for
+    /// a place there, the partner may have one more, and only this node counts who has them.
+    pub(crate) fn change(&mut self, lane: &LaneKey) -> bool {
+        let (pool, party) = (lane.lane().pool, lane.party());
+        if (pool, &party) == (self.pool, &self.party) {
+            self.lane = lane.clone();
+            return true;
+        }
+        // The limit of an endpoint is kept where jobs are claimed, and the lane of a job that has
+        // none yet is written down by handing it over.
+        if self.places.limit(lane).is_some() || !self.lane.is_known() {
+            return false;
+        }
+        let mut state = self.places.state.lock();
+        let waiting = state.waiting.get(&pool).copied().unwrap_or(Waiting::Nobody);
+        if waiting == Waiting::Jobs || !state.take(pool, &party) {
+            return false;
+        }
+        state.give_back(self.pool, &self.party);
+        drop(state);
+        self.places.freed.notify_one();
+        (self.lane, self.pool, self.party) = (lane.clone(), pool, party);
+        true
+    }
+}
+
+impl Drop for JobPlace {
+    fn drop(&mut self) {
+        self.places.state.lock().give_back(self.pool, &self.party);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use entrepot_nouns::{JobLane, Priority};
+
+    use super::*;
+
+    fn lane(pool: Pool, endpoint: &str) -> LaneKey {
+        let endpoint = Some(endpoint.parse().unwrap());
+        let lane = JobLane { pool, endpoint, priority: Priority::Normal };
+        LaneKey::new(SiteId::MAIN, &"r".parse().unwrap(), &lane)
+    }
+
+    fn all(places: &Arc<Places>, lane: &LaneKey) -> Vec<JobPlace> {
+        std::iter::from_fn(|| places.take(lane)).collect()
+    }
+
+    #[test]
+    fn each_partner_that_hangs_leaves_half_of_what_is_free() {
+        let places = Places::new(PoolSizes::each(25), Arc::default());
+        let mut held = Vec::new();
+        for (partner, share) in [("a", 13), ("b", 6), ("c", 3), ("d", 2), ("e", 1)] {
+            let has = all(&places, &lane(Pool::Target, partner));
+            assert_eq!(has.len(), share, "{partner}");
+            held.push(has);
+        }
+        assert_eq!(places.free(Pool::Target), 0);
+        assert_eq!(all(&places, &lane(Pool::Source, "a")).len(), 13, "another pool");
+        held.remove(0);
+        assert_eq!(all(&places, &lane(Pool::Target, "f")).len(), 7);
+    }
+
+    #[test]
+    fn a_pool_that_shrinks_gives_nothing_before_it_is_small_enough() {
+        let places = Places::new(PoolSizes::each(8), Arc::default());
+        let to = lane(Pool::Target, "a");
+        let mut held = all(&places, &to);
+        assert_eq!(held.len(), 4);
+        places.resize(PoolSizes { target: 2, ..PoolSizes::each(8) });
+        held.truncate(2);
+        assert!(places.take(&lane(Pool::Target, "b")).is_none());
+        held.clear();
+        assert!(places.take(&to).is_some());
+    }
+
+    #[test]
+    fn a_job_changes_its_lane_only_where_nobody_waits() {
+        let places = Places::new(PoolSizes::each(2), Arc::default());
+        let (here, there) = (lane(Pool::Target, "a"), lane(Pool::Source, "b"));
+        let mut place = places.take(&here).unwrap();
+        places.note(Pool::Source, Waiting::Jobs);
+        assert!(!place.change(&there));
+        places.note(Pool::Source, Waiting::Nobody);
+        assert!(place.change(&there));
+        assert_eq!((places.taken(Pool::Target), places.taken(Pool::Source)), (0, 1));
+        let endpoint: Endpoint = serde_json::from_value(serde_json::json!({
+            "name": "a", "at_once": 1, "target": { "memory": {} },
+        }))
+        .unwrap();
+        places.set_limits([(SiteId::MAIN, &endpoint)].into_iter());
+        assert!(!place.change(&here), "other nodes have a say in it");
+        drop(place);
+        assert_eq!(places.taken(Pool::Source), 0);
+    }
+}

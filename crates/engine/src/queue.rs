@@ -1,0 +1,142 @@
+//! Which jobs a node claims next: from lane to lane, as long as there are places.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use entrepot_db::{Db, DbError, LaneKey, LaneWant};
+use entrepot_nouns::{Endpoint, Job, Pool, SiteId, Timestamp};
+
+use crate::limits::{CLAIM_JOBS, CLAIM_LANES};
+use crate::places::{JobPlace, Places, Waiting};
+
+/// What a node remembers of the queue from one look to the next.
+#[derive(Default)]
+pub(crate) struct QueueLook {
+    /// The lane of each pool whose turn it was last.
+    turns: HashMap<Pool, Turn>,
+    /// The configuration whose limits of endpoints are known.
+    revision: Option<i64>,
+}
+
+/// The turn of a lane.
+struct Turn {
+    lane: LaneKey,
+    /// Places that it still gets before another lane has its turn.
+    left: usize,
+}
+
+/// Places that were taken for jobs that are to be claimed.
+#[derive(Default)]
+pub(crate) struct TakenPlaces(HashMap<LaneKey, Vec<JobPlace>>);
+
+impl TakenPlaces {
+    /// What to claim for them.
+    pub(crate) fn wants(&self, places: &Places) -> Vec<LaneWant> {
+        let want = |(lane, taken): (&LaneKey, &Vec<JobPlace>)| LaneWant {
+            lane: lane.clone(),
+            max: taken.len(),
+            at_once: places.limit(lane),
+        };
+        self.0.iter().map(want).collect()
+    }
+
+    /// The place that was taken for this job.
+    pub(crate) fn place(&mut self, job: &Job) -> Option<JobPlace> {
+        let lane = LaneKey::of(job);
+        match self.0.get_mut(&lane).and_then(Vec::pop) {
+            Some(place) => Some(place),
+            // Programs that knew no lanes left its lane open.
+            None => self.0.iter_mut().find(|(lane, _)| !lane.is_known())?.1.pop(),
+        }
+    }
+
+    /// How many they are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+}
+
+impl QueueLook {
+    /// Takes places for the jobs that come next, at most [`CLAIM_JOBS`].
+    pub(crate) async fn take(
+        &mut self,
+        db: &Db,
+        places: &Arc<Places>,
+        now: Timestamp,
+    ) -> Result<TakenPlaces, DbError> {
+        self.learn_limits(db, places).await?;
+        let mut taken = TakenPlaces::default();
+        for pool in Pool::ALL {
+            if places.free(pool) == 0 {
+                places.note(pool, Waiting::Jobs);
+                continue;
+            }
+            let after = self.turns.get(&pool).map(|turn| &turn.lane);
+            let lanes = db.due_lanes(pool, after, now, CLAIM_LANES).await?;
+            let before = taken.len();
+            self.take_of(pool, &lanes, places, &mut taken);
+            if let (CLAIM_LANES, true, Some(last)) =
+                (lanes.len(), taken.len() == before, lanes.last())
+            {
+                // Partners that may have no more places fill this look: the next one goes on.
+                self.turns.insert(pool, Turn { lane: last.clone(), left: 0 });
+            }
+            // Whoever waits in a lane of the pool comes before jobs that would change to it.
+            let waiting = if lanes.is_empty() { Waiting::Nobody } else { Waiting::Jobs };
+            places.note(pool, waiting);
+        }
+        Ok(taken)
+    }
+
+    /// Goes round the lanes of a pool: each gets as many places as its priority says, again and
+    /// again, until none may have more.
+    fn take_of(
+        &mut self,
+        pool: Pool,
+        lanes: &[LaneKey],
+        places: &Arc<Places>,
+        taken: &mut TakenPlaces,
+    ) {
+        let weight = |lane: &LaneKey| lane.lane().priority.weight();
+        let mut open: VecDeque<(&LaneKey, usize)> =
+            lanes.iter().map(|lane| (lane, weight(lane))).collect();
+        if let Some(turn) = self.turns.get(&pool).filter(|turn| turn.left > 0)
+            && open.back().is_some_and(|(lane, _)| **lane == turn.lane)
+            && let Some((lane, _)) = open.pop_back()
+        {
+            // Its turn was not over when there were no more places.
+            open.push_front((lane, turn.left));
+        }
+        while let Some((lane, left)) = open.pop_front() {
+            if taken.len() == CLAIM_JOBS {
+                return;
+            }
+            let Some(place) = places.take(lane) else { continue };
+            taken.0.entry(lane.clone()).or_default().push(place);
+            let left = left.saturating_sub(1);
+            self.turns.insert(pool, Turn { lane: lane.clone(), left });
+            if left > 0 {
+                open.push_front((lane, left));
+            } else {
+                open.push_back((lane, weight(lane)));
+            }
+        }
+    }
+
+    /// Reads the limits of endpoints anew if the configuration changed since.
+    async fn learn_limits(&mut self, db: &Db, places: &Places) -> Result<(), DbError> {
+        let revision = db.config_revision().await?;
+        if self.revision == Some(revision) {
+            return Ok(());
+        }
+        let mut endpoints = Vec::new();
+        for site in db.sites().await? {
+            let site = SiteId(site.id);
+            let found = db.list::<Endpoint>(site).await?;
+            endpoints.extend(found.into_iter().map(|endpoint| (site, endpoint.noun)));
+        }
+        places.set_limits(endpoints.iter().map(|(site, endpoint)| (*site, endpoint)));
+        self.revision = Some(revision);
+        Ok(())
+    }
+}
