@@ -64,6 +64,8 @@ pub struct JobWrite {
 pub enum JobChange {
     /// It is held until then.
     Extend(Timestamp),
+    /// It is about to begin this step, of which it must be known that it was begun.
+    Begin(JobStep),
     /// It has passed a step.
     Pass(PassedStep),
     /// The lease is given back, for the job to go on in the lane of its next step; the lease was no
@@ -89,6 +91,7 @@ impl JobWrite {
     fn step(&self) -> Option<&JobStep> {
         match &self.change {
             JobChange::Extend(_) => None,
+            JobChange::Begin(step) => Some(step),
             JobChange::Pass(passed) => passed.step.as_ref(),
             JobChange::HandOver(over) => over.passed.as_ref()?.step.as_ref(),
             JobChange::End(ending) => ending.last.as_ref(),
@@ -105,6 +108,7 @@ impl JobWrite {
                 };
                 (sql, vec![(*until).into()])
             }
+            JobChange::Begin(step) => (BEGIN, vec![Value::text(&*step.address.0)]),
             JobChange::Pass(passed) => {
                 let (count, next) = (i64::from(passed.count), Value::text(&*passed.next.0));
                 (ADVANCE, vec![count.into(), next, Value::text(passed.lane.as_str())])
@@ -113,7 +117,8 @@ impl JobWrite {
                 let passed = over.passed.as_ref();
                 let count = Value::Int(passed.map(|passed| i64::from(passed.count)));
                 let next = Value::maybe_text(passed.map(|passed| &passed.next.0));
-                (HAND_OVER, vec![count, next, Value::text(over.lane.as_str()), over.at.into()])
+                let lane = Value::text(over.lane.as_str());
+                (HAND_OVER, vec![count, next, lane, over.due_at.into(), over.at.into()])
             }
             JobChange::End(ending) => (END, ending.values()),
         };
@@ -179,6 +184,8 @@ pub struct HandOver {
     pub lane: LaneKey,
     /// When it is given back.
     pub at: Timestamp,
+    /// Nobody claims it before this; unset: before it could be claimed the last time.
+    pub due_at: Option<Timestamp>,
     /// The step that it went past before that is not recorded yet.
     pub passed: Option<PassedStep>,
 }
@@ -305,13 +312,19 @@ statements! {
         "UPDATE jobs SET step = $1, address = $2, lane = $3 WHERE id = $4 AND epoch = $5 ",
         "AND node_id = $6 AND incarnation = $7 AND era = $8 AND state = 'running'",
     );
+    BEGIN = sql!(
+        "UPDATE jobs SET address = $1 WHERE id = $2 AND epoch = $3 AND node_id = $4 ",
+        "AND incarnation = $5 AND era = $6 AND state = 'running'",
+    );
     /// It keeps its place in time: what is begun is ended before what came later.
     HAND_OVER = sql!(
         "UPDATE jobs SET step = COALESCE(CAST($1 AS BIGINT), step), ",
-        "address = COALESCE($2, address), lane = $3, state = 'ready', claim_at = due_at, ",
-        "attempts = attempts - 1, handed_over = handed_over + 1, changed_at = $4, node = NULL, ",
-        "leased_until = NULL WHERE id = $5 AND epoch = $6 AND node_id = $7 AND incarnation = $8 ",
-        "AND era = $9 AND state = 'running'",
+        "address = COALESCE($2, address), lane = $3, state = 'ready', ",
+        "due_at = COALESCE(CAST($4 AS BIGINT), due_at), ",
+        "claim_at = COALESCE(CAST($4 AS BIGINT), due_at), ",
+        "attempts = attempts - 1, handed_over = handed_over + 1, changed_at = $5, node = NULL, ",
+        "leased_until = NULL WHERE id = $6 AND epoch = $7 AND node_id = $8 AND incarnation = $9 ",
+        "AND era = $10 AND state = 'running'",
     );
     END = sql!(
         "UPDATE jobs SET state = $1, due_at = COALESCE(CAST($2 AS BIGINT), due_at), ",

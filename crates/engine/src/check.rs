@@ -149,6 +149,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         | StepSpec::Refuse(_)
         | StepSpec::If(_)
         | StepSpec::Set(_)
+        | StepSpec::Wait(_)
         | StepSpec::Scan(_)
         | StepSpec::Webhook(_) => Ok(()),
     }

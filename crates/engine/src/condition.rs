@@ -77,6 +77,7 @@ impl Condition {
         let scope = Scope::step(when, names);
         match gives {
             ExpressionValue::Flag => checker::check(&self.program, &scope),
+            ExpressionValue::Instant => checker::check_instant(&self.program, &scope),
             ExpressionValue::Any => checker::check_value(&self.program, &scope),
         }
     }

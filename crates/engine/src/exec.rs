@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use entrepot_nouns::rule::ExecSpec;
+use entrepot_nouns::rule::{ExecSpec, ExecStdout, ExitCode, ExitMeaning};
 use entrepot_nouns::{Event, Fact, Name};
+use entrepot_spawn::limits::OUTPUT_KEPT;
 use entrepot_spawn::{Ended, How, Program, Stdin};
+use serde_json::Value as Json;
 
 use crate::limits::PROGRAM_WORDS;
 use crate::noted::Noted;
@@ -71,9 +73,41 @@ pub(crate) fn program(spec: &ExecSpec, setting: &Setting<'_>) -> Result<Program,
     })
 }
 
-/// Whether it counts as done: 0, or 1 for done with a warning.
-pub(crate) fn is_done(ended: &Ended) -> bool {
-    matches!(ended.how, How::Code(0 | 1))
+/// What its end says: of an exit code what the rule says of it, or else that 0 is done, and 1 done
+/// with a warning. A program that did not end by itself may do so another time.
+pub(crate) fn meaning(spec: &ExecSpec, ended: &Ended) -> ExitMeaning {
+    let How::Code(code) = ended.how else { return ExitMeaning::Retry };
+    let named = u8::try_from(code).ok().and_then(|code| spec.exit.get(&ExitCode::Is(code)));
+    match (named.or_else(|| spec.exit.get(&ExitCode::Other)), code) {
+        (Some(meaning), _) => *meaning,
+        (None, 0 | 1) => ExitMeaning::Done,
+        (None, _) => ExitMeaning::Retry,
+    }
+}
+
+/// Whether it did what it was to do.
+pub(crate) fn is_done(spec: &ExecSpec, ended: &Ended) -> bool {
+    meaning(spec, ended) == ExitMeaning::Done
+}
+
+/// What it wrote to standard output, for later steps, if the rule wants it.
+///
+/// # Errors
+/// It is not what the rule says, in one sentence.
+pub(crate) fn output(spec: &ExecSpec, ended: &Ended) -> Result<Option<Json>, String> {
+    if spec.stdout == ExecStdout::None {
+        return Ok(None);
+    }
+    if ended.stdout.dropped > 0 {
+        return Err(format!("it wrote more than {OUTPUT_KEPT} bytes to standard output"));
+    }
+    let text = std::str::from_utf8(&ended.stdout.bytes)
+        .map_err(|_| "what it wrote to standard output is no UTF-8".to_owned())?;
+    if spec.stdout == ExecStdout::Text {
+        return Ok(Some(text.trim_end_matches(['\r', '\n']).into()));
+    }
+    let json = serde_json::from_str(text);
+    json.map(Some).map_err(|error| format!("what it wrote to standard output is no JSON: {error}"))
 }
 
 /// What is told of its end.
@@ -83,7 +117,7 @@ pub(crate) fn told(spec: &ExecSpec, rule: &Name, ended: &Ended) -> Fact {
     Fact::ProgramEnded {
         rule: rule.clone(),
         program: spec.argv.first().cloned().unwrap_or_default(),
-        done: is_done(ended),
+        done: is_done(spec, ended),
         how: ended.how.to_string(),
         duration_ms: u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX),
         words,

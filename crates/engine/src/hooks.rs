@@ -217,7 +217,7 @@ async fn program(
         ..rules::caused_by(event)
     };
     tell(shared, &scope, fact);
-    if exec::is_done(&ended) {
+    if exec::is_done(spec, &ended) {
         Ok(())
     } else {
         Err(StepError::transient("EP0824", how.to_string()))

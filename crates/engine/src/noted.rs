@@ -3,7 +3,7 @@
 
 use entrepot_nouns::rule::StepSpec;
 use entrepot_nouns::transfer::unhex32;
-use entrepot_nouns::{JobStep, Rule, StepAddress, StepState};
+use entrepot_nouns::{JobStep, Rule, StepAddress, StepState, Timestamp};
 use serde_json::{Map, Value as Json, json};
 
 /// The key of a step's result under which it leaves variables.
@@ -12,8 +12,16 @@ pub(crate) const VARIABLES: &str = "vars";
 /// The key of an `if` step's result under which the branch stands that was taken.
 pub(crate) const BRANCH: &str = "branch";
 
+/// The key of a `wait` step's result under which the instant stands at which the job goes on.
+pub(crate) const UNTIL: &str = "until";
+
 /// The key of a step's result under which the file stands that it made.
 pub(crate) const FILE: &str = "file";
+
+/// Until when a job rests that is past this `wait` step.
+pub(crate) fn rests_until(record: &JobStep) -> Option<Timestamp> {
+    record.result.as_ref()?.get(UNTIL)?.as_str()?.parse().ok()
+}
 
 /// A file that a step made, on which later steps work.
 #[derive(Clone, Debug, PartialEq)]

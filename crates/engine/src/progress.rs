@@ -1,6 +1,6 @@
 //! What is behind a job: its steps, as earlier leases recorded them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use entrepot_nouns::rule::StepList;
 use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, VPath};
@@ -12,6 +12,9 @@ pub(crate) struct Progress {
     passed: HashMap<StepAddress, Passed>,
     /// The step of `do` with which the last attempt of this life of the job ended.
     pub(crate) failed: Option<JobStep>,
+    /// Steps that were begun under the last lease that came to them, and of which nothing is known
+    /// since.
+    pub(crate) begun: HashSet<StepAddress>,
     /// What attempts of steps left that failed, also in earlier lives of the job.
     pub(crate) left_by_failed: HashMap<StepAddress, Json>,
 }
@@ -46,6 +49,11 @@ impl Progress {
         let life = job.life();
         for record in records {
             let lives = record.epoch > life;
+            if record.state == StepState::Begun {
+                progress.begun.insert(record.address);
+                continue;
+            }
+            progress.begun.remove(&record.address);
             if let (StepState::Failed, Some(left)) = (record.state, &record.result) {
                 progress.left_by_failed.insert(record.address.clone(), left.clone());
             }

@@ -14,8 +14,8 @@ use entrepot_db::{
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepSpec};
 use entrepot_nouns::{
-    Endpoint, Event, EventId, Fact, Job, JobStep, Name, Rule, SiteId, StepAddress, StepState,
-    Timestamp, VPath, crash,
+    Endpoint, Event, EventId, Fact, Job, JobLane, JobStep, Name, Rule, SiteId, StepAddress,
+    StepState, Timestamp, VPath, crash,
 };
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use crate::hold::Hold;
 use crate::ids::{self, StepKey};
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
-use crate::noted::{BRANCH, FileValue, Noted};
+use crate::noted::{self, BRANCH, FileValue, Noted};
 use crate::pattern::{self, Values};
 use crate::pause::Pause;
 use crate::places::JobPlace;
@@ -57,6 +57,8 @@ pub(crate) struct Run<'a> {
     giving_up: Option<GivingUp>,
     /// Where the job runs.
     place: JobPlace,
+    /// A step before says that the job rests until then.
+    rests_until: Option<Timestamp>,
     /// The step under way, or the last one, and when it was begun.
     current: Option<(StepAddress, Timestamp)>,
     /// Where the file is now: the event's path, or where the last move put it.
@@ -170,6 +172,7 @@ async fn attempt(
         behind: None,
         giving_up: None,
         place,
+        rests_until: None,
         current: None,
         path: None,
         files: None,
@@ -482,27 +485,27 @@ impl Run<'_> {
         self.hold.ended()?;
         let lane = self.lane(step, address);
         let (behind, at) = (self.behind.take(), self.shared.recorder.env().now());
-        let (step, count) = match (&mut self.giving_up, behind) {
+        let due_at = self.rests_until.take().filter(|until| *until > at);
+        let fits = due_at.is_none() && self.place.change(&lane);
+        let passed = match (&mut self.giving_up, behind) {
             (Some(giving_up), behind) => {
                 let failed = giving_up.failed.take();
                 let step = behind.map_or(failed, |behind| behind.record);
-                (step, giving_up.count(top))
+                Some((step, giving_up.count(top)))
             }
-            (None, Some(behind)) => (behind.record, behind.top.saturating_add(1)),
-            (None, None) => {
-                if !self.place.change(&lane) {
-                    return self.hand_over(HandOver { lane, at, passed: None }).await;
-                }
-                self.begin(address);
-                return Ok(());
-            }
+            (None, Some(behind)) => Some((behind.record, behind.top.saturating_add(1))),
+            (None, None) => None,
         };
-        let fits = self.place.change(&lane);
-        let passed = PassedStep { step, next: address.clone(), count, lane: lane.clone() };
+        let passed = passed.map(|(step, count)| {
+            let (next, lane) = (address.clone(), lane.clone());
+            PassedStep { step, next, count, lane }
+        });
         if !fits {
-            return self.hand_over(HandOver { lane, at, passed: Some(passed) }).await;
+            return self.hand_over(HandOver { lane, at, due_at, passed }).await;
         }
-        self.pass(passed).await?;
+        if let Some(passed) = passed {
+            self.pass(passed).await?;
+        }
         self.begin(address);
         Ok(())
     }
@@ -511,14 +514,15 @@ impl Run<'_> {
     /// runs in the place of the step that needs it: a job that went back for it could come by here
     /// for ever, with the file on the other node each time.
     fn lane(&self, step: &Step, address: &StepAddress) -> LaneKey {
-        let again = self.progress.passed(address).is_some();
-        let of_event = self.job.event.fact.endpoint();
-        let lane = if again { None } else { self.rule.noun.lane_of(&step.spec, of_event) };
-        let lane = lane.map(|lane| LaneKey::new(self.job.site, &self.job.rule, &lane));
-        lane.unwrap_or_else(|| self.place.lane().clone())
+        if self.progress.passed(address).is_some() {
+            return self.place.lane().clone();
+        }
+        let lane = self.rule.noun.lane_of(&step.spec, self.job.event.fact.endpoint());
+        let key = |lane: JobLane| LaneKey::new(self.job.site, &self.job.rule, &lane);
+        lane.map_or_else(|| self.place.lane().clone(), key)
     }
 
-    /// Lets the job wait for a place in another lane; always an error, for its steps end here.
+    /// Lets the job wait for a place, or as a step says; always an error, for its steps end here.
     async fn hand_over(&self, over: HandOver) -> Result<(), StepError> {
         self.hold.write(JobChange::HandOver(over)).await?;
         Meters::add(&self.shared.meters.jobs_handed_over, 1);
@@ -583,8 +587,17 @@ impl Run<'_> {
         {
             return Ok(StepState::Skipped);
         }
-        step::of(&step.spec).run(self, key).await?;
-        Ok(StepState::Done)
+        step::run(step, self, key).await
+    }
+
+    /// Records that a step begins; false if it was begun before, and nobody knows how it ended.
+    pub(crate) async fn begin_once(&self) -> Result<bool, StepError> {
+        let record = self.record(StepState::Begun, None);
+        let Some(record) = record.filter(|it| !self.progress.begun.contains(&it.address)) else {
+            return Ok(false);
+        };
+        self.hold.write(JobChange::Begin(JobStep { ended_at: None, ..record })).await?;
+        Ok(true)
     }
 
     fn begin(&mut self, address: &StepAddress) {
@@ -663,7 +676,9 @@ impl Run<'_> {
         if !passed.is_done() {
             return;
         }
-        if let Some(path) = passed.path() {
+        if let (StepSpec::Wait(_), Some(record)) = (&step.spec, &passed.record) {
+            self.rests_until = noted::rests_until(record);
+        } else if let Some(path) = passed.path() {
             self.path = Some(Ok(path));
         } else if let StepSpec::Move(rename) = &step.spec {
             let to = pattern::virtual_path(&rename.to, self.values());

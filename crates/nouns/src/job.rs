@@ -68,6 +68,9 @@ pub enum StepState {
     Ignored,
     /// An attempt of the job ended with it, or it is a step of `else` that failed.
     Failed,
+    /// It was begun, and nobody was there to say how it ended: recorded before the effect of a step
+    /// whose rule says what is to be done `after_crash`.
+    Begun,
 }
 
 impl StepState {
@@ -78,6 +81,7 @@ impl StepState {
             StepState::Skipped => "skipped",
             StepState::Ignored => "ignored",
             StepState::Failed => "failed",
+            StepState::Begun => "begun",
         }
     }
 }

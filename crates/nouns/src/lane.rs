@@ -151,9 +151,11 @@ impl StepSpec {
             }
             // The file is on the node; whoever scans it can be as slow as any partner.
             StepSpec::Scan(it) => StepLane::In(Pool::Instance, Some(it.endpoint.clone())),
-            StepSpec::If(_) | StepSpec::Set(_) | StepSpec::Check(_) | StepSpec::Stop(_) => {
-                StepLane::Same
-            }
+            StepSpec::If(_)
+            | StepSpec::Set(_)
+            | StepSpec::Check(_)
+            | StepSpec::Stop(_)
+            | StepSpec::Wait(_) => StepLane::Same,
             StepSpec::Mkdir(MkdirSpec { endpoint: Some(endpoint), .. }) => to(endpoint),
             StepSpec::Copy(_)
             | StepSpec::Mkdir(_)

@@ -313,6 +313,19 @@ impl Rule {
                 return Err(FieldError::new(place.field, text));
             }
             let checked = match &step.spec {
+                _ if waited && step.timeout.is_some() => {
+                    Err(("timeout", "a client waits for this rule: use 'exec.timeout_seconds'"))
+                }
+                spec if step.after_crash != AfterCrash::Run && (waited || !spec.is_unkeyed()) => {
+                    Err((
+                        "after_crash",
+                        "goes with 'exec' and 'http' of a durable job: other steps end in the same \
+                     place however often they run",
+                    ))
+                }
+                StepSpec::Wait(_) if place.depth == 0 && place.following.is_empty() => {
+                    Err(("wait", "nothing waits for it, let steps follow"))
+                }
                 _ if waited && step.condition.is_some() => {
                     Err(("if", "a client waits for this rule: put the 'if' above the steps"))
                 }
@@ -382,6 +395,9 @@ impl StepSpec {
             }
             StepSpec::Stop(_) if !following.is_empty() => {
                 Err(("stop", "nothing can follow it, make it the last step of its list"))
+            }
+            StepSpec::Wait(wait) if wait.period.is_some() == wait.until.is_some() => {
+                Err(("wait", "says 'for' how long or 'until' when, one of both"))
             }
             StepSpec::Http(http) => http.check(),
             StepSpec::Mail(mail) => mail.check(),
@@ -491,6 +507,9 @@ impl ExecSpec {
                 return Err(("exec.stdin", "what starts this rule brings no file"));
             }
             _ => {}
+        }
+        if waited && self.stdout != ExecStdout::None {
+            return Err(("exec.stdout", "a client waits for this rule: no step reads it"));
         }
         match self.failure_code {
             Some(_) if !waited => Err(("exec.failure_code", "no client waits for this program")),

@@ -15,10 +15,11 @@ use crate::document::is_default;
 use crate::endpoint::EndpointUse;
 use crate::name::Name;
 use crate::path::VPath;
+use crate::period::Period;
 use crate::rule_version::StepAddress;
 
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
-pub use flow::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable};
+pub use flow::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
 };
@@ -38,6 +39,14 @@ pub struct Step {
     /// What becomes of the job if the step fails for good, or with the last attempt.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,
+    /// An attempt of the step that takes longer is given up, and tried again as the rule says; as
+    /// text: `30s`, `4h`. Unset: none is, for a large file rightly takes long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Period>,
+    /// Of `exec` and `http`: what is to be done where a node died, or was stopped, while it ran, so
+    /// that nobody knows whether it did what it does.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub after_crash: AfterCrash,
     /// What it does.
     #[serde(flatten)]
     pub spec: StepSpec,
@@ -57,9 +66,23 @@ pub enum OnError {
     Continue,
 }
 
+/// What is to be done about a step that was begun and of which nobody knows how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AfterCrash {
+    /// It runs again: it happens once or more often.
+    #[default]
+    Run,
+    /// The job fails, so that somebody looks; `job retry` runs it again.
+    Ask,
+    /// The job goes on behind it: it happens once or not at all.
+    Skip,
+}
+
 impl From<StepSpec> for Step {
     fn from(spec: StepSpec) -> Self {
-        Step { name: None, condition: None, on_error: OnError::Fail, spec }
+        let (on_error, after_crash) = (OnError::default(), AfterCrash::default());
+        Step { name: None, condition: None, on_error, timeout: None, after_crash, spec }
     }
 }
 
@@ -106,9 +129,11 @@ impl<'de> Visitor<'de> for StepVisitor {
             let words = StepSpec::WORDS.join(", ");
             A::Error::custom(format!("a step needs a word that says what it does: {words}"))
         };
-        let StepKeys { name, condition, on_error } = common;
+        let StepKeys { name, condition, on_error, timeout, after_crash } = common;
         let on_error = on_error.unwrap_or_default();
-        Ok(Step { name, condition, on_error, spec: spec.ok_or_else(none)? })
+        let after_crash = after_crash.unwrap_or_default();
+        let spec = spec.ok_or_else(none)?;
+        Ok(Step { name, condition, on_error, timeout, after_crash, spec })
     }
 }
 
@@ -118,6 +143,8 @@ struct StepKeys {
     name: Option<Name>,
     condition: Option<String>,
     on_error: Option<OnError>,
+    timeout: Option<Period>,
+    after_crash: Option<AfterCrash>,
 }
 
 /// What became of a key of a step.
@@ -146,6 +173,8 @@ impl StepKeys {
         match key {
             "name" if self.name.is_some() => return twice("name"),
             "on_error" if self.on_error.is_some() => return twice("on_error"),
+            "timeout" if self.timeout.is_some() => return twice("timeout"),
+            "after_crash" if self.after_crash.is_some() => return twice("after_crash"),
             "name" => self.name = map.next_value()?,
             "if" => match map.next_value()? {
                 IfKey::Nothing(()) => {}
@@ -157,6 +186,8 @@ impl StepKeys {
                 }
             },
             "on_error" => self.on_error = Some(map.next_value()?),
+            "timeout" => self.timeout = map.next_value()?,
+            "after_crash" => self.after_crash = Some(map.next_value()?),
             _ => return Ok(Taken::No),
         }
         Ok(Taken::Common)
@@ -180,7 +211,8 @@ macro_rules! steps {
             /// The words of all steps.
             pub const WORDS: &'static [&'static str] = &[$($word),*];
             /// Every key that a step may have.
-            const KEYS: &'static [&'static str] = &[$($word,)* "name", "if", "on_error"];
+            const KEYS: &'static [&'static str] =
+                &[$($word,)* "name", "if", "on_error", "timeout", "after_crash"];
 
             /// The word of this one.
             pub fn word(&self) -> &'static str {
@@ -228,6 +260,8 @@ steps! {
     "check" => Check(CheckSpec),
     /// End the job here.
     "stop" => Stop(StopSpec),
+    /// Let the job rest.
+    "wait" => Wait(WaitSpec),
     /// Send a request of HTTP.
     "http" => Http(HttpSpec),
     /// Tell a receiver of web hooks of the event.
@@ -265,6 +299,8 @@ pub struct StepExpression<'a> {
 pub enum ExpressionValue {
     /// True or false.
     Flag,
+    /// A point in time.
+    Instant,
     /// Anything that has a form in JSON.
     Any,
 }
@@ -273,6 +309,11 @@ impl StepSpec {
     /// Whether the steps behind it work on a file that it made.
     pub fn makes_file(&self) -> bool {
         matches!(self, StepSpec::Fetch(_))
+    }
+
+    /// Whether nobody but the other side knows, after a crash, if it did what it does.
+    pub fn is_unkeyed(&self) -> bool {
+        matches!(self, StepSpec::Exec(_) | StepSpec::Http(_))
     }
 
     /// Whether the end of the job changes something where the step took its file from.
@@ -324,6 +365,11 @@ impl Step {
         match &self.spec {
             StepSpec::If(branch) => found.push(flag("if.when", &branch.when)),
             StepSpec::Check(check) => found.push(flag("check.that", &check.that)),
+            StepSpec::Wait(WaitSpec { until: Some(text), .. }) => found.push(StepExpression {
+                field: "wait.until",
+                text,
+                gives: ExpressionValue::Instant,
+            }),
             StepSpec::Set(set) => found.extend(set.0.iter().map(|variable| StepExpression {
                 field: "set",
                 text: &variable.expression,
@@ -336,7 +382,7 @@ impl Step {
 }
 
 /// Run a program: the argument list as it stands, never a shell. Exit code 0 is done, 1 is done
-/// with a warning, anything else failed.
+/// with a warning, anything else failed, unless `exit` says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecSpec {
@@ -355,6 +401,13 @@ pub struct ExecSpec {
     /// Its address space in MiB.
     #[serde(default = "exec_memory", skip_serializing_if = "is_exec_memory")]
     pub memory_mib: u32,
+    /// What its exit codes say: each a number, or `*` for all others. One that is not named means
+    /// what it means without this.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exit: BTreeMap<ExitCode, ExitMeaning>,
+    /// What becomes of what it writes to standard output, at most 64 KiB.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stdout: ExecStdout,
     /// In a rule `after` a command: whether the reply waits for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reply: ReplyTime,
@@ -373,6 +426,68 @@ pub enum ExecStdin {
     None,
     /// The bytes of the file.
     File,
+}
+
+/// What an exit code says of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExitMeaning {
+    /// It did what it was to do.
+    Done,
+    /// It may do so later: it is tried again as the rule says.
+    Retry,
+    /// It never will.
+    Fail,
+}
+
+/// An exit code, or all that are not named.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum ExitCode {
+    /// From 0 to 255.
+    Is(u8),
+    /// As text `*`.
+    Other,
+}
+
+impl TryFrom<String> for ExitCode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ExitCode, String> {
+        if text == "*" {
+            return Ok(ExitCode::Other);
+        }
+        let code = text.parse().map(ExitCode::Is);
+        code.map_err(|_| {
+            format!("'{text}' is no exit code from 0 to 255, and not '*' for all others")
+        })
+    }
+}
+
+impl From<ExitCode> for String {
+    fn from(code: ExitCode) -> String {
+        match code {
+            ExitCode::Is(code) => code.to_string(),
+            ExitCode::Other => "*".to_owned(),
+        }
+    }
+}
+
+/// What becomes of the output of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecStdout {
+    /// Its last words are in the event of its end, where it says nothing to standard error.
+    #[default]
+    None,
+    /// It is there for later steps as `steps.NAME.out`, a text in UTF-8 without the line ends
+    /// behind it.
+    Text,
+    /// The same, as the JSON that it is.
+    Json,
 }
 
 /// When the reply of a command leaves.

@@ -129,7 +129,7 @@ async fn a_job_that_is_handed_over_waits_in_its_new_lane(db: Db) {
     let hold = JobHold::from(&held[0]);
     env.advance(Duration::from_secs(1));
     let step = PassedStep { lane: key(&to("b")), ..passed(&hold, 0, &env) };
-    let over = HandOver { lane: key(&to("b")), at: env.now(), passed: Some(step) };
+    let over = HandOver { lane: key(&to("b")), at: env.now(), due_at: None, passed: Some(step) };
     assert!(db.write_job(&hold, JobChange::HandOver(over.clone())).await.unwrap());
     assert!(
         !db.write_job(&hold, JobChange::HandOver(over.clone())).await.unwrap(),
@@ -144,7 +144,7 @@ async fn a_job_that_is_handed_over_waits_in_its_new_lane(db: Db) {
     assert_eq!(db.job_steps(made.id).await.unwrap().len(), 1);
     let again = take(&db, &n1, 1, env.now(), LEASE).await.unwrap();
     assert_eq!((again[0].attempts, again[0].epoch, again[0].life()), (1, 2, 0));
-    let over = HandOver { lane: key(&to("c")), at: env.now(), passed: None };
+    let over = HandOver { lane: key(&to("c")), at: env.now(), due_at: None, passed: None };
     assert!(db.write_job(&JobHold::from(&again[0]), JobChange::HandOver(over)).await.unwrap());
     let waiting = db.job(SiteId::MAIN, made.id).await.unwrap().unwrap();
     assert_eq!(waiting.at.as_ref().map(|at| &*at.0), Some("do.1"), "it stays where it was");

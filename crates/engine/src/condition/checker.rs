@@ -70,6 +70,18 @@ pub(super) fn check(program: &Program, scope: &Scope) -> Result<(), ConditionErr
     if given.may_be_flag() { Ok(()) } else { Err(ConditionError::NotBool(given.to_string())) }
 }
 
+/// Checks `program` as an expression that gives a point in time.
+///
+/// # Errors
+/// What is wrong, and where.
+pub(super) fn check_instant(program: &Program, scope: &Scope) -> Result<(), ConditionError> {
+    let given = Checker { program }.infer(program.expression(), &scope.0)?;
+    if given.may_be_instant() {
+        return Ok(());
+    }
+    Err(ConditionError::NotInstant(given.to_string()))
+}
+
 /// Checks `program` as an expression that may give anything.
 ///
 /// # Errors

@@ -31,6 +31,9 @@ pub(crate) enum ConditionError {
     /// Neither true nor false.
     #[error("the condition gives a {0}, make it a comparison")]
     NotBool(String),
+    /// No point in time.
+    #[error("it gives a {0}, make it a point in time, such as timestamp(event.at)")]
+    NotInstant(String),
 }
 
 /// The first characters, on one line.

@@ -67,6 +67,11 @@ impl Type {
         matches!(self, Type::Any | Type::Plain(Value::Bool(_)))
     }
 
+    /// True for what may be a point in time.
+    pub(super) fn may_be_instant(&self) -> bool {
+        matches!(self, Type::Any | Type::Plain(Value::Timestamp(_)))
+    }
+
     /// Values that stand for all of the type.
     pub(super) fn samples(&self) -> Vec<Value> {
         match self {

@@ -6,8 +6,8 @@
 use async_trait::async_trait;
 use entrepot_db::EventFilter;
 use entrepot_nouns::Fact;
-use entrepot_nouns::rule::{ExecSpec, ExecStdin};
-use entrepot_spawn::{Ended, Program, SpawnError};
+use entrepot_nouns::rule::{ExecSpec, ExecStdin, ExitMeaning};
+use entrepot_spawn::{Ended, How, Program, SpawnError};
 use tokio::io::AsyncWriteExt as _;
 
 use super::source::{self, Input};
@@ -33,15 +33,30 @@ impl Step for ExecSpec {
         let mut scope = rules::caused_by(&run.job.event);
         scope.job = Some(run.job.id);
         let fact = exec::told(self, &run.job.rule, &ended);
-        let (done, said) = match &fact {
-            Fact::ProgramEnded { words, how, .. } => {
-                (exec::is_done(&ended), format!("{how}: {words}"))
-            }
-            _ => (false, String::new()),
+        let said = match &fact {
+            Fact::ProgramEnded { words, how, .. } => format!("{how}: {words}"),
+            _ => String::new(),
         };
         run.seal(&run.shared.recorder.event(&scope, fact)).await?;
-        if done { Ok(()) } else { Err(StepError::transient("EP0824", said.trim_end_matches(": "))) }
+        let said = said.trim_end_matches(": ");
+        match exec::meaning(self, &ended) {
+            ExitMeaning::Done => note(self, run, &ended),
+            ExitMeaning::Retry => Err(StepError::transient("EP0824", said)),
+            ExitMeaning::Fail => Err(StepError::permanent("EP0824", said)),
+        }
     }
+}
+
+/// Leaves for later steps what the program said.
+fn note(spec: &ExecSpec, run: &mut Run<'_>, ended: &Ended) -> Result<(), StepError> {
+    let output = exec::output(spec, ended).map_err(|text| StepError::permanent("EP0819", text))?;
+    if let How::Code(code) = ended.how {
+        run.leave("code", code.into());
+    }
+    if let Some(output) = output {
+        run.leave("out", output);
+    }
+    Ok(())
 }
 
 /// What cannot run now may run later; what nobody allowed will not.

@@ -17,11 +17,12 @@ mod rename;
 pub(crate) mod scan;
 mod source;
 mod talk_foreseen;
+mod wait;
 mod webhook;
 
 use async_trait::async_trait;
-use entrepot_nouns::VPath;
-use entrepot_nouns::rule::{RefuseSpec, StepSpec};
+use entrepot_nouns::rule::{self, AfterCrash, RefuseSpec, StepSpec};
+use entrepot_nouns::{StepState, VPath};
 use entrepot_storage::StoreError;
 use serde_json::Value as Json;
 
@@ -61,6 +62,7 @@ macro_rules! the_step {
             StepSpec::Set(set) => set,
             StepSpec::Check(check) => check,
             StepSpec::Stop(stop) => stop,
+            StepSpec::Wait(wait) => wait,
             StepSpec::Http(http) => http,
             StepSpec::Mail(mail) => mail,
             StepSpec::Scan(scan) => scan,
@@ -73,6 +75,34 @@ pub(crate) use the_step;
 /// The step that `spec` is.
 pub(crate) fn of(spec: &StepSpec) -> &dyn Step {
     the_step!(spec)
+}
+
+/// Runs a step as its rule says of it, whatever it does: how long it may take, and what becomes of
+/// it if it was begun before and nobody knows how it ended.
+pub(crate) async fn run(
+    step: &rule::Step,
+    run: &mut Run<'_>,
+    key: &StepKey,
+) -> Result<StepState, StepError> {
+    if step.after_crash != AfterCrash::Run && !run.begin_once().await? {
+        return begun_before(step.after_crash);
+    }
+    let running = of(&step.spec).run(run, key);
+    let Some(most) = step.timeout else { return running.await.map(|()| StepState::Done) };
+    let ended = tokio::time::timeout(most.duration(), running).await;
+    ended.unwrap_or_else(|_| {
+        Err(StepError::transient("EP0818", format!("the step had not ended after {most}")))
+    })?;
+    Ok(StepState::Done)
+}
+
+fn begun_before(then: AfterCrash) -> Result<StepState, StepError> {
+    let text = "it was begun, and nobody knows how it ended: its node died or was stopped";
+    tracing::warn!(code = "EP0844", "a step does not run again: {text}");
+    match then {
+        AfterCrash::Ask => Err(StepError::permanent("EP0844", text)),
+        AfterCrash::Skip | AfterCrash::Run => Ok(StepState::Skipped),
+    }
 }
 
 #[async_trait]

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use entrepot_nouns::{JobState, StepState};
+use entrepot_nouns::{Event, Job, JobState, StepState};
+use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use serde_json::json;
 
 use super::world::{World, doing, files, memory_store};
@@ -133,4 +135,103 @@ fn names_that_no_step_leaves_are_refused_when_the_rule_is_stored() {
         let (at, text) = refused(list.clone()).unwrap_err();
         assert!(at == field && text.contains(said), "{list}: {at}: {text}");
     }
+}
+
+/// A job that rests between two deliveries, for as long as `wait` says.
+async fn resting(seed: u64, wait: serde_json::Value) -> (World, entrepot_storage::AnyStore, Event) {
+    let mut world = World::new(seed).await;
+    let out = memory_store(&world.env);
+    world.target("out", out.clone()).await;
+    let sent =
+        |path: &str| json!({"deliver": {"endpoint": "out", "path": path, "existing": "refuse"}});
+    let rule = doing(json!([sent("first"), {"name": "rest", "wait": wait}, sent("second")]));
+    crate::check_rule(&rule).unwrap();
+    world.put(&rule).await;
+    world.start();
+    let event = world.upload("/in/a", b"1").await;
+    (world, out, event)
+}
+
+/// Whether a job waits for its step at this address.
+fn is_at(job: &Job, address: &str) -> bool {
+    job.state == JobState::Ready && job.at.as_ref().is_some_and(|at| &*at.0 == address)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_rests_as_long_as_the_rule_says_and_holds_no_place() {
+    for (seed, wait) in [
+        (301, json!({"for": "20m"})),
+        (302, json!({"until": "timestamp(event.at) + duration('20m')"})),
+    ] {
+        let (world, out, event) = resting(seed, wait).await;
+        let id = world.job_of(&event, "r").await;
+        world
+            .until(async |world| {
+                let job = world.db.job(super::world::SITE, id).await.unwrap();
+                job.is_some_and(|job| is_at(&job, "do.2"))
+            })
+            .await;
+        assert!(world.engine().pools().iter().all(|pool| pool.taken == 0));
+        let job = world.ended(id).await;
+        assert_eq!((job.state, job.attempts, job.error), (JobState::Done, 1, None));
+        let took = job.changed_at.since(event.at).as_secs();
+        assert!((1_200..1_300).contains(&took), "{took}");
+        assert_eq!(files(&out).await.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_rests_no_longer_and_no_shorter_where_its_node_ends_meanwhile() {
+    let (mut world, out, event) = resting(303, json!({"for": "20m"})).await;
+    let id = world.job_of(&event, "r").await;
+    let is_resting = async |world: &World| {
+        let job = world.db.job(super::world::SITE, id).await.unwrap();
+        job.is_some_and(|job| is_at(&job, "do.2"))
+    };
+    world.until(is_resting).await;
+    world.kill().await;
+    world.env.advance(Duration::from_secs(600));
+    // As where a clock was set back, which lets every job be claimed at once.
+    world.sql("UPDATE jobs SET due_at = 0, claim_at = 0".to_owned()).await;
+    world.start();
+    world.until(is_resting).await;
+    let job = world.ended(id).await;
+    assert_eq!((job.state, job.error), (JobState::Done, None));
+    let took = job.changed_at.since(event.at).as_secs();
+    assert!((1_200..1_300).contains(&took), "{took}");
+    assert_eq!(files(&out).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instant_that_is_over_lets_the_job_go_on_at_once() {
+    let (world, out, event) = resting(304, json!({"until": "timestamp(event.at)"})).await;
+    let job = world.ended(world.job_of(&event, "r").await).await;
+    assert_eq!((job.state, job.error, job.handed_over), (JobState::Done, None, 0));
+    assert_eq!(files(&out).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_takes_too_long_is_given_up_and_tried_again() {
+    let mut world = World::new(305).await;
+    let slow = FaultStore::new(memory_store(&world.env));
+    slow.fail(Some(StoreCall::Write), 1, Fault::Delay(Duration::from_secs(3_600)));
+    let out: entrepot_storage::AnyStore = Arc::new(slow);
+    world.target("out", out.clone()).await;
+    let deliver = json!({"deliver": {"endpoint": "out"}, "timeout": "30s"});
+    let mut rule = doing(json!([deliver]));
+    world.options.lease = Duration::from_secs(100_000);
+    world.put(&rule).await;
+    world.start();
+    let event = world.upload("/in/a", b"1").await;
+    let job = world.ended(world.job_of(&event, "r").await).await;
+    assert_eq!((job.state, job.attempts), (JobState::Done, 2));
+    assert!(job.changed_at.since(event.at).as_secs() < 300);
+    rule.retry.attempts = 1;
+    world.put(&rule).await;
+    let slow = FaultStore::new(memory_store(&world.env));
+    slow.fail(Some(StoreCall::Write), 1, Fault::Delay(Duration::from_secs(3_600)));
+    world.target("out", Arc::new(slow)).await;
+    let event = world.upload("/in/b", b"1").await;
+    let job = world.ended(world.job_of(&event, "r").await).await;
+    assert_eq!(job.error.as_deref(), Some("EP0818: the step had not ended after 30s"));
 }

@@ -6,7 +6,7 @@ use std::future::pending;
 
 use entrepot_nouns::noun::Noun as _;
 use entrepot_nouns::rule::Retry;
-use entrepot_nouns::{CommandOrigin, Fact, Job, JobState, Protocol, Rule};
+use entrepot_nouns::{CommandOrigin, Fact, Job, JobId, JobState, Protocol, Rule, StepState};
 use entrepot_vfs::{
     CommandAuthor, CommandClient, CommandNotRun, CommandRefusal, CommandReply, Hooks,
     IncomingCommand, RefusalClass, RunningCommand,
@@ -33,6 +33,10 @@ async fn ended(world: &mut World, argv: serde_json::Value, more: serde_json::Val
     let event = world.upload("/in/a b", &content(2, 5)).await;
     let job = world.job_of(&event, "r").await;
     world.start();
+    at_its_end(world, job).await
+}
+
+async fn at_its_end(world: &World, job: JobId) -> Job {
     loop {
         if let Some(job) = world.db.job(SITE, job).await.unwrap()
             && matches!(job.state, JobState::Done | JobState::Failed)
@@ -190,4 +194,136 @@ async fn commands_are_asked_about_and_nothing_passes_unasked() {
     let unasked = before(&hooks, "DELE", "/out/a").await.unwrap_err();
     assert_eq!((unasked.class, unasked.rule), (RefusalClass::RuleFailed, None));
     before(&hooks, "NOOP", "/out/a").await.expect("no rule looks at it");
+}
+
+#[tokio::test]
+async fn an_exit_code_says_what_the_rule_says_of_it() {
+    let exit = |code: u8| json!(["/bin/sh", "-c", format!("echo said >&2; exit {code}")]);
+    let said = json!({"exit": {"0": "fail", "3": "done", "75": "retry", "*": "fail"}});
+    for (seed, code, wanted) in [
+        (720, 3, Ok(())),
+        (721, 0, Err("EP0824: exit code 0: said")),
+        (722, 75, Err("EP0824: exit code 75: said")),
+        (723, 9, Err("EP0824: exit code 9: said")),
+    ] {
+        let mut world = World::new(seed).await;
+        let job = ended(&mut world, exit(code), said.clone()).await;
+        assert_eq!(job.error.as_deref().map_or(Ok(()), Err), wanted);
+    }
+    // The one attempt of these rules hides the difference; many show it.
+    for (seed, code, attempts) in [(724, 75, 2), (725, 9, 1)] {
+        let mut world = World::new(seed).await;
+        let exec = json!({"exec": {"argv": exit(code), "exit": {"75": "retry", "*": "fail"}}});
+        let mut made = rule(json!({"name": "r", "when": {"event": "file.uploaded"}, "do": [exec]}));
+        made.retry = Retry { attempts: 2, first_delay_seconds: 0, ..Retry::default() };
+        world.put(&made).await;
+        let event = world.upload("/in/a", b"a").await;
+        let id = world.job_of(&event, "r").await;
+        world.start();
+        let job = at_its_end(&world, id).await;
+        assert_eq!(job.attempts, attempts, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_program_writes_is_there_for_later_steps() {
+    let program = |stdout: &str, script: &str| {
+        let argv = ["/bin/sh", "-c", script];
+        json!({"name": "ask", "exec": {"argv": argv, "stdout": stdout}})
+    };
+    let big = "head -c 70000 /dev/zero | tr '\\0' x";
+    for (seed, step, that, wanted) in [
+        (
+            730,
+            program("json", "echo '[1, 2]'; exit 1"),
+            "steps.ask.out.size() == 2 && steps.ask.code == 1",
+            None,
+        ),
+        (731, program("text", "echo; echo 'a b'; echo"), "steps.ask.out == '\\na b'", None),
+        (732, program("json", "echo no"), "true", Some("EP0819: ")),
+        (733, program("text", "printf '\\377'"), "true", Some("is no UTF-8")),
+        (734, program("text", big), "true", Some("more than 65536 bytes")),
+    ] {
+        let mut world = World::new(seed).await;
+        let check = json!({"check": {"that": that, "message": "{steps.ask.out}"}});
+        let made = rule(json!({
+            "name": "r", "when": {"event": "file.uploaded"}, "do": [step, check],
+        }));
+        world.put(&made).await;
+        let event = world.upload("/in/a", b"a").await;
+        let id = world.job_of(&event, "r").await;
+        world.start();
+        let job = at_its_end(&world, id).await;
+        match wanted {
+            None => assert_eq!((job.state, &job.error), (JobState::Done, &None)),
+            Some(said) => {
+                assert_eq!((job.state, job.attempts), (JobState::Failed, 1));
+                assert!(job.error.as_ref().unwrap().contains(said), "{:?}", job.error);
+            }
+        }
+    }
+}
+
+/// A job whose node dies while its program runs, as `after_crash` says; how often it ran.
+async fn dies_within(seed: u64, after_crash: &str) -> (World, JobId, std::path::PathBuf) {
+    let mut world = World::new(seed).await;
+    let ran = world.bed.folder().join("ran");
+    let script = "echo x >> \"$1\"; [ $(wc -l < \"$1\") -gt 1 ] || sleep 3000";
+    let argv = ["/bin/sh", "-c", script, "sh", ran.to_str().unwrap()];
+    let exec = json!({"exec": {"argv": argv, "timeout_seconds": 3600},
+        "after_crash": after_crash});
+    let steps = json!([exec, {"exec": {"argv": ["/bin/true"]}}]);
+    let made = rule(json!({"name": "r", "when": {"event": "file.uploaded"}, "do": steps}));
+    world.put(&made).await;
+    let event = world.upload("/in/a", b"a").await;
+    let id = world.job_of(&event, "r").await;
+    world.start();
+    while !ran.exists() {
+        tokio::task::yield_now().await;
+    }
+    world.kill().await;
+    world.start();
+    (world, id, ran)
+}
+
+#[tokio::test]
+async fn a_program_of_a_node_that_died_runs_again_only_if_the_rule_says_so() {
+    let lines = |path: &std::path::Path| std::fs::read_to_string(path).unwrap().lines().count();
+    let (world, id, ran) = dies_within(740, "run").await;
+    let job = at_its_end(&world, id).await;
+    assert_eq!((job.state, lines(&ran)), (JobState::Done, 2));
+
+    let (world, id, ran) = dies_within(741, "skip").await;
+    let job = at_its_end(&world, id).await;
+    assert_eq!((job.state, lines(&ran)), (JobState::Done, 1));
+    let steps = world.db.job_steps(id).await.unwrap();
+    let states: Vec<_> = steps.iter().map(|step| step.state).collect();
+    assert_eq!(states, [StepState::Begun, StepState::Skipped, StepState::Done]);
+
+    let (world, id, ran) = dies_within(742, "ask").await;
+    let job = at_its_end(&world, id).await;
+    assert!(job.error.as_ref().unwrap().starts_with("EP0844: it was begun"), "{:?}", job.error);
+    assert_eq!((job.state, lines(&ran)), (JobState::Failed, 1));
+    // Whoever looked into it lets it run again.
+    let mut tx = world.db.begin().await.unwrap();
+    assert!(tx.retry_job(SITE, id, world.env.now()).await.unwrap());
+    tx.commit().await.unwrap();
+    world.engine().wake();
+    while world.db.job(SITE, id).await.unwrap().unwrap().state != JobState::Done {}
+    assert_eq!(lines(&ran), 2);
+}
+
+#[test]
+fn only_steps_that_nobody_can_look_at_have_something_to_do_after_a_crash() {
+    let made = |step: serde_json::Value, when: serde_json::Value| -> Result<(), String> {
+        let rule = json!({"name": "r", "when": when, "do": [step]});
+        let rule: Rule = serde_json::from_value(rule).unwrap();
+        rule.check().map_err(|error| error.field)
+    };
+    let exec = json!({"exec": {"argv": ["/bin/true"]}, "after_crash": "skip"});
+    let moved = json!({"move": {"to": "/x"}, "after_crash": "ask"});
+    let upload = json!({"event": "file.uploaded"});
+    assert_eq!(made(exec.clone(), upload.clone()), Ok(()));
+    assert_eq!(made(moved, upload), Err("do.0.after_crash".to_owned()));
+    assert_eq!(made(exec, json!({"before": ["ftp STOR"]})), Err("do.0.after_crash".to_owned()));
 }

@@ -7,6 +7,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Step;
+use crate::period::Period;
 
 /// Goes on with one of two lists of steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +58,20 @@ pub struct StopSpec {
     /// Why, for whoever reads the job; placeholders as in paths. Required where it fails.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// Lets the job rest. It holds no place of a pool meanwhile, and goes on after a restart of the
+/// node, or on another one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitSpec {
+    /// For so long from now on; as text: `30s`, `4h`.
+    #[serde(rename = "for", default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Period>,
+    /// Until this instant: a CEL expression that gives one, such as
+    /// `timestamp(event.at) + duration('24h')`. One that is over lets the job go on at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
 }
 
 /// How a `stop` step ends a job.
