@@ -4,7 +4,7 @@ mod tried;
 
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::FileFact;
-use entrepot_nouns::rule::{FetchSpec, StepSpec, When};
+use entrepot_nouns::rule::{FetchSpec, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec};
 use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::{
     CommandFact, CommandPattern, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
@@ -145,6 +145,22 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Mail(mail) => {
             step::mail::Letter::of(mail, values).map(drop).map_err(|error| ("mail", error))
         }
+        StepSpec::Gzip(GzipSpec { name, .. }) => check_name("gzip.name", name, values),
+        StepSpec::Zstd(ZstdSpec { name, .. }) => check_name("zstd.name", name, values),
+        StepSpec::Zip(ZipSpec { name, entry }) => {
+            check_name("zip.name", name, values)?;
+            check_name("zip.entry", entry, values)
+        }
+        StepSpec::Tar(TarSpec { name, entry, .. }) => {
+            check_name("tar.name", name, values)?;
+            check_name("tar.entry", entry, values)
+        }
+        StepSpec::Encrypt(encrypt) => check_name("encrypt.name", &encrypt.name, values),
+        StepSpec::Decrypt(decrypt) => check_name("decrypt.name", &decrypt.name, values),
+        StepSpec::Sign(sign) => check_name("sign.name", &sign.name, values),
+        StepSpec::Extract(extract) => check_path("extract.to", &extract.to, values),
+        StepSpec::Verify(verify) => check_path("verify.signature", &verify.signature, values),
+        StepSpec::Checksum(checksum) => check_path("checksum.verify", &checksum.verify, values),
         StepSpec::Delete(_)
         | StepSpec::Refuse(_)
         | StepSpec::If(_)
@@ -153,6 +169,25 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         | StepSpec::Scan(_)
         | StepSpec::Webhook(_) => Ok(()),
     }
+}
+
+fn check_name(
+    field: &'static str,
+    pattern: &Option<String>,
+    values: Values<'_>,
+) -> Result<(), PatternFlaw> {
+    let expanded = pattern.iter().try_for_each(|name| pattern::expand(name, values).map(drop));
+    expanded.map_err(|error| (field, error))
+}
+
+fn check_path(
+    field: &'static str,
+    pattern: &Option<String>,
+    values: Values<'_>,
+) -> Result<(), PatternFlaw> {
+    let mut patterns = pattern.iter();
+    let expanded = patterns.try_for_each(|it| pattern::virtual_path(it, values).map(drop));
+    expanded.map_err(|error| (field, error))
 }
 
 fn check_fetch(fetch: &FetchSpec, values: Values<'_>) -> Result<(), PatternFlaw> {

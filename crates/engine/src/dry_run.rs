@@ -289,7 +289,8 @@ impl Walk<'_> {
         if let Some(path) = done.result.as_ref().and_then(|result| result.get("path")?.as_str()) {
             self.foresight.path = path.parse().ok();
         }
-        if !is_open {
+        // What a step would make is known by its name at least: what follows is called open anyway.
+        if !is_open || done.result.is_some() {
             self.note(&foreseen, StepState::Done, done.result);
         }
         if matches!(step.spec, StepSpec::Stop(_)) {

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, Name, Secret, StorePath, Timestamp, VPath};
+use entrepot_nouns::{Endpoint, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath};
 use entrepot_storage::AnyStore;
 use entrepot_vfs::HeldName;
 
@@ -30,6 +30,9 @@ pub(crate) trait FileAccess: Send + Sync {
 
     /// The store of an endpoint.
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError>;
+
+    /// The private half of a key.
+    async fn private_key(&self, site: SiteId, key: &Key) -> Result<Secret, StepError>;
 
     /// Keeps sessions of this node from changing a name at an endpoint, and takes room for `size`
     /// bytes in the quotas that count it. `None`: there are no sessions.

@@ -275,6 +275,9 @@ pub(crate) struct InputFile {
     pub(crate) open: Option<String>,
 }
 
+/// Stands for the digest of a file of which nobody has read the content.
+pub(crate) const UNREAD: &str = "(digest)";
+
 /// Why nothing was looked at.
 pub(crate) const NO_SERVER: &str = "no server runs in this process, which alone opens files";
 

@@ -8,7 +8,7 @@ use entrepot_auth::{AuthError, Gate};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, Name, Secret, StorePath, Timestamp, VPath};
+use entrepot_nouns::{Endpoint, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath};
 use entrepot_storage::{AnyStore, EntryKind};
 use entrepot_vfs::{Create, CreateIntent, Download, HeldName, Service, Session, Upload, VfsError};
 
@@ -55,6 +55,16 @@ impl FileAccess for SessionFileAccess {
         self.vfs.store(endpoint).await.map_err(|error| {
             let name = &endpoint.noun.name;
             StepError::transient("EP0805", format!("endpoint '{name}' cannot be opened: {error}"))
+        })
+    }
+
+    async fn private_key(&self, site: SiteId, key: &Key) -> Result<Secret, StepError> {
+        let name = &key.name;
+        let found = self.vfs.private_key(site, key).await.map_err(|error| {
+            StepError::transient("EP0805", format!("key '{name}' cannot be opened: {error}"))
+        })?;
+        found.ok_or_else(|| {
+            StepError::permanent("EP0872", format!("key '{name}' has no private half here"))
         })
     }
 

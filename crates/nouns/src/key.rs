@@ -40,6 +40,10 @@ pub enum KeyType {
     /// A secret of a share link, for everybody who has the link or for one person: `public` is its
     /// hash, `account` the link. `entrepot link create` shows the secret once.
     Link,
+    /// Encrypts and signs files of rules, OpenPGP: `public` is the armored public key of a partner
+    /// or of ours, `private` of ours the armored private key without a passphrase.
+    #[serde(rename = "openpgp")]
+    OpenPgp,
     /// Lets an account sign in with a browser: `public` is the host that it was made at and the
     /// public half, as the browser gave them when its owner added it at `/account`.
     Passkey,
@@ -147,6 +151,7 @@ impl Noun for Key {
             KeyType::ApiToken => return self.check_api_token(),
             KeyType::Link => return self.check_link_secret(),
             KeyType::Passkey => return self.check_passkey(),
+            KeyType::OpenPgp => return self.check_openpgp(),
             KeyType::SshHost | KeyType::SshUser | KeyType::SshUserCa => {}
         }
         let mut words = self.public.split_whitespace();
@@ -178,6 +183,7 @@ impl Key {
             | KeyType::SshUser
             | KeyType::SshUserCa
             | KeyType::Tls
+            | KeyType::OpenPgp
             | KeyType::Passkey => None,
         }
     }
@@ -262,6 +268,22 @@ impl Key {
         Ok(())
     }
 
+    /// A key of OpenPGP: whether it can be used, and both halves belong together, is seen by the
+    /// step that uses it.
+    fn check_openpgp(&self) -> Result<(), FieldError> {
+        if !self.public.trim_start().starts_with("-----BEGIN PGP PUBLIC KEY BLOCK-----") {
+            let problem = "give the public key as 'gpg --armor --export' writes it";
+            return Err(FieldError::new("public", problem));
+        }
+        if self.account.is_some() {
+            return Err(FieldError::new("account", "nobody logs in with a key of OpenPGP"));
+        }
+        if self.certificate.is_some() {
+            return Err(FieldError::new("certificate", "only a host key has one here"));
+        }
+        self.check_certification()
+    }
+
     /// Fields that only a key that signs certificates has.
     fn check_certification(&self) -> Result<(), FieldError> {
         let signs = self.key_type == KeyType::SshUserCa;
@@ -301,6 +323,22 @@ mod tests {
         key.not_after = Some(Timestamp::from_seconds(1));
         change(&mut key);
         key.check().map_err(|error| error.field)
+    }
+
+    #[test]
+    fn a_key_of_openpgp_is_armored_and_nobody_logs_in_with_it() {
+        const PRIVATE: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
+        let armored = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n=\n".to_owned();
+        let refused = |change: fn(&mut Key)| {
+            let mut key = Key::new("k".parse().unwrap(), KeyType::OpenPgp, armored.clone());
+            change(&mut key);
+            key.check().map_err(|error| error.field)
+        };
+        assert_eq!(refused(|_| {}), Ok(()));
+        assert_eq!(refused(|key| key.private = Some(Secret::new(*b"x"))), Ok(()));
+        assert_eq!(refused(|key| key.public = PRIVATE.to_owned()), Err("public".to_owned()));
+        let account = |key: &mut Key| key.account = Some("acme".parse().unwrap());
+        assert_eq!(refused(account), Err("account".to_owned()));
     }
 
     #[test]

@@ -162,6 +162,17 @@ impl StepSpec {
             | StepSpec::Move(_)
             | StepSpec::Delete(_)
             | StepSpec::Exec(_)
+            | StepSpec::Gzip(_)
+            | StepSpec::Zstd(_)
+            | StepSpec::Zip(_)
+            | StepSpec::Tar(_)
+            | StepSpec::Extract(_)
+            | StepSpec::Encrypt(_)
+            | StepSpec::Decrypt(_)
+            | StepSpec::Sign(_)
+            | StepSpec::Verify(_)
+            | StepSpec::Checksum(_)
+            | StepSpec::Transcode(_)
             | StepSpec::Refuse(_) => StepLane::In(Pool::Instance, None),
         }
     }

@@ -155,6 +155,10 @@ impl Noun for Rule {
                 let field = format!("{}.{}", place.field, endpoint.field);
                 found.push(Reference::new(field, Kind::Endpoint, endpoint.name));
             }
+            for (field, key) in place.step.spec.keys() {
+                let field = format!("{}.{}.{field}", place.field, place.step.spec.word());
+                found.push(Reference::new(field, Kind::Key, key));
+            }
         }
         found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
         found
@@ -390,6 +394,21 @@ impl StepSpec {
             StepSpec::Fetch(fetch) if fetch.to.is_some() != (fetch.after == AfterFetch::Move) => {
                 Err(("fetch.to", "goes with 'after: move', and 'after: move' needs it"))
             }
+            StepSpec::Gzip(GzipSpec { level: Some(level), .. }) if !(1..=9).contains(level) => {
+                Err(("gzip.level", "is from 1 to 9"))
+            }
+            StepSpec::Zstd(ZstdSpec { level: Some(level), .. }) if !(1..=19).contains(level) => {
+                Err(("zstd.level", "is from 1 to 19"))
+            }
+            StepSpec::Encrypt(encrypt) if encrypt.keys.is_empty() => {
+                Err(("encrypt.keys", "name a key that opens the message"))
+            }
+            StepSpec::Decrypt(decrypt) if decrypt.keys.is_empty() => {
+                Err(("decrypt.keys", "name a key that opens the message"))
+            }
+            StepSpec::Verify(verify) if verify.signed_by.is_empty() => {
+                Err(("verify.signed_by", "name a key that may have signed it"))
+            }
             StepSpec::Check(check) if check.message.trim().is_empty() => {
                 Err(("check.message", "say what is wrong when it does not hold"))
             }
@@ -432,7 +451,7 @@ impl Rule {
     /// Whether `step` can do without the file and the account that an event brings.
     fn check_without_file(&self, step: &StepSpec, file: FileThere) -> Result<(), StepFlaw> {
         match step {
-            StepSpec::Deliver(_) | StepSpec::Copy(_) if file == FileThere::No => Err((
+            step if step.needs_file() && file == FileThere::No => Err((
                 step.word(),
                 "what starts this rule brings no file: let a step before this one make it",
             )),

@@ -1,5 +1,6 @@
 //! Steps of rules: what they do, and what any of them may have.
 
+mod change;
 mod files;
 mod flow;
 mod talk;
@@ -18,6 +19,10 @@ use crate::path::VPath;
 use crate::period::Period;
 use crate::rule_version::StepAddress;
 
+pub use change::{
+    ChecksumAlgorithm, ChecksumSpec, DecryptSpec, EncryptSpec, ExtractSpec, GzipSpec, PackedFormat,
+    SignSpec, TarCompression, TarSpec, VerifySpec, ZipSpec, ZstdSpec,
+};
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
 pub use flow::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec};
 pub use talk::{
@@ -244,6 +249,26 @@ steps! {
     "copy" => Copy(CopySpec),
     /// Make a directory.
     "mkdir" => Mkdir(MkdirSpec),
+    /// Compress the file as gzip does.
+    "gzip" => Gzip(GzipSpec),
+    /// Compress the file as zstd does.
+    "zstd" => Zstd(ZstdSpec),
+    /// Put the file into a zip archive.
+    "zip" => Zip(ZipSpec),
+    /// Put the file into a tar archive.
+    "tar" => Tar(TarSpec),
+    /// Take files out of an archive.
+    "extract" => Extract(ExtractSpec),
+    /// Encrypt the file by OpenPGP.
+    "encrypt" => Encrypt(EncryptSpec),
+    /// Decrypt an OpenPGP message.
+    "decrypt" => Decrypt(DecryptSpec),
+    /// Sign the file by OpenPGP.
+    "sign" => Sign(SignSpec),
+    /// Fail unless the file was signed by OpenPGP.
+    "verify" => Verify(VerifySpec),
+    /// Make or compare a checksum file.
+    "checksum" => Checksum(ChecksumSpec),
     /// Rename the file within what the account sees.
     "move" => Move(MoveSpec),
     /// Remove the file.
@@ -308,7 +333,54 @@ pub enum ExpressionValue {
 impl StepSpec {
     /// Whether the steps behind it work on a file that it made.
     pub fn makes_file(&self) -> bool {
-        matches!(self, StepSpec::Fetch(_))
+        match self {
+            StepSpec::Fetch(_)
+            | StepSpec::Gzip(_)
+            | StepSpec::Zstd(_)
+            | StepSpec::Zip(_)
+            | StepSpec::Tar(_)
+            | StepSpec::Encrypt(_)
+            | StepSpec::Decrypt(_)
+            | StepSpec::Sign(_) => true,
+            StepSpec::Extract(extract) => extract.to.is_none(),
+            StepSpec::Verify(verify) => verify.signature.is_none(),
+            StepSpec::Checksum(checksum) => checksum.verify.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether it changes the file that steps work on into another one, or looks into it.
+    pub fn needs_file(&self) -> bool {
+        matches!(
+            self,
+            StepSpec::Deliver(_)
+                | StepSpec::Copy(_)
+                | StepSpec::Gzip(_)
+                | StepSpec::Zstd(_)
+                | StepSpec::Zip(_)
+                | StepSpec::Tar(_)
+                | StepSpec::Extract(_)
+                | StepSpec::Encrypt(_)
+                | StepSpec::Decrypt(_)
+                | StepSpec::Sign(_)
+                | StepSpec::Verify(_)
+                | StepSpec::Checksum(_)
+        )
+    }
+
+    /// The keys that it names, each with its field.
+    pub fn keys(&self) -> Vec<(&'static str, &Name)> {
+        fn all<'n>(field: &'static str, names: &'n [Name]) -> Vec<(&'static str, &'n Name)> {
+            names.iter().map(|name| (field, name)).collect()
+        }
+        let both = |first: Vec<_>, second: Vec<_>| [first, second].concat();
+        match self {
+            StepSpec::Encrypt(it) => both(all("keys", &it.keys), all("signers", &it.signers)),
+            StepSpec::Decrypt(it) => both(all("keys", &it.keys), all("signed_by", &it.signed_by)),
+            StepSpec::Sign(it) => vec![("key", &it.key)],
+            StepSpec::Verify(it) => all("signed_by", &it.signed_by),
+            _ => Vec::new(),
+        }
     }
 
     /// Whether nobody but the other side knows, after a crash, if it did what it does.

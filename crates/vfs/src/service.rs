@@ -9,7 +9,9 @@ use entrepot_auth::Directory;
 use entrepot_crypto::MasterKey;
 use entrepot_db::Db;
 use entrepot_journal::Recorder;
-use entrepot_nouns::{Endpoint, Env, Name, PerDirection, Secret, SessionId, SessionInfo, Stored};
+use entrepot_nouns::{
+    Endpoint, Env, Key, Name, PerDirection, Secret, SessionId, SessionInfo, SiteId, Stored,
+};
 use entrepot_storage::{AnyStore, OwnFiles};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -142,6 +144,14 @@ impl Service {
     /// It cannot be looked up now, or not be opened with the master key.
     pub async fn endpoint_secret(&self, endpoint: &Stored<Endpoint>) -> Result<Option<Secret>> {
         Ok(self.0.stores.secrets(endpoint).await?.secret)
+    }
+
+    /// The private half of a key, for what rules do with it; `None`: it has none here.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub async fn private_key(&self, site: SiteId, key: &Key) -> Result<Option<Secret>> {
+        self.0.stores.private_key(site, key).await
     }
 
     /// Open sessions of peers.

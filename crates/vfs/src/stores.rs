@@ -9,7 +9,7 @@ use entrepot_auth::Directory;
 use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::Db;
 use entrepot_nouns::{
-    Endpoint, Env, Key, Kind, Name, Noun as _, Sealed, SiteId, StorePath, Stored,
+    Endpoint, Env, Key, Kind, Name, Noun as _, Sealed, Secret, SiteId, StorePath, Stored,
 };
 use entrepot_storage::{AnyStore, EntryKind, OwnFiles, ResolvedSecrets, StoreError};
 use parking_lot::Mutex;
@@ -199,6 +199,17 @@ impl Stores {
         let sealed = found.and_then(|found| found.noun.private_sealed);
         let private_key = open(SealingContext::private_key(&site, key), sealed.as_ref())?;
         Ok(ResolvedSecrets { secret, private_key })
+    }
+
+    /// The private half of a key; `None`: it has none here.
+    pub(crate) async fn private_key(&self, site: SiteId, key: &Key) -> Result<Option<Secret>> {
+        let name = self.parts.directory.site_name(site).await;
+        let name = name.map_err(|_| VfsError::busy("secrets cannot be looked up now"))?;
+        let name = name.ok_or_else(|| VfsError::busy("its site is being deleted"))?;
+        let Some(sealed) = &key.private_sealed else { return Ok(None) };
+        let context = SealingContext::private_key(&name, &key.name);
+        let opened = self.parts.master.open(&context, sealed);
+        opened.map(Some).map_err(|error| VfsError::Io { problem: error.to_string() })
     }
 }
 

@@ -8,12 +8,9 @@ use serde_json::json;
 
 use super::StepError;
 use super::fetch::{Place, endpoint_name};
-use crate::foresight::{Foresee, Foreseen, Foresight};
+use crate::foresight::{Foresee, Foreseen, Foresight, UNREAD};
 use crate::noted::{FILE, FileValue};
 use crate::pattern::{self, Values};
-
-/// Stands for the digest of a file of which nobody has read the content.
-const UNREAD: &str = "(digest)";
 
 #[async_trait]
 impl Foresee for FetchSpec {

@@ -1,11 +1,14 @@
 //! The steps of rules, one a file. Each may be begun again after any crash and ends in the same
 //! place: its effect happens once, however often it is tried.
 
+mod change;
+mod checksum;
 mod copy;
 mod delete;
 mod deliver;
 pub(crate) mod exec;
 mod exec_foreseen;
+mod extract;
 mod fetch;
 mod fetch_foreseen;
 mod flow;
@@ -13,6 +16,8 @@ pub(crate) mod http;
 mod made;
 pub(crate) mod mail;
 mod mkdir;
+mod openpgp;
+mod pack;
 mod rename;
 pub(crate) mod scan;
 mod source;
@@ -67,6 +72,16 @@ macro_rules! the_step {
             StepSpec::Mail(mail) => mail,
             StepSpec::Scan(scan) => scan,
             StepSpec::Webhook(webhook) => webhook,
+            StepSpec::Gzip(gzip) => gzip,
+            StepSpec::Zstd(zstd) => zstd,
+            StepSpec::Zip(zip) => zip,
+            StepSpec::Tar(tar) => tar,
+            StepSpec::Extract(extract) => extract,
+            StepSpec::Encrypt(encrypt) => encrypt,
+            StepSpec::Decrypt(decrypt) => decrypt,
+            StepSpec::Sign(sign) => sign,
+            StepSpec::Verify(verify) => verify,
+            StepSpec::Checksum(checksum) => checksum,
         }
     };
 }

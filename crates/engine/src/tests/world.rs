@@ -19,7 +19,7 @@ use entrepot_nouns::event::FileFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, Step, StepSpec, When};
 use entrepot_nouns::{
-    Endpoint, Env, Event, Fact, Job, JobHolder, JobId, JobState, Name, Noun, Pool, Priority,
+    Endpoint, Env, Event, Fact, Job, JobHolder, JobId, JobState, Key, Name, Noun, Pool, Priority,
     Protocol, Rule, Secret, SiteId, StorePath, Timestamp, TransferId, VPath,
 };
 use entrepot_spawn::{Allowed, Helper, Spawner, SpawnerOptions};
@@ -94,6 +94,13 @@ impl FileAccess for SimFileAccess {
         let targets = self.targets.lock();
         let found = targets.get(endpoint.noun.name.as_str()).cloned();
         found.ok_or_else(|| StepError::transient("EP0805", "cannot be reached"))
+    }
+
+    /// What is sealed in this world is the secret itself.
+    async fn private_key(&self, _site: SiteId, key: &Key) -> Result<Secret, StepError> {
+        let sealed = key.private_sealed.as_ref();
+        let none = || StepError::permanent("EP0872", "no private half");
+        sealed.map(|sealed| Secret::new(sealed.0.as_bytes())).ok_or_else(none)
     }
 
     async fn hold_name(

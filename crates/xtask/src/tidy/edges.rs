@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "engine",
         &[
             "nouns",
+            "transform",
             "vfs",
             "storage",
             "journal",

@@ -1,0 +1,286 @@
+//! Steps that make another file of the file: packed, unpacked, encrypted, signed, summed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use entrepot_nouns::rule::Step;
+use entrepot_nouns::{Job, JobState, Key, KeyType, Rule, Sealed};
+use entrepot_storage::AnyStore;
+use serde_json::{Value as Json, json};
+
+use super::world::{World, content, files, memory_store, rule};
+use crate::{Pause, check_rule};
+
+/// The key that everybody knows, of the fuzzers of `transform`.
+const PRIVATE: &str = include_str!("../../../transform/src/fuzzing/key.asc");
+
+fn doing(list: Json) -> Rule {
+    let steps: Vec<Step> = serde_json::from_value(list).unwrap();
+    Rule { steps, ..rule("r", Vec::new()) }
+}
+
+/// A node with the endpoint `out` and the key `ours`.
+struct Shop {
+    world: World,
+    out: AnyStore,
+}
+
+impl Shop {
+    async fn new(seed: u64, rule: &Rule) -> Shop {
+        let world = World::new(seed).await;
+        let out = memory_store(&world.env);
+        world.target("out", out.clone()).await;
+        let public = include_str!("public-key.asc").to_owned();
+        let mut ours = Key::new("ours".parse().unwrap(), KeyType::OpenPgp, public);
+        ours.private_sealed = Some(Sealed(PRIVATE.to_owned()));
+        world.put(&ours).await;
+        check_rule(rule).unwrap();
+        world.put(rule).await;
+        Shop { world, out }
+    }
+
+    async fn ended(&mut self, name: &str, bytes: &[u8]) -> Job {
+        let event = self.world.upload(&format!("/in/{name}"), bytes).await;
+        let job = self.world.job_of(&event, "r").await;
+        self.world.ended(job).await
+    }
+}
+
+async fn run(seed: u64, list: Json, name: &str, bytes: &[u8]) -> (Shop, Job) {
+    let mut shop = Shop::new(seed, &doing(list)).await;
+    shop.world.start();
+    let job = shop.ended(name, bytes).await;
+    (shop, job)
+}
+
+fn deliver(path: &str) -> Json {
+    json!({"deliver": {"endpoint": "out", "path": path}})
+}
+
+/// Every step there and back again: the same bytes, under the name that they had.
+#[tokio::test(start_paused = true)]
+async fn what_is_packed_or_encrypted_comes_back_as_it_was() {
+    let sample = content(3, 5);
+    let keys = json!(["ours"]);
+    for (number, (there, name, back)) in [
+        (json!({"gzip": {}}), "a.csv.gz", json!({"extract": {}})),
+        (json!({"zstd": {"level": 9}}), "a.csv.zst", json!({"extract": {}})),
+        (json!({"zip": {}}), "a.csv.zip", json!({"extract": {}})),
+        (json!({"tar": {"compress": "gzip"}}), "a.csv.tar.gz", json!({"extract": {}})),
+        (json!({"tar": {"name": "x"}}), "x", json!({"extract": {"format": "tar"}})),
+        (json!({"encrypt": {"keys": keys}}), "a.csv.pgp", json!({"decrypt": {"keys": keys}})),
+        (
+            json!({"encrypt":
+                {"keys": keys, "signers": keys, "armor": true, "name": "{stem}.asc"}}),
+            "a.asc",
+            json!({"decrypt": {"keys": keys, "signed_by": keys, "name": "{stem}.csv"}}),
+        ),
+        (json!({"sign": {"key": "ours"}}), "a.csv.pgp", json!({"verify": {"signed_by": keys}})),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let steps = json!([there, deliver("{name}"), back, deliver("back/{name}")]);
+        let (shop, job) = run(300 + number as u64, steps, "a.csv", &sample).await;
+        assert_eq!((job.state, job.error), (JobState::Done, None), "{there}");
+        let found = files(&shop.out).await;
+        assert!(found[name] != sample, "{there}");
+        assert!(found["back/a.csv"] == sample, "{there}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_file_ends_the_job_and_nothing_of_it_is_seen() {
+    let sample = content(2, 3);
+    let (shop, _) = run(320, json!([{"gzip": {}}, deliver("{name}")]), "a", &sample).await;
+    let packed = files(&shop.out).await["a.gz"].clone();
+    let mut damaged = packed.clone();
+    let at = damaged.len() - 6;
+    damaged[at] ^= 1;
+    for (number, (name, bytes, steps, code)) in [
+        ("a.gz", &damaged, json!([{"extract": {}}]), "EP0870"),
+        ("a.gz", &packed, json!([{"extract": {"output_mib": 0}}]), "EP0871"),
+        ("a.txt", &packed, json!([{"extract": {}}]), "EP0870"),
+        ("a.pgp", &packed, json!([{"decrypt": {"keys": ["ours"]}}]), "EP0873"),
+        ("a.pgp", &packed, json!([{"verify": {"signed_by": ["ours"]}}]), "EP0870"),
+        (
+            "a",
+            &packed,
+            json!([{"encrypt": {"keys": ["ours"]}}, {"decrypt": {"keys": ["ours"],
+                "signed_by": ["ours"]}}]),
+            "EP0874",
+        ),
+        ("a", &packed, json!([{"encrypt": {"keys": ["host"]}}]), "EP0872"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut list = steps.as_array().unwrap().clone();
+        list.push(deliver("{name}"));
+        let rule = doing(Json::Array(list));
+        let mut shop = Shop::new(330 + number as u64, &rule).await;
+        let host = Key::new("host".parse().unwrap(), KeyType::SshUser, "ssh-ed25519 A".to_owned());
+        shop.world.put(&host).await;
+        shop.world.start();
+        let job = shop.ended(name, bytes).await;
+        assert_eq!(job.state, JobState::Failed, "{steps}");
+        let error = job.error.unwrap();
+        assert!(error.starts_with(code) && job.attempts == 1, "{steps}: {error}");
+        assert!(files(&shop.out).await.is_empty(), "{steps}");
+    }
+}
+
+/// A zip archive of the usual tools' form, by our own step: two files in two folders.
+fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    use entrepot_transform::archive::{ArchiveFormat, EntryName, Packed, create};
+    let mut contents: Vec<&[u8]> = entries.iter().map(|(_, bytes)| *bytes).collect();
+    let packed = entries.iter().zip(&mut contents).map(|((name, bytes), content)| Packed {
+        name: EntryName::new(name).unwrap(),
+        size: bytes.len() as u64,
+        content,
+    });
+    let mut bytes = Vec::new();
+    create(ArchiveFormat::Zip, packed, &mut bytes).unwrap();
+    bytes
+}
+
+/// Whatever the moment of a crash, the files of an archive are there once, whole.
+#[tokio::test(start_paused = true)]
+async fn a_crash_while_an_archive_is_taken_apart_repeats_no_file() {
+    let large = content(3, 9);
+    let bytes = archive(&[("one.txt", b"1"), ("b/two.bin", &large)]);
+    let steps = json!([
+        {"name": "open", "extract": {"to": "/new/{stem}", "existing": "refuse"}},
+        deliver("{steps.open.files}-{name}"),
+    ]);
+    let mut cut = 0;
+    for at in 0.. {
+        let mut shop = Shop::new(360 + at as u64, &doing(steps.clone())).await;
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counting = seen.clone();
+        shop.world.options.pauses =
+            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        shop.world.start();
+        let job = shop.ended("a.zip", &bytes).await;
+        assert_eq!((job.state, job.error), (JobState::Done, None), "{at}");
+        let home = files(&shop.world.file_access.home).await;
+        assert_eq!(home["new/a/one.txt"], b"1", "{at}");
+        assert!(home["new/a/b/two.bin"] == large, "{at}");
+        assert!(files(&shop.out).await["2-a.zip"] == bytes, "{at}");
+        shop.world.kill().await;
+        if seen.load(Ordering::SeqCst) <= at {
+            break;
+        }
+        cut += 1;
+    }
+    assert!(cut > 6, "only {cut} points were cut");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_bad_archive_not_even_the_good_files_are_published() {
+    let mut bytes = archive(&[("one.txt", b"1"), ("two.txt", b"22222222222222222222")]);
+    // The content of the last file: its header is right, its checksum is not.
+    let at = bytes.windows(7).rposition(|bytes| bytes == b"two.txt").unwrap();
+    let first = bytes.windows(7).position(|bytes| bytes == b"two.txt").unwrap();
+    assert!(first < at);
+    bytes[first + 8] ^= 1;
+    let (shop, job) = run(400, json!([{"extract": {"to": "/new"}}]), "a.zip", &bytes).await;
+    assert_eq!(job.state, JobState::Failed);
+    assert!(job.error.unwrap().starts_with("EP0870"));
+    let home = files(&shop.world.file_access.home).await;
+    assert_eq!(home.keys().collect::<Vec<_>>(), ["in/a.zip"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checksum_file_is_made_and_compared() {
+    let steps = json!([{"name": "sum", "checksum": {}}, deliver("{name}")]);
+    let (shop, job) = run(410, steps, "a.csv", b"content\n").await;
+    assert_eq!((job.state, job.error), (JobState::Done, None));
+    let line = files(&shop.out).await["a.csv.sha256"].clone();
+    let digest = "434728a410a78f56fc1b5899c3593436e61ab0c731e9072d95e96db290205e53";
+    assert_eq!(String::from_utf8(line.clone()).unwrap(), format!("{digest}  a.csv\n"));
+    let verify = json!([{"checksum": {"verify": "/in/{name}.sha256"}}, deliver("{name}")]);
+    for (number, (bytes, state)) in
+        [(&b"content\n"[..], JobState::Done), (&b"Content\n"[..], JobState::Failed)]
+            .into_iter()
+            .enumerate()
+    {
+        let mut shop = Shop::new(411 + number as u64, &doing(verify.clone())).await;
+        // Nobody starts a rule on it.
+        shop.world.publish("/in/a.csv.sha256", &line).await;
+        shop.world.start();
+        let job = shop.ended("a.csv", bytes).await;
+        assert_eq!(job.state, state, "{:?}", job.error);
+        assert_eq!(files(&shop.out).await.len(), usize::from(state == JobState::Done));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signature_of_its_own_is_made_and_checked() {
+    let steps = json!([{"sign": {"key": "ours", "detached": true}}, deliver("{name}")]);
+    let (shop, job) = run(420, steps, "a.csv", b"content\n").await;
+    assert_eq!((job.state, job.error), (JobState::Done, None));
+    let signature = files(&shop.out).await["a.csv.sig"].clone();
+    let verify = json!([
+        {"name": "who", "verify": {"signed_by": ["ours"], "signature": "/in/{name}.sig"}},
+        deliver("{steps.who.signer}/{name}"),
+    ]);
+    for (number, (bytes, state)) in
+        [(&b"content\n"[..], JobState::Done), (&b"Content\n"[..], JobState::Failed)]
+            .into_iter()
+            .enumerate()
+    {
+        let mut shop = Shop::new(421 + number as u64, &doing(verify.clone())).await;
+        shop.world.publish("/in/a.csv.sig", &signature).await;
+        shop.world.start();
+        let job = shop.ended("a.csv", bytes).await;
+        assert_eq!(job.state, state, "{:?}", job.error);
+        assert_eq!(files(&shop.out).await.len(), usize::from(state == JobState::Done));
+    }
+}
+
+#[test]
+fn what_a_step_cannot_do_is_refused_when_the_rule_is_stored() {
+    let refused = |step: Json| {
+        let rule = doing(json!([step]));
+        let checked = entrepot_nouns::noun::Noun::check(&rule).and_then(|()| check_rule(&rule));
+        checked.unwrap_err().field
+    };
+    for (step, field) in [
+        (json!({"gzip": {"level": 10}}), "do.0.gzip.level"),
+        (json!({"zstd": {"level": 0}}), "do.0.zstd.level"),
+        (json!({"zip": {"entry": "{nme}"}}), "do.0.zip.entry"),
+        (json!({"extract": {"to": "{name}"}}), "do.0.extract.to"),
+        (json!({"encrypt": {"keys": []}}), "do.0.encrypt.keys"),
+        (json!({"decrypt": {"keys": []}}), "do.0.decrypt.keys"),
+        (json!({"verify": {"signed_by": []}}), "do.0.verify.signed_by"),
+        (json!({"checksum": {"verify": "{nme}"}}), "do.0.checksum.verify"),
+    ] {
+        assert_eq!(refused(step.clone()), field, "{step}");
+    }
+}
+
+/// The examples of the pages are rules that can be stored.
+#[test]
+fn the_examples_of_the_pages_are_rules() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/steps");
+    let mut examples = 0;
+    for page in std::fs::read_dir(folder).unwrap() {
+        let path = page.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("**When the node dies in it.**"), "{path:?}");
+        for block in text.split("```yaml\n").skip(1) {
+            let yaml = block.split("```").next().unwrap();
+            for document in yaml.split("---\n").filter(|text| text.starts_with("rule:")) {
+                let read: std::collections::BTreeMap<String, Rule> =
+                    serde_saphyr::from_str(document).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+                let rule = &read["rule"];
+                let checked =
+                    entrepot_nouns::noun::Noun::check(rule).and_then(|()| check_rule(rule));
+                checked.unwrap_or_else(|error| panic!("{path:?}: {}: {error}", error.field));
+                examples += 1;
+            }
+        }
+    }
+    assert!(examples >= 4);
+}
