@@ -45,6 +45,7 @@ mod service;
 mod sign_in;
 mod stores;
 mod talk;
+mod transforms;
 mod upgrade;
 mod wan;
 

@@ -338,21 +338,27 @@ fn the_recipes_of_the_page_work() -> Result<()> {
     put(&node, &acme, "orders/o.xml", b"<o/>")?;
     put(&node, &acme, "orders/o.txt", b"no order")?;
     put(&node, &acme, "both/b", b"b")?;
+    put(&node, &acme, "logs/l", b"a log")?;
     courier.sftp_batch(&node, "mkdir treasury\n")?;
     put(&node, &courier, "acme/c", b"c")?;
     let date = &entrepot_nouns::Env::real().now().to_string()[..10].to_owned();
     let partner = below(&node, &folder("partner"), 4)?;
     assert_eq!(partner, ["a", "both/b", "orders/o.xml", "small/small"]);
-    let archive = below(&node, &folder("archive"), 4)?;
+    let archive = below(&node, &folder("archive"), 5)?;
     let wanted = [
         format!("{date}/acme/i"),
         format!("bank/{date}-statement.csv"),
         "both/b".to_owned(),
+        format!("logs/{date}/l.gz"),
         "small/small".to_owned(),
     ];
     assert_eq!(archive, wanted);
     let views = [
-        ("acme", vec!["both/b", "data/small", "invoices/i", "rejected/o.txt", "sent/a"], 6),
+        (
+            "acme",
+            vec!["both/b", "data/small", "invoices/i", "logs/l", "rejected/o.txt", "sent/a"],
+            7,
+        ),
         ("treasury", vec![], 1),
         ("courier", vec!["treasury/from-acme/c"], 1),
     ];

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use entrepot_nouns::endpoint::EndpointUse;
+use entrepot_nouns::rule::{KeyHalf, KeyUse};
 use entrepot_nouns::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
     Reference, Rule, Site, VPath,
@@ -154,6 +155,11 @@ impl<'a> Relations<'a> {
             {
                 return Some((format!("{}.{}", place.field, endpoint.field), problem));
             }
+            for key in place.step.spec.keys() {
+                if let Some(problem) = self.unfit_key(&key) {
+                    return Some((format!("{}.{}", place.field, key.field), problem));
+                }
+            }
         }
         let account = self.account(rule.run_as.as_ref()?)?;
         let problem = format!("'{}' is a group or a link, and cannot act", account.name);
@@ -170,6 +176,16 @@ impl<'a> Relations<'a> {
             let (kind, kinds) = (target.as_str(), usage.kinds());
             format!("'{name}' is an endpoint of kind {kind}: this needs one of kind {kinds}")
         })
+    }
+
+    /// Why a key is not for this use, if so.
+    fn unfit_key(&self, usage: &KeyUse<'_>) -> Option<String> {
+        let key = self.key(usage.name)?;
+        if key.key_type != KeyType::OpenPgp {
+            return Some(format!("key '{}' is not of type openpgp", key.name));
+        }
+        let lacks = usage.half == KeyHalf::Private && key.private_sealed.is_none();
+        lacks.then(|| format!("key '{}' has no private half here", key.name))
     }
 
     fn of_site(&self, site: &Site) -> Option<(String, String)> {

@@ -155,9 +155,9 @@ impl Noun for Rule {
                 let field = format!("{}.{}", place.field, endpoint.field);
                 found.push(Reference::new(field, Kind::Endpoint, endpoint.name));
             }
-            for (field, key) in place.step.spec.keys() {
-                let field = format!("{}.{}.{field}", place.field, place.step.spec.word());
-                found.push(Reference::new(field, Kind::Key, key));
+            for key in place.step.spec.keys() {
+                let field = format!("{}.{}", place.field, key.field);
+                found.push(Reference::new(field, Kind::Key, key.name));
             }
         }
         found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
@@ -456,10 +456,6 @@ impl Rule {
                 "what starts this rule brings no file: let a step before this one make it",
             )),
             StepSpec::Move(_) => Err(("move", "what starts this rule brings no file")),
-            StepSpec::Scan(_) if file == FileThere::No => Err((
-                "scan",
-                "what starts this rule brings no file: let a step before this one make it",
-            )),
             StepSpec::Mail(mail)
                 if mail.attach == MailAttachment::File && file == FileThere::No =>
             {
@@ -471,11 +467,8 @@ impl Rule {
             StepSpec::Delete(delete) if delete.path.is_none() => {
                 Err(("delete.path", "what starts this rule brings no file: name one"))
             }
-            StepSpec::Delete(_) | StepSpec::Copy(_) if self.run_as.is_none() => {
+            step if step.needs_account() && self.run_as.is_none() => {
                 Err((step.word(), "as which account? Set 'as' of the rule"))
-            }
-            StepSpec::Mkdir(mkdir) if self.run_as.is_none() && mkdir.endpoint.is_none() => {
-                Err(("mkdir", "as which account? Set 'as' of the rule"))
             }
             _ => Ok(()),
         }

@@ -3,6 +3,7 @@
 mod change;
 mod files;
 mod flow;
+mod keys;
 mod talk;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub use change::{
 };
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
 pub use flow::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec};
+pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
 };
@@ -365,20 +367,38 @@ impl StepSpec {
                 | StepSpec::Sign(_)
                 | StepSpec::Verify(_)
                 | StepSpec::Checksum(_)
+                | StepSpec::Scan(_)
         )
     }
 
-    /// The keys that it names, each with its field.
-    pub fn keys(&self) -> Vec<(&'static str, &Name)> {
-        fn all<'n>(field: &'static str, names: &'n [Name]) -> Vec<(&'static str, &'n Name)> {
-            names.iter().map(|name| (field, name)).collect()
-        }
-        let both = |first: Vec<_>, second: Vec<_>| [first, second].concat();
+    /// Whether it works in an account's view, whatever file steps work on.
+    pub fn needs_account(&self) -> bool {
         match self {
-            StepSpec::Encrypt(it) => both(all("keys", &it.keys), all("signers", &it.signers)),
-            StepSpec::Decrypt(it) => both(all("keys", &it.keys), all("signed_by", &it.signed_by)),
-            StepSpec::Sign(it) => vec![("key", &it.key)],
-            StepSpec::Verify(it) => all("signed_by", &it.signed_by),
+            StepSpec::Delete(_) | StepSpec::Copy(_) => true,
+            StepSpec::Mkdir(mkdir) => mkdir.endpoint.is_none(),
+            StepSpec::Extract(extract) => extract.to.is_some(),
+            StepSpec::Verify(verify) => verify.signature.is_some(),
+            StepSpec::Checksum(checksum) => checksum.verify.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The keys that it names.
+    pub fn keys(&self) -> Vec<KeyUse<'_>> {
+        use KeyHalf::{Private, Public};
+        match self {
+            StepSpec::Encrypt(it) => {
+                let signers = KeyUse::of("encrypt.signers", Private, &it.signers);
+                KeyUse::of("encrypt.keys", Public, &it.keys).chain(signers).collect()
+            }
+            StepSpec::Decrypt(it) => {
+                let signed_by = KeyUse::of("decrypt.signed_by", Public, &it.signed_by);
+                KeyUse::of("decrypt.keys", Private, &it.keys).chain(signed_by).collect()
+            }
+            StepSpec::Sign(it) => {
+                vec![KeyUse { field: "sign.key", name: &it.key, half: Private }]
+            }
+            StepSpec::Verify(it) => KeyUse::of("verify.signed_by", Public, &it.signed_by).collect(),
             _ => Vec::new(),
         }
     }

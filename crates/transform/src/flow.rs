@@ -95,6 +95,7 @@ impl Flow {
             flow: self.clone(),
             role: Role::Source,
             most_silent: u64::MAX,
+            silence: too_silent,
             silent: 0,
             seen: 0,
         }
@@ -102,7 +103,7 @@ impl Flow {
 
     /// The source of a decoder, which may not read much without writing.
     pub(crate) fn decoded<R>(&self, inner: R) -> Input<R> {
-        self.input(inner).limited_to(SILENT_BYTES)
+        self.input(inner).limited_to(SILENT_BYTES, too_silent)
     }
 
     /// What comes of a decoder and goes into another one.
@@ -122,6 +123,8 @@ pub(crate) struct Input<R> {
     role: Role,
     /// So much may be read at most between two writes.
     most_silent: u64,
+    /// What it means that more was read.
+    silence: fn() -> TransformError,
     silent: u64,
     /// The progress when something was read last.
     seen: u64,
@@ -135,9 +138,14 @@ enum Role {
     Layer,
 }
 
+/// Of a decoder that reads on and on and writes nothing.
+pub(crate) fn too_silent() -> TransformError {
+    TransformError::OverBound("it has too many bytes without content".to_owned())
+}
+
 impl<R> Input<R> {
-    pub(crate) fn limited_to(self, most_silent: u64) -> Self {
-        Input { most_silent, ..self }
+    pub(crate) fn limited_to(self, most_silent: u64, silence: fn() -> TransformError) -> Self {
+        Input { most_silent, silence, ..self }
     }
 
     fn count(&mut self, read: u64) -> io::Result<()> {
@@ -148,8 +156,7 @@ impl<R> Input<R> {
         self.silent = if progress == self.seen { self.silent + read } else { read };
         self.seen = progress;
         if self.silent > self.most_silent {
-            let text = format!("it has more than {} bytes without content", self.most_silent);
-            return Err(self.flow.fail(TransformError::OverBound(text)));
+            return Err(self.flow.fail((self.silence)()));
         }
         Ok(())
     }

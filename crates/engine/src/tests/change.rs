@@ -176,6 +176,59 @@ async fn a_crash_while_an_archive_is_taken_apart_repeats_no_file() {
     assert!(cut > 6, "only {cut} points were cut");
 }
 
+/// Whatever the moment of a crash: each file is delivered once, with the bytes that it would have
+/// had, and nothing is left on the node's disk.
+#[tokio::test(start_paused = true)]
+async fn a_crash_while_files_are_changed_repeats_nothing() {
+    let sample = content(1, 4)[..2_000].to_vec();
+    let keys = json!(["ours"]);
+    let chains = [
+        json!([
+            {"gzip": {}}, deliver("{name}"), {"extract": {}},
+            {"zstd": {}}, deliver("{name}"), {"extract": {}},
+            {"zip": {}}, deliver("{name}"), {"extract": {}}, deliver("back/{name}"),
+        ]),
+        json!([
+            {"tar": {"compress": "zstd"}}, deliver("{name}"), {"extract": {}},
+            {"checksum": {"verify": "/in/sums"}}, deliver("back/{name}"),
+            {"checksum": {}}, deliver("{name}"),
+        ]),
+        json!([
+            {"sign": {"key": "ours"}}, {"verify": {"signed_by": keys}}, deliver("{name}"),
+            {"encrypt": {"keys": keys}}, {"decrypt": {"keys": keys}}, deliver("back/{name}"),
+        ]),
+    ];
+    let sha256 = entrepot_transform::checksum::Algorithm::Sha256;
+    let sum = entrepot_transform::checksum::Checksum::of(sha256, sample.as_slice()).unwrap();
+    for (chain, wanted) in chains.into_iter().zip([4, 3, 2]) {
+        let mut first = None;
+        for at in 0.. {
+            let mut shop = Shop::new(500 + at as u64, &doing(chain.clone())).await;
+            shop.world.publish("/in/sums", sum.line("a.csv").as_bytes()).await;
+            let seen = Arc::new(AtomicUsize::new(0));
+            let counting = seen.clone();
+            shop.world.options.pauses =
+                Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+            shop.world.start();
+            let job = shop.ended("a.csv", &sample).await;
+            assert_eq!((job.state, job.error), (JobState::Done, None), "{at}: {chain}");
+            let found = files(&shop.out).await;
+            assert_eq!(found.len(), wanted, "{at}: {chain}");
+            assert!(found["back/a.csv"] == sample, "{at}: {chain}");
+            assert!(*first.get_or_insert_with(|| found.clone()) == found, "{at}: {chain}");
+            shop.world.projected().await;
+            let told = shop.world.events("file.delivered").await;
+            assert_eq!(told.len(), wanted, "{at}: {chain}");
+            shop.world.until(async |world| files(&world.work.store).await.is_empty()).await;
+            shop.world.kill().await;
+            if seen.load(Ordering::SeqCst) <= at {
+                assert!(at > 20, "only {at} points were cut: {chain}");
+                break;
+            }
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_a_bad_archive_not_even_the_good_files_are_published() {
     let mut bytes = archive(&[("one.txt", b"1"), ("two.txt", b"22222222222222222222")]);
@@ -248,6 +301,9 @@ fn what_a_step_cannot_do_is_refused_when_the_rule_is_stored() {
     };
     for (step, field) in [
         (json!({"gzip": {"level": 10}}), "do.0.gzip.level"),
+        (json!({"gzip": {"name": "{nme}"}}), "do.0.gzip.name"),
+        (json!({"tar": {"entry": "{nme}"}}), "do.0.tar.entry"),
+        (json!({"sign": {"key": "ours", "name": "{nme}"}}), "do.0.sign.name"),
         (json!({"zstd": {"level": 0}}), "do.0.zstd.level"),
         (json!({"zip": {"entry": "{nme}"}}), "do.0.zip.entry"),
         (json!({"extract": {"to": "{name}"}}), "do.0.extract.to"),
@@ -257,6 +313,50 @@ fn what_a_step_cannot_do_is_refused_when_the_rule_is_stored() {
         (json!({"checksum": {"verify": "{nme}"}}), "do.0.checksum.verify"),
     ] {
         assert_eq!(refused(step.clone()), field, "{step}");
+    }
+}
+
+/// Without an event that brings one there is no file, and no account.
+#[test]
+fn a_rule_by_the_clock_needs_a_file_first_and_an_account_for_what_is_in_its_view() {
+    let cron = entrepot_nouns::rule::When::Cron(entrepot_nouns::Cron::new("* * * * *"));
+    let fetch = json!({"fetch": {"endpoint": "bank", "path": "a.zip"}});
+    for (list, field) in [
+        (json!([{"gzip": {}}]), "do.0.gzip"),
+        (json!([{"decrypt": {"keys": ["ours"]}}]), "do.0.decrypt"),
+        (json!([{"checksum": {}}]), "do.0.checksum"),
+        (json!([fetch, {"extract": {"to": "/in"}}]), "do.1.extract"),
+        (json!([fetch, {"checksum": {"verify": "/sums"}}]), "do.1.checksum"),
+        (json!([fetch, {"verify": {"signed_by": ["k"], "signature": "/s"}}]), "do.1.verify"),
+    ] {
+        let rule = Rule { when: cron.clone(), ..doing(list.clone()) };
+        let checked = entrepot_nouns::noun::Noun::check(&rule);
+        assert_eq!(checked.unwrap_err().field, field, "{list}");
+    }
+    let list = json!([fetch, {"extract": {}}, {"zip": {}}, {"checksum": {}}]);
+    let rule = Rule { when: cron, ..doing(list) };
+    entrepot_nouns::noun::Noun::check(&rule).and_then(|()| check_rule(&rule)).unwrap();
+}
+
+#[test]
+fn a_field_that_no_step_has_is_refused_by_name() {
+    let words = [
+        "gzip", "zstd", "zip", "tar", "extract", "encrypt", "decrypt", "sign", "verify", "checksum",
+    ];
+    for word in words {
+        let mut fields = json!({"keys": ["k"], "key": "k", "signed_by": ["k"]});
+        let known: &[&str] = match word {
+            "encrypt" => &["keys"],
+            "decrypt" => &["keys", "signed_by"],
+            "sign" => &["key"],
+            "verify" => &["signed_by"],
+            _ => &[],
+        };
+        fields.as_object_mut().unwrap().retain(|field, _| known.contains(&field.as_str()));
+        serde_json::from_value::<Step>(json!({word: fields})).unwrap();
+        fields["nme"] = json!("x");
+        let refused = serde_json::from_value::<Step>(json!({word: fields})).unwrap_err();
+        assert!(refused.to_string().contains("`nme`"), "{word}: {refused}");
     }
 }
 

@@ -194,6 +194,55 @@ async fn what_shows_only_when_it_runs_is_said_to_be_open() {
     assert!(found.why.contains("no server runs"), "{}", found.why);
 }
 
+/// What is in it is open, what it is called is not.
+#[tokio::test(start_paused = true)]
+async fn a_file_that_a_step_would_make_is_known_by_its_name() {
+    let mut world = World::new(723).await;
+    world.target("out", memory_store(&world.env)).await;
+    let event = world.upload("/in/a.csv", b"4444").await;
+    let out = json!({"deliver": {"endpoint": "out"}});
+    for (steps, said, name) in [
+        (json!([{"gzip": {}}]), "compresses '/in/a.csv' as 'a.csv.gz'", "a.csv.gz"),
+        (
+            json!([{"tar": {"name": "x.tar"}}, {"gzip": {}}]),
+            "compresses 'x.tar', which step 'do.0' makes, as 'x.tar.gz'",
+            "x.tar.gz",
+        ),
+        (json!([{"encrypt": {"keys": ["k"]}}]), "encrypts '/in/a.csv' as", "a.csv.pgp"),
+        (json!([{"gzip": {}}, {"extract": {}}]), "extracts the one file of 'a.csv.gz'", "a.csv"),
+        (json!([{"extract": {"format": "zip"}}]), "extracts the one file of", "a.csv"),
+        (json!([{"checksum": {}}]), "writes the checksum of '/in/a.csv'", "a.csv.sha256"),
+        (
+            json!([{"checksum": {"verify": "/in/sums"}}]),
+            "compares '/in/a.csv' with the checksum in '/in/sums'",
+            "a.csv",
+        ),
+        (
+            json!([{"verify": {"signed_by": ["k"], "signature": "/in/{name}.sig"}}]),
+            "compares '/in/a.csv' with signature '/in/a.csv.sig'",
+            "a.csv",
+        ),
+        (
+            json!([{"zip": {}}, {"extract": {"to": "/new/{stem}"}}]),
+            "extracts 'a.csv.zip', which step 'do.0' makes, into '/new/a.csv'",
+            "a.csv.zip",
+        ),
+    ] {
+        let mut list = steps.as_array().unwrap().clone();
+        list.push(out.clone());
+        let found = tried(&world, rule(&json!({"do": list})), vec![event.clone()]).await;
+        let [.., change, deliver] = &found.steps[..] else { panic!("{found:#?}") };
+        assert!(change.what.starts_with(said), "{steps}: {}", change.what);
+        assert_eq!(change.outcome, StepOutcome::Unknown, "{steps}");
+        let target = deliver.target.as_ref().map(|target| target.path.as_str());
+        assert_eq!(target, Some(name), "{steps}: {found:#?}");
+        assert_eq!(found.ending, ForeseenEnding::Unknown, "{steps}");
+    }
+    let wrong = json!({"do": [{"extract": {}}]});
+    let found = tried(&world, rule(&wrong), vec![event]).await;
+    assert!(found.why.contains("EP0870"), "{}", found.why);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_an_event_one_is_made_up_and_a_better_one_is_taken() {
     let mut world = World::new(722).await;

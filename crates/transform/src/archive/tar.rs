@@ -9,7 +9,7 @@ use tar::{Archive, Builder, Entry, EntryType, Header};
 use super::files::{ArchiveLimits, Exactly, FileSink, Packed, ToSink};
 use super::names::{EntryName, Names};
 use crate::error::TransformError;
-use crate::flow::{Flow, copy};
+use crate::flow::{Flow, copy, too_silent};
 use crate::limits::TAR_HEADER_BYTES;
 
 /// A block of an archive.
@@ -54,7 +54,7 @@ fn extract_entries(
 ) -> Result<(), TransformError> {
     let zeros = Rc::new(Cell::new(0));
     // Long names and extensions are kept in memory: between two entries little is read.
-    let mut input = flow.input(archive).limited_to(TAR_HEADER_BYTES);
+    let mut input = flow.input(archive).limited_to(TAR_HEADER_BYTES, too_silent);
     let mut archive = Archive::new(Tail { inner: &mut input, zeros: zeros.clone() });
     let (mut names, mut count, mut total) = (Names::default(), 0, 0);
     for entry in archive.entries().map_err(|error| damaged(&error))? {

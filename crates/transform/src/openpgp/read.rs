@@ -10,7 +10,7 @@ use pgp::types::{Seipdv1ReadMode, VerifyingKey};
 use super::keys::Component;
 use super::{PublicKey, SecretKey, not_signed, seconds};
 use crate::error::TransformError;
-use crate::flow::{Bounds, Flow, copy};
+use crate::flow::{Bounds, Flow, copy, too_silent};
 use crate::limits::{
     BLOCK_BYTES, OPENPGP_COMPRESSED_LAYERS, OPENPGP_LAYERS, OPENPGP_SIGNATURES,
     OPENPGP_SILENT_BYTES,
@@ -30,6 +30,25 @@ pub struct Opened<'a> {
 enum Kind<'a> {
     Encrypted(&'a [&'a SecretKey]),
     Signed,
+}
+
+impl Kind<'_> {
+    /// What is said of everything that is no such message.
+    fn fault(&self) -> fn() -> TransformError {
+        match self {
+            Kind::Encrypted(_) => || TransformError::NotDecrypted,
+            Kind::Signed => || TransformError::bad("it is no signed OpenPGP message, or damaged"),
+        }
+    }
+
+    /// What is said of a compressed layer without content. Of an encrypted message nothing else
+    /// than of all others: who changes messages of others would learn what is in them.
+    fn silence(&self) -> fn() -> TransformError {
+        match self {
+            Kind::Encrypted(_) => self.fault(),
+            Kind::Signed => too_silent,
+        }
+    }
 }
 
 /// Decrypts a message by whichever of `keys` opens it. With `signed_by`, a good signature of one of
@@ -61,18 +80,15 @@ fn open(
     writer: impl Write,
 ) -> Result<Option<String>, TransformError> {
     let flow = Flow::default();
-    let input = flow.input(reader).limited_to(OPENPGP_SILENT_BYTES);
+    let bad = kind.fault();
+    let input = flow.input(reader).limited_to(OPENPGP_SILENT_BYTES, bad);
     let input = BufReader::with_capacity(BLOCK_BYTES, input);
     let mut output = flow.output(writer, wanted.bounds);
-    let bad = |kind: &Kind<'_>| match kind {
-        Kind::Encrypted(_) => TransformError::NotDecrypted,
-        Kind::Signed => TransformError::bad("it is no signed OpenPGP message, or damaged"),
-    };
     let read = || {
-        let (message, _) = Message::from_reader(input).map_err(|_| bad(kind))?;
-        let mut message = innermost(&flow, message, kind)?.ok_or_else(|| bad(kind))?;
+        let (message, _) = Message::from_reader(input).map_err(|_| bad())?;
+        let mut message = innermost(&flow, message, kind)?.ok_or_else(bad)?;
         let copied = copy(&mut message, &mut output).and_then(|_| output.flush());
-        copied.map_err(|_| bad(kind))?;
+        copied.map_err(|_| bad())?;
         Ok::<_, TransformError>(message)
     };
     // Whatever a library says, a fault of the disk or a bound that was passed comes first.
@@ -111,7 +127,9 @@ fn innermost<'a>(
                         format!("it is compressed more than {OPENPGP_COMPRESSED_LAYERS} times");
                     return Err(TransformError::OverBound(text));
                 }
-                let Ok(opened) = decompressed(flow, message) else { return Ok(None) };
+                let Ok(opened) = decompressed(flow, message, kind.silence()) else {
+                    return Ok(None);
+                };
                 opened
             }
             Message::Signed { ref reader, .. } => {
@@ -151,7 +169,11 @@ fn decrypted<'a>(message: Message<'a>, keys: &[&SecretKey]) -> pgp::errors::Resu
 
 /// The message in a compressed one. rPGP would decompress too, but keep what it finds without a
 /// bound: here what comes out of each layer is counted.
-fn decompressed<'a>(flow: &Flow, mut message: Message<'a>) -> pgp::errors::Result<Message<'a>> {
+fn decompressed<'a>(
+    flow: &Flow,
+    mut message: Message<'a>,
+    silence: fn() -> TransformError,
+) -> pgp::errors::Result<Message<'a>> {
     let mut algorithm = [0];
     message.read_exact(&mut algorithm)?;
     let decoder = match algorithm {
@@ -161,7 +183,7 @@ fn decompressed<'a>(flow: &Flow, mut message: Message<'a>) -> pgp::errors::Resul
         _ => return Err(io::Error::other("a compression that is not supported").into()),
     };
     let layer = Layer { decoder, flow: flow.clone() };
-    let counted = flow.layer(layer).limited_to(OPENPGP_SILENT_BYTES);
+    let counted = flow.layer(layer).limited_to(OPENPGP_SILENT_BYTES, silence);
     Message::from_bytes(BufReader::with_capacity(BLOCK_BYTES, counted))
 }
 

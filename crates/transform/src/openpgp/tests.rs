@@ -220,12 +220,15 @@ fn a_changed_or_cut_message_gives_one_answer() {
     let gpg = ours_and_theirs();
     let (ours, theirs) = (gpg.secret("ours"), gpg.secret("theirs"));
     let bytes = b"a file of some length\n".repeat(3);
+    // A packet that readers skip, of 8 MiB.
+    let marker = [&[0xca, 0xff, 0, 0x80, 0, 0], &vec![7; 8 << 20][..]].concat();
     for (name, key, other) in [("theirs", &theirs, &ours), ("ours", &ours, &theirs)] {
         let message = encrypted(&[key.public()], &[], Armor::Binary, &bytes);
         let of_gpg = gpg.run(&["--encrypt", "-r", name], &bytes);
         for message in [&message, &of_gpg] {
             not_decrypted(message, &[other], "another key".to_owned());
             not_decrypted(message, &[], "no key".to_owned());
+            not_decrypted(&marker, &[key], "a long marker".to_owned());
             let every = if name == "ours" { 37 } else { 1 };
             for at in (0..message.len()).filter(|at| *at < 16 || at % every == 0) {
                 not_decrypted(&message[..at], &[key], format!("{name}, cut at {at}"));
