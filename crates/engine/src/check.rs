@@ -158,6 +158,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Encrypt(encrypt) => check_name("encrypt.name", &encrypt.name, values),
         StepSpec::Decrypt(decrypt) => check_name("decrypt.name", &decrypt.name, values),
         StepSpec::Sign(sign) => check_name("sign.name", &sign.name, values),
+        StepSpec::Transcode(it) => check_name("transcode.name", &it.name, values),
         StepSpec::Extract(extract) => check_path("extract.to", &extract.to, values),
         StepSpec::Verify(verify) => check_path("verify.signature", &verify.signature, values),
         StepSpec::Checksum(checksum) => check_path("checksum.verify", &checksum.verify, values),

@@ -384,6 +384,9 @@ fn add_places<'a>(found: &mut Vec<StepPlace<'a>>, prefix: &str, steps: &'a [Step
     }
 }
 
+const UNKNOWN_CHARSET: &str =
+    "is no character set that we know; say 'windows-1252', 'iso-8859-15', 'ibm1047' and the like";
+
 impl StepSpec {
     /// Whether the parts of a step go together.
     fn check_parts(&self, following: &[Step]) -> Result<(), StepFlaw> {
@@ -408,6 +411,12 @@ impl StepSpec {
             }
             StepSpec::Verify(verify) if verify.signed_by.is_empty() => {
                 Err(("verify.signed_by", "name a key that may have signed it"))
+            }
+            StepSpec::Transcode(it) if !CHARSETS.contains(&it.from.as_str()) => {
+                Err(("transcode.from", UNKNOWN_CHARSET))
+            }
+            StepSpec::Transcode(it) if !CHARSETS.contains(&it.to.as_str()) => {
+                Err(("transcode.to", UNKNOWN_CHARSET))
             }
             StepSpec::Check(check) if check.message.trim().is_empty() => {
                 Err(("check.message", "say what is wrong when it does not hold"))

@@ -5,6 +5,7 @@ mod files;
 mod flow;
 mod keys;
 mod talk;
+mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +31,7 @@ pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
 };
+pub use text::{BadCharacters, CHARSETS, Newline, TranscodeSpec};
 
 /// One step of a rule: in a document a mapping with the step's word, and what any step may have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -271,6 +273,8 @@ steps! {
     "verify" => Verify(VerifySpec),
     /// Make or compare a checksum file.
     "checksum" => Checksum(ChecksumSpec),
+    /// Write the text in another character set.
+    "transcode" => Transcode(TranscodeSpec),
     /// Rename the file within what the account sees.
     "move" => Move(MoveSpec),
     /// Remove the file.
@@ -343,7 +347,8 @@ impl StepSpec {
             | StepSpec::Tar(_)
             | StepSpec::Encrypt(_)
             | StepSpec::Decrypt(_)
-            | StepSpec::Sign(_) => true,
+            | StepSpec::Sign(_)
+            | StepSpec::Transcode(_) => true,
             StepSpec::Extract(extract) => extract.to.is_none(),
             StepSpec::Verify(verify) => verify.signature.is_none(),
             StepSpec::Checksum(checksum) => checksum.verify.is_none(),
@@ -368,6 +373,7 @@ impl StepSpec {
                 | StepSpec::Verify(_)
                 | StepSpec::Checksum(_)
                 | StepSpec::Scan(_)
+                | StepSpec::Transcode(_)
         )
     }
 

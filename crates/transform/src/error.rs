@@ -8,6 +8,9 @@ pub enum TransformError {
     /// The file is damaged, or not of the kind that was announced.
     #[error("{0}")]
     BadInput(String),
+    /// It is no text of its character set, or has a character that the other one lacks.
+    #[error("{0}")]
+    BadText(String),
     /// The file asks for more than its bounds allow.
     #[error("{0}")]
     OverBound(String),

@@ -1,5 +1,5 @@
-//! Changes of files: compression, archives, OpenPGP, checksum files. Each is a function from
-//! readers to writers that holds a few buffers, whatever the size of the file.
+//! Changes of files: compression, archives, OpenPGP, checksum files, character sets. Each is a
+//! function from readers to writers that holds a few buffers, whatever the size of the file.
 //!
 //! The functions block: their caller gives them a thread, and a writer to a staging file. What they
 //! wrote is to be published only when they return `Ok`, for damage at the end of a file (a
@@ -15,6 +15,7 @@ mod flow;
 pub mod fuzzing;
 pub mod limits;
 pub mod openpgp;
+pub mod text;
 #[cfg(test)]
 mod tools;
 

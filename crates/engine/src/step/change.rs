@@ -320,6 +320,7 @@ impl From<TransformError> for StepError {
         let code = match error {
             TransformError::BadInput(_) => "EP0870",
             TransformError::OverBound(_) => "EP0871",
+            TransformError::BadText(_) => "EP0877",
             TransformError::BadKey(_) => "EP0872",
             TransformError::NotDecrypted => "EP0873",
             TransformError::NotSigned(_) => "EP0874",

@@ -22,6 +22,7 @@ mod rename;
 pub(crate) mod scan;
 mod source;
 mod talk_foreseen;
+mod text;
 mod wait;
 mod webhook;
 
@@ -82,6 +83,7 @@ macro_rules! the_step {
             StepSpec::Sign(sign) => sign,
             StepSpec::Verify(verify) => verify,
             StepSpec::Checksum(checksum) => checksum,
+            StepSpec::Transcode(transcode) => transcode,
         }
     };
 }

@@ -75,6 +75,11 @@ async fn what_is_packed_or_encrypted_comes_back_as_it_was() {
             "a.asc",
             json!({"decrypt": {"keys": keys, "signed_by": keys, "name": "{stem}.csv"}}),
         ),
+        (
+            json!({"transcode": {"from": "ibm037", "to": "ibm1047"}}),
+            "a.csv",
+            json!({"transcode": {"from": "ibm1047", "to": "ibm037"}}),
+        ),
         (json!({"sign": {"key": "ours"}}), "a.csv.pgp", json!({"verify": {"signed_by": keys}})),
     ]
     .into_iter()
@@ -194,13 +199,17 @@ async fn a_crash_while_files_are_changed_repeats_nothing() {
             {"checksum": {}}, deliver("{name}"),
         ]),
         json!([
+            {"transcode": {"from": "iso-8859-1", "to": "utf-16be"}}, deliver("{name}"),
+            {"transcode": {"from": "utf-16be", "to": "iso-8859-1"}}, deliver("back/{name}"),
+        ]),
+        json!([
             {"sign": {"key": "ours"}}, {"verify": {"signed_by": keys}}, deliver("{name}"),
             {"encrypt": {"keys": keys}}, {"decrypt": {"keys": keys}}, deliver("back/{name}"),
         ]),
     ];
     let sha256 = entrepot_transform::checksum::Algorithm::Sha256;
     let sum = entrepot_transform::checksum::Checksum::of(sha256, sample.as_slice()).unwrap();
-    for (chain, wanted) in chains.into_iter().zip([4, 3, 2]) {
+    for (chain, wanted) in chains.into_iter().zip([4, 3, 2, 2]) {
         let mut first = None;
         for at in 0.. {
             let mut shop = Shop::new(500 + at as u64, &doing(chain.clone())).await;
@@ -269,6 +278,21 @@ async fn a_checksum_file_is_made_and_compared() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_text_of_a_mainframe_is_written_for_others_or_fails_with_its_place() {
+    let transcode = json!({"from": "ibm1047", "newline": "crlf", "name": "{stem}.txt"});
+    let steps = json!([{"transcode": transcode}, deliver("{name}")]);
+    let (shop, job) = run(430, steps, "a.dat", &[0xc8, 0xc9, 0x15, 0x4a]).await;
+    assert_eq!((job.state, job.error), (JobState::Done, None));
+    assert_eq!(files(&shop.out).await["a.txt"], "HI\r\n\u{a2}".as_bytes());
+    let steps = json!([{"transcode": {"from": "utf-8", "to": "ibm1047"}}, deliver("{name}")]);
+    let (shop, job) = run(431, steps, "a.txt", "a\n\u{20ac}".as_bytes()).await;
+    assert_eq!((job.state, job.attempts), (JobState::Failed, 1));
+    let wanted = "EP0877: line 2 has the character U+20AC, which the target does not have";
+    assert_eq!(job.error.as_deref(), Some(wanted));
+    assert!(files(&shop.out).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_signature_of_its_own_is_made_and_checked() {
     let steps = json!([{"sign": {"key": "ours", "detached": true}}, deliver("{name}")]);
     let (shop, job) = run(420, steps, "a.csv", b"content\n").await;
@@ -306,6 +330,9 @@ fn what_a_step_cannot_do_is_refused_when_the_rule_is_stored() {
         (json!({"sign": {"key": "ours", "name": "{nme}"}}), "do.0.sign.name"),
         (json!({"zstd": {"level": 0}}), "do.0.zstd.level"),
         (json!({"zip": {"entry": "{nme}"}}), "do.0.zip.entry"),
+        (json!({"transcode": {"from": "latin1"}}), "do.0.transcode.from"),
+        (json!({"transcode": {"from": "utf-8", "to": "utf-7"}}), "do.0.transcode.to"),
+        (json!({"transcode": {"from": "utf-8", "name": "{nme}"}}), "do.0.transcode.name"),
         (json!({"extract": {"to": "{name}"}}), "do.0.extract.to"),
         (json!({"encrypt": {"keys": []}}), "do.0.encrypt.keys"),
         (json!({"decrypt": {"keys": []}}), "do.0.decrypt.keys"),
@@ -341,14 +368,25 @@ fn a_rule_by_the_clock_needs_a_file_first_and_an_account_for_what_is_in_its_view
 #[test]
 fn a_field_that_no_step_has_is_refused_by_name() {
     let words = [
-        "gzip", "zstd", "zip", "tar", "extract", "encrypt", "decrypt", "sign", "verify", "checksum",
+        "gzip",
+        "zstd",
+        "zip",
+        "tar",
+        "extract",
+        "encrypt",
+        "decrypt",
+        "sign",
+        "verify",
+        "checksum",
+        "transcode",
     ];
     for word in words {
-        let mut fields = json!({"keys": ["k"], "key": "k", "signed_by": ["k"]});
+        let mut fields = json!({"keys": ["k"], "key": "k", "signed_by": ["k"], "from": "utf-8"});
         let known: &[&str] = match word {
             "encrypt" => &["keys"],
             "decrypt" => &["keys", "signed_by"],
             "sign" => &["key"],
+            "transcode" => &["from"],
             "verify" => &["signed_by"],
             _ => &[],
         };
