@@ -48,6 +48,7 @@ mod talk;
 mod transforms;
 mod upgrade;
 mod wan;
+mod watches;
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

@@ -234,6 +234,8 @@ pub fn event_paths(fact: &Fact) -> Vec<&str> {
         | Fact::FileVersioned { path, .. }
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. }
+        | Fact::WatchFound { path, .. }
+        | Fact::WatchGone { path, .. }
         | Fact::ModeChanged { path, .. }
         | Fact::DirectoryCreated { path }
         | Fact::DirectoryRemoved { path } => vec![path],

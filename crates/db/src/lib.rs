@@ -39,6 +39,7 @@ mod sqlite;
 mod transfers;
 mod trash;
 mod tx;
+mod watches;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,7 @@ pub use sign_ins::SignInRow;
 pub use transfers::TransferFilter;
 pub use trash::TrashPlace;
 pub use tx::Tx;
+pub use watches::{WatchLease, WatchedFile};
 
 use known::KnownConfiguration;
 use postgres::Purpose;

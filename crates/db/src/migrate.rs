@@ -68,6 +68,7 @@ const STEPS: &[Step] = &[
     step!("V26__job_steps", 5),
     step!("V27__schedules", 5),
     step!("V28__job_lanes", each, 5),
+    step!("V29__watches", 5),
     step!("V32__jobs_by_event", 5),
 ];
 

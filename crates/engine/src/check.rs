@@ -6,6 +6,7 @@ use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::rule::{FetchSpec, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec};
 use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
+use entrepot_nouns::watch::WatchChange;
 use entrepot_nouns::{
     CommandFact, CommandPattern, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
     SiteId, StepAddress, Timestamp, TransferId,
@@ -258,6 +259,22 @@ fn called(rule: &Rule) -> Fact {
     Fact::RuleCalled { rule: rule.name.clone(), parameters, by: "cli:root".to_owned() }
 }
 
+/// A file like any other in the watched folder.
+fn found(rule: &Rule) -> Fact {
+    let (endpoint, folder) = match &rule.when {
+        When::Watch(watch) => (watch.endpoint.clone(), watch.path.as_str()),
+        _ => (rule.name.clone(), "/folder"),
+    };
+    Fact::WatchFound {
+        rule: rule.name.clone(),
+        endpoint,
+        path: format!("{}/name.txt", folder.trim_end_matches('/')),
+        size: 1,
+        modified: Timestamp::default(),
+        change: WatchChange::New,
+    }
+}
+
 /// A file like any other that came.
 fn upload() -> Fact {
     Fact::FileUploaded {
@@ -280,6 +297,7 @@ fn example_of(rule: &Rule, kind: &str) -> Event {
     let fact = match kind {
         "schedule.due" => due(rule),
         "rule.called" => called(rule),
+        "watch.found" => found(rule),
         kind if kind.starts_with("command.") => command(rule),
         _ => upload(),
     };
@@ -304,6 +322,7 @@ pub(crate) fn example(rule: &Rule) -> Event {
             When::Event(kind) if !kind.starts_with("command.") => upload(),
             When::Cron(_) => due(rule),
             When::Call(_) => called(rule),
+            When::Watch(_) => found(rule),
             _ => command(rule),
         },
     }

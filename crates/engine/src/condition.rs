@@ -18,10 +18,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use cel::{Context, Program, Value};
-use entrepot_nouns::Event;
 use entrepot_nouns::explanation::TracedExpression;
 use entrepot_nouns::rule::{ExpressionValue, When};
 use entrepot_nouns::transfer::hex;
+use entrepot_nouns::{Event, Fact};
 
 use crate::limits::{
     CONDITION_BYTES, CONDITION_COST, CONDITION_DEPTH, CONDITION_INPUT_BYTES,
@@ -198,7 +198,7 @@ fn file(event: &Event) -> Value {
     let Some(path) = pattern::event_path(event) else { return Value::Null };
     let fact = event.fact.file();
     let size = match (&event.fact, fact) {
-        (entrepot_nouns::Fact::FileRenamed { size, .. }, _) => *size,
+        (Fact::FileRenamed { size, .. } | Fact::WatchFound { size, .. }, _) => *size,
         (_, fact) => fact.map_or(0, |file| file.size),
     };
     let digest = fact.and_then(|file| file.digests.blake3).map(|bytes| hex(&bytes));

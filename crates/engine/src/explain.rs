@@ -147,6 +147,12 @@ impl Asked<'_> {
                 (When::Call(_), _) => {
                     format!("the event is '{kind}', not a start of the rule by hand")
                 }
+                (When::Watch(_), Fact::WatchFound { rule: finder, .. }) => {
+                    format!("the file was found by rule '{finder}'")
+                }
+                (When::Watch(_), _) => {
+                    format!("the event is '{kind}', not a file that the rule found")
+                }
                 _ => format!("the event is '{kind}', not a command that ended"),
             },
             RuleOutcome::OtherCommand => {
@@ -206,6 +212,7 @@ fn trigger(rule: &Rule) -> String {
                 format!("call by hand with {}", names.join(", "))
             }
         }
+        When::Watch(watch) => format!("files in {} at endpoint {}", watch.path, watch.endpoint),
         When::Before(_) => format!("before {}", list()),
         When::After(_) => format!("after {}", list()),
     }

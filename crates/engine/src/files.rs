@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath};
+use entrepot_nouns::{Endpoint, Env, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath};
 use entrepot_storage::AnyStore;
 use entrepot_vfs::HeldName;
 
@@ -33,6 +33,13 @@ pub(crate) trait FileAccess: Send + Sync {
 
     /// The private half of a key.
     async fn private_key(&self, site: SiteId, key: &Key) -> Result<Secret, StepError>;
+
+    /// The files of an endpoint, its root as `/`.
+    async fn open_endpoint(
+        &self,
+        endpoint: &Stored<Endpoint>,
+        env: &Env,
+    ) -> Result<Box<dyn AccountFiles>, StepError>;
 
     /// Keeps sessions of this node from changing a name at an endpoint, and takes room for `size`
     /// bytes in the quotas that count it. `None`: there are no sessions.
@@ -80,6 +87,10 @@ pub(crate) trait Source: Send + Sync {
     fn modified(&self) -> Timestamp;
     /// Appends at most `len` bytes at `offset` to `buf`; none at the end of the file.
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError>;
+    /// Whether what was read is one version of the file. What stays readable as it was opened is.
+    async fn is_as_opened(&self) -> Result<bool, StepError> {
+        Ok(true)
+    }
 }
 
 /// A file that is written from its beginning to its end.

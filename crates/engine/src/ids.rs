@@ -32,6 +32,32 @@ pub(crate) fn planned(rule: Uuid, instant: Timestamp) -> EventId {
     EventId(derived("planned", &[rule.as_bytes(), &instant.micros().to_le_bytes()]))
 }
 
+/// A version of a file in a watched folder.
+pub(crate) struct WatchedVersion<'a> {
+    pub(crate) rule: Uuid,
+    /// The endpoint and the folder.
+    pub(crate) place: &'a str,
+    /// Below the folder.
+    pub(crate) path: &'a str,
+    pub(crate) size: u64,
+    pub(crate) modified: Timestamp,
+    /// How often the file was to be found anew.
+    pub(crate) round: u32,
+}
+
+/// The event that such a version was found, the same whichever node finds it.
+pub(crate) fn found(version: &WatchedVersion<'_>) -> EventId {
+    let parts: [&[u8]; 6] = [
+        version.rule.as_bytes(),
+        version.place.as_bytes(),
+        version.path.as_bytes(),
+        &version.size.to_le_bytes(),
+        &version.modified.micros().to_le_bytes(),
+        &version.round.to_le_bytes(),
+    ];
+    EventId(derived("found", &parts))
+}
+
 /// Tells the steps of one job apart, and is the same on every attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StepKey(Vec<u8>);

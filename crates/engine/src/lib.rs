@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | 8 journal → database, exactly once | `projector.rs` |
 //! | which rules the clock starts | `schedule.rs`, `schedule/` |
+//! | which files of watched folders start rules | `watching.rs`, `watching/` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
 //! | which job gets a place next | `places.rs`, `queue.rs` |
@@ -56,17 +57,21 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod watching;
 mod work;
 mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use entrepot_auth::Gate;
 use entrepot_db::{Db, Incarnation};
 use entrepot_journal::Recorder;
-use entrepot_nouns::Pool;
+use entrepot_nouns::noun::Stored;
+use entrepot_nouns::{Endpoint, Pool};
 use entrepot_spawn::Spawner;
+use entrepot_storage::AnyStore;
 use entrepot_vfs::{Hooks, Service};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -81,6 +86,7 @@ use places::Places;
 use schedule::SchedulerParts;
 use session_files::SessionFileAccess;
 use versions::Versions;
+use watching::{Stores, WatcherParts};
 use work::WorkArea;
 
 pub use check::{check_rule, test_rule};
@@ -314,12 +320,7 @@ impl Engine {
         let writing = CancellationToken::new();
         let writer = tokio::spawn(job_writer::run(shared.db.clone(), writes, writing.clone()));
         let working = tokio::spawn(worker::run(shared.clone(), workers.clone()));
-        let schedules = schedule::run(scheduler_parts(&shared), workers.drain.clone());
-        let (db, env) = (shared.db.clone(), shared.recorder.env().clone());
-        let sweeping = work::sweep(shared.work.clone(), db, env, workers.drain.clone());
-        let scheduling = tokio::spawn(async move {
-            tokio::join!(schedules, sweeping);
-        });
+        let scheduling = tokio::spawn(start_rules(shared.clone(), workers.drain.clone()));
         let heart = Heart {
             db: shared.db.clone(),
             recorder: shared.recorder.clone(),
@@ -443,6 +444,33 @@ async fn stop_working(mut working: JoinHandle<()>, interrupt: &CancellationToken
         tracing::warn!(code = "EP0807", "jobs did not end in time, their leases run out");
         working.abort();
     }
+}
+
+/// The endpoints as jobs find them.
+struct StoresOf(Arc<Shared>);
+
+#[async_trait]
+impl Stores for StoresOf {
+    async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, String> {
+        self.0.file_access.store(endpoint).await.map_err(|error| error.to_string())
+    }
+}
+
+/// What starts rules without an event of somebody else: the clock, and files of watched folders;
+/// and what looks after the files that steps made.
+async fn start_rules(shared: Arc<Shared>, stop: CancellationToken) {
+    let clock = schedule::run(scheduler_parts(&shared), stop.clone());
+    let parts = WatcherParts {
+        db: shared.db.clone(),
+        recorder: shared.recorder.clone(),
+        membership: shared.membership.clone(),
+        stores: Box::new(StoresOf(shared.clone())),
+        lease: shared.options.lease,
+    };
+    let files = watching::run(parts, stop.clone());
+    let (db, env) = (shared.db.clone(), shared.recorder.env().clone());
+    let sweeping = work::sweep(shared.work.clone(), db, env, stop);
+    tokio::join!(clock, files, sweeping);
 }
 
 fn scheduler_parts(shared: &Shared) -> SchedulerParts {

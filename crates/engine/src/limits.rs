@@ -104,6 +104,24 @@ pub const CRON_WAIT_EACH: Duration = Duration::from_millis(1);
 /// After this time without its event, any node tells of a decision.
 pub const CRON_UNTOLD: Duration = Duration::from_secs(10);
 
+/// How often it is looked whether watched folders changed in the configuration.
+pub const WATCH_TICK: Duration = Duration::from_secs(1);
+/// How long a node lists a watched folder without a sign of life.
+pub const WATCH_LEASE: Duration = Duration::from_secs(30);
+/// Folders that a node lists at the same time.
+pub const WATCH_AT_ONCE: usize = 25;
+/// A listing that takes longer is given up.
+pub const WATCH_LOOK_TIME: Duration = Duration::from_secs(600);
+/// A folder that cannot be listed is looked at again after this time at the latest, or after its
+/// own.
+pub const WATCH_PAUSE: Duration = Duration::from_secs(300);
+/// How deep folders of a watched folder are looked into.
+pub const WATCH_DEPTH: usize = 32;
+/// Entries of a folder that are asked for at a time.
+pub const WATCH_PAGE: usize = 1_000;
+/// How long a file that is gone is remembered.
+pub const WATCH_FORGET: Duration = Duration::from_secs(30 * 86_400);
+
 /// How often it is looked whether the rules before and after commands changed.
 pub const HOOKS_POLL: Duration = Duration::from_millis(300);
 /// A look at the rules that takes longer is given up, and begun anew.

@@ -179,7 +179,8 @@ fn size(event: &Event) -> Option<u64> {
         | Fact::FileLinked { size, .. }
         | Fact::FileTrashed { size, .. }
         | Fact::FileVersioned { size, .. }
-        | Fact::FileRestored { size, .. } => Some(*size),
+        | Fact::FileRestored { size, .. }
+        | Fact::WatchFound { size, .. } => Some(*size),
         Fact::CommandDone { command } => command.bytes,
         fact => fact.file().map(|file| file.size),
     }
@@ -202,6 +203,8 @@ pub(crate) fn event_path(event: &Event) -> Option<&str> {
         | Fact::FileVersioned { path, .. }
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. }
+        | Fact::WatchFound { path, .. }
+        | Fact::WatchGone { path, .. }
         | Fact::LinkCreated { path, .. }
         | Fact::ModeChanged { path, .. }
         | Fact::DirectoryCreated { path }

@@ -221,7 +221,8 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
         return Err(if is_early { Misfit::Temporary } else { Misfit::Kind });
     }
     if !rule_is_for(rule, event) {
-        let is_for_one_rule = matches!(rule.noun.when, When::Cron(_) | When::Call(_));
+        let is_for_one_rule =
+            matches!(rule.noun.when, When::Cron(_) | When::Call(_) | When::Watch(_));
         return Err(if is_for_one_rule { Misfit::Kind } else { Misfit::Command });
     }
     if rule.noun.enabled { Ok(()) } else { Err(Misfit::Disabled) }
@@ -271,11 +272,12 @@ impl Compiled {
     }
 }
 
-/// A rule on commands is for some of them only, one with a schedule for instants of its own, and
-/// one that is started by hand for starts of it.
+/// A rule on commands is for some of them only, one with a schedule for instants of its own, one
+/// that is started by hand for starts of it, and one that watches a folder for files there.
 pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
     if let (When::Cron(_), Fact::ScheduleDue { rule: meant, .. })
-    | (When::Call(_), Fact::RuleCalled { rule: meant, .. }) = (&rule.noun.when, &event.fact)
+    | (When::Call(_), Fact::RuleCalled { rule: meant, .. })
+    | (When::Watch(_), Fact::WatchFound { rule: meant, .. }) = (&rule.noun.when, &event.fact)
     {
         return *meant == rule.noun.name;
     }
@@ -287,7 +289,7 @@ pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
 
 fn moment(rule: &Rule) -> Option<Moment> {
     match &rule.when {
-        When::Event(_) | When::Cron(_) | When::Call(_) => None,
+        When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) => None,
         When::Before(_) => Some(Moment::Before),
         When::After(_) if rule.is_waited_for() => Some(Moment::Reply),
         When::After(_) => Some(Moment::Done),

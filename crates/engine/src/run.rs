@@ -328,11 +328,12 @@ impl Run<'_> {
         path.parse().map_err(|_| none())
     }
 
-    /// The account's view of files.
+    /// The account's view of files, or without one the files of the endpoint that the rule watches.
     pub(crate) async fn files(&mut self) -> Result<&dyn AccountFiles, StepError> {
-        let files = match self.files.take() {
-            Some(files) => files,
-            None => {
+        let files = match (self.files.take(), self.rule.noun.watched_without_account()) {
+            (Some(files), _) => files,
+            (None, Some(watch)) => self.endpoint_files(&watch.endpoint).await?,
+            (None, None) => {
                 let account = self.rule.noun.run_as.as_ref().or(self.job.event.account.as_ref());
                 let account = account.ok_or_else(|| {
                     let text = "the event has no account, say in the rule whom it runs as";
@@ -344,6 +345,13 @@ impl Run<'_> {
         };
         let files: &dyn AccountFiles = &**self.files.insert(files);
         Ok(files)
+    }
+
+    /// The files of an endpoint.
+    async fn endpoint_files(&self, name: &Name) -> Result<Box<dyn AccountFiles>, StepError> {
+        let endpoint = self.endpoint(name).await?;
+        let env = self.shared.recorder.env();
+        self.hold.waiting(self.shared.file_access.open_endpoint(&endpoint, env)).await?
     }
 
     /// An endpoint by name.

@@ -1,4 +1,5 @@
-//! [`FileAccess`] as they are: sessions of `vfs`, opened for accounts that `auth` admits.
+//! [`FileAccess`] as they are: sessions of `vfs`, opened for accounts that `auth` admits, and the
+//! stores of endpoints.
 
 use std::path::PathBuf;
 
@@ -8,12 +9,12 @@ use entrepot_auth::{AuthError, Gate};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath};
-use entrepot_storage::{AnyStore, EntryKind};
+use entrepot_nouns::{Endpoint, Env, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath};
+use entrepot_storage::{AnyStore, EntryKind, Publish, ReadFile, StagedFile, StoreError};
 use entrepot_vfs::{Create, CreateIntent, Download, HeldName, Service, Session, Upload, VfsError};
 
 use crate::files::{AccountFiles, FileAccess, Sink, Source};
-use crate::step::StepError;
+use crate::step::{StepError, is_same_time};
 
 /// Sessions of `vfs`.
 pub(crate) struct SessionFileAccess {
@@ -66,6 +67,15 @@ impl FileAccess for SessionFileAccess {
         found.ok_or_else(|| {
             StepError::permanent("EP0872", format!("key '{name}' has no private half here"))
         })
+    }
+
+    async fn open_endpoint(
+        &self,
+        endpoint: &Stored<Endpoint>,
+        env: &Env,
+    ) -> Result<Box<dyn AccountFiles>, StepError> {
+        let (name, store) = (endpoint.noun.name.clone(), self.store(endpoint).await?);
+        Ok(Box::new(EndpointFiles { endpoint: name, store, env: env.clone() }))
     }
 
     async fn hold_name(
@@ -212,5 +222,158 @@ impl Sink for SessionUpload {
 
     async fn abort(self: Box<Self>) {
         self.upload.abort().await;
+    }
+}
+
+/// The files of one endpoint, its root as `/`: those of a rule that watches a folder there and
+/// names no account.
+pub(crate) struct EndpointFiles {
+    pub(crate) endpoint: Name,
+    pub(crate) store: AnyStore,
+    pub(crate) env: Env,
+}
+
+fn at_endpoint(path: &VPath) -> StorePath {
+    path.below(&VPath::root()).unwrap_or_default()
+}
+
+impl EndpointFiles {
+    fn failed(&self, path: &VPath, error: &StoreError) -> StepError {
+        failed_there(&self.endpoint, path, error)
+    }
+}
+
+fn failed_there(endpoint: &Name, path: &VPath, error: &StoreError) -> StepError {
+    match error {
+        StoreError::NotFound => StepError::missing(path),
+        StoreError::Exists => StepError::taken(path),
+        error => StepError::at_endpoint(endpoint.as_str(), path.as_str(), error),
+    }
+}
+
+#[async_trait]
+impl AccountFiles for EndpointFiles {
+    async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError> {
+        let opened = self.store.open(&at_endpoint(path)).await;
+        let file = opened.map_err(|error| self.failed(path, &error))?;
+        let (endpoint, store) = (self.endpoint.clone(), self.store.clone());
+        Ok(Box::new(EndpointSource { endpoint, store, file, path: path.clone() }))
+    }
+
+    async fn look(&self, path: &VPath) -> Result<LookedFor, StepError> {
+        match self.store.stat(&at_endpoint(path)).await {
+            Ok(meta) => Ok(match meta.kind {
+                EntryKind::File => LookedFor::File { size: meta.size, modified: meta.modified },
+                EntryKind::Directory | EntryKind::Link => LookedFor::Directory,
+            }),
+            Err(StoreError::NotFound) => Ok(LookedFor::Nothing),
+            Err(error) => Err(self.failed(path, &error)),
+        }
+    }
+
+    /// Programs get a copy of what lies elsewhere only by standard input.
+    async fn local(&self, _path: &VPath) -> Result<Option<PathBuf>, StepError> {
+        Ok(None)
+    }
+
+    async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError> {
+        let (at, new) = (at_endpoint(from), at_endpoint(to));
+        let renamed = self.store.rename(&at, &new, existing.into()).await;
+        renamed.map(drop).map_err(|error| match error {
+            StoreError::Exists => StepError::taken(to),
+            error => self.failed(from, &error),
+        })
+    }
+
+    async fn remove(&self, path: &VPath) -> Result<(), StepError> {
+        self.store.remove(&at_endpoint(path)).await.map_err(|error| self.failed(path, &error))
+    }
+
+    async fn make_directory(&self, path: &VPath) -> Result<(), StepError> {
+        let made = self.store.make_directory(&at_endpoint(path)).await;
+        made.map_err(|error| self.failed(path, &error))
+    }
+
+    async fn create(
+        &self,
+        path: &VPath,
+        existing: Existing,
+        size: u64,
+    ) -> Result<Box<dyn Sink>, StepError> {
+        let id = self.env.new_id();
+        let staged = self.store.stage(id, &at_endpoint(path)).await;
+        let staged = staged.map_err(|error| self.failed(path, &error))?;
+        let (endpoint, path) = (self.endpoint.clone(), path.clone());
+        Ok(Box::new(EndpointSink { endpoint, path, staged, existing, size }))
+    }
+
+    async fn close(self: Box<Self>) {}
+}
+
+struct EndpointSource {
+    endpoint: Name,
+    store: AnyStore,
+    file: Box<dyn ReadFile>,
+    path: VPath,
+}
+
+#[async_trait]
+impl Source for EndpointSource {
+    fn size(&self) -> u64 {
+        self.file.meta().size
+    }
+
+    fn modified(&self) -> Timestamp {
+        self.file.meta().modified
+    }
+
+    async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError> {
+        let read = self.file.read_at(offset, buf, len).await;
+        read.map_err(|error| failed_there(&self.endpoint, &self.path, &error))
+    }
+
+    /// A server may let others write into a file that we read.
+    async fn is_as_opened(&self) -> Result<bool, StepError> {
+        match self.store.stat(&at_endpoint(&self.path)).await {
+            Ok(meta) => {
+                Ok(meta.size == self.size() && is_same_time(meta.modified, self.modified()))
+            }
+            Err(StoreError::NotFound) => Ok(false),
+            Err(error) => Err(failed_there(&self.endpoint, &self.path, &error)),
+        }
+    }
+}
+
+struct EndpointSink {
+    endpoint: Name,
+    path: VPath,
+    staged: Box<dyn StagedFile>,
+    existing: Existing,
+    size: u64,
+}
+
+impl EndpointSink {
+    fn failed(&self, error: &StoreError) -> StepError {
+        failed_there(&self.endpoint, &self.path, error)
+    }
+}
+
+#[async_trait]
+impl Sink for EndpointSink {
+    async fn write_at(&mut self, offset: u64, block: Bytes) -> Result<(), StepError> {
+        let written = self.staged.write_at(offset, block).await;
+        written.map_err(|error| self.failed(&error))
+    }
+
+    async fn finish(self: Box<Self>) -> Result<(), StepError> {
+        let (existing, size) = (self.existing.into(), self.size);
+        let how = Publish { existing, accessed: None, modified: None, mode: None, size };
+        self.staged.sync().await.map_err(|error| self.failed(&error))?;
+        self.staged.publish(&how).await.map(drop).map_err(|error| self.failed(&error))
+    }
+
+    async fn abort(self: Box<Self>) {
+        // Best effort: the sweeper discards it after all.
+        let _ = self.staged.discard().await;
     }
 }

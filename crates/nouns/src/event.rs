@@ -6,6 +6,7 @@ mod clock;
 mod file;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,9 +21,11 @@ use crate::name::Name;
 use crate::noun::Kind;
 use crate::rule_version::RuleVersion;
 use crate::time::Timestamp;
+use crate::watch::WatchChange;
 
 pub use clock::EventClock;
 pub use file::{Displaced, ExportedFile, FileFact};
+pub use unknown::UnknownFact;
 
 /// An immutable fact. Its order is that of the journal of its node (`sequence` in the table).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,49 +66,6 @@ pub struct Event {
 /// It grows with the first format that programs before it do not read; until all nodes of an
 /// installation speak it, such a format is not written.
 pub const FORMAT_LEVEL: u32 = 1;
-
-/// A fact of a kind that this program does not know: JSON as a newer one wrote it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Map<String, Value>", into = "Map<String, Value>")]
-pub struct UnknownFact {
-    kind: String,
-    fields: Map<String, Value>,
-}
-
-impl UnknownFact {
-    /// The word that the newer program uses for it.
-    pub fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    /// All other fields.
-    pub fn fields(&self) -> &Map<String, Value> {
-        &self.fields
-    }
-}
-
-impl TryFrom<Map<String, Value>> for UnknownFact {
-    type Error = String;
-
-    /// A kind that this program knows, with fields that it does not understand, is no fact of a
-    /// newer program but a damaged one.
-    fn try_from(mut fields: Map<String, Value>) -> Result<Self, String> {
-        let Some(Value::String(kind)) = fields.remove("kind") else {
-            return Err("an event has no kind".to_owned());
-        };
-        if Fact::KINDS.contains(&kind.as_str()) {
-            return Err(format!("an event of kind '{kind}' has fields that cannot be read"));
-        }
-        Ok(UnknownFact { kind, fields })
-    }
-}
-
-impl From<UnknownFact> for Map<String, Value> {
-    fn from(UnknownFact { kind, mut fields }: UnknownFact) -> Self {
-        fields.insert("kind".to_owned(), Value::String(kind));
-        fields
-    }
-}
 
 macro_rules! facts {
     ($( $(#[$doc:meta])* $word:literal $name:ident {
@@ -677,6 +637,50 @@ facts! {
         parameters: Map<String, Value>,
         /// Who: an admin account, or `cli:<user>`.
         by: String,
+    }
+    /// A watched folder has a file, or another version of one, which rests; or has one no more.
+    "watch.found" WatchFound {
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+        /// The endpoint that has the file.
+        endpoint: Name,
+        /// Its path there, with a slash in front.
+        path: String,
+        /// Its size in bytes.
+        size: u64,
+        /// When it was changed last, by the clock of its server.
+        modified: Timestamp,
+        /// Whether a file of this path was found before.
+        change: WatchChange,
+    }
+    /// A file that was found in a watched folder is not there any more: nothing came of its job.
+    "watch.gone" WatchGone {
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+        /// The endpoint that had the file.
+        endpoint: Name,
+        /// Its path there, with a slash in front.
+        path: String,
+    }
+    /// A watched folder cannot be listed, for the first time since it could.
+    "watch.failed" WatchFailed {
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+        /// The endpoint that has the folder.
+        endpoint: Name,
+        /// The path of the folder there.
+        path: String,
+        /// Why, one sentence.
+        error: String,
+    }
+    /// A watched folder can be listed again.
+    "watch.recovered" WatchRecovered {
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+        /// The endpoint that has the folder.
+        endpoint: Name,
+        /// The path of the folder there.
+        path: String,
     }
     /// A program that a rule started has ended.
     "program.ended" ProgramEnded {

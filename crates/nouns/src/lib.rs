@@ -53,6 +53,7 @@ pub mod tls;
 pub mod token;
 pub mod trace;
 pub mod transfer;
+pub mod watch;
 
 pub use account::{Account, AccountType, AuthMethod, LoginProtocol};
 pub use any_noun::AnyNoun;

@@ -44,6 +44,12 @@ pub const PARAMETER_NAME_BYTES: usize = 64;
 pub const PARAMETER_BYTES: usize = 4096;
 /// Longest pattern of one of them, in bytes.
 pub const PATTERN_BYTES: usize = 1000;
+/// Longest pattern of names of watched files, in bytes.
+pub const FILE_PATTERN_BYTES: usize = 256;
+/// Most patterns of one sort of a watched folder.
+pub const FILE_PATTERNS: usize = 64;
+/// Most files of a watched folder that are taken at one look.
+pub const WATCH_LIMIT: u32 = 10_000;
 /// Longest URL of a login hook, in bytes.
 pub const URL_BYTES: usize = 2048;
 /// Most characters that a policy may ask of a password.

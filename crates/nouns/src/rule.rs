@@ -13,6 +13,7 @@ use crate::lane::{JobLane, Priority, StepLane};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::rule_version::StepAddress;
+use crate::watch::Watch;
 
 pub use crate::step::*;
 
@@ -30,6 +31,8 @@ pub enum When {
     Cron(Cron),
     /// Somebody, by hand.
     Call(Call),
+    /// A file in a folder of an endpoint.
+    Watch(Watch),
 }
 
 impl When {
@@ -39,19 +42,15 @@ impl When {
             When::Event(kind) => Some(kind),
             When::Cron(_) => Some("schedule.due"),
             When::Call(_) => Some("rule.called"),
+            When::Watch(_) => Some("watch.found"),
             When::Before(_) | When::After(_) => None,
         }
-    }
-
-    /// Whether what it starts on never has a file.
-    fn is_without_file(&self) -> bool {
-        matches!(self, When::Cron(_) | When::Call(_))
     }
 
     /// The commands it starts on, if any.
     pub fn commands(&self) -> &[CommandPattern] {
         match self {
-            When::Event(_) | When::Cron(_) | When::Call(_) => &[],
+            When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) => &[],
             When::Before(commands) | When::After(commands) => commands,
         }
     }
@@ -160,6 +159,9 @@ impl Noun for Rule {
                 found.push(Reference::new(field, Kind::Key, key.name));
             }
         }
+        if let When::Watch(watch) = &self.when {
+            found.push(Reference::new("when.watch.endpoint", Kind::Endpoint, &watch.endpoint));
+        }
         found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
         found
     }
@@ -182,6 +184,7 @@ impl Noun for Rule {
             }
             When::Cron(_) => {}
             When::Call(call) => call.check()?,
+            When::Watch(watch) => watch.check()?,
         }
         self.check_steps()?;
         self.check_names()?;
@@ -200,6 +203,15 @@ impl Noun for Rule {
 }
 
 impl Rule {
+    /// The folder that it watches, if its steps work on the files of the endpoint: it names no
+    /// account.
+    pub fn watched_without_account(&self) -> Option<&Watch> {
+        match &self.when {
+            When::Watch(watch) if self.run_as.is_none() => Some(watch),
+            _ => None,
+        }
+    }
+
     /// The steps of a list.
     pub fn list(&self, list: StepList) -> &[Step] {
         match list {
@@ -294,7 +306,7 @@ impl Rule {
     /// durable job.
     pub fn is_waited_for(&self) -> bool {
         match &self.when {
-            When::Event(_) | When::Cron(_) | When::Call(_) => false,
+            When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) => false,
             When::Before(_) => true,
             When::After(_) => {
                 let waits = |step: &Step| matches!(&step.spec, StepSpec::Exec(it) if it.waits());
@@ -309,7 +321,7 @@ impl Rule {
             let text = "a client waits for this rule: it has no 'else' and no 'as'";
             return Err(FieldError::new("when", text));
         }
-        let mut file = FileThere::of(&self.when);
+        let mut file = FileThere::of(self);
         for place in self.all_places() {
             let step = place.step;
             if place.depth > crate::limits::STEP_DEPTH {
@@ -338,7 +350,9 @@ impl Rule {
                     refuse.check(place.following)
                 }
                 StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
-                _ if self.when.is_without_file() => self.check_without_file(&step.spec, file),
+                _ if FileThere::of(self) == FileThere::No => {
+                    self.check_without_file(&step.spec, file)
+                }
                 _ if waited => Err(("", "a client waits: only 'exec' and 'refuse' are possible")),
                 _ => Ok(()),
             };
@@ -447,10 +461,13 @@ enum FileThere {
 }
 
 impl FileThere {
-    /// At the first step of a rule.
-    fn of(when: &When) -> FileThere {
-        match when {
+    /// At the first step of a rule. The file of a watched folder is in no account's view, and a
+    /// file that was removed is nowhere.
+    fn of(rule: &Rule) -> FileThere {
+        match &rule.when {
             When::Cron(_) | When::Call(_) => FileThere::No,
+            When::Watch(watch) if rule.run_as.is_some() || watch.is_for_removed() => FileThere::No,
+            When::Watch(_) => FileThere::Yes,
             When::Event(_) | When::Before(_) | When::After(_) => FileThere::Yes,
         }
     }
@@ -507,7 +524,7 @@ impl ExecSpec {
             return Err(("exec.env", "a name has letters, digits and '_' only"));
         }
         match rule.when {
-            When::Event(_) | When::Cron(_) | When::Call(_) if self.waits() => {
+            When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) if self.waits() => {
                 return Err((
                     "exec.reply",
                     "only a rule 'after' a command can make its reply wait",
@@ -586,6 +603,7 @@ mod tests {
         let event = json!({"event": "file.uploaded"});
         let cron = json!({"cron": "0 3 * * *"});
         let call = json!({"call": {"parameters": {"day": {}}}});
+        let watch = json!({"watch": {"endpoint": "e", "path": "/out"}});
         let refuse = |code: u16, text: &str| json!({"refuse": {"code": code, "text": text}});
         let exec = |more: serde_json::Value| {
             let mut exec = json!({"argv": ["/bin/scan", "{path}"]});
@@ -601,6 +619,7 @@ mod tests {
             (&event, json!([exec(json!({"stdin": "file"}))])),
             (&cron, json!([exec(json!({}))])),
             (&call, json!([exec(json!({}))])),
+            (&watch, json!([{"deliver": {"endpoint": "e"}}, {"delete": {}}])),
         ] {
             assert_eq!(field(good.0, &good.1), Ok(()), "{}", good.1);
         }
@@ -631,6 +650,7 @@ mod tests {
             (&cron, json!([{"delete": {}}]), "do.0.delete.path"),
             (&cron, json!([{"delete": {"path": "/a"}}]), "do.0.delete"),
             (&cron, json!([refuse(550, "No.")]), "do.0.refuse"),
+            (&watch, json!([wait()]), "do.0.exec.reply"),
             (&call, json!([exec(json!({"stdin": "file"}))]), "do.0.exec.stdin"),
             (&call, json!([wait()]), "do.0.exec.reply"),
             (&call, json!([{"deliver": {"endpoint": "e"}}]), "do.0.deliver"),

@@ -37,6 +37,7 @@ fn common() -> Vec<Sql> {
         crate::set_up::ALL,
         crate::sign_ins::ALL,
         crate::trash::ALL,
+        crate::watches::ALL,
     ];
     let listed = files.into_iter().flatten().copied();
     listed.chain(crate::nouns::table_statements()).collect()
@@ -67,6 +68,8 @@ fn only_postgres() -> Vec<Sql> {
         crate::schedules::TOLD_POSTGRES,
         crate::trash::INSERT_POSTGRES,
         crate::trash::DELETE_POSTGRES,
+        crate::watches::KEEP_POSTGRES,
+        crate::watches::LEASE_POSTGRES,
     ];
     batches.into_iter().chain(crate::postgres::ALL.iter().copied()).collect()
 }

@@ -136,6 +136,7 @@ mod tests {
         let before = json!({"before": ["ftp DELE"]});
         let cron = json!({"cron": "0 3 * * *"});
         let call = json!({"call": {"parameters": {"copies": {"type": "int"}}}});
+        let watch = json!({"watch": {"endpoint": "bank", "path": "/out"}});
         let size = "file.size > 0 && file.name.endsWith('.xml')";
         for (when, condition, event, runs) in [
             (&upload, size, json!({"path": "/in/a.xml", "size": 7}), true),
@@ -158,6 +159,14 @@ mod tests {
             (&call, "params.copies > 1", json!({}), false),
             (&call, "params.copies > 1", json!({"parameters": {"copies": 2}}), true),
             (&call, "true", json!({"rule": "other"}), false),
+            (
+                &watch,
+                "file.size > 1 && file.name.endsWith('.pgp')",
+                json!({"path": "/out/a.pgp", "size": 2}),
+                true,
+            ),
+            (&watch, "event.change == 'changed'", json!({}), false),
+            (&watch, "true", json!({"rule": "other"}), false),
         ] {
             let test = |runs: bool| json!({"event": event, "runs": runs});
             assert_eq!(tried(when, condition, &test(runs)), Ok(()), "{event}");

@@ -218,6 +218,9 @@ impl Delivery {
         let digests = self.copy(run, input, staged).await?;
         let size = input.source.size();
         input.check(size, &digests)?;
+        if !run.hold.waiting(input.source.is_as_opened()).await?? {
+            return Err(input.changed());
+        }
         run.reached(Pause::Written)?;
         let synced = run.hold.waiting(staged.sync()).await?;
         synced.map_err(|error| self.failed(&error))?;

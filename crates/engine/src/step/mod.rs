@@ -36,7 +36,7 @@ use crate::ids::StepKey;
 use crate::pattern::PatternError;
 use crate::run::Run;
 
-pub(crate) use source::{Expected, Input, Seen, changed};
+pub(crate) use source::{Expected, Input, Seen, changed, is_same_time};
 
 /// One action of a rule.
 #[async_trait]

@@ -26,7 +26,8 @@ impl Expected {
     /// `None`: the event does not describe a whole file.
     pub(crate) fn of(event: &Event) -> Option<Expected> {
         match &event.fact {
-            Fact::FileRenamed { file: None, size, arrival: true, .. } => {
+            Fact::FileRenamed { file: None, size, arrival: true, .. }
+            | Fact::WatchFound { size, .. } => {
                 Some(Expected { size: *size, digests: Digests::default() })
             }
             fact @ (Fact::FileRenamed { .. }
@@ -163,6 +164,9 @@ impl Reading<'_> {
         let room = BytesMut::with_capacity(BLOCK_BYTES);
         let block = self.input.source.read_at(self.position(), room, BLOCK_BYTES).await?;
         self.digest.update(&block);
+        if block.is_empty() && !self.input.source.is_as_opened().await? {
+            return Err(self.input.changed());
+        }
         Ok((!block.is_empty()).then(|| block.freeze()))
     }
 
@@ -208,10 +212,32 @@ pub(crate) fn changed(path: &VPath) -> StepError {
 pub(crate) async fn open(run: &mut Run<'_>, path: &VPath) -> Result<Box<dyn Source>, StepError> {
     let hold = run.hold;
     let source = hold.waiting(run.files().await?.open(path)).await??;
-    if Expected::of(&run.job.event).is_some_and(|expected| expected.size != source.size()) {
+    if Expected::of(&run.job.event).is_some_and(|expected| expected.size != source.size())
+        || is_another_version(&run.job.event.fact, path, source.as_ref())
+    {
         return Err(changed(path));
     }
     Ok(source)
+}
+
+/// Whether a file was written after it was found in a watched folder; where a step put it its time
+/// may be another one.
+fn is_another_version(fact: &Fact, path: &VPath, source: &dyn Source) -> bool {
+    match fact {
+        Fact::WatchFound { path: found, modified, .. } if found == path.as_str() => {
+            !is_same_time(*modified, source.modified())
+        }
+        _ => false,
+    }
+}
+
+/// Whether two times can be the same one: listings of some servers tell it to the minute, and
+/// others tell it to the second of a single file only.
+pub(crate) fn is_same_time(one: Timestamp, other: Timestamp) -> bool {
+    const STEPS: [i64; 3] = [1, 1_000_000, 60_000_000];
+    let (one, other) = (one.micros(), other.micros());
+    let (earlier, later) = (one.min(other), one.max(other));
+    STEPS.iter().any(|step| earlier % step == 0 && later - later.rem_euclid(*step) == earlier)
 }
 
 /// Confirms that the file at `path` is still the one of the event, before it is moved or removed:

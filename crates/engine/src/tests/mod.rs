@@ -18,4 +18,5 @@ mod session_files;
 mod stops;
 mod talk;
 mod versions;
+mod watches;
 mod world;

@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 use crate::files::{AccountFiles, FileAccess, Sink, Source};
 use crate::limits::BLOCK_BYTES;
 use crate::membership::Membership;
+use crate::session_files::EndpointFiles;
 use crate::step::StepError;
 use crate::{CoreParts, Engine, EngineOptions, EngineParts, Meters, Pause, Running, WorkFolder};
 
@@ -101,6 +102,15 @@ impl FileAccess for SimFileAccess {
         let sealed = key.private_sealed.as_ref();
         let none = || StepError::permanent("EP0872", "no private half");
         sealed.map(|sealed| Secret::new(sealed.0.as_bytes())).ok_or_else(none)
+    }
+
+    async fn open_endpoint(
+        &self,
+        endpoint: &Stored<Endpoint>,
+        env: &Env,
+    ) -> Result<Box<dyn AccountFiles>, StepError> {
+        let (name, store) = (endpoint.noun.name.clone(), self.store(endpoint).await?);
+        Ok(Box::new(EndpointFiles { endpoint: name, store, env: env.clone() }))
     }
 
     async fn hold_name(

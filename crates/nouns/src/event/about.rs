@@ -23,9 +23,10 @@ impl Fact {
     /// The endpoint that it is about, if any.
     pub fn endpoint(&self) -> Option<&Name> {
         match self {
-            Fact::FileDelivered { endpoint, .. } | Fact::FileFetched { endpoint, .. } => {
-                Some(endpoint)
-            }
+            Fact::FileDelivered { endpoint, .. }
+            | Fact::FileFetched { endpoint, .. }
+            | Fact::WatchFound { endpoint, .. }
+            | Fact::WatchGone { endpoint, .. } => Some(endpoint),
             _ => None,
         }
     }

@@ -1,0 +1,217 @@
+//! Rules that watch folders: each whole version once, on one node and two, over restarts, outages
+//! of the database and folders that cannot be listed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use entrepot_db::JobFilter;
+use entrepot_nouns::rule::{DeleteSpec, Existing, StepSpec, When};
+use entrepot_nouns::watch::Watch;
+use entrepot_nouns::{Event, Fact, JobState, Rule, StorePath};
+use entrepot_storage::{AnyStore, Existing as Takes, Publish, make_directories_above};
+
+use super::world::{SITE, World, deliver, files, memory_store, rule};
+
+fn watching(steps: Vec<StepSpec>) -> Rule {
+    let watch: Watch = serde_json::from_value(serde_json::json!({
+        "endpoint": "bank", "path": "/out", "every": "5s", "stable": "4s",
+    }))
+    .unwrap();
+    Rule { when: When::Watch(watch), ..rule("fetch", steps) }
+}
+
+fn delivering() -> Vec<StepSpec> {
+    vec![deliver("partner", "in/{name}", Existing::Replace)]
+}
+
+/// A node with the endpoints `bank`, which is watched, and `partner`.
+async fn world(seed: u64, rule: &Rule) -> World {
+    let world = World::new(seed).await;
+    for endpoint in ["bank", "partner"] {
+        world.target(endpoint, memory_store(&world.env)).await;
+    }
+    bank(&world).make_directory(&"out".parse().unwrap()).await.unwrap();
+    crate::check_rule(rule).unwrap();
+    world.put(rule).await;
+    world
+}
+
+fn bank(world: &World) -> AnyStore {
+    world.file_access.targets.lock()["bank"].clone()
+}
+
+async fn write(world: &World, path: &str, content: &'static [u8]) {
+    let (store, path) = (bank(world), path.parse::<StorePath>().unwrap());
+    make_directories_above(&store, &path).await.unwrap();
+    let staged = store.stage(world.env.new_id(), &path).await.unwrap();
+    staged.write_at(0, Bytes::from_static(content)).await.unwrap();
+    staged.sync().await.unwrap();
+    let size = content.len() as u64;
+    let existing = Takes::Replace;
+    let how = Publish { existing, accessed: None, modified: None, mode: None, size };
+    staged.publish(&how).await.unwrap();
+}
+
+/// Paths and kinds of change that were found, in their order.
+async fn found(world: &World) -> Vec<String> {
+    let mut events = world.events("watch.found").await;
+    events.sort_by_key(|event| event.at);
+    let shown = |event: Event| match event.fact {
+        Fact::WatchFound { path, size, change, .. } => format!("{path} {size} {}", change.as_str()),
+        fact => panic!("{fact:?}"),
+    };
+    events.into_iter().map(shown).collect()
+}
+
+async fn done(world: &World, jobs: usize) {
+    let filter = JobFilter { state: Some(JobState::Done), ..JobFilter::default() };
+    world.until(async |world| world.db.jobs(SITE, &filter).await.unwrap().len() >= jobs).await;
+}
+
+async fn pass(world: &World, time: Duration) {
+    let until = world.env.elapsed() + time;
+    world.until(async |world| world.env.elapsed() >= until).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_version_of_a_file_is_taken_once_and_delivered_whole() {
+    let mut world = world(401, &watching(delivering())).await;
+    world.start();
+    write(&world, "out/a.xml", b"one").await;
+    write(&world, "out/b.xml.part", b"half").await;
+    write(&world, "other/c.xml", b"elsewhere").await;
+    done(&world, 1).await;
+    write(&world, "out/a.xml", b"two and more").await;
+    done(&world, 2).await;
+    pass(&world, Duration::from_secs(60)).await;
+    assert_eq!(found(&world).await, ["/out/a.xml 3 new", "/out/a.xml 12 changed"]);
+    let delivered = files(&world.partner()).await;
+    assert_eq!(delivered.len(), 1, "{delivered:?}");
+    assert_eq!(delivered["in/a.xml"], b"two and more");
+    // The source stays unless the rule removes it.
+    assert!(files(&bank(&world)).await.contains_key("out/a.xml"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_written_to_is_left_until_it_rests() {
+    let mut world = world(402, &watching(delivering())).await;
+    world.start();
+    for content in [&b"1"[..], b"12", b"123", b"1234", b"12345"] {
+        let path: StorePath = "out/a.xml".parse().unwrap();
+        let _ = bank(&world).remove(&path).await;
+        write(&world, "out/a.xml", content).await;
+        pass(&world, Duration::from_secs(3)).await;
+    }
+    done(&world, 1).await;
+    assert_eq!(found(&world).await, ["/out/a.xml 5 new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_removes_only_the_version_that_was_found() {
+    let mut steps = delivering();
+    steps.push(StepSpec::Delete(DeleteSpec::default()));
+    let mut world = world(403, &watching(steps)).await;
+    world.start();
+    write(&world, "out/a.xml", b"one").await;
+    done(&world, 1).await;
+    assert!(files(&bank(&world)).await.is_empty(), "the file is still there");
+    write(&world, "out/a.xml", b"two").await;
+    done(&world, 2).await;
+    assert_eq!(found(&world).await.len(), 2, "a newer file of the same name is another version");
+    // A job of an older version never touches the newer one.
+    world.kill().await;
+    write(&world, "out/b.xml", b"old").await;
+    world.start();
+    world.until(async |world| found(world).await.len() == 3).await;
+    world.kill().await;
+    world.env.advance(Duration::from_secs(1));
+    write(&world, "out/b.xml", b"new").await;
+    world.start();
+    world.until(async |world| found(world).await.len() == 4).await;
+    world.until(async |world| files(&bank(world)).await.is_empty()).await;
+    assert_eq!(files(&world.partner()).await["in/b.xml"], b"new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_found_is_known_after_a_kill_and_to_another_node() {
+    let mut world = world(404, &watching(delivering())).await;
+    world.start();
+    let mut other = world.beside("other").await;
+    other.start();
+    for path in ["out/a", "out/b", "out/c"] {
+        write(&world, path, b"x").await;
+    }
+    done(&world, 3).await;
+    world.kill().await;
+    write(&other, "out/d", b"x").await;
+    done(&other, 4).await;
+    other.die().await;
+    world.start();
+    write(&world, "out/e", b"x").await;
+    done(&world, 5).await;
+    pass(&world, Duration::from_secs(120)).await;
+    let found = found(&world).await;
+    let paths: BTreeSet<&String> = found.iter().collect();
+    assert_eq!((found.len(), paths.len()), (5, 5), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_found_once_though_noting_it_failed_and_the_node_was_killed() {
+    let mut world = world(405, &watching(delivering())).await;
+    world.database_refuses("INSERT ON watched_files").await;
+    world.start();
+    write(&world, "out/a", b"x").await;
+    world.until(async |world| found(world).await.len() == 1).await;
+    world.kill().await;
+    world.database_is_back().await;
+    world.start();
+    done(&world, 1).await;
+    write(&world, "out/b", b"x").await;
+    done(&world, 2).await;
+    pass(&world, Duration::from_secs(60)).await;
+    assert_eq!(found(&world).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_cannot_be_listed_is_told_of_once_and_again_when_it_can() {
+    let mut world = world(406, &watching(delivering())).await;
+    write(&world, "out/a", b"x").await;
+    let path: StorePath = "out".parse().unwrap();
+    let away: StorePath = "away".parse().unwrap();
+    world.start();
+    done(&world, 1).await;
+    bank(&world).rename(&path, &away, Takes::Refuse).await.unwrap();
+    world.until(async |world| !world.events("watch.failed").await.is_empty()).await;
+    pass(&world, Duration::from_secs(120)).await;
+    assert_eq!(world.events("watch.failed").await.len(), 1);
+    bank(&world).rename(&away, &path, Takes::Refuse).await.unwrap();
+    write(&world, "out/b", b"x").await;
+    done(&world, 2).await;
+    assert_eq!(world.events("watch.recovered").await.len(), 1);
+    assert_eq!(found(&world).await.len(), 2, "a folder that was away is not found anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_folder_is_begun_anew_and_a_disabled_rule_keeps_what_it_knows() {
+    let mut rule = watching(delivering());
+    let mut world = world(407, &rule).await;
+    world.start();
+    write(&world, "out/a", b"x").await;
+    write(&world, "else/a", b"x").await;
+    done(&world, 1).await;
+    rule.enabled = false;
+    world.put(&rule).await;
+    write(&world, "out/b", b"x").await;
+    pass(&world, Duration::from_secs(60)).await;
+    assert_eq!(found(&world).await, ["/out/a 1 new"]);
+    rule.enabled = true;
+    world.put(&rule).await;
+    done(&world, 2).await;
+    let When::Watch(watch) = &mut rule.when else { panic!("another trigger") };
+    watch.path = "/else".parse().unwrap();
+    world.put(&rule).await;
+    done(&world, 3).await;
+    pass(&world, Duration::from_secs(60)).await;
+    assert_eq!(found(&world).await, ["/out/a 1 new", "/out/b 1 new", "/else/a 1 new"]);
+}
