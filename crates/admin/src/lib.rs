@@ -77,6 +77,7 @@ mod tests;
 mod tokens;
 mod touched;
 mod trace;
+mod watches;
 
 pub use actor::Actor;
 pub use admin::{Admin, ProgramCheck};

@@ -42,9 +42,11 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::Trace { .. }
         | Request::Events { .. }
         | Request::DryRunRule { .. }
+        | Request::SeenFiles { .. }
         | Request::ExplainRules { .. } => AdminRight::Audit,
         Request::RunRule { .. } => AdminRight::Run,
-        Request::RetryJob { .. }
+        Request::ForgetFile { .. }
+        | Request::RetryJob { .. }
         | Request::ReplayRule { .. }
         | Request::CancelJob { .. }
         | Request::EndSession { .. }

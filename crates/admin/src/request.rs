@@ -8,6 +8,7 @@ use entrepot_nouns::dry_run::RuleDryRun;
 use entrepot_nouns::explanation::Explanation;
 use entrepot_nouns::rule_report::{LintFinding, RuleDiff, RuleReplay, RuleTestReport};
 use entrepot_nouns::trace::{Trace, TraceSubject};
+use entrepot_nouns::watch::SeenFile;
 use entrepot_nouns::{
     AnyNoun, Event, Job, JobId, Kind, Name, NounVersion, PerDirection, PoolPlaces, SessionId,
     SessionInfo, Stored, Timestamp, Transfer, TransferId,
@@ -197,6 +198,24 @@ pub enum Request {
         /// Of those that it takes.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         parameters: Map<String, Value>,
+    },
+    /// The files that a rule has found in the folder that it watches, by path.
+    SeenFiles {
+        /// The rule.
+        rule: Name,
+        /// Only those whose paths come after this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+        /// Most of them; unset: 100.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
+    },
+    /// Has a file that a rule has found be found anew.
+    ForgetFile {
+        /// The rule.
+        rule: Name,
+        /// The file, below the watched folder.
+        path: String,
     },
     /// Ends a job that is not done.
     CancelJob {
@@ -423,6 +442,8 @@ impl fmt::Debug for Request {
             Request::Job { id } => write!(f, "Job({id})"),
             Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
             Request::RunRule { name, .. } => write!(f, "RunRule({name})"),
+            Request::SeenFiles { rule, .. } => write!(f, "SeenFiles({rule})"),
+            Request::ForgetFile { rule, path } => write!(f, "ForgetFile({rule} {path})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
             Request::Sessions => write!(f, "Sessions"),
             Request::EndSession { id } => write!(f, "EndSession({id})"),
@@ -667,12 +688,17 @@ pub enum Response {
         /// It counts no more from then on.
         ends_at: Timestamp,
     },
+    /// The answer to `SeenFiles`.
+    SeenFiles {
+        /// The files, in the order of their paths.
+        files: Vec<SeenFile>,
+    },
     /// The answer to `Unlock`.
     Unlocked {
         /// Wrong passwords that were forgotten.
         failures: u32,
     },
-    /// To `Delete`, `DeleteLink`, `RetryJob`, `CancelJob`, `EndSession`, `LimitSession`,
+    /// To `Delete`, `DeleteLink`, `RetryJob`, `ForgetFile`, `CancelJob`, `EndSession`, `LimitSession`,
     /// `EndSignIn`, `RenewCertificate` and what is asked of nodes.
     Done,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use entrepot_nouns::dry_run::{DryRunSubject, RuleDryRun};
 use entrepot_nouns::explanation::EventName;
 use entrepot_nouns::rule_report::{LintFinding, RuleTestResult};
-use entrepot_nouns::{Event, Job, Name, ReplayId, Rule, Stored, Timestamp};
+use entrepot_nouns::{Event, Job, Mount, Name, ReplayId, Rule, Stored, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -106,8 +106,8 @@ pub enum Again {
 pub struct RuleCritics {
     /// What came of the tests of a rule.
     pub test: fn(&Rule) -> Vec<RuleTestResult>,
-    /// What of rules is probably not meant.
-    pub lint: fn(&[Rule]) -> Vec<LintFinding>,
+    /// What of rules is probably not meant, beside the mounts that accounts write to.
+    pub lint: fn(&[Rule], &[Mount]) -> Vec<LintFinding>,
     /// The job of a rule that an event makes again, in the replay of this id.
     pub replayed: ReplayedJob,
 }

@@ -56,8 +56,10 @@ impl Admin {
         for rule in stored {
             all.entry(rule.noun.name.clone()).or_insert(rule.noun);
         }
+        let mounts = self.parts().db.list::<Mount>(actor.site).await?;
+        let mounts: Vec<Mount> = mounts.into_iter().map(|mount| mount.noun).collect();
         let (lint, all) = (self.critics()?.lint, all.into_values().collect::<Vec<_>>());
-        let mut findings = blocking("looking at rules", move || lint(&all)).await?;
+        let mut findings = blocking("looking at rules", move || lint(&all, &mounts)).await?;
         let is_about_them = |finding: &LintFinding| {
             let is_named = |name: &Name| finding.text.contains(&format!("rule '{name}'"));
             asked.contains_key(&finding.rule) || asked.keys().any(is_named)

@@ -12,15 +12,15 @@ use crate::error::Result;
 use crate::moment::{now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements};
 use crate::tx::Batch;
-use crate::{Db, Dialect, Purpose};
+use crate::{Db, Dialect, Purpose, Tx};
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedFile {
     /// Below the watched folder.
     pub path: String,
-    /// Its size in bytes.
-    pub size: u64,
+    /// Its size in bytes; `None`: it is to be found anew.
+    pub size: Option<u64>,
     /// As the server there has it.
     pub modified: Timestamp,
     /// How often it was to be found anew.
@@ -45,7 +45,7 @@ macro_rules! lease {
 statements! {
     LEASE_SQLITE = lease!(now_sqlite);
     RELEASE = sql!("UPDATE watches SET leased_until = 0 WHERE node = $1");
-    PLACE = sql!("SELECT place FROM watches WHERE rule = $1");
+    WATCH = sql!("SELECT place, anew FROM watches WHERE rule = $1");
     MOVE = sql!("UPDATE watches SET place = $1 WHERE rule = $2");
     FORGET_FILES = sql!("DELETE FROM watched_files WHERE rule = $1");
     FORGET_WATCH = sql!("DELETE FROM watches WHERE rule = $1");
@@ -56,8 +56,16 @@ statements! {
         "INSERT INTO watched_files (rule, path, size, modified, round, gone_at) ",
         "VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (rule, path) DO UPDATE SET ",
         "size = excluded.size, modified = excluded.modified, round = excluded.round, ",
-        "gone_at = excluded.gone_at",
+        "gone_at = excluded.gone_at WHERE watched_files.round <= excluded.round",
     );
+    PAGE = sql!(
+        "SELECT path, size, modified, round, gone_at FROM watched_files ",
+        "WHERE rule = $1 AND path > $2 ORDER BY path LIMIT $3",
+    );
+    ANEW = sql!(
+        "UPDATE watched_files SET size = NULL, round = round + 1 WHERE rule = $1 AND path = $2",
+    );
+    COUNT_ANEW = sql!("UPDATE watches SET anew = anew + 1 WHERE rule = $1");
     FORGET_GONE = sql!("DELETE FROM watched_files WHERE rule = $1 AND gone_at < $2");
     ALL_WATCHES = sql!("SELECT rule FROM watches");
     REVISION = sql!("SELECT revision FROM config_revision");
@@ -70,14 +78,15 @@ pub(crate) const KEEP_POSTGRES: Sql = sql!(
     "INSERT INTO watched_files (rule, path, size, modified, round, gone_at) ",
     "SELECT * FROM UNNEST($1::UUID[], $2::TEXT[], $3::BIGINT[], $4::BIGINT[], $5::BIGINT[], ",
     "$6::BIGINT[]) ON CONFLICT (rule, path) DO UPDATE SET size = excluded.size, ",
-    "modified = excluded.modified, round = excluded.round, gone_at = excluded.gone_at",
+    "modified = excluded.modified, round = excluded.round, gone_at = excluded.gone_at ",
+    "WHERE watched_files.round <= excluded.round",
 );
 const KEEP: Batch = Batch { sqlite: KEEP_SQLITE, postgres: KEEP_POSTGRES, width: 6 };
 
 fn file(row: &Row<'_>) -> Result<WatchedFile> {
     Ok(WatchedFile {
         path: row.text(0)?,
-        size: row.unsigned(1)?,
+        size: row.maybe_int(1)?.and_then(|size| u64::try_from(size).ok()),
         modified: row.time(2)?,
         round: u32::try_from(row.unsigned(3)?).unwrap_or(u32::MAX),
         gone_at: row.maybe_int(4)?.map(Timestamp),
@@ -90,7 +99,10 @@ pub enum WatchLease {
     /// Another node lists it.
     Elsewhere,
     /// This node lists it.
-    Ours,
+    Ours {
+        /// How often somebody had a file found anew.
+        anew: i64,
+    },
 }
 
 impl Db {
@@ -114,13 +126,15 @@ impl Db {
         if work.execute(lease, values).await? == 0 {
             return Ok(WatchLease::Elsewhere);
         }
-        let known = work.query(PLACE, vec![rule.into()], |row| row.text(0)).await?;
-        if known.first().is_some_and(|known| known != place) {
+        let read = |row: &Row<'_>| Ok((row.text(0)?, row.int(1)?));
+        let known = work.query(WATCH, vec![rule.into()], read).await?.pop();
+        let (known, anew) = known.unwrap_or_else(|| (place.to_owned(), 0));
+        if known != place {
             work.execute(FORGET_FILES, vec![rule.into()]).await?;
             work.execute(MOVE, vec![Value::text(place), rule.into()]).await?;
         }
         work.commit().await?;
-        Ok(WatchLease::Ours)
+        Ok(WatchLease::Ours { anew })
     }
 
     /// Lets other nodes list what `node` does.
@@ -131,6 +145,17 @@ impl Db {
     /// The files that were found by a watch.
     pub async fn watched_files(&self, rule: Uuid) -> Result<Vec<WatchedFile>> {
         self.read(FILES, vec![rule.into()], file).await
+    }
+
+    /// Those after a path, in the order of their paths.
+    pub async fn watched_page(
+        &self,
+        rule: Uuid,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<WatchedFile>> {
+        let values = vec![rule.into(), Value::text(after), i64::from(limit).into()];
+        self.read(PAGE, values, file).await
     }
 
     /// Notes files of a watch, and forgets those that are gone since before `forgotten`.
@@ -145,7 +170,7 @@ impl Db {
             rows.extend([
                 rule.into(),
                 Value::text(&file.path),
-                Value::unsigned(file.size),
+                file.size.map_or(Value::Int(None), Value::unsigned),
                 file.modified.into(),
                 i64::from(file.round).into(),
                 file.gone_at.into(),
@@ -175,5 +200,15 @@ impl Db {
             work.execute(FORGET_WATCH, vec![rule.into()]).await?;
         }
         work.commit().await
+    }
+}
+
+impl Tx {
+    /// Has a file of a watch found anew. False if no such file was found.
+    pub async fn forget_watched(&mut self, rule: Uuid, path: &str) -> Result<bool> {
+        let values = vec![rule.into(), Value::text(path)];
+        let is_known = self.work.execute(ANEW, values).await? > 0;
+        self.work.execute(COUNT_ANEW, vec![rule.into()]).await?;
+        Ok(is_known)
     }
 }

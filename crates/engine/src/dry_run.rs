@@ -12,7 +12,7 @@ use entrepot_nouns::dry_run::{
 };
 use entrepot_nouns::rule::{OnError, Step, StepList, StepSpec};
 use entrepot_nouns::{
-    Env, Event, Fact, Job, JobStep, Name, Rule, StepAddress, StepState, Stored, VPath,
+    Endpoint, Env, Event, Fact, Job, JobStep, Name, Rule, StepAddress, StepState, Stored, VPath,
 };
 use entrepot_spawn::Allowed;
 use entrepot_vfs::Service;
@@ -99,6 +99,7 @@ impl DryRunner {
         event.account = account.or_else(|| rule.noun.run_as.clone());
         match (&mut event.fact, path) {
             (Fact::FileUploaded { file }, Some(path)) => file.path = path,
+            (Fact::WatchFound { path: found, .. }, Some(path)) => *found = path,
             (Fact::CommandDone { command }, Some(path)) => {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 command.argument = name.to_owned();
@@ -151,6 +152,15 @@ impl DryRunner {
         rule: &Rule,
         job: &Job,
     ) -> Result<Option<Box<dyn AccountFiles>>, StepError> {
+        if let (Some(watch), Some(access)) = (rule.watched_without_account(), &self.parts.access) {
+            let found = self.parts.db.find::<Endpoint>(job.site, &watch.endpoint).await;
+            let found = found.map_err(|error| StepError::transient("EP0801", error.to_string()))?;
+            let gone = || {
+                let text = format!("there is no endpoint '{}'", watch.endpoint);
+                StepError::permanent("EP0811", text)
+            };
+            return access.open_endpoint(&found.ok_or_else(gone)?, &self.env).await.map(Some);
+        }
         let account = account_of(rule, &job.event).ok_or_else(|| {
             let text = "the event has no account, say in the rule whom it runs as";
             StepError::permanent("EP0811", text)
@@ -170,6 +180,7 @@ fn account_of(rule: &Rule, event: &Event) -> Option<Name> {
 fn set_size(event: &mut Event, size: u64) {
     match &mut event.fact {
         Fact::FileUploaded { file } => file.size = size,
+        Fact::WatchFound { size: found, .. } => *found = size,
         Fact::CommandDone { command } => command.bytes = Some(size),
         _ => {}
     }

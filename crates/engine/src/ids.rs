@@ -2,6 +2,7 @@
 //! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
 
 use entrepot_crypto::{Sha256, StreamDigest};
+use entrepot_nouns::watch::WatchChange;
 use entrepot_nouns::{EventId, Job, JobId, NodeId, ReplayId, StepAddress, Timestamp, TransferId};
 use uuid::Uuid;
 
@@ -43,6 +44,7 @@ pub(crate) struct WatchedVersion<'a> {
     pub(crate) modified: Timestamp,
     /// How often the file was to be found anew.
     pub(crate) round: u32,
+    pub(crate) change: WatchChange,
 }
 
 /// The event that such a version was found, the same whichever node finds it.
@@ -55,7 +57,9 @@ pub(crate) fn found(version: &WatchedVersion<'_>) -> EventId {
         &version.modified.micros().to_le_bytes(),
         &version.round.to_le_bytes(),
     ];
-    EventId(derived("found", &parts))
+    // The id tells versions apart: whether there was another one before is no part of it.
+    let what = if version.change == WatchChange::Removed { "removed" } else { "found" };
+    EventId(derived(what, &parts))
 }
 
 /// Tells the steps of one job apart, and is the same on every attempt.

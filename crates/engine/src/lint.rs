@@ -1,15 +1,17 @@
 //! What of rules is allowed and probably not meant. Rules are looked at, not run: what is found is
 //! so by their form, and nothing is said where their conditions may tell them apart.
 
+use entrepot_nouns::mount::Right;
 use entrepot_nouns::rule::{DeliverSpec, ExecSpec, ExecStdin, Existing, Step, StepSpec, When};
 use entrepot_nouns::rule_report::{LintFinding, RuleFlaw};
-use entrepot_nouns::{CommandPattern, Rule};
+use entrepot_nouns::{CommandPattern, Mount, Rule};
 
 use crate::condition::{Condition, Constraint, Must};
 use crate::pattern;
 
-/// Says what is probably not meant, rule by rule. Blocks for milliseconds a rule.
-pub fn lint(rules: &[Rule]) -> Vec<LintFinding> {
+/// Says what is probably not meant, rule by rule, beside the mounts that accounts write to. Blocks
+/// for milliseconds a rule.
+pub fn lint(rules: &[Rule], mounts: &[Mount]) -> Vec<LintFinding> {
     let looked: Vec<Looked> = rules.iter().map(Looked::of).collect();
     let mut findings = Vec::new();
     for (at, looked_at) in looked.iter().enumerate() {
@@ -18,6 +20,7 @@ pub fn lint(rules: &[Rule]) -> Vec<LintFinding> {
         finder.steps(&looked_at.rule.steps, "do", looked_at);
         finder.steps(&looked_at.rule.otherwise, "else", looked_at);
         finder.starts_itself(looked_at);
+        finder.own_folder(mounts);
         finder.shadowed(looked_at, &looked);
         for other in looked.get(at + 1..).unwrap_or_default() {
             finder.same_file(looked_at, other);
@@ -182,6 +185,32 @@ impl Finder<'_> {
         }
     }
 
+    /// A watched folder is one that a mount lets accounts write to: they tell of files themselves.
+    fn own_folder(&mut self, mounts: &[Mount]) {
+        let When::Watch(watch) = &self.rule.when else { return };
+        let folder = watch.path.as_str().trim_matches('/');
+        let reaches = |inner: &str, outer: &str| {
+            let rest = inner.strip_prefix(outer);
+            outer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mount = mounts.iter().find(|mount| {
+            // Of a prefix with a placeholder the part before it is known.
+            let known = mount.prefix.split('{').next().unwrap_or_default().trim_matches('/');
+            let is_there = reaches(folder, known) || (watch.recursive && reaches(known, folder));
+            mount.endpoint == watch.endpoint
+                && mount.rights.iter().any(|right| right == Right::Write)
+                && is_there
+        });
+        if let Some(mount) = mount {
+            let text = format!(
+                "accounts write to this folder by mount '{}', and an upload there starts a rule \
+                 at once: use 'event: file.uploaded'",
+                mount.name
+            );
+            self.add(RuleFlaw::OwnFolder, "when.watch.path", text);
+        }
+    }
+
     /// A rule before commands refuses each of those that start this one.
     fn shadowed(&mut self, looked: &Looked<'_>, all: &[Looked<'_>]) {
         let When::After(commands) = &looked.rule.when else { return };
@@ -316,7 +345,7 @@ mod tests {
     }
 
     fn found(rules: &[Rule]) -> Vec<(RuleFlaw, String)> {
-        lint(rules).into_iter().map(|finding| (finding.flaw, finding.field)).collect()
+        lint(rules, &[]).into_iter().map(|finding| (finding.flaw, finding.field)).collect()
     }
 
     type Case = (Json, Vec<(RuleFlaw, &'static str)>);

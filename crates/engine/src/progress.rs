@@ -81,6 +81,11 @@ impl Progress {
         self.passed.get(address)
     }
 
+    /// The job has gone past some step.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.passed.is_empty()
+    }
+
     /// The job goes past this step now.
     pub(crate) fn pass(&mut self, address: StepAddress, passed: Passed) {
         self.passed.insert(address, passed);

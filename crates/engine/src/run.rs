@@ -4,6 +4,8 @@
 //! by its address, before the next one begins: a later lease reads the records and leaves those
 //! steps alone, and an operator's retry goes on with the step that failed.
 
+mod watched;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -322,6 +324,9 @@ impl Run<'_> {
         if let Some(path) = &self.path {
             return path.clone();
         }
+        if let Some(path) = self.taken_path() {
+            return Ok(path);
+        }
         let kind = self.job.event.fact.kind();
         let none = || StepError::permanent("EP0812", format!("event '{kind}' is about no file"));
         let path = pattern::event_path(&self.job.event).ok_or_else(none)?;
@@ -387,7 +392,11 @@ impl Run<'_> {
             let text = format!("EP0813: {} leases ended without an answer", self.job.attempts);
             return self.give_up(text).await;
         }
-        let walked = match self.walk_list(StepList::Do).await {
+        let walked = match self.take_file().await {
+            Ok(()) => self.walk_list(StepList::Do).await,
+            Err(error) => Err(error),
+        };
+        let walked = match walked {
             Ok(_) => self.leave_sources().await,
             Err(error) => Err(error),
         };
@@ -396,6 +405,7 @@ impl Run<'_> {
             Err(StepError::Transient { code, text }) if self.job.attempts < most => {
                 self.retry(format!("{code}: {text}")).await
             }
+            Err(error) if self.is_over(&error) => self.over(&error).await,
             Err(error @ (StepError::Transient { .. } | StepError::Permanent { .. })) => {
                 self.give_up(error.to_string()).await
             }

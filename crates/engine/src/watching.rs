@@ -17,7 +17,7 @@ use entrepot_db::{Db, DbError, WatchLease, WatchedFile};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::When;
-use entrepot_nouns::watch::Watch;
+use entrepot_nouns::watch::{Watch, WatchChange};
 use entrepot_nouns::{Endpoint, Event, Fact, Name, Rule, SiteId};
 use entrepot_storage::AnyStore;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -32,7 +32,7 @@ use crate::limits::{
 };
 use crate::membership::Membership;
 use look::{Looked, Moment};
-use seen::{Found, Seen};
+use seen::{Found, Seen, Version};
 
 /// What watches folders works with.
 pub(crate) struct WatcherParts {
@@ -119,6 +119,10 @@ struct Entry {
     due: Duration,
     /// This node lists it until then.
     ours_until: Duration,
+    /// What was noted is to be read again before the next look.
+    is_stale: bool,
+    /// How often somebody had had a file found anew when the lease was last kept.
+    anew: i64,
 }
 
 /// A look that has ended.
@@ -176,7 +180,10 @@ impl Watcher {
             if entry.due > now || entry.ours_until <= now {
                 continue;
             }
-            if let Some(state) = entry.state.take() {
+            if let Some(mut state) = entry.state.take() {
+                if std::mem::take(&mut entry.is_stale) {
+                    state.seen = None;
+                }
                 let (parts, folder) = (self.parts.clone(), entry.folder.clone());
                 let look = async move { look_once(parts, folder, state).await };
                 entry.task = Some(self.looks.spawn(look).id());
@@ -219,6 +226,8 @@ impl Watcher {
                     task: None,
                     due: Duration::ZERO,
                     ours_until: Duration::ZERO,
+                    is_stale: true,
+                    anew: 0,
                 },
             };
             self.entries.insert(rule, entry);
@@ -238,12 +247,11 @@ impl Watcher {
             let lease = db.lease_watch(folder.rule, &folder.place(), node, WATCH_LEASE).await?;
             let was_ours = entry.ours_until > asked;
             match lease {
-                WatchLease::Ours => {
+                WatchLease::Ours { anew } => {
                     entry.ours_until = asked.saturating_add(WATCH_LEASE);
                     // Another node may have found files meanwhile.
-                    if let Some(state) = entry.state.as_mut().filter(|_| !was_ours) {
-                        state.seen = None;
-                    }
+                    entry.is_stale |= !was_ours || entry.anew != anew;
+                    entry.anew = anew;
                 }
                 WatchLease::Elsewhere => entry.ours_until = Duration::ZERO,
             }
@@ -359,9 +367,16 @@ async fn try_to_look(
     told?;
     if has_moved {
         let rows = parts.db.watched_files(folder.rule).await?;
-        state.unnoted.extend(seen.end(&rows, parts.recorder.env().now()));
+        let most = folder.watch.limit as usize;
+        let moved = seen.end(&rows, parts.recorder.env().now(), most);
+        if let Err(error) = tell_gone(parts, folder, &moved).await {
+            // They are told of after the next look.
+            state.seen = None;
+            return Err(error);
+        }
+        state.unnoted.extend(moved);
     } else {
-        seen.end(&[], parts.recorder.env().now());
+        seen.end(&[], parts.recorder.env().now(), 0);
     }
     note(parts, folder, state).await?;
     Ok(())
@@ -391,19 +406,45 @@ async fn tell(
         unnoted.push(found.row());
     }
     for batch in looked.due.chunks(CRON_BATCH) {
-        let mut telling = JoinSet::new();
-        for found in batch {
-            let (recorder, event) = (parts.recorder.clone(), found_event(parts, folder, found));
-            telling.spawn(async move { recorder.seal(&event).await });
-        }
-        while let Some(told) = telling.join_next().await {
-            if let Ok(told) = told {
-                told?;
-            }
-        }
+        seal(parts, folder, batch).await?;
         for found in batch {
             seen.told(found);
             unnoted.push(found.row());
+        }
+    }
+    Ok(())
+}
+
+/// Records that files are gone, if the rule starts on that. `moved`: files that came or went.
+async fn tell_gone(
+    parts: &WatcherParts,
+    folder: &Folder,
+    moved: &[WatchedFile],
+) -> Result<(), LookError> {
+    if !folder.watch.on.contains(&WatchChange::Removed) {
+        return Ok(());
+    }
+    let gone = moved.iter().filter(|row| row.gone_at.is_some()).filter_map(|row| {
+        let version = Version { size: row.size?, modified: row.modified };
+        let (path, round) = (row.path.clone(), row.round);
+        Some(Found { path, version, change: WatchChange::Removed, round })
+    });
+    for batch in gone.collect::<Vec<_>>().chunks(CRON_BATCH) {
+        seal(parts, folder, batch).await?;
+    }
+    Ok(())
+}
+
+/// Records an event for each of a few versions.
+async fn seal(parts: &WatcherParts, folder: &Folder, batch: &[Found]) -> Result<(), LookError> {
+    let mut telling = JoinSet::new();
+    for found in batch {
+        let (recorder, event) = (parts.recorder.clone(), found_event(parts, folder, found));
+        telling.spawn(async move { recorder.seal(&event).await });
+    }
+    while let Some(told) = telling.join_next().await {
+        if let Ok(told) = told {
+            told?;
         }
     }
     Ok(())
@@ -427,6 +468,7 @@ fn found_event(parts: &WatcherParts, folder: &Folder, found: &Found) -> Event {
         size: found.version.size,
         modified: found.version.modified,
         round: found.round,
+        change: found.change,
     };
     let event = parts.recorder.event(&Scope::site(folder.site), fact);
     Event { id: ids::found(&version), ..event }

@@ -12,6 +12,7 @@ mod sign_ins;
 mod tokens;
 mod units;
 mod upkeep;
+mod watches;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ pub(crate) use sign_ins::SignInCommand;
 pub(crate) use tokens::{TokenCommand, TokenCreateArgs};
 use units::size;
 pub(crate) use upkeep::{BackupArgs, MigrateArgs, RestoreArgs, RotateArgs, SecretsCommand};
+pub(crate) use watches::WatchCommand;
 
 /// Heading of the options that stand on each page.
 const EVERYWHERE: &str = "Options of every command";
@@ -150,6 +152,9 @@ pub(crate) enum Command {
     Job(JobCommand),
     /// Say where a file is: from its arrival through rules and jobs to its deliveries.
     Trace(TraceArgs),
+    /// Files that rules have found in the folders that they watch.
+    #[command(subcommand)]
+    Watch(WatchCommand),
     /// The journal of this node.
     #[command(subcommand)]
     Journal(JournalCommand),

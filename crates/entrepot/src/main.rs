@@ -63,6 +63,7 @@ mod standard_input;
 mod table;
 mod tokens;
 mod trace;
+mod watches;
 mod without_database;
 
 use std::process::ExitCode;
@@ -180,6 +181,7 @@ async fn run(
         Command::Event(command) => facts::events(&client()?, output, command).await,
         Command::Job(command) => facts::jobs(&client()?, output, command).await,
         Command::Trace(args) => trace::run(&client()?, output, args).await,
+        Command::Watch(command) => watches::run(&client()?, output, command).await,
         Command::Journal(JournalCommand::Heads { after, limit }) => {
             node::journal_heads(&client()?, output, after, limit).await
         }

@@ -662,6 +662,15 @@ facts! {
         /// Its path there, with a slash in front.
         path: String,
     }
+    /// Somebody had a file of a watched folder forgotten: it is found anew.
+    "watch.forgotten" WatchForgotten {
+        /// The rule, by name.
+        rule: Name,
+        /// The file, below the watched folder.
+        path: String,
+        /// Who: an admin account, or `cli:<user>`.
+        by: String,
+    }
     /// A watched folder cannot be listed, for the first time since it could.
     "watch.failed" WatchFailed {
         /// The name of the rule, which may have been deleted since.

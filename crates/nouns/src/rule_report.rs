@@ -68,6 +68,8 @@ pub enum RuleFlaw {
     ReadAfterDelete,
     /// All files are written to the same name, each in place of the one before.
     FixedTarget,
+    /// It watches a folder that clients of this server write to.
+    OwnFolder,
     /// A step has what looks like a secret in plain text.
     PlainSecret,
 }

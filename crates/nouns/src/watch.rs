@@ -11,6 +11,7 @@ use crate::name::Name;
 use crate::noun::FieldError;
 use crate::path::VPath;
 use crate::period::Period;
+use crate::time::Timestamp;
 
 /// A rule starts once for each version of each file that appears in a folder of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +65,21 @@ pub enum WatchChange {
     Changed,
     /// A file of this path was taken before, and a whole listing does not have it any more.
     Removed,
+}
+
+/// A file that a rule found in the folder that it watches, as it is remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeenFile {
+    /// Below the watched folder.
+    pub path: String,
+    /// Its size in bytes when it was found last; unset: it is to be found anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// When it was changed last, by the clock of its server.
+    pub modified: Timestamp,
+    /// It is not listed any more since then; it is forgotten some time after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_at: Option<Timestamp>,
 }
 
 /// How a job makes a file of a watched folder its own.

@@ -34,6 +34,8 @@ const LEAST: &[(&str, Role)] = &[
     ("lint-rules", Role::Viewer),
     ("explain-rules", Role::Auditor),
     ("run-rule", Role::Operator),
+    ("seen-files", Role::Auditor),
+    ("forget", Role::Operator),
     ("dry-run-rule", Role::Auditor),
     ("diff-rules", Role::Auditor),
     ("trace", Role::Auditor),
@@ -101,6 +103,8 @@ fn sample(word: &str) -> Request {
         "explain-rules" => json!({"question": {"about": {"path": "/none"}}}),
         "dry-run-rule" => json!({"order": {"rule": "none"}}),
         "test-rules" | "lint-rules" | "diff-rules" => json!({"source": {}}),
+        "seen-files" => json!({"rule": "nobody"}),
+        "forget" => json!({"rule": "nobody", "path": "a"}),
         "replay-rule" => json!({"order": {"rule": "none", "of": {"event": "1"}}}),
         "trace" => json!({"subject": "/none"}),
         "transfer" | "job" | "retry-job" | "cancel-job" | "end-session" | "end-sign-in" => {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::made::Making;
-use super::{Step, StepError};
+use super::{Step, StepError, changed, is_same_time};
 use crate::ids::{self, StepKey};
 use crate::limits::BLOCK_BYTES;
 use crate::noted::FileValue;
@@ -43,15 +43,25 @@ const FROM: &str = "from";
 impl Step for FetchSpec {
     async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError> {
         let name = endpoint_name(self, &run.job.event)?;
-        let path = pattern::store_path(&self.path, run.values())?;
+        let named = pattern::store_path(&self.path, run.values())?;
+        let (found, path) = (run.found_path(name, &named), run.at_endpoint(name, &named));
         let endpoint = run.endpoint(name).await?;
         let store = run.hold.waiting(run.shared.file_access.store(&endpoint)).await??;
         let started_at = run.shared.recorder.env().now();
         let opened = run.hold.waiting(store.open(&path)).await?;
         let at = Place { endpoint: name, path: &path };
-        let file = opened.map_err(|error| at.failed(&error))?;
+        let file = opened.map_err(|error| match (error, &found) {
+            (StoreError::NotFound, Some(found)) => StepError::missing(found),
+            (error, _) => at.failed(&error),
+        })?;
         run.reached(Pause::SourceOpen)?;
         let meta = file.meta().clone();
+        let renamed = if path == named { Renamed::No } else { Renamed::Yes };
+        if let Some(found) =
+            found.as_ref().filter(|_| is_other(&run.job.event.fact, &meta, renamed))
+        {
+            return Err(changed(found));
+        }
         let mut writer = Making::begin(run, key).await?;
         if let Err(error) = fill(run, &mut writer, file.as_ref(), &at).await {
             writer.discard().await;
@@ -59,11 +69,14 @@ impl Step for FetchSpec {
         }
         if !is_still(run, &store, &path, &meta).await? || writer.size() != meta.size {
             writer.discard().await;
+            if let Some(found) = &found {
+                return Err(changed(found));
+            }
             let text = format!("'{path}' at endpoint '{name}' was changed while it was fetched");
             return Err(StepError::transient("EP0805", text));
         }
         run.reached(Pause::Written)?;
-        let plain = path.file_name().unwrap_or_default().to_owned();
+        let plain = named.file_name().unwrap_or_default().to_owned();
         let made = writer.finish(run, plain).await?;
         // Its placeholders are of the file that was fetched.
         let noted = run.noted.clone().with_file(made.clone());
@@ -174,6 +187,24 @@ async fn fill(
         }
         writer.write(run, block.freeze()).await?;
         run.reached(Pause::BlockWritten)?;
+    }
+}
+
+/// Whether a file got another name since it was found; some stores change its time with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Renamed {
+    Yes,
+    No,
+}
+
+/// Whether a file is not the version any more that was found in a watched folder.
+fn is_other(fact: &Fact, meta: &Meta, renamed: Renamed) -> bool {
+    match fact {
+        Fact::WatchFound { size, modified, .. } => {
+            let is_its_time = renamed == Renamed::Yes || is_same_time(*modified, meta.modified);
+            *size != meta.size || !is_its_time
+        }
+        _ => false,
     }
 }
 

@@ -16,6 +16,18 @@ pub(super) struct Version {
     pub(super) modified: Timestamp,
 }
 
+impl Version {
+    /// Whether a listing that shows `listed` may be of this version. Some servers tell the time of
+    /// a file to the minute, and when it is some months old to the day.
+    fn is(self, listed: Version) -> bool {
+        const MINUTE: i64 = 60_000_000;
+        const DAY: i64 = 86_400_000_000;
+        let (told, now) = (self.modified.micros(), listed.modified.micros());
+        let is_day = told % MINUTE == 0 && now % DAY == 0 && told - told.rem_euclid(DAY) == now;
+        self.size == listed.size && (told == now || is_day)
+    }
+}
+
 /// A version that is to be told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -32,7 +44,7 @@ impl Found {
     pub(super) fn row(&self) -> WatchedFile {
         WatchedFile {
             path: self.path.clone(),
-            size: self.version.size,
+            size: Some(self.version.size),
             modified: self.version.modified,
             round: self.round,
             gone_at: None,
@@ -93,10 +105,11 @@ impl Seen {
     /// What was noted before.
     pub(super) fn of(rows: &[WatchedFile]) -> Seen {
         let known = |row: &WatchedFile| {
-            let version = Version { size: row.size, modified: row.modified };
+            let told = row.size.map(|size| Version { size, modified: row.modified });
+            let last = Version { size: row.size.unwrap_or_default(), modified: row.modified };
             let known = Known {
-                told: Some(version),
-                last: version,
+                told,
+                last,
                 since: Duration::ZERO,
                 look: 0,
                 round: row.round,
@@ -135,7 +148,7 @@ impl Seen {
             known.since = now;
         }
         match known.told {
-            Some(told) if told == version => Standing::Known,
+            Some(told) if told.is(version) => Standing::Known,
             _ if now.saturating_sub(known.since) < stable => Standing::Unstable,
             told => {
                 let change = if told.is_some() { WatchChange::Changed } else { WatchChange::New };
@@ -160,18 +173,25 @@ impl Seen {
         }
     }
 
-    /// A look has listed the whole folder. Gives the noted files that came or went since: of
-    /// `rows`, which are those that are noted.
-    pub(super) fn end(&mut self, rows: &[WatchedFile], now: Timestamp) -> Vec<WatchedFile> {
+    /// A look has listed the whole folder. Gives the noted files that came or went since, at most
+    /// `most` that went: of `rows`, which are those that are noted.
+    pub(super) fn end(
+        &mut self,
+        rows: &[WatchedFile],
+        now: Timestamp,
+        most: usize,
+    ) -> Vec<WatchedFile> {
+        let mut gone = 0;
         let look = self.look;
         // Files that were never told of are found anew if they come back.
         self.files.retain(|_, known| known.look == look || known.told.is_some());
         let changed = rows.iter().filter_map(|row| {
             let known = self.files.get_mut(&PathKey::of(&row.path))?;
             let is_gone = known.look != look;
-            if is_gone == known.gone_at.is_some() {
+            if is_gone == known.gone_at.is_some() || (is_gone && gone >= most) {
                 return None;
             }
+            gone += usize::from(is_gone);
             known.gone_at = is_gone.then_some(now);
             Some(WatchedFile { gone_at: known.gone_at, ..row.clone() })
         });
@@ -255,14 +275,38 @@ mod tests {
         seen.begin();
         seen.listed("a", version(1, 1), at(0), STABLE);
         assert!(seen.has_moved());
-        let gone = seen.end(&rows, Timestamp(7));
+        let gone = seen.end(&rows, Timestamp(7), 9);
         assert_eq!(gone, [WatchedFile { gone_at: Some(Timestamp(7)), ..rows[1].clone() }]);
         assert!(!seen.has_moved());
-        assert_eq!(seen.end(&rows, Timestamp(8)), []);
+        assert_eq!(seen.end(&rows, Timestamp(8), 9), []);
         seen.begin();
         seen.listed("a", version(1, 1), at(1), STABLE);
         // The same version is back: nothing is told of, but it is not forgotten.
         assert_eq!(seen.listed("b", version(1, 1), at(1), STABLE), Standing::Known);
-        assert_eq!(seen.end(&rows, Timestamp(9)), [rows[1].clone()]);
+        assert_eq!(seen.end(&rows, Timestamp(9), 9), [rows[1].clone()]);
+    }
+
+    #[test]
+    fn a_file_to_be_found_anew_is_due_and_one_that_only_grew_old_is_not() {
+        const DAY: i64 = 86_400_000_000;
+        let anew = WatchedFile { size: None, round: 1, ..found("a", version(1, 1)).row() };
+        let old = found("b", version(5, 3 * DAY + 120_000_000)).row();
+        let mut seen = Seen::of(&[anew, old]);
+        seen.begin();
+        let due = Standing::Due { change: WatchChange::New, round: 1 };
+        assert_eq!(seen.listed("a", version(1, 1), at(50), Duration::ZERO), due);
+        assert_eq!(seen.listed("b", version(5, 3 * DAY), at(50), STABLE), Standing::Known);
+        assert_eq!(seen.listed("b", version(6, 3 * DAY), at(50), STABLE), Standing::Unstable);
+    }
+
+    #[test]
+    fn no_more_files_go_at_a_time_than_are_asked_for() {
+        let rows = ["a", "b", "c"].map(|path| found(path, version(1, 1)).row());
+        let mut seen = Seen::of(&rows);
+        seen.begin();
+        assert_eq!(seen.end(&rows, Timestamp(7), 2).len(), 2);
+        assert!(seen.has_moved());
+        assert_eq!(seen.end(&rows, Timestamp(8), 2).len(), 1);
+        assert!(!seen.has_moved());
     }
 }

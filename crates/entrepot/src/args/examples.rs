@@ -184,6 +184,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
              --replay 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a14",
         ],
     ),
+    ("watch", &["entrepot watch list bank-in"]),
+    ("watch list", &["entrepot watch list bank-in", "entrepot watch list bank-in --after b.csv"]),
+    ("watch forget", &["entrepot watch forget bank-in 2026/PAY1.pgp"]),
     ("trace", &["entrepot trace /in/orders.xml", "entrepot trace orders.xml"]),
     (
         "rule dry-run",

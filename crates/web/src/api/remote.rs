@@ -255,6 +255,12 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::RetryJob { .. }
         | Request::CancelJob { .. }
         | Request::RunRule { .. } => of_jobs(request)?,
+        Request::SeenFiles { rule, after, limit } => Operation::at("list_seen_files", rule)
+            .with("after", after.as_ref())
+            .with("limit", limit.as_ref()),
+        Request::ForgetFile { rule, path } => {
+            Operation::at("forget_file", rule).with_body(json!({ "path": path }))
+        }
         Request::Certificates => Operation::list("list_certificates", None),
         Request::RenewCertificate { listener } => Operation::at("renew_certificate", listener),
         Request::Tokens { account } => of_account("list_tokens", account.as_ref()),
@@ -599,6 +605,8 @@ mod tests {
                 vec![json!({"id": id, "rates": "reset"}), json!({"id": id, "rates": {"set": {}}})]
             }
             "limit-node" => vec![json!({"rates": "reset"}), json!({"rates": {"set": {}}})],
+            "seen-files" => one(json!({"rule": "n", "after": "a b", "limit": 5})),
+            "forget" => one(json!({"rule": "n", "path": "a b"})),
             "run-rule" => one(json!({"name": "n", "parameters": {"day": "x"}})),
             "set-node-pools" => one(json!({"name": "n", "places": {"target": 9}})),
             "set-log-levels" => one(json!({"levels": {"auth": "debug"}})),

@@ -111,6 +111,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::Jobs { .. } => Answer::Jobs { next: answered.next()?, jobs: answered.rows()? },
         Request::Job { .. } => Answer::Job { job: answered.of()? },
         Request::RunRule { .. } => Answer::StartedRule { started: answered.of()? },
+        Request::SeenFiles { .. } => Answer::SeenFiles { files: answered.field("items")? },
         Request::Sessions => Answer::Sessions { sessions: answered.rows()? },
         Request::LimitNode { .. } => answered.rates()?,
         Request::LogLevels | Request::SetLogLevels { .. } | Request::ResetLogLevels => {
@@ -136,6 +137,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         }
         Request::Delete { .. }
         | Request::RetryJob { .. }
+        | Request::ForgetFile { .. }
         | Request::CancelJob { .. }
         | Request::EndSession { .. }
         | Request::LimitSession { .. }

@@ -425,6 +425,17 @@ fn of_jobs() -> Vec<Route> {
             .about(TAG, "dry_run_rule", "What a rule, stored or not, would do; touches nothing.")
             .body(schema::<entrepot_admin::DryRunOrder>())
             .gives(schema::<entrepot_nouns::dry_run::RuleDryRun>()),
+        Route::new(Method::GET, "/rules/{name}/seen-files", rules::seen_files)
+            .about(TAG, "list_seen_files", "Files found in the folder that a rule watches.")
+            .query(vec![
+                once("after", "Only those whose paths come after this one."),
+                once("limit", "Most of them, up to 10000. Default 100."),
+            ])
+            .gives(Schema::items::<entrepot_nouns::watch::SeenFile>()),
+        Route::new(Method::POST, "/rules/{name}/forget-file", rules::forget_file)
+            .about(TAG, "forget_file", "Has a file of the folder that a rule watches found anew.")
+            .body(schema::<rules::ForgottenFile>())
+            .done(),
         Route::new(Method::GET, "/jobs/{id}", jobs::show)
             .about(TAG, "get_job", "Shows one, with the event that started it.")
             .gives(schema::<entrepot_admin::ShownJob>()),

@@ -3,9 +3,11 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use entrepot_admin::{DryRunOrder, ReplayOrder, Request, Response as Answer, RuleSource};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
-use super::answer::{json_answer, unexpected};
+use super::answer::{change_answer, json_answer, unexpected};
 use super::call::Call;
 use super::query::refused;
 use crate::problem::Problem;
@@ -65,4 +67,27 @@ pub(crate) async fn replay(call: Call) -> Result<Response, Problem> {
         Answer::RuleReplay { replay } => json_answer(StatusCode::OK, &replay),
         _ => Err(unexpected()),
     }
+}
+
+/// Which file is to be found anew.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ForgottenFile {
+    /// Below the watched folder, as the list of found files has it.
+    path: String,
+}
+
+pub(crate) async fn seen_files(mut call: Call) -> Result<Response, Problem> {
+    let (after, limit) = (call.query.one("after")?, call.query.one("limit")?);
+    call.query.finish()?;
+    match call.ask(Request::SeenFiles { rule: call.word()?, after, limit }).await? {
+        Answer::SeenFiles { files } => json_answer(StatusCode::OK, &json!({ "items": files })),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) async fn forget_file(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    let ForgottenFile { path } = call.json()?;
+    change_answer(call.ask(Request::ForgetFile { rule: call.word()?, path }).await?)
 }

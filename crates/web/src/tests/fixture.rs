@@ -184,7 +184,7 @@ fn administration(world: &World) -> Arc<Admin> {
     // What the engine says of rules is tried with the engine.
     let admin = admin.with_rule_critics(entrepot_admin::RuleCritics {
         test: |_| Vec::new(),
-        lint: |_| Vec::new(),
+        lint: |_, _| Vec::new(),
         replayed: |_, _, _, _| unreachable!("no rule is there to be replayed"),
     });
     Arc::new(admin.with_serving(ServingParts {
