@@ -1,13 +1,20 @@
-//! Folders that rules watch, in the real program: on an SFTP server (OpenSSH), on an FTP server, on
-//! an object store and on a disk; each file is fetched once, over a kill.
+//! Folders that rules watch, in the real program: on an SFTP server (OpenSSH), on an FTP server
+//! (vsftpd), on an object store and on a disk; each whole version of a file is fetched once, over a
+//! kill, and whatever its writers do.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use entrepot_nouns::endpoint::FtpTls;
 use entrepot_testkit::clients::{noise, text};
-use entrepot_testkit::server::Node;
+use entrepot_testkit::ftpd::Ftpd;
+use entrepot_testkit::s3::S3Server;
+use entrepot_testkit::server::{Node, run};
 use entrepot_testkit::sshd::Sshd;
+use serde_json::json;
 
 use crate::program;
 
@@ -39,9 +46,16 @@ fn sftp_endpoint(sshd: &Sshd) -> Result<String> {
     ))
 }
 
+/// What lies in a folder, but for what our stores keep of their own there.
 fn names(folder: &Path) -> Result<BTreeSet<String>> {
-    let entries = std::fs::read_dir(folder)?;
-    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder)? {
+        found.insert(entry?.file_name().to_string_lossy().into_owned());
+    }
+    for own in [".entrepot-staging", ".entrepot-directory"] {
+        found.remove(own);
+    }
+    Ok(found)
 }
 
 #[test]
@@ -107,5 +121,141 @@ fn a_server_that_is_away_is_told_of_and_its_files_come_when_it_is_back() -> Resu
     std::fs::write(out.join("b.ok"), b"")?;
     node.until("the other file", || Ok(ours.join("b.csv").exists().then_some(())))?;
     ensure!(names(&ours)?.len() == 2, "{:?}", names(&ours)?);
+    node.stop()
+}
+
+fn ftp_endpoint(server: &Ftpd) -> Result<String> {
+    let mut target = serde_json::to_value(server.target())?;
+    target["password"] = json!(server.password());
+    let endpoint = json!({"endpoint": {"name": "bank", "target": {"ftp": target}}});
+    Ok(format!("{endpoint}\n"))
+}
+
+/// The bytes of a version of this size: another size is another version.
+fn version(size: usize) -> Vec<u8> {
+    noise(size as u64, size)
+}
+
+/// What partners do: some append, some rename what is whole, some replace what may be read. Less
+/// time than `stable` is between two of their writes.
+const WRITER: &str = r#"
+for round in 1 2 3 4 5 6 7 8 9 10; do
+    cat "$0/slow-$round" >> "$1/slow"
+    cp "$0/renamed-$round" "$1/.next" && mv -f "$1/.next" "$1/renamed-$round"
+    cp "$0/replaced-$round" "$1/.next" && mv -f "$1/.next" "$1/replaced"
+    sleep 0.7
+done"#;
+
+/// Runs [`WRITER`] on the folder `out`.
+fn write_files(node: &Node, out: &Path) -> Result<()> {
+    let parts = node.scratch().join("parts");
+    std::fs::create_dir(&parts)?;
+    for (round, chunk) in (1usize..).zip(version(500_000).chunks(50_000)) {
+        std::fs::write(parts.join(format!("slow-{round}")), chunk)?;
+        std::fs::write(parts.join(format!("renamed-{round}")), version(1_000 + round))?;
+        std::fs::write(parts.join(format!("replaced-{round}")), version(200_000 + round))?;
+    }
+    run(Command::new("sh").args(["-c", WRITER]).args([&parts, out])).map(drop)
+}
+
+/// Fetches what writers leave in `out`, a folder of the endpoint of `documents`.
+fn fetches_each_version_once(documents: &str, out: &Path, take: &str) -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let ours = node.scratch().join("ours");
+    std::fs::create_dir(&ours)?;
+    std::fs::create_dir(out)?;
+    // The server may be another user.
+    std::fs::set_permissions(out, std::fs::Permissions::from_mode(0o777))?;
+    let rule = format!(
+        "---\nendpoint: {{name: ours, target: {{directory: {{path: {}}}}}}}\n---\n\
+         rule:\n  name: fetch\n  when: {{watch: {{endpoint: bank, path: /out, every: 1s, \
+         stable: 3s, take: {take}}}}}\n  do:\n    - fetch: {{after: delete}}\n    \
+         - deliver: {{endpoint: ours, path: '{{name}}-{{size}}', existing: refuse}}\n",
+        text(&ours)?
+    );
+    node.cli_with_input(&["apply", "-"], &(documents.to_owned() + &rule))?;
+    node.start()?;
+    write_files(&node, out)?;
+    let taken = node.until("all files to be taken", || Ok(names(out)?.is_empty().then_some(())));
+    taken.with_context(|| {
+        format!("{:?} are left, {:?} were found", names(out), node.events("watch.found"))
+    })?;
+    node.until("the jobs", || {
+        let ready = node.json(&["job", "list", "--state", "ready"])?;
+        let running = node.json(&["job", "list", "--state", "running"])?;
+        Ok((ready == json!([]) && running == json!([])).then_some(()))
+    })?;
+    let got = names(&ours)?;
+    for name in &got {
+        let size: usize = name.rsplit('-').next().context("a size")?.parse()?;
+        ensure!(std::fs::read(ours.join(name))? == version(size), "'{name}' is torn");
+    }
+    let renamed = (1..=10usize).map(|round| format!("renamed-{round}-{}", 1_000 + round));
+    let last = ["slow-500000".to_owned(), "replaced-200010".to_owned()];
+    let wanted: BTreeSet<String> = renamed.chain(last).collect();
+    ensure!(wanted.is_subset(&got), "of {wanted:?} there are {got:?}");
+    let slow: Vec<_> = got.iter().filter(|name| name.starts_with("slow")).collect();
+    ensure!(slow.len() == 1, "a file that is written to was taken: {slow:?}");
+    let failed = node.events("job.failed")?;
+    ensure!(failed.is_empty(), "{failed:?}");
+    let found = node.events("watch.found")?;
+    let versions: BTreeSet<_> =
+        found.iter().map(|it| format!("{} {}", it["path"], it["size"])).collect();
+    ensure!(versions.len() == found.len(), "a version was found twice: {found:?}");
+    let fetched = node.events("file.fetched")?;
+    ensure!(fetched.len() == got.len(), "{} of {}: {got:?}", fetched.len(), got.len());
+    let shown = node.json(&["watch", "list", "fetch", "--limit", "1000"])?;
+    let gone = |file: &serde_json::Value| file["gone_at"].is_i64() || file["gone_at"].is_string();
+    ensure!(shown.as_array().is_some_and(|all| all.iter().any(gone)), "{shown}");
+    node.stop()
+}
+
+#[test]
+fn each_whole_version_is_fetched_once_from_an_sftp_server() -> Result<()> {
+    let sshd = Sshd::start()?;
+    let out = sshd.folder().join("out");
+    fetches_each_version_once(&sftp_endpoint(&sshd)?, &out, "rename")
+}
+
+#[test]
+fn each_whole_version_is_fetched_once_from_an_ftp_server() -> Result<()> {
+    let server = Ftpd::vsftpd(FtpTls::Explicit)?;
+    let out = server.folder().join("out");
+    fetches_each_version_once(&ftp_endpoint(&server)?, &out, "lease")
+}
+
+#[test]
+fn each_whole_version_is_fetched_once_from_an_object_store() -> Result<()> {
+    let s3 = S3Server::start()?;
+    let out = s3.objects().join("out");
+    fetches_each_version_once(&s3.endpoint("bank"), &out, "lease")
+}
+
+#[test]
+fn a_file_that_is_forgotten_is_found_anew() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let (there, ours) = (node.scratch().join("there"), node.scratch().join("ours"));
+    std::fs::create_dir_all(there.join("out"))?;
+    std::fs::create_dir(&ours)?;
+    std::fs::write(there.join("out/a.csv"), b"1;2")?;
+    let documents = format!(
+        "endpoint: {{name: bank, target: {{directory: {{path: {}}}}}}}\n---\n\
+         endpoint: {{name: ours, target: {{directory: {{path: {}}}}}}}\n---\n\
+         rule:\n  name: fetch\n  when: {{watch: {{endpoint: bank, path: /out, every: 1s, \
+         stable: 0s}}}}\n  do:\n    - fetch: {{}}\n    \
+         - deliver: {{endpoint: ours, path: '{{name}}'}}\n",
+        text(&there)?,
+        text(&ours)?
+    );
+    node.cli_with_input(&["apply", "-"], &documents)?;
+    node.start()?;
+    node.until("the file", || Ok(ours.join("a.csv").exists().then_some(())))?;
+    let shown = node.json(&["watch", "list", "fetch"])?;
+    ensure!(shown[0]["path"] == "a.csv" && shown[0]["size"] == 3, "{shown}");
+    ensure!(node.cli(&["watch", "forget", "fetch", "b.csv"]).is_err(), "it was never there");
+    node.cli(&["watch", "forget", "fetch", "a.csv"])?;
+    let twice = || Ok((node.events("watch.found")?.len() == 2).then_some(()));
+    node.until("the file once more", twice)?;
+    ensure!(node.events("watch.forgotten")?.len() == 1, "who had it forgotten is not recorded");
     node.stop()
 }

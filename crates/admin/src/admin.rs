@@ -205,10 +205,7 @@ impl Admin {
             Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
             Request::RunRule { name, parameters } => self.run_rule(actor, name, parameters).await,
-            Request::SeenFiles { rule, after, limit } => {
-                self.seen_files(actor, &rule, after, limit).await
-            }
-            Request::ForgetFile { rule, path } => self.forget_file(actor, rule, path).await,
+            Request::SeenFiles { .. } | Request::Forget { .. } => self.seen(actor, request).await,
             Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
             Request::EndSession { id } => serving::end_session(parts, self.serving()?, actor, id),
             Request::LimitSession { id, rates } => {

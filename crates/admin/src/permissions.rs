@@ -45,7 +45,7 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::SeenFiles { .. }
         | Request::ExplainRules { .. } => AdminRight::Audit,
         Request::RunRule { .. } => AdminRight::Run,
-        Request::ForgetFile { .. }
+        Request::Forget { .. }
         | Request::RetryJob { .. }
         | Request::ReplayRule { .. }
         | Request::CancelJob { .. }

@@ -201,7 +201,7 @@ pub enum Request {
     },
     /// The files that a rule has found in the folder that it watches, by path.
     SeenFiles {
-        /// The rule.
+        /// The rule that watches it.
         rule: Name,
         /// Only those whose paths come after this one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -211,8 +211,8 @@ pub enum Request {
         limit: Option<u32>,
     },
     /// Has a file that a rule has found be found anew.
-    ForgetFile {
-        /// The rule.
+    Forget {
+        /// The rule that watches it.
         rule: Name,
         /// The file, below the watched folder.
         path: String,
@@ -443,7 +443,7 @@ impl fmt::Debug for Request {
             Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
             Request::RunRule { name, .. } => write!(f, "RunRule({name})"),
             Request::SeenFiles { rule, .. } => write!(f, "SeenFiles({rule})"),
-            Request::ForgetFile { rule, path } => write!(f, "ForgetFile({rule} {path})"),
+            Request::Forget { rule, path } => write!(f, "Forget({rule} {path})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
             Request::Sessions => write!(f, "Sessions"),
             Request::EndSession { id } => write!(f, "EndSession({id})"),
@@ -698,8 +698,8 @@ pub enum Response {
         /// Wrong passwords that were forgotten.
         failures: u32,
     },
-    /// To `Delete`, `DeleteLink`, `RetryJob`, `ForgetFile`, `CancelJob`, `EndSession`, `LimitSession`,
-    /// `EndSignIn`, `RenewCertificate` and what is asked of nodes.
+    /// To `Delete`, `DeleteLink`, `RetryJob`, `Forget`, `CancelJob`, `EndSession`,
+    /// `LimitSession`, `EndSignIn`, `RenewCertificate` and what is asked of nodes.
     Done,
 }
 

@@ -7,7 +7,7 @@ use entrepot_db::EventFilter;
 use entrepot_nouns::explanation::{EventExplanation, RuleExplanation, RuleOutcome};
 use entrepot_nouns::rule::{Step, StepList};
 use entrepot_nouns::rule_report::{DiffedEvent, LintFinding, RuleChange, RuleDiff, RuleTestReport};
-use entrepot_nouns::{AdminRight, Event, Name, Rule, SiteId, Stored};
+use entrepot_nouns::{AdminRight, Event, Mount, Name, Rule, SiteId, Stored};
 use serde_json::{Map, Value};
 
 use crate::actor::Actor;

@@ -8,11 +8,25 @@ use crate::actor::Actor;
 use crate::admin::Admin;
 use crate::error::{AdminError, Result};
 use crate::limits::{QUERY_ROWS, QUERY_ROWS_DEFAULT};
-use crate::request::Response;
+use crate::request::{Request, Response};
 
 impl Admin {
-    /// The files that a rule has found, in the order of their paths.
-    pub(crate) async fn seen_files(
+    /// Shows what a rule has found, or has a file of it found anew.
+    pub(crate) async fn seen(&self, actor: &Actor, request: Request) -> Result<Response> {
+        match request {
+            Request::SeenFiles { rule, after, limit } => {
+                self.seen_files(actor, &rule, after, limit).await
+            }
+            Request::Forget { rule, path } => self.forget_file(actor, rule, path).await,
+            other => {
+                let problem = format!("{other:?} is not about files that were found");
+                Err(AdminError::Internal { what: "asking a watched folder", problem })
+            }
+        }
+    }
+
+    /// In the order of their paths.
+    async fn seen_files(
         &self,
         actor: &Actor,
         rule: &Name,
@@ -32,12 +46,7 @@ impl Admin {
     }
 
     /// Has a file found anew.
-    pub(crate) async fn forget_file(
-        &self,
-        actor: &Actor,
-        name: Name,
-        path: String,
-    ) -> Result<Response> {
+    async fn forget_file(&self, actor: &Actor, name: Name, path: String) -> Result<Response> {
         let rule = self.watching_rule(actor, &name).await?;
         let parts = self.parts();
         let by = actor.name.clone();
@@ -46,7 +55,8 @@ impl Admin {
         let event = parts.recorder.event(&scope, fact);
         let mut tx = parts.db.begin().await?;
         if !tx.forget_watched(rule.id, &path).await? {
-            return Err(AdminError::NotFound { what: "file that the rule has found", name: path });
+            let (what, hint) = ("file that the rule has found", String::new());
+            return Err(AdminError::NotFound { what, name: path, hint });
         }
         tx.insert_event(&event).await?;
         tx.commit().await?;

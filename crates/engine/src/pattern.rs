@@ -221,12 +221,16 @@ pub(crate) fn file_name(event: &Event) -> Option<&str> {
     event_path(event)?.rsplit('/').next().filter(|name| !name.is_empty())
 }
 
-/// Where at an endpoint; a leading slash of the pattern is forgiven.
+/// Where at an endpoint; a leading slash of the pattern is forgiven, and so is the one of the path
+/// of the event where the pattern begins with that.
 pub(crate) fn store_path<'a>(
     pattern: &str,
     values: impl Into<Values<'a>>,
 ) -> Result<StorePath, PatternError> {
-    let text = expand(pattern.strip_prefix('/').unwrap_or(pattern), values)?;
+    let mut text = expand(pattern.strip_prefix('/').unwrap_or(pattern), values)?;
+    if pattern.starts_with("{path}") && text.starts_with('/') {
+        text.remove(0);
+    }
     match text.parse::<StorePath>() {
         Ok(path) if !path.is_root() => Ok(path),
         Ok(_) => Err(PatternError::NoPath(text, "it names no file".to_owned())),

@@ -157,10 +157,8 @@ async fn run(
         Command::Import(ImportCommand::Openssh(args)) => {
             import::run(&config()?, output, &args).await
         }
-        Command::Site(command) => {
-            // The site main owns them all.
-            noun(&client()?.at_main(), output, Kind::Site, command).await
-        }
+        // The site main owns them all.
+        Command::Site(command) => noun(&client()?.at_main(), output, Kind::Site, command).await,
         Command::Account(command) => account::run(&client()?, output, command).await,
         Command::Mount(command) => noun(&client()?, output, Kind::Mount, command).await,
         Command::Endpoint(command) => noun(&client()?, output, Kind::Endpoint, command).await,

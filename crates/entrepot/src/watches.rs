@@ -27,7 +27,7 @@ pub(crate) async fn run(
             output.rows(&files, print)
         }
         WatchCommand::Forget { rule, path } => {
-            let request = json!({"request": "forget-file", "rule": rule, "path": path});
+            let request = json!({"request": "forget", "rule": rule, "path": path});
             client.ask(request).await?;
             output.value(&json!({"forgotten": path}), || {
                 println!("'{}' is found anew", printable(&path));

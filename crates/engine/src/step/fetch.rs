@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::BytesMut;
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::rule::{AfterFetch, FetchSpec};
+use entrepot_nouns::watch::TAKEN;
 use entrepot_nouns::{
     Digests, EndpointTarget, Event, Fact, Name, Protocol, StorePath, Timestamp, crash,
 };
@@ -99,25 +100,17 @@ impl Step for FetchSpec {
         let Some(origin) = origin.filter(|_| self.after != AfterFetch::Keep) else { return Ok(()) };
         let endpoint = run.endpoint(&origin.endpoint).await?;
         let store = run.hold.waiting(run.shared.file_access.store(&endpoint)).await??;
-        let at = Place { endpoint: &origin.endpoint, path: &origin.path };
-        let failed = |error: &StoreError| at.failed(error);
-        let meta = match run.hold.waiting(store.stat(&origin.path)).await? {
-            // An earlier attempt did it, or its owner took it back.
-            Err(StoreError::NotFound) => return Ok(()),
-            meta => meta.map_err(|error| failed(&error))?,
-        };
-        if meta.size != origin.size || meta.modified != origin.modified {
-            let (endpoint, path) = (origin.endpoint.as_str(), origin.path.as_str());
-            tracing::warn!(endpoint, path, "a fetched file was changed since, the new one stays");
-            return Ok(());
-        }
+        let place = Place { endpoint: &origin.endpoint, path: &origin.path };
+        let failed = |error: &StoreError| place.failed(error);
+        let aside = set_aside(run, &store, &origin).await?;
+        let Some(from) = aside.map_err(|error| failed(&error))? else { return Ok(()) };
         run.hold.fence().await?;
         let done = match (&origin.to, self.after) {
             (Some(to), AfterFetch::Move) => {
                 make_directories_above(&store, to).await.map_err(|error| failed(&error))?;
-                store.rename(&origin.path, to, Existing::Replace).await.map(drop)
+                store.rename(&from, to, Existing::Replace).await.map(drop)
             }
-            _ => store.remove(&origin.path).await,
+            _ => store.remove(&from).await,
         };
         match done {
             Ok(()) | Err(StoreError::NotFound) => {}
@@ -125,6 +118,55 @@ impl Step for FetchSpec {
         }
         run.reached(Pause::Changed)
     }
+}
+
+/// Where the fetched file is now; `None` if it is not there any more, or another one is. A file of
+/// a watched folder may be replaced between a look and what follows it: where names change at once
+/// it gets one that nobody else uses, and is looked at once more under that.
+async fn set_aside(
+    run: &Run<'_>,
+    store: &AnyStore,
+    origin: &Origin,
+) -> Result<Result<Option<StorePath>, StoreError>, StepError> {
+    let path = &origin.path;
+    let hidden = path.parent().and_then(|it| it.join(&format!("{TAKEN}{}", run.job.id)).ok());
+    let is_taken = path.file_name().is_some_and(|name| name.starts_with(TAKEN));
+    let is_watched = matches!(run.job.event.fact, Fact::WatchFound { .. });
+    let hidden = hidden.filter(|_| is_watched && !is_taken && store.caps().atomic_rename);
+    if let Some(hidden) = hidden.as_ref().filter(|_| run.again())
+        && run.hold.waiting(store.stat(hidden)).await?.is_ok()
+    {
+        return Ok(Ok(Some(hidden.clone())));
+    }
+    let is_it = |meta: &Meta| meta.size == origin.size && meta.modified == origin.modified;
+    match run.hold.waiting(store.stat(path)).await? {
+        // An earlier attempt did it, or its owner took it back.
+        Err(StoreError::NotFound) => return Ok(Ok(None)),
+        Err(error) => return Ok(Err(error)),
+        Ok(meta) if !is_it(&meta) => {
+            let (endpoint, path) = (origin.endpoint.as_str(), path.as_str());
+            tracing::warn!(endpoint, path, "a fetched file was changed since, the new one stays");
+            return Ok(Ok(None));
+        }
+        Ok(_) => {}
+    }
+    let Some(hidden) = hidden else { return Ok(Ok(Some(path.clone()))) };
+    run.hold.fence().await?;
+    let looked = match store.rename(path, &hidden, Existing::Refuse).await {
+        Ok(_) => run.hold.waiting(store.stat(&hidden)).await?,
+        Err(error) => Err(error),
+    };
+    let done = match looked {
+        Ok(meta) if is_it(&meta) => return Ok(Ok(Some(hidden))),
+        Ok(_) => match store.rename(&hidden, path, Existing::Refuse).await {
+            // A still newer file has the name, and would have replaced this one.
+            Err(StoreError::Exists) => store.remove(&hidden).await,
+            renamed => renamed.map(drop),
+        },
+        Err(StoreError::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    };
+    Ok(done.map(|()| None))
 }
 
 struct Fetched {

@@ -215,3 +215,182 @@ async fn another_folder_is_begun_anew_and_a_disabled_rule_keeps_what_it_knows() 
     pass(&world, Duration::from_secs(60)).await;
     assert_eq!(found(&world).await, ["/out/a 1 new", "/out/b 1 new", "/else/a 1 new"]);
 }
+
+/// A rule on the folder, from a document.
+fn rule_of(more: serde_json::Value, fields: serde_json::Value) -> Rule {
+    let mut watch = serde_json::json!({
+        "endpoint": "bank", "path": "/out", "every": "5s", "stable": "4s",
+    });
+    watch.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let mut rule = serde_json::json!({"name": "fetch", "when": {"watch": watch}});
+    rule.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    serde_json::from_value(rule).unwrap()
+}
+
+/// Fetches into a work file, hands it on, and puts the source away.
+fn fetching(more: serde_json::Value) -> Rule {
+    let steps = serde_json::json!([
+        {"fetch": {"after": "move", "to": "done/{name}"}},
+        {"deliver": {"endpoint": "partner", "path": "in/{name}"}},
+    ]);
+    rule_of(more, serde_json::json!({"as": "acme", "do": steps}))
+}
+
+async fn remove(world: &World, path: &str) {
+    bank(world).remove(&path.parse().unwrap()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_found_file_is_fetched_handed_on_and_put_away() {
+    for (seed, take) in [(411, "lease"), (412, "rename")] {
+        let mut world = world(seed, &fetching(serde_json::json!({"take": take}))).await;
+        world.start();
+        write(&world, "out/a.xml", b"one").await;
+        done(&world, 1).await;
+        write(&world, "out/a.xml", b"second").await;
+        done(&world, 2).await;
+        pass(&world, Duration::from_secs(60)).await;
+        assert_eq!(found(&world).await, ["/out/a.xml 3 new", "/out/a.xml 6 changed"]);
+        assert_eq!(files(&world.partner()).await["in/a.xml"], b"second", "{take}");
+        let there = files(&bank(&world)).await;
+        let names: Vec<&String> = there.keys().collect();
+        assert_eq!(names, ["done/a.xml"], "{take}");
+        assert_eq!(there["done/a.xml"], b"second");
+        let fetched = world.events("file.fetched").await;
+        assert_eq!(fetched.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_gone_or_another_one_is_no_failure() {
+    for (seed, take) in [(413, "lease"), (415, "rename")] {
+        let mut rule = fetching(serde_json::json!({"take": take}));
+        if take == "lease" {
+            (rule.run_as, rule.steps) = (None, watching(delivering()).steps);
+        }
+        let mut world = world(seed, &rule).await;
+        let store = world.file_access.targets.lock().remove("partner").unwrap();
+        let source = bank(&world);
+        world.start();
+        write(&world, "out/gone", b"x").await;
+        write(&world, "out/other", b"old").await;
+        // The jobs find the folder away until the files are what they are to find.
+        world.until(async |world| found(world).await.len() == 2).await;
+        world.kill().await;
+        if take == "lease" {
+            remove_from(&source, "out/gone").await;
+            world.env.advance(Duration::from_secs(1));
+            write(&world, "out/other", b"newer").await;
+        }
+        world.file_access.targets.lock().insert("partner".to_owned(), store);
+        world.start();
+        if take == "lease" {
+            done(&world, 3).await;
+            let gone = world.events("watch.gone").await;
+            assert_eq!(gone.len(), 1, "{gone:?}");
+            assert_eq!(gone[0].fact.endpoint().unwrap().as_str(), "bank");
+        }
+        pass(&world, Duration::from_secs(600)).await;
+        assert!(world.events("job.failed").await.is_empty());
+        let delivered = files(&world.partner()).await;
+        let other = if take == "lease" { &b"newer"[..] } else { b"old" };
+        assert_eq!(delivered["in/other"], other, "{take}");
+    }
+}
+
+async fn remove_from(store: &AnyStore, path: &str) {
+    // A job may have taken it already.
+    let _ = store.remove(&path.parse().unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_go_start_a_rule_that_asks_for_it_only_by_whole_listings() {
+    let steps = serde_json::json!([{"exec": {"argv": ["/bin/true", "{path}"]}}]);
+    let rule = rule_of(serde_json::json!({"on": ["removed"]}), serde_json::json!({"do": steps}));
+    let mut world = world(416, &rule).await;
+    world.start();
+    for path in ["out/a", "out/b"] {
+        write(&world, path, b"x").await;
+    }
+    pass(&world, Duration::from_secs(30)).await;
+    assert!(found(&world).await.is_empty());
+    let (path, away): (StorePath, StorePath) = ("out".parse().unwrap(), "away".parse().unwrap());
+    bank(&world).rename(&path, &away, Takes::Refuse).await.unwrap();
+    world.until(async |world| !world.events("watch.failed").await.is_empty()).await;
+    pass(&world, Duration::from_secs(60)).await;
+    assert!(found(&world).await.is_empty(), "a folder that is away says nothing of its files");
+    bank(&world).rename(&away, &path, Takes::Refuse).await.unwrap();
+    world.until(async |world| !world.events("watch.recovered").await.is_empty()).await;
+    remove(&world, "out/a").await;
+    world.until(async |world| found(world).await.len() == 1).await;
+    world.kill().await;
+    world.start();
+    pass(&world, Duration::from_secs(60)).await;
+    assert_eq!(found(&world).await, ["/out/a 1 removed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_file_is_found_anew_once() {
+    let rule = watching(delivering());
+    let mut world = world(417, &rule).await;
+    world.start();
+    write(&world, "out/a", b"x").await;
+    write(&world, "out/b", b"x").await;
+    done(&world, 2).await;
+    pass(&world, Duration::from_secs(30)).await;
+    let id = world.db.find::<Rule>(SITE, &rule.name).await.unwrap().unwrap().id;
+    let page = world.db.watched_page(id, "a", 10).await.unwrap();
+    assert_eq!((page.len(), page[0].path.as_str(), page[0].size), (1, "b", Some(1)));
+    let mut tx = world.db.begin().await.unwrap();
+    assert!(tx.forget_watched(id, "a").await.unwrap());
+    assert!(!tx.forget_watched(id, "c").await.unwrap());
+    tx.commit().await.unwrap();
+    done(&world, 3).await;
+    pass(&world, Duration::from_secs(60)).await;
+    assert_eq!(found(&world).await, ["/out/a 1 new", "/out/b 1 new", "/out/a 1 new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_that_never_rest_lose_no_version_that_rested_and_get_none_twice() {
+    let mut rule = watching(vec![deliver("partner", "in/{name}-{size}", Existing::Refuse)]);
+    rule.steps.push(serde_json::from_value(serde_json::json!({"delete": {}})).unwrap());
+    let mut world = world(418, &rule).await;
+    let mut other = world.beside("other").await;
+    world.start();
+    other.start();
+    let content: &'static [u8] = &[7; 64];
+    for round in 0..60usize {
+        let name = format!("out/{}", round % 3);
+        let bytes = &content[..=round];
+        match round % 4 {
+            // Whole under another name first, as careful partners do.
+            0 => {
+                write(&world, "out/.new", bytes).await;
+                let (from, to) = (".new", name.trim_start_matches("out/"));
+                let at = |name: &str| format!("out/{name}").parse::<StorePath>().unwrap();
+                bank(&world).rename(&at(from), &at(to), Takes::Replace).await.unwrap();
+            }
+            1 => {
+                remove_from(&bank(&world), &name).await;
+                write(&world, &name, bytes).await;
+            }
+            _ => write(&world, &name, bytes).await,
+        }
+        pass(&world, Duration::from_millis(700 * (round as u64 % 11))).await;
+    }
+    world.until(async |world| files(&bank(world)).await.is_empty()).await;
+    pass(&world, Duration::from_secs(60)).await;
+    assert!(world.events("job.failed").await.is_empty());
+    let delivered = files(&world.partner()).await;
+    for (path, bytes) in &delivered {
+        let size: usize = path.rsplit('-').next().unwrap().parse().unwrap();
+        assert_eq!(bytes.len(), size, "{path} is torn");
+    }
+    for last in 57..60usize {
+        let path = format!("in/{}-{}", last % 3, last + 1);
+        assert!(delivered.contains_key(&path), "{path} is lost");
+    }
+    let found = found(&world).await;
+    let versions: BTreeSet<&str> = found.iter().map(|it| it.rsplit_once(' ').unwrap().0).collect();
+    assert_eq!(found.len(), versions.len(), "{found:?}");
+}

@@ -7,7 +7,7 @@ use entrepot_nouns::Name;
 pub(crate) enum WatchCommand {
     /// Files that a rule has found in the folder that it watches, by path.
     List {
-        /// The rule.
+        /// The rule that watches it, by name.
         rule: Name,
         /// Only those whose paths come after this one.
         #[arg(long)]
@@ -18,7 +18,7 @@ pub(crate) enum WatchCommand {
     },
     /// Have a file found anew, as if it had just come.
     Forget {
-        /// The rule.
+        /// The rule that watches it, by name.
         rule: Name,
         /// The file, as `watch list` shows it.
         path: String,

@@ -254,13 +254,9 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::Job { .. }
         | Request::RetryJob { .. }
         | Request::CancelJob { .. }
+        | Request::SeenFiles { .. }
+        | Request::Forget { .. }
         | Request::RunRule { .. } => of_jobs(request)?,
-        Request::SeenFiles { rule, after, limit } => Operation::at("list_seen_files", rule)
-            .with("after", after.as_ref())
-            .with("limit", limit.as_ref()),
-        Request::ForgetFile { rule, path } => {
-            Operation::at("forget_file", rule).with_body(json!({ "path": path }))
-        }
         Request::Certificates => Operation::list("list_certificates", None),
         Request::RenewCertificate { listener } => Operation::at("renew_certificate", listener),
         Request::Tokens { account } => of_account("list_tokens", account.as_ref()),
@@ -308,6 +304,12 @@ fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
         Request::CancelJob { id } => Operation::at("cancel_job", id),
         Request::RunRule { name, parameters } => {
             Operation::at("run_rule", name).with_body(json!({ "parameters": parameters }))
+        }
+        Request::SeenFiles { rule, after, limit } => Operation::at("list_seen_files", rule)
+            .with("after", after.as_ref())
+            .with("limit", limit.as_ref()),
+        Request::Forget { rule, path } => {
+            Operation::at("forget_file", rule).with_body(json!({ "path": path }))
         }
         other => return Err(RemoteError::Request(format!("{other:?} is not of jobs"))),
     })

@@ -56,6 +56,10 @@ impl Answered {
         Ok(Answer::MadeLink { link: Box::new(link), addresses })
     }
 
+    fn transfers(self) -> Result<Answer> {
+        Ok(Answer::Transfers { next: self.next()?, transfers: self.rows()? })
+    }
+
     fn made_token(self) -> Result<Answer> {
         let MadeToken { token, key } = self.of()?;
         Ok(Answer::Token { token, noun: Box::new(stored(Kind::Key, Value::Object(key))?) })
@@ -96,9 +100,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::RevokeToken { .. } => answered.noun(Kind::Key)?,
         Request::DryRun { .. } | Request::Plan { .. } | Request::Apply { .. } => answered.plan()?,
         Request::Export { .. } => Answer::Documents { documents: answered.field("documents")? },
-        Request::Transfers { .. } => {
-            Answer::Transfers { next: answered.next()?, transfers: answered.rows()? }
-        }
+        Request::Transfers { .. } => answered.transfers()?,
         Request::Transfer { .. } => Answer::Transfer { transfer: answered.of()? },
         Request::Events { filter } => answered.events(filter)?,
         Request::ExplainRules { .. } => Answer::Explanation { explanation: answered.of()? },
@@ -137,7 +139,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         }
         Request::Delete { .. }
         | Request::RetryJob { .. }
-        | Request::ForgetFile { .. }
+        | Request::Forget { .. }
         | Request::CancelJob { .. }
         | Request::EndSession { .. }
         | Request::LimitSession { .. }

@@ -89,5 +89,5 @@ pub(crate) async fn seen_files(mut call: Call) -> Result<Response, Problem> {
 pub(crate) async fn forget_file(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
     let ForgottenFile { path } = call.json()?;
-    change_answer(call.ask(Request::ForgetFile { rule: call.word()?, path }).await?)
+    change_answer(call.ask(Request::Forget { rule: call.word()?, path }).await?)
 }
