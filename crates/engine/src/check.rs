@@ -160,6 +160,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Decrypt(decrypt) => check_name("decrypt.name", &decrypt.name, values),
         StepSpec::Sign(sign) => check_name("sign.name", &sign.name, values),
         StepSpec::Transcode(it) => check_name("transcode.name", &it.name, values),
+        StepSpec::Split(it) => step::split::check(it, values).map_err(|error| ("split.to", error)),
         StepSpec::Extract(extract) => check_path("extract.to", &extract.to, values),
         StepSpec::Verify(verify) => check_path("verify.signature", &verify.signature, values),
         StepSpec::Checksum(checksum) => check_path("checksum.verify", &checksum.verify, values),

@@ -243,7 +243,30 @@ pub(crate) fn virtual_path<'a>(
     pattern: &str,
     values: impl Into<Values<'a>>,
 ) -> Result<VPath, PatternError> {
-    let text = expand(pattern, values)?;
+    file_path(expand(pattern, values)?)
+}
+
+/// A path as the account sees it, of the part of a file that has this number: `{part}`, or as many
+/// digits as `{part:04}` says.
+pub(crate) fn part_path(
+    pattern: &str,
+    values: Values<'_>,
+    number: &str,
+) -> Result<VPath, PatternError> {
+    let text = expand_with(pattern, |word| match word.strip_prefix("part") {
+        Some("") => Ok(number.to_owned()),
+        Some(width) => {
+            let digits = width.strip_prefix(":0").and_then(|digits| digits.parse::<usize>().ok());
+            let digits = digits.filter(|digits| (1..=9).contains(digits));
+            let unknown = || PatternError::Unknown(word.chars().take(64).collect());
+            digits.map(|digits| format!("{number:0>digits$}")).ok_or_else(unknown)
+        }
+        None => value(word, values),
+    });
+    file_path(text?)
+}
+
+fn file_path(text: String) -> Result<VPath, PatternError> {
     match text.parse::<VPath>() {
         Ok(path) if !path.is_root() => Ok(path),
         Ok(_) => Err(PatternError::NoPath(text, "it names no file".to_owned())),

@@ -173,6 +173,7 @@ impl StepSpec {
             | StepSpec::Verify(_)
             | StepSpec::Checksum(_)
             | StepSpec::Transcode(_)
+            | StepSpec::Split(_)
             | StepSpec::Refuse(_) => StepLane::In(Pool::Instance, None),
         }
     }

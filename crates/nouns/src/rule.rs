@@ -432,6 +432,12 @@ impl StepSpec {
             StepSpec::Transcode(it) if !CHARSETS.contains(&it.to.as_str()) => {
                 Err(("transcode.to", UNKNOWN_CHARSET))
             }
+            StepSpec::Split(split) if split.lines.is_some() == split.bytes.is_some() => {
+                Err(("split", "say how large a part is, by 'lines' or by 'bytes'"))
+            }
+            StepSpec::Split(split) if !split.to.contains("{part") => {
+                Err(("split.to", "tells the parts apart by '{part}', or '{part:04}'"))
+            }
             StepSpec::Check(check) if check.message.trim().is_empty() => {
                 Err(("check.message", "say what is wrong when it does not hold"))
             }

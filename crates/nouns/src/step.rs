@@ -31,7 +31,7 @@ pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
 };
-pub use text::{BadCharacters, CHARSETS, Newline, TranscodeSpec};
+pub use text::{BadCharacters, CHARSETS, Newline, SplitSpec, TranscodeSpec};
 
 /// One step of a rule: in a document a mapping with the step's word, and what any step may have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -275,6 +275,8 @@ steps! {
     "checksum" => Checksum(ChecksumSpec),
     /// Write the text in another character set.
     "transcode" => Transcode(TranscodeSpec),
+    /// Write the file in parts.
+    "split" => Split(SplitSpec),
     /// Rename the file within what the account sees.
     "move" => Move(MoveSpec),
     /// Remove the file.
@@ -374,13 +376,14 @@ impl StepSpec {
                 | StepSpec::Checksum(_)
                 | StepSpec::Scan(_)
                 | StepSpec::Transcode(_)
+                | StepSpec::Split(_)
         )
     }
 
     /// Whether it works in an account's view, whatever file steps work on.
     pub fn needs_account(&self) -> bool {
         match self {
-            StepSpec::Delete(_) | StepSpec::Copy(_) => true,
+            StepSpec::Delete(_) | StepSpec::Copy(_) | StepSpec::Split(_) => true,
             StepSpec::Mkdir(mkdir) => mkdir.endpoint.is_none(),
             StepSpec::Extract(extract) => extract.to.is_some(),
             StepSpec::Verify(verify) => verify.signature.is_some(),

@@ -15,12 +15,14 @@ mod flow;
 pub(crate) mod http;
 mod made;
 pub(crate) mod mail;
+mod many;
 mod mkdir;
 mod openpgp;
 mod pack;
 mod rename;
 pub(crate) mod scan;
 mod source;
+pub(crate) mod split;
 mod talk_foreseen;
 mod text;
 mod wait;
@@ -84,6 +86,7 @@ macro_rules! the_step {
             StepSpec::Verify(verify) => verify,
             StepSpec::Checksum(checksum) => checksum,
             StepSpec::Transcode(transcode) => transcode,
+            StepSpec::Split(split) => split,
         }
     };
 }

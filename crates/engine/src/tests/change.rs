@@ -277,6 +277,45 @@ async fn a_checksum_file_is_made_and_compared() {
     }
 }
 
+/// Whatever the moment of a crash: the parts are the file, and each is there once.
+#[tokio::test(start_paused = true)]
+async fn a_crash_while_a_file_is_split_repeats_no_part() {
+    let text = "one\ntwo\nthree\nfour\nfive";
+    let steps = json!([
+        {"name": "cut", "split": {"lines": 2, "to": "/new/{stem}.{part:03}",
+            "existing": "refuse"}},
+        deliver("{steps.cut.files}-{name}"),
+    ]);
+    for at in 0.. {
+        let mut shop = Shop::new(440 + at as u64, &doing(steps.clone())).await;
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counting = seen.clone();
+        shop.world.options.pauses =
+            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        shop.world.start();
+        let job = shop.ended("a.txt", text.as_bytes()).await;
+        assert_eq!((job.state, job.error), (JobState::Done, None), "{at}");
+        let mut home = files(&shop.world.file_access.home).await;
+        home.remove("in/a.txt").unwrap();
+        let mut parts: Vec<_> = home.into_iter().collect();
+        parts.sort();
+        let names: Vec<_> = parts.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["new/a.001", "new/a.002", "new/a.003"], "{at}");
+        let bytes: Vec<_> = parts.into_iter().map(|(_, bytes)| bytes).collect();
+        assert_eq!(bytes.concat(), text.as_bytes(), "{at}");
+        assert_eq!(files(&shop.out).await["3-a.txt"], text.as_bytes(), "{at}");
+        shop.world.kill().await;
+        if seen.load(Ordering::SeqCst) <= at {
+            assert!(at > 6, "only {at} points were cut");
+            break;
+        }
+    }
+    let steps = json!([{"split": {"bytes": 1, "to": "/new/{part}", "parts": 9}}]);
+    let (shop, job) = run(470, steps, "a.txt", text.as_bytes()).await;
+    assert!(job.error.unwrap().starts_with("EP0871"));
+    assert_eq!(files(&shop.world.file_access.home).await.len(), 1, "a part was published");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_text_of_a_mainframe_is_written_for_others_or_fails_with_its_place() {
     let transcode = json!({"from": "ibm1047", "newline": "crlf", "name": "{stem}.txt"});
@@ -330,6 +369,12 @@ fn what_a_step_cannot_do_is_refused_when_the_rule_is_stored() {
         (json!({"sign": {"key": "ours", "name": "{nme}"}}), "do.0.sign.name"),
         (json!({"zstd": {"level": 0}}), "do.0.zstd.level"),
         (json!({"zip": {"entry": "{nme}"}}), "do.0.zip.entry"),
+        (json!({"split": {"to": "/p/{part}"}}), "do.0.split"),
+        (json!({"split": {"to": "/p/{part}", "lines": 1, "bytes": 1}}), "do.0.split"),
+        (json!({"split": {"to": "/p/{name}", "lines": 1}}), "do.0.split.to"),
+        (json!({"split": {"to": "p/{part}", "lines": 1}}), "do.0.split.to"),
+        (json!({"split": {"to": "/p/{part:4}", "lines": 1}}), "do.0.split.to"),
+        (json!({"split": {"to": "/p/{parts}", "lines": 1}}), "do.0.split.to"),
         (json!({"transcode": {"from": "latin1"}}), "do.0.transcode.from"),
         (json!({"transcode": {"from": "utf-8", "to": "utf-7"}}), "do.0.transcode.to"),
         (json!({"transcode": {"from": "utf-8", "name": "{nme}"}}), "do.0.transcode.name"),
@@ -379,14 +424,18 @@ fn a_field_that_no_step_has_is_refused_by_name() {
         "verify",
         "checksum",
         "transcode",
+        "split",
     ];
     for word in words {
-        let mut fields = json!({"keys": ["k"], "key": "k", "signed_by": ["k"], "from": "utf-8"});
+        let mut fields = json!({
+            "keys": ["k"], "key": "k", "signed_by": ["k"], "from": "utf-8", "to": "/{part}",
+        });
         let known: &[&str] = match word {
             "encrypt" => &["keys"],
             "decrypt" => &["keys", "signed_by"],
             "sign" => &["key"],
             "transcode" => &["from"],
+            "split" => &["to"],
             "verify" => &["signed_by"],
             _ => &[],
         };

@@ -1,8 +1,11 @@
-//! Steps that change the text in a file.
+//! Steps for files that are text.
+
+use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Existing;
 use crate::document::is_default;
 
 /// The character sets that a text can be in.
@@ -68,6 +71,37 @@ pub struct TranscodeSpec {
     /// What the new file is called; placeholders as in `deliver`. Unset: `{name}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+}
+
+/// Write the file in parts into the account's view; later steps work on the whole file. One after
+/// the other the parts are the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SplitSpec {
+    /// Lines of a part; either this or `bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<NonZeroU64>,
+    /// Bytes of a part; either this or `lines`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<NonZeroU64>,
+    /// The paths of the parts, as the account sees them; placeholders as in `deliver`, and `{part}`
+    /// for the number of the part, from 1, or `{part:04}` for four digits of it.
+    pub to: String,
+    /// What if a file of that name is there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub existing: Existing,
+    /// Most parts; more fail the step before the first one is published.
+    #[serde(default = "parts", skip_serializing_if = "is_parts")]
+    pub parts: u32,
+}
+
+fn parts() -> u32 {
+    10_000
+}
+
+// The signature is what serde's `skip_serializing_if` asks for.
+fn is_parts(count: &u32) -> bool {
+    *count == parts()
 }
 
 fn utf8() -> String {
