@@ -7,8 +7,8 @@ use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Drained, ListenerPlace, Tx};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::{
-    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, JobId, Kind, Name, PoolPlaces, SiteId,
-    Stored,
+    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, JobId, Kind, Name, PoolPlaces, SessionId,
+    SiteId, Stored,
 };
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ use crate::passwords::Passwords;
 use crate::plan::{self, Others, Step, Wanted};
 use crate::reader::{self, NounKey, Reader, State};
 use crate::refused_passwords::RefusedPasswords;
-use crate::request::{Action, BackupNote, Document, PlannedChange, Request, Response};
+use crate::request::{Action, BackupNote, Document, PlannedChange, RateOrder, Request, Response};
 use crate::rule_orders::{RuleCritics, RuleDryRunner};
 use crate::rule_question::RuleExplainer;
 use crate::secrets::{
@@ -208,9 +208,7 @@ impl Admin {
             Request::SeenFiles { .. } | Request::Forget { .. } => self.seen(actor, request).await,
             Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
             Request::EndSession { id } => serving::end_session(parts, self.serving()?, actor, id),
-            Request::LimitSession { id, rates } => {
-                serving::limit_session(parts, self.serving()?, actor, id, rates)
-            }
+            Request::LimitSession { id, rates } => self.limit_session(actor, id, rates),
             Request::LimitNode { rates } => serving::limit_node(self.serving()?, actor, rates),
             Request::StopNode => serving::stop_node(self.serving()?, actor),
             Request::LogLevels => serving::log_levels(self.serving()?, actor),
@@ -676,6 +674,10 @@ impl Admin {
         let event = nodes::set_pools(&self.parts, actor, name, places).await?;
         self.seal_now(&[event]).await;
         Ok(Response::Done)
+    }
+
+    fn limit_session(&self, actor: &Actor, id: SessionId, rates: RateOrder) -> Result<Response> {
+        serving::limit_session(&self.parts, self.serving()?, actor, id, rates)
     }
 
     fn change_log_levels(

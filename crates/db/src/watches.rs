@@ -32,7 +32,8 @@ pub struct WatchedFile {
 macro_rules! lease {
     ($now:ident) => {
         sql!(
-            "INSERT INTO watches (rule, place, node, leased_until) VALUES ($1, $2, $3, $4 + ",
+            "INSERT INTO watches (rule, place, node, leased_until) ",
+            "VALUES ($1, $2, $3, CAST($4 AS BIGINT) + ",
             $now!("5"),
             ") ON CONFLICT (rule) DO UPDATE SET node = excluded.node, ",
             "leased_until = excluded.leased_until ",

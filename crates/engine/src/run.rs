@@ -4,6 +4,7 @@
 //! by its address, before the next one begins: a later lease reads the records and leaves those
 //! steps alone, and an operator's retry goes on with the step that failed.
 
+mod reach;
 mod watched;
 
 use std::pin::Pin;
@@ -13,11 +14,10 @@ use std::time::Duration;
 use entrepot_db::{
     ELSE_UNIT, HandOver, JobChange, JobEnd, JobEnding, LaneKey, PassedStep, RuleDocument,
 };
-use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepSpec};
 use entrepot_nouns::{
-    Endpoint, Event, EventId, Fact, Job, JobLane, JobStep, Name, Rule, SiteId, StepAddress,
-    StepState, Timestamp, VPath, crash,
+    Event, EventId, Fact, Job, JobLane, JobStep, Rule, SiteId, StepAddress, StepState, Timestamp,
+    VPath, crash,
 };
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
@@ -317,56 +317,6 @@ impl Run<'_> {
     /// Records an event of this job, durably.
     pub(crate) async fn seal(&self, event: &Event) -> Result<(), StepError> {
         seal(self.shared, event).await
-    }
-
-    /// Where the file is in the account's view.
-    pub(crate) fn path(&self) -> Result<VPath, StepError> {
-        if let Some(path) = &self.path {
-            return path.clone();
-        }
-        if let Some(path) = self.taken_path() {
-            return Ok(path);
-        }
-        let kind = self.job.event.fact.kind();
-        let none = || StepError::permanent("EP0812", format!("event '{kind}' is about no file"));
-        let path = pattern::event_path(&self.job.event).ok_or_else(none)?;
-        path.parse().map_err(|_| none())
-    }
-
-    /// The account's view of files, or without one the files of the endpoint that the rule watches.
-    pub(crate) async fn files(&mut self) -> Result<&dyn AccountFiles, StepError> {
-        let files = match (self.files.take(), self.rule.noun.watched_without_account()) {
-            (Some(files), _) => files,
-            (None, Some(watch)) => self.endpoint_files(&watch.endpoint).await?,
-            (None, None) => {
-                let account = self.rule.noun.run_as.as_ref().or(self.job.event.account.as_ref());
-                let account = account.ok_or_else(|| {
-                    let text = "the event has no account, say in the rule whom it runs as";
-                    StepError::permanent("EP0811", text)
-                })?;
-                let enter = self.shared.file_access.open_account(self.job, account);
-                self.hold.waiting(enter).await??
-            }
-        };
-        let files: &dyn AccountFiles = &**self.files.insert(files);
-        Ok(files)
-    }
-
-    /// The files of an endpoint.
-    async fn endpoint_files(&self, name: &Name) -> Result<Box<dyn AccountFiles>, StepError> {
-        let endpoint = self.endpoint(name).await?;
-        let env = self.shared.recorder.env();
-        self.hold.waiting(self.shared.file_access.open_endpoint(&endpoint, env)).await?
-    }
-
-    /// An endpoint by name.
-    pub(crate) async fn endpoint(&self, name: &Name) -> Result<Stored<Endpoint>, StepError> {
-        let (db, site) = (&self.shared.db, self.job.site);
-        let found = self.hold.insist(|| db.find::<Endpoint>(site, name)).await?;
-        found.ok_or_else(|| {
-            let text = format!("there is no endpoint '{name}', create it or change the rule");
-            StepError::permanent("EP0811", text)
-        })
     }
 
     async fn attempt(&mut self) -> Result<(), StepError> {

@@ -278,7 +278,7 @@ async fn dies_within(seed: u64, after_crash: &str) -> (World, JobId, std::path::
     let event = world.upload("/in/a", b"a").await;
     let id = world.job_of(&event, "r").await;
     world.start();
-    while !ran.exists() {
+    while !std::fs::read(&ran).is_ok_and(|lines| lines == b"x\n") {
         tokio::task::yield_now().await;
     }
     world.kill().await;
