@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use entrepot_nouns::rule::StepList;
+use entrepot_nouns::rule::{Step, StepList, StepSpec};
 use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, VPath};
 use serde_json::Value as Json;
+
+use crate::noted::BRANCH;
 
 /// The steps that a job has gone past.
 #[derive(Default)]
@@ -19,6 +21,25 @@ pub(crate) struct Progress {
     pub(crate) left_by_failed: HashMap<StepAddress, Json>,
 }
 
+/// What follows in a step that is behind a job.
+pub(crate) enum Inside<'s> {
+    /// The next step of its list.
+    Nothing,
+    /// No other step.
+    Stopped,
+    /// The steps of the branch that it took, behind this key.
+    Branch(&'static str, &'s [Step]),
+}
+
+/// How much of a list of steps is behind a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    Part,
+    All,
+    /// A step said that no other is to follow.
+    Stopped,
+}
+
 /// What a step left that the job has gone past.
 #[derive(Clone, Default)]
 pub(crate) struct Passed {
@@ -30,6 +51,18 @@ impl Passed {
     /// False if the step was passed over, or failed.
     pub(crate) fn is_done(&self) -> bool {
         self.record.as_ref().is_none_or(|record| record.state == StepState::Done)
+    }
+
+    /// What follows in the step that this is of.
+    pub(crate) fn inside<'s>(&self, step: &'s Step) -> Inside<'s> {
+        let done = self.record.as_ref().filter(|record| record.state == StepState::Done);
+        let Some(record) = done else { return Inside::Nothing };
+        if matches!(step.spec, StepSpec::Stop(_)) {
+            return Inside::Stopped;
+        }
+        let taken = record.result.as_ref().and_then(|result| result.get(BRANCH)?.as_str());
+        let branch = step.branches().into_iter().find(|(key, _)| Some(*key) == taken);
+        branch.map_or(Inside::Nothing, |(key, steps)| Inside::Branch(key, steps))
     }
 
     /// Where the step put the file, if it said so.
@@ -84,6 +117,28 @@ impl Progress {
     /// The job has gone past some step.
     pub(crate) fn has_begun(&self) -> bool {
         !self.passed.is_empty()
+    }
+
+    /// Whether the job has gone past every step of `do` on its way: what is left is its end.
+    pub(crate) fn is_through(&self, rule: &Rule) -> bool {
+        self.behind(&rule.steps, StepList::Do.as_str()) != Behind::Part
+    }
+
+    fn behind(&self, steps: &[Step], prefix: &str) -> Behind {
+        for (at, step) in steps.iter().enumerate() {
+            let Some(passed) = self.passed(&step.address(prefix, at)) else { return Behind::Part };
+            let (key, inside) = match passed.inside(step) {
+                Inside::Nothing => continue,
+                Inside::Stopped => return Behind::Stopped,
+                Inside::Branch(key, inside) => (key, inside),
+            };
+            let prefix = format!("{prefix}.{at}.{}.{key}", step.spec.word());
+            match self.behind(inside, &prefix) {
+                Behind::All => {}
+                end => return end,
+            }
+        }
+        Behind::All
     }
 
     /// The job goes past this step now.

@@ -27,11 +27,11 @@ use crate::hold::Hold;
 use crate::ids::{self, StepKey};
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
-use crate::noted::{self, BRANCH, FileValue, Noted};
+use crate::noted::{self, FileValue, Noted};
 use crate::pattern::{self, Values};
 use crate::pause::Pause;
 use crate::places::JobPlace;
-use crate::progress::{Passed, Progress};
+use crate::progress::{Inside, Passed, Progress};
 use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
 use crate::work::Owner;
@@ -57,6 +57,8 @@ pub(crate) struct Run<'a> {
     behind: Option<Behind>,
     /// Set while the steps of `else` run.
     giving_up: Option<GivingUp>,
+    /// Earlier attempts have gone past every step of `do`.
+    is_through: bool,
     /// Where the job runs.
     place: JobPlace,
     /// A step before says that the job rests until then.
@@ -161,6 +163,7 @@ async fn attempt(
         // Nobody has had the job before.
         Progress::default()
     };
+    let is_through = progress.is_through(&rule.noun);
     let mut run = Run {
         shared,
         job,
@@ -173,6 +176,7 @@ async fn attempt(
         progress,
         behind: None,
         giving_up: None,
+        is_through,
         place,
         rests_until: None,
         current: None,
@@ -407,25 +411,22 @@ impl Run<'_> {
         address: &StepAddress,
         within: Walk,
     ) -> Result<WalkEnd, StepError> {
-        let record = self.progress.passed(address).and_then(|passed| passed.record.as_ref());
-        let Some(record) = record.filter(|record| record.state == StepState::Done) else {
-            return Ok(WalkEnd::Through);
+        let inside = self.progress.passed(address).map(|passed| passed.inside(step));
+        let (key, steps) = match inside {
+            None | Some(Inside::Nothing) => return Ok(WalkEnd::Through),
+            Some(Inside::Stopped) => return Ok(WalkEnd::Stopped),
+            Some(Inside::Branch(key, steps)) => (key, steps),
         };
-        if matches!(step.spec, StepSpec::Stop(_)) {
-            return Ok(WalkEnd::Stopped);
-        }
-        let taken = record.result.as_ref().and_then(|result| result.get(BRANCH)?.as_str());
-        let branch = step.branches().into_iter().find(|(key, _)| Some(*key) == taken);
-        let Some((key, steps)) = branch else { return Ok(WalkEnd::Through) };
         let prefix = format!("{}.{}.{key}", within.prefix, step.spec.word());
         self.walk(steps, Walk { prefix, ..within }).await
     }
 
-    /// As [`Run::follow_if_passed`]; a step that made a file is to run again where the file is not.
+    /// As [`Run::follow_if_passed`]; a step that made a file is to run again where the file is not,
+    /// if there are steps yet that may want it.
     async fn is_behind(&mut self, step: &Step, address: &StepAddress) -> Result<bool, StepError> {
         let passed = self.progress.passed(address);
         let record = passed.and_then(|passed| passed.record.as_ref());
-        if let Some(file) = record.and_then(FileValue::of) {
+        if let Some(file) = record.and_then(FileValue::of).filter(|_| !self.is_through) {
             let here = self.shared.work.has(self.job, &file);
             if !self.hold.waiting(here).await?? {
                 return Ok(false);

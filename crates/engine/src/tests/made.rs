@@ -149,6 +149,25 @@ async fn another_node_makes_the_file_again() {
     assert_eq!(names(&exchange.bank).await, ["done/a.pgp"]);
 }
 
+/// What was fetched is gone from its source by then, and not to be had again.
+#[tokio::test(start_paused = true)]
+async fn another_node_ends_a_job_whose_source_is_removed_already() {
+    let mut exchange = Exchange::new(95, &bank_in()).await;
+    let mut other = exchange.world.beside("second").await;
+    exchange.world.options.pauses = Some(Arc::new(|pause| pause == Pause::EndRecorded));
+    exchange.world.start();
+    let event = exchange.world.upload("/in/go", b"go").await;
+    let job = exchange.world.job_of(&event, "r").await;
+    let bank = exchange.bank.clone();
+    exchange.world.until(async |_| names(&bank).await == ["done/a.pgp"]).await;
+    exchange.world.die().await;
+    other.start();
+    let ended = other.ended(job).await;
+    assert_eq!((ended.state, ended.error), (JobState::Done, None));
+    assert_eq!(names(&exchange.out).await, ["a-524305"]);
+    assert_eq!(names(&exchange.bank).await, ["done/a.pgp"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_newer_file_of_the_partner_stays() {
     let rule = doing(json!([
