@@ -341,6 +341,8 @@ pub(crate) enum RulesWorkload {
     Steps,
     /// A delivery from a local folder to another one.
     Deliver,
+    /// A program that does nothing; CPU time is that of the node, without the program's.
+    Exec,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! `bench rules`: events become jobs, and jobs are done, on a node of its own without entrances.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use entrepot_loadgen::process::spent;
 use entrepot_loadgen::{Measure, Report};
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{Env, Fact, Protocol, SiteId};
+use entrepot_spawn::Allowed;
 use serde_json::json;
 
 use crate::args::{BenchRulesArgs, InitArgs, RulesWorkload};
 use crate::ask::ask;
-use crate::config::{Config, Log};
+use crate::config::{Config, ExecLimits, Log};
 use crate::descriptors::{self, DescriptorPlan};
 use crate::failure::{Exit, Failure};
 use crate::init;
@@ -58,7 +59,7 @@ pub(super) async fn run(
 /// What is measured.
 pub(super) fn workloads(args: &BenchRulesArgs) -> Vec<RulesWorkload> {
     match args.workloads.as_slice() {
-        [] => vec![RulesWorkload::Steps, RulesWorkload::Deliver],
+        [] => vec![RulesWorkload::Steps, RulesWorkload::Deliver, RulesWorkload::Exec],
         some => some.to_vec(),
     }
 }
@@ -68,6 +69,7 @@ impl RulesWorkload {
         match self {
             RulesWorkload::Steps => "rule-steps",
             RulesWorkload::Deliver => "rule-deliver",
+            RulesWorkload::Exec => "rule-exec",
         }
     }
 
@@ -77,6 +79,7 @@ impl RulesWorkload {
                 "[{set: {large: 'file.size > 1000'}}, {check: {that: 'true', message: no}}]"
             }
             RulesWorkload::Deliver => "[{deliver: {endpoint: bench-out, path: '{name}'}}]",
+            RulesWorkload::Exec => "[{exec: {argv: [/bin/true]}}]",
         }
     }
 }
@@ -128,7 +131,10 @@ async fn prepare(args: &BenchRulesArgs, workload: RulesWorkload) -> Result<Confi
         master_key: None,
     };
     let config = init::make(&made).await?;
-    let config = Config { workers: args.places, ..config };
+    let allowed = Allowed::new([PathBuf::from("/bin/true")])
+        .map_err(|error| Failure::start(error.to_string()))?;
+    let exec = ExecLimits { allowed, ..config.exec.clone() };
+    let config = Config { workers: args.places, exec, ..config };
     let folder = std::path::absolute(&args.folder)
         .map_err(|error| Failure::file(format!("'{}': {error}", args.folder.display())))?;
     for inside in ["in", "out"] {
