@@ -1,5 +1,7 @@
 //! What arrives is passed on: to a directory, an object store, an SFTP server.
 
+use std::net::TcpListener;
+
 use anyhow::{Context as _, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
@@ -112,6 +114,44 @@ fn an_upload_is_delivered_to_an_sftp_server() -> Result<()> {
     deliveries(&node, 1)?;
     ensure!(std::fs::read(sshd.folder().join("in/r.bin"))? == content, "the file differs");
     Ok(())
+}
+
+/// More files than a pool has places are for a partner that takes connections and says nothing.
+#[test]
+fn a_partner_that_never_answers_holds_up_no_other() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let (sshd, silent) = (Sshd::start()?, TcpListener::bind("127.0.0.1:0")?);
+    let port = |port: u16| format!("port: {port}\n");
+    let dead = remote(&sshd)?.replace(&port(sshd.port()), &port(silent.local_addr()?.port()));
+    let inbox = node.scratch().join("inbox");
+    std::fs::create_dir(&inbox)?;
+    let to_dead = rule("to-dead", "remote", "{name}").replace("/out/", "/dead/");
+    let live = format!("---\n{}{}", directory("partner", &inbox)?, rule("to", "partner", "{name}"));
+    apply(&node, &(dead + &to_dead + &live))?;
+    node.start()?;
+    let local = local_file(&node, "a", b"a")?;
+    let put = |folder: &str, count: usize| -> Result<()> {
+        let local = text(&local)?;
+        let puts: String = (0..count).map(|at| format!("put {local} {folder}/{at}\n")).collect();
+        login.sftp_batch(&node, &format!("mkdir {folder}\n{puts}"))?;
+        Ok(())
+    };
+    let running = |count: usize| {
+        node.until("so many jobs of the silent partner to run", || {
+            let jobs = node.json(&["job", "list", "--state", "running"])?;
+            let jobs = jobs.as_array().context("jobs")?;
+            let of_dead = jobs.iter().filter(|job| job["lane"]["endpoint"] == "remote").count();
+            Ok((of_dead == count).then_some(()))
+        })
+    };
+    put("dead", 40)?;
+    running(13)?;
+    put("out", 20)?;
+    deliveries(&node, 20)?;
+    running(13)?;
+    node.cli(&["node", "pools", "--target", "50"])?;
+    running(25)
 }
 
 /// What the partner has put there is fetched, handed to an account, and then removed.
