@@ -9,7 +9,7 @@ use crate::known::owner;
 use crate::references::{self, Bound, NounUser};
 use crate::sql::{Reader, Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Tx, Work};
-use crate::{api_tokens, oidc, passkeys};
+use crate::{Purpose, api_tokens, oidc, passkeys};
 
 /// The statements of one table.
 struct Table {
@@ -304,6 +304,14 @@ impl Db {
         }
         let revision = self.read(REVISION, Vec::new(), |row| row.int(0)).await?.pop();
         revision.ok_or_else(|| DbError::Corrupt("config_revision has no row".to_owned()))
+    }
+
+    /// Begins to do what was decided by `revision` of the configuration; nothing if it has changed
+    /// since.
+    pub(crate) async fn work_at(&self, revision: i64) -> Result<Option<Work>> {
+        let mut work = self.work(Purpose::Other).await?;
+        let found = work.query(REVISION, Vec::new(), |row| row.int(0)).await?;
+        Ok((found.first() == Some(&revision)).then_some(work))
     }
 }
 

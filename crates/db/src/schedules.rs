@@ -75,7 +75,6 @@ statements! {
         "WHERE telling IS NOT NULL AND (changed_at < $1 OR changed_at > $2) ORDER BY rule LIMIT $3"
     );
     ALL_RULES = sql!("SELECT rule FROM schedules");
-    REVISION = sql!("SELECT revision FROM config_revision");
     DELETE = sql!("DELETE FROM schedules WHERE rule = $1");
     TOLD_SQLITE = sql!("UPDATE schedules SET telling = NULL WHERE telling = $1");
 }
@@ -206,11 +205,7 @@ impl Db {
         if gone.is_empty() {
             return Ok(());
         }
-        let mut work = self.work(Purpose::Other).await?;
-        let found = work.query(REVISION, Vec::new(), |row| row.int(0)).await?;
-        if found.first() != Some(&revision) {
-            return Ok(());
-        }
+        let Some(mut work) = self.work_at(revision).await? else { return Ok(()) };
         for rule in gone {
             work.execute(DELETE, vec![rule.into()]).await?;
         }

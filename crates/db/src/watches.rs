@@ -69,7 +69,6 @@ statements! {
     COUNT_ANEW = sql!("UPDATE watches SET anew = anew + 1 WHERE rule = $1");
     FORGET_GONE = sql!("DELETE FROM watched_files WHERE rule = $1 AND gone_at < $2");
     ALL_WATCHES = sql!("SELECT rule FROM watches");
-    REVISION = sql!("SELECT revision FROM config_revision");
 }
 
 /// As `LEASE_SQLITE`, by the server's clock.
@@ -191,11 +190,7 @@ impl Db {
         if gone.is_empty() {
             return Ok(());
         }
-        let mut work = self.work(Purpose::Other).await?;
-        let found = work.query(REVISION, Vec::new(), |row| row.int(0)).await?;
-        if found.first() != Some(&revision) {
-            return Ok(());
-        }
+        let Some(mut work) = self.work_at(revision).await? else { return Ok(()) };
         for rule in gone {
             work.execute(FORGET_FILES, vec![rule.into()]).await?;
             work.execute(FORGET_WATCH, vec![rule.into()]).await?;
