@@ -3,6 +3,7 @@
 mod bench;
 mod examples;
 mod facts;
+mod keys;
 mod links;
 mod passkeys;
 mod plural;
@@ -28,6 +29,7 @@ pub(crate) use bench::{
 pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
+pub(crate) use keys::KeyCommand;
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
@@ -110,7 +112,7 @@ pub(crate) enum Command {
     Rule(RuleCommand),
     /// Keys of users and hosts, and certificates.
     #[command(subcommand)]
-    Key(NounCommand),
+    Key(KeyCommand),
     /// API tokens: what programs log in with.
     #[command(subcommand)]
     Token(TokenCommand),
@@ -228,7 +230,7 @@ impl Given {
             PluralCommand::Mounts => Command::Mount(NounCommand::List),
             PluralCommand::Endpoints => Command::Endpoint(NounCommand::List),
             PluralCommand::Rules => Command::Rule(RuleCommand::Noun(NounCommand::List)),
-            PluralCommand::Keys => Command::Key(NounCommand::List),
+            PluralCommand::Keys => Command::Key(KeyCommand::Noun(NounCommand::List)),
             PluralCommand::Tokens(args) => Command::Token(TokenCommand::List(args)),
             PluralCommand::Passkeys(args) => Command::Passkey(PasskeyCommand::List(args)),
             PluralCommand::Links(args) => Command::Link(LinkCommand::List(args)),

@@ -21,9 +21,12 @@ use parts::{PATIENCE, wait_for_events, write};
 use web::WebDemo;
 
 mod parts;
+mod route;
 mod web;
 
 const FOLDER: &str = "demo";
+/// Where the partner gets its files.
+const INBOX: &str = "partner-inbox";
 
 /// Starts the server, tells the story, and serves until interrupted; with `DEMO_EXIT` in the
 /// environment it stops right after the story.
@@ -87,16 +90,18 @@ async fn tell(config: &Config, server: &Server) -> Result<(), Failure> {
     let line = |key: &String| format!("[{}]:{} {key}\n", address.ip(), address.port());
     write(&known_hosts, &host_keys.iter().map(line).collect::<String>())?;
     println!("1. a server listens for SFTP on {address}");
-    let file = "/out/orders.csv";
-    let report = upload(&folder, address, file).await?;
-    println!("2. OpenSSH's sftp uploaded a file of {} to {file}", table::bytes(report));
+    let path = "/out/orders.csv.pgp";
+    let (file, size) = route::encrypted(&folder, &env)?;
+    upload(&folder, address, &file, path).await?;
+    let size = table::bytes(size);
+    println!("2. OpenSSH's sftp uploaded {size}, which its sender encrypted by OpenPGP, to {path}");
     let events = wait_for_delivery(config, &env).await?;
     println!("3. what the audit log says of it:");
     for numbered in &events {
         let event = &numbered.event;
         println!("   {}  {:<17} {}", event.at, event.fact.kind(), describe(event));
     }
-    println!("4. the file lies in the partner's inbox: {}", folder.join("partner-inbox").display());
+    route::tell(config, &folder, &folder.join(INBOX), path).await?;
     let web = WebDemo::find(config, &folder, &password).await?;
     web.tell(config, &folder, &env).await?;
     println!();
@@ -130,22 +135,21 @@ fn look_further(config: &Config, address: SocketAddr, known_hosts: &Path, passwo
     }
 }
 
-/// Account, key, mount, endpoint and rule, through the same door as any administrator.
+/// Account, keys, mount, endpoint and rule, through the same door as any administrator.
 async fn configure(config: &Config, folder: &Path, env: &Env) -> Result<String, Failure> {
-    let inbox = folder.join("partner-inbox");
+    let inbox = folder.join(INBOX);
     crate::parts::private_folder(&inbox)?;
     let password = entrepot_crypto::random_text(env, 20);
     let public = user_key(folder, env)?;
-    let text = format!(
+    let mut text = format!(
         "account: {{name: demo, type: partner, password: '{password}'}}\n---\n\
          key: {{name: demo-key, type: ssh-user, account: demo, public: '{public}'}}\n---\n\
-         mount: {{name: demo-home, account: demo, path: /, endpoint: files, prefix: demo}}\n---\n\
-         endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
-         rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n\
-         \x20 if: file.path.startsWith('/out/')\n\
-         \x20 do:\n    - deliver: {{endpoint: partner, path: '{{account}}/{{name}}'}}\n",
-        json!(inbox)
+         mount: {{name: demo-home, account: demo, path: /, endpoint: files, prefix: demo}}\n---\n"
     );
+    if let Some(key) = route::key_document(folder)? {
+        text += &format!("{key}\n---\n");
+    }
+    text += &route::documents(&inbox);
     let documents = [Document { file: "demo.yaml".to_owned(), text }];
     ask(config, json!({"request": "apply", "documents": documents, "prune": false})).await?;
     Ok(password)
@@ -164,11 +168,12 @@ fn user_key(folder: &Path, env: &Env) -> Result<String, Failure> {
     Ok(pair.public)
 }
 
-async fn upload(folder: &Path, address: SocketAddr, target: &str) -> Result<u64, Failure> {
-    let file = folder.join("orders.csv");
-    let rows = (0..20_000).map(|row| format!("{row};article {row};{}\n", row * 7 % 100));
-    let content: String = rows.collect();
-    write(&file, &content)?;
+async fn upload(
+    folder: &Path,
+    address: SocketAddr,
+    file: &Path,
+    target: &str,
+) -> Result<(), Failure> {
     let mut child = tokio::process::Command::new("sftp")
         .args(["-q", "-b", "-", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"])
         .arg("-o")
@@ -189,11 +194,7 @@ async fn upload(folder: &Path, address: SocketAddr, target: &str) -> Result<u64,
         input.write_all(commands.as_bytes()).await.map_err(cannot)?;
     }
     let status = child.wait().await.map_err(|error| Failure::start(error.to_string()))?;
-    if status.success() {
-        Ok(content.len() as u64)
-    } else {
-        Err(Failure::start(format!("sftp failed: {status}")))
-    }
+    if status.success() { Ok(()) } else { Err(Failure::start(format!("sftp failed: {status}"))) }
 }
 
 /// The events of the newest delivery: from its session's login to the job's end.

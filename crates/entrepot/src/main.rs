@@ -29,6 +29,7 @@ mod import;
 mod init;
 mod join;
 mod journal;
+mod keys;
 mod links;
 mod listeners;
 mod local_copy;
@@ -163,7 +164,7 @@ async fn run(
         Command::Mount(command) => noun(&client()?, output, Kind::Mount, command).await,
         Command::Endpoint(command) => noun(&client()?, output, Kind::Endpoint, command).await,
         Command::Rule(command) => rules::run(&client()?, output, command).await,
-        Command::Key(command) => noun(&client()?, output, Kind::Key, command).await,
+        Command::Key(command) => keys::run(&client()?, output, command).await,
         Command::Link(command) => links::run(&client()?, output, command).await,
         Command::Passkey(command) => passkeys::run(&client()?, output, command).await,
         Command::Token(command) => tokens::run(&client()?, output, command).await,

@@ -27,7 +27,8 @@ pub(crate) async fn run(
     })
 }
 
-fn lines(trace: &Trace) -> Vec<String> {
+/// What is shown of it.
+pub(crate) fn lines(trace: &Trace) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(chain) = &trace.chain {
         add_event(&mut lines, chain, Branch::default());

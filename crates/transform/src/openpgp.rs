@@ -4,6 +4,7 @@
 //! it is valid at a time, which signature counts, and how much a message may ask for.
 
 mod keys;
+mod make;
 mod read;
 
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
@@ -25,6 +26,7 @@ use crate::flow::{Bounds, Flow, Input};
 use crate::limits::{BLOCK_BYTES, OPENPGP_SIGNATURE_BYTES, OPENPGP_SIGNATURES};
 
 pub use keys::{PublicKey, SecretKey, Usage};
+pub use make::{MadeKey, make};
 pub use read::{Opened, decrypt, verify};
 
 /// Whether the result is text (`-----BEGIN PGP MESSAGE-----`) or bytes.
@@ -81,7 +83,7 @@ fn seconds(at: Timestamp) -> u32 {
     u32::try_from(at.micros().div_euclid(1_000_000).max(0)).unwrap_or(u32::MAX)
 }
 
-fn failed(error: Error) -> TransformError {
+fn bad_key(error: Error) -> TransformError {
     TransformError::BadKey(format!("the keys cannot be used: {error}"))
 }
 
@@ -113,7 +115,7 @@ pub fn encrypt(
                 Primary(key) => builder.encrypt_to_key(Entropy(env), key).map(drop),
                 Sub(key) => builder.encrypt_to_key(Entropy(env), key).map(drop),
             };
-            added.map_err(failed)?;
+            added.map_err(bad_key)?;
         }
         return write_message(&flow, sealing, builder, env, writer);
     }
@@ -124,7 +126,7 @@ pub fn encrypt(
             Primary(key) => builder.encrypt_to_key(Entropy(env), key).map(drop),
             Sub(key) => builder.encrypt_to_key(Entropy(env), key).map(drop),
         };
-        added.map_err(failed)?;
+        added.map_err(bad_key)?;
     }
     write_message(&flow, sealing, builder, env, writer)
 }
@@ -154,7 +156,7 @@ fn write_message<'a, R: Read, E: Encryption>(
     let at = seconds(sealing.at);
     for signer in sealing.signers {
         let key = signer.for_signing(at)?;
-        let subpackets = subpackets(key, at).map_err(failed)?;
+        let subpackets = subpackets(key, at).map_err(bad_key)?;
         builder.sign_with_subpackets(key, Password::empty(), key.hash_alg(), subpackets);
     }
     let mut output = flow.output(writer, Bounds::none());
@@ -166,7 +168,7 @@ fn write_message<'a, R: Read, E: Encryption>(
         Armor::Binary => builder.to_writer(Entropy(env), &mut output),
     };
     let written = written.and_then(|()| Ok(output.flush()?));
-    flow.ended(written.map_err(failed))
+    flow.ended(written.map_err(bad_key))
 }
 
 /// What a signature says besides: who made it, and when.
@@ -216,7 +218,7 @@ pub fn sign_detached(
         Ok(output.flush()?)
     };
     let written: Result<(), Error> = write();
-    flow.ended(written.map_err(failed))
+    flow.ended(written.map_err(bad_key))
 }
 
 /// Checks a file against a signature that is a file of its own. Answers the fingerprint of the key

@@ -63,7 +63,7 @@ impl WebDemo {
         let address = format!("{}/files{TARGET}", self.server);
         let login = format!("user = \"demo:{}\"\n", self.password);
         self.curl(&["-T", &file.display().to_string(), &address], &login).await?;
-        println!("5. curl uploaded {} over HTTPS to {TARGET}:", table::bytes(content.len() as u64));
+        println!("6. curl uploaded {} over HTTPS to {TARGET}:", table::bytes(content.len() as u64));
         let numbered = uploaded(config, env, since).await?;
         let event = &numbered.event;
         println!("   {}  {:<17} {}", event.at, event.fact.kind(), describe(event));
@@ -82,7 +82,7 @@ impl WebDemo {
             let message = "the file that the share link gave is another one".to_owned();
             return Err(Failure::new("EP0202", Exit::Failed, message));
         }
-        println!("6. a share link opens it to people without an account, three times:");
+        println!("7. a share link opens it to people without an account, three times:");
         println!("   {link}");
         println!("   curl fetched it by the link, the same {} bytes", fetched.len());
         Ok(())

@@ -4,11 +4,13 @@
 //! signatures by the primary key; of several valid ones the newest counts. A signature that does
 //! not verify counts for nothing.
 
+use entrepot_nouns::Timestamp;
 use pgp::composed::{Deserializable, SignedPublicKey, SignedPublicSubKey, SignedSecretKey};
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{self, KeyFlags, Signature, SignatureType};
 use pgp::types::{KeyDetails, SigningKey, Tag};
 
+use super::seconds;
 use crate::error::TransformError;
 use crate::limits::{OPENPGP_CLOCK_SECONDS, OPENPGP_KEY_BYTES};
 
@@ -86,6 +88,27 @@ impl PublicKey {
             Usage::Encrypt => self.for_encryption(at).map(drop),
             Usage::Sign => self.component(usage, at, |_| true).map(drop),
         }
+    }
+
+    /// When it ends for something that it can be used for at `at`, if that is before `until`.
+    pub fn ends_between(&self, at: Timestamp, until: Timestamp) -> Option<Timestamp> {
+        let (at, until) = (seconds(at), seconds(until));
+        let uses = [Usage::Encrypt, Usage::Sign].into_iter();
+        let ends = uses.filter(|usage| self.check(*usage, at).is_ok()).filter_map(|usage| {
+            let (mut valid, mut over) = (at, until);
+            if self.check(usage, over).is_ok() {
+                return None;
+            }
+            while over.saturating_sub(valid) > 1 {
+                let between = valid.midpoint(over);
+                match self.check(usage, between) {
+                    Ok(()) => valid = between,
+                    Err(_) => over = between,
+                }
+            }
+            Some(over)
+        });
+        ends.min().map(|end| Timestamp::from_seconds(i64::from(end)))
     }
 
     /// The part that others encrypt to.

@@ -140,6 +140,43 @@ fn gpg_opens_our_messages_and_we_those_of_gpg() {
 }
 
 #[test]
+fn the_end_of_a_key_is_found_to_the_second() {
+    let gpg = Gpg::new(&[("short", "default", "5d"), ("endless", "default", "0")]);
+    let (now, day) = (env().now(), std::time::Duration::from_secs(24 * 3600));
+    let end = gpg.public("short").ends_between(now, now.plus(day * 60)).unwrap();
+    let left = end.since(now);
+    assert!(left > day * 5 - day / 24 && left <= day * 5 + day / 24, "{left:?}");
+    assert_eq!(gpg.public("short").ends_between(now, now.plus(day * 4)), None);
+    assert_eq!(gpg.public("endless").ends_between(now, now.plus(day * 60)), None);
+    let short = gpg.public("short");
+    assert!(short.check(Usage::Sign, seconds(end) - 1).is_ok());
+    assert!(short.check(Usage::Sign, seconds(end)).is_err());
+}
+
+#[test]
+fn gpg_takes_the_keys_that_are_made_here() {
+    let gpg = Gpg::new(&[]);
+    let made = make("Example Ltd <edi@example.com>", &env()).unwrap();
+    let key = SecretKey::parse(made.private.expose()).unwrap();
+    assert_eq!(PublicKey::parse(made.public.as_bytes()).unwrap().fingerprint(), made.fingerprint);
+    let path = gpg.file("key", made.public.as_bytes());
+    gpg.run(&["--import", path.to_str().unwrap()], b"");
+    let message = gpg.run(&["--encrypt", "-r", "edi@example.com"], &sample());
+    let (found, _) = decrypted(&message, &[&key], &[]).unwrap();
+    assert!(found == sample());
+    let signed = encrypted(&[key.public()], &[&key], Armor::Binary, b"x");
+    let (_, signer) = decrypted(&signed, &[&key], &[key.public()]).unwrap();
+    assert_eq!(signer, Some(made.fingerprint));
+    let path = gpg.file("private", made.private.expose());
+    gpg.run(&["--import", path.to_str().unwrap()], b"");
+    let status = gpg.run(&["--status-fd", "1", "-o", "/dev/null", "--decrypt"], &signed);
+    assert!(String::from_utf8(status).unwrap().contains("GOODSIG"));
+    for owner in ["", "  ", "a\nb", &"x".repeat(501)] {
+        assert!(make(owner, &env()).is_err(), "{owner:?}");
+    }
+}
+
+#[test]
 fn sequoia_opens_our_messages_and_we_those_of_sequoia() {
     let folder = tempfile::tempdir().unwrap();
     let sq = |arguments: &[&str], input: &[u8]| {
