@@ -140,11 +140,18 @@ impl Places {
         self.state.lock().sizes.of(pool)
     }
 
+    /// Places that there are in all pools.
+    pub(crate) fn all(&self) -> usize {
+        let state = self.state.lock();
+        Pool::ALL.into_iter().map(|pool| state.sizes.of(pool)).sum()
+    }
+
     /// A place for a job of `lane`, if its partner may have one more.
     pub(crate) fn take(self: &Arc<Self>, lane: &LaneKey) -> Option<JobPlace> {
         let (pool, party) = (lane.lane().pool, lane.party());
         let taken = self.state.lock().take(pool, &party);
-        taken.then(|| JobPlace { places: self.clone(), lane: lane.clone(), pool, party })
+        let lane = lane.clone();
+        taken.then(|| JobPlace { places: self.clone(), lane, pool, party, given_back: false })
     }
 
     /// Notes who waits for a place of `pool`.
@@ -168,12 +175,14 @@ impl Places {
     }
 }
 
-/// The place of one job; free again when it is dropped.
+/// The place of one job; free again when it is dropped, or when nothing is left to do but to write
+/// down how the job ended.
 pub(crate) struct JobPlace {
     places: Arc<Places>,
     lane: LaneKey,
     pool: Pool,
     party: String,
+    given_back: bool,
 }
 
 impl JobPlace {
@@ -206,11 +215,21 @@ impl JobPlace {
         (self.lane, self.pool, self.party) = (lane.clone(), pool, party);
         true
     }
+
+    /// Lets another job have the place: no step of this one runs any more.
+    pub(crate) fn give_back(&mut self) {
+        if !std::mem::replace(&mut self.given_back, true) {
+            self.places.state.lock().give_back(self.pool, &self.party);
+            self.places.freed.notify_one();
+        }
+    }
 }
 
 impl Drop for JobPlace {
     fn drop(&mut self) {
-        self.places.state.lock().give_back(self.pool, &self.party);
+        if !self.given_back {
+            self.places.state.lock().give_back(self.pool, &self.party);
+        }
     }
 }
 
@@ -256,6 +275,22 @@ mod tests {
         assert!(places.take(&lane(Pool::Target, "b")).is_none());
         held.clear();
         assert!(places.take(&to).is_some());
+    }
+
+    #[test]
+    fn a_place_is_given_back_once() {
+        let places = Places::new(PoolSizes::each(2), Arc::default());
+        let to = lane(Pool::Target, "a");
+        let mut ending = places.take(&to).unwrap();
+        assert!(places.take(&to).is_none());
+        ending.give_back();
+        ending.give_back();
+        assert_eq!(places.taken(Pool::Target), 0);
+        let other = places.take(&to).unwrap();
+        drop(ending);
+        assert_eq!(places.taken(Pool::Target), 1, "that of another job");
+        drop(other);
+        assert_eq!((places.taken(Pool::Target), places.all()), (0, 6));
     }
 
     #[test]

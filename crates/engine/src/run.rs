@@ -694,6 +694,8 @@ impl Run<'_> {
     }
 
     async fn finish(&mut self) -> Result<(), StepError> {
+        // What is left waits for the disk: it keeps nobody from a place.
+        self.place.give_back();
         let fact = Fact::JobDone { rule: self.job.rule.clone() };
         let event = tell(self.shared, self.job, ids::told(self.job.id, "done", 0), fact);
         self.seal(&event).await?;

@@ -16,6 +16,7 @@ use tracing::Instrument;
 use crate::Shared;
 use crate::backoff::{Away, spread};
 use crate::hold::Hold;
+use crate::limits::JOBS_ENDING;
 use crate::queue::QueueLook;
 use crate::run::{self, ClaimedJob, Failure};
 
@@ -112,6 +113,10 @@ impl Workers {
         let claimed = env.elapsed();
         places.resize(options.pools.changed(membership.standing.borrow().pools));
         let rebuilding = membership.is_rebuilding(*projected.borrow());
+        if self.tasks.len() >= places.all().saturating_add(JOBS_ENDING) {
+            // The disk does not keep up with the ends of jobs: each that is written wakes us.
+            return Ok(0);
+        }
         if rebuilding || !membership.may_claim(claimed, lease) {
             return Ok(0);
         }

@@ -1,6 +1,7 @@
 //! Lanes: a partner that is slow or dead keeps only its own jobs waiting.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use entrepot_db::LaneKey;
@@ -12,6 +13,7 @@ use entrepot_testbed::memory_endpoint;
 use super::made::write;
 use super::world::{SITE, World, content, deliver, files, memory_store, rule};
 use crate::PoolSizes;
+use crate::pause::Pause;
 
 const HOURS: Duration = Duration::from_secs(24 * 3600);
 /// So long that no lease ends while a partner does not answer.
@@ -99,6 +101,38 @@ async fn a_job_that_waits_for_a_dead_partner_keeps_no_place_of_another() {
     assert_eq!(waiting, 47);
     world.projected().await;
     assert_eq!(world.events("file.delivered").await.len(), 60, "a file was delivered twice");
+    world.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_done_but_for_its_end_keeps_nobody_from_a_place() {
+    let mut world = World::new(94).await;
+    world.target("partner", memory_store(&world.env)).await;
+    world.options.pools = PoolSizes::each(1);
+    let ending = Arc::new(AtomicUsize::new(0));
+    let (most, counted) = (Arc::new(AtomicUsize::new(0)), ending.clone());
+    let seen = most.clone();
+    world.options.pauses = Some(Arc::new(move |at| {
+        match at {
+            Pause::Claimed => {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+            Pause::EndRecorded => {
+                seen.fetch_max(counted.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        false
+    }));
+    world.put(&rule_for("live", &["partner"])).await;
+    let jobs = arrive(&mut world, "live", 40).await;
+    world.start();
+    for job in jobs {
+        let ended = world.ended(job).await;
+        assert_eq!((ended.state, ended.attempts), (JobState::Done, 1), "{:?}", ended.error);
+    }
+    assert_eq!(ending.load(Ordering::SeqCst), 0);
+    assert!(most.load(Ordering::SeqCst) > 1, "each waited for the end of the one before");
     world.kill().await;
 }
 
