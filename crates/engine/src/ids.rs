@@ -119,6 +119,12 @@ pub(crate) fn not_started(event: EventId, rule: Uuid) -> EventId {
     EventId(derived("not-started", &[event.0.as_bytes(), rule.as_bytes()]))
 }
 
+/// The event that a key ends in so many days, the same whichever node sees it first.
+pub(crate) fn expiring(key: Uuid, not_after: Timestamp, days: u32) -> EventId {
+    let (end, days) = (not_after.micros().to_le_bytes(), days.to_le_bytes());
+    EventId(derived("expiring", &[key.as_bytes(), &end, &days]))
+}
+
 /// The event that stands for a record of the journal which cannot be read.
 pub(crate) fn unreadable(node: NodeId, sequence: u64) -> EventId {
     EventId(derived("unreadable", &[node.0.as_bytes(), &sequence.to_le_bytes()]))

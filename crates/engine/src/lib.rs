@@ -56,6 +56,7 @@ mod session_files;
 mod step;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 mod versions;
 mod watching;
 mod work;
@@ -469,8 +470,9 @@ async fn start_rules(shared: Arc<Shared>, stop: CancellationToken) {
     };
     let files = watching::run(parts, stop.clone());
     let (db, env) = (shared.db.clone(), shared.recorder.env().clone());
-    let sweeping = work::sweep(shared.work.clone(), db, env, stop);
-    tokio::join!(clock, files, sweeping);
+    let sweeping = work::sweep(shared.work.clone(), db, env, stop.clone());
+    let telling = thresholds::run(shared, stop);
+    tokio::join!(clock, files, sweeping, telling);
 }
 
 fn scheduler_parts(shared: &Shared) -> SchedulerParts {

@@ -64,12 +64,18 @@ pub const CLAIM_JOBS: usize = 64;
 /// Most lanes of a pool that one look at the queue finds: of those whose partner may have no more
 /// places it finds others behind them.
 pub const CLAIM_LANES: usize = 256;
+/// Jobs of which only the end is to be written down, for which no place is needed: with so many no
+/// more are claimed.
+pub const JOBS_ENDING: usize = 256;
 /// Most writes of jobs in one transaction.
 pub const JOB_WRITES: usize = 256;
 /// Writes of jobs that wait for it; more wait where they are made.
 pub const JOB_WRITES_WAITING: usize = 1_024;
 /// How long a claimed job stays ours without a sign of life, unless told otherwise.
 pub const LEASE: Duration = Duration::from_secs(30);
+/// A lease that the database confirmed so lately is believed to be ours, before an effect that may
+/// happen twice: far less than the shortest lease.
+pub const CONFIRMED_LATELY: Duration = Duration::from_secs(1);
 /// How often the table of jobs is looked at when nothing wakes us, unless told otherwise.
 pub const POLL: Duration = Duration::from_secs(1);
 /// How long a stopping engine waits for jobs that were told to end, beyond its limit.
@@ -191,3 +197,14 @@ pub const WORK_PAGE: usize = 1_000;
 
 /// How long a dry run waits to see what is at a path.
 pub const LOOK: Duration = Duration::from_secs(10);
+
+/// How often it is looked which keys end soon.
+pub const KEYS_LOOK: Duration = Duration::from_secs(3600);
+/// How often it is looked how full the journal is.
+pub const JOURNAL_LOOK: Duration = Duration::from_secs(5);
+/// Days before the end of a key at which it is told.
+pub const KEY_DAYS: [u32; 5] = [60, 30, 7, 1, 0];
+/// Fillings of the journal that are told, in percent.
+pub const JOURNAL_PERCENT: [u32; 3] = [50, 75, 90];
+/// A filling is told again once the journal held so much less, in percent of its bound.
+pub const JOURNAL_PERCENT_LESS: u32 = 10;

@@ -38,6 +38,7 @@ pub use server::TlsServer;
 pub use session::{Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
 pub use trusting::{ServerTrust, TlsClient};
+pub use validity::certificate_end;
 pub use version::TlsVersion;
 
 /// For fuzzing: what is read from a control connection is cut into records.

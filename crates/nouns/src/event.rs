@@ -169,6 +169,48 @@ facts! {
         /// Not valid from this moment on.
         not_after: Timestamp,
     }
+    /// The certificate of a key for TLS ends soon, or has ended: told once for each of 60, 30, 7, 1
+    /// and 0 days.
+    "certificate.expiring" CertificateExpiring {
+        /// The key, by name.
+        key: Name,
+        /// Not valid from this moment on.
+        not_after: Timestamp,
+        /// It ends in so many days, or sooner.
+        days: u32,
+    }
+    /// Another key ends soon, or has ended: told once for each of 60, 30, 7, 1 and 0 days.
+    "key.expiring" KeyExpiring {
+        /// The key, by name.
+        key: Name,
+        /// Not valid from this moment on.
+        not_after: Timestamp,
+        /// It ends in so many days, or sooner.
+        days: u32,
+    }
+    /// The journal of a node holds so much that the database does not have yet: full, it takes no
+    /// new files.
+    "journal.filling" JournalFilling {
+        /// Of what it may hold: 50, 75 or 90.
+        percent: u32,
+        /// Bytes that the database does not have.
+        bytes: u64,
+        /// Most bytes that may wait for it.
+        limit_bytes: u64,
+    }
+    /// Files in a folder with a quota take so much of it.
+    "quota.reached" QuotaReached {
+        /// The endpoint that has the folder.
+        endpoint: Name,
+        /// The path of the folder there.
+        folder: String,
+        /// Of what may lie there, in bytes or in files: 80, 90 or 100.
+        percent: u32,
+        /// Bytes that lie there.
+        bytes: u64,
+        /// Files that lie there.
+        files: u64,
+    }
     /// An administrator asked for the certificate of a listener to be renewed now.
     "certificate.requested" CertificateRequested {
         /// The listener that shows it.

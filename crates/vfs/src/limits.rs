@@ -74,6 +74,10 @@ pub const PROBE_TIME: Duration = Duration::from_secs(10);
 pub const SWEEP_EVERY: Duration = Duration::from_secs(300);
 /// How often the files below a mount with a quota are counted anew, in the background.
 pub const RECOUNT_EVERY: Duration = Duration::from_secs(600);
+/// Fillings of a quota that are told, in percent.
+pub const QUOTA_PERCENT: [u32; 3] = [80, 90, 100];
+/// A filling is told again once so much less of the quota was taken, in percent.
+pub const QUOTA_PERCENT_LESS: u64 = 5;
 /// A directory that changes while it is counted is listed so often before its count is taken as it
 /// is.
 pub const RELISTED: u32 = 4;

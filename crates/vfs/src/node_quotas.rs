@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::book::Book;
 use crate::error::Result;
-use crate::quota::{CountedDirectory, Ledger, Ledgers, Reservation};
+use crate::quota::{CountedDirectory, Filling, Ledger, Ledgers, Reservation};
 use crate::recount::{Delta, is_below};
 use crate::stores::Stores;
 use crate::unbroken::later;
@@ -24,7 +24,16 @@ pub(crate) struct CountedChange(Vec<Counted>);
 
 struct Counted {
     ledger: Arc<Ledger>,
+    /// The directory that it counts.
+    folder: StorePath,
     change: u64,
+}
+
+/// A quota of which more is taken than was told before.
+pub(crate) struct Filled {
+    /// The directory that it counts.
+    pub(crate) folder: StorePath,
+    pub(crate) filling: Filling,
 }
 
 impl CountedChange {
@@ -36,6 +45,17 @@ impl CountedChange {
     /// It was made.
     pub(crate) fn end(mut self, delta: Delta) {
         std::mem::take(&mut self.0).iter().for_each(|it| it.ledger.end(it.change, delta));
+    }
+
+    /// It was made; what is to be told of the quotas since.
+    pub(crate) fn end_and_look(mut self, delta: Delta) -> Vec<Filled> {
+        let counted = std::mem::take(&mut self.0).into_iter();
+        let look = |it: Counted| {
+            it.ledger.end(it.change, delta);
+            let filling = it.ledger.filling()?;
+            Some(Filled { folder: it.folder, filling })
+        };
+        counted.filter_map(look).collect()
     }
 
     /// Room in every quota that counts it, for a file of `size` bytes in place of another one.
@@ -129,7 +149,11 @@ impl NodeQuotas {
             return CountedChange(Vec::new());
         }
         let over = self.ledgers.over(endpoint, path).into_iter();
-        CountedChange(over.map(|ledger| Counted { change: ledger.begin(path), ledger }).collect())
+        let begin = |(folder, ledger): (StorePath, Arc<Ledger>)| {
+            let change = ledger.begin(path);
+            Counted { ledger, folder, change }
+        };
+        CountedChange(over.map(begin).collect())
     }
 
     /// Counts anew what was last counted long enough before `now`, for files that others changed.

@@ -43,14 +43,14 @@ impl Ledgers {
         (ledger, true)
     }
 
-    /// Every ledger that holds `path` of the endpoint.
-    pub(crate) fn over(&self, endpoint: Uuid, path: &StorePath) -> Vec<Arc<Ledger>> {
+    /// Every ledger that holds `path` of the endpoint, with the directory that it counts.
+    pub(crate) fn over(&self, endpoint: Uuid, path: &StorePath) -> Vec<(StorePath, Arc<Ledger>)> {
         let ledgers = self.0.lock();
         let holds = |directory: &CountedDirectory| {
             directory.endpoint == endpoint && is_below(path, &directory.path)
         };
         let over = ledgers.iter().filter(|(directory, _)| holds(directory));
-        over.map(|(_, ledger)| ledger.clone()).collect()
+        over.map(|(directory, ledger)| (directory.path.clone(), ledger.clone())).collect()
     }
 
     /// Those whose last count is older than [`limits::RECOUNT_EVERY`]; they count as counted now.
@@ -112,18 +112,51 @@ struct Tally {
     files: i64,
     reserved_bytes: u64,
     reserved_files: u64,
+    /// The filling that was told last, in percent.
+    told: u32,
     /// When it was last counted, as [`entrepot_nouns::Env::elapsed`] says.
     counted_at: Duration,
 }
 
 impl Tally {
     fn all_bytes(&self) -> u64 {
-        u64::try_from(self.bytes).unwrap_or(0).saturating_add(self.reserved_bytes)
+        self.own_bytes().saturating_add(self.reserved_bytes)
     }
 
     fn all_files(&self) -> u64 {
-        u64::try_from(self.files).unwrap_or(0).saturating_add(self.reserved_files)
+        self.own_files().saturating_add(self.reserved_files)
     }
+
+    fn own_bytes(&self) -> u64 {
+        u64::try_from(self.bytes).unwrap_or(0)
+    }
+
+    fn own_files(&self) -> u64 {
+        u64::try_from(self.files).unwrap_or(0)
+    }
+
+    /// How much of a quota is taken by what lies there, in percent of bytes or of files.
+    fn percent_of(&self, quota: &Quota) -> u64 {
+        let part = |used: u64, limit: Option<u64>| {
+            limit.map_or(0, |limit| used.saturating_mul(100) / limit.max(1))
+        };
+        part(self.own_bytes(), quota.size_bytes).max(part(self.own_files(), quota.files))
+    }
+}
+
+/// The filling that is told where so much is taken.
+fn level(percent: u64) -> u32 {
+    let told = limits::QUOTA_PERCENT.into_iter();
+    told.filter(|level| u64::from(*level) <= percent).max().unwrap_or_default()
+}
+
+/// How much of a quota is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filling {
+    /// One of [`limits::QUOTA_PERCENT`].
+    pub(crate) percent: u32,
+    pub(crate) bytes: u64,
+    pub(crate) files: u64,
 }
 
 fn signed(bytes: u64) -> i64 {
@@ -159,7 +192,10 @@ impl Ledger {
                 (tally.bytes, tally.files) = (found.bytes, found.files);
                 drop(tally);
                 drop(changes);
-                self.count.send_replace(Count::Known);
+                if self.count.send_replace(Count::Known) != Count::Known {
+                    // What was there before this node looked is nothing that happened now.
+                    let _ = self.filling();
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, place = %root, "files below a quota cannot be counted");
@@ -214,6 +250,21 @@ impl Ledger {
         let mut tally = self.tally.lock();
         tally.bytes = tally.bytes.saturating_add(delta.bytes);
         tally.files = tally.files.saturating_add(delta.files);
+        // What goes up and down about a filling is told once.
+        let percent = tally.percent_of(&self.quota());
+        tally.told = tally.told.min(level(percent.saturating_add(limits::QUOTA_PERCENT_LESS)));
+    }
+
+    /// What is to be told of how much of the quota is taken: once, until so much less was.
+    pub(crate) fn filling(&self) -> Option<Filling> {
+        let quota = self.quota();
+        let mut tally = self.tally.lock();
+        let level = level(tally.percent_of(&quota));
+        if level <= tally.told {
+            return None;
+        }
+        tally.told = level;
+        Some(Filling { percent: level, bytes: tally.own_bytes(), files: tally.own_files() })
     }
 
     /// What a mount allows here, for those who come without one.

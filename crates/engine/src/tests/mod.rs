@@ -17,6 +17,7 @@ mod schedules;
 mod session_files;
 mod stops;
 mod talk;
+mod thresholds;
 mod versions;
 mod watches;
 mod world;

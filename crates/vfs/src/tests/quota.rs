@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_nouns::{Endpoint, SiteId};
+use entrepot_nouns::{Endpoint, Fact, SiteId};
 use entrepot_storage::fault::{Fault, FaultStore, SimDisk, SimStore, StoreCall};
 use entrepot_storage::{AnyStore, Publish};
 
@@ -39,6 +39,44 @@ async fn bytes_and_files_are_limited_and_come_back() {
     put(vfs, "/c", b"22").await.unwrap();
     let space = vfs.space(&path("/")).await.unwrap();
     assert_eq!((space.free_bytes, space.free_files), (5_997, 0));
+}
+
+#[tokio::test]
+async fn a_quota_that_fills_is_told_once_until_it_was_emptier() {
+    let world = World::new().await;
+    let limits = with_quota(Some(1_000), Some(20), None);
+    world
+        .account("q", "/", |mount| {
+            mount.prefix = "homes/q".to_owned();
+            limits(mount);
+        })
+        .await;
+    let node = world.start(&SimDisk::new(&world.env), &How::default()).await;
+    let session = world.session(&node, "q").await;
+    let vfs = session.vfs();
+    let reached = async || {
+        let events = node.events().await.into_iter();
+        events.filter(|event| event.fact.kind() == "quota.reached").collect::<Vec<_>>()
+    };
+    let mut told = Vec::new();
+    for (name, size) in
+        [("/a", 790), ("/b", 10), ("/c", 50), ("/c", 45), ("/d", 60), ("/e", 95), ("/f", 0)]
+    {
+        put(vfs, name, &content(1, size)).await.unwrap();
+        told.push((name, reached().await.len()));
+    }
+    let wanted = [("/a", 0), ("/b", 1), ("/c", 1), ("/c", 1), ("/d", 2), ("/e", 3), ("/f", 3)];
+    assert_eq!(told, wanted);
+    vfs.remove(&path("/a")).await.unwrap();
+    put(vfs, "/a", &content(1, 600)).await.unwrap();
+    let events = reached().await;
+    let Fact::QuotaReached { endpoint, folder, percent, bytes, files } = &events[3].fact else {
+        panic!("{events:?}")
+    };
+    assert_eq!((endpoint.as_str(), folder.as_str()), ("files", "/homes/q"));
+    assert_eq!((*percent, *bytes, *files), (80, 860, 6));
+    assert_eq!(events[3].account, Some(name("q")));
+    assert!(events[3].session.is_some());
 }
 
 #[tokio::test]

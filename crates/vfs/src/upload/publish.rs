@@ -18,8 +18,9 @@ use super::{Phase, Upload};
 use crate::error::{Result, VfsError};
 use crate::limits::{BLOCK_BYTES, ZEROS_AT_ONCE};
 use crate::meters::UploadEnd;
-use crate::node_quotas::CountedChange;
+use crate::node_quotas::{CountedChange, Filled};
 use crate::place::Located;
+use crate::quota::Filling;
 use crate::recount::Delta;
 use crate::unbroken::unbroken;
 use crate::uploaded::Uploaded;
@@ -449,7 +450,16 @@ impl Upload {
 
     /// Turns the reservation into what is counted.
     fn count(&mut self, there: Option<&Meta>, counted: CountedChange) {
-        counted.end(Delta::of_file(self.size).over(there));
+        let filled = counted.end_and_look(Delta::of_file(self.size).over(there));
         drop(std::mem::take(&mut self.reservation));
+        for Filled { folder, filling } in filled {
+            let endpoint = self.place.mount.endpoint.noun.name.clone();
+            let (folder, Filling { percent, bytes, files }) = (folder.to_string(), filling);
+            let fact = Fact::QuotaReached { endpoint, folder, percent, bytes, files };
+            let event = self.vfs.0.event(fact);
+            if let Err(error) = self.vfs.data_plane().book.record(&event) {
+                tracing::warn!(code = error.code(), %error, "a quota that fills is not recorded");
+            }
+        }
     }
 }
