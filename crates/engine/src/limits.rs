@@ -191,3 +191,9 @@ pub const WORK_PAGE: usize = 1_000;
 
 /// How long a dry run waits to see what is at a path.
 pub const LOOK: Duration = Duration::from_secs(10);
+
+/// A job that rests until something has happened looks first after this time whether it has.
+pub(crate) const REST_FIRST: Duration = Duration::from_secs(60);
+
+/// The longest time between two such looks.
+pub(crate) const REST_LONGEST: Duration = Duration::from_secs(3600);
