@@ -68,6 +68,9 @@ pub(crate) async fn act(
     let event = parts.recorder.event(&scope, fact);
     // Events before documents, as the projection locks them.
     tx.insert_event(&event).await?;
+    if let (JobAction::Cancel, Some(caller)) = (action, job.caller()) {
+        tx.wake_job(caller, now).await?;
+    }
     if let Some(document) = &document {
         tx.move_job(id, document, now).await?;
     }

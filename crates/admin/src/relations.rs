@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use entrepot_nouns::endpoint::EndpointUse;
-use entrepot_nouns::rule::{KeyHalf, KeyUse};
+use entrepot_nouns::rule::{CallSpec, KeyHalf, KeyUse, StepSpec, When};
 use entrepot_nouns::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
     Reference, Rule, Site, VPath,
@@ -155,6 +155,11 @@ impl<'a> Relations<'a> {
             {
                 return Some((format!("{}.{}", place.field, endpoint.field), problem));
             }
+            if let StepSpec::Call(call) = &place.step.spec
+                && let Some((field, problem)) = self.unfit_call(call)
+            {
+                return Some((format!("{}.call.{field}", place.field), problem));
+            }
             for key in place.step.spec.keys() {
                 if let Some(problem) = self.unfit_key(&key) {
                     return Some((format!("{}.{}", place.field, key.field), problem));
@@ -176,6 +181,19 @@ impl<'a> Relations<'a> {
             let (kind, kinds) = (target.as_str(), usage.kinds());
             format!("'{name}' is an endpoint of kind {kind}: this needs one of kind {kinds}")
         })
+    }
+
+    /// Why a step cannot start the rule that it names, if so: the field and a sentence.
+    fn unfit_call(&self, call: &CallSpec) -> Option<(&'static str, String)> {
+        let Some(AnyNoun::Rule(rule)) = self.nouns.get(&NounKey::new(Kind::Rule, &call.rule))
+        else {
+            return None;
+        };
+        let When::Call(starts_on) = &rule.when else {
+            let problem = format!("rule '{}' does not start by 'when: {{call: {{}}}}'", rule.name);
+            return Some(("rule", problem));
+        };
+        starts_on.check_expressions(&call.with).err().map(|problem| ("with", problem))
     }
 
     /// Why a key is not for this use, if so.
@@ -256,7 +274,7 @@ mod tests {
     #[test]
     fn every_field_that_names_another_noun_is_a_reference() {
         type Named = (&'static str, Kind, &'static str);
-        let cases: [(&str, &[Named]); 8] = [
+        let cases: [(&str, &[Named]); 9] = [
             (r#"{"site":{"name":"main","policy":"p"}}"#, &[("policy", Kind::Policy, "p")]),
             (
                 r#"{"key":{"name":"k","type":"ssh-user","account":"a",
@@ -298,6 +316,11 @@ mod tests {
                     ("else.0.deliver.endpoint", Kind::Endpoint, "f"),
                     ("as", Kind::Account, "s"),
                 ],
+            ),
+            (
+                r#"{"rule":{"name":"r","when":{"event":"file.uploaded"},
+                    "do":[{"call":{"rule":"other"}}]}}"#,
+                &[("do.0.call.rule", Kind::Rule, "other")],
             ),
             (r#"{"policy":{"name":"p"}}"#, &[]),
         ];

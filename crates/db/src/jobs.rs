@@ -84,6 +84,8 @@ pub struct JobEnding {
     pub at: Timestamp,
     /// What there is to remember of its last step.
     pub last: Option<JobStep>,
+    /// A job that may rest until this one has ended: it may go on now.
+    pub wakes: Option<JobId>,
 }
 
 impl JobWrite {
@@ -95,6 +97,24 @@ impl JobWrite {
             JobChange::Pass(passed) => passed.step.as_ref(),
             JobChange::HandOver(over) => over.passed.as_ref()?.step.as_ref(),
             JobChange::End(ending) => ending.last.as_ref(),
+        }
+    }
+
+    /// What follows if it was held: the statement that lets a job go on that rests.
+    fn wake(&self) -> Option<(Sql, Vec<Value>)> {
+        match &self.change {
+            JobChange::End(JobEnding { end, at, wakes: Some(rests), .. })
+                if !matches!(end, JobEnd::Retry { .. }) =>
+            {
+                Some((WAKE, vec![(*at).into(), rests.0.into()]))
+            }
+            JobChange::HandOver(HandOver {
+                at, rests_for: Some(RestsFor::EndOf(other)), ..
+            }) => {
+                let values = vec![(*at).into(), self.hold.id.0.into(), other.0.into()];
+                Some((WAKE_IF_ENDED, values))
+            }
+            _ => None,
         }
     }
 
@@ -188,6 +208,15 @@ pub struct HandOver {
     pub due_at: Option<Timestamp>,
     /// The step that it went past before that is not recorded yet.
     pub passed: Option<PassedStep>,
+    /// What it rests for: if that has happened by now, it may go on at once.
+    pub rests_for: Option<RestsFor>,
+}
+
+/// What a job rests for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RestsFor {
+    /// The end of this job.
+    EndOf(JobId),
 }
 
 /// One step of `else`, in the count of [`PassedStep`]. No rule has as many steps.
@@ -332,6 +361,19 @@ statements! {
         "address = COALESCE($5, address) ",
         "WHERE id = $6 AND epoch = $7 AND node_id = $8 AND incarnation = $9 AND era = $10 ",
         "AND state = 'running'",
+    );
+    /// The row is looked at whatever its state: on PostgreSQL that waits for whoever is letting the
+    /// job rest at this moment, and then sees that it rests.
+    WAKE = sql!(
+        "UPDATE jobs SET claim_at = CASE WHEN state = 'ready' AND claim_at > $1 AND EXISTS ",
+        "(SELECT 1 FROM job_steps WHERE job_steps.job = jobs.id AND job_steps.state = 'begun' ",
+        "AND job_steps.address = jobs.address) THEN $1 ELSE claim_at END WHERE id = $2",
+    );
+    /// Runs behind [`HAND_OVER`], which waits for whoever is waking the job at this moment.
+    WAKE_IF_ENDED = sql!(
+        "UPDATE jobs SET claim_at = $1 WHERE id = $2 AND state = 'ready' ",
+        "AND EXISTS (SELECT 1 FROM jobs AS other WHERE other.id = $3 ",
+        "AND other.state IN ('done', 'failed', 'cancelled'))",
     );
     /// The epoch stays: the next claim raises it, and fences the process that held the job.
     RELEASE = sql!(
@@ -585,6 +627,8 @@ impl Db {
             }
         }
         work.many(steps).await?;
+        let kept = writes.iter().zip(&held).filter(|(_, held)| **held);
+        work.many(kept.filter_map(|(write, _)| write.wake()).collect()).await?;
         work.commit().await?;
         Ok(held)
     }
@@ -680,6 +724,11 @@ impl Tx {
     ) -> Result<()> {
         job_steps::keep(&mut self.work, rules, now).await?;
         self.work.each(INSERT, rows(jobs)?).await
+    }
+
+    /// Lets a job go on that rests; of any other nothing changes.
+    pub async fn wake_job(&mut self, id: JobId, now: Timestamp) -> Result<()> {
+        self.work.execute(WAKE, vec![now.into(), id.0.into()]).await.map(drop)
     }
 
     /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is

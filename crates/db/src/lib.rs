@@ -59,7 +59,7 @@ pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use job_steps::RuleDocument;
 pub use jobs::{
     Claim, ELSE_UNIT, HandOver, JobChange, JobCounts, JobEnd, JobEnding, JobFilter, JobHold,
-    JobWrite, PassedStep,
+    JobWrite, PassedStep, RestsFor,
 };
 pub use known::Configuration;
 pub use lanes::{EndpointLimit, LaneCounts, LaneKey, LaneWant};

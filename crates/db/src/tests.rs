@@ -253,7 +253,7 @@ trait HeldJobs {
         last: Option<&JobStep>,
     ) -> crate::Result<bool> {
         let last = last.cloned();
-        self.write_job(hold, JobChange::End(JobEnding { end, at, last })).await
+        self.write_job(hold, JobChange::End(JobEnding { end, at, last, wakes: None })).await
     }
 }
 

@@ -132,14 +132,8 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
             };
             exec::program(exec, &setting).map(drop).map_err(|error| ("exec", error))
         }
-        StepSpec::Check(check) => {
-            let expanded = pattern::expand(&check.message, values).map(drop);
-            expanded.map_err(|error| ("check.message", error))
-        }
-        StepSpec::Stop(stop) => {
-            let expanded = pattern::expand(&stop.message, values).map(drop);
-            expanded.map_err(|error| ("stop.message", error))
-        }
+        StepSpec::Check(check) => check_text("check.message", &check.message, values),
+        StepSpec::Stop(stop) => check_text("stop.message", &stop.message, values),
         StepSpec::Http(http) => {
             http_request::Draft::of(http, values).map(drop).map_err(|error| ("http", error))
         }
@@ -169,9 +163,14 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         | StepSpec::If(_)
         | StepSpec::Set(_)
         | StepSpec::Wait(_)
+        | StepSpec::Call(_)
         | StepSpec::Scan(_)
         | StepSpec::Webhook(_) => Ok(()),
     }
+}
+
+fn check_text(field: &'static str, text: &str, values: Values<'_>) -> Result<(), PatternFlaw> {
+    pattern::expand(text, values).map(drop).map_err(|error| (field, error))
 }
 
 fn check_name(

@@ -1,9 +1,9 @@
 //! What is behind a job: its steps, as earlier leases recorded them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use entrepot_nouns::rule::{Step, StepList, StepSpec};
-use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, VPath};
+use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, Timestamp, VPath};
 use serde_json::Value as Json;
 
 use crate::noted::BRANCH;
@@ -15,8 +15,8 @@ pub(crate) struct Progress {
     /// The step of `do` with which the last attempt of this life of the job ended.
     pub(crate) failed: Option<JobStep>,
     /// Steps that were begun under the last lease that came to them, and of which nothing is known
-    /// since.
-    pub(crate) begun: HashSet<StepAddress>,
+    /// since, or at which the job rests; and when.
+    pub(crate) begun: HashMap<StepAddress, Timestamp>,
     /// What attempts of steps left that failed, also in earlier lives of the job.
     pub(crate) left_by_failed: HashMap<StepAddress, Json>,
 }
@@ -83,7 +83,7 @@ impl Progress {
         for record in records {
             let lives = record.epoch > life;
             if record.state == StepState::Begun {
-                progress.begun.insert(record.address);
+                progress.begun.entry(record.address).or_insert(record.started_at);
                 continue;
             }
             progress.begun.remove(&record.address);

@@ -5,6 +5,7 @@
 //! steps alone, and an operator's retry goes on with the step that failed.
 
 mod reach;
+mod rest;
 mod watched;
 
 use std::pin::Pin;
@@ -270,7 +271,7 @@ pub(crate) async fn fail(
     let fact = Fact::JobFailed { rule, attempts, error: error.clone() };
     let event = tell(shared, job, ids::told(job.id, "failed", life), fact);
     seal(shared, &event).await?;
-    end(shared, hold, JobEnd::Failed { error }, failure.step.as_ref()).await?;
+    end(shared, job, hold, JobEnd::Failed { error }, failure.step.as_ref()).await?;
     Meters::add(&shared.meters.jobs_failed, 1);
     Ok(())
 }
@@ -290,12 +291,18 @@ async fn seal(shared: &Shared, event: &Event) -> Result<(), StepError> {
 
 async fn end(
     shared: &Shared,
+    job: &Job,
     hold: &Hold<'_>,
     end: JobEnd,
     last: Option<&JobStep>,
 ) -> Result<(), StepError> {
     let at = shared.recorder.env().now();
-    hold.write(JobChange::End(JobEnding { end, at, last: last.cloned() })).await
+    let wakes = job.caller();
+    hold.write(JobChange::End(JobEnding { end, at, last: last.cloned(), wakes })).await?;
+    if wakes.is_some() {
+        shared.jobs.notify_one();
+    }
+    Ok(())
 }
 
 impl Run<'_> {
@@ -316,6 +323,11 @@ impl Run<'_> {
             Some(pauses) if pauses(pause) => Err(StepError::Dropped),
             _ => Ok(()),
         }
+    }
+
+    /// Waits until the database knows all that this node recorded before now.
+    pub(crate) async fn caught_up(&self) -> Result<(), StepError> {
+        caught_up(self.shared, self.hold).await
     }
 
     /// Records an event of this job, durably.
@@ -470,7 +482,8 @@ impl Run<'_> {
             PassedStep { step, next, count, lane }
         });
         if !fits {
-            return self.hand_over(HandOver { lane, at, due_at, passed }).await;
+            let rests_for = None;
+            return self.hand_over(HandOver { lane, at, due_at, passed, rests_for }).await;
         }
         if let Some(passed) = passed {
             self.pass(passed).await?;
@@ -562,7 +575,8 @@ impl Run<'_> {
     /// Records that a step begins; false if it was begun before, and nobody knows how it ended.
     pub(crate) async fn begin_once(&self) -> Result<bool, StepError> {
         let record = self.record(StepState::Begun, None);
-        let Some(record) = record.filter(|it| !self.progress.begun.contains(&it.address)) else {
+        let Some(record) = record.filter(|it| !self.progress.begun.contains_key(&it.address))
+        else {
             return Ok(false);
         };
         self.hold.write(JobChange::Begin(JobStep { ended_at: None, ..record })).await?;
@@ -703,7 +717,7 @@ impl Run<'_> {
         // Of a job of one step that was done its end says all there is to say.
         let told = |last: &&JobStep| self.rule.has_several || last.state != StepState::Done;
         let last = self.behind.as_ref().and_then(|behind| behind.record.as_ref());
-        end(self.shared, self.hold, JobEnd::Done, last.filter(told)).await?;
+        end(self.shared, self.job, self.hold, JobEnd::Done, last.filter(told)).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);
         if self.noted.file.is_some()
             && let Err(error) = self.shared.work.remove(Owner::of(self.job)).await
@@ -730,7 +744,8 @@ impl Run<'_> {
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
         let failed = self.record(StepState::Failed, Some(error.clone()));
-        end(self.shared, self.hold, JobEnd::Retry { due_at, error }, failed.as_ref()).await?;
+        end(self.shared, self.job, self.hold, JobEnd::Retry { due_at, error }, failed.as_ref())
+            .await?;
         Meters::add(&self.shared.meters.jobs_retried, 1);
         Ok(())
     }

@@ -175,6 +175,19 @@ impl Call {
         Ok(())
     }
 
+    /// Says whether a step can start the rule with a CEL expression for each of these parameters.
+    /// What an expression gives is known when it runs; of one that is a value it is known now.
+    ///
+    /// # Errors
+    /// Which parameter cannot be given so, or is missing, as a sentence.
+    pub fn check_expressions(&self, with: &BTreeMap<String, String>) -> Result<(), String> {
+        let example = |(name, text): (&String, &String)| {
+            let known = literal(text).or_else(|| Some(self.parameters.get(name)?.example()));
+            (name.clone(), known.unwrap_or_default())
+        };
+        self.values(&with.iter().map(example).collect()).map(drop)
+    }
+
     /// The value of each parameter, for a start with these.
     ///
     /// # Errors
@@ -197,6 +210,17 @@ impl Call {
             Ok((name.clone(), value))
         });
         values.collect()
+    }
+}
+
+/// The value that a CEL expression is, if it is a plain one.
+fn literal(expression: &str) -> Option<Value> {
+    let text = expression.trim();
+    let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    match quoted {
+        Some(inside) if !inside.contains(['\'', '\\']) => Some(inside.into()),
+        Some(_) => None,
+        None => serde_json::from_str(text).ok().filter(|value: &Value| !value.is_array()),
     }
 }
 
@@ -273,6 +297,27 @@ mod tests {
         }
         for name in ["", "1a", "a-b", "a.b", "ä"] {
             assert!(call(json!({name: {}})).check().is_err(), "{name} was taken");
+        }
+    }
+
+    #[test]
+    fn a_step_gives_known_parameters_and_plain_values_of_their_type() {
+        let call = call(json!({"day": {}, "copies": {"type": "int", "default": 1}}));
+        let check = |with: &Value| {
+            let with = serde_json::from_value(with.clone()).unwrap();
+            call.check_expressions(&with)
+        };
+        for with in [json!({"day": "file.name"}), json!({"day": "'x'", "copies": "2"})] {
+            assert_eq!(check(&with), Ok(()), "{with}");
+        }
+        for (with, said) in [
+            (json!({}), "'day' is missing"),
+            (json!({"day": "'x'", "dya": "1"}), "no parameter 'dya'"),
+            (json!({"day": "'x'", "copies": "'many'"}), "\"many\" is no int"),
+            (json!({"day": "3"}), "3 is no string"),
+        ] {
+            let error = check(&with).unwrap_err();
+            assert!(error.contains(said), "{with}: {error}");
         }
     }
 

@@ -670,14 +670,14 @@ facts! {
         /// Why, one sentence.
         reason: String,
     }
-    /// Somebody started a rule by hand.
+    /// Somebody started a rule by hand, or a step of another rule did.
     "rule.called" RuleCalled {
         /// The name of the rule, which may have been deleted since.
         rule: Name,
         /// The value of each parameter that it takes.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         parameters: Map<String, Value>,
-        /// Who: an admin account, or `cli:<user>`.
+        /// Who: an admin account, `cli:<user>`, or `rule:<name>` of a step.
         by: String,
     }
     /// A watched folder has a file, or another version of one, which rests; or has one no more.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::event::{Event, Fact};
 use crate::ids::{EventId, JobId, NodeId, SiteId};
 use crate::lane::JobLane;
 use crate::name::Name;
@@ -164,6 +164,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// The job of which a step started it, and that may rest until it has ended.
+    pub fn caller(&self) -> Option<JobId> {
+        self.event.job.filter(|_| matches!(self.event.fact, Fact::RuleCalled { .. }))
+    }
+
     /// The epoch before its first lease since it was made or made ready by hand: the same for
     /// every lease of one life of the job.
     pub fn life(&self) -> i64 {

@@ -155,7 +155,8 @@ impl StepSpec {
             | StepSpec::Set(_)
             | StepSpec::Check(_)
             | StepSpec::Stop(_)
-            | StepSpec::Wait(_) => StepLane::Same,
+            | StepSpec::Wait(_)
+            | StepSpec::Call(_) => StepLane::Same,
             StepSpec::Mkdir(MkdirSpec { endpoint: Some(endpoint), .. }) => to(endpoint),
             StepSpec::Copy(_)
             | StepSpec::Mkdir(_)

@@ -154,6 +154,10 @@ impl Noun for Rule {
                 let field = format!("{}.{}", place.field, endpoint.field);
                 found.push(Reference::new(field, Kind::Endpoint, endpoint.name));
             }
+            if let StepSpec::Call(call) = &place.step.spec {
+                let field = format!("{}.call.rule", place.field);
+                found.push(Reference::new(field, Kind::Rule, &call.rule));
+            }
             for key in place.step.spec.keys() {
                 let field = format!("{}.{}", place.field, key.field);
                 found.push(Reference::new(field, Kind::Key, key.name));
@@ -338,6 +342,12 @@ impl Rule {
                         "goes with 'exec' and 'http' of a durable job: other steps end in the same \
                      place however often they run",
                     ))
+                }
+                StepSpec::Call(call) if call.rule == self.name => {
+                    Err(("call.rule", "a rule cannot call itself"))
+                }
+                StepSpec::Call(_) if step.timeout.is_some() => {
+                    Err(("timeout", "the job rests meanwhile: limit the steps of the other rule"))
                 }
                 StepSpec::Wait(_) if place.depth == 0 && place.following.is_empty() => {
                     Err(("wait", "nothing waits for it, let steps follow"))

@@ -26,7 +26,7 @@ pub use change::{
     SignSpec, TarCompression, TarSpec, VerifySpec, ZipSpec, ZstdSpec,
 };
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
-pub use flow::{CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec};
+pub use flow::{CallSpec, CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec};
 pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
@@ -295,6 +295,8 @@ steps! {
     "stop" => Stop(StopSpec),
     /// Let the job rest.
     "wait" => Wait(WaitSpec),
+    /// Start another rule.
+    "call" => Call(CallSpec),
     /// Send a request of HTTP.
     "http" => Http(HttpSpec),
     /// Tell a receiver of web hooks of the event.
@@ -471,6 +473,11 @@ impl Step {
                 text,
                 gives: ExpressionValue::Instant,
             }),
+            StepSpec::Call(call) => found.extend(call.with.values().map(|text| StepExpression {
+                field: "call.with",
+                text,
+                gives: ExpressionValue::Any,
+            })),
             StepSpec::Set(set) => found.extend(set.0.iter().map(|variable| StepExpression {
                 field: "set",
                 text: &variable.expression,

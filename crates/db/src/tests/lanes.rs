@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use entrepot_nouns::{Env, Job, JobLane, JobState, Pool, Priority, SiteId};
+use entrepot_nouns::{Env, Job, JobLane, JobState, JobStep, Pool, Priority, SiteId, StepState};
 
 use super::{HeldJobs, both, job, name, passed, project, started, take};
 use crate::{
     Claim, Db, EndpointLimit, HandOver, JobChange, JobCounts, JobEnd, JobEnding, JobHold, JobWrite,
-    LaneKey, LaneWant, PassedStep,
+    LaneKey, LaneWant, PassedStep, RestsFor,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -120,6 +120,50 @@ async fn crowds_never_go_beyond_a_limit(db: Db) {
     assert_eq!(done.iter().sum::<usize>(), 200);
 }
 
+/// Whichever comes first, the rest of the one or the end of the other.
+async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
+    let env = Env::simulated(5);
+    let (other, early, late) =
+        (job_in(&env, &to("a")), job_in(&env, &to("b")), job_in(&env, &to("c")));
+    project(&db, "n1", &[], &[other.clone(), early.clone(), late.clone()]).await;
+    let n1 = started(&db, "n1").await;
+    let held = take(&db, &n1, 3, env.now(), LEASE).await.unwrap();
+    let hold = |job: &Job| JobHold::from(held.iter().find(|it| it.id == job.id).unwrap());
+    let rest = |job: &Job| {
+        let due_at = Some(env.now().plus(Duration::from_secs(3_600)));
+        let (lane, rests_for) = (key(&job.lane), Some(RestsFor::EndOf(other.id)));
+        JobChange::HandOver(HandOver { lane, at: env.now(), due_at, passed: None, rests_for })
+    };
+    let begun = |job: &Job| {
+        let passed = passed(&hold(job), 0, &env).step.unwrap();
+        JobChange::Begin(JobStep { state: StepState::Begun, ended_at: None, ..passed })
+    };
+    for job in [&early, &late] {
+        assert!(db.write_job(&hold(job), begun(job)).await.unwrap());
+    }
+    assert!(db.write_job(&hold(&early), rest(&early)).await.unwrap());
+    assert_eq!(due(&db, None, &env, 9).await, Vec::<String>::new());
+    let (end, at) = (JobEnd::Done, env.now());
+    let end = JobEnding { end, at, last: None, wakes: Some(early.id) };
+    assert!(db.write_job(&hold(&other), JobChange::End(end)).await.unwrap());
+    assert_eq!(due(&db, None, &env, 9).await, ["b"]);
+    assert!(db.write_job(&hold(&late), rest(&late)).await.unwrap());
+    assert_eq!(due(&db, None, &env, 9).await, ["b", "c"]);
+    // Who waits for something else, as for the time after a failure, is let be.
+    let held = take(&db, &n1, 1, env.now(), LEASE).await.unwrap();
+    let due_at = env.now().plus(Duration::from_secs(60));
+    let last =
+        Some(JobStep { state: StepState::Failed, ..passed(&hold(&early), 0, &env).step.unwrap() });
+    let (end, at) = (JobEnd::Retry { due_at, error: "e".to_owned() }, env.now());
+    let last = last.map(|last| JobStep { epoch: 1, ..last });
+    let failed = JobChange::End(JobEnding { end, at, last, wakes: None });
+    assert!(db.write_job(&JobHold::from(&held[0]), failed).await.unwrap());
+    let mut tx = db.begin().await.unwrap();
+    tx.wake_job(held[0].id, env.now()).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(due(&db, None, &env, 9).await.len(), 1);
+}
+
 async fn a_job_that_is_handed_over_waits_in_its_new_lane(db: Db) {
     let env = Env::simulated(4);
     let made = job_in(&env, &to("a"));
@@ -129,7 +173,13 @@ async fn a_job_that_is_handed_over_waits_in_its_new_lane(db: Db) {
     let hold = JobHold::from(&held[0]);
     env.advance(Duration::from_secs(1));
     let step = PassedStep { lane: key(&to("b")), ..passed(&hold, 0, &env) };
-    let over = HandOver { lane: key(&to("b")), at: env.now(), due_at: None, passed: Some(step) };
+    let over = HandOver {
+        lane: key(&to("b")),
+        at: env.now(),
+        due_at: None,
+        passed: Some(step),
+        rests_for: None,
+    };
     assert!(db.write_job(&hold, JobChange::HandOver(over.clone())).await.unwrap());
     assert!(
         !db.write_job(&hold, JobChange::HandOver(over.clone())).await.unwrap(),
@@ -144,7 +194,13 @@ async fn a_job_that_is_handed_over_waits_in_its_new_lane(db: Db) {
     assert_eq!(db.job_steps(made.id).await.unwrap().len(), 1);
     let again = take(&db, &n1, 1, env.now(), LEASE).await.unwrap();
     assert_eq!((again[0].attempts, again[0].epoch, again[0].life()), (1, 2, 0));
-    let over = HandOver { lane: key(&to("c")), at: env.now(), due_at: None, passed: None };
+    let over = HandOver {
+        lane: key(&to("c")),
+        at: env.now(),
+        due_at: None,
+        passed: None,
+        rests_for: None,
+    };
     assert!(db.write_job(&JobHold::from(&again[0]), JobChange::HandOver(over)).await.unwrap());
     let waiting = db.job(SiteId::MAIN, made.id).await.unwrap().unwrap();
     assert_eq!(waiting.at.as_ref().map(|at| &*at.0), Some("do.1"), "it stays where it was");
@@ -208,7 +264,7 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
     let holds = take(&db, &n1, 4, env.now(), LEASE).await.unwrap();
     let holds: Vec<JobHold> = holds.iter().map(JobHold::from).collect();
     let lost = JobHold { epoch: 0, ..holds[2].clone() };
-    let end = |end, last| JobChange::End(JobEnding { end, at: env.now(), last });
+    let end = |end, last| JobChange::End(JobEnding { end, at: env.now(), last, wakes: None });
     let step = passed(&holds[1], 0, &env);
     let writes = [
         (holds[0].clone(), end(JobEnd::Done, None)),
@@ -234,5 +290,6 @@ both!(
     an_endpoint_limits_jobs_of_all_rules_and_nodes,
     crowds_never_go_beyond_a_limit,
     a_job_that_is_handed_over_waits_in_its_new_lane,
+    a_job_that_rests_goes_on_when_the_other_ends,
     jobs_are_counted_as_they_change,
 );

@@ -1,6 +1,7 @@
 //! The steps of rules, one a file. Each may be begun again after any crash and ends in the same
 //! place: its effect happens once, however often it is tried.
 
+mod call;
 mod change;
 mod checksum;
 mod copy;
@@ -71,6 +72,7 @@ macro_rules! the_step {
             StepSpec::Check(check) => check,
             StepSpec::Stop(stop) => stop,
             StepSpec::Wait(wait) => wait,
+            StepSpec::Call(call) => call,
             StepSpec::Http(http) => http,
             StepSpec::Mail(mail) => mail,
             StepSpec::Scan(scan) => scan,

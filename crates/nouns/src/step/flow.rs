@@ -1,5 +1,6 @@
 //! Steps that decide how a job goes on. They touch nothing outside it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -7,6 +8,8 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Step;
+use crate::document::OnByDefault;
+use crate::name::Name;
 use crate::period::Period;
 
 /// Goes on with one of two lists of steps.
@@ -72,6 +75,22 @@ pub struct WaitSpec {
     /// `timestamp(event.at) + duration('24h')`. One that is over lets the job go on at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+}
+
+/// Starts another rule of the site, one that starts by `call`, once: another attempt of the step,
+/// also on another node, finds the job that the first one started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallSpec {
+    /// The rule that is started.
+    pub rule: Name,
+    /// A CEL expression for each parameter that it gets; the others have their defaults.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub with: BTreeMap<String, String>,
+    /// The job rests until that of the other rule has ended, and fails if that one did; else it
+    /// goes on at once.
+    #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
+    pub wait: bool,
 }
 
 /// How a `stop` step ends a job.
