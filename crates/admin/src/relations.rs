@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use entrepot_nouns::endpoint::EndpointUse;
-use entrepot_nouns::rule::{KeyHalf, KeyUse};
+use entrepot_nouns::rule::{KeyHalf, KeyUse, When};
 use entrepot_nouns::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
     Reference, Rule, Site, VPath,
@@ -158,6 +158,14 @@ impl<'a> Relations<'a> {
             for key in place.step.spec.keys() {
                 if let Some(problem) = self.unfit_key(&key) {
                     return Some((format!("{}.{}", place.field, key.field), problem));
+                }
+            }
+        }
+        if let When::Hook(hook) = &rule.when {
+            for (at, name) in hook.keys.iter().enumerate() {
+                if self.key(name).is_some_and(|key| key.key_type != KeyType::WebHook) {
+                    let problem = format!("key '{name}' is not of type web-hook");
+                    return Some((format!("when.hook.keys.{at}"), problem));
                 }
             }
         }
