@@ -49,6 +49,7 @@ mod transforms;
 mod upgrade;
 mod wan;
 mod watches;
+mod web_hooks;
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

@@ -166,6 +166,14 @@ impl<'a> Relations<'a> {
                 }
             }
         }
+        if let When::Hook(hook) = &rule.when {
+            for (at, name) in hook.keys.iter().enumerate() {
+                if self.key(name).is_some_and(|key| key.key_type != KeyType::WebHook) {
+                    let problem = format!("key '{name}' is not of type web-hook");
+                    return Some((format!("when.hook.keys.{at}"), problem));
+                }
+            }
+        }
         let account = self.account(rule.run_as.as_ref()?)?;
         let problem = format!("'{}' is a group or a link, and cannot act", account.name);
         (is_group(account) || is_link(account)).then(|| ("as".to_owned(), problem))

@@ -31,6 +31,7 @@ use crate::principal::Principal;
 use crate::signed_in::KnownSignIns;
 use crate::ssh_key::{SIGNATURES, fingerprint, key_blob};
 use crate::token_uses::TokenUses;
+use crate::web_hooks::Hooks;
 
 mod api_token;
 mod grant;
@@ -45,6 +46,7 @@ mod sharing;
 mod sign_in;
 mod ssh_certificate;
 mod tls_certificate;
+mod web_hook;
 
 pub use grant::Grant;
 pub use link::{LinkEnd, LinkPassword, LinkVerdict};
@@ -54,6 +56,7 @@ pub use oidc::{
 };
 pub use passkey::{Challenge, ChallengePurpose, PasskeyError, PasskeyLogin};
 pub use sharing::PenaltySharing;
+pub use web_hook::{HookMessage, HookRefusal, RuleHook};
 
 /// How the gate works.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +106,7 @@ struct Inner {
     penalties: Penalties,
     token_uses: TokenUses,
     sign_ins: KnownSignIns,
+    web_hooks: Hooks,
     meters: Meters,
 }
 
@@ -162,7 +166,8 @@ impl Gate {
             hooks: LoginHooks::new(),
             oidc: OidcProviders::new(env.clone()),
             codes: Codes::default(),
-            penalties: Penalties::new(env),
+            penalties: Penalties::new(env.clone()),
+            web_hooks: Hooks::new(env),
             token_uses: TokenUses::default(),
             sign_ins: KnownSignIns::default(),
             directory,

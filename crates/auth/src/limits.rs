@@ -155,3 +155,17 @@ pub const RSA_BITS: usize = 2048;
 pub const RECORDED_NAME: usize = 64;
 /// Accounts whose last code is remembered; above it those whose code has grown too old go.
 pub const CODES_REMEMBERED: usize = 100_000;
+/// By so much the time of a web hook may differ from ours, either way.
+pub const HOOK_AGE: Duration = Duration::from_secs(300);
+/// A web hook that comes again within this time leads to the same event.
+pub const HOOK_SEEN: Duration = Duration::from_secs(72 * 3600);
+/// Web hooks of late whose events a node knows without the database.
+pub const HOOKS_REMEMBERED: usize = 10_000;
+/// How deep the JSON of a web hook may nest.
+pub const HOOK_DEPTH: usize = 32;
+/// Most values in the JSON of a web hook: conditions may look at each.
+pub const HOOK_VALUES: usize = 10_000;
+/// Longest body of a web hook as it stands in its event; a record of the journal has 1 MiB.
+pub const HOOK_RECORD_BYTES: usize = 960 * 1024;
+/// Longest id of a web hook, and longest kept part of a field of its request.
+pub const HOOK_FIELD_BYTES: usize = 1024;

@@ -119,6 +119,7 @@ mod sharing;
 mod sign_ins;
 mod ssh_certificates;
 mod tls_certificates;
+mod web_hooks;
 
 fn secret(account: &str) -> Secret {
     Secret::new(format!("password of {account}"))

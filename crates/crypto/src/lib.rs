@@ -2,6 +2,7 @@
 //! Merkle trees and signed notes, tokens that clients show, signatures of passkeys.
 
 pub mod bearer_token;
+mod derived_id;
 pub mod digest;
 mod document;
 pub mod hash;
@@ -18,6 +19,7 @@ pub mod totp;
 pub mod webhook;
 
 pub use bearer_token::{BearerKind, TokenError, TokenHash};
+pub use derived_id::derived_id;
 pub use digest::{Sha256, StreamDigest};
 pub use document::document_version;
 pub use hash::{HashAlgorithm, Hasher};

@@ -31,3 +31,5 @@ pub const TOTP_SECRET_LEAST: usize = 10;
 pub const NOTE_BYTES: usize = 64 * 1024;
 /// Most signatures of one note.
 pub const NOTE_SIGNATURES: usize = 100;
+/// Most signatures of one web hook that are looked at.
+pub const SIGNATURES: usize = 16;

@@ -259,6 +259,20 @@ fn called(rule: &Rule) -> Fact {
     Fact::RuleCalled { rule: rule.name.clone(), parameters, by: "cli:root".to_owned() }
 }
 
+/// A web hook like any other. What is in its body is known when it comes.
+fn hook(rule: &Rule) -> Fact {
+    let kept = match &rule.when {
+        When::Hook(hook) => hook.kept_headers(),
+        _ => Vec::new(),
+    };
+    Fact::HookReceived {
+        rule: rule.name.clone(),
+        address: "192.0.2.1".to_owned(),
+        headers: kept.into_iter().map(|name| (name, "value".to_owned())).collect(),
+        body: serde_json::Value::Null,
+    }
+}
+
 /// A file like any other in the watched folder.
 fn found(rule: &Rule) -> Fact {
     let (endpoint, folder) = match &rule.when {
@@ -298,6 +312,7 @@ fn example_of(rule: &Rule, kind: &str) -> Event {
         "schedule.due" => due(rule),
         "rule.called" => called(rule),
         "watch.found" => found(rule),
+        "hook.received" => hook(rule),
         kind if kind.starts_with("command.") => command(rule),
         _ => upload(),
     };
@@ -323,6 +338,7 @@ pub(crate) fn example(rule: &Rule) -> Event {
             When::Cron(_) => due(rule),
             When::Call(_) => called(rule),
             When::Watch(_) => found(rule),
+            When::Hook(_) => hook(rule),
             _ => command(rule),
         },
     }
@@ -358,6 +374,43 @@ mod tests {
         ] {
             assert_eq!(check_rule(&bad).unwrap_err().field, field, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn of_a_web_hook_headers_are_known_and_the_body_is_not() {
+        let rule = |condition: &str, argument: &str| -> Rule {
+            let hook = serde_json::json!({"keys": ["shop"], "headers": ["X-Topic"]});
+            serde_json::from_value(serde_json::json!({
+                "name": "r", "when": {"hook": hook}, "if": condition,
+                "do": [{"exec": {"argv": ["/bin/true", argument]}}],
+                "tests": [
+                    {"event": {"body": {"id": 7}}, "runs": true},
+                    {"event": {"body": {"id": 8}}, "runs": false},
+                    {"event": {"body": {"id": 7}, "rule": "other"}, "runs": false},
+                ],
+            }))
+            .unwrap()
+        };
+        let good = "hook.body.id == 7 && hook.headers['content-type'] != ''";
+        for argument in ["{hook.body.order.lines.0.sku}", "{hook.headers.x-topic}"] {
+            assert_eq!(check_rule(&rule(good, argument)), Ok(()), "{argument}");
+        }
+        for (condition, argument, field) in [
+            ("hook.bdy.id == 7", "a", "if"),
+            ("hook.headers['a'] > 1", "a", "if"),
+            ("hook.body.id == 8", "a", "tests.0.runs"),
+            (good, "{hook.headers.cookie}", "do.0.exec"),
+            (good, "{hook.name}", "do.0.exec"),
+        ] {
+            let error = check_rule(&rule(condition, argument)).unwrap_err();
+            assert_eq!(error.field, field, "{condition} {argument}: {error}");
+        }
+        let event: Rule = serde_json::from_value(serde_json::json!({
+            "name": "r", "when": {"event": "file.uploaded"}, "if": "hook.body.id == 7",
+            "do": [{"delete": {}}],
+        }))
+        .unwrap();
+        assert_eq!(check_rule(&event).unwrap_err().field, "if");
     }
 
     #[test]

@@ -122,7 +122,8 @@ impl Condition {
 }
 
 /// The names of all variables.
-const VARIABLES: [&str; 7] = ["event", "file", "account", "command", "site", "vars", "steps"];
+const VARIABLES: [&str; 9] =
+    ["event", "file", "account", "command", "site", "params", "hook", "vars", "steps"];
 
 fn parse(source: &str) -> Result<Program, ConditionError> {
     let program = Program::compile(source)
@@ -137,9 +138,10 @@ fn parse(source: &str) -> Result<Program, ConditionError> {
 }
 
 /// What conditions may look at, made once for an event: `event` (its flat JSON, with `replaced`
-/// where a file may have lost its name), `file` (`path`,
-/// `name`, `size`, `digest`; null without one), `command` (null without one), `account` (null
-/// without one), `site`, `params` (of a rule that was started by hand; null without).
+/// where a file may have lost its name), `file` (`path`, `name`, `size`, `digest`; null without
+/// one), `command` (null without one), `account` (null without one), `site`, `params` (of a rule
+/// that was started by hand; null without), `hook` (`body` and `headers` of a web hook; null
+/// without).
 pub(crate) struct Subject {
     variables: Vec<(&'static str, Value)>,
 }
@@ -160,6 +162,7 @@ impl Subject {
                 ("command", command(event)),
                 ("site", site.into()),
                 ("params", parameters(event)),
+                ("hook", hook(event)),
             ],
         }
     }
@@ -192,6 +195,14 @@ fn parameters(event: &Event) -> Value {
     let Some(parameters) = event.fact.parameters() else { return Value::Null };
     let fields = parameters.iter().map(|(name, given)| (name.clone(), value(given)));
     fields.collect::<HashMap<String, Value>>().into()
+}
+
+fn hook(event: &Event) -> Value {
+    let Some((body, headers)) = event.fact.hook() else { return Value::Null };
+    let headers = headers.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str())));
+    let headers = headers.collect::<HashMap<String, Value>>();
+    let fields = [("body".to_owned(), value(body)), ("headers".to_owned(), headers.into())];
+    HashMap::from(fields).into()
 }
 
 fn file(event: &Event) -> Value {

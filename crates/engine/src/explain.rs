@@ -105,13 +105,48 @@ impl Asked<'_> {
         Some(ConditionExplanation { source, holds, error, trace })
     }
 
+    /// Why the event is none that starts a rule on this.
+    fn other_kind(&self, when: &When) -> String {
+        let kind = self.event.fact.kind();
+        match (when, &self.event.fact) {
+            (When::Event(wanted), Fact::FileInterrupted { .. }) if wanted == "file.uploaded" => {
+                format!("the upload was interrupted: the event is '{kind}', not '{wanted}'")
+            }
+            (When::Event(wanted), _) => format!("the event is '{kind}', not '{wanted}'"),
+            (When::Cron(_), Fact::ScheduleDue { rule: due, .. }) => {
+                format!("it is an instant of the schedule of rule '{due}'")
+            }
+            (When::Cron(_), _) => {
+                format!("the event is '{kind}', not an instant of the rule's schedule")
+            }
+            (When::Call(_), Fact::RuleCalled { rule: called, .. }) => {
+                format!("it is a start of rule '{called}' by hand")
+            }
+            (When::Call(_), _) => {
+                format!("the event is '{kind}', not a start of the rule by hand")
+            }
+            (When::Watch(_), Fact::WatchFound { rule: finder, .. }) => {
+                format!("the file was found by rule '{finder}'")
+            }
+            (When::Watch(_), _) => {
+                format!("the event is '{kind}', not a file that the rule found")
+            }
+            (When::Hook(_), Fact::HookReceived { rule: named, .. }) => {
+                format!("it is a web hook of rule '{named}'")
+            }
+            (When::Hook(_), _) => {
+                format!("the event is '{kind}', not a web hook of the rule")
+            }
+            _ => format!("the event is '{kind}', not a command that ended"),
+        }
+    }
+
     fn why(
         &self,
         rule: &Stored<Rule>,
         outcome: RuleOutcome,
         condition: Option<&ConditionExplanation>,
     ) -> String {
-        let kind = self.event.fact.kind();
         let depth = self.event.depth;
         match outcome {
             RuleOutcome::OtherSite => {
@@ -128,33 +163,7 @@ impl Asked<'_> {
                 "the file had a temporary name; its rename to the final one starts the rule"
                     .to_owned()
             }
-            RuleOutcome::OtherKind => match (&rule.noun.when, &self.event.fact) {
-                (When::Event(wanted), Fact::FileInterrupted { .. })
-                    if wanted == "file.uploaded" =>
-                {
-                    format!("the upload was interrupted: the event is '{kind}', not '{wanted}'")
-                }
-                (When::Event(wanted), _) => format!("the event is '{kind}', not '{wanted}'"),
-                (When::Cron(_), Fact::ScheduleDue { rule: due, .. }) => {
-                    format!("it is an instant of the schedule of rule '{due}'")
-                }
-                (When::Cron(_), _) => {
-                    format!("the event is '{kind}', not an instant of the rule's schedule")
-                }
-                (When::Call(_), Fact::RuleCalled { rule: called, .. }) => {
-                    format!("it is a start of rule '{called}' by hand")
-                }
-                (When::Call(_), _) => {
-                    format!("the event is '{kind}', not a start of the rule by hand")
-                }
-                (When::Watch(_), Fact::WatchFound { rule: finder, .. }) => {
-                    format!("the file was found by rule '{finder}'")
-                }
-                (When::Watch(_), _) => {
-                    format!("the event is '{kind}', not a file that the rule found")
-                }
-                _ => format!("the event is '{kind}', not a command that ended"),
-            },
+            RuleOutcome::OtherKind => self.other_kind(&rule.noun.when),
             RuleOutcome::OtherCommand => {
                 let command = self.event.fact.command();
                 let said = command.map_or_else(String::new, |command| {
@@ -213,6 +222,7 @@ fn trigger(rule: &Rule) -> String {
             }
         }
         When::Watch(watch) => format!("files in {} at endpoint {}", watch.path, watch.endpoint),
+        When::Hook(_) => format!("web hook at /hooks/{}", rule.name),
         When::Before(_) => format!("before {}", list()),
         When::After(_) => format!("after {}", list()),
     }

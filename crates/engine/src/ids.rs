@@ -1,22 +1,9 @@
-//! Identifiers that follow from what they are for, so that doing a thing twice names it once:
-//! BLAKE3 of purpose and parts, in a UUID version 8 (RFC 9562 §5.8).
+//! Identifiers that follow from what they are for, so that doing a thing twice names it once.
 
-use entrepot_crypto::{Sha256, StreamDigest};
+use entrepot_crypto::derived_id as derived;
 use entrepot_nouns::watch::WatchChange;
 use entrepot_nouns::{EventId, Job, JobId, NodeId, ReplayId, StepAddress, Timestamp, TransferId};
 use uuid::Uuid;
-
-fn derived(purpose: &str, parts: &[&[u8]]) -> Uuid {
-    let mut digest = StreamDigest::new(Sha256::Unwanted);
-    for part in [b"entrepot".as_slice(), purpose.as_bytes()].iter().chain(parts) {
-        digest.update(&(part.len() as u64).to_le_bytes());
-        digest.update(part);
-    }
-    let hash = digest.finish().blake3.unwrap_or_default();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(hash.split_at(16).0);
-    uuid::Builder::from_custom_bytes(bytes).into_uuid()
-}
 
 /// The one job that this event makes of this rule.
 pub(crate) fn job(event: EventId, rule: Uuid) -> JobId {

@@ -1,10 +1,12 @@
 //! Placeholders of rules. Expanded once; what comes out is never scanned again, and must parse as
 //! a checked path (security rule R3).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Event, Fact, StorePath, VPath, call};
+use serde_json::Value;
 
 use crate::noted::Noted;
 
@@ -29,6 +31,9 @@ pub(crate) enum PatternError {
     /// The rule takes no such parameter.
     #[error("there is no parameter '{0}'")]
     NoParameter(String),
+    /// The web hook has no such value.
+    #[error("the web hook has no text, number or truth value at '{0}'")]
+    NotInHook(String),
     /// The result is nothing that can be sent.
     #[error("{0} cannot be sent: {1}")]
     NotSent(String, String),
@@ -119,6 +124,10 @@ pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<Str
         let found = event.fact.parameters().and_then(|given| given.get(name)).map(call::text);
         return found.ok_or_else(|| PatternError::NoParameter(name.chars().take(64).collect()));
     }
+    if let Some(place) = word.strip_prefix("hook.") {
+        let found = event.fact.hook().and_then(|(body, headers)| in_hook(place, body, headers));
+        return found.ok_or_else(|| PatternError::NotInHook(word.chars().take(64).collect()));
+    }
     if !WORDS.contains(&word) {
         return Err(PatternError::Unknown(word.chars().take(64).collect()));
     }
@@ -170,6 +179,31 @@ pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<Str
         _ => None,
     };
     found.ok_or_else(|| PatternError::Missing(word.to_owned(), event.fact.kind().to_owned()))
+}
+
+/// What a web hook has at `body.x.0.y` or `headers.name`.
+fn in_hook(place: &str, body: &Value, headers: &BTreeMap<String, String>) -> Option<String> {
+    if let Some(name) = place.strip_prefix("headers.") {
+        return headers.get(name).cloned();
+    }
+    let mut found = body;
+    for part in place.strip_prefix("body.")?.split('.') {
+        if found.is_null() {
+            break;
+        }
+        found = match found {
+            Value::Object(fields) => fields.get(part)?,
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+    }
+    match found {
+        Value::Object(_) | Value::Array(_) => None,
+        // Of an example nothing is known; of a message a field that is null is no text.
+        Value::Null if body.is_null() => Some("value".to_owned()),
+        Value::Null => None,
+        value => Some(call::text(value)),
+    }
 }
 
 /// Bytes of what the event is about.
@@ -279,6 +313,8 @@ fn file_path(text: String) -> Result<VPath, PatternError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::fixture::uploaded;
 
@@ -304,6 +340,39 @@ mod tests {
         for bad in ["done/{name}", "/", "/../{name}", "/a/"] {
             assert!(virtual_path(bad, &event).is_err(), "{bad} was taken");
         }
+    }
+
+    #[test]
+    fn values_of_a_web_hook_are_found_by_their_place() {
+        let body = json!({"order": {"id": 7, "lines": [{"sku": "a{date}"}], "note": null}});
+        let mut event = uploaded("/in/a");
+        event.fact = Fact::HookReceived {
+            rule: "r".parse().unwrap(),
+            address: "192.0.2.1".to_owned(),
+            headers: BTreeMap::from([("x-topic".to_owned(), "orders".to_owned())]),
+            body,
+        };
+        for (pattern, wanted) in [
+            ("{hook.body.order.id}.json", "7.json"),
+            ("{hook.body.order.lines.0.sku}", "a{date}"),
+            ("{hook.headers.x-topic}/a", "orders/a"),
+        ] {
+            assert_eq!(expand(pattern, &event).unwrap(), wanted, "{pattern}");
+        }
+        for bad in [
+            "{hook.body.order}",
+            "{hook.body.order.note}",
+            "{hook.body.order.lines.1.sku}",
+            "{hook.body.order.id.x}",
+            "{hook.body}",
+            "{hook.headers.cookie}",
+            "{hook.x}",
+        ] {
+            let error = expand(bad, &event).unwrap_err();
+            assert!(matches!(error, PatternError::NotInHook(_)), "{bad}: {error}");
+        }
+        let none = expand("{hook.body.x}", &uploaded("/in/a")).unwrap_err();
+        assert!(matches!(none, PatternError::NotInHook(_)), "{none}");
     }
 
     #[test]

@@ -221,8 +221,7 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
         return Err(if is_early { Misfit::Temporary } else { Misfit::Kind });
     }
     if !rule_is_for(rule, event) {
-        let is_for_one_rule =
-            matches!(rule.noun.when, When::Cron(_) | When::Call(_) | When::Watch(_));
+        let is_for_one_rule = rule.noun.when.is_of_one_rule();
         return Err(if is_for_one_rule { Misfit::Kind } else { Misfit::Command });
     }
     if rule.noun.enabled { Ok(()) } else { Err(Misfit::Disabled) }
@@ -272,12 +271,11 @@ impl Compiled {
     }
 }
 
-/// A rule on commands is for some of them only, one with a schedule for instants of its own, one
-/// that is started by hand for starts of it, and one that watches a folder for files there.
+/// A rule on commands is for some of them only, and one on a schedule, on a start by hand, on files
+/// of a folder or on a web hook for those events alone that name it.
 pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
-    if let (When::Cron(_), Fact::ScheduleDue { rule: meant, .. })
-    | (When::Call(_), Fact::RuleCalled { rule: meant, .. })
-    | (When::Watch(_), Fact::WatchFound { rule: meant, .. }) = (&rule.noun.when, &event.fact)
+    if rule.noun.when.is_of_one_rule()
+        && let Some(meant) = event.fact.rule_meant()
     {
         return *meant == rule.noun.name;
     }
@@ -289,10 +287,10 @@ pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
 
 fn moment(rule: &Rule) -> Option<Moment> {
     match &rule.when {
-        When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) => None,
         When::Before(_) => Some(Moment::Before),
         When::After(_) if rule.is_waited_for() => Some(Moment::Reply),
         When::After(_) => Some(Moment::Done),
+        _ => None,
     }
 }
 

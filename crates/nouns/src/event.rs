@@ -1,12 +1,17 @@
 //! Events: immutable facts. The audit log is their table; rules, alerts, console and metrics only
 //! read it.
 
+#[macro_use]
+mod table;
 mod about;
 mod clock;
 mod file;
+mod recorded;
 #[cfg(test)]
 mod tests;
 mod unknown;
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::command::CommandFact;
 use crate::document::is_default;
-use crate::ids::{EventId, JobId, NodeId, ReplayId, SessionId, SiteId};
+use crate::ids::{EventId, NodeId, ReplayId};
 use crate::lane::PoolPlaces;
 use crate::listener::Protocol;
 use crate::name::Name;
@@ -25,79 +30,13 @@ use crate::watch::WatchChange;
 
 pub use clock::EventClock;
 pub use file::{Displaced, ExportedFile, FileFact};
+pub use recorded::Event;
 pub use unknown::UnknownFact;
-
-/// An immutable fact. Its order is that of the journal of its node (`sequence` in the table).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Event {
-    /// Given by the node that recorded it; the same in the journal and in the database.
-    pub id: EventId,
-    /// When it happened, by the clock of the node.
-    pub at: Timestamp,
-    /// Its place among the events of all nodes, as far as clocks can tell; none before a node has
-    /// a slot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock: Option<EventClock>,
-    /// The site that owns it; `main` for what concerns a node as a whole.
-    pub site: SiteId,
-    /// The node that saw it.
-    pub node: Name,
-    /// Who acted, if anyone known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub account: Option<Name>,
-    /// In which session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<SessionId>,
-    /// In which job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job: Option<JobId>,
-    /// The event that a rule reacted to when this happened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<EventId>,
-    /// How many causes lie behind it.
-    #[serde(default)]
-    pub depth: u8,
-    /// What happened, by kind.
-    #[serde(flatten)]
-    pub fact: Fact,
-}
 
 /// The newest level of formats (journal, events, notes, rows) that this program reads and writes.
 /// It grows with the first format that programs before it do not read; until all nodes of an
 /// installation speak it, such a format is not written.
 pub const FORMAT_LEVEL: u32 = 1;
-
-macro_rules! facts {
-    ($( $(#[$doc:meta])* $word:literal $name:ident {
-        $( $(#[$field_doc:meta])* $field:ident : $ty:ty ),* $(,)?
-    } )*) => {
-        /// What happened. `kind` in JSON is the word that rules and searches use.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[serde(tag = "kind")]
-        pub enum Fact { $(
-            $(#[$doc])*
-            #[serde(rename = $word)]
-            $name { $( $(#[$field_doc])* $field: $ty, )* },
-        )*
-            /// What a newer program recorded. It is kept and shown as it is.
-            #[serde(untagged)]
-            Unknown(UnknownFact),
-        }
-
-        impl Fact {
-            /// Every kind, as rules and searches name it.
-            pub const KINDS: &'static [&'static str] = &[$($word,)*];
-
-            /// The word that rules and searches use, such as `file.uploaded`.
-            pub fn kind(&self) -> &str {
-                match self {
-                    $(Fact::$name { .. } => $word,)*
-                    Fact::Unknown(fact) => fact.kind(),
-                }
-            }
-        }
-    };
-}
 
 facts! {
     /// A node began to serve.
@@ -679,6 +618,18 @@ facts! {
         parameters: Map<String, Value>,
         /// Who: an admin account, `cli:<user>`, or `rule:<name>` of a step.
         by: String,
+    }
+    /// Another system posted a web hook to a rule, and proved that it may.
+    "hook.received" HookReceived {
+        /// The name of the rule, which may have been deleted since.
+        rule: Name,
+        /// The peer's IP address, without a port.
+        address: String,
+        /// Fields of the request that are kept, with their names in lower case; no secrets.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+        /// What it said.
+        body: Value,
     }
     /// A watched folder has a file, or another version of one, which rests; or has one no more.
     "watch.found" WatchFound {

@@ -46,11 +46,14 @@ pub enum HttpService {
     Dav,
     /// `/s`: share links, for everybody who has one.
     Links,
+    /// `/hooks`: web hooks that start rules, for senders that sign them.
+    Hooks,
 }
 
 impl HttpService {
     fn all() -> Vec<HttpService> {
-        vec![HttpService::Api, HttpService::Files, HttpService::Dav, HttpService::Links]
+        use HttpService::{Api, Dav, Files, Hooks, Links};
+        vec![Api, Files, Dav, Links, Hooks]
     }
 }
 
@@ -98,7 +101,7 @@ impl Default for HttpLimits {
 impl HttpOptions {
     pub(crate) fn check(&self) -> Result<(), FieldError> {
         if self.serve.is_empty() && self.redirect_to_https.is_none() {
-            let problem = "it would serve nothing: name one of api, files, dav, links";
+            let problem = "it would serve nothing: name one of api, files, dav, links, hooks";
             return Err(FieldError::new("http.serve", problem));
         }
         if self.redirect_to_https == Some(0) {

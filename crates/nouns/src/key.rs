@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{OnByDefault, is_default};
-use crate::limits::REVOKED;
+use crate::limits::{HOOK_KEY_BYTES, REVOKED};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::passkey::PasskeyPublic;
@@ -44,6 +44,9 @@ pub enum KeyType {
     /// or of ours, `private` of ours the armored private key without a passphrase.
     #[serde(rename = "openpgp")]
     OpenPgp,
+    /// Proves that a web hook comes from who knows it: `private` is the key, of Standard Webhooks
+    /// with `whsec_` in front; `public` is left out.
+    WebHook,
     /// Lets an account sign in with a browser: `public` is the host that it was made at and the
     /// public half, as the browser gave them when its owner added it at `/account`.
     Passkey,
@@ -66,7 +69,8 @@ pub struct Key {
     pub enabled: bool,
     /// One line of OpenSSH form: `ssh-ed25519 AAAA… comment`; of a key for TLS, certificates; of an
     /// API token, `blake3:` and the hash of it as 64 hexadecimal digits; of a passkey,
-    /// `webauthn-es256 HOST CREDENTIAL KEY`.
+    /// `webauthn-es256 HOST CREDENTIAL KEY`; of a key of web hooks left out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub public: String,
     /// The private half, sealed (PEM inside).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +156,7 @@ impl Noun for Key {
             KeyType::Link => return self.check_link_secret(),
             KeyType::Passkey => return self.check_passkey(),
             KeyType::OpenPgp => return self.check_openpgp(),
+            KeyType::WebHook => return self.check_web_hook(),
             KeyType::SshHost | KeyType::SshUser | KeyType::SshUserCa => {}
         }
         let mut words = self.public.split_whitespace();
@@ -184,6 +189,7 @@ impl Key {
             | KeyType::SshUserCa
             | KeyType::Tls
             | KeyType::OpenPgp
+            | KeyType::WebHook
             | KeyType::Passkey => None,
         }
     }
@@ -284,6 +290,29 @@ impl Key {
         self.check_certification()
     }
 
+    /// A key of web hooks: a secret alone, long enough that nobody guesses it.
+    fn check_web_hook(&self) -> Result<(), FieldError> {
+        if !self.public.is_empty() || self.certificate.is_some() {
+            return Err(FieldError::new("public", "a key of web hooks has no public half"));
+        }
+        if self.account.is_some() {
+            return Err(FieldError::new("account", "nobody logs in with a key of web hooks"));
+        }
+        if self.private.is_none() && self.private_sealed.is_none() {
+            return Err(FieldError::new("private", "give the key that the sender knows"));
+        }
+        if let Some(private) = &self.private {
+            let bytes = private.expose();
+            let is_text = bytes.iter().all(u8::is_ascii_graphic) || bytes == b"***";
+            if !is_text || !(HOOK_KEY_BYTES.contains(&bytes.len()) || bytes == b"***") {
+                let (least, most) = (HOOK_KEY_BYTES.start(), HOOK_KEY_BYTES.end());
+                let problem = format!("{least} to {most} printable ASCII characters, no blanks");
+                return Err(FieldError::new("private", problem));
+            }
+        }
+        self.check_certification()
+    }
+
     /// Fields that only a key that signs certificates has.
     fn check_certification(&self) -> Result<(), FieldError> {
         let signs = self.key_type == KeyType::SshUserCa;
@@ -339,6 +368,25 @@ mod tests {
         assert_eq!(refused(|key| key.public = PRIVATE.to_owned()), Err("public".to_owned()));
         let account = |key: &mut Key| key.account = Some("acme".parse().unwrap());
         assert_eq!(refused(account), Err("account".to_owned()));
+    }
+
+    #[test]
+    fn a_key_of_web_hooks_is_a_secret_alone() {
+        let refused = |change: fn(&mut Key)| {
+            let mut key = Key::new("k".parse().unwrap(), KeyType::WebHook, String::new());
+            key.private = Some(Secret::new(*b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
+            change(&mut key);
+            key.check().err().map(|error| error.field)
+        };
+        assert_eq!(refused(|_| {}), None);
+        assert_eq!(refused(|key| key.private = None).as_deref(), Some("private"));
+        let short = |key: &mut Key| key.private = Some(Secret::new(*b"too short"));
+        assert_eq!(refused(short).as_deref(), Some("private"));
+        let lines = |key: &mut Key| key.private = Some(Secret::new(*b"0123456789\n0123456789"));
+        assert_eq!(refused(lines).as_deref(), Some("private"));
+        assert_eq!(refused(|key| key.public = "x".to_owned()).as_deref(), Some("public"));
+        let account = |key: &mut Key| key.account = Some("acme".parse().unwrap());
+        assert_eq!(refused(account).as_deref(), Some("account"));
     }
 
     #[test]

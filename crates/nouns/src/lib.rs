@@ -54,6 +54,7 @@ pub mod token;
 pub mod trace;
 pub mod transfer;
 pub mod watch;
+pub mod web_hook;
 
 pub use account::{Account, AccountType, AuthMethod, LoginProtocol};
 pub use any_noun::AnyNoun;

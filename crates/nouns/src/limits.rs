@@ -50,6 +50,18 @@ pub const FILE_PATTERN_BYTES: usize = 256;
 pub const FILE_PATTERNS: usize = 64;
 /// Most files of a watched folder that are taken at one look.
 pub const WATCH_LIMIT: u32 = 10_000;
+/// Longest body of a web hook that starts a rule: the record of it in the journal holds twice that.
+pub const HOOK_BYTES: u32 = 512 * 1024;
+/// The same of a rule that does not say.
+pub const HOOK_BYTES_USUAL: u32 = 256 * 1024;
+/// Most keys that a rule on a web hook takes.
+pub const HOOK_KEYS: usize = 4;
+/// Most fields of requests that a rule on a web hook names.
+pub const HOOK_FIELDS: usize = 16;
+/// Most web hooks of one rule that a node may be told to take in a minute.
+pub const HOOK_PER_MINUTE: u32 = 60_000;
+/// Shortest and longest key of a web hook, in bytes.
+pub const HOOK_KEY_BYTES: RangeInclusive<usize> = 16..=1024;
 /// Longest URL of a login hook, in bytes.
 pub const URL_BYTES: usize = 2048;
 /// Most characters that a policy may ask of a password.

@@ -14,6 +14,7 @@ use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::rule_version::StepAddress;
 use crate::watch::Watch;
+use crate::web_hook::WebHook;
 
 pub use crate::step::*;
 
@@ -33,6 +34,8 @@ pub enum When {
     Call(Call),
     /// A file in a folder of an endpoint.
     Watch(Watch),
+    /// A request that another system posts to us.
+    Hook(WebHook),
 }
 
 impl When {
@@ -43,6 +46,7 @@ impl When {
             When::Cron(_) => Some("schedule.due"),
             When::Call(_) => Some("rule.called"),
             When::Watch(_) => Some("watch.found"),
+            When::Hook(_) => Some("hook.received"),
             When::Before(_) | When::After(_) => None,
         }
     }
@@ -50,9 +54,14 @@ impl When {
     /// The commands it starts on, if any.
     pub fn commands(&self) -> &[CommandPattern] {
         match self {
-            When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) => &[],
             When::Before(commands) | When::After(commands) => commands,
+            _ => &[],
         }
+    }
+
+    /// Whether its events are for one rule alone, which they name.
+    pub fn is_of_one_rule(&self) -> bool {
+        !matches!(self, When::Event(_) | When::Before(_) | When::After(_))
     }
 }
 
@@ -166,6 +175,12 @@ impl Noun for Rule {
         if let When::Watch(watch) = &self.when {
             found.push(Reference::new("when.watch.endpoint", Kind::Endpoint, &watch.endpoint));
         }
+        if let When::Hook(hook) = &self.when {
+            let keys = hook.keys.iter().enumerate();
+            let named =
+                |(at, name)| Reference::new(format!("when.hook.keys.{at}"), Kind::Key, name);
+            found.extend(keys.map(named));
+        }
         found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
         found
     }
@@ -189,6 +204,7 @@ impl Noun for Rule {
             When::Cron(_) => {}
             When::Call(call) => call.check()?,
             When::Watch(watch) => watch.check()?,
+            When::Hook(hook) => hook.check()?,
         }
         self.check_steps()?;
         self.check_names()?;
@@ -310,12 +326,12 @@ impl Rule {
     /// durable job.
     pub fn is_waited_for(&self) -> bool {
         match &self.when {
-            When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) => false,
             When::Before(_) => true,
             When::After(_) => {
                 let waits = |step: &Step| matches!(&step.spec, StepSpec::Exec(it) if it.waits());
                 self.steps.iter().any(waits)
             }
+            _ => false,
         }
     }
 
@@ -481,7 +497,7 @@ impl FileThere {
     /// file that was removed is nowhere.
     fn of(rule: &Rule) -> FileThere {
         match &rule.when {
-            When::Cron(_) | When::Call(_) => FileThere::No,
+            When::Cron(_) | When::Call(_) | When::Hook(_) => FileThere::No,
             When::Watch(watch) if rule.run_as.is_some() || watch.is_for_removed() => FileThere::No,
             When::Watch(_) => FileThere::Yes,
             When::Event(_) | When::Before(_) | When::After(_) => FileThere::Yes,
@@ -540,7 +556,9 @@ impl ExecSpec {
             return Err(("exec.env", "a name has letters, digits and '_' only"));
         }
         match rule.when {
-            When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) if self.waits() => {
+            When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) | When::Hook(_)
+                if self.waits() =>
+            {
                 return Err((
                     "exec.reply",
                     "only a rule 'after' a command can make its reply wait",
@@ -555,7 +573,7 @@ impl ExecSpec {
             When::Before(_) if self.stdin == ExecStdin::File => {
                 return Err(("exec.stdin", "before a command there is no file yet"));
             }
-            When::Cron(_) | When::Call(_)
+            When::Cron(_) | When::Call(_) | When::Hook(_)
                 if self.stdin == ExecStdin::File && file == FileThere::No =>
             {
                 return Err(("exec.stdin", "what starts this rule brings no file"));
@@ -680,6 +698,27 @@ mod tests {
             assert_eq!(field(when, &steps), Err(wrong.to_owned()), "{steps}");
         }
         assert!(field(&json!({"before": ["DELE"]}), &json!([refuse(550, "No.")])).is_err());
+    }
+
+    #[test]
+    fn a_web_hook_brings_no_file_and_waits_for_no_program() {
+        let hook = json!({"hook": {"keys": ["k"]}});
+        let exec = |more: serde_json::Value| {
+            let mut exec = json!({"argv": ["/bin/true"]});
+            exec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({ "exec": exec })
+        };
+        let good = json!([exec(json!({})), {"webhook": {"endpoint": "e"}}]);
+        assert_eq!(field(&hook, &good), Ok(()));
+        let none = json!({"hook": {"keys": []}});
+        for (when, steps, wrong) in [
+            (&hook, json!([exec(json!({"stdin": "file"}))]), "do.0.exec.stdin"),
+            (&hook, json!([exec(json!({"reply": "wait"}))]), "do.0.exec.reply"),
+            (&hook, json!([{"deliver": {"endpoint": "e"}}]), "do.0.deliver"),
+            (&none, json!([exec(json!({}))]), "when.hook.keys"),
+        ] {
+            assert_eq!(field(when, &steps), Err(wrong.to_owned()), "{steps}");
+        }
     }
 
     fn doing(steps: &serde_json::Value) -> Rule {

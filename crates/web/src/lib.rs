@@ -49,6 +49,7 @@ mod stream;
 mod tasks;
 mod upload_body;
 mod uploads;
+mod web_hooks;
 
 use std::sync::Arc;
 

@@ -141,3 +141,11 @@ pub const LINK_RESUME_TIME: Duration = Duration::from_secs(24 * 3600);
 pub const LINK_RESUMES: usize = 10_000;
 /// How often a whole file may be sent in parts for one counted download.
 pub const LINK_RESUME_SIZES: u64 = 2;
+
+// Web hooks.
+
+/// Web hooks of a listener that are read at a time: nobody has proved anything before a body is
+/// there.
+pub const HOOKS: usize = 256;
+/// The whole body of a web hook must be there so long after its head.
+pub const HOOK_BODY_TIME: Duration = Duration::from_secs(30);

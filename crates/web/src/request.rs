@@ -172,6 +172,8 @@ fn is_served(connection: &Connection, path: &str) -> bool {
         config.serves(HttpService::Files) || config.serves(HttpService::Api)
     } else if is_below("/s") {
         connection.config.serves(HttpService::Links)
+    } else if is_below("/hooks") {
+        connection.config.serves(HttpService::Hooks)
     } else {
         true
     }

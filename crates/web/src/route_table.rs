@@ -23,6 +23,8 @@ pub(crate) enum Access {
     Everybody,
     /// Who has the secret of a share link, which is a part of the address.
     Link,
+    /// Who signs as a rule on web hooks says.
+    Signature,
     /// Every account, whatever it signs in with.
     Account,
     /// A browser with the cookie of an account.

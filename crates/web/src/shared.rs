@@ -8,10 +8,11 @@ use entrepot_admin::Admin;
 use entrepot_auth::Gate;
 use entrepot_nouns::{Env, Name, SiteId};
 use entrepot_vfs::{ListenerContext, Service};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::config::WebConfig;
 use crate::dav::dav_locks::DavLocks;
+use crate::limits::HOOKS;
 use crate::links::counted::CountedDownloads;
 use crate::pending::PendingSignIns;
 use crate::sessions::Sessions;
@@ -28,6 +29,8 @@ pub(crate) struct ListenerShared {
     pub(crate) dav_locks: DavLocks,
     /// Downloads of share links that are counted, and may be resumed.
     pub(crate) counted_downloads: CountedDownloads,
+    /// Web hooks whose bodies are in memory before it is known who sends them.
+    pub(crate) web_hooks: Semaphore,
     /// Requests that are worked on, over all connections.
     running: AtomicUsize,
     pub(crate) router: Router,
@@ -59,6 +62,7 @@ impl ListenerShared {
             pending,
             dav_locks,
             counted_downloads,
+            web_hooks: Semaphore::new(HOOKS),
             running,
             router,
         }

@@ -18,6 +18,7 @@ mod trash;
 mod uploads;
 mod versions;
 mod walk;
+mod web_hooks;
 
 use std::time::Duration;
 

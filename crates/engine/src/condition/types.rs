@@ -149,6 +149,11 @@ fn variables(when: &When) -> BTreeMap<&'static str, Type> {
         ("account", Type::text()),
         ("site", Type::text()),
     ]);
+    if when.kind() == Some("hook.received") {
+        let headers = Type::Map(Box::new(Type::text()));
+        let fields = [("body", Type::Any), ("headers", headers)];
+        variables.insert("hook", record("hook", fields.into_iter()));
+    }
     if let When::Call(call) = when {
         variables.insert("params", parameters(call));
     }

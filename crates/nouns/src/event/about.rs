@@ -1,5 +1,7 @@
 //! What a fact is about, whatever its kind.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::{CommandFact, Displaced, Fact, FileFact};
@@ -59,6 +61,25 @@ impl Fact {
     pub fn parameters(&self) -> Option<&Map<String, Value>> {
         match self {
             Fact::RuleCalled { parameters, .. } => Some(parameters),
+            _ => None,
+        }
+    }
+
+    /// What a web hook brought: the body, and fields of its request.
+    pub fn hook(&self) -> Option<(&Value, &BTreeMap<String, String>)> {
+        match self {
+            Fact::HookReceived { body, headers, .. } => Some((body, headers)),
+            _ => None,
+        }
+    }
+
+    /// The rule that it is for, of events that are for one rule alone.
+    pub fn rule_meant(&self) -> Option<&Name> {
+        match self {
+            Fact::ScheduleDue { rule, .. }
+            | Fact::RuleCalled { rule, .. }
+            | Fact::WatchFound { rule, .. }
+            | Fact::HookReceived { rule, .. } => Some(rule),
             _ => None,
         }
     }

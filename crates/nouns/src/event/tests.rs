@@ -1,6 +1,7 @@
 //! Events as JSON.
 
 use super::*;
+use crate::SiteId;
 use crate::env::Env;
 use crate::transfer::Digests;
 

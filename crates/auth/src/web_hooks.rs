@@ -1,0 +1,81 @@
+//! What a node remembers of web hooks: how many came of late, and which.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_nouns::{Env, EventId};
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use crate::limits::HOOKS_REMEMBERED;
+
+/// What a node remembers of web hooks.
+pub(crate) struct Hooks {
+    env: Env,
+    /// By rule, in this minute: when it began, and how many came.
+    rates: Mutex<HashMap<[u8; 16], Minute>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Clone, Copy)]
+struct Minute {
+    since: Duration,
+    count: u32,
+}
+
+/// Messages of late, so that one that comes twice at once is recorded once.
+#[derive(Default)]
+struct Seen {
+    cells: HashMap<EventId, Recorded>,
+    order: VecDeque<EventId>,
+}
+
+/// The event under which a message is known, once that is durable.
+pub(crate) type Recorded = Arc<OnceCell<EventId>>;
+
+impl Hooks {
+    /// Nothing yet, by the clock of `env`.
+    pub(crate) fn new(env: Env) -> Hooks {
+        Hooks { env, rates: Mutex::default(), seen: Mutex::default() }
+    }
+
+    /// Counts a message of a rule; how long its sender should wait if it is one too many.
+    pub(crate) fn count(&self, rule: [u8; 16], most: u32) -> Result<(), Duration> {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let now = self.env.elapsed();
+        let mut rates = self.rates.lock();
+        let minute = rates.entry(rule).or_insert(Minute { since: now, count: 0 });
+        let spent = now.saturating_sub(minute.since);
+        if spent >= MINUTE {
+            *minute = Minute { since: now, count: 0 };
+        }
+        if minute.count >= most {
+            return Err(MINUTE.saturating_sub(spent));
+        }
+        minute.count += 1;
+        Ok(())
+    }
+
+    /// Asks the database anew when the message comes again.
+    pub(crate) fn forget(&self, id: EventId) {
+        self.seen.lock().cells.remove(&id);
+    }
+
+    /// Where the event of a message is noted: whoever comes second waits for the first.
+    pub(crate) fn cell(&self, id: EventId) -> Recorded {
+        let mut seen = self.seen.lock();
+        if let Some(cell) = seen.cells.get(&id) {
+            return cell.clone();
+        }
+        if seen.order.len() >= HOOKS_REMEMBERED
+            && let Some(first) = seen.order.pop_front()
+        {
+            seen.cells.remove(&first);
+        }
+        let cell = Recorded::default();
+        seen.cells.insert(id, cell.clone());
+        seen.order.push_back(id);
+        cell
+    }
+}

@@ -1,0 +1,171 @@
+//! Web hooks that start rules, in the real program: who is believed, what is refused, and that
+//! nothing which was answered 202 is lost.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use entrepot_testkit::clients::text;
+use entrepot_testkit::server::{Node, run};
+use serde_json::Value;
+
+use crate::hooks::{apply, script};
+use crate::program;
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+const DOCUMENTS: &str = "key: {name: shop, type: web-hook, private: SECRET}
+---
+rule:
+  name: orders
+  when: {hook: {keys: [shop], headers: [X-Topic], limit_bytes: 2000}}
+  if: hook.body.type == 'order' && hook.headers['x-topic'] != 'tests'
+  do:
+    - exec: {argv: [ENTER, BOOK, '{hook.body.id}', '{hook.headers.x-topic}']}
+";
+
+/// Signs as the specification says, with nothing of ours: prints the fields of a request.
+const SIGN: &str = "import base64, hashlib, hmac, sys, time
+secret, id, late, body = sys.argv[1], sys.argv[2], int(sys.argv[3]), open(sys.argv[4], 'rb').read()
+at = str(int(time.time()) - late)
+key = base64.b64decode(secret.removeprefix('whsec_'))
+signed = hmac.new(key, f'{id}.{at}.'.encode() + body, hashlib.sha256).digest()
+print(f'webhook-id: {id}')
+print(f'webhook-timestamp: {at}')
+print('webhook-signature: v1,' + base64.b64encode(signed).decode())
+";
+
+/// A node whose rule `orders` notes the id and topic of each order in the file `book/runs`.
+struct Shop {
+    node: Node,
+}
+
+struct Answer {
+    status: u16,
+    body: Value,
+}
+
+impl Shop {
+    fn start() -> Result<Shop> {
+        let mut node = Node::new(program(), None)?;
+        let folder = node.scratch().to_owned();
+        let book = folder.join("book");
+        std::fs::create_dir(&book)?;
+        let enter = script(&folder, "enter", "#!/bin/sh\necho \"$2 $3\" >> \"$1/runs\"\n")?;
+        let (enter, book) = (text(&enter)?, text(&book)?);
+        node.configure(&format!("\n[exec]\nallow = ['{enter}']\nwrite = ['{book}']\n"))?;
+        let documents = DOCUMENTS.replace("ENTER", enter).replace("BOOK", book);
+        apply(&node, &documents.replace("SECRET", SECRET))?;
+        let shown = node.cli(&["export"])? + &node.cli(&["key", "show", "shop"])?;
+        ensure!(!shown.contains(SECRET), "the key is shown");
+        node.cli(&["listener", "create", "https", "protocol=https", "address=127.0.0.1:0"])?;
+        node.start()?;
+        Ok(Shop { node })
+    }
+
+    /// Posts a message that was signed so many seconds ago.
+    fn post(&self, secret: &str, id: &str, late: i64, body: &str) -> Result<Answer> {
+        let file = self.node.scratch().join("body");
+        std::fs::write(&file, body)?;
+        let mut sign = Command::new("python3");
+        sign.args(["-c", SIGN, secret, id, &late.to_string(), text(&file)?]);
+        let fields = String::from_utf8(run(&mut sign)?.stdout)?;
+        self.send(fields.lines().chain(["X-Topic: goods"]))
+    }
+
+    /// Posts what lies in the file `body`.
+    fn send<'a>(&self, fields: impl Iterator<Item = &'a str>) -> Result<Answer> {
+        let address = format!("https://127.0.0.1:{}/hooks/orders", self.node.port_of("https")?);
+        let body = format!("@{}", text(&self.node.scratch().join("body"))?);
+        let mut curl = Command::new("curl");
+        curl.args(["-sSk", "--max-time", "60", "-w", "\n%{http_code}", "--data-binary", &body]);
+        for field in fields.chain(["Content-Type: application/json"]) {
+            curl.args(["-H", field]);
+        }
+        let output = String::from_utf8(run(curl.arg(&address))?.stdout)?;
+        let (body, status) = output.rsplit_once('\n').context("a status")?;
+        Ok(Answer { status: status.parse()?, body: serde_json::from_str(body)? })
+    }
+
+    fn runs(&self) -> Vec<String> {
+        let runs = std::fs::read_to_string(self.node.scratch().join("book/runs"));
+        runs.unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+}
+
+fn order(id: u32) -> String {
+    format!(r#"{{"type": "order", "id": {id}}}"#)
+}
+
+#[test]
+fn a_web_hook_starts_a_rule_once_and_only_if_its_sender_is_known() -> Result<()> {
+    let mut shop = Shop::start()?;
+    let first = shop.post(SECRET, "msg_1", 0, &order(1))?;
+    ensure!(first.status == 202, "{}", first.body);
+    let again = shop.post(SECRET, "msg_1", 0, &order(1))?;
+    assert_eq!((again.status, &again.body["event"]), (202, &first.body["event"]));
+    let other = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    let deep = format!("{}{}", "[".repeat(40), "]".repeat(40));
+    let mut unproven = BTreeSet::new();
+    for (secret, late, body, status, code) in [
+        (other, 0, order(2), 401, "EP0845"),
+        (SECRET, 400, order(2), 401, "EP0845"),
+        (SECRET, -400, order(2), 401, "EP0845"),
+        (SECRET, 0, format!("[\"{}\"]", "x".repeat(2000)), 413, "EP0847"),
+        (SECRET, 0, deep, 400, "EP0848"),
+        (SECRET, 0, "{".to_owned(), 400, "EP0848"),
+    ] {
+        let answer = shop.post(secret, "msg_2", late, &body)?;
+        assert_eq!((answer.status, &answer.body["code"]), (status, &code.into()));
+        if status == 401 {
+            unproven.insert(answer.body["detail"].to_string());
+        }
+    }
+    std::fs::write(shop.node.scratch().join("body"), order(2))?;
+    let absent = shop.send(std::iter::empty())?;
+    assert_eq!(absent.status, 401);
+    unproven.insert(absent.body["detail"].to_string());
+    assert_eq!(unproven.len(), 1, "refusals tell senders apart: {unproven:?}");
+    let ignored = shop.post(SECRET, "msg_3", 0, r#"{"type": "ping"}"#)?;
+    assert_eq!(ignored.status, 202, "the condition decides later");
+    let last = shop.post(SECRET, "msg_4", 0, &order(4))?;
+    assert_eq!(last.status, 202);
+    shop.node.until("the orders to be noted", || {
+        Ok(shop.runs().contains(&"4 goods".to_owned()).then_some(()))
+    })?;
+    assert_eq!(shop.runs(), ["1 goods", "4 goods"]);
+    assert_eq!(shop.node.events("hook.received")?.len(), 3);
+    let event = last.body["event"].as_str().context("an id")?;
+    let why = shop.node.cli(&["rule", "explain", event])?;
+    ensure!(why.contains("orders") && why.contains("hook.body.type"), "{why}");
+    shop.node.stop()
+}
+
+#[test]
+fn no_web_hook_is_lost_that_was_answered_202() -> Result<()> {
+    let mut shop = Shop::start()?;
+    let mut taken = BTreeSet::new();
+    for round in 0..4 {
+        for number in 0..5 {
+            let id = round * 10 + number;
+            let answer = shop.post(SECRET, &format!("msg_{id}"), 0, &order(id))?;
+            ensure!(answer.status == 202, "{}", answer.body);
+            taken.insert(answer.body["event"].to_string());
+        }
+        shop.node.kill()?;
+        shop.node.start()?;
+        // A sender that did not hear the answer sends it again.
+        let last = round * 10 + 4;
+        let again = shop.post(SECRET, &format!("msg_{last}"), 0, &order(last))?;
+        ensure!(taken.contains(&again.body["event"].to_string()), "{}", again.body);
+    }
+    shop.node.until("all jobs to end", || {
+        Ok((shop.node.events("job.done")?.len() >= taken.len()).then_some(()))
+    })?;
+    let recorded = shop.node.events("hook.received")?;
+    let recorded: BTreeSet<_> = recorded.iter().map(|event| event["id"].to_string()).collect();
+    assert_eq!(recorded, taken);
+    let noted: BTreeSet<_> = shop.runs().into_iter().collect();
+    assert_eq!(noted.len(), 20, "{noted:?}");
+    shop.node.stop()
+}
