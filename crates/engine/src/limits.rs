@@ -208,8 +208,8 @@ pub const KEY_DAYS: [u32; 5] = [60, 30, 7, 1, 0];
 pub const JOURNAL_PERCENT: [u32; 3] = [50, 75, 90];
 /// A filling is told again once the journal held so much less, in percent of its bound.
 pub const JOURNAL_PERCENT_LESS: u32 = 10;
+
 /// A job that rests until something has happened looks first after this time whether it has.
 pub(crate) const REST_FIRST: Duration = Duration::from_secs(60);
-
 /// The longest time between two such looks.
 pub(crate) const REST_LONGEST: Duration = Duration::from_secs(3600);

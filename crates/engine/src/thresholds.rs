@@ -127,7 +127,7 @@ fn end_of(key: &Key, now: Timestamp) -> Option<Timestamp> {
             let public = PublicKey::parse(key.public.as_bytes()).ok();
             public.and_then(|public| public.ends_between(now, soon))
         }
-        KeyType::SshHost | KeyType::SshUser | KeyType::SshUserCa => None,
+        KeyType::SshHost | KeyType::SshUser | KeyType::SshUserCa | KeyType::WebHook => None,
     };
     own.into_iter().chain(key.not_after).min()
 }

@@ -71,6 +71,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("token revoke", &["entrepot token revoke nightly"]),
+    (
+        "key generate",
+        &["entrepot key generate ours --owner 'Example Ltd <edi@example.com>' >ours.asc"],
+    ),
     ("passkey", &["entrepot passkey list", "entrepot passkey remove passkey-7q2m0kxd"]),
     ("passkey list", &["entrepot passkey list --account anna", "entrepot --json passkeys"]),
     ("passkey remove", &["entrepot passkey remove passkey-7q2m0kxd"]),
@@ -471,7 +475,7 @@ mod tests {
                 | Meant::Mount(NounCommand::Create(it))
                 | Meant::Endpoint(NounCommand::Create(it))
                 | Meant::Rule(super::super::RuleCommand::Noun(NounCommand::Create(it)))
-                | Meant::Key(NounCommand::Create(it))
+                | Meant::Key(super::super::KeyCommand::Noun(NounCommand::Create(it)))
                 | Meant::Listener(ListenerCommand::Noun(NounCommand::Create(it)))
                 | Meant::Policy(NounCommand::Create(it)) => it,
                 other => panic!("{other:?}"),
