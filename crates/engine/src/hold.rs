@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Shared;
 use crate::backoff::Away;
-use crate::limits::CONFIRMED_LATELY;
 use crate::step::StepError;
 
 /// A leased job. Every write for it carries `epoch`; after the lease is lost nothing is begun.
@@ -68,18 +67,6 @@ impl<'a> Hold<'a> {
             return Err(self.lost());
         }
         self.ended()
-    }
-
-    /// As [`Hold::fence`], for an effect that ends in the same place if it happens twice, or that is
-    /// allowed to: the database is not asked if it has confirmed the lease lately. Nobody else can
-    /// have got the job since, for by our own clock, which never jumps, the lease is young.
-    pub(crate) async fn confirm(&self) -> Result<(), StepError> {
-        let lease = self.shared.options.lease;
-        let old = self.until.lock().saturating_sub(lease).saturating_add(CONFIRMED_LATELY);
-        if self.shared.recorder.env().elapsed() < old && lease > CONFIRMED_LATELY * 2 {
-            return self.ended();
-        }
-        self.fence().await
     }
 
     /// Repeats a database call while the database is away, as long as the job may be ours.

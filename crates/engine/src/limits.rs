@@ -73,9 +73,6 @@ pub const JOB_WRITES: usize = 256;
 pub const JOB_WRITES_WAITING: usize = 1_024;
 /// How long a claimed job stays ours without a sign of life, unless told otherwise.
 pub const LEASE: Duration = Duration::from_secs(30);
-/// A lease that the database confirmed so lately is believed to be ours, before an effect that may
-/// happen twice: far less than the shortest lease.
-pub const CONFIRMED_LATELY: Duration = Duration::from_secs(1);
 /// How often the table of jobs is looked at when nothing wakes us, unless told otherwise.
 pub const POLL: Duration = Duration::from_secs(1);
 /// How long a stopping engine waits for jobs that were told to end, beyond its limit.

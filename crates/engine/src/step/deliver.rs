@@ -229,7 +229,7 @@ impl Delivery {
         // From here on as an upload of a session: one change of a name at a time, and counted.
         let holding = run.shared.file_access.hold_name(&self.endpoint, &self.target, size);
         let held = run.hold.waiting(holding).await??;
-        run.hold.confirm().await?;
+        run.hold.fence().await?;
         let existing = self.existing.into();
         let how = Publish { existing, accessed: None, modified: None, mode: None, size };
         let published = match (staged.publish(&how).await, self.existing) {
@@ -289,7 +289,7 @@ impl Delivery {
         if !self.store.caps().directories || self.store.stat(&parent).await.is_ok() {
             return Ok(());
         }
-        run.hold.confirm().await?;
+        run.hold.fence().await?;
         let made = make_directories_above(&self.store, &self.target).await;
         made.map_err(|error| self.failed(&error))
     }

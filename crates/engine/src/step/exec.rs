@@ -24,7 +24,7 @@ impl Step for ExecSpec {
         let ip = if exec::asks_for(self, "ip") { address(run).await? } else { None };
         let (rule, event, noted) = (&run.job.rule, &run.job.event, Some(&run.noted));
         let program = exec::program(self, &Setting { rule, event, noted, file, ip })?;
-        run.hold.confirm().await?;
+        run.hold.fence().await?;
         let ended = match self.stdin {
             ExecStdin::None => run.hold.waiting(run.shared.spawner.run(program)).await?,
             ExecStdin::File => with_file(run, program).await?,

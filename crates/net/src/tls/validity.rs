@@ -43,7 +43,7 @@ mod tests {
             params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
         };
         let end = certificate_end(&(made(2031) + &made(2029))).unwrap();
-        assert_eq!(end.to_string(), "2031-03-01T00:00:00.000Z");
+        assert_eq!(end.to_string(), "2031-03-01T00:00:00.000000Z");
         for text in ["", "ssh-ed25519 AAAA", "-----BEGIN CERTIFICATE-----\nAA==\n-----END"] {
             assert_eq!(certificate_end(text), None, "{text}");
         }
