@@ -86,6 +86,7 @@ use membership::Membership;
 use places::Places;
 use schedule::SchedulerParts;
 use session_files::SessionFileAccess;
+use thresholds::ThresholdParts;
 use versions::Versions;
 use watching::{Stores, WatcherParts};
 use work::WorkArea;
@@ -471,7 +472,12 @@ async fn start_rules(shared: Arc<Shared>, stop: CancellationToken) {
     let files = watching::run(parts, stop.clone());
     let (db, env) = (shared.db.clone(), shared.recorder.env().clone());
     let sweeping = work::sweep(shared.work.clone(), db, env, stop.clone());
-    let telling = thresholds::run(shared, stop);
+    let parts = ThresholdParts {
+        db: shared.db.clone(),
+        recorder: shared.recorder.clone(),
+        membership: shared.membership.clone(),
+    };
+    let telling = thresholds::run(parts, stop);
     tokio::join!(clock, files, sweeping, telling);
 }
 

@@ -8,30 +8,38 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::DbError;
-use entrepot_journal::{Scope, Usage};
+use entrepot_db::{Db, DbError};
+use entrepot_journal::{Recorder, Scope, Usage};
 use entrepot_net::tls::certificate_end;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::{Event, Fact, Key, KeyType, SiteId, Timestamp};
 use entrepot_transform::openpgp::PublicKey;
 use tokio_util::sync::CancellationToken;
 
+use crate::ids;
 use crate::limits::{JOURNAL_LOOK, JOURNAL_PERCENT, JOURNAL_PERCENT_LESS, KEY_DAYS, KEYS_LOOK};
-use crate::{Shared, ids};
+use crate::membership::Membership;
+
+/// What is needed to look at keys and journal.
+pub(crate) struct ThresholdParts {
+    pub(crate) db: Db,
+    pub(crate) recorder: Recorder,
+    pub(crate) membership: Arc<Membership>,
+}
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Looks at the keys and the journal until `stop`.
-pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    if !shared.membership.is_counted(&stop).await {
+pub(crate) async fn run(parts: ThresholdParts, stop: CancellationToken) {
+    if !parts.membership.is_counted(&stop).await {
         return;
     }
     let (mut told, mut keys_due) = (0, Duration::ZERO);
     while !stop.is_cancelled() {
-        told = journal(&shared, told);
-        let now = shared.recorder.env().elapsed();
+        told = journal(&parts, told);
+        let now = parts.recorder.env().elapsed();
         if now >= keys_due {
-            match keys(&shared).await {
+            match keys(&parts).await {
                 Ok(()) => keys_due = now.saturating_add(KEYS_LOOK),
                 Err(error) => {
                     tracing::warn!(code = "EP0801", %error, "ends of keys are looked at later");
@@ -47,15 +55,15 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 }
 
 /// Tells how full the journal is, if it is fuller than was told; what counts as told from now on.
-fn journal(shared: &Shared, told: u32) -> u32 {
-    let usage = shared.recorder.journal().usage();
+fn journal(parts: &ThresholdParts, told: u32) -> u32 {
+    let usage = parts.recorder.journal().usage();
     let percent = percent(&usage);
     let level = level(percent, told);
     if level > told {
         let (bytes, limit_bytes) = (usage.unreleased_bytes, usage.limit_bytes);
         tracing::warn!(code = "EP0878", percent, bytes, "the journal fills");
         let fact = Fact::JournalFilling { percent: level, bytes, limit_bytes };
-        if let Err(error) = shared.recorder.record(&Scope::site(SiteId::MAIN), fact) {
+        if let Err(error) = parts.recorder.record(&Scope::site(SiteId::MAIN), fact) {
             tracing::warn!(code = error.code(), %error, "that the journal fills is not recorded");
         }
     }
@@ -77,16 +85,16 @@ fn level(percent: u32, told: u32) -> u32 {
 }
 
 /// Tells of the keys that end soon.
-async fn keys(shared: &Shared) -> Result<(), DbError> {
-    for site in shared.db.sites().await? {
+async fn keys(parts: &ThresholdParts) -> Result<(), DbError> {
+    for site in parts.db.sites().await? {
         let site = SiteId(site.id);
-        for key in shared.db.list::<Key>(site).await? {
-            let now = shared.recorder.env().now();
-            let Some(event) = expiring(shared, site, key, now).await else { continue };
-            if shared.db.event(event.id).await?.is_some() {
+        for key in parts.db.list::<Key>(site).await? {
+            let now = parts.recorder.env().now();
+            let Some(event) = expiring(parts, site, key, now).await else { continue };
+            if parts.db.event(event.id).await?.is_some() {
                 continue;
             }
-            if let Err(error) = shared.recorder.seal(&event).await {
+            if let Err(error) = parts.recorder.seal(&event).await {
                 tracing::warn!(code = error.code(), %error, "that a key ends is told later");
             }
         }
@@ -96,7 +104,7 @@ async fn keys(shared: &Shared) -> Result<(), DbError> {
 
 /// What is to be told of a key.
 async fn expiring(
-    shared: &Shared,
+    parts: &ThresholdParts,
     site: SiteId,
     key: Stored<Key>,
     now: Timestamp,
@@ -111,7 +119,7 @@ async fn expiring(
         KeyType::Tls => Fact::CertificateExpiring { key: name, not_after, days },
         _ => Fact::KeyExpiring { key: name, not_after, days },
     };
-    let event = shared.recorder.event(&Scope::site(site), fact);
+    let event = parts.recorder.event(&Scope::site(site), fact);
     Some(Event { id: ids::expiring(id, not_after, days), ..event })
 }
 

@@ -3,7 +3,6 @@
 mod bench;
 mod examples;
 mod facts;
-mod keys;
 mod links;
 mod passkeys;
 mod plural;
@@ -29,7 +28,6 @@ pub(crate) use bench::{
 pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
-pub(crate) use keys::KeyCommand;
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
@@ -346,6 +344,21 @@ pub(crate) enum NounCommand {
     Delete {
         /// Its name, as `list` shows it.
         name: Name,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    #[command(flatten)]
+    Noun(NounCommand),
+    /// Make an OpenPGP key of ours, with which rules decrypt and sign, and show its public half,
+    /// which partners need. The private half is stored sealed and is shown to nobody.
+    Generate {
+        /// Its name here.
+        name: Name,
+        /// Whose key it is, as partners see it, such as `Example Ltd <edi@example.com>`.
+        #[arg(long)]
+        owner: String,
     },
 }
 

@@ -25,6 +25,7 @@ use crate::error::TransformError;
 use crate::flow::{Bounds, Flow, Input};
 use crate::limits::{BLOCK_BYTES, OPENPGP_SIGNATURE_BYTES, OPENPGP_SIGNATURES};
 
+use keys::seconds;
 pub use keys::{PublicKey, SecretKey, Usage};
 pub use make::{MadeKey, make};
 pub use read::{Opened, decrypt, verify};
@@ -79,10 +80,6 @@ impl RngCore for Entropy<'_> {
 impl CryptoRng for Entropy<'_> {}
 
 /// Seconds since 1970, as OpenPGP counts until 2106.
-fn seconds(at: Timestamp) -> u32 {
-    u32::try_from(at.micros().div_euclid(1_000_000).max(0)).unwrap_or(u32::MAX)
-}
-
 fn bad_key(error: Error) -> TransformError {
     TransformError::BadKey(format!("the keys cannot be used: {error}"))
 }

@@ -10,7 +10,6 @@ use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{self, KeyFlags, Signature, SignatureType};
 use pgp::types::{KeyDetails, SigningKey, Tag};
 
-use super::seconds;
 use crate::error::TransformError;
 use crate::limits::{OPENPGP_CLOCK_SECONDS, OPENPGP_KEY_BYTES};
 
@@ -51,6 +50,11 @@ pub(super) enum Component<'a> {
 pub(super) struct Recipient<'a> {
     pub(super) component: Component<'a>,
     pub(super) takes_seipdv2: bool,
+}
+
+/// A moment as OpenPGP counts them.
+pub(super) fn seconds(at: Timestamp) -> u32 {
+    u32::try_from(at.micros().div_euclid(1_000_000).max(0)).unwrap_or(u32::MAX)
 }
 
 fn bad(text: impl Into<String>) -> TransformError {

@@ -1,4 +1,4 @@
-//! New keys.
+//! A new key of ours, both halves.
 
 use entrepot_nouns::{Env, Secret};
 use pgp::composed::{ArmorOptions, EncryptionCaps, KeyType, SecretKeyParamsBuilder, SubkeyParams};
@@ -8,7 +8,8 @@ use pgp::crypto::hash::HashAlgorithm;
 use pgp::crypto::sym::SymmetricKeyAlgorithm;
 use pgp::types::{KeyVersion, Timestamp};
 
-use super::{Entropy, bad_key, seconds};
+use super::keys::seconds;
+use super::{Entropy, bad_key};
 use crate::error::TransformError;
 
 /// Longest name of a key's owner, in bytes.
@@ -16,7 +17,7 @@ const OWNER_BYTES: usize = 500;
 
 /// A new key of ours, both halves as text.
 pub struct MadeKey {
-    /// For partners.
+    /// What partners encrypt to, and verify our signatures with.
     pub public: String,
     /// For us; no passphrase protects it.
     pub private: Secret,
