@@ -22,14 +22,15 @@ const PUBLIC: &str = "orders-key.asc";
 
 /// The rule, with the endpoint that it delivers to.
 pub(super) fn documents(inbox: &Path) -> String {
+    let to = "{endpoint: partner, path: '{account}/{name}'}";
     format!(
         "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
          rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n\
          \x20 if: file.path.startsWith('/out/')\n  do:\n\
-         \x20   - {{decrypt: {{keys: [orders]}}, if: \"file.name.endsWith('.pgp')\"}}\n\
-         \x20   - deliver: {{endpoint: partner, path: '{{account}}/{{name}}'}}\n\
-         \x20   - checksum: {{algorithm: sha256}}\n\
-         \x20   - deliver: {{endpoint: partner, path: '{{account}}/{{name}}'}}\n",
+         \x20   - {{name: open, decrypt: {{keys: [orders]}}, if: \"file.name.endsWith('.pgp')\"}}\n\
+         \x20   - {{name: to-partner, deliver: {to}}}\n\
+         \x20   - {{name: checksum, checksum: {{algorithm: sha256}}}}\n\
+         \x20   - {{name: sum-too, deliver: {to}}}\n",
         json!(inbox)
     )
 }
