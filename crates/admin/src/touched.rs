@@ -72,7 +72,7 @@ impl Part<'_> {
             }
             (AnyNoun::Account(account), _) => self.add_groups(account.groups.clone()).await?,
             // What uses it may need it as it was.
-            (AnyNoun::Key(_), Some(_)) => return self.add_users(&key).await,
+            (AnyNoun::Key(_) | AnyNoun::Rule(_), Some(_)) => return self.add_users(&key).await,
             (AnyNoun::Mount(mount), _) => {
                 // Two mounts of an account may not have the same path.
                 let owner = std::slice::from_ref(&mount.account);

@@ -62,6 +62,39 @@ async fn what_others_need_of_a_noun_is_seen() {
 }
 
 #[tokio::test]
+async fn a_rule_that_others_call_stays_what_they_take_it_for() {
+    let bench = bench().await;
+    let called = "rule: {name: called, when: {call: {parameters: {n: {type: int}}}}, \
+                  do: [{exec: {argv: [/bin/true]}}]}\n---\n\
+                  rule: {name: calls, when: {event: file.uploaded}, \
+                  do: [{call: {rule: called, with: {n: '1'}}}]}\n";
+    bench.apply(called).await.unwrap();
+    let rule = |name: &str, call: Value| {
+        create(json!({"rule": {"name": name, "when": {"event": "file.uploaded"},
+            "do": [{"call": call}]}}))
+    };
+    let cases = [
+        (delete(Kind::Rule, "called"), "in use by rule 'calls'"),
+        (
+            change(Kind::Rule, "called", json!({"when": {"event": "file.uploaded", "call": null}})),
+            "start by",
+        ),
+        (rule("x", json!({"rule": "calls"})), "'calls' does not start by 'when: {call: {}}'"),
+        (rule("x", json!({"rule": "cald"})), "did you mean"),
+        (rule("x", json!({"rule": "called"})), "'n'"),
+        (rule("x", json!({"rule": "called", "with": {"n": "1", "m": "2"}})), "'m'"),
+        (rule("x", json!({"rule": "called", "with": {"n": "'text'"}})), "int"),
+    ];
+    for (request, says) in cases {
+        let asked = format!("{request:?}");
+        let error = refused(&bench, request).await;
+        assert!(error.to_string().contains(says), "{asked}: {error}");
+    }
+    bench.delete(Kind::Rule, "calls").await.unwrap();
+    bench.delete(Kind::Rule, "called").await.unwrap();
+}
+
+#[tokio::test]
 async fn a_noun_that_nothing_names_any_more_can_go() {
     let bench = bench().await;
     bench.apply(PARTNER).await.unwrap();
