@@ -16,6 +16,7 @@ use entrepot_crypto::{SealingContext, Sha256, StreamDigest, constant_time_eq, de
 use entrepot_journal::Scope;
 use entrepot_net::http::HeaderMap;
 use entrepot_nouns::rule::When;
+use entrepot_nouns::transfer::hex;
 use entrepot_nouns::web_hook::{HmacEncoding, HmacScheme, HookScheme, WebHook};
 use entrepot_nouns::{
     Event, EventId, Fact, Key, KeyType, Name, Rule, Secret, SiteId, Stored, Timestamp,
@@ -168,11 +169,12 @@ impl RuleHook {
             digest.update(message.body);
             [b"body:".as_slice(), &digest.finish().blake3.unwrap_or_default()].concat()
         };
+        let message_id =
+            || field("webhook-id").filter(|id| (1..=HOOK_FIELD_BYTES).contains(&id.len()));
         let by_id = |id: &str| [b"id:", id.as_bytes()].concat();
         match &self.hook.scheme {
             HookScheme::Standard => {
-                let id =
-                    field("webhook-id").filter(|id| (1..=HOOK_FIELD_BYTES).contains(&id.len()))?;
+                let id = message_id()?;
                 let at_seconds: i64 = field("webhook-timestamp")?.parse().ok()?;
                 let signatures = field("webhook-signature")?;
                 let signed = SignedMessage { id, at_seconds, body: message.body };
@@ -199,9 +201,7 @@ impl RuleHook {
                     |key: &Secret| constant_time_eq(key.expose(), shown.trim().as_bytes());
                 let is_proven = word.eq_ignore_ascii_case("bearer") && one_of(&is_right);
                 // Who knows the key may also say which message it is.
-                let id =
-                    field("webhook-id").filter(|id| (1..=HOOK_FIELD_BYTES).contains(&id.len()));
-                is_proven.then(|| id.map_or_else(by_body, by_id))
+                is_proven.then(|| message_id().map_or_else(by_body, by_id))
             }
         }
     }
@@ -248,10 +248,6 @@ fn is_signed_body(key: &Secret, scheme: &HmacScheme, body: &[u8], shown: &str) -
         HmacEncoding::Base64 => (STANDARD.encode(&right), shown.to_owned()),
     };
     constant_time_eq(right.as_bytes(), shown.as_bytes())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn seconds(time: Duration) -> i64 {
