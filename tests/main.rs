@@ -2,6 +2,7 @@
 //! linked once.
 
 mod acme;
+mod approvals;
 mod backup;
 mod bad_input;
 mod balanced;

@@ -14,6 +14,8 @@ pub struct Actor {
     pub name: String,
     /// The site it works on.
     pub site: SiteId,
+    /// The site of the account behind it.
+    home: SiteId,
     rights: AdminRights,
     /// Of an account that is no administrator and asks about its own links: the rights on files
     /// that it logged in with.
@@ -23,7 +25,7 @@ pub struct Actor {
 impl Actor {
     /// Who may read the data folder of the node, or the node itself: it may do everything.
     pub fn of_machine(name: String, site: SiteId) -> Actor {
-        Actor { name, site, rights: Role::Administrator.rights(), link_rights: None }
+        Actor::with_rights(name, site, Role::Administrator.rights())
     }
 
     /// An account that administers nothing but its own share links; `principal` with the rights
@@ -33,6 +35,7 @@ impl Actor {
         Actor {
             name: principal.account.name.to_string(),
             site: principal.site,
+            home: principal.site,
             rights: AdminRights::none(),
             link_rights: Some(rights),
         }
@@ -45,7 +48,7 @@ impl Actor {
 
     /// Who has these rights and no more.
     pub(crate) fn with_rights(name: String, site: SiteId, rights: AdminRights) -> Actor {
-        Actor { name, site, rights, link_rights: None }
+        Actor { name, site, home: site, rights, link_rights: None }
     }
 
     /// The administrator who logged in, at its own site: it may do what its role allows, and of
@@ -75,7 +78,7 @@ impl Actor {
         if let Some(scopes) = scopes {
             rights = rights.and(TokenScope::admin_rights_of(scopes));
         }
-        Ok(Actor { name, site, rights, link_rights: None })
+        Ok(Actor::with_rights(name, site, rights))
     }
 
     /// An account as the actor of a change of its own, without any right to others.
@@ -113,5 +116,9 @@ impl Actor {
     /// The account behind the actor; `cli:<user>` and `node:<name>` are none.
     pub(crate) fn account(&self) -> Option<Name> {
         self.name.parse().ok()
+    }
+    /// The account behind the actor, if it is one of the site that it works on.
+    pub(crate) fn own_account(&self) -> Option<Name> {
+        self.account().filter(|_| self.home == self.site)
     }
 }

@@ -7,7 +7,7 @@ use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Drained, ListenerPlace, Tx};
 use entrepot_journal::{RecordKind, Scope};
 use entrepot_nouns::{
-    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, JobId, Kind, Name, PoolPlaces, SessionId,
+    AccountId, AdminRight, AnyNoun, Event, EventId, Fact, Kind, Name, PoolPlaces, SessionId,
     SiteId, Stored,
 };
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::actor::Actor;
 use crate::document::{self, Given};
 use crate::error::{AdminError, Result};
-use crate::jobs::{self, JobAction};
+use crate::jobs::JobAction;
 use crate::limits;
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
 use crate::nodes::heads;
@@ -24,9 +24,10 @@ use crate::once::KeptRequest;
 use crate::parts::{AdminParts, ServingParts};
 use crate::passwords::Passwords;
 use crate::plan::{self, Others, Step, Wanted};
+use crate::planned_change::{Action, PlannedChange};
 use crate::reader::{self, NounKey, Reader, State};
 use crate::refused_passwords::RefusedPasswords;
-use crate::request::{Action, BackupNote, Document, PlannedChange, RateOrder, Request, Response};
+use crate::request::{BackupNote, Document, RateOrder, Request, Response};
 use crate::rule_orders::{RuleCritics, RuleDryRunner};
 use crate::rule_question::RuleExplainer;
 use crate::secrets::{
@@ -204,6 +205,7 @@ impl Admin {
             Request::Job { id } => query::shown_job(parts, actor.site, id).await,
             Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
+            Request::Approvals | Request::AnswerApproval { .. } => self.asked(actor, request).await,
             Request::RunRule { name, parameters } => self.run_rule(actor, name, parameters).await,
             Request::SeenFiles { .. } | Request::Forget { .. } => self.seen(actor, request).await,
             Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
@@ -656,12 +658,6 @@ impl Admin {
         };
         self.seal_now(&[made.event]).await;
         Ok(Response::RecoveryCodes { codes: made.codes })
-    }
-
-    async fn act(&self, actor: &Actor, id: JobId, action: JobAction) -> Result<Response> {
-        let event = jobs::act(&self.parts, actor, id, action).await?;
-        self.seal_now(&[event]).await;
-        Ok(Response::Done)
     }
 
     async fn drain(&self, actor: &Actor, name: Name, drained: Drained) -> Result<Response> {

@@ -3,7 +3,7 @@
 use entrepot_nouns::{AnyNoun, Kind};
 use serde_json::{Map, Value};
 
-use crate::request::FieldChange;
+use crate::planned_change::FieldChange;
 use crate::secrets;
 
 /// The body of a noun as JSON, as it is stored.

@@ -186,6 +186,14 @@ pub enum AdminError {
         /// Why, and what to do.
         problem: String,
     },
+    /// Whoever answers what a step of a job asks is not one of those who may.
+    #[error("the answer to job '{id}' does not count: {problem}")]
+    MayNotAnswer {
+        /// The job's id.
+        id: String,
+        /// Why the answer was not taken, and what to do.
+        problem: String,
+    },
     /// More than this crate takes at once; see `limits.rs`.
     #[error("{what}: {size} is more than the limit of {limit}; split it up")]
     TooMuch {
@@ -360,6 +368,7 @@ impl AdminError {
             AdminError::JobState { .. } => "EP0109",
             AdminError::OtherSteps { .. } => "EP0116",
             AdminError::NotRun { .. } => "EP0841",
+            AdminError::MayNotAnswer { .. } => "EP0834",
             AdminError::TooMuch { .. } => "EP0110",
             AdminError::Refused { .. } => "EP0111",
             AdminError::Query { .. } => "EP0112",
@@ -416,6 +425,7 @@ impl AdminError {
             | AdminError::Refused { .. } => ProblemClass::Conflict,
             AdminError::NotAdministrator { .. }
             | AdminError::Forbidden { .. }
+            | AdminError::MayNotAnswer { .. }
             | AdminError::NoSetUp => ProblemClass::Denied,
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,
             AdminError::Database(DbError::Conflict(_)) => ProblemClass::Conflict,

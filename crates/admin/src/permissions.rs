@@ -22,6 +22,7 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::Transfer { .. }
         | Request::Jobs { .. }
         | Request::Job { .. }
+        | Request::Approvals
         | Request::TestRules { .. }
         | Request::LintRules { .. }
         | Request::Sessions
@@ -45,6 +46,7 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::SeenFiles { .. }
         | Request::ExplainRules { .. } => AdminRight::Audit,
         Request::RunRule { .. } => AdminRight::Run,
+        Request::AnswerApproval { .. } => AdminRight::Approve,
         Request::Forget { .. }
         | Request::RetryJob { .. }
         | Request::ReplayRule { .. }
@@ -63,8 +65,7 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::RemovePasskey { .. }
         | Request::RevokeLink { .. }
         | Request::Unlock { .. } => AdminRight::Operate,
-        // Documents hold hashes of passwords and sealed secrets; a plan of a document tells of a
-        // password whether it is the stored one.
+        // Documents hold hashes and sealed secrets; a plan tells of a password if it is the stored.
         Request::Export { .. }
         | Request::Plan { .. }
         | Request::DryRun { .. }

@@ -10,10 +10,11 @@ use crate::diff;
 use crate::document::{self, Given, Source};
 use crate::error::{AdminError, Result};
 use crate::password_rules::WantedNouns;
+use crate::planned_change::{Action, FieldChange, PlannedChange};
 use crate::reader::{NounKey, State};
 use crate::refused_passwords;
 use crate::relations::{self, Relations};
-use crate::request::{Action, Document, FieldChange, PlannedChange};
+use crate::request::Document;
 use crate::secrets::{Absent, Fault, MASK, PasswordWork, Settler};
 use crate::site::ChangedSite;
 

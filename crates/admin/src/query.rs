@@ -120,5 +120,6 @@ pub(crate) async fn job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<J
 pub(crate) async fn shown_job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<Response> {
     let job = job(parts, site, id).await?;
     let steps = parts.db.job_steps(id).await?;
-    Ok(Response::Job { job: Box::new(ShownJob { job, steps }) })
+    let approval = parts.db.open_approval(id).await?;
+    Ok(Response::Job { job: Box::new(ShownJob { job, steps, approval }) })
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use entrepot_nouns::endpoint::EndpointUse;
-use entrepot_nouns::rule::{CallSpec, KeyHalf, KeyUse, StepSpec, When};
+use entrepot_nouns::rule::{ApproveSpec, CallSpec, KeyHalf, KeyUse, StepSpec, When};
 use entrepot_nouns::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
     Reference, Rule, Site, VPath,
@@ -160,6 +160,11 @@ impl<'a> Relations<'a> {
             {
                 return Some((format!("{}.call.{field}", place.field), problem));
             }
+            if let StepSpec::Approve(approve) = &place.step.spec
+                && let Some((field, problem)) = self.unfit_approval(approve)
+            {
+                return Some((format!("{}.approve.{field}", place.field), problem));
+            }
             for key in place.step.spec.keys() {
                 if let Some(problem) = self.unfit_key(&key) {
                     return Some((format!("{}.{}", place.field, key.field), problem));
@@ -202,6 +207,26 @@ impl<'a> Relations<'a> {
             return Some(("rule", problem));
         };
         starts_on.check_expressions(&call.with).err().map(|problem| ("with", problem))
+    }
+
+    /// Why nobody could answer a step that asks, if so: the field and a sentence.
+    fn unfit_approval(&self, approve: &ApproveSpec) -> Option<(String, String)> {
+        let mut people = 0;
+        for (at, name) in approve.by.iter().enumerate() {
+            let account = self.account(name)?;
+            match account.account_type {
+                AccountType::Group => people = usize::MAX,
+                AccountType::Admin => people = people.saturating_add(1),
+                _ => {
+                    let problem = format!("'{name}' is neither of type admin nor a group");
+                    return Some((format!("by.{at}"), problem));
+                }
+            }
+        }
+        (people < approve.need as usize).then(|| {
+            let problem = format!("so many people are not asked, but {people}");
+            ("need".to_owned(), problem)
+        })
     }
 
     /// Why a key is not for this use, if so.
@@ -282,7 +307,7 @@ mod tests {
     #[test]
     fn every_field_that_names_another_noun_is_a_reference() {
         type Named = (&'static str, Kind, &'static str);
-        let cases: [(&str, &[Named]); 9] = [
+        let cases: [(&str, &[Named]); 10] = [
             (r#"{"site":{"name":"main","policy":"p"}}"#, &[("policy", Kind::Policy, "p")]),
             (
                 r#"{"key":{"name":"k","type":"ssh-user","account":"a",
@@ -329,6 +354,14 @@ mod tests {
                 r#"{"rule":{"name":"r","when":{"event":"file.uploaded"},
                     "do":[{"call":{"rule":"other"}}]}}"#,
                 &[("do.0.call.rule", Kind::Rule, "other")],
+            ),
+            (
+                r#"{"rule":{"name":"r","when":{"event":"file.uploaded"},
+                    "do":[{"approve":{"by":["a","b"],"text":"t"}}]}}"#,
+                &[
+                    ("do.0.approve.by.0", Kind::Account, "a"),
+                    ("do.0.approve.by.1", Kind::Account, "b"),
+                ],
             ),
             (r#"{"policy":{"name":"p"}}"#, &[]),
         ];

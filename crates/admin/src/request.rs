@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use entrepot_auth::SignInInfo;
+use entrepot_nouns::approval::{Approval, ApprovalVerdict};
 use entrepot_nouns::dry_run::RuleDryRun;
 use entrepot_nouns::explanation::Explanation;
 use entrepot_nouns::rule_report::{LintFinding, RuleDiff, RuleReplay, RuleTestReport};
@@ -27,6 +28,7 @@ use crate::link_order::{LinkAddress, LinkOrder, LinkRow};
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
 use crate::login_limits::{LoginLimitRow, UnlockTarget};
 use crate::node_row::NodeRow;
+use crate::planned_change::PlannedChange;
 use crate::rule_orders::{DryRunOrder, ReplayOrder, RuleSource};
 use crate::rule_question::RuleQuestion;
 use crate::shown_job::{RetryRule, ShownJob, StartedRule};
@@ -221,6 +223,18 @@ pub enum Request {
     CancelJob {
         /// The job's id.
         id: JobId,
+    },
+    /// What steps of jobs ask people, and still wait for; the oldest question first.
+    Approvals,
+    /// Answers what a step of a job asks, as one of those who are asked.
+    AnswerApproval {
+        /// The job's id.
+        id: JobId,
+        /// Whether the job may go on.
+        verdict: ApprovalVerdict,
+        /// Why; needed where it may not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// The open sessions of this node: those of the actor's site, of every site if that is `main`.
     Sessions,
@@ -445,6 +459,8 @@ impl fmt::Debug for Request {
             Request::SeenFiles { rule, .. } => write!(f, "SeenFiles({rule})"),
             Request::Forget { rule, path } => write!(f, "Forget({rule} {path})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
+            Request::Approvals => write!(f, "Approvals"),
+            Request::AnswerApproval { id, .. } => write!(f, "AnswerApproval({id})"),
             Request::Sessions => write!(f, "Sessions"),
             Request::EndSession { id } => write!(f, "EndSession({id})"),
             Request::LimitSession { id, rates } => write!(f, "LimitSession({id}, {rates:?})"),
@@ -587,6 +603,11 @@ pub enum Response {
         /// The job that has the id.
         job: Box<ShownJob>,
     },
+    /// The answer to `Approvals`.
+    Approvals {
+        /// The oldest first.
+        approvals: Vec<Approval>,
+    },
     /// The answer to `RunRule`.
     StartedRule {
         /// What was made of it.
@@ -698,8 +719,8 @@ pub enum Response {
         /// Wrong passwords that were forgotten.
         failures: u32,
     },
-    /// To `Delete`, `DeleteLink`, `RetryJob`, `Forget`, `CancelJob`, `EndSession`,
-    /// `LimitSession`, `EndSignIn`, `RenewCertificate` and what is asked of nodes.
+    /// To `Delete`, `DeleteLink`, `RetryJob`, `Forget`, `CancelJob`, `AnswerApproval`,
+    /// `EndSession`, `LimitSession`, `EndSignIn`, `RenewCertificate` and what is asked of nodes.
     Done,
 }
 
@@ -752,47 +773,4 @@ pub struct NumberedEvent {
     /// The event, its fields beside the sequence.
     #[serde(flatten)]
     pub event: Event,
-}
-
-/// One noun that a plan touches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PlannedChange {
-    /// What happens to it.
-    pub action: Action,
-    /// Of which kind it is.
-    pub kind: Kind,
-    /// The name of the noun.
-    pub name: Name,
-    /// What changes inside it; secrets are shown as `***`.
-    pub fields: Vec<FieldChange>,
-}
-
-/// What happens to a noun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// It does not exist yet.
-    Create,
-    /// It differs in some field.
-    Change,
-    /// It is the same already.
-    Unchanged,
-    /// Only of a plan: nothing else differs, but a password is given in clear text, and whether it
-    /// is the stored one is seen when it is applied.
-    Compare,
-    /// The documents do not name it, and pruning was asked for.
-    Delete,
-}
-
-/// One field that changes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FieldChange {
-    /// Path of the field, such as `quota.files`.
-    pub field: String,
-    /// The old value, absent if there was none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub old: Option<Value>,
-    /// The new value, absent if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub new: Option<Value>,
 }

@@ -1,5 +1,6 @@
 //! Jobs as administrators see them.
 
+use entrepot_nouns::approval::Approval;
 use entrepot_nouns::{EventId, Job, JobId, JobStep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ pub struct ShownJob {
     /// The steps that it went past or failed at, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<JobStep>,
+    /// What it asks people, where it rests until they have answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
 }
 
 /// A rule that was started by hand.

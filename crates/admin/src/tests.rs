@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::*;
 
+mod approvals;
 mod lists;
 mod passkeys;
 mod password_rules;

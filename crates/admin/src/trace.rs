@@ -265,9 +265,10 @@ impl Walk<'_> {
                 events.push(self.event(row.event).await?);
             }
         }
+        let approval = self.db.open_approval(job.id).await?;
         Ok(TracedJob {
             asked: self.asked.job == Some(job.id),
-            waits: waits(&job),
+            waits: approval.map(|asked| asked.waits()).or_else(|| waits(&job)),
             id: job.id,
             rule: job.rule,
             rule_version: job.rule_version,

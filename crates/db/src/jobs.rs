@@ -12,6 +12,7 @@ use entrepot_nouns::{
     StepAddress, Timestamp,
 };
 
+use crate::approvals::ApprovalKey;
 use crate::error::Result;
 use crate::job_steps::RuleDocument;
 use crate::lanes::{LaneKey, LaneWant};
@@ -113,6 +114,15 @@ impl JobWrite {
             }) => {
                 let values = vec![(*at).into(), self.hold.id.0.into(), other.0.into()];
                 Some((WAKE_IF_ENDED, values))
+            }
+            JobChange::HandOver(HandOver {
+                at,
+                rests_for: Some(RestsFor::Answered(asked)),
+                ..
+            }) => {
+                let mut values = vec![(*at).into(), self.hold.id.0.into()];
+                values.extend(asked.values());
+                Some((WAKE_IF_DECIDED, values))
             }
             _ => None,
         }
@@ -217,6 +227,8 @@ pub struct HandOver {
 pub enum RestsFor {
     /// The end of this job.
     EndOf(JobId),
+    /// What decides this question.
+    Answered(ApprovalKey),
 }
 
 /// One step of `else`, in the count of [`PassedStep`]. No rule has as many steps.
@@ -374,6 +386,12 @@ statements! {
         "UPDATE jobs SET claim_at = $1 WHERE id = $2 AND state = 'ready' ",
         "AND EXISTS (SELECT 1 FROM jobs AS other WHERE other.id = $3 ",
         "AND other.state IN ('done', 'failed', 'cancelled'))",
+    );
+    /// As [`WAKE_IF_ENDED`], where whoever answers a question wakes the job.
+    WAKE_IF_DECIDED = sql!(
+        "UPDATE jobs SET claim_at = $1 WHERE id = $2 AND state = 'ready' ",
+        "AND EXISTS (SELECT 1 FROM job_approvals AS asked WHERE asked.job = $3 ",
+        "AND asked.address = $4 AND asked.life = $5 AND asked.decided_at IS NOT NULL)",
     );
     /// The epoch stays: the next claim raises it, and fences the process that held the job.
     RELEASE = sql!(

@@ -8,6 +8,7 @@
 mod acme;
 mod answers;
 mod api_tokens;
+mod approvals;
 mod codes;
 mod configuration;
 mod error;
@@ -53,6 +54,7 @@ use uuid::Uuid;
 pub use acme::{AcmeAnswer, AcmeFailure, AcmeIssued, AcmeOrder, ListenerPlace, StoredAcmeAccount};
 pub use answers::{AnswerKey, StoredAnswer};
 pub use api_tokens::{ApiTokenRow, ApiTokenUse};
+pub use approvals::{AnswerOutcome, ApprovalKey};
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventPage, EventRow, event_paths};
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};

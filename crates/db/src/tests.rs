@@ -4,6 +4,7 @@
 mod acme;
 mod answers;
 mod api_tokens;
+mod approvals;
 mod config;
 mod copies;
 mod events;

@@ -134,6 +134,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         }
         StepSpec::Check(check) => check_text("check.message", &check.message, values),
         StepSpec::Stop(stop) => check_text("stop.message", &stop.message, values),
+        StepSpec::Approve(approve) => check_text("approve.text", &approve.text, values),
         StepSpec::Http(http) => {
             http_request::Draft::of(http, values).map(drop).map_err(|error| ("http", error))
         }

@@ -210,3 +210,5 @@ pub const JOURNAL_PERCENT_LESS: u32 = 10;
 pub(crate) const REST_FIRST: Duration = Duration::from_secs(60);
 /// The longest time between two such looks.
 pub(crate) const REST_LONGEST: Duration = Duration::from_secs(3600);
+/// Longest text of a question of an `approve` step, with its placeholders replaced.
+pub(crate) const APPROVAL_CHARACTERS: usize = 4_000;

@@ -1,6 +1,7 @@
 //! `transfer`, `event`, `job`: what happened and what happens.
 
 use entrepot_admin::{NumberedEvent, Response, ShownJob};
+use entrepot_nouns::approval::Approval;
 use entrepot_nouns::{CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer};
 use serde_json::{Value, json};
 
@@ -258,6 +259,10 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::RuleReplayed { rule, by, replay, jobs } => {
             format!("rule {rule}, {jobs} jobs, by {by} (replay {replay})")
         }
+        Fact::JobApproved { answer } | Fact::JobRefused { answer } => {
+            let why = answer.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("rule {}, {} by {}{why}: {}", answer.rule, answer.step, answer.by, answer.text)
+        }
         Fact::NodeDrained { name, by } | Fact::NodeUndrained { name, by } => {
             format!("{name} by {by}")
         }
@@ -329,14 +334,25 @@ pub(crate) async fn jobs(
             json!({"request": "retry-job", "id": id, "rule": rule})
         }
         JobCommand::Cancel { id } => json!({"request": "cancel-job", "id": id}),
+        JobCommand::Approvals => json!({"request": "approvals"}),
+        JobCommand::Approve { id, why } => {
+            json!({"request": "answer-approval", "id": id, "verdict": "approved", "why": why})
+        }
+        JobCommand::Refuse { id, why } => {
+            json!({"request": "answer-approval", "id": id, "verdict": "refused", "why": why})
+        }
     };
     match client.ask(request).await? {
         Response::Jobs { jobs, .. } => output.rows(&jobs, print_jobs),
-        Response::Job { job } => output.value(&job, || {
-            print_job_steps(&job);
-            let job = &job.job;
+        Response::Approvals { approvals } => output.rows(&approvals, print_approvals),
+        Response::Job { job: shown } => output.value(&shown, || {
+            print_job_steps(&shown);
+            let job = &shown.job;
             let what = table::printable(&describe(&job.event));
             println!("started by {}: {what}", job.event.fact.kind());
+            if let Some(asked) = &shown.approval {
+                println!("waits {}: {}", asked.waits(), table::printable(&asked.text));
+            }
         }),
         Response::Done => output.value(&json!({"done": true}), || println!("done")),
         _ => Err(unexpected()),
@@ -363,6 +379,22 @@ fn print_job_steps(shown: &ShownJob) {
     };
     let headings = ["step", "state", "lease", "begun", "ended", "error"];
     table::print(&headings, &shown.steps.iter().map(cells).collect::<Vec<_>>());
+}
+
+fn print_approvals(approvals: &[Approval]) {
+    let cells = |asked: &Approval| {
+        let by: Vec<&str> = asked.by.iter().map(|name| name.as_str()).collect();
+        vec![
+            asked.job.to_string(),
+            asked.rule.to_string(),
+            by.join(", "),
+            format!("{} of {}", asked.yes, asked.need),
+            asked.until.to_string(),
+            asked.text.clone(),
+        ]
+    };
+    let headings = ["job", "rule", "asks", "yes", "until", "what"];
+    table::print(&headings, &approvals.iter().map(cells).collect::<Vec<_>>());
 }
 
 fn print_jobs(jobs: &[Job]) {

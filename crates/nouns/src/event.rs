@@ -4,6 +4,7 @@
 #[macro_use]
 mod table;
 mod about;
+mod approval;
 mod clock;
 mod file;
 mod recorded;
@@ -28,6 +29,7 @@ use crate::rule_version::RuleVersion;
 use crate::time::Timestamp;
 use crate::watch::WatchChange;
 
+pub use approval::ApprovalFact;
 pub use clock::EventClock;
 pub use file::{Displaced, ExportedFile, FileFact};
 pub use recorded::Event;
@@ -741,6 +743,18 @@ facts! {
         rule: Name,
         /// Who: an admin account, or `cli:<user>`.
         by: String,
+    }
+    /// Somebody approved what an `approve` step of a job asked.
+    "job.approved" JobApproved {
+        /// Who, and what was asked.
+        #[serde(flatten)]
+        answer: ApprovalFact,
+    }
+    /// Somebody refused it: the job fails.
+    "job.refused" JobRefused {
+        /// Who, why, and what was asked.
+        #[serde(flatten)]
+        answer: ApprovalFact,
     }
     /// Jobs of a rule were made again by hand, of events that had happened before.
     "rule.replayed" RuleReplayed {

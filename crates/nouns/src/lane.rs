@@ -156,7 +156,8 @@ impl StepSpec {
             | StepSpec::Check(_)
             | StepSpec::Stop(_)
             | StepSpec::Wait(_)
-            | StepSpec::Call(_) => StepLane::Same,
+            | StepSpec::Call(_)
+            | StepSpec::Approve(_) => StepLane::Same,
             StepSpec::Mkdir(MkdirSpec { endpoint: Some(endpoint), .. }) => to(endpoint),
             StepSpec::Copy(_)
             | StepSpec::Mkdir(_)

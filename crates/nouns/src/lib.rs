@@ -6,6 +6,7 @@
 pub mod account;
 pub mod acme;
 pub mod any_noun;
+pub mod approval;
 pub mod call;
 pub mod certificate;
 pub mod command;

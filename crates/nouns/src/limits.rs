@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::period::Period;
+
 /// Longest [`crate::Name`], in bytes.
 pub const NAME_BYTES: usize = 64;
 /// Longest component of a path (`NAME_MAX` of every file system we serve).
@@ -111,3 +113,16 @@ pub const STEP_DEPTH: usize = 8;
 
 /// Most addresses that one `mail` step has.
 pub const MAIL_RECIPIENTS: usize = 50;
+
+/// Most accounts and groups that one `approve` step asks.
+pub const APPROVERS: usize = 20;
+/// Most people who must say yes to one.
+pub const APPROVALS: u32 = 20;
+/// Longest text of one, in bytes.
+pub const APPROVAL_TEXT_BYTES: usize = 1000;
+/// How long people may take to answer one, if it does not say.
+pub const APPROVE_WITHIN: Period = Period::from_seconds(24 * 3600);
+/// The longest that they may take.
+pub const APPROVE_LONGEST: Period = Period::from_seconds(30 * 24 * 3600);
+/// Longest reason that somebody gives with an answer, in bytes.
+pub const APPROVAL_WHY_BYTES: usize = 1000;

@@ -22,18 +22,21 @@ pub enum AdminRight {
     Configure = 8,
     /// Start rules by hand.
     Run = 32,
+    /// Answer what `approve` steps of rules ask one by name, or by the name of one's group.
+    Approve = 64,
     /// End nodes, take them off the list, and whatever else concerns the installation as a whole.
     Steer = 16,
 }
 
 impl AdminRight {
     /// All parts that there are.
-    pub const ALL: [AdminRight; 6] = [
+    pub const ALL: [AdminRight; 7] = [
         AdminRight::See,
         AdminRight::Audit,
         AdminRight::Operate,
         AdminRight::Configure,
         AdminRight::Run,
+        AdminRight::Approve,
         AdminRight::Steer,
     ];
 
@@ -45,6 +48,7 @@ impl AdminRight {
             AdminRight::Operate => "operate",
             AdminRight::Configure => "configure",
             AdminRight::Run => "run",
+            AdminRight::Approve => "approve",
             AdminRight::Steer => "steer",
         }
     }
@@ -96,7 +100,7 @@ impl fmt::Debug for AdminRights {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Looks on, and changes nothing.
+    /// Looks on, and changes nothing; answers what `approve` steps of rules ask it.
     Viewer,
     /// Looks on, and reads the audit log.
     Auditor,
@@ -115,13 +119,13 @@ impl Role {
 
     /// What it may do.
     pub fn rights(self) -> AdminRights {
-        use AdminRight::{Audit, Configure, Operate, Run, See, Steer};
+        use AdminRight::{Approve, Audit, Configure, Operate, Run, See, Steer};
         let rights: &[AdminRight] = match self {
-            Role::Viewer => &[See],
-            Role::Auditor => &[See, Audit],
-            Role::Operator => &[See, Audit, Operate, Run],
-            Role::SiteAdministrator => &[See, Audit, Operate, Run, Configure],
-            Role::Administrator => &[See, Audit, Operate, Run, Configure, Steer],
+            Role::Viewer => &[See, Approve],
+            Role::Auditor => &[See, Approve, Audit],
+            Role::Operator => &[See, Approve, Audit, Operate, Run],
+            Role::SiteAdministrator => &[See, Approve, Audit, Operate, Run, Configure],
+            Role::Administrator => &[See, Approve, Audit, Operate, Run, Configure, Steer],
         };
         rights.iter().copied().collect()
     }
@@ -130,13 +134,13 @@ impl Role {
 impl TokenScope {
     /// Parts of administration that a token of these scopes leaves to its account.
     pub fn admin_rights_of(scopes: &[TokenScope]) -> AdminRights {
-        use AdminRight::{Audit, Configure, Operate, Run, See, Steer};
+        use AdminRight::{Approve, Audit, Configure, Operate, Run, See, Steer};
         let each = scopes.iter().flat_map(|scope| -> &[AdminRight] {
             match scope {
                 TokenScope::FilesRead | TokenScope::FilesWrite => &[],
                 TokenScope::AuditRead => &[Audit],
                 TokenScope::AdminRead => &[See],
-                TokenScope::AdminWrite => &[Operate, Run, Configure, Steer],
+                TokenScope::AdminWrite => &[Approve, Operate, Run, Configure, Steer],
             }
         });
         each.copied().collect()

@@ -167,6 +167,11 @@ impl Noun for Rule {
                 let field = format!("{}.call.rule", place.field);
                 found.push(Reference::new(field, Kind::Rule, &call.rule));
             }
+            if let StepSpec::Approve(approve) = &place.step.spec {
+                let field = |at| format!("{}.approve.by.{at}", place.field);
+                let named = approve.by.iter().enumerate();
+                found.extend(named.map(|(at, it)| Reference::new(field(at), Kind::Account, it)));
+            }
             for key in place.step.spec.keys() {
                 let field = format!("{}.{}", place.field, key.field);
                 found.push(Reference::new(field, Kind::Key, key.name));
@@ -365,6 +370,9 @@ impl Rule {
                 StepSpec::Call(_) if step.timeout.is_some() => {
                     Err(("timeout", "the job rests meanwhile: limit the steps of the other rule"))
                 }
+                StepSpec::Approve(_) if step.timeout.is_some() => {
+                    Err(("timeout", "the job rests meanwhile: use 'approve.within'"))
+                }
                 StepSpec::Wait(_) if place.depth == 0 && place.following.is_empty() => {
                     Err(("wait", "nothing waits for it, let steps follow"))
                 }
@@ -473,6 +481,7 @@ impl StepSpec {
             StepSpec::Wait(wait) if wait.period.is_some() == wait.until.is_some() => {
                 Err(("wait", "says 'for' how long or 'until' when, one of both"))
             }
+            StepSpec::Approve(approve) => approve.check(),
             StepSpec::Http(http) => http.check(),
             StepSpec::Mail(mail) => mail.check(),
             StepSpec::Stop(StopSpec { ending: StopEnding::Failed, message })

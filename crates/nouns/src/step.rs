@@ -26,7 +26,9 @@ pub use change::{
     SignSpec, TarCompression, TarSpec, VerifySpec, ZipSpec, ZstdSpec,
 };
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
-pub use flow::{CallSpec, CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec};
+pub use flow::{
+    ApproveSpec, CallSpec, CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec,
+};
 pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
@@ -297,6 +299,8 @@ steps! {
     "wait" => Wait(WaitSpec),
     /// Start another rule.
     "call" => Call(CallSpec),
+    /// Ask people whether the job may go on.
+    "approve" => Approve(ApproveSpec),
     /// Send a request of HTTP.
     "http" => Http(HttpSpec),
     /// Tell a receiver of web hooks of the event.

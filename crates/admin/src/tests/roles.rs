@@ -17,6 +17,8 @@ const LEAST: &[(&str, Role)] = &[
     ("transfer", Role::Viewer),
     ("jobs", Role::Viewer),
     ("job", Role::Viewer),
+    ("approvals", Role::Viewer),
+    ("answer-approval", Role::Viewer),
     ("sessions", Role::Viewer),
     ("log-levels", Role::Viewer),
     ("nodes", Role::Viewer),
@@ -110,6 +112,7 @@ fn sample(word: &str) -> Request {
         "transfer" | "job" | "retry-job" | "cancel-job" | "end-session" | "end-sign-in" => {
             json!({"id": id})
         }
+        "answer-approval" => json!({"id": id, "verdict": "approved"}),
         "limit-session" => json!({"id": id, "rates": "reset"}),
         "limit-node" => json!({"rates": "reset"}),
         "set-log-levels" => json!({"levels": {}}),
@@ -128,9 +131,9 @@ fn sample(word: &str) -> Request {
         "make-recovery-codes" => json!({"account": "nobody"}),
         "renew-certificate" => json!({"listener": "none"}),
         "unlock" => json!({"target": {"account": "nobody"}}),
-        "journal-heads" | "sessions" | "log-levels" | "reset-log-levels" | "nodes"
-        | "login-limits" | "passkeys" | "tokens" | "certificates" | "links" | "sign-ins"
-        | "stop-node" | "make-set-up-token" => json!({}),
+        "journal-heads" | "approvals" | "sessions" | "log-levels" | "reset-log-levels"
+        | "nodes" | "login-limits" | "passkeys" | "tokens" | "certificates" | "links"
+        | "sign-ins" | "stop-node" | "make-set-up-token" => json!({}),
         other => panic!("write a sample of the request '{other}'"),
     };
     let Value::Object(mut fields) = rest else { panic!("fields") };
@@ -308,14 +311,14 @@ async fn a_token_leaves_what_its_scopes_name_of_what_the_role_allows() {
     let rights = |actor: &Actor| -> Vec<AdminRight> {
         AdminRight::ALL.into_iter().filter(|right| actor.may(*right)).collect()
     };
-    use AdminRight::{Audit, Configure, Operate, Run, See, Steer};
+    use AdminRight::{Approve, Audit, Configure, Operate, Run, See, Steer};
     for (account, scopes, expected) in [
         ("root", json!(["admin:read"]), vec![See]),
         ("root", json!(["admin:read", "audit:read"]), vec![See, Audit]),
-        ("root", json!(["admin:write"]), vec![Operate, Configure, Run, Steer]),
+        ("root", json!(["admin:write"]), vec![Operate, Configure, Run, Approve, Steer]),
         ("root", json!(["files:read", "files:write"]), vec![]),
         ("root", json!([]), vec![]),
-        ("view", json!(["admin:read", "admin:write", "audit:read"]), vec![See]),
+        ("view", json!(["admin:read", "admin:write", "audit:read"]), vec![See, Approve]),
     ] {
         let actor = world.by_token(account, scopes.clone()).await;
         assert_eq!(rights(&actor), expected, "{account} {scopes}");

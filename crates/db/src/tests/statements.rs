@@ -20,6 +20,7 @@ fn common() -> Vec<Sql> {
         crate::events::ALL,
         crate::transfers::ALL,
         crate::jobs::ALL,
+        crate::approvals::ALL,
         crate::job_steps::ALL,
         crate::lanes::ALL,
         crate::nodes::ALL,

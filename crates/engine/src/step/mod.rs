@@ -1,6 +1,7 @@
 //! The steps of rules, one a file. Each may be begun again after any crash and ends in the same
 //! place: its effect happens once, however often it is tried.
 
+mod approve;
 mod call;
 mod change;
 mod checksum;
@@ -73,6 +74,7 @@ macro_rules! the_step {
             StepSpec::Stop(stop) => stop,
             StepSpec::Wait(wait) => wait,
             StepSpec::Call(call) => call,
+            StepSpec::Approve(approve) => approve,
             StepSpec::Http(http) => http,
             StepSpec::Mail(mail) => mail,
             StepSpec::Scan(scan) => scan,

@@ -1,6 +1,7 @@
 //! The engine as a whole: promises P8 and P9 on simulated clocks and disks.
 
 mod again;
+mod approvals;
 mod calls;
 mod change;
 mod crashes;

@@ -203,6 +203,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("job show", &["entrepot job show 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),
     ("job retry", &["entrepot job retry 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),
     ("job cancel", &["entrepot job cancel 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12"]),
+    ("job approvals", &["entrepot job approvals"]),
+    (
+        "job approve",
+        &["entrepot job approve 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12 \
+           --server https://files.example.com"],
+    ),
+    (
+        "job refuse",
+        &["entrepot job refuse 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a12 --why 'the total is wrong'"],
+    ),
     ("journal", &["entrepot journal verify"]),
     ("journal heads", &["entrepot journal heads", "entrepot journal heads --limit 10 --json"]),
     (

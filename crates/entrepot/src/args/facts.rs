@@ -125,4 +125,22 @@ pub(crate) enum JobCommand {
         /// Its id, as `job list` shows it.
         id: JobId,
     },
+    /// What jobs ask people, and wait for.
+    Approvals,
+    /// Say yes to what a job asks: it goes on when enough people have.
+    Approve {
+        /// Its id, as `job approvals` shows it.
+        id: JobId,
+        /// Why, for the audit log.
+        #[arg(long)]
+        why: Option<String>,
+    },
+    /// Say no to what a job asks: it fails.
+    Refuse {
+        /// Its id, as `job approvals` shows it.
+        id: JobId,
+        /// Why: the job fails with these words.
+        #[arg(long)]
+        why: String,
+    },
 }

@@ -1,6 +1,6 @@
 //! Steps that decide how a job goes on. They touch nothing outside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Step;
 use crate::document::OnByDefault;
+use crate::limits::{APPROVAL_TEXT_BYTES, APPROVALS, APPROVE_LONGEST, APPROVE_WITHIN, APPROVERS};
 use crate::name::Name;
 use crate::period::Period;
 
@@ -91,6 +92,64 @@ pub struct CallSpec {
     /// goes on at once.
     #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
     pub wait: bool,
+}
+
+/// Asks people whether the job may go on, and lets it rest until enough of them have said yes. One
+/// no, or the end of the time, fails it for good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApproveSpec {
+    /// Who may answer: accounts of type admin of the rule's site, and groups, for each account of
+    /// type admin that is in them. Never who caused the event.
+    pub by: Vec<Name>,
+    /// How long they may take; at most 30 days.
+    #[serde(default = "approve_within", skip_serializing_if = "is_approve_within")]
+    pub within: Period,
+    /// What they read; placeholders as in paths.
+    pub text: String,
+    /// How many of them must say yes.
+    #[serde(default = "approve_need", skip_serializing_if = "is_approve_need")]
+    pub need: u32,
+}
+
+impl ApproveSpec {
+    /// The field that cannot be so, if one cannot, and why.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let names: BTreeSet<&Name> = self.by.iter().collect();
+        if self.by.is_empty() || self.by.len() > APPROVERS {
+            return Err(("approve.by", "name from 1 to 20 accounts or groups that may answer"));
+        }
+        if names.len() < self.by.len() {
+            return Err(("approve.by", "the same name stands there twice"));
+        }
+        if self.text.trim().is_empty() || self.text.len() > APPROVAL_TEXT_BYTES {
+            return Err(("approve.text", "say in 1,000 bytes at most what is to be approved"));
+        }
+        if self.within.duration().is_zero() || self.within > APPROVE_LONGEST {
+            return Err(("approve.within", "from 1s to 30d"));
+        }
+        if self.need == 0 || self.need > APPROVALS {
+            return Err(("approve.need", "from 1 to 20"));
+        }
+        Ok(())
+    }
+}
+
+fn approve_within() -> Period {
+    APPROVE_WITHIN
+}
+
+fn approve_need() -> u32 {
+    1
+}
+
+// The signatures are what serde's `skip_serializing_if` asks for.
+fn is_approve_within(within: &Period) -> bool {
+    *within == approve_within()
+}
+
+fn is_approve_need(need: &u32) -> bool {
+    *need == approve_need()
 }
 
 /// How a `stop` step ends a job.

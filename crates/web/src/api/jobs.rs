@@ -3,9 +3,10 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use entrepot_admin::{JobQuery, Request, Response as Answer};
+use entrepot_nouns::approval::ApprovalVerdict;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::answer::{Fields, Page, change_answer, json_answer, unexpected};
 use super::call::Call;
@@ -58,6 +59,33 @@ pub(crate) async fn retry(mut call: Call) -> Result<Response, Problem> {
     let rule = word(&mut call.query, "rule")?.unwrap_or_default();
     call.query.finish()?;
     change_answer(call.ask(Request::RetryJob { id: call.word()?, rule }).await?)
+}
+
+/// What somebody says to the question of a job.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Answered {
+    /// Whether the job may go on.
+    verdict: ApprovalVerdict,
+    /// Why; needed where it may not.
+    #[serde(default)]
+    why: Option<String>,
+}
+
+pub(crate) async fn approvals(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    match call.ask(Request::Approvals).await? {
+        Answer::Approvals { approvals } => {
+            json_answer(StatusCode::OK, &json!({ "items": approvals }))
+        }
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) async fn answer(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    let Answered { verdict, why } = call.json()?;
+    change_answer(call.ask(Request::AnswerApproval { id: call.word()?, verdict, why }).await?)
 }
 
 pub(crate) async fn cancel(call: Call) -> Result<Response, Problem> {

@@ -254,6 +254,8 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::Job { .. }
         | Request::RetryJob { .. }
         | Request::CancelJob { .. }
+        | Request::Approvals
+        | Request::AnswerApproval { .. }
         | Request::SeenFiles { .. }
         | Request::Forget { .. }
         | Request::RunRule { .. } => of_jobs(request)?,
@@ -302,6 +304,9 @@ fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
         Request::RetryJob { id, rule } => Operation::at("retry_job", id)
             .with("rule", (*rule != RetryRule::Pinned).then_some(rule)),
         Request::CancelJob { id } => Operation::at("cancel_job", id),
+        Request::Approvals => Operation::new("list_approvals"),
+        Request::AnswerApproval { id, verdict, why } => Operation::at("answer_approval", id)
+            .with_body(json!({ "verdict": verdict, "why": why })),
         Request::RunRule { name, parameters } => {
             Operation::at("run_rule", name).with_body(json!({ "parameters": parameters }))
         }
@@ -603,6 +608,7 @@ mod tests {
             "transfer" | "job" | "retry-job" | "cancel-job" | "end-session" | "end-sign-in" => {
                 one(json!({"id": id}))
             }
+            "answer-approval" => one(json!({"id": id, "verdict": "refused", "why": "no"})),
             "limit-session" => {
                 vec![json!({"id": id, "rates": "reset"}), json!({"id": id, "rates": {"set": {}}})]
             }

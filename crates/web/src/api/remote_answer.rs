@@ -77,6 +77,10 @@ impl Answered {
         Ok(Answer::Events { next: self.number()?, events: self.rows()? })
     }
 
+    fn recovery_codes(mut self) -> Result<Answer> {
+        Ok(Answer::RecoveryCodes { codes: self.field("codes")? })
+    }
+
     fn link(self) -> Result<Answer> {
         Ok(Answer::Link { link: Box::new(self.of()?) })
     }
@@ -111,6 +115,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::ReplayRule { .. } => Answer::RuleReplay { replay: answered.of()? },
         Request::Trace { .. } => Answer::Trace { trace: answered.of()? },
         Request::Jobs { .. } => Answer::Jobs { next: answered.next()?, jobs: answered.rows()? },
+        Request::Approvals => Answer::Approvals { approvals: answered.field("items")? },
         Request::Job { .. } => Answer::Job { job: answered.of()? },
         Request::RunRule { .. } => Answer::StartedRule { started: answered.of()? },
         Request::SeenFiles { .. } => Answer::SeenFiles { files: answered.field("items")? },
@@ -134,13 +139,12 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::Link { .. } | Request::RevokeLink { .. } => answered.link()?,
         Request::CreateLink { .. } => answered.made_link()?,
         Request::SignIns { .. } => Answer::SignIns { sign_ins: answered.rows()? },
-        Request::MakeRecoveryCodes { .. } => {
-            Answer::RecoveryCodes { codes: answered.field("codes")? }
-        }
+        Request::MakeRecoveryCodes { .. } => answered.recovery_codes()?,
         Request::Delete { .. }
         | Request::RetryJob { .. }
         | Request::Forget { .. }
         | Request::CancelJob { .. }
+        | Request::AnswerApproval { .. }
         | Request::EndSession { .. }
         | Request::LimitSession { .. }
         | Request::StopNode

@@ -199,6 +199,7 @@ pub(crate) fn all() -> Vec<Route> {
     routes.extend(of_sessions());
     routes.extend(of_transfers_and_events());
     routes.extend(of_jobs());
+    routes.extend(of_approvals());
     routes.extend(of_nodes());
     routes.extend(of_this_node());
     routes.extend(of_tokens());
@@ -445,6 +446,19 @@ fn of_jobs() -> Vec<Route> {
             .done(),
         Route::new(Method::POST, "/jobs/{id}/cancel", jobs::cancel)
             .about(TAG, "cancel_job", "Ends one that is not done.")
+            .done(),
+    ]
+}
+
+fn of_approvals() -> Vec<Route> {
+    const TAG: &str = "jobs";
+    vec![
+        Route::new(Method::GET, "/approvals", jobs::approvals)
+            .about(TAG, "list_approvals", "What jobs ask people and wait for, the oldest first.")
+            .gives(Schema::items::<entrepot_nouns::approval::Approval>()),
+        Route::new(Method::POST, "/jobs/{id}/answer", jobs::answer)
+            .about(TAG, "answer_approval", "Answers what one asks, as one of those who may.")
+            .body(schema::<jobs::Answered>())
             .done(),
     ]
 }
