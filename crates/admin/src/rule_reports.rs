@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use entrepot_db::EventFilter;
 use entrepot_nouns::explanation::{EventExplanation, RuleExplanation, RuleOutcome};
-use entrepot_nouns::rule::{Step, StepList};
+use entrepot_nouns::rule::{Step, StepList, StepsAt};
 use entrepot_nouns::rule_report::{DiffedEvent, LintFinding, RuleChange, RuleDiff, RuleTestReport};
 use entrepot_nouns::{AdminRight, Event, Mount, Name, Rule, SiteId, Stored};
 use serde_json::{Map, Value};
@@ -215,7 +215,7 @@ fn fields(rule: &Rule) -> BTreeMap<String, Value> {
             found.insert(format!("step {}", place.address), step);
         }
         let order = rule.list(list).iter().enumerate();
-        let order = order.map(|(at, step)| step.address(list.as_str(), at).to_string());
+        let order = order.map(|(at, step)| StepsAt::list(list).address(step, at).to_string());
         let order = order.collect::<Vec<_>>();
         if !order.is_empty() {
             found.insert(format!("{}, in order", list.as_str()), order.into());

@@ -4,7 +4,9 @@ mod tried;
 
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::FileFact;
-use entrepot_nouns::rule::{FetchSpec, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec};
+use entrepot_nouns::rule::{
+    FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
+};
 use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::watch::WatchChange;
 use entrepot_nouns::{
@@ -17,7 +19,7 @@ use uuid::Uuid;
 use crate::condition::{Condition, ConditionError};
 use crate::exec::{self, Setting};
 use crate::http_request;
-use crate::noted::{FileValue, Noted};
+use crate::noted::{FileValue, Noted, Turn};
 use crate::pattern::{self, PatternError, Values};
 use crate::schedule;
 use crate::step;
@@ -74,10 +76,12 @@ fn check_conditions(rule: &Rule) -> Result<(), FieldError> {
         compiled.map_err(wrong("if".to_owned()))?;
     }
     let names = Noted::names(rule);
+    let in_turns = names.clone().in_turn(Turn::default());
     for place in rule.all_places() {
+        let names = if place.in_turns { &in_turns } else { &names };
         for expression in place.step.expressions() {
             Condition::compile(expression.text)
-                .and_then(|compiled| compiled.check_in_step(&rule.when, &names, expression.gives))
+                .and_then(|compiled| compiled.check_in_step(&rule.when, names, expression.gives))
                 .map_err(wrong(format!("{}.{}", place.field, expression.field)))?;
         }
     }
@@ -87,14 +91,16 @@ fn check_conditions(rule: &Rule) -> Result<(), FieldError> {
 /// Expands the placeholders of each step for an example of what starts the rule. What steps leave
 /// in `steps` is known when they have run; that there are steps of such names is known before.
 fn check_placeholders(rule: &Rule, event: &Event) -> Result<(), FieldError> {
-    let mut noted = Noted::names(rule);
+    let mut known = Following::new(Noted::names(rule));
     for place in rule.all_places() {
-        let values = Values { event, noted: Some(&noted) };
+        let noted = known.at(&place);
+        noted.turn = place.in_turns.then(Turn::default);
+        let values = Values { event, noted: Some(noted) };
         check_step(rule, &place.step.spec, values).map_err(|(field, error)| {
             FieldError::new(format!("{}.{field}", place.field), error.to_string())
         })?;
         if place.step.spec.makes_file() {
-            noted = noted.with_file(FileValue::example(place.address));
+            noted.file = Some(FileValue::example(place.address));
         }
     }
     Ok(())
@@ -162,6 +168,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Delete(_)
         | StepSpec::Refuse(_)
         | StepSpec::If(_)
+        | StepSpec::Each(_)
         | StepSpec::Set(_)
         | StepSpec::Wait(_)
         | StepSpec::Call(_)

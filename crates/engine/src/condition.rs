@@ -27,7 +27,7 @@ use crate::limits::{
     CONDITION_BYTES, CONDITION_COST, CONDITION_DEPTH, CONDITION_INPUT_BYTES,
     CONDITION_INPUT_ENTRIES, CONDITION_REGEX_COST, CONDITION_STACK_BYTES,
 };
-use crate::noted::Noted;
+use crate::noted::{Noted, Turn};
 use crate::pattern;
 
 pub(crate) use constraints::{Constraint, Must};
@@ -78,6 +78,7 @@ impl Condition {
         match gives {
             ExpressionValue::Flag => checker::check(&self.program, &scope),
             ExpressionValue::Instant => checker::check_instant(&self.program, &scope),
+            ExpressionValue::List => checker::check_list(&self.program, &scope),
             ExpressionValue::Any => checker::check_value(&self.program, &scope),
         }
     }
@@ -122,8 +123,10 @@ impl Condition {
 }
 
 /// The names of all variables.
-const VARIABLES: [&str; 9] =
-    ["event", "file", "account", "command", "site", "params", "hook", "vars", "steps"];
+const VARIABLES: [&str; 11] = [
+    "event", "file", "account", "command", "site", "params", "hook", "vars", "steps", "item",
+    "index",
+];
 
 fn parse(source: &str) -> Result<Program, ConditionError> {
     let program = Program::compile(source)
@@ -142,6 +145,7 @@ fn parse(source: &str) -> Result<Program, ConditionError> {
 /// one), `command` (null without one), `account` (null without one), `site`, `params` (of a rule
 /// that was started by hand; null without), `hook` (`body` and `headers` of a web hook; null
 /// without).
+#[derive(Clone)]
 pub(crate) struct Subject {
     variables: Vec<(&'static str, Value)>,
 }
@@ -167,7 +171,8 @@ impl Subject {
         }
     }
 
-    /// With what steps of a job of `event` left: `vars`, `steps`, and the file that they work on.
+    /// With what steps of a job of `event` left: `vars`, `steps`, and the file that they work on;
+    /// and in a turn of an `each` what it is about.
     pub(crate) fn with_noted(mut self, event: &Event, noted: &Noted) -> Subject {
         if let Some(made) = &noted.file {
             let path = pattern::event_path(event).unwrap_or_default();
@@ -178,6 +183,11 @@ impl Subject {
         for (name, fields) in [("vars", &noted.vars), ("steps", &noted.steps)] {
             let fields = fields.iter().map(|(key, field)| (key.clone(), value(field)));
             self.variables.push((name, fields.collect::<HashMap<String, Value>>().into()));
+        }
+        if let Some(Turn { item, index }) = &noted.turn {
+            let index = Value::Int(i64::try_from(*index).unwrap_or(i64::MAX));
+            self.variables
+                .extend([("item", item.as_ref().map_or(Value::Null, value)), ("index", index)]);
         }
         self
     }

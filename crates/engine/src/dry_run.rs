@@ -10,7 +10,7 @@ use entrepot_nouns::dry_run::{
     DryRunSubject, EventOrigin, ForeseenEnding, ForeseenStep, LookedAt, LookedFor, RuleDryRun,
     StepOutcome,
 };
-use entrepot_nouns::rule::{OnError, Step, StepList, StepSpec};
+use entrepot_nouns::rule::{OnError, Step, StepList, StepSpec, StepsAt};
 use entrepot_nouns::{
     Endpoint, Env, Event, Fact, Job, JobStep, Name, Rule, StepAddress, StepState, Stored, VPath,
 };
@@ -21,7 +21,8 @@ use tokio::task::JoinError;
 
 use crate::files::{AccountFiles, FileAccess};
 use crate::foresight::{Foresee, Foreseen, Foresight, LookedAtParts, look};
-use crate::noted::{BRANCH, Noted};
+use crate::limits::EACH_FORESEEN;
+use crate::noted::{BRANCH, ITEMS, Noted, Turn};
 use crate::session_files::SessionFileAccess;
 use crate::step::{StepError, the_step};
 use crate::versions::RunRule;
@@ -74,11 +75,11 @@ impl DryRunner {
         let start = tokio::task::spawn_blocking(explaining).await?;
         let mut walk = Walk { foresight, list: StepList::Do, open: None };
         let noun = walk.foresight.rule.clone();
-        let (steps, end) = walk.steps(&noun.noun.steps, "do".to_owned()).await;
+        let (steps, end) = walk.steps(&noun.noun.steps, StepsAt::list(StepList::Do)).await;
         let otherwise = match &end {
             Some(End::Failed(_)) => {
                 walk.list = StepList::Else;
-                walk.steps(&noun.noun.otherwise, "else".to_owned()).await.0
+                walk.steps(&noun.noun.otherwise, StepsAt::list(StepList::Else)).await.0
             }
             Some(End::Stopped) | None => Vec::new(),
         };
@@ -217,20 +218,20 @@ struct Walk<'a> {
 type Walked = (Vec<ForeseenStep>, Option<End>);
 
 impl Walk<'_> {
-    /// The steps of one list, whose addresses begin with `prefix`.
+    /// The steps of one list.
     fn steps<'s>(
         &'s mut self,
         steps: &'s [Step],
-        prefix: String,
+        list: StepsAt,
     ) -> Pin<Box<dyn Future<Output = Walked> + Send + 's>> {
         Box::pin(async move {
             let (mut seen, mut end) = (Vec::new(), None);
             for (number, step) in steps.iter().enumerate() {
                 if end.is_some() {
-                    seen.push(not_reached(step, &prefix, number));
+                    seen.push(not_reached(step, &list, number));
                     continue;
                 }
-                let (foreseen, ended) = self.step(step, &prefix, number).await;
+                let (foreseen, ended) = self.step(step, &list, number).await;
                 seen.push(foreseen);
                 end = ended;
             }
@@ -241,14 +242,14 @@ impl Walk<'_> {
     async fn step(
         &mut self,
         step: &Step,
-        prefix: &str,
+        list: &StepsAt,
         number: usize,
     ) -> (ForeseenStep, Option<End>) {
         self.foresight.target = None;
         self.foresight.expressions.clear();
-        self.foresight.address = step.address(prefix, number);
+        self.foresight.address = list.address(step, number);
         let ended = self.tried(step).await;
-        let mut foreseen = not_reached(step, prefix, number);
+        let mut foreseen = not_reached(step, list, number);
         foreseen.values = self.foresight.placeholders(&step.spec);
         foreseen.target = self.foresight.target.take();
         foreseen.expressions = std::mem::take(&mut self.foresight.expressions);
@@ -267,7 +268,9 @@ impl Walk<'_> {
                     foreseen.what = format!("{}; {why}", done.what);
                     self.doubt(&foreseen);
                 }
-                return self.behind(step, foreseen, done, &format!("{prefix}.{number}")).await;
+                return self
+                    .behind(step, foreseen, done, |key| list.inside(step, number, key))
+                    .await;
             }
             Err(error) if self.open.is_some() => {
                 foreseen.outcome = StepOutcome::Unknown;
@@ -292,7 +295,7 @@ impl Walk<'_> {
         step: &Step,
         mut foreseen: ForeseenStep,
         done: Foreseen,
-        place: &str,
+        list: impl Fn(&str) -> StepsAt,
     ) -> (ForeseenStep, Option<End>) {
         let is_open = done.open.is_some();
         let taken = done.result.as_ref().and_then(|result| result.get(BRANCH)?.as_str());
@@ -300,6 +303,7 @@ impl Walk<'_> {
         if let Some(path) = done.result.as_ref().and_then(|result| result.get("path")?.as_str()) {
             self.foresight.path = path.parse().ok();
         }
+        let items = done.result.as_ref().and_then(|result| result.get(ITEMS)?.as_array()).cloned();
         // What a step would make is known by its name at least: what follows is called open anyway.
         if !is_open || done.result.is_some() {
             self.note(&foreseen, StepState::Done, done.result);
@@ -307,13 +311,37 @@ impl Walk<'_> {
         if matches!(step.spec, StepSpec::Stop(_)) {
             return (foreseen, Some(End::Stopped));
         }
+        if let (StepSpec::Each(each), Some(items)) = (&step.spec, items) {
+            let (inside, end) = self.turns(items, &each.steps, list("do")).await;
+            foreseen.steps = inside;
+            return (foreseen, end);
+        }
         let branch = foreseen.branch.as_deref();
         let inside = step.branches().into_iter().find(|(key, _)| Some(*key) == branch);
         let Some((key, steps)) = inside else { return (foreseen, None) };
-        let prefix = format!("{place}.{}.{key}", step.spec.word());
-        let (inside, end) = self.steps(steps, prefix).await;
+        let (inside, end) = self.steps(steps, list(key)).await;
         foreseen.steps = inside;
         (foreseen, end)
+    }
+
+    /// The steps inside an `each`, in the turns that are shown.
+    async fn turns(&mut self, items: Vec<Json>, steps: &[Step], list: StepsAt) -> Walked {
+        let (file, turn) = (self.foresight.noted.file.clone(), self.foresight.noted.turn.clone());
+        let (path, mut seen, mut end) = (self.foresight.path.clone(), Vec::new(), None);
+        for (index, item) in items.into_iter().take(EACH_FORESEEN).enumerate() {
+            self.foresight.noted.file.clone_from(&file);
+            self.foresight.path.clone_from(&path);
+            self.foresight.noted.turn = Some(Turn { item: Some(item), index });
+            let (foreseen, ended) = self.steps(steps, list.turn(index)).await;
+            seen.extend(foreseen);
+            end = ended;
+            if end.is_some() {
+                break;
+            }
+        }
+        (self.foresight.noted.file, self.foresight.noted.turn) = (file, turn);
+        self.foresight.path = path;
+        (seen, end)
     }
 
     /// `None`: its `if` is false.
@@ -350,9 +378,9 @@ fn of(spec: &StepSpec) -> &dyn Foresee {
     the_step!(spec)
 }
 
-fn not_reached(step: &Step, prefix: &str, number: usize) -> ForeseenStep {
+fn not_reached(step: &Step, list: &StepsAt, number: usize) -> ForeseenStep {
     ForeseenStep {
-        address: step.address(prefix, number),
+        address: list.address(step, number),
         word: step.spec.word().to_owned(),
         outcome: StepOutcome::NotReached,
         what: "is not reached".to_owned(),

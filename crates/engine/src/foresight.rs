@@ -14,6 +14,7 @@ use entrepot_spawn::Allowed;
 use entrepot_storage::{EntryKind, Meta, StoreError};
 use serde_json::Value as Json;
 
+use crate::condition::Subject;
 use crate::files::{AccountFiles, FileAccess};
 use crate::limits::LOOK;
 use crate::noted::Noted;
@@ -98,9 +99,10 @@ impl Foresight<'_> {
 
     /// Whether an expression of the step under way holds; `field` has it.
     pub(crate) fn holds(&mut self, field: &str, expression: &str) -> Result<bool, StepError> {
-        let explained = self.rule.explained(expression, self.values());
+        let subject = self.subject(&self.noted);
+        let explained = self.rule.explained(expression, &subject);
         self.expressions.push(ForeseenExpression { field: field.to_owned(), explained });
-        let holds = self.rule.holds(expression, self.values());
+        let holds = self.rule.holds(expression, &subject);
         holds.map_err(|error| StepError::permanent("EP0803", error.to_string()))
     }
 
@@ -111,11 +113,15 @@ impl Foresight<'_> {
         expression: &str,
         noted: &Noted,
     ) -> Result<Json, StepError> {
-        let values = Values { event: &self.job.event, noted: Some(noted) };
-        let explained = self.rule.explained(expression, values);
+        let subject = self.subject(noted);
+        let explained = self.rule.explained(expression, &subject);
         self.expressions.push(ForeseenExpression { field: field.to_owned(), explained });
-        let value = self.rule.value(expression, values);
+        let value = self.rule.value(expression, &subject);
         value.map_err(|error| StepError::permanent("EP0803", error.to_string()))
+    }
+
+    fn subject(&self, noted: &Noted) -> Subject {
+        self.rule.subject(&self.job.event).with_noted(&self.job.event, noted)
     }
 
     /// Where the file would be in the account's view.
@@ -247,7 +253,7 @@ impl Foresight<'_> {
         let mut texts = Vec::new();
         // The texts of a step with branches are those of the steps inside it.
         let json = match spec {
-            StepSpec::If(_) => Json::Null,
+            StepSpec::If(_) | StepSpec::Each(_) => Json::Null,
             spec => serde_json::to_value(spec).unwrap_or_default(),
         };
         collect_texts(&json, &mut texts);

@@ -34,6 +34,15 @@ pub const CONDITION_INPUT_ENTRIES: u64 = 64;
 /// Longest sentence kept about an error, in characters.
 pub const ERROR_CHARACTERS: usize = 500;
 
+/// Most items of the list of an `each` step.
+pub const EACH_ITEMS: usize = 10_000;
+
+/// Most bytes of it as JSON: it stands in the record of the step.
+pub const EACH_BYTES: usize = 1024 * 1024;
+
+/// Turns of an `each` step that a dry run shows.
+pub const EACH_FORESEEN: usize = 20;
+
 /// Bytes of the variables that the steps of one job may set, as JSON.
 pub const NOTED_BYTES: usize = 64 * 1024;
 

@@ -2,7 +2,9 @@
 //! so by their form, and nothing is said where their conditions may tell them apart.
 
 use entrepot_nouns::mount::Right;
-use entrepot_nouns::rule::{DeliverSpec, ExecSpec, ExecStdin, Existing, Step, StepSpec, When};
+use entrepot_nouns::rule::{
+    DeliverSpec, ExecSpec, ExecStdin, Existing, ExpressionValue, Step, StepSpec, When,
+};
 use entrepot_nouns::rule_report::{LintFinding, RuleFlaw};
 use entrepot_nouns::{CommandPattern, Mount, Rule};
 
@@ -81,6 +83,10 @@ impl Finder<'_> {
                 continue;
             }
             for found in place.step.expressions() {
+                // A list that is the same for all events is a list.
+                if found.gives == ExpressionValue::List {
+                    continue;
+                }
                 all.push((format!("{}.{}", place.field, found.field), found.text));
             }
         }

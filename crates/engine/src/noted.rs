@@ -18,6 +18,41 @@ pub(crate) const UNTIL: &str = "until";
 /// The key of a step's result under which the file stands that it made.
 pub(crate) const FILE: &str = "file";
 
+/// The key of an `each` step's result under which the list stands.
+pub(crate) const ITEMS: &str = "items";
+
+/// The turn of an `each` that is under way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Turn {
+    /// What it is about; of an example nothing is known.
+    pub(crate) item: Option<Json>,
+    /// How many turns were before it.
+    pub(crate) index: usize,
+}
+
+impl Turn {
+    /// What `item`, `item.FIELD` or `index` stands for, if it has a form as text.
+    pub(crate) fn text(&self, word: &str) -> Option<String> {
+        let mut parts = word.split('.');
+        if parts.next()? == "index" {
+            return parts.next().is_none().then(|| self.index.to_string());
+        }
+        let Some(mut found) = self.item.as_ref() else { return Some("value".to_owned()) };
+        for part in parts {
+            found = match found {
+                Json::Array(items) => items.get(part.parse::<usize>().ok()?)?,
+                found => found.get(part)?,
+            };
+        }
+        plain_text(found)
+    }
+}
+
+/// The items of the `each` step that this is of, if it has gone through its list.
+pub(crate) fn items(record: &JobStep) -> Option<&Vec<Json>> {
+    record.result.as_ref()?.get(ITEMS)?.as_array()
+}
+
 /// Until when a job rests that is past this `wait` step.
 pub(crate) fn rests_until(record: &JobStep) -> Option<Timestamp> {
     record.result.as_ref()?.get(UNTIL)?.as_str()?.parse().ok()
@@ -77,6 +112,8 @@ pub(crate) struct Noted {
     pub(crate) file: Option<FileValue>,
     pub(crate) vars: Map<String, Json>,
     pub(crate) steps: Map<String, Json>,
+    /// The turn that is under way, in an `each`.
+    pub(crate) turn: Option<Turn>,
     /// What stands for a field of a step that has not run.
     unknown: Option<String>,
 }
@@ -98,6 +135,12 @@ impl Noted {
         noted
     }
 
+    /// As in a turn of an `each`.
+    pub(crate) fn in_turn(mut self, turn: Turn) -> Noted {
+        self.turn = Some(turn);
+        self
+    }
+
     /// As behind a step that made `file`.
     pub(crate) fn with_file(mut self, file: FileValue) -> Noted {
         self.file = Some(file);
@@ -113,18 +156,23 @@ impl Noted {
         if let Some(vars) = result.and_then(|result| result.get(VARIABLES)?.as_object()) {
             self.vars.extend(vars.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
-        let StepAddress(address) = &record.address;
+        // Of the turns of an `each` the last one counts.
+        let StepAddress(address) = record.address.in_rule();
         if address.contains('.') {
             return;
         }
-        let mut fields = result.cloned().unwrap_or_default();
-        fields.remove(VARIABLES);
+        let left = result.into_iter().flatten();
+        let left = left.filter(|(key, _)| ![VARIABLES, ITEMS].contains(&key.as_str()));
+        let mut fields: Map<_, _> = left.map(|(key, it)| (key.clone(), it.clone())).collect();
+        if let Some(items) = items(record) {
+            fields.insert("count".to_owned(), items.len().into());
+        }
         fields.insert("state".to_owned(), record.state.as_str().into());
         if let (Some(error), StepState::Ignored | StepState::Failed) = (&record.error, record.state)
         {
             fields.insert("error".to_owned(), error.as_str().into());
         }
-        self.steps.insert(address.clone(), Json::Object(fields));
+        self.steps.insert(address, Json::Object(fields));
     }
 
     /// Bytes of the variables as JSON.
@@ -149,11 +197,16 @@ impl Noted {
                 None => return self.unknown.clone(),
             }
         }
-        match found {
-            Json::String(text) => Some(text.clone()),
-            Json::Number(number) => Some(number.to_string()),
-            Json::Bool(flag) => Some(flag.to_string()),
-            Json::Null | Json::Array(_) | Json::Object(_) => None,
-        }
+        plain_text(found)
+    }
+}
+
+/// A value as text, if it has such a form.
+fn plain_text(value: &Json) -> Option<String> {
+    match value {
+        Json::String(text) => Some(text.clone()),
+        Json::Number(number) => Some(number.to_string()),
+        Json::Bool(flag) => Some(flag.to_string()),
+        Json::Null | Json::Array(_) | Json::Object(_) => None,
     }
 }

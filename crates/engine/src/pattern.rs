@@ -25,6 +25,12 @@ pub(crate) enum PatternError {
     /// No step left it.
     #[error("no step before this one left anything for '{{{0}}}'")]
     NotNoted(String),
+    /// The item of the turn has no such value.
+    #[error("the item has no text, number or truth value at '{0}'")]
+    NotInItem(String),
+    /// The step is in no `each`.
+    #[error("'{{{0}}}' is there in the steps of an 'each' only")]
+    NoTurn(String),
     /// The event is about no endpoint.
     #[error("the event '{0}' names no endpoint, say which one")]
     NoEndpoint(String),
@@ -113,20 +119,40 @@ pub(crate) fn words(pattern: &str) -> impl Iterator<Item = &str> {
     pattern.split('{').skip(1).filter_map(|after| Some(after.split_once('}')?.0))
 }
 
+/// What a placeholder with a place in it, such as `vars.customer`, stands for; `None`: it has none.
+fn value_in(
+    word: &str,
+    event: &Event,
+    noted: Option<&Noted>,
+) -> Option<Result<String, PatternError>> {
+    let short = || word.chars().take(64).collect();
+    let (first, rest) = word.split_once('.').unwrap_or((word, ""));
+    Some(match first {
+        "item" | "index" => match noted.and_then(|noted| noted.turn.as_ref()) {
+            Some(turn) => turn.text(word).ok_or_else(|| PatternError::NotInItem(short())),
+            None => Err(PatternError::NoTurn(short())),
+        },
+        "vars" | "steps" if !rest.is_empty() => {
+            let found = noted.and_then(|noted| noted.text(word));
+            found.ok_or_else(|| PatternError::NotNoted(short()))
+        }
+        "params" if !rest.is_empty() => {
+            let found = event.fact.parameters().and_then(|given| given.get(rest)).map(call::text);
+            found.ok_or_else(|| PatternError::NoParameter(rest.chars().take(64).collect()))
+        }
+        "hook" if !rest.is_empty() => {
+            let found = event.fact.hook().and_then(|(body, headers)| in_hook(rest, body, headers));
+            found.ok_or_else(|| PatternError::NotInHook(short()))
+        }
+        _ => return None,
+    })
+}
+
 /// What there is for a placeholder.
 pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<String, PatternError> {
     let Values { event, noted } = values.into();
-    if word.starts_with("vars.") || word.starts_with("steps.") {
-        let found = noted.and_then(|noted| noted.text(word));
-        return found.ok_or_else(|| PatternError::NotNoted(word.chars().take(64).collect()));
-    }
-    if let Some(name) = word.strip_prefix("params.") {
-        let found = event.fact.parameters().and_then(|given| given.get(name)).map(call::text);
-        return found.ok_or_else(|| PatternError::NoParameter(name.chars().take(64).collect()));
-    }
-    if let Some(place) = word.strip_prefix("hook.") {
-        let found = event.fact.hook().and_then(|(body, headers)| in_hook(place, body, headers));
-        return found.ok_or_else(|| PatternError::NotInHook(word.chars().take(64).collect()));
+    if let Some(found) = value_in(word, event, noted) {
+        return found;
     }
     if !WORDS.contains(&word) {
         return Err(PatternError::Unknown(word.chars().take(64).collect()));

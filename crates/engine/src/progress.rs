@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use entrepot_nouns::rule::{Step, StepList, StepSpec};
+use entrepot_nouns::rule::{Step, StepList, StepSpec, StepsAt};
 use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, Timestamp, VPath};
 use serde_json::Value as Json;
 
-use crate::noted::BRANCH;
+use crate::noted::{self, BRANCH};
 
 /// The steps that a job has gone past.
 #[derive(Default)]
@@ -29,11 +29,13 @@ pub(crate) enum Inside<'s> {
     Stopped,
     /// The steps of the branch that it took, behind this key.
     Branch(&'static str, &'s [Step]),
+    /// The steps behind this key, once for each item of its list.
+    Turns(&'static str, &'s [Step]),
 }
 
 /// How much of a list of steps is behind a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Behind {
+pub(crate) enum Behind {
     Part,
     All,
     /// A step said that no other is to follow.
@@ -60,9 +62,18 @@ impl Passed {
         if matches!(step.spec, StepSpec::Stop(_)) {
             return Inside::Stopped;
         }
+        if matches!(step.spec, StepSpec::Each(_)) {
+            let steps = step.branches().into_iter().next();
+            return steps.map_or(Inside::Nothing, |(key, steps)| Inside::Turns(key, steps));
+        }
         let taken = record.result.as_ref().and_then(|result| result.get(BRANCH)?.as_str());
         let branch = step.branches().into_iter().find(|(key, _)| Some(*key) == taken);
         branch.map_or(Inside::Nothing, |(key, steps)| Inside::Branch(key, steps))
+    }
+
+    /// What an `each` step goes through.
+    pub(crate) fn items(&self) -> &[Json] {
+        self.record.as_ref().and_then(noted::items).map_or(&[], Vec::as_slice)
     }
 
     /// Where the step put the file, if it said so.
@@ -90,7 +101,7 @@ impl Progress {
             if let (StepState::Failed, Some(left)) = (record.state, &record.result) {
                 progress.left_by_failed.insert(record.address.clone(), left.clone());
             }
-            let passed = if otherwise.contains(&record.address) {
+            let passed = if otherwise.contains(&record.address.in_rule()) {
                 lives
             } else {
                 record.state != StepState::Failed
@@ -121,24 +132,66 @@ impl Progress {
 
     /// Whether the job has gone past every step of `do` on its way: what is left is its end.
     pub(crate) fn is_through(&self, rule: &Rule) -> bool {
-        self.behind(&rule.steps, StepList::Do.as_str()) != Behind::Part
+        self.behind(&rule.steps, &StepsAt::list(StepList::Do)) != Behind::Part
     }
 
-    fn behind(&self, steps: &[Step], prefix: &str) -> Behind {
+    /// How much of this list is behind the job.
+    pub(crate) fn behind(&self, steps: &[Step], list: &StepsAt) -> Behind {
         for (at, step) in steps.iter().enumerate() {
-            let Some(passed) = self.passed(&step.address(prefix, at)) else { return Behind::Part };
-            let (key, inside) = match passed.inside(step) {
+            let Some(passed) = self.passed(&list.address(step, at)) else { return Behind::Part };
+            let lists = match passed.inside(step) {
                 Inside::Nothing => continue,
                 Inside::Stopped => return Behind::Stopped,
-                Inside::Branch(key, inside) => (key, inside),
+                Inside::Branch(key, inside) => vec![(list.inside(step, at, key), inside)],
+                Inside::Turns(key, inside) => {
+                    let list = list.inside(step, at, key);
+                    (0..passed.items().len()).map(|turn| (list.turn(turn), inside)).collect()
+                }
             };
-            let prefix = format!("{prefix}.{at}.{}.{key}", step.spec.word());
-            match self.behind(inside, &prefix) {
-                Behind::All => {}
-                end => return end,
+            for (list, inside) in lists {
+                match self.behind(inside, &list) {
+                    Behind::All => {}
+                    end => return end,
+                }
             }
         }
         Behind::All
+    }
+
+    /// The steps of this list that are behind the job, and those inside them, as they ran.
+    pub(crate) fn passed_steps<'s>(
+        &self,
+        steps: &'s [Step],
+        list: &StepsAt,
+    ) -> Vec<(&'s Step, StepAddress)> {
+        let mut found = Vec::new();
+        self.add_passed(&mut found, steps, list);
+        found
+    }
+
+    fn add_passed<'s>(
+        &self,
+        found: &mut Vec<(&'s Step, StepAddress)>,
+        steps: &'s [Step],
+        list: &StepsAt,
+    ) {
+        for (at, step) in steps.iter().enumerate() {
+            let address = list.address(step, at);
+            let Some(passed) = self.passed(&address) else { continue };
+            found.push((step, address));
+            match passed.inside(step) {
+                Inside::Nothing | Inside::Stopped => {}
+                Inside::Branch(key, inside) => {
+                    self.add_passed(found, inside, &list.inside(step, at, key));
+                }
+                Inside::Turns(key, inside) => {
+                    let list = list.inside(step, at, key);
+                    for turn in 0..passed.items().len() {
+                        self.add_passed(found, inside, &list.turn(turn));
+                    }
+                }
+            }
+        }
     }
 
     /// The job goes past this step now.
@@ -151,8 +204,8 @@ impl Progress {
         let Some(at) = &job.at else { return };
         // A job that is at `else` does not come back to `do`, however far it came there.
         for list in [StepList::Do, StepList::Else] {
-            let places = rule.list(list).iter().enumerate();
-            let places: Vec<_> = places.map(|(at, step)| step.address(list.as_str(), at)).collect();
+            let (at_list, places) = (StepsAt::list(list), rule.list(list).iter().enumerate());
+            let places: Vec<_> = places.map(|(at, step)| at_list.address(step, at)).collect();
             let Some(next) = places.iter().position(|address| address == at) else { continue };
             for address in places.into_iter().take(next) {
                 self.passed.entry(address).or_default();

@@ -6,16 +6,16 @@
 
 mod reach;
 mod rest;
+mod walk;
 mod watched;
 
-use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use entrepot_db::{
     ELSE_UNIT, HandOver, JobChange, JobEnd, JobEnding, LaneKey, PassedStep, RuleDocument,
 };
-use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepSpec};
+use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepsAt};
 use entrepot_nouns::{
     Event, EventId, Fact, Job, JobLane, JobStep, Rule, SiteId, StepAddress, StepState, Timestamp,
     VPath, crash,
@@ -23,16 +23,17 @@ use entrepot_nouns::{
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
 
+use crate::condition::Subject;
 use crate::files::AccountFiles;
 use crate::hold::Hold;
 use crate::ids::{self, StepKey};
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
-use crate::noted::{self, FileValue, Noted};
-use crate::pattern::{self, Values};
+use crate::noted::Noted;
+use crate::pattern::Values;
 use crate::pause::Pause;
 use crate::places::JobPlace;
-use crate::progress::{Inside, Passed, Progress};
+use crate::progress::Progress;
 use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
 use crate::work::Owner;
@@ -52,6 +53,8 @@ pub(crate) struct Run<'a> {
     /// How long the other side asks the next attempt to wait, at the least.
     pub(crate) asked_to_wait: Option<Duration>,
     rule: Arc<RunRule>,
+    /// What expressions may look at but for what steps left, once one has.
+    subject: OnceLock<Subject>,
     progress: Progress,
     /// The step that ended last, until it is recorded: before the next one begins, or with the end
     /// of the job.
@@ -87,24 +90,6 @@ struct GivingUp {
     failed: Option<JobStep>,
     /// Steps of `do` before it.
     done: u32,
-}
-
-/// A list of steps under way.
-struct Walk {
-    list: StepList,
-    /// What the addresses of its steps begin with.
-    prefix: String,
-    /// The steps are inside this one of the rule's own list.
-    above: Option<u32>,
-}
-
-/// How a list of steps ended well.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WalkEnd {
-    /// All its steps are behind the job.
-    Through,
-    /// A step says that no other is to follow.
-    Stopped,
 }
 
 /// How a job was claimed.
@@ -174,6 +159,7 @@ async fn attempt(
         noted: Noted::default(),
         asked_to_wait: None,
         rule,
+        subject: OnceLock::new(),
         progress,
         behind: None,
         giving_up: None,
@@ -339,13 +325,15 @@ impl Run<'_> {
         self.reached(Pause::Claimed)?;
         let rule = self.rule.clone();
         let otherwise = rule.noun.places(StepList::Else);
-        if otherwise.iter().any(|place| self.job.at.as_ref() == Some(&place.address)) {
+        let at = self.job.at.as_ref().map(StepAddress::in_rule);
+        if otherwise.iter().any(|place| at.as_ref() == Some(&place.address)) {
             self.follow_passed(StepList::Do);
             let failed = self.progress.failed.as_ref().and_then(|step| step.error.clone());
             let error = failed.or_else(|| self.job.error.clone());
             let mut error = error.unwrap_or_else(|| "the last attempt failed".into());
-            for place in &otherwise {
-                let record = self.progress.passed(&place.address).and_then(|it| it.record.as_ref());
+            let list = StepsAt::list(StepList::Else);
+            for (_, address) in self.progress.passed_steps(&rule.noun.otherwise, &list) {
+                let record = self.progress.passed(&address).and_then(|it| it.record.as_ref());
                 let failed = record.filter(|record| record.state == StepState::Failed);
                 if let Some(other) = failed.and_then(|record| record.error.as_deref()) {
                     error = else_failed_too(&error, other);
@@ -377,82 +365,6 @@ impl Run<'_> {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// The steps of a list that are not behind the job.
-    async fn walk_list(&mut self, list: StepList) -> Result<WalkEnd, StepError> {
-        let rule = self.rule.clone();
-        let walk = Walk { list, prefix: list.as_str().to_owned(), above: None };
-        self.walk(rule.noun.list(list), walk).await
-    }
-
-    /// As [`Run::walk_list`], of a list that may stand in another step.
-    fn walk<'s>(
-        &'s mut self,
-        steps: &'s [Step],
-        walk: Walk,
-    ) -> Pin<Box<dyn Future<Output = Result<WalkEnd, StepError>> + Send + 's>> {
-        Box::pin(async move {
-            for (number, step) in (0u32..).zip(steps) {
-                let address = step.address(&walk.prefix, number as usize);
-                let top = walk.above.unwrap_or(number);
-                if !self.is_behind(step, &address).await? {
-                    self.enter(step, &address, top).await?;
-                    let key = self.key(&address, walk.list, walk.above.is_none().then_some(number));
-                    let record = self.ended(walk.list, step, &key).await?;
-                    let passed = Passed { record: record.clone() };
-                    self.follow(step, &passed);
-                    self.progress.pass(address.clone(), passed);
-                    self.behind = Some(Behind { record, top });
-                }
-                let place = format!("{}.{number}", walk.prefix);
-                let inside = Walk { list: walk.list, prefix: place, above: Some(top) };
-                let end = self.inside(step, &address, inside).await?;
-                if end == WalkEnd::Stopped {
-                    return Ok(end);
-                }
-            }
-            Ok(WalkEnd::Through)
-        })
-    }
-
-    /// The steps inside one that is behind the job, and stands at the place `within`.
-    async fn inside(
-        &mut self,
-        step: &Step,
-        address: &StepAddress,
-        within: Walk,
-    ) -> Result<WalkEnd, StepError> {
-        let inside = self.progress.passed(address).map(|passed| passed.inside(step));
-        let (key, steps) = match inside {
-            None | Some(Inside::Nothing) => return Ok(WalkEnd::Through),
-            Some(Inside::Stopped) => return Ok(WalkEnd::Stopped),
-            Some(Inside::Branch(key, steps)) => (key, steps),
-        };
-        let prefix = format!("{}.{}.{key}", within.prefix, step.spec.word());
-        self.walk(steps, Walk { prefix, ..within }).await
-    }
-
-    /// As [`Run::follow_if_passed`]; a step that made a file is to run again where the file is not,
-    /// if there are steps yet that may want it.
-    async fn is_behind(&mut self, step: &Step, address: &StepAddress) -> Result<bool, StepError> {
-        let passed = self.progress.passed(address);
-        let record = passed.and_then(|passed| passed.record.as_ref());
-        if let Some(file) = record.and_then(FileValue::of).filter(|_| !self.is_through) {
-            let here = self.shared.work.has(self.job, &file);
-            if !self.hold.waiting(here).await?? {
-                return Ok(false);
-            }
-        }
-        Ok(self.follow_if_passed(step, address))
-    }
-
-    /// Leaves a step alone that is behind the job, and takes in what it left; false if it is to
-    /// run.
-    fn follow_if_passed(&mut self, step: &Step, address: &StepAddress) -> bool {
-        let Some(passed) = self.progress.passed(address).cloned() else { return false };
-        self.follow(step, &passed);
-        true
     }
 
     /// Begins a step, which is the step `top` of the rule's own list or stands in it: what ended
@@ -623,15 +535,20 @@ impl Run<'_> {
 
     /// Whether an expression of the rule's steps holds now.
     pub(crate) fn holds(&self, expression: &str) -> Result<bool, StepError> {
-        let holds = self.rule.holds(expression, self.values());
+        let holds = self.rule.holds(expression, &self.subject(&self.noted));
         holds.map_err(|error| StepError::permanent("EP0803", error.to_string()))
     }
 
     /// What an expression of the rule's steps gives, where `noted` is what steps left.
     pub(crate) fn value(&self, expression: &str, noted: &Noted) -> Result<Json, StepError> {
-        let values = Values { event: &self.job.event, noted: Some(noted) };
-        let value = self.rule.value(expression, values);
+        let value = self.rule.value(expression, &self.subject(noted));
         value.map_err(|error| StepError::permanent("EP0803", error.to_string()))
+    }
+
+    fn subject(&self, noted: &Noted) -> Subject {
+        let event = &self.job.event;
+        let bare = self.subject.get_or_init(|| self.rule.subject(event));
+        bare.clone().with_noted(event, noted)
     }
 
     /// What tells a step from the others of this job: its address, or its number where an earlier
@@ -647,32 +564,6 @@ impl Run<'_> {
                 StepKey::numbered(before.saturating_add(number))
             }
             _ => StepKey::at(address),
-        }
-    }
-
-    /// Takes in what a step left that is behind the job. A move that is done says where the file
-    /// is from now on.
-    fn follow(&mut self, step: &Step, passed: &Passed) {
-        if let Some(record) = &passed.record {
-            self.noted.add(record);
-        }
-        if !passed.is_done() {
-            return;
-        }
-        if let (StepSpec::Wait(_), Some(record)) = (&step.spec, &passed.record) {
-            self.rests_until = noted::rests_until(record);
-        } else if let Some(path) = passed.path() {
-            self.path = Some(Ok(path));
-        } else if let StepSpec::Move(rename) = &step.spec {
-            let to = pattern::virtual_path(&rename.to, self.values());
-            self.path = Some(to.map_err(StepError::from));
-        }
-    }
-
-    fn follow_passed(&mut self, list: StepList) {
-        let rule = self.rule.clone();
-        for place in rule.noun.places(list) {
-            self.follow_if_passed(place.step, &place.address);
         }
     }
 
@@ -695,13 +586,14 @@ impl Run<'_> {
             let lane = self.place.lane().clone();
             self.pass(PassedStep { step: behind.record, next, count, lane }).await?;
         }
-        for place in rule.noun.places(StepList::Do) {
-            let record = self.progress.passed(&place.address).and_then(|it| it.record.clone());
+        let list = StepsAt::list(StepList::Do);
+        for (step, address) in self.progress.passed_steps(&rule.noun.steps, &list) {
+            let record = self.progress.passed(&address).and_then(|it| it.record.clone());
             let Some(record) = record.filter(|record| record.state == StepState::Done) else {
                 continue;
             };
             if let Some(result) = &record.result {
-                step::of(&place.step.spec).leave(self, result).await?;
+                step::of(&step.spec).leave(self, result).await?;
             }
         }
         Ok(())
@@ -719,7 +611,7 @@ impl Run<'_> {
         let last = self.behind.as_ref().and_then(|behind| behind.record.as_ref());
         end(self.shared, self.job, self.hold, JobEnd::Done, last.filter(told)).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);
-        if self.noted.file.is_some()
+        if self.rule.makes_files
             && let Err(error) = self.shared.work.remove(Owner::of(self.job)).await
         {
             tracing::warn!(code = "EP0816", %error, "work files stay until the next sweep");
@@ -755,7 +647,7 @@ impl Run<'_> {
         let failed = self.record(StepState::Failed, Some(error.clone()));
         let failed = failed.or_else(|| self.progress.failed.clone());
         let is_it = |place: &StepPlace<'_>| {
-            failed.as_ref().is_some_and(|step| step.address == place.address)
+            failed.as_ref().is_some_and(|step| step.address.in_rule() == place.address)
         };
         let done = self.rule.noun.places(StepList::Do).iter().position(is_it).unwrap_or_default();
         let done = u32::try_from(done).unwrap_or_default();

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use entrepot_nouns::explanation::ConditionExplanation;
 use entrepot_nouns::rule::StepList;
-use entrepot_nouns::{Rule, RuleVersion, SiteId};
+use entrepot_nouns::{Event, Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
 use serde_json::Value as Json;
 
 use crate::condition::{Condition, ConditionError, Subject};
 use crate::limits::VERSIONS_KEPT;
-use crate::pattern::Values;
 
 /// A rule as jobs run it.
 pub(crate) struct RunRule {
@@ -23,6 +22,8 @@ pub(crate) struct RunRule {
     conditions: HashMap<String, Result<Condition, ConditionError>>,
     /// `do` has more than one step, those inside others counted.
     pub(crate) has_several: bool,
+    /// A step of `do` may make a file for later ones.
+    pub(crate) makes_files: bool,
     /// The end of a job changes something where a step took its file from.
     pub(crate) takes_sources: bool,
 }
@@ -37,31 +38,31 @@ impl RunRule {
         let doing = noun.places(StepList::Do);
         let has_several = doing.len() > 1;
         let takes_sources = doing.iter().any(|place| place.step.spec.takes_source());
-        Arc::new(RunRule { noun, site, conditions, has_several, takes_sources })
+        let makes_files = doing.iter().any(|place| place.step.spec.makes_file());
+        Arc::new(RunRule { noun, site, conditions, has_several, makes_files, takes_sources })
     }
 
     /// Whether an expression of one of its steps holds.
-    pub(crate) fn holds(&self, text: &str, values: Values<'_>) -> Result<bool, ConditionError> {
-        self.compiled(text)?.holds(&self.subject(values))
+    pub(crate) fn holds(&self, text: &str, subject: &Subject) -> Result<bool, ConditionError> {
+        self.compiled(text)?.holds(subject)
     }
 
     /// What an expression of one of its steps gives.
-    pub(crate) fn value(&self, text: &str, values: Values<'_>) -> Result<Json, ConditionError> {
-        self.compiled(text)?.value(&self.subject(values))
+    pub(crate) fn value(&self, text: &str, subject: &Subject) -> Result<Json, ConditionError> {
+        self.compiled(text)?.value(subject)
     }
 
     /// Whether an expression of one of its steps holds, and the values of its parts.
-    pub(crate) fn explained(&self, text: &str, values: Values<'_>) -> ConditionExplanation {
-        let subject = self.subject(values);
+    pub(crate) fn explained(&self, text: &str, subject: &Subject) -> ConditionExplanation {
         let compiled = self.compiled(text);
         let (holds, error) = match &compiled {
-            Ok(condition) => match condition.value(&subject) {
+            Ok(condition) => match condition.value(subject) {
                 Ok(value) => (value.as_bool(), None),
                 Err(error) => (None, Some(error.to_string())),
             },
             Err(error) => (None, Some(error.to_string())),
         };
-        let trace = compiled.ok().map(|condition| condition.trace(&subject));
+        let trace = compiled.ok().map(|condition| condition.trace(subject));
         ConditionExplanation { source: text.to_owned(), holds, error, trace }
     }
 
@@ -70,12 +71,9 @@ impl RunRule {
         self.conditions.get(text).ok_or_else(none)?.as_ref().map_err(Clone::clone)
     }
 
-    fn subject(&self, values: Values<'_>) -> Subject {
-        let subject = Subject::new(values.event, &self.site);
-        match values.noted {
-            Some(noted) => subject.with_noted(values.event, noted),
-            None => subject,
-        }
+    /// What its expressions may look at, for a job of this event of which no step has run.
+    pub(crate) fn subject(&self, event: &Event) -> Subject {
+        Subject::new(event, &self.site)
     }
 }
 

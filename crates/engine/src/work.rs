@@ -176,6 +176,18 @@ impl WorkArea {
         Ok(self.folder.path.as_ref().map(|folder| folder.join(place.as_str())))
     }
 
+    /// Removes one file that a step of a job made; one that is not here is gone already.
+    pub(crate) async fn remove_file(&self, job: &Job, file: &FileValue) -> Result<(), StoreError> {
+        match self.folder.store.remove(&place(job, &file.step, file.epoch)?).await {
+            Ok(()) => {
+                self.give_back(file.size);
+                Ok(())
+            }
+            Err(StoreError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Removes what the steps of a job made.
     pub(crate) async fn remove(&self, owner: Owner) -> Result<(), StoreError> {
         let directory = owner.folder()?;

@@ -152,6 +152,7 @@ impl StepSpec {
             // The file is on the node; whoever scans it can be as slow as any partner.
             StepSpec::Scan(it) => StepLane::In(Pool::Instance, Some(it.endpoint.clone())),
             StepSpec::If(_)
+            | StepSpec::Each(_)
             | StepSpec::Set(_)
             | StepSpec::Check(_)
             | StepSpec::Stop(_)

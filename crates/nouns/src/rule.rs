@@ -16,6 +16,7 @@ use crate::rule_version::StepAddress;
 use crate::watch::Watch;
 use crate::web_hook::WebHook;
 
+pub use crate::step::place::*;
 pub use crate::step::*;
 
 /// What a rule starts on.
@@ -132,25 +133,6 @@ impl Default for Retry {
     }
 }
 
-/// The two lists of steps of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StepList {
-    /// What the rule is for.
-    Do,
-    /// What follows the failure of the last attempt.
-    Else,
-}
-
-impl StepList {
-    /// Its key in a document.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StepList::Do => "do",
-            StepList::Else => "else",
-        }
-    }
-}
-
 impl Noun for Rule {
     const KIND: Kind = Kind::Rule;
     fn name(&self) -> &Name {
@@ -247,9 +229,7 @@ impl Rule {
 
     /// The steps of a list and those inside them, each behind the one that it stands in.
     pub fn places(&self, list: StepList) -> Vec<StepPlace<'_>> {
-        let mut found = Vec::new();
-        add_places(&mut found, list.as_str(), self.list(list), 0);
-        found
+        crate::step::place::of_list(list, self.list(list))
     }
 
     /// Where a job of it is before its first step, for an event that names `endpoint`.
@@ -292,9 +272,9 @@ impl Rule {
         };
         let (before, after) = (words(self), words(other));
         let mut flaws = Vec::new();
-        for address in recorded.collect::<BTreeSet<_>>() {
-            let was = before.get(address).copied().unwrap_or("another step");
-            match after.get(address) {
+        for address in recorded.map(StepAddress::in_rule).collect::<BTreeSet<_>>() {
+            let was = before.get(&address).copied().unwrap_or("another step");
+            match after.get(&address) {
                 Some(word) if *word == was => {}
                 Some(word) => flaws.push(format!("'{address}' was '{was}' and is '{word}'")),
                 None => flaws.push(format!("'{address}', a '{was}', is not there any more")),
@@ -346,9 +326,10 @@ impl Rule {
             let text = "a client waits for this rule: it has no 'else' and no 'as'";
             return Err(FieldError::new("when", text));
         }
-        let mut file = FileThere::of(self);
+        let mut there = Following::new(FileThere::of(self));
         for place in self.all_places() {
             let step = place.step;
+            let file = *there.at(&place);
             if place.depth > crate::limits::STEP_DEPTH {
                 let text = format!("steps nest {} deep at most", crate::limits::STEP_DEPTH);
                 return Err(FieldError::new(place.field, text));
@@ -369,6 +350,9 @@ impl Rule {
                 }
                 StepSpec::Call(_) if step.timeout.is_some() => {
                     Err(("timeout", "the job rests meanwhile: limit the steps of the other rule"))
+                }
+                StepSpec::Each(_) if step.timeout.is_some() => {
+                    Err(("timeout", "limit the steps inside it"))
                 }
                 StepSpec::Approve(_) if step.timeout.is_some() => {
                     Err(("timeout", "the job rests meanwhile: use 'approve.within'"))
@@ -397,38 +381,10 @@ impl Rule {
                 },
             )?;
             if step.spec.makes_file() {
-                file = FileThere::Yes;
+                *there.at(&place) = FileThere::Yes;
             }
         }
         Ok(())
-    }
-}
-
-/// A step of a rule, and where it stands.
-#[derive(Clone, Debug)]
-pub struct StepPlace<'a> {
-    /// What jobs know it by.
-    pub address: StepAddress,
-    /// Its field in the document, such as `do.1.if.then.0`.
-    pub field: String,
-    /// In how many other steps it stands.
-    pub depth: usize,
-    /// What it does, and what any step may have.
-    pub step: &'a Step,
-    /// The steps behind it in the same list.
-    following: &'a [Step],
-}
-
-fn add_places<'a>(found: &mut Vec<StepPlace<'a>>, prefix: &str, steps: &'a [Step], depth: usize) {
-    for (at, step) in steps.iter().enumerate() {
-        let field = format!("{prefix}.{at}");
-        let following = steps.get(at + 1..).unwrap_or_default();
-        let address = step.address(prefix, at);
-        found.push(StepPlace { address, field: field.clone(), depth, step, following });
-        for (key, inside) in step.branches() {
-            let prefix = format!("{field}.{}.{key}", step.spec.word());
-            add_places(found, &prefix, inside, depth + 1);
-        }
     }
 }
 
@@ -441,6 +397,9 @@ impl StepSpec {
         match self {
             StepSpec::If(branch) if branch.then.is_empty() => {
                 Err(("if.then", "needs at least one step"))
+            }
+            StepSpec::Each(each) if each.steps.is_empty() => {
+                Err(("each.do", "needs at least one step"))
             }
             StepSpec::Fetch(fetch) if fetch.to.is_some() != (fetch.after == AfterFetch::Move) => {
                 Err(("fetch.to", "goes with 'after: move', and 'after: move' needs it"))
@@ -628,170 +587,4 @@ impl RefuseSpec {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn field(when: &serde_json::Value, steps: &serde_json::Value) -> Result<(), String> {
-        let rule = json!({"name": "r", "when": when, "do": steps});
-        let rule: Rule = serde_json::from_value(rule).map_err(|error| error.to_string())?;
-        rule.check().map_err(|error| error.field)
-    }
-
-    #[test]
-    fn steps_that_cannot_be_are_named_by_their_field() {
-        let before = json!({"before": ["ftp DELE"]});
-        let after = json!({"after": ["ftp STOR"]});
-        let event = json!({"event": "file.uploaded"});
-        let cron = json!({"cron": "0 3 * * *"});
-        let call = json!({"call": {"parameters": {"day": {}}}});
-        let watch = json!({"watch": {"endpoint": "e", "path": "/out"}});
-        let refuse = |code: u16, text: &str| json!({"refuse": {"code": code, "text": text}});
-        let exec = |more: serde_json::Value| {
-            let mut exec = json!({"argv": ["/bin/scan", "{path}"]});
-            exec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            json!({ "exec": exec })
-        };
-        let wait = || exec(json!({"reply": "wait"}));
-        for good in [
-            (&before, json!([refuse(550, "No.")])),
-            (&before, json!([exec(json!({"failure_code": 421})), refuse(450, "No.")])),
-            (&after, json!([wait(), exec(json!({"reply": "wait", "failure_code": 421}))])),
-            (&after, json!([exec(json!({})), {"delete": {}}])),
-            (&event, json!([exec(json!({"stdin": "file"}))])),
-            (&cron, json!([exec(json!({}))])),
-            (&call, json!([exec(json!({}))])),
-            (&watch, json!([{"deliver": {"endpoint": "e"}}, {"delete": {}}])),
-        ] {
-            assert_eq!(field(good.0, &good.1), Ok(()), "{}", good.1);
-        }
-        for (when, steps, wrong) in [
-            (&before, json!([refuse(200, "No.")]), "do.0.refuse.code"),
-            (&before, json!([refuse(600, "No.")]), "do.0.refuse.code"),
-            (&before, json!([refuse(550, "")]), "do.0.refuse.text"),
-            (&before, json!([refuse(550, "No.\r\n230 Yes")]), "do.0.refuse.text"),
-            (&before, json!([refuse(550, "No."), exec(json!({}))]), "do.0.refuse"),
-            (&before, json!([{"delete": {}}]), "do.0"),
-            (&before, json!([exec(json!({"stdin": "file"}))]), "do.0.exec.stdin"),
-            (&after, json!([refuse(550, "No.")]), "do.0.refuse"),
-            (&after, json!([wait(), exec(json!({}))]), "do.1.exec.reply"),
-            (&after, json!([wait(), {"delete": {}}]), "do.1"),
-            (&event, json!([wait()]), "do.0.exec.reply"),
-            (&event, json!([refuse(550, "No.")]), "do.0.refuse"),
-            (&event, json!([exec(json!({"failure_code": 421}))]), "do.0.exec.failure_code"),
-            (&event, json!([exec(json!({"argv": ["scan"]}))]), "do.0.exec.argv"),
-            (&event, json!([exec(json!({"argv": []}))]), "do.0.exec.argv"),
-            (&event, json!([exec(json!({"argv": ["/bin/{name}"]}))]), "do.0.exec.argv"),
-            (&event, json!([exec(json!({"env": {"A=B": "x"}}))]), "do.0.exec.env"),
-            (&event, json!([exec(json!({"timeout_seconds": 0}))]), "do.0.exec.timeout_seconds"),
-            (&json!({"before": []}), json!([refuse(550, "No.")]), "when"),
-            (&cron, json!([wait()]), "do.0.exec.reply"),
-            (&cron, json!([exec(json!({"stdin": "file"}))]), "do.0.exec.stdin"),
-            (&cron, json!([{"deliver": {"endpoint": "e"}}]), "do.0.deliver"),
-            (&cron, json!([{"move": {"to": "/a"}}]), "do.0.move"),
-            (&cron, json!([{"delete": {}}]), "do.0.delete.path"),
-            (&cron, json!([{"delete": {"path": "/a"}}]), "do.0.delete"),
-            (&cron, json!([refuse(550, "No.")]), "do.0.refuse"),
-            (&watch, json!([wait()]), "do.0.exec.reply"),
-            (&call, json!([exec(json!({"stdin": "file"}))]), "do.0.exec.stdin"),
-            (&call, json!([wait()]), "do.0.exec.reply"),
-            (&call, json!([{"deliver": {"endpoint": "e"}}]), "do.0.deliver"),
-            (&call, json!([{"delete": {}}]), "do.0.delete.path"),
-            (
-                &json!({"call": {"parameters": {"p": {"pattern": "("}}}}),
-                json!([exec(json!({}))]),
-                "when.call.parameters.p.pattern",
-            ),
-        ] {
-            assert_eq!(field(when, &steps), Err(wrong.to_owned()), "{steps}");
-        }
-        assert!(field(&json!({"before": ["DELE"]}), &json!([refuse(550, "No.")])).is_err());
-    }
-
-    #[test]
-    fn a_web_hook_brings_no_file_and_waits_for_no_program() {
-        let hook = json!({"hook": {"keys": ["k"]}});
-        let exec = |more: serde_json::Value| {
-            let mut exec = json!({"argv": ["/bin/true"]});
-            exec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            json!({ "exec": exec })
-        };
-        let good = json!([exec(json!({})), {"webhook": {"endpoint": "e"}}]);
-        assert_eq!(field(&hook, &good), Ok(()));
-        let none = json!({"hook": {"keys": []}});
-        for (when, steps, wrong) in [
-            (&hook, json!([exec(json!({"stdin": "file"}))]), "do.0.exec.stdin"),
-            (&hook, json!([exec(json!({"reply": "wait"}))]), "do.0.exec.reply"),
-            (&hook, json!([{"deliver": {"endpoint": "e"}}]), "do.0.deliver"),
-            (&none, json!([exec(json!({}))]), "when.hook.keys"),
-        ] {
-            assert_eq!(field(when, &steps), Err(wrong.to_owned()), "{steps}");
-        }
-    }
-
-    fn doing(steps: &serde_json::Value) -> Rule {
-        let rule = json!({"name": "r", "when": {"event": "file.uploaded"}, "do": steps});
-        serde_json::from_value(rule).unwrap()
-    }
-
-    #[test]
-    fn a_job_moves_only_to_a_document_that_has_what_it_did() {
-        let deliver = json!({"deliver": {"endpoint": "e"}});
-        let named = json!({"name": "send", "deliver": {"endpoint": "e"}});
-        let aside = json!({"move": {"to": "/done/{name}"}});
-        let old = doing(&json!([named, aside]));
-        for (recorded, new, flaw) in [
-            (vec!["send", "do.1"], json!([named, aside]), None),
-            (vec!["send"], json!([deliver, deliver, named]), None),
-            (vec![], json!([aside]), None),
-            (vec!["send"], json!([aside]), Some("'send', a 'deliver', is not there any more")),
-            (vec!["do.1"], json!([named, deliver]), Some("'do.1' was 'move' and is 'deliver'")),
-            (vec!["do.1"], json!([named, deliver, aside]), Some("'do.1' was 'move'")),
-        ] {
-            let recorded: Vec<_> =
-                recorded.into_iter().map(|address| StepAddress(address.to_owned())).collect();
-            let checked = old.check_move(recorded.iter(), &doing(&new));
-            match flaw {
-                None => assert_eq!(checked, Ok(()), "{recorded:?} {new}"),
-                Some(flaw) => assert!(checked.unwrap_err().contains(flaw), "{recorded:?} {new}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_step_has_one_word_and_may_have_a_name() {
-        let step = |text: &str| serde_json::from_str::<Step>(text).map_err(|e| e.to_string());
-        let named = step(r#"{"delete": {}, "name": "gone"}"#).unwrap();
-        assert_eq!(named.name.as_ref().map(Name::as_str), Some("gone"));
-        let back = serde_json::to_string(&named).unwrap();
-        assert_eq!(step(&back).unwrap(), named);
-        assert_eq!(step(r#"{"delete": {}}"#).unwrap().name, None);
-        for (bad, said) in [
-            (r#"{"delete": {}, "exec": {"argv": ["/a"]}}"#, "has 'delete' and 'exec'"),
-            (r#"{"name": "gone"}"#, "needs a word"),
-            (r#"{"delite": {}}"#, "unknown field `delite`"),
-            (r#"{"delete": {}, "nmae": "x"}"#, "unknown field `nmae`"),
-            (r#"{"delete": {"pth": "/a"}}"#, "unknown field `pth`"),
-            (r#"{"delete": {}, "name": "a", "name": "b"}"#, "duplicate field"),
-            (r#""delete""#, "a mapping with one of deliver"),
-        ] {
-            let error = step(bad).unwrap_err();
-            assert!(error.contains(said), "{bad}: {error}");
-        }
-        let kept = step(r#"{"delete": {}, "if": "file.size > 0", "on_error": "continue"}"#);
-        let kept = kept.unwrap();
-        assert_eq!(kept.condition.as_deref(), Some("file.size > 0"));
-        assert_eq!(kept.on_error, OnError::Continue);
-        assert_eq!(step(&serde_json::to_string(&kept).unwrap()).unwrap(), kept);
-        let refuse = json!([{"refuse": {"text": "No."}, "if": "true"}]);
-        assert_eq!(field(&json!({"before": ["ftp DELE"]}), &refuse), Err("do.0.if".to_owned()));
-        let event = json!({"event": "file.uploaded"});
-        let delete = |name: &str| json!({"delete": {}, "name": name});
-        assert_eq!(field(&event, &json!([delete("a"), delete("b")])), Ok(()));
-        let twice = json!([delete("a"), delete("a")]);
-        assert_eq!(field(&event, &twice), Err("do.1.name".to_owned()));
-        let dotted = json!([delete("do.1")]);
-        assert_eq!(field(&event, &dotted), Err("do.0.name".to_owned()));
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ mod change;
 mod files;
 mod flow;
 mod keys;
+pub(crate) mod place;
 mod talk;
 mod text;
 
@@ -19,7 +20,6 @@ use crate::endpoint::EndpointUse;
 use crate::name::Name;
 use crate::path::VPath;
 use crate::period::Period;
-use crate::rule_version::StepAddress;
 
 pub use change::{
     ChecksumAlgorithm, ChecksumSpec, DecryptSpec, EncryptSpec, ExtractSpec, GzipSpec, PackedFormat,
@@ -27,7 +27,8 @@ pub use change::{
 };
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
 pub use flow::{
-    ApproveSpec, CallSpec, CheckSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec,
+    ApproveSpec, CallSpec, CheckSpec, EachSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable,
+    WaitSpec,
 };
 pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
@@ -289,6 +290,8 @@ steps! {
     "refuse" => Refuse(RefuseSpec),
     /// Go on with one of two lists of steps.
     "if" => If(IfSpec),
+    /// Run steps once for each item of a list.
+    "each" => Each(EachSpec),
     /// Give values names for later steps.
     "set" => Set(SetSpec),
     /// Fail unless a condition holds.
@@ -340,6 +343,8 @@ pub enum ExpressionValue {
     Flag,
     /// A point in time.
     Instant,
+    /// The items of an `each`.
+    List,
     /// Anything that has a form in JSON.
     Any,
 }
@@ -430,12 +435,6 @@ impl StepSpec {
 }
 
 impl Step {
-    /// What it is known by in the list that stands at `prefix`: its name, or its place there.
-    pub fn address(&self, prefix: &str, at: usize) -> StepAddress {
-        let place = || format!("{prefix}.{at}");
-        StepAddress(self.name.as_ref().map_or_else(place, Name::to_string))
-    }
-
     /// The endpoint that it names.
     pub fn endpoint(&self) -> Option<StepEndpoint<'_>> {
         let (field, name, usage) = match &self.spec {
@@ -461,6 +460,7 @@ impl Step {
             StepSpec::If(branch) => {
                 vec![("then", branch.then.as_slice()), ("else", branch.otherwise.as_slice())]
             }
+            StepSpec::Each(each) => vec![("do", each.steps.as_slice())],
             _ => Vec::new(),
         }
     }
@@ -472,6 +472,11 @@ impl Step {
         match &self.spec {
             StepSpec::If(branch) => found.push(flag("if.when", &branch.when)),
             StepSpec::Check(check) => found.push(flag("check.that", &check.that)),
+            StepSpec::Each(each) => found.push(StepExpression {
+                field: "each.in",
+                text: &each.list,
+                gives: ExpressionValue::List,
+            }),
             StepSpec::Wait(WaitSpec { until: Some(text), .. }) => found.push(StepExpression {
                 field: "wait.until",
                 text,

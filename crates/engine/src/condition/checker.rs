@@ -82,6 +82,18 @@ pub(super) fn check_instant(program: &Program, scope: &Scope) -> Result<(), Cond
     Err(ConditionError::NotInstant(given.to_string()))
 }
 
+/// Checks `program` as an expression that gives a list.
+///
+/// # Errors
+/// What is wrong, and where.
+pub(super) fn check_list(program: &Program, scope: &Scope) -> Result<(), ConditionError> {
+    let given = Checker { program }.infer(program.expression(), &scope.0)?;
+    if matches!(given, Type::Any | Type::List(_)) {
+        return Ok(());
+    }
+    Err(ConditionError::NotList(given.to_string()))
+}
+
 /// Checks `program` as an expression that may give anything.
 ///
 /// # Errors

@@ -34,6 +34,9 @@ pub(crate) enum ConditionError {
     /// No point in time.
     #[error("it gives a {0}, make it a point in time, such as timestamp(event.at)")]
     NotInstant(String),
+    /// It gives no list, where an `each` needs one.
+    #[error("it gives a {0}, make it a list, such as [1, 2]")]
+    NotList(String),
 }
 
 /// The first characters, on one line.

@@ -128,6 +128,10 @@ impl Scope {
         let left = Type::Map(Box::new(Type::Any));
         let steps = names.steps.keys().map(|name| (name.as_str(), left.clone()));
         scope.0.insert("steps".to_owned(), record("steps", steps));
+        if names.turn.is_some() {
+            scope.0.insert("item".to_owned(), Type::Any);
+            scope.0.insert("index".to_owned(), Type::int());
+        }
         scope
     }
 }

@@ -8,6 +8,7 @@ mod checksum;
 mod copy;
 mod delete;
 mod deliver;
+mod each;
 pub(crate) mod exec;
 mod exec_foreseen;
 mod extract;
@@ -69,6 +70,7 @@ macro_rules! the_step {
             StepSpec::Exec(exec) => exec,
             StepSpec::Refuse(refuse) => refuse,
             StepSpec::If(branch) => branch,
+            StepSpec::Each(each) => each,
             StepSpec::Set(set) => set,
             StepSpec::Check(check) => check,
             StepSpec::Stop(stop) => stop,

@@ -20,6 +20,7 @@ mod session_files;
 mod stops;
 mod talk;
 mod thresholds;
+mod turns;
 mod versions;
 mod watches;
 mod world;

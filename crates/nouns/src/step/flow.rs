@@ -27,6 +27,23 @@ pub struct IfSpec {
     pub otherwise: Vec<Step>,
 }
 
+/// Runs steps once for each item of a list, one item after the other. Each turn begins with the
+/// file that steps worked on before, and the steps behind it have that file again; files that steps
+/// made in a turn go with its end. Variables that a turn sets are there in the next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EachSpec {
+    /// A CEL expression that gives a list, of 10,000 items and 1 MiB as JSON at most, such as
+    /// `hook.body.orders` or `steps.look.out.names`. It is asked once: later attempts of the job
+    /// have the same list.
+    #[serde(rename = "in")]
+    pub list: String,
+    /// What is done with each: `item` and `index`, from 0 on, in conditions; `{item}`,
+    /// `{item.FIELD}` and `{index}` in placeholders.
+    #[serde(rename = "do")]
+    pub steps: Vec<Step>,
+}
+
 /// Gives values names, for conditions and placeholders of later steps: `vars.NAME` and
 /// `{vars.NAME}`. In a document a mapping from each name to a CEL expression; each may look at
 /// those above it.

@@ -1,0 +1,196 @@
+//! The way of a job through the steps of its rule: which follow, and what each leaves for those
+//! behind it.
+
+use std::pin::Pin;
+
+use entrepot_nouns::StepAddress;
+use entrepot_nouns::VPath;
+use entrepot_nouns::rule::{Step, StepList, StepSpec, StepsAt};
+
+use super::{Behind, Run};
+use crate::noted::{self, FileValue, Turn};
+use crate::pattern;
+use crate::progress::{self, Inside, Passed};
+use crate::step::StepError;
+
+/// A list of steps under way.
+#[derive(Clone, Copy)]
+struct Walk<'w> {
+    /// The list of the rule that it is, or stands in.
+    list: StepList,
+    at: &'w StepsAt,
+    /// The steps are inside this one of the rule's own list.
+    above: Option<u32>,
+}
+
+/// How a list of steps ended well.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WalkEnd {
+    /// All its steps are behind the job.
+    Through,
+    /// A step says that no other is to follow.
+    Stopped,
+}
+
+/// What each turn of an `each` begins with, and the steps behind it.
+struct Before {
+    file: Option<FileValue>,
+    path: Option<Result<VPath, StepError>>,
+    turn: Option<Turn>,
+}
+
+impl Run<'_> {
+    /// The steps of a list that are not behind the job.
+    pub(super) async fn walk_list(&mut self, list: StepList) -> Result<WalkEnd, StepError> {
+        let rule = self.rule.clone();
+        let walk = Walk { list, at: &StepsAt::list(list), above: None };
+        self.walk(rule.noun.list(list), walk).await
+    }
+
+    /// As [`Run::walk_list`], of a list that may stand in another step.
+    fn walk<'s>(
+        &'s mut self,
+        steps: &'s [Step],
+        walk: Walk<'s>,
+    ) -> Pin<Box<dyn Future<Output = Result<WalkEnd, StepError>> + Send + 's>> {
+        Box::pin(async move {
+            for (number, step) in (0u32..).zip(steps) {
+                let address = walk.at.address(step, number as usize);
+                let top = walk.above.unwrap_or(number);
+                if !self.is_behind(step, &address).await? {
+                    self.enter(step, &address, top).await?;
+                    let key = self.key(&address, walk.list, walk.above.is_none().then_some(number));
+                    let record = self.ended(walk.list, step, &key).await?;
+                    let passed = Passed { record: record.clone() };
+                    self.follow(step, &passed);
+                    self.progress.pass(address.clone(), passed);
+                    self.behind = Some(Behind { record, top });
+                }
+                let inside = self.progress.passed(&address).map(|passed| passed.inside(step));
+                let above = Some(top);
+                let end = match inside {
+                    None | Some(Inside::Nothing) => WalkEnd::Through,
+                    Some(Inside::Stopped) => WalkEnd::Stopped,
+                    Some(Inside::Branch(key, steps)) => {
+                        let at = walk.at.inside(step, number as usize, key);
+                        self.walk(steps, Walk { at: &at, above, ..walk }).await?
+                    }
+                    Some(Inside::Turns(key, steps)) => {
+                        let at = walk.at.inside(step, number as usize, key);
+                        self.turns(&address, steps, Walk { at: &at, above, ..walk }).await?
+                    }
+                };
+                if end == WalkEnd::Stopped {
+                    return Ok(end);
+                }
+            }
+            Ok(WalkEnd::Through)
+        })
+    }
+
+    /// The steps inside an `each`, once for each item of its list, which the record of it has.
+    async fn turns(
+        &mut self,
+        each: &StepAddress,
+        steps: &[Step],
+        walk: Walk<'_>,
+    ) -> Result<WalkEnd, StepError> {
+        let items = self.progress.passed(each).map(|passed| passed.items().to_vec());
+        let (file, path, turn) =
+            (self.noted.file.clone(), self.path.clone(), self.noted.turn.clone());
+        let before = Before { file, path, turn };
+        for (index, item) in items.unwrap_or_default().into_iter().enumerate() {
+            self.go_back(&before);
+            self.noted.turn = Some(Turn { item: Some(item), index });
+            let at = walk.at.turn(index);
+            let end = match self.progress.behind(steps, &at) {
+                progress::Behind::Part => self.turn(steps, Walk { at: &at, ..walk }).await?,
+                behind => {
+                    // Also where a step made a file that is not here: nothing needs it any more.
+                    for (step, address) in self.progress.passed_steps(steps, &at) {
+                        self.follow_if_passed(step, &address);
+                    }
+                    match behind {
+                        progress::Behind::Stopped => WalkEnd::Stopped,
+                        _ => WalkEnd::Through,
+                    }
+                }
+            };
+            if end == WalkEnd::Stopped {
+                return Ok(end);
+            }
+        }
+        self.go_back(&before);
+        Ok(WalkEnd::Through)
+    }
+
+    fn go_back(&mut self, before: &Before) {
+        self.noted.file.clone_from(&before.file);
+        self.noted.turn.clone_from(&before.turn);
+        self.path.clone_from(&before.path);
+    }
+
+    /// One turn. The files that its steps made go with its end: those of all turns together could
+    /// fill the disk.
+    async fn turn(&mut self, steps: &[Step], walk: Walk<'_>) -> Result<WalkEnd, StepError> {
+        let end = self.walk(steps, walk).await?;
+        for (_, address) in self.progress.passed_steps(steps, walk.at) {
+            let record = self.progress.passed(&address).and_then(|it| it.record.as_ref());
+            let Some(file) = record.and_then(FileValue::of) else { continue };
+            if let Err(error) = self.shared.work.remove_file(self.job, &file).await {
+                tracing::warn!(code = "EP0816", %error, "a work file stays until the job ends");
+            }
+        }
+        Ok(end)
+    }
+
+    /// As [`Run::follow_if_passed`]; a step that made a file is to run again where the file is not,
+    /// if there are steps yet that may want it.
+    async fn is_behind(&mut self, step: &Step, address: &StepAddress) -> Result<bool, StepError> {
+        let passed = self.progress.passed(address);
+        let record = passed.and_then(|passed| passed.record.as_ref());
+        if let Some(file) = record.and_then(FileValue::of).filter(|_| !self.is_through) {
+            let here = self.shared.work.has(self.job, &file);
+            if !self.hold.waiting(here).await?? {
+                return Ok(false);
+            }
+        }
+        Ok(self.follow_if_passed(step, address))
+    }
+
+    /// Leaves a step alone that is behind the job, and takes in what it left; false if it is to
+    /// run.
+    fn follow_if_passed(&mut self, step: &Step, address: &StepAddress) -> bool {
+        let Some(passed) = self.progress.passed(address).cloned() else { return false };
+        self.follow(step, &passed);
+        true
+    }
+
+    /// Takes in what a step left that is behind the job. A move that is done says where the file
+    /// is from now on.
+    fn follow(&mut self, step: &Step, passed: &Passed) {
+        if let Some(record) = &passed.record {
+            self.noted.add(record);
+        }
+        if !passed.is_done() {
+            return;
+        }
+        if let (StepSpec::Wait(_), Some(record)) = (&step.spec, &passed.record) {
+            self.rests_until = noted::rests_until(record);
+        } else if let Some(path) = passed.path() {
+            self.path = Some(Ok(path));
+        } else if let StepSpec::Move(rename) = &step.spec {
+            let to = pattern::virtual_path(&rename.to, self.values());
+            self.path = Some(to.map_err(StepError::from));
+        }
+    }
+
+    pub(super) fn follow_passed(&mut self, list: StepList) {
+        let rule = self.rule.clone();
+        for (step, address) in
+            self.progress.passed_steps(rule.noun.list(list), &StepsAt::list(list))
+        {
+            self.follow_if_passed(step, &address);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Where steps stand in their rule, and what jobs know them by.
+
+use super::{Step, StepSpec};
+use crate::name::Name;
+use crate::rule_version::StepAddress;
+
+/// The two lists of steps of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StepList {
+    /// What the rule is for.
+    Do,
+    /// What follows the failure of the last attempt.
+    Else,
+}
+
+impl StepList {
+    /// Its key in a document.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepList::Do => "do",
+            StepList::Else => "else",
+        }
+    }
+}
+
+/// Where a list of steps stands: one of the rule, or one inside a step. Of steps inside an `each`
+/// also in which turn of it, for each turn has its own records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepsAt {
+    /// What the addresses of its steps begin with, such as `do.3.each.do[5]`.
+    prefix: String,
+    /// The turns of the `each` steps around it, such as `[5]`.
+    turns: String,
+}
+
+impl StepsAt {
+    /// One of the two lists of a rule.
+    pub fn list(list: StepList) -> StepsAt {
+        StepsAt { prefix: list.as_str().to_owned(), turns: String::new() }
+    }
+
+    /// What the step that stands there at this place is known by: its name, or its place.
+    pub fn address(&self, step: &Step, at: usize) -> StepAddress {
+        let StepsAt { prefix, turns } = self;
+        let named = |name: &Name| format!("{name}{turns}");
+        StepAddress(step.name.as_ref().map_or_else(|| format!("{prefix}.{at}"), named))
+    }
+
+    /// The list inside that step that has this key.
+    #[must_use]
+    pub fn inside(&self, step: &Step, at: usize, key: &str) -> StepsAt {
+        let prefix = format!("{}.{at}.{}.{key}", self.prefix, step.spec.word());
+        StepsAt { prefix, turns: self.turns.clone() }
+    }
+
+    /// The list in this turn.
+    #[must_use]
+    pub fn turn(&self, number: usize) -> StepsAt {
+        let turn = format!("[{number}]");
+        StepsAt { prefix: format!("{}{turn}", self.prefix), turns: format!("{}{turn}", self.turns) }
+    }
+}
+
+/// A step of a rule, and where it stands.
+#[derive(Clone, Debug)]
+pub struct StepPlace<'a> {
+    /// What jobs know it by, in whatever turn.
+    pub address: StepAddress,
+    /// Its field in the document, such as `do.1.if.then.0`.
+    pub field: String,
+    /// In how many other steps it stands.
+    pub depth: usize,
+    /// Whether one of those runs it in turns.
+    pub in_turns: bool,
+    /// What it does, and what any step may have.
+    pub step: &'a Step,
+    /// The steps behind it in the same list.
+    pub(crate) following: &'a [Step],
+}
+
+/// The steps of a list of a rule and those inside them, each behind the one that it stands in.
+pub(crate) fn of_list(list: StepList, steps: &[Step]) -> Vec<StepPlace<'_>> {
+    let mut found = Vec::new();
+    add(&mut found, &StepsAt::list(list), steps, Above { depth: 0, in_turns: false });
+    found
+}
+
+/// What a list of steps stands in.
+#[derive(Clone, Copy)]
+struct Above {
+    depth: usize,
+    in_turns: bool,
+}
+
+fn add<'a>(found: &mut Vec<StepPlace<'a>>, list: &StepsAt, steps: &'a [Step], above: Above) {
+    let Above { depth, in_turns } = above;
+    for (at, step) in steps.iter().enumerate() {
+        let field = format!("{}.{at}", list.prefix);
+        let following = steps.get(at + 1..).unwrap_or_default();
+        let address = list.address(step, at);
+        found.push(StepPlace { address, field, depth, in_turns, step, following });
+        let in_turns = in_turns || matches!(step.spec, StepSpec::Each(_));
+        for (key, inside) in step.branches() {
+            let above = Above { depth: depth + 1, in_turns };
+            add(found, &list.inside(step, at, key), inside, above);
+        }
+    }
+}
+
+/// What is so at the steps of a rule, one after the other. Each turn of an `each` begins with what
+/// was so before the `each`, and so do the steps behind it.
+pub struct Following<T> {
+    now: T,
+    /// What was so before each `each` around the present step, with the depth of the `each`.
+    kept: Vec<(usize, T)>,
+}
+
+impl<T: Clone> Following<T> {
+    /// At the first step.
+    pub fn new(now: T) -> Following<T> {
+        Following { now, kept: Vec::new() }
+    }
+
+    /// At this step, which is the present one or the next of [`crate::Rule::places`].
+    pub fn at(&mut self, place: &StepPlace<'_>) -> &mut T {
+        while let Some((depth, before)) = self.kept.pop() {
+            if depth < place.depth {
+                self.kept.push((depth, before));
+                break;
+            }
+            self.now = before;
+        }
+        if matches!(place.step.spec, StepSpec::Each(_)) {
+            self.kept.push((place.depth, self.now.clone()));
+        }
+        &mut self.now
+    }
+}
