@@ -15,12 +15,37 @@ fn library() -> Result<PathBuf> {
     found.find(|path| path.exists()).context("install the Debian package libfaketime")
 }
 
+/// The clock of a server, which the test sets.
+pub(crate) struct FakeClock(PathBuf);
+
+impl FakeClock {
+    /// From its next start on the server has this clock, which is right at first.
+    pub(crate) fn of(node: &mut Node) -> Result<FakeClock> {
+        let clock = node.home().join("data/clock");
+        node.set("LD_PRELOAD", text(&library()?)?);
+        node.set("FAKETIME_TIMESTAMP_FILE", text(&clock)?);
+        node.set("FAKETIME_NO_CACHE", "1");
+        node.set("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        let clock = FakeClock(clock);
+        clock.is_off_by(0)?;
+        Ok(clock)
+    }
+
+    /// Sets the server's clock so many seconds off the machine's.
+    pub(crate) fn is_off_by(&self, seconds: i64) -> Result<()> {
+        // A rename: the server may read at any moment.
+        let new = self.0.with_extension("new");
+        std::fs::write(&new, format!("{seconds:+}\n"))?;
+        std::fs::rename(&new, &self.0).context("set the clock")
+    }
+}
+
 /// A node whose clock the test sets, with a rule that delivers to `inbox`.
 struct Jumping {
     node: Node,
     login: Login,
     inbox: PathBuf,
-    clock: PathBuf,
+    clock: FakeClock,
 }
 
 impl Jumping {
@@ -28,7 +53,6 @@ impl Jumping {
         let mut node = Node::new(program(), None)?;
         let login = Login::create(&node, "acme")?;
         let inbox = node.scratch().join("partner/inbox");
-        let clock = node.home().join("data/clock");
         let documents = format!(
             "endpoint: {{name: inbox, target: {{directory: {{path: {}}}}}}}\n---\n\
              rule:\n  name: to-inbox\n  when: {{event: file.uploaded}}\n  do:\n    \
@@ -37,21 +61,8 @@ impl Jumping {
             text(&inbox)?
         );
         node.cli_with_input(&["apply", "-"], &documents)?;
-        node.set("LD_PRELOAD", text(&library()?)?);
-        node.set("FAKETIME_TIMESTAMP_FILE", text(&clock)?);
-        node.set("FAKETIME_NO_CACHE", "1");
-        node.set("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        let jumping = Jumping { node, login, inbox, clock };
-        jumping.is_off_by(0)?;
-        Ok(jumping)
-    }
-
-    /// Sets the server's clock so many seconds off the machine's.
-    fn is_off_by(&self, seconds: i64) -> Result<()> {
-        // A rename: the server may read at any moment.
-        let new = self.clock.with_extension("new");
-        std::fs::write(&new, format!("{seconds:+}\n"))?;
-        std::fs::rename(&new, &self.clock).context("set the clock")
+        let clock = FakeClock::of(&mut node)?;
+        Ok(Jumping { node, login, inbox, clock })
     }
 
     /// Uploads a file of this name, and waits for its delivery.
@@ -88,9 +99,9 @@ fn a_clock_that_jumps_stops_nothing() -> Result<()> {
     std::fs::create_dir_all(&jumping.inbox)?;
     jumping.node.start()?;
     jumping.goes_through("now")?;
-    jumping.is_off_by(2 * 3600)?;
+    jumping.clock.is_off_by(2 * 3600)?;
     jumping.goes_through("later")?;
-    jumping.is_off_by(-2 * 3600)?;
+    jumping.clock.is_off_by(-2 * 3600)?;
     jumping.goes_through("earlier")?;
     let times = jumping.times()?;
     ensure!(times.len() == 3, "{times:?}");
@@ -114,14 +125,14 @@ fn a_clock_that_jumps_stops_nothing() -> Result<()> {
 #[test]
 fn a_job_that_waits_does_not_wait_for_a_clock_that_was_set_back() -> Result<()> {
     let mut jumping = Jumping::new()?;
-    jumping.is_off_by(2 * 3600)?;
+    jumping.clock.is_off_by(2 * 3600)?;
     jumping.node.start()?;
     jumping.upload("waits")?;
     jumping.node.until("a try that fails", || {
         let jobs = jumping.node.json(&["job", "list", "--state", "ready"])?;
         Ok((jobs[0]["attempts"].as_u64() > Some(0)).then_some(()))
     })?;
-    jumping.is_off_by(0)?;
+    jumping.clock.is_off_by(0)?;
     std::fs::create_dir_all(&jumping.inbox)?;
     jumping.arrives("waits")?;
     jumping.node.stop()

@@ -17,6 +17,7 @@ mod cluster;
 mod crash;
 mod crowds;
 mod disk_full;
+mod expects;
 mod explain;
 mod floods;
 mod foresight;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Drained, ListenerPlace, Tx};
 use entrepot_journal::{RecordKind, Scope};
+use entrepot_nouns::event::BackupFact;
 use entrepot_nouns::{
     AccountId, AdminRight, AnyNoun, Event, EventId, Fact, Kind, Name, PoolPlaces, SessionId,
     SiteId, Stored,
@@ -450,7 +451,8 @@ impl Admin {
         actor.must_be_of_main()?;
         let BackupNote { folder, manifest, records, files, with_master_key } = backup;
         let by = actor.name.clone();
-        let fact = Fact::BackupMade { folder, manifest, records, files, with_master_key, by };
+        let backup = BackupFact { folder, manifest, records, files, with_master_key, by };
+        let fact = Fact::BackupMade { backup };
         let scope = Scope { account: actor.account(), ..Scope::site(SiteId::MAIN) };
         self.parts.recorder.record_durable(&scope, fact).await?;
         Ok(Response::Done)

@@ -144,10 +144,12 @@ impl Admin {
 
 /// The kinds of events that may start a rule; an arrival has several.
 pub(crate) fn start_kinds(rule: &Rule) -> Vec<String> {
-    let words: &[&str] = match rule.when.kind() {
-        Some("file.uploaded") => &["file.uploaded", "file.recovered", "file.renamed"],
-        Some(kind) => &[kind],
-        None => &["command.done"],
+    let words = match rule.when.kinds() {
+        kinds if kinds == ["file.uploaded"] => {
+            vec!["file.uploaded", "file.recovered", "file.renamed"]
+        }
+        kinds if kinds.is_empty() => vec!["command.done"],
+        kinds => kinds,
     };
     words.iter().map(|word| (*word).to_owned()).collect()
 }

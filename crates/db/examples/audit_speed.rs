@@ -80,8 +80,17 @@ impl Log {
         let before = self.env.elapsed();
         let (node, name, jobs) = (self.id, &self.node, &[]);
         let (after, up_to, events) = (self.last, self.last + count, &*events);
-        let piece =
-            Projection { node, name, after, up_to, events, jobs, rules: &[], repeated: false };
+        let piece = Projection {
+            node,
+            name,
+            after,
+            up_to,
+            events,
+            jobs,
+            arrivals: &[],
+            rules: &[],
+            repeated: false,
+        };
         self.db.project(&piece).await?;
         self.last += count;
         Ok(self.env.elapsed() - before)

@@ -26,8 +26,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for events in events.chunks(BATCH) {
         let up_to = events.last().map_or(0, |(sequence, _)| *sequence);
         let (name, jobs) = (&node, &[]);
-        let piece =
-            Projection { node: id, name, after, up_to, events, jobs, rules: &[], repeated: false };
+        let piece = Projection {
+            node: id,
+            name,
+            after,
+            up_to,
+            events,
+            jobs,
+            arrivals: &[],
+            rules: &[],
+            repeated: false,
+        };
         db.project(&piece).await?;
         after = up_to;
     }

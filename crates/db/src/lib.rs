@@ -13,6 +13,7 @@ mod codes;
 mod configuration;
 mod error;
 mod events;
+mod expected;
 mod heads;
 mod job_steps;
 mod jobs;
@@ -57,6 +58,9 @@ pub use api_tokens::{ApiTokenRow, ApiTokenUse};
 pub use approvals::{AnswerOutcome, ApprovalKey};
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventPage, EventRow, event_paths};
+pub use expected::{
+    Arrival, ArrivalTime, Decision, ExpectTelling, Expectation, ExpectedWindow, Judging,
+};
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use job_steps::RuleDocument;
 pub use jobs::{

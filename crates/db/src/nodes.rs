@@ -48,6 +48,8 @@ pub struct Node {
     pub unprojected: u64,
     /// The last record of its journal that is in the database.
     pub projected_up_to: u64,
+    /// All events of its journal up to this time, by its own clock, are in the database.
+    pub projected_until: Timestamp,
     /// The sizes of its pools that an operator set.
     pub pools: PoolPlaces,
 }
@@ -117,6 +119,8 @@ pub struct Beat {
     pub round_trip_us: i64,
     /// How many records of its journal are not in the database.
     pub unprojected: u64,
+    /// All events of its journal up to this time, by its own clock, are in the database.
+    pub projected_until: Timestamp,
 }
 
 /// What the database answers to a heartbeat.
@@ -152,7 +156,7 @@ macro_rules! beat {
             "clock_ahead_us = $5, round_trip_us = $6, unprojected = $7, beats = beats + 1, ",
             "heartbeat_at = ",
             $now!("8"),
-            ", speaks = $9 WHERE id = $10 AND incarnation <= $1 ",
+            ", speaks = $9, projected_until = $10 WHERE id = $11 AND incarnation <= $1 ",
             "RETURNING beats, drained, heartbeat_at, ",
             $era!(),
             ", instance_places, source_places, target_places",
@@ -180,7 +184,7 @@ macro_rules! select {
             "heartbeat_at, ",
             $now!("1"),
             ", clock_ahead_us, round_trip_us, unprojected, projected_up_to, ",
-            "speaks, instance_places, source_places, target_places FROM nodes ",
+            "speaks, instance_places, source_places, target_places, projected_until FROM nodes ",
             $rest,
         )
     };
@@ -257,6 +261,7 @@ fn read_row(row: &Row<'_>) -> Result<Node> {
         projected_up_to: row.unsigned(13)?,
         speaks: u32::try_from(row.int(14)?).unwrap_or(u32::MAX),
         pools: read_pools(row, 15)?,
+        projected_until: row.time(18)?,
     })
 }
 
@@ -310,6 +315,7 @@ impl Db {
             Value::unsigned(beat.unprojected),
             self.clock(),
             i64::from(FORMAT_LEVEL).into(),
+            beat.projected_until.into(),
             beat.node.0.into(),
         ];
         let answer = self.write(sql, values, |row| {

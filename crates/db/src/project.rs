@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, NodeId};
 
 use crate::error::Result;
+use crate::expected::{self, Arrival};
 use crate::job_steps::{self, RuleDocument};
 use crate::sql::Value;
 use crate::transfers::Changes;
@@ -26,6 +27,8 @@ pub struct Projection<'a> {
     pub events: &'a [(u64, Event)],
     /// The jobs that rules make of these events.
     pub jobs: &'a [Job],
+    /// Files that rules expect, of which these events tell.
+    pub arrivals: &'a [Arrival],
     /// The documents of the rules that these jobs run.
     pub rules: &'a [RuleDocument],
     /// The piece was in the database before it fell back: jobs that its events name have been
@@ -45,8 +48,8 @@ pub enum Projected {
 
 impl Db {
     /// Takes a piece of a journal over, in one transaction that is durable when this returns:
-    /// events, the transfers they tell of, what was removed and can be put back, jobs, and how far
-    /// the node has come.
+    /// events, the transfers they tell of, what was removed and can be put back, files that rules
+    /// expect, jobs, and how far the node has come.
     ///
     /// Exactly once: an event, a transfer's fact or a job that is there already changes nothing,
     /// so that a piece may be repeated, overlap another, or come after a lost answer. The cursor
@@ -78,6 +81,8 @@ impl Db {
         if cursor < piece.after {
             return Ok(Projected::Behind(cursor));
         }
+        // Before the events: those that are there were counted.
+        work.each(expected::COUNT, expected::counted(piece.arrivals)).await?;
         work.each(events::PROJECT, rows).await?;
         work.each(transfers::UPSERT, changes.rows()).await?;
         work.each(trash::INSERT, trashed.added).await?;

@@ -8,6 +8,7 @@ mod approvals;
 mod config;
 mod copies;
 mod events;
+mod expected;
 mod job_steps;
 mod jobs;
 mod lanes;
@@ -184,7 +185,17 @@ fn node_id(label: &str) -> NodeId {
 fn piece<'a>(node: &'a Name, events: &'a [(u64, Event)], jobs: &'a [Job]) -> Projection<'a> {
     let up_to = events.last().map_or(0, |(sequence, _)| *sequence);
     let (node, name) = (node_id(node.as_str()), node);
-    Projection { node, name, after: 0, up_to, events, jobs, rules: &[], repeated: false }
+    Projection {
+        node,
+        name,
+        after: 0,
+        up_to,
+        events,
+        jobs,
+        arrivals: &[],
+        rules: &[],
+        repeated: false,
+    }
 }
 
 async fn project(db: &Db, node: &str, events: &[(u64, Event)], jobs: &[Job]) {

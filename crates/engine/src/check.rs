@@ -3,7 +3,7 @@
 mod tried;
 
 use entrepot_ftp_proto::table as ftp;
-use entrepot_nouns::event::FileFact;
+use entrepot_nouns::event::{ExpectedFact, FileFact};
 use entrepot_nouns::rule::{
     FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
 };
@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::condition::{Condition, ConditionError};
 use crate::exec::{self, Setting};
+use crate::expecting;
 use crate::http_request;
 use crate::noted::{FileValue, Noted, Turn};
 use crate::pattern::{self, PatternError, Values};
@@ -34,6 +35,9 @@ use tried::Tried;
 pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
     if let When::Cron(cron) = &rule.when {
         schedule::check(cron, Env::real().now())?;
+    }
+    if let When::Expect(expect) = &rule.when {
+        expecting::check(expect)?;
     }
     check_conditions(rule)?;
     for (at, command) in rule.when.commands().iter().enumerate() {
@@ -255,6 +259,27 @@ fn due(rule: &Rule) -> Fact {
     Fact::ScheduleDue { rule: rule.name.clone(), planned: Timestamp::default() }
 }
 
+/// A file that the rule expects has not come, or came otherwise.
+fn expected(rule: &Rule, kind: &str) -> Fact {
+    let count = match &rule.when {
+        When::Expect(expect) => u64::from(expect.count),
+        _ => 1,
+    };
+    let seen = match kind {
+        "expected.late" => count,
+        "expected.extra" => count.saturating_add(1),
+        _ => 0,
+    };
+    let (begins, deadline) = (Timestamp::default(), Timestamp::from_seconds(18 * 3600));
+    let window = ExpectedFact { rule: rule.name.clone(), begins, deadline, seen, count };
+    match kind {
+        "expected.soon" => Fact::ExpectedSoon { window },
+        "expected.late" => Fact::ExpectedLate { window },
+        "expected.extra" => Fact::ExpectedExtra { window },
+        _ => Fact::ExpectedMissed { window },
+    }
+}
+
 /// A start of the rule by hand.
 fn called(rule: &Rule) -> Fact {
     let parameters = match &rule.when {
@@ -322,6 +347,7 @@ fn example_of(rule: &Rule, kind: &str) -> Event {
         "watch.found" => found(rule),
         "hook.received" => hook(rule),
         kind if kind.starts_with("command.") => command(rule),
+        kind if kind.starts_with("expected.") => expected(rule, kind),
         _ => upload(),
     };
     Event { fact, ..example(rule) }
@@ -347,6 +373,7 @@ pub(crate) fn example(rule: &Rule) -> Event {
             When::Call(_) => called(rule),
             When::Watch(_) => found(rule),
             When::Hook(_) => hook(rule),
+            When::Expect(_) => expected(rule, "expected.missed"),
             _ => command(rule),
         },
     }
@@ -419,6 +446,48 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(check_rule(&event).unwrap_err().field, "if");
+    }
+
+    #[test]
+    fn of_files_that_are_expected_the_numbers_are_known_and_no_file() {
+        let rule = |expect: serde_json::Value, condition: &str, argument: &str| -> Rule {
+            let mut fields = serde_json::json!({"match": ["/in/PAY*.csv"], "by": "18:00"});
+            fields.as_object_mut().unwrap().extend(expect.as_object().unwrap().clone());
+            serde_json::from_value(serde_json::json!({
+                "name": "r", "when": {"expect": fields}, "if": condition,
+                "do": [{"exec": {"argv": ["/bin/true", argument]}}],
+                "tests": [
+                    {"event": {"seen": 0}, "runs": true},
+                    {"event": {"kind": "expected.late"}, "runs": false},
+                    {"event": {"rule": "other"}, "runs": false},
+                ],
+            }))
+            .unwrap()
+        };
+        let plain = || serde_json::json!({});
+        let good = "event.kind == 'expected.missed' && event.seen < event.count";
+        for argument in ["{seen} of {count}", "{begins} {deadline}", "{time}"] {
+            assert_eq!(check_rule(&rule(plain(), good, argument)), Ok(()), "{argument}");
+        }
+        let zone = serde_json::json!({"zone": "Mars/Olympus"});
+        for (expect, condition, argument, field) in [
+            (plain(), "event.sen == 0", "a", "if"),
+            (plain(), "event.seen == 'a'", "a", "if"),
+            (plain(), "event.planned != ''", "a", "if"),
+            (plain(), "event.seen > 0", "a", "tests.0.runs"),
+            (plain(), good, "{path}", "do.0.exec"),
+            (plain(), good, "{planned}", "do.0.exec"),
+            (zone, good, "a", "when.expect.zone"),
+        ] {
+            let error = check_rule(&rule(expect, condition, argument)).unwrap_err();
+            assert_eq!(error.field, field, "{condition} {argument}: {error}");
+        }
+        let event: Rule = serde_json::from_value(serde_json::json!({
+            "name": "r", "when": {"event": "file.uploaded"},
+            "do": [{"exec": {"argv": ["/bin/true", "{seen}"]}}],
+        }))
+        .unwrap();
+        assert_eq!(check_rule(&event).unwrap_err().field, "do.0.exec");
     }
 
     #[test]

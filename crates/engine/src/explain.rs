@@ -1,6 +1,7 @@
 //! Why an event starts each rule, or does not: by the same functions as `rules.rs`, and in the same
 //! order. Nothing is read from the database, and nothing is stored: rules are taken as they are.
 
+use entrepot_nouns::expect::PathPattern;
 use entrepot_nouns::explanation::{
     ConditionExplanation, EventExplanation, ExplainedJob, RuleExplanation, RuleOutcome,
 };
@@ -137,6 +138,13 @@ impl Asked<'_> {
             (When::Hook(_), _) => {
                 format!("the event is '{kind}', not a web hook of the rule")
             }
+            (When::Expect(_), fact) if fact.expected().is_some() => {
+                let rule = fact.expected().map_or("", |window| window.rule.as_str());
+                format!("it is about files that rule '{rule}' expects")
+            }
+            (When::Expect(_), _) => {
+                format!("the event is '{kind}', and says nothing of files that the rule expects")
+            }
             _ => format!("the event is '{kind}', not a command that ended"),
         }
     }
@@ -223,6 +231,10 @@ fn trigger(rule: &Rule) -> String {
         }
         When::Watch(watch) => format!("files in {} at endpoint {}", watch.path, watch.endpoint),
         When::Hook(_) => format!("web hook at /hooks/{}", rule.name),
+        When::Expect(expect) => {
+            let files: Vec<&str> = expect.matching.iter().map(PathPattern::as_str).collect();
+            format!("{} expected by {} in {}", files.join(", "), expect.by, expect.zone)
+        }
         When::Before(_) => format!("before {}", list()),
         When::After(_) => format!("after {}", list()),
     }
@@ -232,6 +244,7 @@ fn trigger(rule: &Rule) -> String {
 mod tests {
     use std::collections::HashMap;
 
+    use entrepot_nouns::event::ExpectedFact;
     use entrepot_nouns::explanation::TracedExpression;
     use entrepot_nouns::{Env, Protocol, SiteId, Timestamp};
     use serde_json::{Value as Json, json};
@@ -371,6 +384,46 @@ mod tests {
             "it starts",
         ];
         assert_eq!(why, wanted);
+    }
+
+    #[test]
+    fn a_rule_that_expects_files_starts_on_all_that_is_told_of_them() {
+        let expect = json!({"match": ["/in/PAY*.csv"], "by": "18:00"});
+        let noun = json!({"name": "pay", "when": {"expect": expect},
+            "if": "event.kind != 'expected.soon' && event.seen < event.count",
+            "do": [{"exec": {"argv": ["/bin/true"]}}]});
+        let noun: Rule = serde_json::from_value(noun).unwrap();
+        let (id, site, changed_at) = (Uuid::nil(), SiteId::MAIN, Timestamp::default());
+        let rule = Stored { id, site, revision: 1, changed_at, noun };
+        let upload = uploaded("/in/PAY1.csv");
+        let window = |rule: &str, seen: u64| ExpectedFact {
+            rule: rule.parse().unwrap(),
+            begins: Timestamp::default(),
+            deadline: Timestamp::default(),
+            seen,
+            count: 1,
+        };
+        let facts = [
+            Fact::ExpectedMissed { window: window("other", 0) },
+            Fact::ExpectedMissed { window: window("pay", 0) },
+            Fact::ExpectedSoon { window: window("pay", 0) },
+            Fact::ExpectedLate { window: window("pay", 1) },
+            Fact::ExpectedExtra { window: window("pay", 0) },
+        ];
+        let of = |fact| Event { fact, ..upload.clone() };
+        let events = facts.map(of).into_iter().chain([upload.clone()]).collect();
+        let explained = explain(&"main".parse().unwrap(), vec![rule], events);
+        let why: Vec<&str> = explained.iter().map(|event| &*event.rules[0].why).collect();
+        let wanted = [
+            "it is about files that rule 'other' expects",
+            "it starts",
+            "the condition is false",
+            "the condition is false",
+            "it starts",
+            "the event is 'file.uploaded', and says nothing of files that the rule expects",
+        ];
+        assert_eq!(why, wanted);
+        assert_eq!(explained[0].rules[0].trigger, "/in/PAY*.csv expected by 18:00 in UTC");
     }
 
     #[test]

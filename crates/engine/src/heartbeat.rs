@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use entrepot_db::{Beat, BeatAnswer, Beaten, Db, DbError, Dialect, Incarnation, NodeIdentity};
 use entrepot_journal::Recorder;
+use entrepot_nouns::Timestamp;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +25,8 @@ pub(crate) struct Heart {
     pub(crate) projected: watch::Receiver<u64>,
     /// There may be a job to claim.
     pub(crate) jobs: Arc<Notify>,
+    /// The projector shall say how far it is.
+    pub(crate) nudge: Arc<Notify>,
     /// Version of the program.
     pub(crate) program: String,
     /// Cancelled when a later start of this very node is found.
@@ -37,6 +40,36 @@ struct Pulse {
     took: VecDeque<Duration>,
     clock_ahead_us: i64,
     clock_told: bool,
+    reach: Reach,
+}
+
+/// Up to what time all events of the journal are in the database.
+#[derive(Default)]
+struct Reach {
+    /// A moment, and the last record that the journal had then.
+    asked: Option<(Timestamp, u64)>,
+    /// The last such moment of which the record is in the database.
+    reached: Option<(Timestamp, u64)>,
+}
+
+impl Reach {
+    /// Looks how far it is: the journal has records up to `appended` now, the database up to
+    /// `projected`.
+    fn look(&mut self, now: Timestamp, appended: u64, projected: u64) {
+        // A database that fell back lacks what it had.
+        self.reached = self.reached.filter(|(_, sequence)| *sequence <= projected);
+        for _ in 0..2 {
+            let asked = *self.asked.get_or_insert((now, appended));
+            if asked.1 <= projected {
+                self.reached = Some(asked);
+                self.asked = None;
+            }
+        }
+    }
+
+    fn until(&self) -> Timestamp {
+        self.reached.map_or_else(Timestamp::default, |(at, _)| at)
+    }
 }
 
 impl Pulse {
@@ -75,7 +108,7 @@ pub(crate) async fn run(heart: Heart, stop: CancellationToken) {
             () = tokio::time::sleep(every) => {}
         }
     }
-    let last = Beat { stopped: true, ..heart.next(&pulse) };
+    let last = Beat { stopped: true, ..heart.next(&mut pulse) };
     let written = tokio::time::timeout(BEAT_LAST, heart.db.beat(&last)).await;
     if !matches!(written, Ok(Ok(_))) {
         tracing::warn!("the other nodes see this one as silent, not as stopped");
@@ -91,10 +124,16 @@ enum Learnt {
 }
 
 impl Heart {
-    fn next(&self, pulse: &Pulse) -> Beat {
+    fn next(&self, pulse: &mut Pulse) -> Beat {
         let round_trip = pulse.took.back().copied().unwrap_or_default();
-        let durable = self.recorder.journal().usage().durable;
-        let projected = *self.projected.borrow();
+        let now = self.recorder.env().now();
+        let usage = self.recorder.journal().usage();
+        let (durable, projected) = (usage.durable, *self.projected.borrow());
+        pulse.reach.look(now, usage.appended, projected);
+        if projected < usage.appended {
+            // The last records may be the journal's own.
+            self.nudge.notify_one();
+        }
         Beat {
             node: self.recorder.node_id(),
             incarnation: self.membership.standing.borrow().incarnation.number,
@@ -104,6 +143,7 @@ impl Heart {
             clock_ahead_us: pulse.clock_ahead_us,
             round_trip_us: i64::try_from(round_trip.as_micros()).unwrap_or(i64::MAX),
             unprojected: durable.saturating_sub(projected),
+            projected_until: pulse.reach.until(),
         }
     }
 
@@ -111,7 +151,8 @@ impl Heart {
     async fn beat(&self, pulse: &mut Pulse) {
         let env = self.recorder.env();
         let (asked, began) = (env.now(), env.elapsed());
-        let beaten = self.db.beat(&self.next(pulse)).await;
+        let next = self.next(pulse);
+        let beaten = self.db.beat(&next).await;
         let took = env.elapsed().saturating_sub(began);
         match beaten {
             Ok(Beaten::Written(answer)) => {
@@ -250,6 +291,28 @@ impl Heart {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_is_in_the_database_up_to_the_last_look_whose_records_are() {
+        let mut reach = Reach::default();
+        for (now, appended, projected, until) in [
+            (10, 5, 3, 0),
+            (11, 9, 4, 0),
+            (12, 9, 5, 10),
+            (13, 12, 8, 10),
+            (14, 12, 9, 12),
+            (15, 12, 12, 15),
+            (16, 12, 12, 16),
+            // It falls back, and is brought up to date.
+            (17, 14, 6, 0),
+            (18, 14, 13, 0),
+            (19, 15, 14, 17),
+            (20, 15, 15, 20),
+        ] {
+            reach.look(Timestamp(now), appended, projected);
+            assert_eq!(reach.until(), Timestamp(until), "at {now}");
+        }
+    }
 
     #[test]
     fn only_a_node_whose_own_heartbeats_are_fast_judges_others() {

@@ -1,8 +1,11 @@
 //! Identifiers that follow from what they are for, so that doing a thing twice names it once.
 
 use entrepot_crypto::derived_id as derived;
+use entrepot_db::Decision;
 use entrepot_nouns::watch::WatchChange;
-use entrepot_nouns::{EventId, Job, JobId, NodeId, ReplayId, StepAddress, Timestamp, TransferId};
+use entrepot_nouns::{
+    EventId, Expect, Job, JobId, NodeId, ReplayId, StepAddress, Timestamp, TransferId,
+};
 use uuid::Uuid;
 
 /// The one job that this event makes of this rule.
@@ -18,6 +21,27 @@ pub(crate) fn replayed(event: EventId, rule: Uuid, replay: ReplayId) -> JobId {
 /// The event of one instant of the schedule of a rule, the same whichever node makes it.
 pub(crate) fn planned(rule: Uuid, instant: Timestamp) -> EventId {
     EventId(derived("planned", &[rule.as_bytes(), &instant.micros().to_le_bytes()]))
+}
+
+/// What a rule expects and when, but for how many files and when it warns: numbers that are counted
+/// under one of these are none of another.
+pub(crate) fn terms(rule: Uuid, expect: &Expect) -> Uuid {
+    let terms = Expect { count: 1, warn: None, ..expect.clone() };
+    // It always has a JSON form; without one, all terms of a rule would be the same.
+    let terms = serde_json::to_vec(&terms).unwrap_or_default();
+    derived("terms", &[rule.as_bytes(), &terms])
+}
+
+/// The event of what is decided about a window of a rule, the same whichever node makes it.
+pub(crate) fn expected(rule: Uuid, begins: Timestamp, decision: Decision) -> EventId {
+    let what = match decision {
+        Decision::Soon => "expected soon",
+        Decision::Met => "expected met",
+        Decision::Missed => "expected missed",
+        Decision::Late => "expected late",
+        Decision::Extra => "expected extra",
+    };
+    EventId(derived(what, &[rule.as_bytes(), &begins.micros().to_le_bytes()]))
 }
 
 /// A version of a file in a watched folder.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | 8 journal → database, exactly once | `projector.rs` |
 //! | which rules the clock starts | `schedule.rs`, `schedule/` |
+//! | which files that rules expect have not come | `expecting.rs`, `expecting/` |
 //! | which files of watched folders start rules | `watching.rs`, `watching/` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
@@ -25,6 +26,7 @@ mod check;
 mod condition;
 mod dry_run;
 mod exec;
+mod expecting;
 mod explain;
 mod files;
 #[cfg(test)]
@@ -79,6 +81,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use expecting::ExpecterParts;
 use files::FileAccess;
 use heartbeat::Heart;
 use job_writer::JobWriter;
@@ -194,7 +197,7 @@ pub(crate) struct Shared {
     /// Who works on what.
     pub(crate) places: Arc<Places>,
     /// The projector shall say how far it is.
-    pub(crate) nudge: Notify,
+    pub(crate) nudge: Arc<Notify>,
 }
 
 /// [`EngineParts`] with files of any kind.
@@ -314,7 +317,7 @@ impl Engine {
             jobs,
             places,
             writer,
-            nudge: Notify::new(),
+            nudge: Arc::default(),
         });
         let (projection, silence) = (CancellationToken::new(), CancellationToken::new());
         let (workers, superseded) = (worker::Stops::default(), CancellationToken::new());
@@ -329,6 +332,7 @@ impl Engine {
             membership: shared.membership.clone(),
             projected: shared.projected.subscribe(),
             jobs: shared.jobs.clone(),
+            nudge: shared.nudge.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             superseded: superseded.clone(),
         };
@@ -458,7 +462,8 @@ impl Stores for StoresOf {
     }
 }
 
-/// What starts rules without an event of somebody else: the clock, and files of watched folders;
+/// What starts rules without an event of somebody else: the clock, files of watched folders, and
+/// files that have not come;
 /// and what looks after the files that steps made.
 async fn start_rules(shared: Arc<Shared>, stop: CancellationToken) {
     let clock = schedule::run(scheduler_parts(&shared), stop.clone());
@@ -477,12 +482,22 @@ async fn start_rules(shared: Arc<Shared>, stop: CancellationToken) {
         recorder: shared.recorder.clone(),
         membership: shared.membership.clone(),
     };
-    let telling = thresholds::run(parts, stop);
-    tokio::join!(clock, files, sweeping, telling);
+    let telling = thresholds::run(parts, stop.clone());
+    let expecting = expecting::run(expecter_parts(&shared), stop);
+    tokio::join!(clock, files, sweeping, telling, expecting);
 }
 
 fn scheduler_parts(shared: &Shared) -> SchedulerParts {
     SchedulerParts {
+        db: shared.db.clone(),
+        recorder: shared.recorder.clone(),
+        membership: shared.membership.clone(),
+        lease: shared.options.lease,
+    }
+}
+
+fn expecter_parts(shared: &Shared) -> ExpecterParts {
+    ExpecterParts {
         db: shared.db.clone(),
         recorder: shared.recorder.clone(),
         membership: shared.membership.clone(),

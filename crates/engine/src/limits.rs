@@ -134,6 +134,24 @@ pub const WATCH_PAGE: usize = 1_000;
 /// How long a file that is gone is remembered.
 pub const WATCH_FORGET: Duration = Duration::from_secs(30 * 86_400);
 
+/// How often it is looked whether something is due about files that rules expect.
+pub const EXPECT_LOOK: Duration = Duration::from_secs(1);
+/// A window that ended longer ago is not judged any more.
+pub const EXPECT_BACK: Duration = Duration::from_secs(3 * 86_400);
+/// How long a window is remembered after its end, and files are counted that came in it or after
+/// it.
+pub const EXPECT_KEPT: Duration = Duration::from_secs(10 * 86_400);
+/// How long a node that is silent is waited for before it is said that files have not come.
+pub const EXPECT_DEAD_WAIT: Duration = Duration::from_secs(300);
+/// An event is in the journal within this time after its own.
+pub const EXPECT_MARGIN: Duration = Duration::from_secs(5);
+/// Most rules that are decided about in one transaction.
+pub const EXPECT_BATCH: usize = 256;
+/// After this time without its event, any node tells of a decision.
+pub const EXPECT_UNTOLD: Duration = Duration::from_secs(10);
+/// How often old windows are forgotten.
+pub const EXPECT_SWEEP: Duration = Duration::from_secs(3600);
+
 /// How often it is looked whether the rules before and after commands changed.
 pub const HOOKS_POLL: Duration = Duration::from_millis(300);
 /// A look at the rules that takes longer is given up, and begun anew.

@@ -68,6 +68,10 @@ pub(crate) const WORDS: &[&str] = &[
     "argument",
     "code",
     "planned",
+    "begins",
+    "deadline",
+    "seen",
+    "count",
 ];
 
 fn known() -> String {
@@ -202,6 +206,10 @@ pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<Str
             Fact::ScheduleDue { planned, .. } => Some(planned.to_string()),
             _ => None,
         },
+        "begins" => event.fact.expected().map(|window| window.begins.to_string()),
+        "deadline" => event.fact.expected().map(|window| window.deadline.to_string()),
+        "seen" => event.fact.expected().map(|window| window.seen.to_string()),
+        "count" => event.fact.expected().map(|window| window.count.to_string()),
         _ => None,
     };
     found.ok_or_else(|| PatternError::Missing(word.to_owned(), event.fact.kind().to_owned()))

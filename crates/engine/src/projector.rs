@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::{DbError, Projected, Projection};
+use entrepot_db::{Arrival, DbError, Projected, Projection};
 use entrepot_journal::{JournalError, Reader, Record, RecordKind, Recorder, Scope};
 use entrepot_nouns::{Event, Fact, Job, Name, SiteId};
 use tokio_util::sync::CancellationToken;
@@ -99,8 +99,18 @@ struct Batch {
     up_to: u64,
     events: Vec<(u64, Event)>,
     jobs: Vec<Job>,
+    /// Files that rules expect.
+    arrivals: Vec<Arrival>,
     /// The database had it before it fell back.
     repeated: bool,
+}
+
+impl Batch {
+    /// Of records that are no events.
+    fn empty(after: u64, up_to: u64) -> Batch {
+        let (events, jobs, arrivals) = (Vec::new(), Vec::new(), Vec::new());
+        Batch { after, up_to, events, jobs, arrivals, repeated: false }
+    }
 }
 
 struct Projector {
@@ -200,8 +210,7 @@ impl Projector {
             "the journal no longer holds records that the database misses"
         );
         let up_to = first.saturating_sub(1);
-        let (events, jobs) = (Vec::new(), Vec::new());
-        let gap = Batch { after, up_to, events, jobs, repeated: false };
+        let gap = Batch::empty(after, up_to);
         match self.commit_whole(&gap).await? {
             Projected::Kept => self.position = up_to,
             Projected::Behind(found) => return Some(self.fall_back(found)),
@@ -247,13 +256,7 @@ impl Projector {
     async fn prepare(&mut self, records: Vec<Record>) -> Option<Batch> {
         self.refresh().await?;
         let env = self.shared.recorder.env();
-        let mut batch = Batch {
-            after: self.position,
-            up_to: self.position,
-            events: Vec::with_capacity(records.len()),
-            jobs: vec![],
-            repeated: false,
-        };
+        let mut batch = Batch::empty(self.position, self.position);
         let mut refusals = Vec::new();
         for record in records {
             batch.up_to = record.sequence;
@@ -272,6 +275,7 @@ impl Projector {
             let repeated = batch.repeated;
             batch.jobs.extend(matched.jobs.into_iter().map(|job| Job { repeated, ..job }));
             refusals.extend(matched.refusals);
+            batch.arrivals.extend(self.rules.arrivals(&event, env.now()));
             batch.events.push((record.sequence, event));
         }
         self.journal_refusals(&refusals).await;
@@ -319,19 +323,20 @@ impl Projector {
         // The database answers and does not want this batch: find out which record.
         for (sequence, event) in &batch.events {
             let jobs = batch.jobs.iter().filter(|job| job.event_id == event.id);
+            let arrivals = batch.arrivals.iter().filter(|come| come.event == event.id);
             let single = Batch {
                 after,
                 up_to: *sequence,
                 events: vec![(*sequence, event.clone())],
                 jobs: jobs.cloned().collect(),
+                arrivals: arrivals.cloned().collect(),
                 repeated,
             };
             if let Projected::Behind(found) = self.commit_single(&single, event).await? {
                 return Some(Projected::Behind(found));
             }
         }
-        let (up_to, events, jobs) = (batch.up_to, Vec::new(), Vec::new());
-        self.commit_whole(&Batch { after, up_to, events, jobs, repeated }).await
+        self.commit_whole(&Batch { repeated, ..Batch::empty(after, batch.up_to) }).await
     }
 
     /// Commits one event. Only if the database keeps refusing it while it takes an empty
@@ -342,7 +347,7 @@ impl Projector {
         let mut refused = 0;
         let (after, repeated) = (single.after, single.repeated);
         let up_to = single.up_to.saturating_sub(1);
-        let before = Batch { after, up_to, events: Vec::new(), jobs: Vec::new(), repeated };
+        let before = Batch { repeated, ..Batch::empty(after, up_to) };
         loop {
             let error = match self.attempt(single).await? {
                 Ok(projected) => return Some(projected),
@@ -357,8 +362,8 @@ impl Projector {
                 let text = format!("event '{}' was refused: {error}", event.id);
                 let mut event = stand_in(&self.shared.recorder, single.up_to, &text);
                 event.site = single.events.first().map_or(event.site, |(_, event)| event.site);
-                let (up_to, events) = (single.up_to, vec![(single.up_to, event)]);
-                let replaced = Batch { after, up_to, events, jobs: Vec::new(), repeated };
+                let events = vec![(single.up_to, event)];
+                let replaced = Batch { events, repeated, ..Batch::empty(after, single.up_to) };
                 if let Ok(projected) = self.attempt(&replaced).await? {
                     Meters::add(&self.shared.meters.poison, 1);
                     return Some(projected);
@@ -399,6 +404,7 @@ impl Projector {
             up_to: batch.up_to,
             events: &batch.events,
             jobs: &batch.jobs,
+            arrivals: &batch.arrivals,
             rules: &rules,
             repeated: batch.repeated,
         };

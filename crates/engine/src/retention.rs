@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use entrepot_crypto::merkle::{Frontier, leaf_hash};
 use entrepot_db::{Db, EventRange, OldEvent, PrunedKind, StoredStub};
 use entrepot_journal::{ArchivedSegment, Recorder, Scope};
-use entrepot_nouns::event::ExportedFile;
+use entrepot_nouns::event::{ExportedFile, PrunedFact};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::retention::RetentionExport;
 use entrepot_nouns::{
@@ -275,7 +275,7 @@ impl RetentionWorker {
         count: u64,
         older_than: Timestamp,
     ) -> Result<()> {
-        let fact = Fact::RetentionPruned {
+        let pruned = PrunedFact {
             what: what.to_owned(),
             of: None,
             first: None,
@@ -285,6 +285,7 @@ impl RetentionWorker {
             exported: None,
             stub: None,
         };
+        let fact = Fact::RetentionPruned { pruned };
         self.recorder.record_durable(&Scope::site(site), fact).await?;
         Ok(())
     }
@@ -565,7 +566,7 @@ struct Deletion<'a> {
 
 impl Deletion<'_> {
     fn event(self, recorder: &Recorder, stub: &StoredStub) -> Event {
-        let fact = Fact::RetentionPruned {
+        let pruned = PrunedFact {
             what: stub.kind.as_str().to_owned(),
             of: Some(self.of.clone()),
             first: Some(stub.after + 1),
@@ -575,6 +576,6 @@ impl Deletion<'_> {
             exported: self.exported,
             stub: Some(stub.note.clone()),
         };
-        recorder.event(&Scope::site(stub.site), fact)
+        recorder.event(&Scope::site(stub.site), Fact::RetentionPruned { pruned })
     }
 }

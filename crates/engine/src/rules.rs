@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use entrepot_crypto::document_version;
-use entrepot_db::{Db, DbError, RuleDocument};
+use entrepot_db::{Arrival, Db, DbError, RuleDocument};
 use entrepot_journal::Scope;
 use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::noun::Stored;
@@ -19,6 +19,7 @@ use entrepot_vfs::{Hook, Moment};
 use uuid::Uuid;
 
 use crate::condition::{Condition, ConditionError, Subject};
+use crate::expecting::{CameFile, CameTo, Expectations};
 use crate::ids;
 use crate::limits::HOOK_TIME;
 use crate::meters::Meters;
@@ -35,6 +36,8 @@ pub(crate) struct Rules {
     sites: HashMap<SiteId, String>,
     /// By site and kind of event.
     starts: Starts,
+    /// Those that expect files.
+    expectations: Expectations,
     /// What jobs of them run.
     documents: Documents,
     /// The document of each, by the rule's id.
@@ -74,6 +77,7 @@ impl Rules {
             revision: -1,
             sites: HashMap::new(),
             starts: HashMap::new(),
+            expectations: Expectations::default(),
             waited: Vec::new(),
             documents: Documents::new(),
             versions: HashMap::new(),
@@ -108,8 +112,19 @@ impl Rules {
     ) -> Rules {
         let hooks = rules.iter().filter_map(hook).collect();
         let programs = rules.iter().flat_map(programs).collect();
+        let expectations = Expectations::of(&rules);
         let Compilation { starts, waited, documents, versions } = compile(rules);
-        Rules { revision, sites, starts, waited, documents, versions, hooks, programs }
+        Rules {
+            revision,
+            sites,
+            starts,
+            expectations,
+            waited,
+            documents,
+            versions,
+            hooks,
+            programs,
+        }
     }
 
     /// The rules that a client waits for at this command, and whether each one's condition holds.
@@ -137,6 +152,13 @@ impl Rules {
         let keys = jobs.iter().filter_map(|job| Some((job.site, job.rule_version.clone()?)));
         let keys: BTreeSet<_> = keys.collect();
         keys.iter().filter_map(|key| self.documents.get(key).cloned()).collect()
+    }
+
+    /// For which windows of rules that expect files the file of `event` counts.
+    pub(crate) fn arrivals(&self, event: &Event, now: Timestamp) -> Vec<Arrival> {
+        let Some((place, path)) = came(event) else { return Vec::new() };
+        let file = CameFile { event: event.id, at: event.at, path, place };
+        self.expectations.arrivals(event.site, &file, now)
     }
 
     /// Jobs for `event`, and events about rules that could not be asked.
@@ -213,10 +235,14 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
     if rule.site != event.site {
         return Err(Misfit::Site);
     }
-    let Some(kind) = start_kind(&rule.noun) else { return Err(Misfit::Waited) };
-    if !kinds(&event.fact).any(|counted| counted == kind) {
+    let wanted = start_kinds(&rule.noun);
+    if wanted.is_empty() {
+        return Err(Misfit::Waited);
+    }
+    if !kinds(&event.fact).any(|counted| wanted.contains(&counted)) {
         // By its final name it would count as these.
-        let would_fit = kind == event.fact.kind() || kind == "file.uploaded";
+        let would_fit =
+            wanted.iter().any(|kind| [event.fact.kind(), "file.uploaded"].contains(kind));
         let is_early = is_temporary(&event.fact) && would_fit;
         return Err(if is_early { Misfit::Temporary } else { Misfit::Kind });
     }
@@ -227,11 +253,24 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
     if rule.noun.enabled { Ok(()) } else { Err(Misfit::Disabled) }
 }
 
-/// The kind of event that makes jobs of `rule`; none of a rule that clients wait for.
-fn start_kind(rule: &Rule) -> Option<&str> {
+/// The kinds of events that make jobs of `rule`; none of a rule that clients wait for.
+fn start_kinds(rule: &Rule) -> Vec<&str> {
     match &rule.when {
-        When::After(_) if !rule.is_waited_for() => Some("command.done"),
-        when => when.kind(),
+        When::After(_) if !rule.is_waited_for() => vec!["command.done"],
+        when => when.kinds(),
+    }
+}
+
+/// The path of the file that came, and where to, if the event tells of one.
+fn came(event: &Event) -> Option<(CameTo<'_>, &str)> {
+    let account = CameTo::Account(event.account.as_ref());
+    match &event.fact {
+        Fact::FileDelivered { file, endpoint, .. } | Fact::FileFetched { file, endpoint, .. } => {
+            Some((CameTo::Endpoint(endpoint), &file.path))
+        }
+        fact if kinds(fact).all(|kind| kind != "file.uploaded") => None,
+        Fact::FileRenamed { to, .. } => Some((account, to)),
+        fact => fact.file().map(|file| (account, file.path.as_str())),
     }
 }
 
@@ -314,7 +353,7 @@ fn site_name(site: &Stored<Site>) -> String {
     site.noun.name.to_string()
 }
 
-type Starts = HashMap<(SiteId, String), Vec<Compiled>>;
+type Starts = HashMap<(SiteId, String), Vec<Arc<Compiled>>>;
 type Documents = HashMap<(SiteId, RuleVersion), RuleDocument>;
 
 /// The enabled rules, by what they start on.
@@ -347,11 +386,15 @@ fn compile(rules: Vec<Stored<Rule>>) -> Compilation {
             let name = rule.noun.name.as_str();
             tracing::error!(code = "EP0803", rule = name, %error, "a condition cannot be used");
         }
-        match start_kind(&rule.noun) {
-            Some(kind) => {
-                starts.entry((rule.site, kind.to_owned())).or_default().push(compiled);
-            }
-            None => waited.push(compiled),
+        let (site, kinds) = (rule.site, start_kinds(&rule.noun));
+        let kinds: Vec<String> = kinds.into_iter().map(str::to_owned).collect();
+        if kinds.is_empty() {
+            waited.push(compiled);
+            continue;
+        }
+        let compiled = Arc::new(compiled);
+        for kind in kinds {
+            starts.entry((site, kind)).or_default().push(compiled.clone());
         }
     }
     waited.sort_by(|one, other| one.rule.noun.name.cmp(&other.rule.noun.name));

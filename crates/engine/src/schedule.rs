@@ -31,7 +31,7 @@ use crate::membership::Membership;
 use decision::{LastRun, Plan};
 use instants::Instants;
 
-pub(crate) use instants::check;
+pub(crate) use instants::{check, zone};
 
 /// What starts rules by the clock works with.
 pub(crate) struct SchedulerParts {

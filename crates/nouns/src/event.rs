@@ -5,8 +5,11 @@
 mod table;
 mod about;
 mod approval;
+mod backup;
 mod clock;
+mod expected;
 mod file;
+mod pruned;
 mod recorded;
 #[cfg(test)]
 mod tests;
@@ -30,15 +33,13 @@ use crate::time::Timestamp;
 use crate::watch::WatchChange;
 
 pub use approval::ApprovalFact;
+pub use backup::BackupFact;
 pub use clock::EventClock;
+pub use expected::ExpectedFact;
 pub use file::{Displaced, ExportedFile, FileFact};
-pub use recorded::Event;
+pub use pruned::PrunedFact;
+pub use recorded::{Event, FORMAT_LEVEL};
 pub use unknown::UnknownFact;
-
-/// The newest level of formats (journal, events, notes, rows) that this program reads and writes.
-/// It grows with the first format that programs before it do not read; until all nodes of an
-/// installation speak it, such a format is not written.
-pub const FORMAT_LEVEL: u32 = 1;
 
 facts! {
     /// A node began to serve.
@@ -178,18 +179,9 @@ facts! {
     }
     /// A backup was made.
     "backup.made" BackupMade {
-        /// The folder that holds it, on the machine of the node.
-        folder: String,
-        /// BLAKE3 of its manifest, which holds the digests of all its parts.
-        manifest: String,
-        /// The last record of the node's journal that it holds.
-        records: u64,
-        /// Published files of directory endpoints that it lists.
-        files: u64,
-        /// It holds the master key.
-        with_master_key: bool,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
+        /// Where it is, and what it holds.
+        #[serde(flatten)]
+        backup: BackupFact,
     }
     /// All sealed secrets of the installation were sealed anew under another master key.
     "secrets.rotated" SecretsRotated {
@@ -251,27 +243,9 @@ facts! {
     /// Retention deletes what is older than the site keeps it. It is recorded before the first row
     /// or file goes.
     "retention.pruned" RetentionPruned {
-        /// `events`, `transfers`, `jobs` or `archive`.
-        what: String,
-        /// Of events and archives: the node whose journal has their records.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        of: Option<Name>,
-        /// The first record of that journal that is concerned.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        first: Option<u64>,
-        /// The last one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        last: Option<u64>,
-        /// How many rows, or records of an archive.
-        count: u64,
-        /// Everything deleted is older than this.
-        older_than: Timestamp,
-        /// The file that the events were written to before.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        exported: Option<ExportedFile>,
-        /// The signed note by which the rest still verifies.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        stub: Option<String>,
+        /// What, and how much of it.
+        #[serde(flatten)]
+        pruned: PrunedFact,
     }
     /// Someone logged in.
     "session.opened" SessionOpened {
@@ -632,6 +606,30 @@ facts! {
         headers: BTreeMap<String, String>,
         /// What it said.
         body: Value,
+    }
+    /// Files that a rule expects have not come, and their time ends soon.
+    "expected.soon" ExpectedSoon {
+        /// What was expected, and what came.
+        #[serde(flatten)]
+        window: ExpectedFact,
+    }
+    /// Files that a rule expects had not come when their time ended.
+    "expected.missed" ExpectedMissed {
+        /// What was expected, and what came.
+        #[serde(flatten)]
+        window: ExpectedFact,
+    }
+    /// Files that had not come in time have come now.
+    "expected.late" ExpectedLate {
+        /// What was expected, and what came.
+        #[serde(flatten)]
+        window: ExpectedFact,
+    }
+    /// More files came in their time than a rule expects.
+    "expected.extra" ExpectedExtra {
+        /// What was expected, and what came.
+        #[serde(flatten)]
+        window: ExpectedFact,
     }
     /// A watched folder has a file, or another version of one, which rests; or has one no more.
     "watch.found" WatchFound {

@@ -26,7 +26,23 @@ pub enum Day {
 }
 
 impl Day {
-    fn of(weekday: Weekday) -> Day {
+    pub(crate) const ALL: [Day; 7] =
+        [Day::Mon, Day::Tue, Day::Wed, Day::Thu, Day::Fri, Day::Sat, Day::Sun];
+
+    /// As documents spell it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Day::Mon => "mon",
+            Day::Tue => "tue",
+            Day::Wed => "wed",
+            Day::Thu => "thu",
+            Day::Fri => "fri",
+            Day::Sat => "sat",
+            Day::Sun => "sun",
+        }
+    }
+
+    pub(crate) fn of(weekday: Weekday) -> Day {
         match weekday {
             Weekday::Monday => Day::Mon,
             Weekday::Tuesday => Day::Tue,
@@ -47,8 +63,13 @@ impl Day {
 pub struct Clock(u16);
 
 impl Clock {
-    const MIDNIGHT: Clock = Clock(0);
-    const END: Clock = Clock(24 * 60);
+    pub(crate) const MIDNIGHT: Clock = Clock(0);
+    pub(crate) const END: Clock = Clock(24 * 60);
+
+    /// Minutes since midnight; 1440 at the end of the day.
+    pub fn minutes(self) -> u16 {
+        self.0
+    }
 
     fn of(time: Time) -> Clock {
         Clock(u16::from(time.hour().unsigned_abs()) * 60 + u16::from(time.minute().unsigned_abs()))

@@ -126,3 +126,8 @@ pub const APPROVE_WITHIN: Period = Period::from_seconds(24 * 3600);
 pub const APPROVE_LONGEST: Period = Period::from_seconds(30 * 24 * 3600);
 /// Longest reason that somebody gives with an answer, in bytes.
 pub const APPROVAL_WHY_BYTES: usize = 1000;
+
+/// Most accounts of which an `expect` counts the files.
+pub const EXPECT_ACCOUNTS: usize = 100;
+/// Most files that an `expect` waits for in one window.
+pub const EXPECT_FILES: u32 = 1_000_000;

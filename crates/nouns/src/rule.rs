@@ -5,66 +5,16 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::call::Call;
-use crate::command::CommandPattern;
-use crate::cron::Cron;
 use crate::document::{OnByDefault, is_default};
 use crate::lane::{JobLane, Priority, StepLane};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::rule_version::StepAddress;
 use crate::watch::Watch;
-use crate::web_hook::WebHook;
 
 pub use crate::step::place::*;
 pub use crate::step::*;
-
-/// What a rule starts on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum When {
-    /// An event of this kind, such as `file.uploaded`.
-    Event(String),
-    /// One of these commands came and has not run: it may be refused.
-    Before(Vec<CommandPattern>),
-    /// One of these commands has run.
-    After(Vec<CommandPattern>),
-    /// The clock, by a schedule.
-    Cron(Cron),
-    /// Somebody, by hand.
-    Call(Call),
-    /// A file in a folder of an endpoint.
-    Watch(Watch),
-    /// A request that another system posts to us.
-    Hook(WebHook),
-}
-
-impl When {
-    /// The kind of event that it starts on; none of one that starts on commands.
-    pub fn kind(&self) -> Option<&str> {
-        match self {
-            When::Event(kind) => Some(kind),
-            When::Cron(_) => Some("schedule.due"),
-            When::Call(_) => Some("rule.called"),
-            When::Watch(_) => Some("watch.found"),
-            When::Hook(_) => Some("hook.received"),
-            When::Before(_) | When::After(_) => None,
-        }
-    }
-
-    /// The commands it starts on, if any.
-    pub fn commands(&self) -> &[CommandPattern] {
-        match self {
-            When::Before(commands) | When::After(commands) => commands,
-            _ => &[],
-        }
-    }
-
-    /// Whether its events are for one rule alone, which they name.
-    pub fn is_of_one_rule(&self) -> bool {
-        !matches!(self, When::Event(_) | When::Before(_) | When::After(_))
-    }
-}
+pub use crate::when::When;
 
 /// `when` · `if` · `do` · `else`. Runs as jobs: durable, leased, retried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -159,15 +109,7 @@ impl Noun for Rule {
                 found.push(Reference::new(field, Kind::Key, key.name));
             }
         }
-        if let When::Watch(watch) = &self.when {
-            found.push(Reference::new("when.watch.endpoint", Kind::Endpoint, &watch.endpoint));
-        }
-        if let When::Hook(hook) = &self.when {
-            let keys = hook.keys.iter().enumerate();
-            let named =
-                |(at, name)| Reference::new(format!("when.hook.keys.{at}"), Kind::Key, name);
-            found.extend(keys.map(named));
-        }
+        found.extend(self.when.references());
         found.extend(self.run_as.iter().map(|name| Reference::new("as", Kind::Account, name)));
         found
     }
@@ -175,24 +117,7 @@ impl Noun for Rule {
         if self.steps.is_empty() {
             return Err(FieldError::new("do", "a rule needs at least one step"));
         }
-        match &self.when {
-            When::Event(kind) => {
-                if !crate::event::Fact::KINDS.contains(&kind.as_str()) {
-                    let known = crate::event::Fact::KINDS.join(", ");
-                    let text = format!("no such event; known: {known}");
-                    return Err(FieldError::new("when.event", text));
-                }
-            }
-            When::Before(commands) | When::After(commands) => {
-                if commands.is_empty() {
-                    return Err(FieldError::new("when", "name at least one command"));
-                }
-            }
-            When::Cron(_) => {}
-            When::Call(call) => call.check()?,
-            When::Watch(watch) => watch.check()?,
-            When::Hook(hook) => hook.check()?,
-        }
+        self.when.check()?;
         self.check_steps()?;
         self.check_names()?;
         if self.retry.attempts == 0 {
@@ -465,7 +390,7 @@ impl FileThere {
     /// file that was removed is nowhere.
     fn of(rule: &Rule) -> FileThere {
         match &rule.when {
-            When::Cron(_) | When::Call(_) | When::Hook(_) => FileThere::No,
+            When::Cron(_) | When::Call(_) | When::Hook(_) | When::Expect(_) => FileThere::No,
             When::Watch(watch) if rule.run_as.is_some() || watch.is_for_removed() => FileThere::No,
             When::Watch(_) => FileThere::Yes,
             When::Event(_) | When::Before(_) | When::After(_) => FileThere::Yes,
@@ -524,9 +449,7 @@ impl ExecSpec {
             return Err(("exec.env", "a name has letters, digits and '_' only"));
         }
         match rule.when {
-            When::Event(_) | When::Cron(_) | When::Call(_) | When::Watch(_) | When::Hook(_)
-                if self.waits() =>
-            {
+            _ if self.waits() && rule.when.commands().is_empty() => {
                 return Err((
                     "exec.reply",
                     "only a rule 'after' a command can make its reply wait",
@@ -541,7 +464,7 @@ impl ExecSpec {
             When::Before(_) if self.stdin == ExecStdin::File => {
                 return Err(("exec.stdin", "before a command there is no file yet"));
             }
-            When::Cron(_) | When::Call(_) | When::Hook(_)
+            When::Cron(_) | When::Call(_) | When::Hook(_) | When::Expect(_)
                 if self.stdin == ExecStdin::File && file == FileThere::No =>
             {
                 return Err(("exec.stdin", "what starts this rule brings no file"));

@@ -239,22 +239,28 @@ impl TryFrom<String> for FilePattern {
         if text.starts_with('/') {
             return Err(format!("'{text}' begins with a slash: it is compared below the folder"));
         }
-        let mut expression = r"(?s)\A".to_owned();
-        let mut rest = text.as_str();
-        while let Some(letter) = rest.chars().next() {
-            let (taken, meaning) = match letter {
-                '*' if rest.starts_with("**") => ("**".len(), ".*".to_owned()),
-                '*' => (1, "[^/]*".to_owned()),
-                '?' => (1, "[^/]".to_owned()),
-                letter => (letter.len_utf8(), regex::escape(letter.encode_utf8(&mut [0; 4]))),
-            };
-            expression.push_str(&meaning);
-            rest = rest.get(taken..).unwrap_or_default();
-        }
-        expression.push_str(r"\z");
-        let regex = Regex::new(&expression).map_err(|error| error.to_string())?;
+        let regex = glob(&text)?;
         Ok(FilePattern { text, regex })
     }
+}
+
+/// The expression of a pattern in which `*` stands for any letters but the slash, `**` for any at
+/// all, `?` for one.
+pub(crate) fn glob(text: &str) -> Result<Regex, String> {
+    let mut expression = r"(?s)\A".to_owned();
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let (taken, meaning) = match letter {
+            '*' if rest.starts_with("**") => ("**".len(), ".*".to_owned()),
+            '*' => (1, "[^/]*".to_owned()),
+            '?' => (1, "[^/]".to_owned()),
+            letter => (letter.len_utf8(), regex::escape(letter.encode_utf8(&mut [0; 4]))),
+        };
+        expression.push_str(&meaning);
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    expression.push_str(r"\z");
+    Regex::new(&expression).map_err(|error| error.to_string())
 }
 
 impl From<FilePattern> for String {

@@ -89,8 +89,17 @@ impl Bed {
         let (node, name) = (self.id(), name(NODE));
         let after = self.bed.db.projected_up_to(node).await.expect("the cursor");
         let (events, jobs, repeated) = (&*events, &[], false);
-        let piece =
-            Projection { node, name: &name, after, up_to, events, jobs, rules: &[], repeated };
+        let piece = Projection {
+            node,
+            name: &name,
+            after,
+            up_to,
+            events,
+            jobs,
+            arrivals: &[],
+            rules: &[],
+            repeated,
+        };
         self.bed.db.project(&piece).await.expect("projected");
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use entrepot_nouns::{Env, Fact, Job, JobState, SiteId};
+use entrepot_nouns::{Env, Fact, Job, JobState, SiteId, Timestamp};
 
 use super::{
     HeldJobs, both, job, journal, name, node_id, passed, piece, project, started, take, uploaded,
@@ -25,6 +25,7 @@ fn beat(claim: &Claim) -> Beat {
         clock_ahead_us: -3,
         round_trip_us: 700,
         unprojected: 9,
+        projected_until: Timestamp(8),
     }
 }
 
@@ -70,6 +71,7 @@ async fn nodes_are_known_by_their_heartbeat(db: Db) {
     let row = &nodes[0];
     assert_eq!((row.id, row.projected_up_to, row.unprojected), (n1.holder.node, 5, 9));
     assert_eq!((row.clock_ahead_us, row.round_trip_us), (-3, 700));
+    assert_eq!(row.projected_until, Timestamp(8));
 
     // The same journal, started again: the earlier process is superseded.
     let again = started(&db, "n1").await;

@@ -147,13 +147,13 @@ fn variables(when: &When) -> BTreeMap<&'static str, Type> {
         .chain(numbers.map(|name| (name, Type::int())))
         .chain([("writes", Type::flag())]);
     let mut variables = BTreeMap::from([
-        ("event", event(when.kind())),
+        ("event", event(&when.kinds())),
         ("file", record("file", file)),
         ("command", record("command", command)),
         ("account", Type::text()),
         ("site", Type::text()),
     ]);
-    if when.kind() == Some("hook.received") {
+    if matches!(when, When::Hook(_)) {
         let headers = Type::Map(Box::new(Type::text()));
         let fields = [("body", Type::Any), ("headers", headers)];
         variables.insert("hook", record("hook", fields.into_iter()));
@@ -180,8 +180,8 @@ fn record<'a>(what: &str, fields: impl Iterator<Item = (&'a str, Type)>) -> Type
     Type::Record(Arc::new(Record { what: what.to_owned(), fields }))
 }
 
-/// The fields of an event: those of `kind`, or of all kinds.
-fn event(kind: Option<&str>) -> Type {
+/// The fields of an event: those of these kinds, or if there are none, of all kinds.
+fn event(kinds: &[&str]) -> Type {
     static SCHEMA: OnceLock<Json> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| schemars::schema_for!(Event).to_value());
     let shapes = Shapes { definitions: schema.get("$defs").unwrap_or(&Json::Null) };
@@ -192,7 +192,7 @@ fn event(kind: Option<&str>) -> Type {
         let Some(word) = fact.pointer("/properties/kind/const").and_then(Json::as_str) else {
             continue;
         };
-        if kind.is_none_or(|kind| kind == word) {
+        if kinds.is_empty() || kinds.contains(&word) {
             known = true;
             for (name, of) in shapes.fields(fact) {
                 let common = match fields.remove(&name) {
@@ -208,7 +208,11 @@ fn event(kind: Option<&str>) -> Type {
     }
     fields.insert("kind".to_owned(), Type::text());
     fields.insert("replaced".to_owned(), Type::flag());
-    let what = kind.map_or_else(|| "event".to_owned(), |kind| format!("event of kind {kind}"));
+    let what = match kinds {
+        [] => "event".to_owned(),
+        [kind] => format!("event of kind {kind}"),
+        kinds => format!("event of kind {}", kinds.join(" or ")),
+    };
     Type::Record(Arc::new(Record { what, fields }))
 }
 

@@ -38,7 +38,7 @@ impl Instants {
     /// # Errors
     /// The field of the rule that cannot be used, and why.
     pub(crate) fn of(cron: &Cron) -> Result<Instants, FieldError> {
-        Ok(Instants { cron: parse(&cron.expression)?, zone: zone(&cron.zone)? })
+        Ok(Instants { cron: parse(&cron.expression)?, zone: zone(&cron.zone, "when.cron.zone")? })
     }
 
     /// The first instant after `at`; `None` if there is none for thousands of years.
@@ -134,7 +134,11 @@ fn wrong_expression(text: String) -> FieldError {
     FieldError::new("when.cron.expression", text)
 }
 
-fn zone(name: &str) -> Result<TimeZone, FieldError> {
+/// The time zone of this name, which `field` of a rule has.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn zone(name: &str, field: &str) -> Result<TimeZone, FieldError> {
     // The database finds names in any case; in a document they stand as it has them.
     let known = || ZONES.available();
     if known().any(|zone| zone.as_str() == name)
@@ -158,7 +162,7 @@ fn zone(name: &str) -> Result<TimeZone, FieldError> {
         }
         _ => "; write it as in Europe/Paris".to_owned(),
     };
-    Err(FieldError::new("when.cron.zone", format!("'{name}' is no time zone that is known{hint}")))
+    Err(FieldError::new(field, format!("'{name}' is no time zone that is known{hint}")))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod calls;
 mod change;
 mod crashes;
 mod dry_run;
+mod expects;
 mod flow;
 mod jobs;
 mod lanes;

@@ -189,7 +189,7 @@ async fn what_is_old_is_exported_and_deleted_and_the_rest_verifies() {
     assert_eq!(stub.root, tree.root());
     let told = keeping.world.events("retention.pruned").await;
     let exported = told.iter().find_map(|event| match &event.fact {
-        Fact::RetentionPruned { exported: Some(file), count, .. } => Some((file, count)),
+        Fact::RetentionPruned { pruned } => Some((pruned.exported.as_ref()?, &pruned.count)),
         _ => None,
     });
     let (file, count) = exported.expect("an event that tells of the export");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{CommandFact, Displaced, Fact, FileFact};
+use super::{CommandFact, Displaced, ExpectedFact, Fact, FileFact};
 use crate::name::Name;
 
 impl Fact {
@@ -80,6 +80,17 @@ impl Fact {
             | Fact::RuleCalled { rule, .. }
             | Fact::WatchFound { rule, .. }
             | Fact::HookReceived { rule, .. } => Some(rule),
+            fact => fact.expected().map(|window| &window.rule),
+        }
+    }
+
+    /// What a rule expected, and what came, of events that tell of that.
+    pub fn expected(&self) -> Option<&ExpectedFact> {
+        match self {
+            Fact::ExpectedSoon { window }
+            | Fact::ExpectedMissed { window }
+            | Fact::ExpectedLate { window }
+            | Fact::ExpectedExtra { window } => Some(window),
             _ => None,
         }
     }

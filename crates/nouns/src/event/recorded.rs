@@ -8,6 +8,11 @@ use crate::ids::{EventId, JobId, SessionId, SiteId};
 use crate::name::Name;
 use crate::time::Timestamp;
 
+/// The newest level of formats (journal, events, notes, rows) that this program reads and writes.
+/// It grows with the first format that programs before it do not read; until all nodes of an
+/// installation speak it, such a format is not written.
+pub const FORMAT_LEVEL: u32 = 1;
+
 /// An immutable fact. Its order is that of the journal of its node (`sequence` in the table).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {

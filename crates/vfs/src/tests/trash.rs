@@ -26,6 +26,7 @@ pub(super) async fn project(world: &World, node: &Node) {
         up_to: node.journal.usage().appended,
         events: &events,
         jobs: &[],
+        arrivals: &[],
         rules: &[],
         repeated: false,
     };

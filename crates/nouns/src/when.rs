@@ -1,0 +1,106 @@
+//! What a rule starts on.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::call::Call;
+use crate::command::CommandPattern;
+use crate::cron::Cron;
+use crate::expect::Expect;
+use crate::noun::{FieldError, Kind, Reference};
+use crate::watch::Watch;
+use crate::web_hook::WebHook;
+
+/// What a rule starts on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// An event of this kind, such as `file.uploaded`.
+    Event(String),
+    /// One of these commands came and has not run: it may be refused.
+    Before(Vec<CommandPattern>),
+    /// One of these commands has run.
+    After(Vec<CommandPattern>),
+    /// The clock, by a schedule.
+    Cron(Cron),
+    /// Somebody, by hand.
+    Call(Call),
+    /// A file in a folder of an endpoint.
+    Watch(Watch),
+    /// A request that another system posts to us.
+    Hook(WebHook),
+    /// A file that should have come by a time of the day, and has not.
+    Expect(Expect),
+}
+
+impl When {
+    /// The kinds of events that it starts on, the usual one first; none of one that starts on
+    /// commands.
+    pub fn kinds(&self) -> Vec<&str> {
+        match self {
+            When::Event(kind) => vec![kind],
+            When::Cron(_) => vec!["schedule.due"],
+            When::Call(_) => vec!["rule.called"],
+            When::Watch(_) => vec!["watch.found"],
+            When::Hook(_) => vec!["hook.received"],
+            When::Expect(_) => {
+                vec!["expected.missed", "expected.soon", "expected.late", "expected.extra"]
+            }
+            When::Before(_) | When::After(_) => Vec::new(),
+        }
+    }
+
+    /// The commands it starts on, if any.
+    pub fn commands(&self) -> &[CommandPattern] {
+        match self {
+            When::Before(commands) | When::After(commands) => commands,
+            _ => &[],
+        }
+    }
+
+    /// Whether its events are for one rule alone, which they name.
+    pub fn is_of_one_rule(&self) -> bool {
+        !matches!(self, When::Event(_) | When::Before(_) | When::After(_))
+    }
+
+    /// The nouns that it names.
+    pub(crate) fn references(&self) -> Vec<Reference> {
+        match self {
+            When::Watch(watch) => {
+                vec![Reference::new("when.watch.endpoint", Kind::Endpoint, &watch.endpoint)]
+            }
+            When::Hook(hook) => {
+                let keys = hook.keys.iter().enumerate();
+                let named =
+                    |(at, name)| Reference::new(format!("when.hook.keys.{at}"), Kind::Key, name);
+                keys.map(named).collect()
+            }
+            When::Expect(expect) => expect.references(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), FieldError> {
+        match self {
+            When::Event(kind) => {
+                if !crate::event::Fact::KINDS.contains(&kind.as_str()) {
+                    let known = crate::event::Fact::KINDS.join(", ");
+                    let text = format!("no such event; known: {known}");
+                    return Err(FieldError::new("when.event", text));
+                }
+                Ok(())
+            }
+            When::Before(commands) | When::After(commands) => {
+                if commands.is_empty() {
+                    return Err(FieldError::new("when", "name at least one command"));
+                }
+                Ok(())
+            }
+            When::Cron(_) => Ok(()),
+            When::Call(call) => call.check(),
+            When::Watch(watch) => watch.check(),
+            When::Hook(hook) => hook.check(),
+            When::Expect(expect) => expect.check(),
+        }
+    }
+}

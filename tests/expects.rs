@@ -1,0 +1,162 @@
+//! Files that are expected and do not come, in the real program, whose clock the test sets.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::server::Node;
+use serde_json::Value;
+
+use crate::clocks::FakeClock;
+use crate::hooks::{apply, blocks, script};
+use crate::program;
+
+const RULE: &str = "rule:
+  name: pay
+  when: {expect: {match: ['PAY*.csv'], from: '06:00', by: '18:00', warn: 30m, accounts: [acme]}}
+  do:
+    - set: {what: event.kind}
+    - exec: {argv: [ENTER, BOOK, '{vars.what}', '{seen} of {count}']}
+";
+
+const DAY: i64 = 86_400;
+const HOUR: i64 = 3_600;
+
+/// A server with a rule that expects a file each day, and notes what it is told in `book/runs`.
+struct Expecting {
+    node: Node,
+    login: Login,
+    clock: FakeClock,
+    /// Midnight before the first window, in seconds since 1970.
+    midnight: i64,
+}
+
+fn now() -> Result<i64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    Ok(i64::try_from(now.as_secs())?)
+}
+
+impl Expecting {
+    fn start() -> Result<Expecting> {
+        let mut node = Node::new(program(), None)?;
+        let login = Login::create(&node, "acme")?;
+        let folder = node.scratch().to_owned();
+        let book = folder.join("book");
+        std::fs::create_dir(&book)?;
+        let enter = script(&folder, "enter", "#!/bin/sh\necho \"$2 $3\" >> \"$1/runs\"\n")?;
+        let (enter, book) = (text(&enter)?, text(&book)?);
+        node.configure(&format!("\n[exec]\nallow = ['{enter}']\nwrite = ['{book}']\n"))?;
+        let clock = FakeClock::of(&mut node)?;
+        let midnight = now()?.div_euclid(DAY) * DAY + DAY;
+        let mut expecting = Expecting { node, login, clock, midnight };
+        expecting.clock_shows(0, 5 * HOUR)?;
+        expecting.node.start()?;
+        apply(&expecting.node, &RULE.replace("ENTER", enter).replace("BOOK", book))?;
+        Ok(expecting)
+    }
+
+    /// Sets the clock to a time of a day.
+    fn clock_shows(&self, day: i64, seconds: i64) -> Result<()> {
+        self.clock.is_off_by(self.midnight + day * DAY + seconds - now()?)
+    }
+
+    fn upload(&self, name: &str) -> Result<()> {
+        let local = local_file(&self.node, name, &noise(1, 1_000))?;
+        self.login.sftp_batch(&self.node, &format!("put {} {name}\n", text(&local)?)).map(drop)
+    }
+
+    /// Waits until there are so many events of a kind.
+    fn told(&self, kind: &str, count: usize) -> Result<Vec<Value>> {
+        let found = self.node.until(&format!("{count} {kind}"), || {
+            let found = self.node.events(kind)?;
+            Ok((found.len() >= count).then_some(found))
+        })?;
+        ensure!(found.len() == count, "{kind}: {found:?}");
+        Ok(found)
+    }
+}
+
+#[test]
+fn a_file_that_does_not_come_is_told_and_so_is_that_it_comes_late() -> Result<()> {
+    let mut expecting = Expecting::start()?;
+    expecting.clock_shows(0, 17 * HOUR + 1_800)?;
+    expecting.told("expected.soon", 1)?;
+    // At the deadline the server is down.
+    expecting.node.kill()?;
+    expecting.clock_shows(0, 20 * HOUR)?;
+    expecting.node.start()?;
+    let missed = expecting.told("expected.missed", 1)?;
+    let deadline = missed[0]["deadline"].as_str().context("no deadline")?;
+    ensure!(deadline.ends_with("T18:00:00.000000Z"), "{missed:?}");
+    ensure!(missed[0]["seen"] == 0 && missed[0]["count"] == 1, "{missed:?}");
+    expecting.upload("other.csv")?;
+    expecting.upload("PAY1.csv")?;
+    expecting.told("expected.late", 1)?;
+    // The next day it comes in time, and one more with it; on the third none comes.
+    expecting.clock_shows(1, 8 * HOUR)?;
+    expecting.upload("PAY2.csv")?;
+    expecting.upload("PAY3.csv")?;
+    expecting.told("expected.extra", 1)?;
+    expecting.clock_shows(2, 18 * HOUR)?;
+    let missed = expecting.told("expected.missed", 2)?;
+    let days = missed.iter().filter_map(|event| event["begins"].as_str()).map(|at| &at[..10]);
+    let days: Vec<&str> = days.collect();
+    let soon = expecting.node.events("expected.soon")?;
+    ensure!(days[0] < days[1] && soon.len() == 1, "{days:?} {soon:?}");
+    let runs = expecting.node.until("five runs", || {
+        let runs = std::fs::read_to_string(expecting.node.scratch().join("book/runs"));
+        Ok(runs.ok().filter(|runs| runs.lines().count() >= 5))
+    })?;
+    let mut runs: Vec<&str> = runs.lines().collect();
+    runs.sort_unstable();
+    let wanted = [
+        "expected.extra 2 of 1",
+        "expected.late 1 of 1",
+        "expected.missed 0 of 1",
+        "expected.missed 0 of 1",
+        "expected.soon 0 of 1",
+    ];
+    ensure!(runs == wanted, "{runs:?}");
+    expecting.node.stop()
+}
+
+#[test]
+fn the_rule_of_the_page_is_taken_and_waits_for_its_first_window() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    Login::create(&node, "acme")?;
+    node.start()?;
+    let target = "{mail: {host: mail.example.com, from: files@example.com}}";
+    let page = include_str!("../docs/howto/notice-a-missing-file.md");
+    let rule = blocks(page, "yaml").concat();
+    apply(&node, &format!("endpoint: {{name: post, target: {target}}}\n---\n{rule}"))?;
+    let told = node.cli(&["event", "list", "--kind", "expected.missed"])?;
+    ensure!(!told.contains("payments-missing"), "{told}");
+    let run = node.cli(&["rule", "dry-run", "payments-missing"])?;
+    ensure!(run.contains("expected.missed"), "{run}");
+    node.stop()
+}
+
+#[test]
+fn what_cannot_be_expected_is_refused_with_its_field_and_why() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    node.start()?;
+    for (more, words) in [
+        ("by: '25:00'", &["25:00"][..]),
+        ("by: '18:00', zone: Europe/Berlln", &["zone", "did you mean 'Europe/Berlin'"]),
+        ("by: '18:00', warn: 18h", &["when.expect.warn", "less than the window"]),
+        ("by: '18:00', days: mon-fry", &["'fry' is no day"]),
+        ("by: '18:00', calendar: bank", &["calendar"]),
+        ("by: '18:00', accounts: [nobody]", &["when.expect.accounts.0", "nobody"]),
+        ("by: '18:00', endpoint: nowhere", &["when.expect.endpoint", "nowhere"]),
+    ] {
+        let steps = "do: [{exec: {argv: [/bin/true]}}]";
+        let when = format!("{{expect: {{match: ['/in/*'], {more}}}}}");
+        let rule = format!("rule:\n  name: bad\n  when: {when}\n  {steps}\n");
+        let Err(error) = apply(&node, &rule) else { anyhow::bail!("{more} was taken") };
+        let error = error.to_string();
+        for word in words {
+            ensure!(error.contains(word), "{more}: {error}");
+        }
+    }
+    node.stop()
+}
