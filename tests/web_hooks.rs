@@ -22,6 +22,14 @@ rule:
   if: hook.body.type == 'order' && hook.headers['x-topic'] != 'tests'
   do:
     - exec: {argv: [ENTER, BOOK, '{hook.body.id}', '{hook.headers.x-topic}']}
+---
+rule:
+  name: batch
+  when: {hook: {keys: [shop]}}
+  do:
+    - each:
+        in: hook.body.orders
+        do: [exec: {argv: [ENTER, BOOK, '{item.id}', '{index}']}]
 ";
 
 /// Signs as the specification says, with nothing of ours: prints the fields of a request.
@@ -63,19 +71,24 @@ impl Shop {
         Ok(Shop { node })
     }
 
-    /// Posts a message that was signed so many seconds ago.
+    /// Posts a message to the rule `orders` that was signed so many seconds ago.
     fn post(&self, secret: &str, id: &str, late: i64, body: &str) -> Result<Answer> {
+        let fields = self.signed(secret, id, late, body)?;
+        self.send("orders", fields.lines().chain(["X-Topic: goods"]))
+    }
+
+    /// Writes the file `body`; the fields that sign it.
+    fn signed(&self, secret: &str, id: &str, late: i64, body: &str) -> Result<String> {
         let file = self.node.scratch().join("body");
         std::fs::write(&file, body)?;
         let mut sign = Command::new("python3");
         sign.args(["-c", SIGN, secret, id, &late.to_string(), text(&file)?]);
-        let fields = String::from_utf8(run(&mut sign)?.stdout)?;
-        self.send(fields.lines().chain(["X-Topic: goods"]))
+        Ok(String::from_utf8(run(&mut sign)?.stdout)?)
     }
 
-    /// Posts what lies in the file `body`.
-    fn send<'a>(&self, fields: impl Iterator<Item = &'a str>) -> Result<Answer> {
-        let address = format!("https://127.0.0.1:{}/hooks/orders", self.node.port_of("https")?);
+    /// Posts what lies in the file `body` to a rule.
+    fn send<'a>(&self, rule: &str, fields: impl Iterator<Item = &'a str>) -> Result<Answer> {
+        let address = format!("https://127.0.0.1:{}/hooks/{rule}", self.node.port_of("https")?);
         let body = format!("@{}", text(&self.node.scratch().join("body"))?);
         let mut curl = Command::new("curl");
         curl.args(["-sSk", "--max-time", "60", "-w", "\n%{http_code}", "--data-binary", &body]);
@@ -122,7 +135,7 @@ fn a_web_hook_starts_a_rule_once_and_only_if_its_sender_is_known() -> Result<()>
         }
     }
     std::fs::write(shop.node.scratch().join("body"), order(2))?;
-    let absent = shop.send(std::iter::empty())?;
+    let absent = shop.send("orders", std::iter::empty())?;
     assert_eq!(absent.status, 401);
     unproven.insert(absent.body["detail"].to_string());
     assert_eq!(unproven.len(), 1, "refusals tell senders apart: {unproven:?}");
@@ -167,5 +180,30 @@ fn no_web_hook_is_lost_that_was_answered_202() -> Result<()> {
     assert_eq!(recorded, taken);
     let noted: BTreeSet<_> = shop.runs().into_iter().collect();
     assert_eq!(noted.len(), 20, "{noted:?}");
+    shop.node.stop()
+}
+
+#[test]
+fn each_order_of_a_message_has_its_turn_though_the_node_dies_among_them() -> Result<()> {
+    let mut shop = Shop::start()?;
+    let orders: Vec<String> = (0..60).map(|id| format!(r#"{{"id": {id}}}"#)).collect();
+    let body = format!(r#"{{"orders": [{}]}}"#, orders.join(", "));
+    let fields = shop.signed(SECRET, "batch_1", 0, &body)?;
+    let taken = shop.send("batch", fields.lines())?;
+    ensure!(taken.status == 202, "{}", taken.body);
+    shop.node.until("some turns", || Ok((shop.runs().len() >= 5).then_some(())))?;
+    shop.node.kill()?;
+    let before = shop.runs().len();
+    ensure!(before < 60, "it was done before the kill");
+    shop.node.start()?;
+    shop.node.until("the end of the job", || {
+        let done = shop.node.events("job.done")?;
+        Ok(done.iter().any(|event| event["rule"] == "batch").then_some(()))
+    })?;
+    let runs = shop.runs();
+    let wanted: BTreeSet<String> = (0..60).map(|id| format!("{id} {id}")).collect();
+    ensure!(runs.iter().cloned().collect::<BTreeSet<_>>() == wanted, "{runs:?}");
+    // Only the program that ran when the node died may have run twice.
+    ensure!(runs.len() <= 61, "{} runs after {before}", runs.len());
     shop.node.stop()
 }

@@ -29,7 +29,7 @@ use crate::hold::Hold;
 use crate::ids::{self, StepKey};
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
-use crate::noted::Noted;
+use crate::noted::{FileValue, Noted};
 use crate::pattern::Values;
 use crate::pause::Pause;
 use crate::places::JobPlace;
@@ -59,6 +59,8 @@ pub(crate) struct Run<'a> {
     /// The step that ended last, until it is recorded: before the next one begins, or with the end
     /// of the job.
     behind: Option<Behind>,
+    /// Files of turns that have ended, until that is recorded.
+    used_up: Vec<FileValue>,
     /// Set while the steps of `else` run.
     giving_up: Option<GivingUp>,
     /// Earlier attempts have gone past every step of `do`.
@@ -162,6 +164,7 @@ async fn attempt(
         subject: OnceLock::new(),
         progress,
         behind: None,
+        used_up: Vec::new(),
         giving_up: None,
         is_through,
         place,
@@ -394,12 +397,17 @@ impl Run<'_> {
             PassedStep { step, next, count, lane }
         });
         if !fits {
-            let rests_for = None;
-            return self.hand_over(HandOver { lane, at, due_at, passed, rests_for }).await;
+            let over = HandOver { lane, at, due_at, passed, rests_for: None };
+            let ended = self.hand_over(over).await;
+            if ended == Err(StepError::HandedOver) {
+                self.remove_used_up().await;
+            }
+            return ended;
         }
         if let Some(passed) = passed {
             self.pass(passed).await?;
         }
+        self.remove_used_up().await;
         self.begin(address);
         Ok(())
     }

@@ -130,18 +130,24 @@ impl Run<'_> {
         self.path.clone_from(&before.path);
     }
 
-    /// One turn. The files that its steps made go with its end: those of all turns together could
-    /// fill the disk.
+    /// One turn. The files that its steps made go when its last step is recorded: those of all turns
+    /// together could fill the disk.
     async fn turn(&mut self, steps: &[Step], walk: Walk<'_>) -> Result<WalkEnd, StepError> {
         let end = self.walk(steps, walk).await?;
         for (_, address) in self.progress.passed_steps(steps, walk.at) {
             let record = self.progress.passed(&address).and_then(|it| it.record.as_ref());
-            let Some(file) = record.and_then(FileValue::of) else { continue };
+            self.used_up.extend(record.and_then(FileValue::of));
+        }
+        Ok(end)
+    }
+
+    /// Removes what turns made that are recorded as ended.
+    pub(super) async fn remove_used_up(&mut self) {
+        for file in std::mem::take(&mut self.used_up) {
             if let Err(error) = self.shared.work.remove_file(self.job, &file).await {
                 tracing::warn!(code = "EP0816", %error, "a work file stays until the job ends");
             }
         }
-        Ok(end)
     }
 
     /// As [`Run::follow_if_passed`]; a step that made a file is to run again where the file is not,
