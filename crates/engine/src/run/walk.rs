@@ -130,8 +130,8 @@ impl Run<'_> {
         self.path.clone_from(&before.path);
     }
 
-    /// One turn. The files that its steps made go when its last step is recorded: those of all turns
-    /// together could fill the disk.
+    /// One turn. The files that its steps made go when its last step is recorded: those of all
+    /// turns together could fill the disk.
     async fn turn(&mut self, steps: &[Step], walk: Walk<'_>) -> Result<WalkEnd, StepError> {
         let end = self.walk(steps, walk).await?;
         for (_, address) in self.progress.passed_steps(steps, walk.at) {
