@@ -1,8 +1,7 @@
 //! What steps of jobs ask people: the questions that wait, and the answers. An answer, its event
 //! and what lets the job go on are one transaction.
 
-use std::collections::BTreeSet;
-
+use entrepot_auth::groups_of;
 use entrepot_db::{AnswerOutcome, ApprovalKey};
 use entrepot_journal::Scope;
 use entrepot_nouns::approval::{Approval, ApprovalAnswer, ApprovalVerdict};
@@ -13,7 +12,7 @@ use entrepot_nouns::{Account, AccountType, Event, Fact, Job, JobId, Name};
 use crate::actor::Actor;
 use crate::admin::Admin;
 use crate::error::{AdminError, Result};
-use crate::limits::{APPROVER_GROUPS, QUERY_ROWS};
+use crate::limits::QUERY_ROWS;
 use crate::query;
 use crate::request::{Request, Response};
 
@@ -99,16 +98,9 @@ impl Admin {
             let problem = format!("'{}' caused what is to be approved", account.name);
             return Err(refused(job, problem));
         }
-        let (mut lineage, mut next) = (BTreeSet::new(), vec![account.name.clone()]);
-        while let Some(name) = next.pop() {
-            if lineage.len() >= APPROVER_GROUPS || !lineage.insert(name.clone()) {
-                continue;
-            }
-            if asked.by.contains(&name) {
-                return Ok(account.name);
-            }
-            let found = db.find::<Account>(actor.site, &name).await?;
-            next.extend(found.into_iter().flat_map(|stored| stored.noun.groups));
+        let groups = groups_of(db, actor.site, &account).await?;
+        if asked.by.iter().any(|by| *by == account.name || groups.contains(by)) {
+            return Ok(account.name);
         }
         let by: Vec<&str> = asked.by.iter().map(Name::as_str).collect();
         let problem = format!("'{}' is not asked, but {}", account.name, by.join(" or "));

@@ -80,6 +80,3 @@ pub const MAIL_BYTES: usize = 254;
 pub const LINK_DAYS: u32 = 14;
 /// Random letters in the name of a share link that is given none.
 pub const LINK_NAME_LETTERS: usize = 8;
-/// Most accounts and groups that are looked at to find out whether somebody is asked for an
-/// approval.
-pub const APPROVER_GROUPS: usize = 100;

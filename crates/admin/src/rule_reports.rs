@@ -144,14 +144,13 @@ impl Admin {
 
 /// The kinds of events that may start a rule; an arrival has several.
 pub(crate) fn start_kinds(rule: &Rule) -> Vec<String> {
-    let words = match rule.when.kinds() {
-        kinds if kinds == ["file.uploaded"] => {
-            vec!["file.uploaded", "file.recovered", "file.renamed"]
-        }
-        kinds if kinds.is_empty() => vec!["command.done"],
-        kinds => kinds,
+    let kinds: Vec<&str> = rule.when.kinds().collect();
+    let kinds: &[&str] = match *kinds {
+        ["file.uploaded"] => &["file.uploaded", "file.recovered", "file.renamed"],
+        [] => &["command.done"],
+        _ => &kinds,
     };
-    words.iter().map(|word| (*word).to_owned()).collect()
+    kinds.iter().map(|kind| (*kind).to_owned()).collect()
 }
 
 async fn blocking<T: Send + 'static>(

@@ -58,6 +58,7 @@ pub use peer::Peer;
 pub use policy::EffectivePolicy;
 pub use principal::{EffectiveMount, Principal};
 pub use rates::{TimedRate, TimedRates};
+pub use resolve::groups_of;
 pub use signed_in::{OpenedSignIn, SignIn, SignInInfo};
 pub use ssh_key::UserKey;
 pub use webauthn::{Encryption, NewPasskey, PageOrigin, PasskeyAnswer};

@@ -132,6 +132,15 @@ async fn share_link(
     })
 }
 
+/// The names of the groups that an account is in, directly or through others, the nearest first.
+///
+/// # Errors
+/// The database is away, or the groups are not what groups can be.
+pub async fn groups_of(db: &Db, site: SiteId, account: &Account) -> Result<Vec<Name>> {
+    let groups = ancestors(db, site, account).await?;
+    Ok(groups.into_iter().map(|group| group.name).collect())
+}
+
 /// The groups of an account, breadth first, each once.
 async fn ancestors(db: &Db, site: SiteId, account: &Account) -> Result<Vec<Account>> {
     let broken = |problem: String| AuthError::Groups { account: account.name.to_string(), problem };

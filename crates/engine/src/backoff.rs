@@ -1,9 +1,11 @@
 //! How long to wait before the next try.
 
+use std::fmt;
 use std::time::Duration;
 
 use entrepot_nouns::Env;
 use entrepot_nouns::rule::Retry;
+use tokio_util::sync::CancellationToken;
 
 use crate::limits::{AWAY_FIRST, AWAY_LONGEST};
 
@@ -31,6 +33,41 @@ impl Away {
         let pause = doubled(AWAY_FIRST, AWAY_LONGEST, self.tries);
         self.tries = self.tries.saturating_add(1);
         spread(pause, env)
+    }
+}
+
+/// The pauses between looks at something: each look says how long the one behind it is, and one
+/// that fails is tried again, ever more seldom.
+pub(crate) struct Looks<'l> {
+    env: &'l Env,
+    stop: &'l CancellationToken,
+    /// What the log says of one that fails.
+    failing: &'static str,
+    away: Away,
+}
+
+impl<'l> Looks<'l> {
+    pub(crate) fn new(env: &'l Env, stop: &'l CancellationToken, failing: &'static str) -> Self {
+        Looks { env, stop, failing, away: Away::new() }
+    }
+
+    /// Pauses behind a look, no longer than until `stop`.
+    pub(crate) async fn pause<E: fmt::Display>(&mut self, looked: Result<Duration, E>) {
+        let pause = match looked {
+            Ok(pause) => {
+                self.away = Away::new();
+                pause
+            }
+            Err(error) => {
+                tracing::warn!(code = "EP0801", %error, "{}", self.failing);
+                self.away.next(self.env)
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
     }
 }
 

@@ -64,7 +64,7 @@ impl Condition {
 
     /// Says what would fail on everything that a rule with this `when` starts on.
     pub(crate) fn check(&self, when: &When) -> Result<(), ConditionError> {
-        checker::check(&self.program, &Scope::rule(when))
+        checker::check(&self.program, &Scope::rule(when), ExpressionValue::Flag)
     }
 
     /// Says what would fail wherever a step with it runs, of a rule with this `when`.
@@ -74,13 +74,7 @@ impl Condition {
         names: &Noted,
         gives: ExpressionValue,
     ) -> Result<(), ConditionError> {
-        let scope = Scope::step(when, names);
-        match gives {
-            ExpressionValue::Flag => checker::check(&self.program, &scope),
-            ExpressionValue::Instant => checker::check_instant(&self.program, &scope),
-            ExpressionValue::List => checker::check_list(&self.program, &scope),
-            ExpressionValue::Any => checker::check_value(&self.program, &scope),
-        }
+        checker::check(&self.program, &Scope::step(when, names), gives)
     }
 
     /// Whether it holds for `subject`.

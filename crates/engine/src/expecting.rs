@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::backoff::Away;
+use crate::backoff::Looks;
 use crate::ids;
 use crate::limits::{
     EXPECT_BACK, EXPECT_BATCH, EXPECT_DEAD_WAIT, EXPECT_KEPT, EXPECT_LOOK, EXPECT_MARGIN,
@@ -62,24 +62,11 @@ pub(crate) async fn run(parts: ExpecterParts, stop: CancellationToken) {
     if !parts.membership.is_counted(&stop).await {
         return;
     }
+    let env = parts.recorder.env().clone();
     let mut expecter = Expecter::new(parts);
-    let mut away = Away::new();
+    let mut looks = Looks::new(&env, &stop, "expected files cannot be looked at");
     while !stop.is_cancelled() {
-        let pause = match expecter.look().await {
-            Ok(()) => {
-                away = Away::new();
-                EXPECT_LOOK
-            }
-            Err(error) => {
-                tracing::warn!(code = "EP0801", %error, "expected files cannot be looked at");
-                away.next(expecter.parts.recorder.env())
-            }
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
+        looks.pause(expecter.look().await.map(|()| EXPECT_LOOK)).await;
     }
 }
 

@@ -37,14 +37,8 @@ impl Turn {
         if parts.next()? == "index" {
             return parts.next().is_none().then(|| self.index.to_string());
         }
-        let Some(mut found) = self.item.as_ref() else { return Some("value".to_owned()) };
-        for part in parts {
-            found = match found {
-                Json::Array(items) => items.get(part.parse::<usize>().ok()?)?,
-                found => found.get(part)?,
-            };
-        }
-        plain_text(found)
+        let Some(item) = self.item.as_ref() else { return Some("value".to_owned()) };
+        plain_text(at_place(item, parts)?)
     }
 }
 
@@ -201,8 +195,19 @@ impl Noted {
     }
 }
 
+/// What stands in a value behind these keys and numbers of items.
+pub(crate) fn at_place<'p>(
+    value: &Json,
+    mut parts: impl Iterator<Item = &'p str>,
+) -> Option<&Json> {
+    parts.try_fold(value, |value, part| match value {
+        Json::Array(items) => items.get(part.parse::<usize>().ok()?),
+        value => value.get(part),
+    })
+}
+
 /// A value as text, if it has such a form.
-fn plain_text(value: &Json) -> Option<String> {
+pub(crate) fn plain_text(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
         Json::Number(number) => Some(number.to_string()),

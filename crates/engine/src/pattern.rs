@@ -8,7 +8,7 @@ use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Event, Fact, StorePath, VPath, call};
 use serde_json::Value;
 
-use crate::noted::Noted;
+use crate::noted::{self, Noted};
 
 /// Why a pattern gives no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -220,23 +220,11 @@ fn in_hook(place: &str, body: &Value, headers: &BTreeMap<String, String>) -> Opt
     if let Some(name) = place.strip_prefix("headers.") {
         return headers.get(name).cloned();
     }
-    let mut found = body;
-    for part in place.strip_prefix("body.")?.split('.') {
-        if found.is_null() {
-            break;
-        }
-        found = match found {
-            Value::Object(fields) => fields.get(part)?,
-            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
-            _ => return None,
-        };
-    }
-    match found {
-        Value::Object(_) | Value::Array(_) => None,
-        // Of an example nothing is known; of a message a field that is null is no text.
-        Value::Null if body.is_null() => Some("value".to_owned()),
-        Value::Null => None,
-        value => Some(call::text(value)),
+    let mut parts = place.strip_prefix("body.")?.split('.');
+    match body {
+        // Of an example nothing is known.
+        Value::Null => Some("value".to_owned()),
+        body => noted::plain_text(noted::at_place(body, &mut parts)?),
     }
 }
 

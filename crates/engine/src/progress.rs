@@ -71,6 +71,19 @@ impl Passed {
         branch.map_or(Inside::Nothing, |(key, steps)| Inside::Branch(key, steps))
     }
 
+    /// The lists of steps that follow inside the step that this is of, which stands in `list` at
+    /// this place: one for each turn.
+    fn lists<'s>(&self, step: &'s Step, list: &StepsAt, at: usize) -> Vec<(StepsAt, &'s [Step])> {
+        match self.inside(step) {
+            Inside::Nothing | Inside::Stopped => Vec::new(),
+            Inside::Branch(key, inside) => vec![(list.inside(step, at, key), inside)],
+            Inside::Turns(key, inside) => {
+                let list = list.inside(step, at, key);
+                (0..self.items().len()).map(|turn| (list.turn(turn), inside)).collect()
+            }
+        }
+    }
+
     /// What an `each` step goes through.
     pub(crate) fn items(&self) -> &[Json] {
         self.record.as_ref().and_then(noted::items).map_or(&[], Vec::as_slice)
@@ -139,16 +152,10 @@ impl Progress {
     pub(crate) fn behind(&self, steps: &[Step], list: &StepsAt) -> Behind {
         for (at, step) in steps.iter().enumerate() {
             let Some(passed) = self.passed(&list.address(step, at)) else { return Behind::Part };
-            let lists = match passed.inside(step) {
-                Inside::Nothing => continue,
-                Inside::Stopped => return Behind::Stopped,
-                Inside::Branch(key, inside) => vec![(list.inside(step, at, key), inside)],
-                Inside::Turns(key, inside) => {
-                    let list = list.inside(step, at, key);
-                    (0..passed.items().len()).map(|turn| (list.turn(turn), inside)).collect()
-                }
-            };
-            for (list, inside) in lists {
+            if matches!(passed.inside(step), Inside::Stopped) {
+                return Behind::Stopped;
+            }
+            for (list, inside) in passed.lists(step, list, at) {
                 match self.behind(inside, &list) {
                     Behind::All => {}
                     end => return end,
@@ -179,17 +186,8 @@ impl Progress {
             let address = list.address(step, at);
             let Some(passed) = self.passed(&address) else { continue };
             found.push((step, address));
-            match passed.inside(step) {
-                Inside::Nothing | Inside::Stopped => {}
-                Inside::Branch(key, inside) => {
-                    self.add_passed(found, inside, &list.inside(step, at, key));
-                }
-                Inside::Turns(key, inside) => {
-                    let list = list.inside(step, at, key);
-                    for turn in 0..passed.items().len() {
-                        self.add_passed(found, inside, &list.turn(turn));
-                    }
-                }
+            for (list, inside) in passed.lists(step, list, at) {
+                self.add_passed(found, inside, &list);
             }
         }
     }

@@ -236,13 +236,13 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
         return Err(Misfit::Site);
     }
     let wanted = start_kinds(&rule.noun);
-    if wanted.is_empty() {
+    if wanted.clone().next().is_none() {
         return Err(Misfit::Waited);
     }
-    if !kinds(&event.fact).any(|counted| wanted.contains(&counted)) {
+    if !kinds(&event.fact).any(|counted| wanted.clone().any(|kind| kind == counted)) {
         // By its final name it would count as these.
         let would_fit =
-            wanted.iter().any(|kind| [event.fact.kind(), "file.uploaded"].contains(kind));
+            wanted.clone().any(|kind| [event.fact.kind(), "file.uploaded"].contains(&kind));
         let is_early = is_temporary(&event.fact) && would_fit;
         return Err(if is_early { Misfit::Temporary } else { Misfit::Kind });
     }
@@ -254,11 +254,9 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
 }
 
 /// The kinds of events that make jobs of `rule`; none of a rule that clients wait for.
-fn start_kinds(rule: &Rule) -> Vec<&str> {
-    match &rule.when {
-        When::After(_) if !rule.is_waited_for() => vec!["command.done"],
-        when => when.kinds(),
-    }
+fn start_kinds(rule: &Rule) -> impl Iterator<Item = &str> + Clone {
+    let is_after = matches!(rule.when, When::After(_)) && !rule.is_waited_for();
+    is_after.then_some("command.done").into_iter().chain(rule.when.kinds())
 }
 
 /// The path of the file that came, and where to, if the event tells of one.
@@ -386,8 +384,8 @@ fn compile(rules: Vec<Stored<Rule>>) -> Compilation {
             let name = rule.noun.name.as_str();
             tracing::error!(code = "EP0803", rule = name, %error, "a condition cannot be used");
         }
-        let (site, kinds) = (rule.site, start_kinds(&rule.noun));
-        let kinds: Vec<String> = kinds.into_iter().map(str::to_owned).collect();
+        let site = rule.site;
+        let kinds: Vec<String> = start_kinds(&rule.noun).map(str::to_owned).collect();
         if kinds.is_empty() {
             waited.push(compiled);
             continue;

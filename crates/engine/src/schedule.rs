@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::backoff::Away;
+use crate::backoff::Looks;
 use crate::ids;
 use crate::limits::{CRON_BATCH, CRON_LOOK, CRON_UNTOLD, CRON_WAIT, CRON_WAIT_EACH};
 use crate::membership::Membership;
@@ -47,24 +47,11 @@ pub(crate) async fn run(parts: SchedulerParts, stop: CancellationToken) {
     if !parts.membership.is_counted(&stop).await {
         return;
     }
+    let env = parts.recorder.env().clone();
     let mut scheduler = Scheduler::new(parts);
-    let mut away = Away::new();
+    let mut looks = Looks::new(&env, &stop, "schedules cannot be looked at");
     while !stop.is_cancelled() {
-        let pause = match scheduler.look().await {
-            Ok(pause) => {
-                away = Away::new();
-                pause
-            }
-            Err(error) => {
-                tracing::warn!(code = "EP0801", %error, "schedules cannot be looked at");
-                away.next(scheduler.parts.recorder.env())
-            }
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
+        looks.pause(scheduler.look().await).await;
     }
 }
 

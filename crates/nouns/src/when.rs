@@ -36,18 +36,19 @@ pub enum When {
 impl When {
     /// The kinds of events that it starts on, the usual one first; none of one that starts on
     /// commands.
-    pub fn kinds(&self) -> Vec<&str> {
-        match self {
-            When::Event(kind) => vec![kind],
-            When::Cron(_) => vec!["schedule.due"],
-            When::Call(_) => vec!["rule.called"],
-            When::Watch(_) => vec!["watch.found"],
-            When::Hook(_) => vec!["hook.received"],
+    pub fn kinds(&self) -> impl Iterator<Item = &str> + Clone {
+        let (named, own): (Option<&str>, &[&str]) = match self {
+            When::Event(kind) => (Some(kind), &[]),
+            When::Cron(_) => (None, &["schedule.due"]),
+            When::Call(_) => (None, &["rule.called"]),
+            When::Watch(_) => (None, &["watch.found"]),
+            When::Hook(_) => (None, &["hook.received"]),
             When::Expect(_) => {
-                vec!["expected.missed", "expected.soon", "expected.late", "expected.extra"]
+                (None, &["expected.missed", "expected.soon", "expected.late", "expected.extra"])
             }
-            When::Before(_) | When::After(_) => Vec::new(),
-        }
+            When::Before(_) | When::After(_) => (None, &[]),
+        };
+        named.into_iter().chain(own.iter().copied())
     }
 
     /// The commands it starts on, if any.

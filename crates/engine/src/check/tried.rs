@@ -77,7 +77,7 @@ fn event_of(
     test: &RuleTest,
     example: impl Fn(&str) -> Event,
 ) -> Result<Event, String> {
-    let own = rule.when.kinds().first().copied().unwrap_or("command.done");
+    let own = rule.when.kinds().next().unwrap_or("command.done");
     let kind = match test.event.get("kind") {
         None => own,
         Some(Value::String(kind)) => kind,

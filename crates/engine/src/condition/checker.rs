@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, SelectExpr, operators as op};
 use cel::common::ast::{EntryExpr, LiteralValue};
 use cel::{Context, ExecutionError, Program, Value};
+use entrepot_nouns::rule::ExpressionValue;
 
 use super::error::ConditionError;
 use super::types::{Scope, Type, standard};
@@ -61,45 +62,28 @@ const TYPES: &[&str] = &[
 /// The macros, which the parser has replaced already where they were written rightly.
 const MACROS: &[&str] = &["all", "exists", "exists_one", "filter", "has", "map"];
 
-/// Checks `program` as a condition.
+/// Checks `program` as an expression that must give this.
 ///
 /// # Errors
 /// What is wrong, and where.
-pub(super) fn check(program: &Program, scope: &Scope) -> Result<(), ConditionError> {
+pub(super) fn check(
+    program: &Program,
+    scope: &Scope,
+    gives: ExpressionValue,
+) -> Result<(), ConditionError> {
     let given = Checker { program }.infer(program.expression(), &scope.0)?;
-    if given.may_be_flag() { Ok(()) } else { Err(ConditionError::NotBool(given.to_string())) }
-}
-
-/// Checks `program` as an expression that gives a point in time.
-///
-/// # Errors
-/// What is wrong, and where.
-pub(super) fn check_instant(program: &Program, scope: &Scope) -> Result<(), ConditionError> {
-    let given = Checker { program }.infer(program.expression(), &scope.0)?;
-    if given.may_be_instant() {
-        return Ok(());
+    match gives {
+        ExpressionValue::Flag if !given.may_be_flag() => {
+            Err(ConditionError::NotBool(given.to_string()))
+        }
+        ExpressionValue::Instant if !given.may_be_instant() => {
+            Err(ConditionError::NotInstant(given.to_string()))
+        }
+        ExpressionValue::List if !given.may_be_list() => {
+            Err(ConditionError::NotList(given.to_string()))
+        }
+        _ => Ok(()),
     }
-    Err(ConditionError::NotInstant(given.to_string()))
-}
-
-/// Checks `program` as an expression that gives a list.
-///
-/// # Errors
-/// What is wrong, and where.
-pub(super) fn check_list(program: &Program, scope: &Scope) -> Result<(), ConditionError> {
-    let given = Checker { program }.infer(program.expression(), &scope.0)?;
-    if matches!(given, Type::Any | Type::List(_)) {
-        return Ok(());
-    }
-    Err(ConditionError::NotList(given.to_string()))
-}
-
-/// Checks `program` as an expression that may give anything.
-///
-/// # Errors
-/// What is wrong, and where.
-pub(super) fn check_value(program: &Program, scope: &Scope) -> Result<(), ConditionError> {
-    Checker { program }.infer(program.expression(), &scope.0).map(drop)
 }
 
 type Names = BTreeMap<String, Type>;

@@ -72,6 +72,11 @@ impl Type {
         matches!(self, Type::Any | Type::Plain(Value::Timestamp(_)))
     }
 
+    /// True for what may be a list.
+    pub(super) fn may_be_list(&self) -> bool {
+        matches!(self, Type::Any | Type::List(_))
+    }
+
     /// Values that stand for all of the type.
     pub(super) fn samples(&self) -> Vec<Value> {
         match self {
@@ -147,7 +152,7 @@ fn variables(when: &When) -> BTreeMap<&'static str, Type> {
         .chain(numbers.map(|name| (name, Type::int())))
         .chain([("writes", Type::flag())]);
     let mut variables = BTreeMap::from([
-        ("event", event(&when.kinds())),
+        ("event", event(&when.kinds().collect::<Vec<_>>())),
         ("file", record("file", file)),
         ("command", record("command", command)),
         ("account", Type::text()),
