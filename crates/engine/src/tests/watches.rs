@@ -312,6 +312,10 @@ async fn files_that_go_start_a_rule_that_asks_for_it_only_by_whole_listings() {
     for path in ["out/a", "out/b"] {
         write(&world, path, b"x").await;
     }
+    // Only of a file that was noted it can be said that it is gone.
+    let id = world.db.find::<Rule>(SITE, &rule.name).await.unwrap().unwrap().id;
+    let noted = async |world: &World| world.db.watched_page(id, "", 10).await.unwrap().len() == 2;
+    world.until(noted).await;
     pass(&world, Duration::from_secs(30)).await;
     assert!(found(&world).await.is_empty());
     let (path, away): (StorePath, StorePath) = ("out".parse().unwrap(), "away".parse().unwrap());
