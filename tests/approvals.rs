@@ -9,7 +9,7 @@ use entrepot_testkit::server::{Node, run};
 use serde_json::Value;
 
 use crate::hooks::apply;
-use crate::program;
+use crate::{far, program};
 
 const PASSWORD: &str = "a password of an admin";
 
@@ -70,12 +70,7 @@ impl Treasury {
     /// Runs the command line of one of them, far from the node.
     fn says(&self, who: &str, words: &[&str]) -> Result<Output> {
         let token = self.tokens.iter().find(|(name, _)| *name == who).context("no such person")?;
-        let server = format!("https://127.0.0.1:{}", self.node.port_of("https")?);
-        let certificate = format!("@{}", text(&self.node.certificate_of("https")?)?);
-        let mut command = Command::new(program());
-        command.current_dir(self.node.scratch()).env_remove("ENTREPOT_CONFIG");
-        command.env("ENTREPOT_SERVER", server).env("ENTREPOT_TOKEN", &token.1);
-        Ok(command.args(["--server-certificate", &certificate]).args(words).output()?)
+        Ok(far(&self.node)?.env("ENTREPOT_TOKEN", &token.1).args(words).output()?)
     }
 
     fn is_taken(&self, who: &str, words: &[&str]) -> Result<String> {

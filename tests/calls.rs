@@ -1,11 +1,11 @@
 //! Rules that are started by hand, in the real program: with the command line, and by the API.
 
 use anyhow::{Context, Result, ensure};
-use entrepot_testkit::clients::text;
 use entrepot_testkit::server::{Node, run};
 use serde_json::Value;
 
-use crate::hooks::script;
+use crate::book::Book;
+use crate::hooks::apply;
 use crate::program;
 
 const PASSWORD: &str = "a password of an admin";
@@ -28,16 +28,11 @@ rule: {name: fails, when: {call: {}}, do: [stop: {as: failed, message: 'not toda
 rule: {name: by-event, when: {event: file.uploaded}, do: [delete: {}]}
 ";
 
-/// A node with these rules, whose program writes what it is given into the file `book`.
-fn start() -> Result<Node> {
+/// A node with these rules, whose program writes into the book.
+fn start() -> Result<(Node, Book)> {
     let mut node = Node::new(program(), None)?;
-    let folder = node.scratch().to_owned();
-    let book = folder.join("book");
-    std::fs::create_dir(&book)?;
-    let enter = script(&folder, "enter", "#!/bin/sh\necho \"$2 $3\" >> \"$1/runs\"\n")?;
-    let (enter, book) = (text(&enter)?, text(&book)?);
-    node.configure(&format!("\n[exec]\nallow = ['{enter}']\nwrite = ['{book}']\n"))?;
-    node.cli_with_input(&["apply", "-"], &RULES.replace("ENTER", enter).replace("BOOK", book))?;
+    let book = Book::of(&node)?;
+    apply(&node, &book.fill(RULES)?)?;
     for role in ["viewer", "operator"] {
         let role_field = format!("role={role}");
         let words = ["account", "create", role, "type=admin", &role_field, "--password-stdin"];
@@ -45,17 +40,12 @@ fn start() -> Result<Node> {
     }
     node.cli(&["listener", "create", "https", "protocol=https", "address=127.0.0.1:0"])?;
     node.start()?;
-    Ok(node)
-}
-
-fn runs(node: &Node) -> Result<Vec<String>> {
-    let runs = std::fs::read_to_string(node.scratch().join("book/runs"))?;
-    Ok(runs.lines().map(str::to_owned).collect())
+    Ok((node, book))
 }
 
 #[test]
 fn a_rule_is_run_by_hand_with_checked_parameters() -> Result<()> {
-    let mut node = start()?;
+    let (mut node, book) = start()?;
     node.cli(&["rule", "run", "resend", "--param", "day=2026-01-31", "--wait"])?;
     node.cli(&[
         "rule",
@@ -67,7 +57,7 @@ fn a_rule_is_run_by_hand_with_checked_parameters() -> Result<()> {
         "copies=2",
         "--wait",
     ])?;
-    ensure!(runs(&node)? == ["2026-01-31 1", "2026-02-01 2"], "{:?}", runs(&node)?);
+    ensure!(book.runs() == ["2026-01-31 1", "2026-02-01 2"], "{:?}", book.runs());
     let called = node.events("rule.called")?;
     ensure!(called.len() == 2, "{called:?}");
     let last = called.last().context("an event")?;
@@ -91,7 +81,7 @@ fn a_rule_is_run_by_hand_with_checked_parameters() -> Result<()> {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(!output.status.success() && told.contains(said), "{words:?}: {told}");
     }
-    ensure!(runs(&node)?.len() == 2, "a refused start ran: {:?}", runs(&node)?);
+    ensure!(book.runs().len() == 2, "a refused start ran: {:?}", book.runs());
     node.stop()?;
     let output = node.command(&["rule", "run", "fails"]).output()?;
     ensure!(!output.status.success(), "a rule was started of a node that is down");
@@ -100,7 +90,7 @@ fn a_rule_is_run_by_hand_with_checked_parameters() -> Result<()> {
 
 #[test]
 fn a_repeated_request_starts_a_rule_once_and_a_viewer_starts_none() -> Result<()> {
-    let mut node = start()?;
+    let (mut node, book) = start()?;
     let address = format!("https://127.0.0.1:{}/api/v1/rules/resend/run", node.port_of("https")?);
     let post = |who: &str, key: &str, day: &str| -> Result<(String, Value)> {
         let (login, key) = (format!("{who}:{PASSWORD}"), format!("Idempotency-Key: {key}"));
@@ -128,7 +118,7 @@ fn a_repeated_request_starts_a_rule_once_and_a_viewer_starts_none() -> Result<()
         let is_done = |job: &Value| done.iter().any(|event| event["job"] == *job);
         Ok((is_done(&first["job"]) && is_done(&other["job"])).then_some(()))
     })?;
-    let mut runs = runs(&node)?;
+    let mut runs = book.runs();
     runs.sort();
     ensure!(runs == ["2026-01-31 1", "2026-02-02 1"], "{runs:?}");
     node.stop()

@@ -7,8 +7,9 @@ use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::server::Node;
 use serde_json::Value;
 
+use crate::book::Book;
 use crate::clocks::FakeClock;
-use crate::hooks::{apply, blocks, script};
+use crate::hooks::{apply, blocks};
 use crate::program;
 
 const RULE: &str = "rule:
@@ -22,9 +23,10 @@ const RULE: &str = "rule:
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3_600;
 
-/// A server with a rule that expects a file each day, and notes what it is told in `book/runs`.
+/// A server with a rule that expects a file each day, and notes what it is told.
 struct Expecting {
     node: Node,
+    book: Book,
     login: Login,
     clock: FakeClock,
     /// Midnight before the first window, in seconds since 1970.
@@ -40,18 +42,14 @@ impl Expecting {
     fn start() -> Result<Expecting> {
         let mut node = Node::new(program(), None)?;
         let login = Login::create(&node, "acme")?;
-        let folder = node.scratch().to_owned();
-        let book = folder.join("book");
-        std::fs::create_dir(&book)?;
-        let enter = script(&folder, "enter", "#!/bin/sh\necho \"$2 $3\" >> \"$1/runs\"\n")?;
-        let (enter, book) = (text(&enter)?, text(&book)?);
-        node.configure(&format!("\n[exec]\nallow = ['{enter}']\nwrite = ['{book}']\n"))?;
+        let book = Book::of(&node)?;
+        let rule = book.fill(RULE)?;
         let clock = FakeClock::of(&mut node)?;
         let midnight = now()?.div_euclid(DAY) * DAY + DAY;
-        let mut expecting = Expecting { node, login, clock, midnight };
+        let mut expecting = Expecting { node, book, login, clock, midnight };
         expecting.clock_shows(0, 5 * HOUR)?;
         expecting.node.start()?;
-        apply(&expecting.node, &RULE.replace("ENTER", enter).replace("BOOK", book))?;
+        apply(&expecting.node, &rule)?;
         Ok(expecting)
     }
 
@@ -81,6 +79,8 @@ fn a_file_that_does_not_come_is_told_and_so_is_that_it_comes_late() -> Result<()
     let mut expecting = Expecting::start()?;
     expecting.clock_shows(0, 17 * HOUR + 1_800)?;
     expecting.told("expected.soon", 1)?;
+    // A program that a kill ends runs again.
+    expecting.told("job.done", 1)?;
     // At the deadline the server is down.
     expecting.node.kill()?;
     expecting.clock_shows(0, 20 * HOUR)?;
@@ -103,11 +103,10 @@ fn a_file_that_does_not_come_is_told_and_so_is_that_it_comes_late() -> Result<()
     let days: Vec<&str> = days.collect();
     let soon = expecting.node.events("expected.soon")?;
     ensure!(days[0] < days[1] && soon.len() == 1, "{days:?} {soon:?}");
-    let runs = expecting.node.until("five runs", || {
-        let runs = std::fs::read_to_string(expecting.node.scratch().join("book/runs"));
-        Ok(runs.ok().filter(|runs| runs.lines().count() >= 5))
+    let mut runs = expecting.node.until("five runs", || {
+        let runs = expecting.book.runs();
+        Ok((runs.len() >= 5).then_some(runs))
     })?;
-    let mut runs: Vec<&str> = runs.lines().collect();
     runs.sort_unstable();
     let wanted = [
         "expected.extra 2 of 1",

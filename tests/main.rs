@@ -6,6 +6,7 @@ mod approvals;
 mod backup;
 mod bad_input;
 mod balanced;
+mod book;
 mod browser;
 mod budgets;
 mod calls;
@@ -54,10 +55,11 @@ mod watches;
 mod web_hooks;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 
 use anyhow::Result;
-use entrepot_testkit::clients::Login;
+use entrepot_testkit::clients::{Login, text};
 use entrepot_testkit::server::Node;
 
 /// The program under test: `ENTREPOT_PROGRAM`, else the one that was built with the tests.
@@ -67,6 +69,16 @@ fn program() -> &'static Path {
         std::env::var_os("ENTREPOT_PROGRAM").unwrap_or_else(built).into()
     });
     &PROGRAM
+}
+
+/// The program as somebody runs it far from a node: by its API alone.
+fn far(node: &Node) -> Result<Command> {
+    let certificate = format!("@{}", text(&node.certificate_of("https")?)?);
+    let server = format!("https://127.0.0.1:{}", node.port_of("https")?);
+    let mut command = Command::new(program());
+    command.current_dir(node.scratch()).env_remove("ENTREPOT_CONFIG");
+    command.args(["--server", &server, "--server-certificate", &certificate]);
+    Ok(command)
 }
 
 /// A node that runs, and an account of it.

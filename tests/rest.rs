@@ -91,10 +91,7 @@ struct Ran {
 impl Api {
     /// Runs the program far from the node: without its process file, by the API alone.
     fn far(&self) -> Result<Command> {
-        let certificate = format!("@{}", text(&self.node.certificate_of("https")?)?);
-        let mut command = Command::new(program());
-        command.current_dir(self.node.scratch()).env_remove("ENTREPOT_CONFIG");
-        command.args(["--server", &self.server, "--server-certificate", &certificate]);
+        let mut command = crate::far(&self.node)?;
         command.args(["--user", "boss"]);
         Ok(command)
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use entrepot_testkit::clients::text;
 use entrepot_testkit::server::Node;
 use serde_json::Value;
 
-use crate::hooks::{apply, script};
+use crate::book::Book;
+use crate::hooks::apply;
 use crate::program;
 
 /// The instants of events, which each have one of their own.
@@ -22,12 +22,7 @@ fn instants(events: &[Value]) -> Result<BTreeSet<String>> {
 #[test]
 fn a_rule_of_each_second_runs_its_program_once_for_each_instant() -> Result<()> {
     let mut node = Node::new(program(), None)?;
-    let folder = node.scratch().to_owned();
-    let book = folder.join("book");
-    std::fs::create_dir(&book)?;
-    let enter = script(&folder, "enter", "#!/bin/sh\necho \"$2 $3\" >> \"$1/runs\"\n")?;
-    let (enter, book_path) = (text(&enter)?, text(&book)?);
-    node.configure(&format!("\n[exec]\nallow = ['{enter}']\nwrite = ['{book_path}']\n"))?;
+    let book = Book::of(&node)?;
     node.start()?;
     let documents = "rule:
   name: each-second
@@ -43,25 +38,22 @@ rule:
   do:
     - exec: {argv: [ENTER, BOOK, '{planned}', never]}
 ";
-    apply(&node, &documents.replace("ENTER", enter).replace("BOOK", book_path))?;
+    apply(&node, &book.fill(documents)?)?;
     let three = || {
         let done = node.events("job.done")?;
         Ok((done.len() >= 3).then_some(()))
     };
     node.until("three runs", three)?;
     node.kill()?;
-    let before = std::fs::read_to_string(book.join("runs"))?.lines().count();
+    let before = book.runs().len();
     node.start()?;
-    let more = || {
-        let runs = std::fs::read_to_string(book.join("runs"))?.lines().count();
-        Ok((runs > before.saturating_add(2)).then_some(()))
-    };
+    let more = || Ok((book.runs().len() > before.saturating_add(2)).then_some(()));
     node.until("runs after the kill", more)?;
     // What has run is read first: each run follows its event.
-    let runs = std::fs::read_to_string(book.join("runs"))?;
+    let runs = book.runs();
     let entered: BTreeSet<String> = runs
-        .lines()
-        .map(|line| line.strip_suffix(" each-second").context(line.to_owned()).map(str::to_owned))
+        .iter()
+        .map(|line| line.strip_suffix(" each-second").context(line.clone()).map(str::to_owned))
         .collect::<Result<_>>()?;
     let mut due = instants(&node.events("schedule.due")?)?;
     let skipped = instants(&node.events("schedule.skipped")?)?;

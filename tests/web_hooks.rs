@@ -9,7 +9,8 @@ use entrepot_testkit::clients::text;
 use entrepot_testkit::server::{Node, run};
 use serde_json::Value;
 
-use crate::hooks::{apply, script};
+use crate::book::Book;
+use crate::hooks::apply;
 use crate::program;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -43,9 +44,10 @@ print(f'webhook-timestamp: {at}')
 print('webhook-signature: v1,' + base64.b64encode(signed).decode())
 ";
 
-/// A node whose rule `orders` notes the id and topic of each order in the file `book/runs`.
+/// A node whose rule `orders` notes the id and topic of each order.
 struct Shop {
     node: Node,
+    book: Book,
 }
 
 struct Answer {
@@ -56,19 +58,13 @@ struct Answer {
 impl Shop {
     fn start() -> Result<Shop> {
         let mut node = Node::new(program(), None)?;
-        let folder = node.scratch().to_owned();
-        let book = folder.join("book");
-        std::fs::create_dir(&book)?;
-        let enter = script(&folder, "enter", "#!/bin/sh\necho \"$2 $3\" >> \"$1/runs\"\n")?;
-        let (enter, book) = (text(&enter)?, text(&book)?);
-        node.configure(&format!("\n[exec]\nallow = ['{enter}']\nwrite = ['{book}']\n"))?;
-        let documents = DOCUMENTS.replace("ENTER", enter).replace("BOOK", book);
-        apply(&node, &documents.replace("SECRET", SECRET))?;
+        let book = Book::of(&node)?;
+        apply(&node, &book.fill(DOCUMENTS)?.replace("SECRET", SECRET))?;
         let shown = node.cli(&["export"])? + &node.cli(&["key", "show", "shop"])?;
         ensure!(!shown.contains(SECRET), "the key is shown");
         node.cli(&["listener", "create", "https", "protocol=https", "address=127.0.0.1:0"])?;
         node.start()?;
-        Ok(Shop { node })
+        Ok(Shop { node, book })
     }
 
     /// Posts a message to the rule `orders` that was signed so many seconds ago.
@@ -98,11 +94,6 @@ impl Shop {
         let output = String::from_utf8(run(curl.arg(&address))?.stdout)?;
         let (body, status) = output.rsplit_once('\n').context("a status")?;
         Ok(Answer { status: status.parse()?, body: serde_json::from_str(body)? })
-    }
-
-    fn runs(&self) -> Vec<String> {
-        let runs = std::fs::read_to_string(self.node.scratch().join("book/runs"));
-        runs.unwrap_or_default().lines().map(str::to_owned).collect()
     }
 }
 
@@ -144,9 +135,9 @@ fn a_web_hook_starts_a_rule_once_and_only_if_its_sender_is_known() -> Result<()>
     let last = shop.post(SECRET, "msg_4", 0, &order(4))?;
     assert_eq!(last.status, 202);
     shop.node.until("the orders to be noted", || {
-        Ok(shop.runs().contains(&"4 goods".to_owned()).then_some(()))
+        Ok(shop.book.runs().contains(&"4 goods".to_owned()).then_some(()))
     })?;
-    assert_eq!(shop.runs(), ["1 goods", "4 goods"]);
+    assert_eq!(shop.book.runs(), ["1 goods", "4 goods"]);
     assert_eq!(shop.node.events("hook.received")?.len(), 3);
     let event = last.body["event"].as_str().context("an id")?;
     let why = shop.node.cli(&["rule", "explain", event])?;
@@ -178,7 +169,7 @@ fn no_web_hook_is_lost_that_was_answered_202() -> Result<()> {
     let recorded = shop.node.events("hook.received")?;
     let recorded: BTreeSet<_> = recorded.iter().map(|event| event["id"].to_string()).collect();
     assert_eq!(recorded, taken);
-    let noted: BTreeSet<_> = shop.runs().into_iter().collect();
+    let noted: BTreeSet<_> = shop.book.runs().into_iter().collect();
     assert_eq!(noted.len(), 20, "{noted:?}");
     shop.node.stop()
 }
@@ -191,16 +182,16 @@ fn each_order_of_a_message_has_its_turn_though_the_node_dies_among_them() -> Res
     let fields = shop.signed(SECRET, "batch_1", 0, &body)?;
     let taken = shop.send("batch", fields.lines())?;
     ensure!(taken.status == 202, "{}", taken.body);
-    shop.node.until("some turns", || Ok((shop.runs().len() >= 5).then_some(())))?;
+    shop.node.until("some turns", || Ok((shop.book.runs().len() >= 5).then_some(())))?;
     shop.node.kill()?;
-    let before = shop.runs().len();
+    let before = shop.book.runs().len();
     ensure!(before < 60, "it was done before the kill");
     shop.node.start()?;
     shop.node.until("the end of the job", || {
         let done = shop.node.events("job.done")?;
         Ok(done.iter().any(|event| event["rule"] == "batch").then_some(()))
     })?;
-    let runs = shop.runs();
+    let runs = shop.book.runs();
     let wanted: BTreeSet<String> = (0..60).map(|id| format!("{id} {id}")).collect();
     ensure!(runs.iter().cloned().collect::<BTreeSet<_>>() == wanted, "{runs:?}");
     // Only the program that ran when the node died may have run twice.

@@ -78,19 +78,7 @@ impl Log {
             .map(|number| (number, self.event(number)))
             .collect();
         let before = self.env.elapsed();
-        let (node, name, jobs) = (self.id, &self.node, &[]);
-        let (after, up_to, events) = (self.last, self.last + count, &*events);
-        let piece = Projection {
-            node,
-            name,
-            after,
-            up_to,
-            events,
-            jobs,
-            arrivals: &[],
-            rules: &[],
-            repeated: false,
-        };
+        let piece = Projection { after: self.last, ..Projection::of(self.id, &self.node, &events) };
         self.db.project(&piece).await?;
         self.last += count;
         Ok(self.env.elapsed() - before)

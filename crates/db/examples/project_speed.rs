@@ -24,21 +24,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (cpu, elapsed) = (cpu_micros()?, env.elapsed());
     let (id, mut after) = (env.new_id(), 0);
     for events in events.chunks(BATCH) {
-        let up_to = events.last().map_or(0, |(sequence, _)| *sequence);
-        let (name, jobs) = (&node, &[]);
-        let piece = Projection {
-            node: id,
-            name,
-            after,
-            up_to,
-            events,
-            jobs,
-            arrivals: &[],
-            rules: &[],
-            repeated: false,
-        };
+        let piece = Projection { after, ..Projection::of(id, &node, events) };
         db.project(&piece).await?;
-        after = up_to;
+        after = piece.up_to;
     }
     let seconds = (env.elapsed() - elapsed).as_secs_f64();
     println!(

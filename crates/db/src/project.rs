@@ -36,6 +36,23 @@ pub struct Projection<'a> {
     pub repeated: bool,
 }
 
+impl<'a> Projection<'a> {
+    /// The first piece of the journal of a node, with these events and nothing else.
+    pub fn of(node: NodeId, name: &'a Name, events: &'a [(u64, Event)]) -> Projection<'a> {
+        Projection {
+            node,
+            name,
+            after: 0,
+            up_to: events.last().map_or(0, |(sequence, _)| *sequence),
+            events,
+            jobs: &[],
+            arrivals: &[],
+            rules: &[],
+            repeated: false,
+        }
+    }
+}
+
 /// What became of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projected {

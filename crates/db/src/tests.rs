@@ -183,19 +183,7 @@ fn node_id(label: &str) -> NodeId {
 
 /// A piece of the journal of a node, from its first record on.
 fn piece<'a>(node: &'a Name, events: &'a [(u64, Event)], jobs: &'a [Job]) -> Projection<'a> {
-    let up_to = events.last().map_or(0, |(sequence, _)| *sequence);
-    let (node, name) = (node_id(node.as_str()), node);
-    Projection {
-        node,
-        name,
-        after: 0,
-        up_to,
-        events,
-        jobs,
-        arrivals: &[],
-        rules: &[],
-        repeated: false,
-    }
+    Projection { jobs, ..Projection::of(node_id(node.as_str()), node, events) }
 }
 
 async fn project(db: &Db, node: &str, events: &[(u64, Event)], jobs: &[Job]) {

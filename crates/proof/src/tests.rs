@@ -88,18 +88,7 @@ impl Bed {
         let up_to = records.last().map_or(0, |record| record.sequence);
         let (node, name) = (self.id(), name(NODE));
         let after = self.bed.db.projected_up_to(node).await.expect("the cursor");
-        let (events, jobs, repeated) = (&*events, &[], false);
-        let piece = Projection {
-            node,
-            name: &name,
-            after,
-            up_to,
-            events,
-            jobs,
-            arrivals: &[],
-            rules: &[],
-            repeated,
-        };
+        let piece = Projection { after, up_to, ..Projection::of(node, &name, &events) };
         self.bed.db.project(&piece).await.expect("projected");
     }
 

@@ -1,7 +1,5 @@
 //! Steps that ask people.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use entrepot_db::{AnswerOutcome, ApprovalKey};
@@ -10,8 +8,7 @@ use entrepot_nouns::{JobId, JobState, Noun as _};
 use entrepot_storage::AnyStore;
 use serde_json::{Value as Json, json};
 
-use super::world::{SITE, World, doing, files, memory_store, name};
-use crate::Pause;
+use super::world::{SITE, World, cut_everywhere, doing, files, memory_store, name};
 
 /// A rule that asks, and delivers behind that.
 async fn asking(world: &World, approve: Json) -> AnyStore {
@@ -123,14 +120,11 @@ async fn nothing_is_sent_when_the_time_is_over() {
 /// counts.
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_point_asks_once() {
-    let mut cut = 0;
-    for at in 0.. {
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
         let mut world = World::new(820 + at as u64).await;
         let out = asking(&world, approve(1)).await;
-        let seen = Arc::new(AtomicUsize::new(0));
-        let counting = seen.clone();
-        world.options.pauses =
-            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        world.options.pauses = cut.pauses();
         let event = world.upload("/in/a", b"333").await;
         world.start();
         let mut beside = world.beside("n2").await;
@@ -145,10 +139,7 @@ async fn a_crash_at_any_point_asks_once() {
         assert_eq!(files(&out).await.len(), 1, "{at}");
         world.kill().await;
         beside.kill().await;
-        if seen.load(Ordering::SeqCst) <= at {
-            break;
-        }
-        cut += 1;
-    }
+    })
+    .await;
     assert!(cut > 5, "only {cut} points were cut");
 }

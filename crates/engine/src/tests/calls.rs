@@ -1,15 +1,12 @@
 //! Rules that a step of another rule starts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use entrepot_nouns::{Job, JobState, Noun as _, Rule, StepState};
 use entrepot_storage::AnyStore;
 use serde_json::{Value as Json, json};
 
-use super::world::{SITE, World, doing, files, memory_store};
-use crate::Pause;
+use super::world::{SITE, World, cut_everywhere, doing, files, memory_store};
 
 /// A rule named `label` that starts by a call and takes a number.
 fn on_call(label: &str, steps: Json) -> Rule {
@@ -164,30 +161,24 @@ async fn rules_that_call_each_other_come_to_an_end() {
 /// Whatever the moment of a crash, and whoever goes on: one job is called, once.
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_point_starts_no_second_job() {
-    let mut cut = 0;
-    for at in 0.. {
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
         let mut world = World::new(720 + at as u64).await;
         let out = calling(&world, &on_call("child", waiting("2m")), call()).await;
-        let seen = Arc::new(AtomicUsize::new(0));
-        let counting = seen.clone();
-        world.options.pauses =
-            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        world.options.pauses = cut.pauses();
         let event = world.upload("/in/a", b"333").await;
         world.start();
         let mut beside = world.beside("n2").await;
         beside.start();
         let parent = world.job_of(&event, "r").await;
-        world.until(async |_| seen.load(Ordering::SeqCst) > at.min(9)).await;
+        world.until(async |_| cut.seen() > at.min(9)).await;
         let done = world.ended(parent).await;
         assert_eq!((done.state, done.error), (JobState::Done, None), "{at}");
         assert_eq!(jobs_of(&world, "child").await.len(), 1, "{at}");
         assert_eq!(files(&out).await.len(), 1, "{at}");
         world.kill().await;
         beside.kill().await;
-        if seen.load(Ordering::SeqCst) <= at {
-            break;
-        }
-        cut += 1;
-    }
+    })
+    .await;
     assert!(cut > 8, "only {cut} points were cut");
 }

@@ -1,15 +1,12 @@
 //! Steps that make another file of the file: packed, unpacked, encrypted, signed, summed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use entrepot_nouns::rule::Step;
 use entrepot_nouns::{Job, JobState, Key, KeyType, Rule, Sealed};
 use entrepot_storage::AnyStore;
 use serde_json::{Value as Json, json};
 
-use super::world::{World, content, files, memory_store, rule};
-use crate::{Pause, check_rule};
+use super::world::{World, content, cut_everywhere, files, memory_store, rule};
+use crate::check_rule;
 
 /// The key that everybody knows, of the fuzzers of `transform`.
 const PRIVATE: &str = include_str!("../../../transform/src/fuzzing/key.asc");
@@ -158,13 +155,10 @@ async fn a_crash_while_an_archive_is_taken_apart_repeats_no_file() {
         {"name": "open", "extract": {"to": "/new/{stem}", "existing": "refuse"}},
         deliver("{steps.open.files}-{name}"),
     ]);
-    let mut cut = 0;
-    for at in 0.. {
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
         let mut shop = Shop::new(360 + at as u64, &doing(steps.clone())).await;
-        let seen = Arc::new(AtomicUsize::new(0));
-        let counting = seen.clone();
-        shop.world.options.pauses =
-            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        shop.world.options.pauses = cut.pauses();
         shop.world.start();
         let job = shop.ended("a.zip", &bytes).await;
         assert_eq!((job.state, job.error), (JobState::Done, None), "{at}");
@@ -173,11 +167,8 @@ async fn a_crash_while_an_archive_is_taken_apart_repeats_no_file() {
         assert!(home["new/a/b/two.bin"] == large, "{at}");
         assert!(files(&shop.out).await["2-a.zip"] == bytes, "{at}");
         shop.world.kill().await;
-        if seen.load(Ordering::SeqCst) <= at {
-            break;
-        }
-        cut += 1;
-    }
+    })
+    .await;
     assert!(cut > 6, "only {cut} points were cut");
 }
 
@@ -211,13 +202,11 @@ async fn a_crash_while_files_are_changed_repeats_nothing() {
     let sum = entrepot_transform::checksum::Checksum::of(sha256, sample.as_slice()).unwrap();
     for (chain, wanted) in chains.into_iter().zip([4, 3, 2, 2]) {
         let mut first = None;
-        for at in 0.. {
+        let cut = cut_everywhere(async |cut| {
+            let at = cut.at;
             let mut shop = Shop::new(500 + at as u64, &doing(chain.clone())).await;
             shop.world.publish("/in/sums", sum.line("a.csv").as_bytes()).await;
-            let seen = Arc::new(AtomicUsize::new(0));
-            let counting = seen.clone();
-            shop.world.options.pauses =
-                Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+            shop.world.options.pauses = cut.pauses();
             shop.world.start();
             let job = shop.ended("a.csv", &sample).await;
             assert_eq!((job.state, job.error), (JobState::Done, None), "{at}: {chain}");
@@ -230,11 +219,9 @@ async fn a_crash_while_files_are_changed_repeats_nothing() {
             assert_eq!(told.len(), wanted, "{at}: {chain}");
             shop.world.until(async |world| files(&world.work.store).await.is_empty()).await;
             shop.world.kill().await;
-            if seen.load(Ordering::SeqCst) <= at {
-                assert!(at > 20, "only {at} points were cut: {chain}");
-                break;
-            }
-        }
+        })
+        .await;
+        assert!(cut > 20, "only {cut} points were cut: {chain}");
     }
 }
 
@@ -286,12 +273,10 @@ async fn a_crash_while_a_file_is_split_repeats_no_part() {
             "existing": "refuse"}},
         deliver("{steps.cut.files}-{name}"),
     ]);
-    for at in 0.. {
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
         let mut shop = Shop::new(440 + at as u64, &doing(steps.clone())).await;
-        let seen = Arc::new(AtomicUsize::new(0));
-        let counting = seen.clone();
-        shop.world.options.pauses =
-            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        shop.world.options.pauses = cut.pauses();
         shop.world.start();
         let job = shop.ended("a.txt", text.as_bytes()).await;
         assert_eq!((job.state, job.error), (JobState::Done, None), "{at}");
@@ -305,11 +290,9 @@ async fn a_crash_while_a_file_is_split_repeats_no_part() {
         assert_eq!(bytes.concat(), text.as_bytes(), "{at}");
         assert_eq!(files(&shop.out).await["3-a.txt"], text.as_bytes(), "{at}");
         shop.world.kill().await;
-        if seen.load(Ordering::SeqCst) <= at {
-            assert!(at > 6, "only {at} points were cut");
-            break;
-        }
-    }
+    })
+    .await;
+    assert!(cut > 6, "only {cut} points were cut");
     let steps = json!([{"split": {"bytes": 1, "to": "/new/{part}", "parts": 9}}]);
     let (shop, job) = run(470, steps, "a.txt", text.as_bytes()).await;
     assert!(job.error.unwrap().starts_with("EP0871"));

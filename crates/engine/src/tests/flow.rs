@@ -1,15 +1,13 @@
 //! Steps that decide how a job goes on, and what steps leave for later ones.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use entrepot_nouns::{Event, Job, JobState, StepState};
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use serde_json::json;
 
-use super::world::{World, doing, files, memory_store};
-use crate::Pause;
+use super::world::{World, cut_everywhere, doing, files, memory_store};
 
 /// Sorts files by size, through a variable, with a step behind the branches.
 fn sorting() -> serde_json::Value {
@@ -65,16 +63,13 @@ async fn a_job_takes_one_branch_and_goes_on_behind_it() {
 /// Whatever the moment of a crash: no delivery twice (a second one is refused), no branch changed.
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_point_repeats_no_step_and_changes_no_branch() {
-    let mut cut = 0;
-    for at in 0.. {
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
         let mut world = World::new(32 + at as u64).await;
         let out = memory_store(&world.env);
         world.target("out", out.clone()).await;
         world.put(&doing(sorting())).await;
-        let seen = Arc::new(AtomicUsize::new(0));
-        let counting = seen.clone();
-        world.options.pauses =
-            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        world.options.pauses = cut.pauses();
         let event = world.upload("/in/four", b"4444").await;
         world.start();
         let job = world.job_of(&event, "r").await;
@@ -90,11 +85,8 @@ async fn a_crash_at_any_point_repeats_no_step_and_changes_no_branch() {
         assert!(taken.iter().all(|step| step.result == Some(json!({"branch": "then"}))), "{at}");
         assert!(records.iter().all(|step| step.state == StepState::Done), "{at}: {records:?}");
         world.kill().await;
-        if seen.load(Ordering::SeqCst) <= at {
-            break;
-        }
-        cut += 1;
-    }
+    })
+    .await;
     assert!(cut > 20, "only {cut} points were cut");
 }
 

@@ -9,7 +9,7 @@ use entrepot_nouns::{Cron, Event, Job, JobState, Rule};
 use entrepot_storage::{AnyStore, EntryKind, StoreError};
 use serde_json::json;
 
-use super::world::{World, content, doing, files, memory_store, published};
+use super::world::{World, content, cut_everywhere, doing, files, memory_store, published};
 use crate::{Pause, Pauses, check_rule};
 
 /// Writes a file at an endpoint, as its owner does.
@@ -96,13 +96,10 @@ async fn a_fetched_file_is_delivered_and_copied_and_moved_at_its_endpoint_last()
 /// is where it was.
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_point_loses_no_fetched_file() {
-    let mut cut = 0;
-    for at in 0.. {
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
         let mut exchange = Exchange::new(42 + at as u64, &bank_in()).await;
-        let seen = Arc::new(AtomicUsize::new(0));
-        let counting = seen.clone();
-        exchange.world.options.pauses =
-            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        exchange.world.options.pauses = cut.pauses();
         exchange.world.start();
         let ended = exchange.ended().await;
         assert_eq!((ended.state, ended.error), (JobState::Done, None), "{at}");
@@ -111,11 +108,8 @@ async fn a_crash_at_any_point_loses_no_fetched_file() {
         exchange.world.projected().await;
         assert_eq!(exchange.world.events("file.fetched").await.len(), 1, "{at}");
         exchange.world.kill().await;
-        if seen.load(Ordering::SeqCst) <= at {
-            break;
-        }
-        cut += 1;
-    }
+    })
+    .await;
     assert!(cut > 12, "only {cut} points were cut");
 }
 

@@ -48,18 +48,7 @@ async fn the_same_batches_again_change_nothing() {
     let again = [entrepot_nouns::Job { state: JobState::Ready, at: None, ..done.clone() }];
     let (node, name) = (world.recorder.node_id(), world.recorder.node());
     let events = [(1, event)];
-    let (after, up_to, jobs) = (0, 1, &again);
-    let piece = Projection {
-        node,
-        name,
-        after,
-        up_to,
-        events: &events,
-        jobs,
-        arrivals: &[],
-        rules: &[],
-        repeated: false,
-    };
+    let piece = Projection { jobs: &again, ..Projection::of(node, name, &events) };
     for _ in 0..3 {
         assert_eq!(world.db.project(&piece).await.unwrap(), Projected::Kept);
     }

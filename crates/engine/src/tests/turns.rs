@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use entrepot_journal::Scope;
@@ -11,8 +10,7 @@ use entrepot_storage::AnyStore;
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use serde_json::{Value as Json, json};
 
-use super::world::{SITE, World, content, doing, files, memory_store, name};
-use crate::Pause;
+use super::world::{SITE, World, content, cut_everywhere, doing, files, memory_store, name};
 
 /// A delivery that fails if it was done before.
 fn deliver(path: &str) -> Json {
@@ -86,13 +84,10 @@ async fn each_item_has_its_turn_and_the_file_is_afterwards_what_it_was() {
 /// Whatever the moment of a crash: no delivery twice (a second one is refused), nothing left out.
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_point_repeats_no_turn() {
-    let mut cut = 0;
-    for at in 0.. {
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
         let (mut world, out) = world_of(820 + at as u64, packing()).await;
-        let seen = Arc::new(AtomicUsize::new(0));
-        let counting = seen.clone();
-        world.options.pauses =
-            Some(Arc::new(move |_: Pause| counting.fetch_add(1, Ordering::SeqCst) == at));
+        world.options.pauses = cut.pauses();
         let event = world.upload("/in/f", b"four").await;
         world.start();
         let job = done(&world, &event).await;
@@ -102,11 +97,8 @@ async fn a_crash_at_any_point_repeats_no_turn() {
         let records = world.db.job_steps(job.id).await.unwrap();
         assert!(records.iter().all(|step| step.state == StepState::Done), "{at}: {records:?}");
         world.kill().await;
-        if seen.load(Ordering::SeqCst) <= at {
-            break;
-        }
-        cut += 1;
-    }
+    })
+    .await;
     assert!(cut > 30, "only {cut} points were cut");
 }
 

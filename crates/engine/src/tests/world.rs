@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -599,6 +599,39 @@ pub(crate) async fn files(store: &AnyStore) -> HashMap<String, Vec<u8>> {
         }
     }
     found
+}
+
+/// Where an attempt is cut short, as by a crash.
+pub(crate) struct Cut {
+    /// At the pause of this number, from 0 on, of whichever node.
+    pub(crate) at: usize,
+    seen: Arc<AtomicUsize>,
+}
+
+impl Cut {
+    /// What ends the attempt there.
+    pub(crate) fn pauses(&self) -> Option<crate::Pauses> {
+        let (seen, at) = (self.seen.clone(), self.at);
+        Some(Arc::new(move |_: Pause| seen.fetch_add(1, Ordering::SeqCst) == at))
+    }
+
+    /// How many pauses there were so far.
+    pub(crate) fn seen(&self) -> usize {
+        self.seen.load(Ordering::SeqCst)
+    }
+}
+
+/// Tries a cut at each pause, until one lies behind the last; how many there were before it.
+pub(crate) async fn cut_everywhere(mut tried: impl AsyncFnMut(&Cut)) -> usize {
+    let mut at = 0;
+    loop {
+        let cut = Cut { at, seen: Arc::default() };
+        tried(&cut).await;
+        if cut.seen() <= at {
+            return at;
+        }
+        at += 1;
+    }
 }
 
 /// Drops the job the first time it reaches `point`; tells whether it did.

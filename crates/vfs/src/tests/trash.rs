@@ -19,17 +19,9 @@ fn keeping(mount: &mut Mount) {
 pub(super) async fn project(world: &World, node: &Node) {
     let events: Vec<_> = (1..).zip(node.events().await).collect();
     let label = name("n1");
-    let piece = Projection {
-        node: node.service.0.recorder.node_id(),
-        name: &label,
-        after: 0,
-        up_to: node.journal.usage().appended,
-        events: &events,
-        jobs: &[],
-        arrivals: &[],
-        rules: &[],
-        repeated: false,
-    };
+    let id = node.service.0.recorder.node_id();
+    let up_to = node.journal.usage().appended;
+    let piece = Projection { up_to, ..Projection::of(id, &label, &events) };
     assert_eq!(world.db.project(&piece).await.unwrap(), Projected::Kept);
 }
 
