@@ -463,8 +463,7 @@ impl Stores for StoresOf {
 }
 
 /// What starts rules without an event of somebody else: the clock, files of watched folders, and
-/// files that have not come;
-/// and what looks after the files that steps made.
+/// files that have not come; and what looks after the files that steps made.
 async fn start_rules(shared: Arc<Shared>, stop: CancellationToken) {
     let clock = schedule::run(scheduler_parts(&shared), stop.clone());
     let parts = WatcherParts {
