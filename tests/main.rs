@@ -22,6 +22,7 @@ mod expects;
 mod explain;
 mod floods;
 mod foresight;
+mod holds;
 mod hooks;
 mod hooks_kept;
 mod hooks_sftp;

@@ -9,6 +9,7 @@ use entrepot_db::{AcmeFailure, AcmeIssued, AcmeOrder, Db, ListenerPlace};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_net::tls::OwnCertificate;
 use entrepot_nouns::acme::Acme;
+use entrepot_nouns::event::RenewedFact;
 use entrepot_nouns::{AnyNoun, Env, Fact, Key, KeyType, Listener, Name, SiteId};
 use tokio::sync::Mutex;
 
@@ -201,7 +202,8 @@ impl CertificateWorker {
         let (listener, directory) = (place.listener.clone(), acme.directory.clone());
         tracing::info!(%listener, %not_after, "a certificate came");
         let names = names(acme);
-        let fact = Fact::CertificateRenewed { listener, names, directory, not_after };
+        let certificate = RenewedFact { listener, names, directory, not_after };
+        let fact = Fact::CertificateRenewed { certificate };
         self.record(place, fact).await;
         Ok(())
     }

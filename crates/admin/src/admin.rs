@@ -177,9 +177,8 @@ impl Admin {
     /// Does what an actor may do.
     async fn dispatch(&self, actor: &Actor, request: Request) -> Result<Response> {
         let (parts, serving) = (&*self.parts, self.serving.as_ref());
-        let want = |documents, prune| {
-            documents_wanted(documents, if prune { Others::Go } else { Others::Stay })
-        };
+        let others = |prune| if prune { Others::Go } else { Others::Stay };
+        let want = |documents, prune| documents_wanted(documents, others(prune));
         let kept = |lost| if lost { nodes::Journal::Lost } else { nodes::Journal::Projected };
         match request {
             Request::List { .. } => listing::nouns(parts, actor.site, request).await,
@@ -206,6 +205,7 @@ impl Admin {
             Request::Job { id } => query::shown_job(parts, actor.site, id).await,
             Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
+            Request::DecideHeld { id, decision } => self.decide_held(actor, id, decision).await,
             Request::Approvals | Request::AnswerApproval { .. } => self.asked(actor, request).await,
             Request::RunRule { name, parameters } => self.run_rule(actor, name, parameters).await,
             Request::SeenFiles { .. } | Request::Forget { .. } => self.seen(actor, request).await,

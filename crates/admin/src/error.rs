@@ -194,6 +194,14 @@ pub enum AdminError {
         /// Why the answer was not taken, and what to do.
         problem: String,
     },
+    /// A file cannot be released or deleted as one that is held.
+    #[error("the file of transfer '{id}': {problem}")]
+    NotHeld {
+        /// The transfer by which the file came.
+        id: String,
+        /// Why its file cannot be decided upon.
+        problem: String,
+    },
     /// More than this crate takes at once; see `limits.rs`.
     #[error("{what}: {size} is more than the limit of {limit}; split it up")]
     TooMuch {
@@ -369,6 +377,7 @@ impl AdminError {
             AdminError::OtherSteps { .. } => "EP0116",
             AdminError::NotRun { .. } => "EP0841",
             AdminError::MayNotAnswer { .. } => "EP0834",
+            AdminError::NotHeld { .. } => "EP0838",
             AdminError::TooMuch { .. } => "EP0110",
             AdminError::Refused { .. } => "EP0111",
             AdminError::Query { .. } => "EP0112",
@@ -416,6 +425,7 @@ impl AdminError {
             | AdminError::InUse { .. }
             | AdminError::JobState { .. }
             | AdminError::OtherSteps { .. }
+            | AdminError::NotHeld { .. }
             | AdminError::NodeServes { .. }
             | AdminError::NodeKnown { .. }
             | AdminError::NodeStays { .. }

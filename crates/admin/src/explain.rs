@@ -306,6 +306,7 @@ impl Place<'_> {
 pub(crate) fn is_arrival(fact: &Fact) -> bool {
     match fact {
         Fact::FileUploaded { file } | Fact::FileRecovered { file } => !file.temporary,
+        Fact::FileHeld { held } => !held.file.temporary,
         Fact::FileRenamed { arrival, .. } => *arrival,
         _ => false,
     }

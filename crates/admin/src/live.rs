@@ -1,7 +1,12 @@
 //! The live state of a node as the administration sees and steers it: open sessions, rates, the
 //! end of the node. The process that serves implements [`LiveNode`] over its data plane.
 
-use entrepot_nouns::{PerDirection, SessionId, SessionInfo};
+use std::pin::Pin;
+
+use entrepot_nouns::event::HeldFact;
+use entrepot_nouns::{Name, PerDirection, SessionId, SessionInfo, SiteId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::log_levels::LogLevels;
 
@@ -44,6 +49,38 @@ pub trait LiveNode: Send + Sync {
     /// # Errors
     /// Why not; the log is as before.
     fn set_log_levels(&self, levels: LogLevels) -> Result<(), String>;
+
+    /// Carries out what was decided about a file that is held, in the name of the account that
+    /// uploaded it.
+    fn carry_out(&self, order: HeldOrder) -> CarriedOut<'_>;
+}
+
+/// Whether it was carried out; else why not, in one sentence.
+pub type CarriedOut<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+
+/// What becomes of a file that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldDecision {
+    /// It gets its name, in place of a file that has it.
+    Release,
+    /// It is deleted for good.
+    Discard,
+}
+
+/// What was decided about a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldOrder {
+    /// The site of the account.
+    pub site: SiteId,
+    /// The account that uploaded it.
+    pub account: Name,
+    /// The file, and where it lies.
+    pub held: HeldFact,
+    /// What becomes of it.
+    pub decision: HeldDecision,
+    /// The administrator who decided.
+    pub by: String,
 }
 
 /// The journal refused the event of an order, so the order was not carried out.

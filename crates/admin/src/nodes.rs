@@ -3,6 +3,7 @@
 
 use entrepot_db::{Drained, Node, NodeIdentity, StoredHead};
 use entrepot_journal::Scope;
+use entrepot_nouns::event::RemovedFact;
 use entrepot_nouns::{Event, Fact, Name, PoolPlaces, SiteId};
 
 use crate::actor::Actor;
@@ -198,7 +199,7 @@ pub(crate) async fn remove(
     tx.remove_node(node.id).await?;
     let (projected, unprojected) = (node.projected_up_to, node.unprojected);
     let by = actor.name.clone();
-    let fact = Fact::NodeRemoved { name, projected, unprojected, lost, by };
+    let fact = Fact::NodeRemoved { node: RemovedFact { name, projected, unprojected, lost, by } };
     let event = parts.recorder.event(&scope(actor), fact);
     tx.insert_event(&event).await?;
     tx.commit().await?;

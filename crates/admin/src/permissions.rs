@@ -13,7 +13,8 @@ pub fn is_dangerous(request: &Request) -> bool {
     }
 }
 
-/// The right that a request needs. Every request has its line here.
+/// The right that a request needs. Every request has its line here. A rule of one's own that is
+/// tried out, and not the stored one, tells which files other accounts have.
 pub fn needed(request: &Request) -> AdminRight {
     match request {
         Request::List { .. }
@@ -37,7 +38,6 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::Certificates
         | Request::Passkeys { .. }
         | Request::Tokens { .. } => AdminRight::See,
-        // A rule of one's own finds out which files other accounts have.
         Request::DryRunRule { order } if !order.documents.is_empty() => AdminRight::Configure,
         Request::DiffRules { .. }
         | Request::Trace { .. }
@@ -51,6 +51,7 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::RetryJob { .. }
         | Request::ReplayRule { .. }
         | Request::CancelJob { .. }
+        | Request::DecideHeld { .. }
         | Request::EndSession { .. }
         | Request::EndSignIn { .. }
         | Request::LimitSession { .. }

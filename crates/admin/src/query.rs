@@ -1,7 +1,7 @@
 //! What is only read.
 
 use entrepot_db::{EventFilter, JobFilter, TransferFilter};
-use entrepot_nouns::{Fact, Job, JobId, SiteId, TransferId};
+use entrepot_nouns::{Fact, Job, JobId, SiteId, Transfer, TransferId};
 
 use crate::cursor::Position;
 use crate::error::{AdminError, Result};
@@ -31,9 +31,17 @@ pub(crate) async fn transfers(
 
 /// The transfer of this id.
 pub(crate) async fn transfer(parts: &AdminParts, site: SiteId, id: TransferId) -> Result<Response> {
-    let transfer = parts.db.transfer(site, id).await?;
-    let transfer = transfer.ok_or_else(|| missing("transfer", id.to_string()))?;
+    let transfer = known_transfer(parts, site, id).await?;
     Ok(Response::Transfer { transfer: Box::new(transfer) })
+}
+
+pub(crate) async fn known_transfer(
+    parts: &AdminParts,
+    site: SiteId,
+    id: TransferId,
+) -> Result<Transfer> {
+    let transfer = parts.db.transfer(site, id).await?;
+    transfer.ok_or_else(|| missing("transfer", id.to_string()))
 }
 
 /// Jobs, newest first.

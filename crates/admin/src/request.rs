@@ -25,6 +25,7 @@ pub use crate::document_text::Document;
 use crate::fact_queries::{EventQuery, JobQuery, TransferQuery};
 use crate::filter::{FieldFilter, SortOrder};
 use crate::link_order::{LinkAddress, LinkOrder, LinkRow};
+use crate::live::HeldDecision;
 use crate::log_levels::{LogLevel, LogLevels, LogSubject};
 use crate::login_limits::{LoginLimitRow, UnlockTarget};
 use crate::node_row::NodeRow;
@@ -223,6 +224,13 @@ pub enum Request {
     CancelJob {
         /// The job's id.
         id: JobId,
+    },
+    /// Releases or deletes a file that its mount holds.
+    DecideHeld {
+        /// The id of its transfer.
+        id: TransferId,
+        /// What becomes of it.
+        decision: HeldDecision,
     },
     /// What steps of jobs ask people, and still wait for; the oldest question first.
     Approvals,
@@ -459,6 +467,7 @@ impl fmt::Debug for Request {
             Request::SeenFiles { rule, .. } => write!(f, "SeenFiles({rule})"),
             Request::Forget { rule, path } => write!(f, "Forget({rule} {path})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
+            Request::DecideHeld { id, decision } => write!(f, "DecideHeld({id}, {decision:?})"),
             Request::Approvals => write!(f, "Approvals"),
             Request::AnswerApproval { id, .. } => write!(f, "AnswerApproval({id})"),
             Request::Sessions => write!(f, "Sessions"),
@@ -720,7 +729,8 @@ pub enum Response {
         failures: u32,
     },
     /// To `Delete`, `DeleteLink`, `RetryJob`, `Forget`, `CancelJob`, `AnswerApproval`,
-    /// `EndSession`, `LimitSession`, `EndSignIn`, `RenewCertificate` and what is asked of nodes.
+    /// `DecideHeld`, `EndSession`, `LimitSession`, `EndSignIn`, `RenewCertificate` and what is
+    /// asked of nodes.
     Done,
 }
 

@@ -489,8 +489,8 @@ async fn a_patch_merges_and_is_checked_again() {
         (
             json!({"colour": 1}),
             "mount 'acme-root': colour: unknown field 'colour', expected one of 'name', 'account', \
-             'path', 'endpoint', 'prefix', 'rights', 'quota', 'sha256', 'options', \
-             'mode_mask', 'trash', 'versions'",
+             'path', 'endpoint', 'prefix', 'rights', 'quota', 'hold', \
+             'sha256', 'options', 'mode_mask', 'trash', 'versions'",
         ),
         (
             json!({"endpoint": "gone"}),

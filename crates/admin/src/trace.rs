@@ -326,12 +326,16 @@ struct Ends<'t> {
     jobs: Vec<&'t TracedJob>,
     /// The last delivery.
     delivered: Option<&'t Event>,
+    quarantined: Option<&'t Event>,
 }
 
 impl<'t> Ends<'t> {
     fn add(&mut self, traced: &'t TracedEvent) {
         if let Fact::FileDelivered { .. } = &traced.event.fact {
             self.delivered = Some(&traced.event);
+        }
+        if let Fact::FileQuarantined { .. } = &traced.event.fact {
+            self.quarantined = Some(&traced.event);
         }
         for job in &traced.jobs {
             self.jobs.push(job);
@@ -365,6 +369,14 @@ fn summary(chain: &TracedEvent) -> (TraceState, String) {
     if let Some(job) = ends.first(JobState::Cancelled) {
         let text = format!("the job {} of rule {} was ended by hand", job.id, job.rule);
         return (TraceState::Cancelled, text);
+    }
+    if let Some(Event { fact: Fact::FileQuarantined { held, reason }, at, .. }) = ends.quarantined {
+        let (path, id) = (&held.file.path, held.file.transfer);
+        let text = format!(
+            "'{path}' is in quarantine since {at} ({reason}); 'entrepot transfer show {id}' says \
+             whether an admin has decided"
+        );
+        return (TraceState::Waiting, text);
     }
     if let Some(Event { fact: Fact::FileDelivered { file, endpoint, .. }, at, .. }) = ends.delivered
     {
@@ -403,6 +415,14 @@ fn arrived(chain: &TracedEvent) -> (TraceState, String) {
                 file.path
             );
             (TraceState::Arriving, text)
+        }
+        Fact::FileHeld { held } => {
+            let path = &held.file.path;
+            let text = format!(
+                "'{path}' is whole since {at} and hidden: its mount holds it, and no rule on \
+                 'file.held' released it"
+            );
+            (TraceState::Waiting, text)
         }
         fact => {
             let kind = fact.kind();

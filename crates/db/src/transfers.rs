@@ -90,8 +90,8 @@ macro_rules! upsert {
             "size = excluded.size, blake3 = excluded.blake3, sha256 = excluded.sha256, ",
             "changed_at = excluded.changed_at, fact_id = excluded.fact_id, ",
             "error = excluded.error ",
-            "WHERE transfers.state IN ('active', 'partial') AND ",
-            "(excluded.state NOT IN ('active', 'partial') OR ",
+            "WHERE transfers.state IN ('active', 'partial', 'held', 'quarantined') AND ",
+            "(excluded.state NOT IN ('active', 'partial', 'held', 'quarantined') OR ",
             "(excluded.changed_at, excluded.fact_id) > (transfers.changed_at, transfers.fact_id))",
         )
     };
@@ -161,7 +161,7 @@ fn has_ended(state: TransferState) -> bool {
 /// The transfer an event tells of, in the state it tells.
 fn of_event(event: &Event) -> Option<Transfer> {
     use Direction::{In, Out};
-    use TransferState::{Completed, Failed, Partial, Unknown};
+    use TransferState::{Completed, Failed, Held, Partial, Quarantined, Unknown};
     let (file, direction, state, endpoint, error) = match &event.fact {
         Fact::FileUploaded { file } | Fact::FileRecovered { file } => {
             (file, In, Completed, None, None)
@@ -172,6 +172,14 @@ fn of_event(event: &Event) -> Option<Transfer> {
         }
         Fact::FileFetched { file, endpoint, .. } => {
             (file, In, Completed, Some(endpoint.clone()), None)
+        }
+        Fact::FileHeld { held } => (&held.file, In, Held, None, None),
+        Fact::FileQuarantined { held, reason } => {
+            (&held.file, In, Quarantined, None, Some(reason.clone()))
+        }
+        Fact::FileDiscarded { decided } => {
+            let why = format!("it was held, and deleted by {}", decided.by);
+            (&decided.held.file, In, Failed, None, Some(why))
         }
         Fact::FileInterrupted { file, kept, reason } => {
             (file, In, if *kept { Partial } else { Failed }, None, Some(reason.clone()))

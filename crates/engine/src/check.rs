@@ -169,7 +169,9 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Extract(extract) => check_path("extract.to", &extract.to, values),
         StepSpec::Verify(verify) => check_path("verify.signature", &verify.signature, values),
         StepSpec::Checksum(checksum) => check_path("checksum.verify", &checksum.verify, values),
+        StepSpec::Quarantine(it) => check_text("quarantine.reason", &it.reason, values),
         StepSpec::Delete(_)
+        | StepSpec::Release(_)
         | StepSpec::Refuse(_)
         | StepSpec::If(_)
         | StepSpec::Each(_)

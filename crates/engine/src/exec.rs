@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use entrepot_nouns::event::ProgramFact;
 use entrepot_nouns::rule::{ExecSpec, ExecStdout, ExitCode, ExitMeaning};
-use entrepot_nouns::{Event, Fact, Name};
+use entrepot_nouns::{Event, Name};
 use entrepot_spawn::limits::OUTPUT_KEPT;
 use entrepot_spawn::{Ended, How, Program, Stdin};
 use serde_json::Value as Json;
@@ -111,10 +112,10 @@ pub(crate) fn output(spec: &ExecSpec, ended: &Ended) -> Result<Option<Json>, Str
 }
 
 /// What is told of its end.
-pub(crate) fn told(spec: &ExecSpec, rule: &Name, ended: &Ended) -> Fact {
+pub(crate) fn told(spec: &ExecSpec, rule: &Name, ended: &Ended) -> ProgramFact {
     let words = ended.stderr.last_words(PROGRAM_WORDS);
     let words = if words.is_empty() { ended.stdout.last_words(PROGRAM_WORDS) } else { words };
-    Fact::ProgramEnded {
+    ProgramFact {
         rule: rule.clone(),
         program: spec.argv.first().cloned().unwrap_or_default(),
         done: is_done(spec, ended),

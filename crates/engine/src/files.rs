@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::dry_run::LookedFor;
+use entrepot_nouns::event::HeldFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
 use entrepot_nouns::{Endpoint, Env, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath};
@@ -63,6 +64,8 @@ pub(crate) trait AccountFiles: Send + Sync {
     async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError>;
     /// Renames a file.
     async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError>;
+    /// Gives a file its name that its mount holds.
+    async fn release(&self, held: &HeldFact, existing: Existing) -> Result<(), StepError>;
     /// Removes a file.
     async fn remove(&self, path: &VPath) -> Result<(), StepError>;
     /// Makes a directory; one that is there is [`StepError::taken`].

@@ -139,6 +139,10 @@ impl Foresight<'_> {
             return Err(StepError::missing(&path));
         }
         self.account_files()?;
+        if let Fact::FileHeld { .. } = self.event().fact {
+            // It is hidden: what has the name is another file.
+            return Ok(Source { path, open: None });
+        }
         let found = self.file.as_ref().map(|file| &file.found);
         let open = match (found, self.origin) {
             (_, EventOrigin::MadeUp) | (None, _) => None,

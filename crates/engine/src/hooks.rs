@@ -208,7 +208,7 @@ async fn program(
         files.close().await;
     }
     let ended = ended.map_err(|error| programs::not_run(&error))?;
-    let fact = exec::told(spec, name, &ended);
+    let fact = Fact::ProgramEnded { program: exec::told(spec, name, &ended) };
     let how = ended.how;
     let scope = entrepot_journal::Scope {
         session: event.session,

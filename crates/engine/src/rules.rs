@@ -414,6 +414,7 @@ pub(crate) fn kinds(fact: &Fact) -> impl Iterator<Item = &str> {
 fn is_temporary(fact: &Fact) -> bool {
     match fact {
         Fact::FileUploaded { file } | Fact::FileRecovered { file } => file.temporary,
+        Fact::FileHeld { held } => held.file.temporary,
         _ => false,
     }
 }

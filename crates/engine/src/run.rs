@@ -15,6 +15,7 @@ use std::time::Duration;
 use entrepot_db::{
     ELSE_UNIT, HandOver, JobChange, JobEnd, JobEnding, LaneKey, PassedStep, RuleDocument,
 };
+use entrepot_nouns::event::HeldFact;
 use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepsAt};
 use entrepot_nouns::{
     Event, EventId, Fact, Job, JobLane, JobStep, Rule, SiteId, StepAddress, StepState, Timestamp,
@@ -74,6 +75,8 @@ pub(crate) struct Run<'a> {
     /// Where the file is now: the event's path, or where the last move put it.
     path: Option<Result<VPath, StepError>>,
     files: Option<Box<dyn AccountFiles>>,
+    /// The file that its mount held has its name.
+    pub(crate) released: bool,
 }
 
 /// A step that ended and is not recorded yet.
@@ -172,6 +175,7 @@ async fn attempt(
         current: None,
         path: None,
         files: None,
+        released: false,
     };
     let ended = run.attempt().await;
     if let Some(files) = run.files.take() {
@@ -271,11 +275,10 @@ fn tell(shared: &Shared, job: &Job, id: EventId, fact: Fact) -> Event {
     Event { id, ..shared.recorder.event(&scope, fact) }
 }
 
-async fn seal(shared: &Shared, event: &Event) -> Result<(), StepError> {
-    match shared.recorder.seal(event).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err(StepError::transient(error.code(), error.to_string())),
-    }
+/// Gives the number of the record.
+async fn seal(shared: &Shared, event: &Event) -> Result<u64, StepError> {
+    let sealed = shared.recorder.seal(event).await;
+    sealed.map_err(|error| StepError::transient(error.code(), error.to_string()))
 }
 
 async fn end(
@@ -300,6 +303,14 @@ impl Run<'_> {
         self.job.epoch > 1 || self.job.repeated
     }
 
+    /// The file of the event, as long as its mount holds it.
+    pub(crate) fn held(&self) -> Option<&HeldFact> {
+        match &self.job.event.fact {
+            Fact::FileHeld { held } if !self.released => Some(held),
+            _ => None,
+        }
+    }
+
     /// What the step under way left when an earlier attempt of it failed.
     pub(crate) fn left_by_failed(&self) -> Option<&Json> {
         let (address, _) = self.current.as_ref()?;
@@ -321,7 +332,16 @@ impl Run<'_> {
 
     /// Records an event of this job, durably.
     pub(crate) async fn seal(&self, event: &Event) -> Result<(), StepError> {
-        seal(self.shared, event).await
+        seal(self.shared, event).await.map(|_| ())
+    }
+
+    /// Records an event of this job, and waits until the database has what it says.
+    pub(crate) async fn tell(&self, event: &Event) -> Result<(), StepError> {
+        let record = seal(self.shared, event).await?;
+        let mut projected = self.shared.projected.subscribe();
+        // The sender lives as long as this.
+        let _ = self.hold.waiting(projected.wait_for(|reached| *reached >= record)).await?;
+        Ok(())
     }
 
     async fn attempt(&mut self) -> Result<(), StepError> {

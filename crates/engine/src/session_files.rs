@@ -7,9 +7,12 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_auth::{AuthError, Gate};
 use entrepot_nouns::dry_run::LookedFor;
+use entrepot_nouns::event::HeldFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Env, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath};
+use entrepot_nouns::{
+    Endpoint, EndpointTarget, Env, Job, Key, Name, Secret, SiteId, StorePath, Timestamp, VPath,
+};
 use entrepot_storage::{AnyStore, EntryKind, Publish, ReadFile, StagedFile, StoreError};
 use entrepot_vfs::{Create, CreateIntent, Download, HeldName, Service, Session, Upload, VfsError};
 
@@ -75,7 +78,11 @@ impl FileAccess for SessionFileAccess {
         env: &Env,
     ) -> Result<Box<dyn AccountFiles>, StepError> {
         let (name, store) = (endpoint.noun.name.clone(), self.store(endpoint).await?);
-        Ok(Box::new(EndpointFiles { endpoint: name, store, env: env.clone() }))
+        let directory = match &endpoint.noun.target {
+            EndpointTarget::Directory(target) => Some(PathBuf::from(&target.path)),
+            _ => None,
+        };
+        Ok(Box::new(EndpointFiles { endpoint: name, store, directory, env: env.clone() }))
     }
 
     async fn hold_name(
@@ -120,6 +127,14 @@ fn failed(path: &VPath, error: &VfsError) -> StepError {
     }
 }
 
+/// As [`failed`], about a file that is held.
+fn held_failed(held: &HeldFact, error: &VfsError) -> StepError {
+    match held.file.path.parse() {
+        Ok(path) => failed(&path, error),
+        Err(error) => StepError::permanent("EP0812", format!("'{}': {error}", held.file.path)),
+    }
+}
+
 #[async_trait]
 impl AccountFiles for SessionFiles {
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError> {
@@ -151,6 +166,11 @@ impl AccountFiles for SessionFiles {
             error => failed(from, &error),
         })?;
         Ok(())
+    }
+
+    async fn release(&self, held: &HeldFact, existing: Existing) -> Result<(), StepError> {
+        let released = self.0.vfs().release(held, existing.into()).await;
+        released.map_err(|error| held_failed(held, &error))
     }
 
     async fn remove(&self, path: &VPath) -> Result<(), StepError> {
@@ -230,6 +250,8 @@ impl Sink for SessionUpload {
 pub(crate) struct EndpointFiles {
     pub(crate) endpoint: Name,
     pub(crate) store: AnyStore,
+    /// Where its root is on a disk of this machine, if it is.
+    pub(crate) directory: Option<PathBuf>,
     pub(crate) env: Env,
 }
 
@@ -272,8 +294,8 @@ impl AccountFiles for EndpointFiles {
     }
 
     /// Programs get a copy of what lies elsewhere only by standard input.
-    async fn local(&self, _path: &VPath) -> Result<Option<PathBuf>, StepError> {
-        Ok(None)
+    async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError> {
+        Ok(self.directory.as_ref().map(|root| root.join(at_endpoint(path).as_str())))
     }
 
     async fn rename(&self, from: &VPath, to: &VPath, existing: Existing) -> Result<(), StepError> {
@@ -283,6 +305,11 @@ impl AccountFiles for EndpointFiles {
             StoreError::Exists => StepError::taken(to),
             error => self.failed(from, &error),
         })
+    }
+
+    /// No mount of an account is here.
+    async fn release(&self, held: &HeldFact, _existing: Existing) -> Result<(), StepError> {
+        Err(held_failed(held, &VfsError::Unsupported))
     }
 
     async fn remove(&self, path: &VPath) -> Result<(), StepError> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use entrepot_db::{Db, DbError};
 use entrepot_journal::{Recorder, Scope, Usage};
 use entrepot_net::tls::certificate_end;
+use entrepot_nouns::event::ExpiringFact;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::{Event, Fact, Key, KeyType, SiteId, Timestamp};
 use entrepot_transform::openpgp::PublicKey;
@@ -115,9 +116,10 @@ async fn expiring(
     let looked = tokio::task::spawn_blocking(move || end_of(&key.noun, now)).await;
     let not_after = looked.ok().flatten()?;
     let days = days(not_after, now)?;
+    let end = ExpiringFact { key: name, not_after, days };
     let fact = match key_type {
-        KeyType::Tls => Fact::CertificateExpiring { key: name, not_after, days },
-        _ => Fact::KeyExpiring { key: name, not_after, days },
+        KeyType::Tls => Fact::CertificateExpiring { end },
+        _ => Fact::KeyExpiring { end },
     };
     let event = parts.recorder.event(&Scope::site(site), fact);
     Some(Event { id: ids::expiring(id, not_after, days), ..event })

@@ -1,8 +1,11 @@
 //! `transfer`, `event`, `job`: what happened and what happens.
 
-use entrepot_admin::{NumberedEvent, Response, ShownJob};
+use entrepot_admin::{HeldDecision, NumberedEvent, Response, ShownJob};
 use entrepot_nouns::approval::Approval;
-use entrepot_nouns::{CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer};
+use entrepot_nouns::event::{FileFact, ProgramFact, RemovedFact};
+use entrepot_nouns::{
+    CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer, TransferId,
+};
 use serde_json::{Value, json};
 
 use crate::admin_client::AdminClient;
@@ -28,14 +31,21 @@ pub(crate) async fn transfers(
             json!({"request": "transfers", "filter": filter})
         }
         TransferCommand::Show { id } => json!({"request": "transfer", "id": id}),
+        TransferCommand::Release { id } => decide(id, HeldDecision::Release),
+        TransferCommand::Discard { id } => decide(id, HeldDecision::Discard),
     };
     match client.ask(request).await? {
         Response::Transfers { transfers, .. } => output.rows(&transfers, print_transfers),
         Response::Transfer { transfer } => {
             output.value(&transfer, || print_transfers(std::slice::from_ref(&transfer)))
         }
+        Response::Done => output.done(),
         _ => Err(unexpected()),
     }
+}
+
+fn decide(id: TransferId, decision: HeldDecision) -> Value {
+    json!({"request": "decide-held", "id": id, "decision": decision})
 }
 
 fn print_transfers(transfers: &[Transfer]) {
@@ -181,6 +191,7 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::FileFetched { file, endpoint, rule } => {
             format!("{} from {endpoint} by rule {rule}, {}", sized(file), digest(file))
         }
+        Fact::FileQuarantined { held, reason } => format!("{}: {reason}", sized(&held.file)),
         Fact::FileInterrupted { file, kept, reason } => {
             let kept = if *kept { "kept to resume" } else { "dropped" };
             format!("{} after {}: {reason} ({kept})", file.path, table::bytes(file.size))
@@ -219,21 +230,19 @@ pub(crate) fn describe(event: &Event) -> String {
             let by = rule.as_ref().map_or("no rule could be asked", |rule| rule.as_str());
             format!("{} from {} by {by}: {reason}", said(command), command.address)
         }
-        Fact::ProgramEnded { rule, program, how, duration_ms, words, .. } => {
+        Fact::ProgramEnded { program } => {
+            let ProgramFact { rule, program, how, duration_ms, words, .. } = program;
             format!("rule {rule}: {program}, {how} after {duration_ms} ms {words}")
         }
         Fact::ForwardingRefused { what, address } => format!("{what} from {address}"),
         Fact::LoginLimited { address, seconds } => {
             format!("{address} is not heard for {seconds} s")
         }
-        fact => match fact.file() {
-            Some(file) => format!("{}, {}", sized(file), digest(file)),
-            None => order(fact).unwrap_or_else(|| rest(fact)),
-        },
+        fact => order(fact).unwrap_or_else(|| rest(fact)),
     }
 }
 
-fn sized(file: &entrepot_nouns::event::FileFact) -> String {
+fn sized(file: &FileFact) -> String {
     format!("{} ({})", file.path, table::bytes(file.size))
 }
 
@@ -273,7 +282,8 @@ fn order(fact: &Fact) -> Option<String> {
             let (instance, source, target) = (word(instance), word(source), word(target));
             format!("{name}, instance {instance}, source {source}, target {target}, by {by}")
         }
-        Fact::NodeRemoved { name, projected, unprojected, lost, by } => {
+        Fact::NodeRemoved { node } => {
+            let RemovedFact { name, projected, unprojected, lost, by } = node;
             let journal = if *lost { ", its journal is lost" } else { "" };
             format!("{name} by {by}, {projected} records, {unprojected} missing{journal}")
         }
@@ -287,6 +297,9 @@ fn order(fact: &Fact) -> Option<String> {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
             let secrets = if *secrets { ", with hashes and sealed secrets" } else { "" };
             format!("{} by {by}{secrets}", kinds.join(", "))
+        }
+        Fact::FileReleased { decided } | Fact::FileDiscarded { decided } => {
+            format!("{} by {}", sized(&decided.held.file), decided.by)
         }
         Fact::LogChanged { levels, by } if levels.is_empty() => {
             format!("as the process file says again, by {by}")
@@ -302,7 +315,7 @@ fn said(command: &CommandFact) -> String {
     format!("{} {} {}{code}", command.protocol.as_str(), command.verb, command.argument)
 }
 
-fn digest(file: &entrepot_nouns::event::FileFact) -> String {
+fn digest(file: &FileFact) -> String {
     match file.digests.blake3 {
         Some(digest) => {
             format!("blake3 {}…", entrepot_nouns::transfer::hex(digest.get(..8).unwrap_or(&digest)))
@@ -311,8 +324,11 @@ fn digest(file: &entrepot_nouns::event::FileFact) -> String {
     }
 }
 
-/// The fields of a fact that has no sentence of its own.
+/// The file or the fields of a fact that has no sentence of its own.
 fn rest(fact: &Fact) -> String {
+    if let Some(file) = fact.file() {
+        return format!("{}, {}", sized(file), digest(file));
+    }
     let Ok(Value::Object(fields)) = serde_json::to_value(fact) else { return String::new() };
     let parts = fields.iter().filter(|(name, _)| name.as_str() != "kind");
     parts.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
@@ -354,7 +370,7 @@ pub(crate) async fn jobs(
                 println!("waits {}: {}", asked.waits(), table::printable(&asked.text));
             }
         }),
-        Response::Done => output.value(&json!({"done": true}), || println!("done")),
+        Response::Done => output.done(),
         _ => Err(unexpected()),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn run(
             warn(&warnings);
             output.value(&noun, || print_fields("", &body(&noun.noun)))
         }
-        Response::Done => output.value(&json!({"done": true}), || println!("done")),
+        Response::Done => output.done(),
         _ => Err(unexpected()),
     }
 }

@@ -29,6 +29,11 @@ impl Output {
         }
     }
 
+    /// Says that it is done.
+    pub(crate) fn done(self) -> Result<(), Failure> {
+        self.value(&serde_json::json!({"done": true}), || println!("done"))
+    }
+
     /// Prints a list.
     pub(crate) fn rows<T: Serialize>(
         self,

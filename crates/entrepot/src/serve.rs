@@ -293,7 +293,7 @@ impl Core {
         let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
         let runner = parts.dry_runner().with_files(vfs.clone(), gate.clone());
         let admin = admin.with_rule_dry_runner(dry_runner(runner));
-        let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone() });
+        let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone(), gate: gate.clone() });
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let spawner = spawner(config, &parts)?;
         gate.start_programs_by(spawner.clone());

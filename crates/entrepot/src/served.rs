@@ -1,8 +1,9 @@
 //! The node that the administration of a server sees and steers.
 
-use entrepot_admin::{LiveNode, LogLevels, NotRecorded};
+use entrepot_admin::{CarriedOut, HeldDecision, HeldOrder, LiveNode, LogLevels, NotRecorded};
+use entrepot_auth::Gate;
 use entrepot_nouns::{PerDirection, SessionId, SessionInfo};
-use entrepot_vfs::{Service, VfsError};
+use entrepot_vfs::{Existing, Service, Session, VfsError};
 
 use crate::log::LogControl;
 
@@ -10,6 +11,7 @@ use crate::log::LogControl;
 pub(crate) struct ServedNode {
     pub(crate) vfs: Service,
     pub(crate) log: LogControl,
+    pub(crate) gate: Gate,
 }
 
 impl LiveNode for ServedNode {
@@ -43,6 +45,28 @@ impl LiveNode for ServedNode {
 
     fn set_log_levels(&self, levels: LogLevels) -> Result<(), String> {
         self.log.set(levels)
+    }
+
+    fn carry_out(&self, order: HeldOrder) -> CarriedOut<'_> {
+        Box::pin(async move {
+            let HeldOrder { site, account, held, decision, by } = order;
+            let why = format!("decided by {by}");
+            let grant = self.gate.internal(site, &account, &why).await;
+            let grant = grant.map_err(|error| error.to_string())?;
+            let session = Session::open(&self.vfs, grant).await;
+            let session = session.map_err(|error| error.to_string())?;
+            let done = match decision {
+                HeldDecision::Release => session.vfs().release(&held, Existing::Replace).await,
+                HeldDecision::Discard => session.vfs().discard_held(&held, &by).await,
+            };
+            session.close(&why, 0, 0).await;
+            done.map_err(|error| match error {
+                VfsError::NotFound => {
+                    "it is not there any more, or its mount shows another directory since".into()
+                }
+                error => error.to_string(),
+            })
+        })
     }
 }
 

@@ -9,6 +9,7 @@ mod backup;
 mod clock;
 mod expected;
 mod file;
+mod node;
 mod pruned;
 mod recorded;
 #[cfg(test)]
@@ -36,7 +37,8 @@ pub use approval::ApprovalFact;
 pub use backup::BackupFact;
 pub use clock::EventClock;
 pub use expected::ExpectedFact;
-pub use file::{Displaced, ExportedFile, FileFact};
+pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
+pub use node::{ExpiringFact, ProgramFact, RemovedFact, RenewedFact};
 pub use pruned::PrunedFact;
 pub use recorded::{Event, FORMAT_LEVEL};
 pub use unknown::UnknownFact;
@@ -88,47 +90,28 @@ facts! {
     }
     /// A node was taken off the list; another one may have its name.
     "node.removed" NodeRemoved {
-        /// The name that is free again.
-        name: Name,
-        /// The last record of its journal that is in the database.
-        projected: u64,
-        /// How many records behind that one its last heartbeat told of: events that are lost if
-        /// the journal is.
-        unprojected: u64,
-        /// It did not stop in good order: there may be more of them.
-        lost: bool,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
+        /// Which node, and what it leaves.
+        #[serde(flatten)]
+        node: RemovedFact,
     }
     /// An authority has given a listener its certificate, the first one or the next.
     "certificate.renewed" CertificateRenewed {
-        /// The listener that shows it.
-        listener: Name,
-        /// The names in it.
-        names: Vec<String>,
-        /// The directory of the authority.
-        directory: String,
-        /// Not valid from this moment on.
-        not_after: Timestamp,
+        /// Which certificate, and of which listener.
+        #[serde(flatten)]
+        certificate: RenewedFact,
     }
     /// The certificate of a key for TLS ends soon, or has ended: told once for each of 60, 30, 7, 1
     /// and 0 days.
     "certificate.expiring" CertificateExpiring {
-        /// The key, by name.
-        key: Name,
-        /// Not valid from this moment on.
-        not_after: Timestamp,
-        /// It ends in so many days, or sooner.
-        days: u32,
+        /// Which key, and when.
+        #[serde(flatten)]
+        end: ExpiringFact,
     }
     /// Another key ends soon, or has ended: told once for each of 60, 30, 7, 1 and 0 days.
     "key.expiring" KeyExpiring {
-        /// The key, by name.
-        key: Name,
-        /// Not valid from this moment on.
-        not_after: Timestamp,
-        /// It ends in so many days, or sooner.
-        days: u32,
+        /// Which key, and when.
+        #[serde(flatten)]
+        end: ExpiringFact,
     }
     /// The journal of a node holds so much that the database does not have yet: full, it takes no
     /// new files.
@@ -383,6 +366,33 @@ facts! {
         /// What is known of the file.
         #[serde(flatten)]
         file: FileFact,
+    }
+    /// A file is whole and durable, and not visible: its mount holds files until a rule releases
+    /// them. Then it is uploaded, in an event of the same transfer.
+    "file.held" FileHeld {
+        /// The file, and where it lies.
+        #[serde(flatten)]
+        held: HeldFact,
+    }
+    /// A file that is held is not to be released by any rule: somebody has to look.
+    "file.quarantined" FileQuarantined {
+        /// The file, and where it lies.
+        #[serde(flatten)]
+        held: HeldFact,
+        /// Why, one sentence.
+        reason: String,
+    }
+    /// An admin lets a file be seen that is held: it is uploaded next.
+    "file.released" FileReleased {
+        /// The file, and who said so.
+        #[serde(flatten)]
+        decided: DecidedFact,
+    }
+    /// A file that was held is deleted for good; it never was visible.
+    "file.discarded" FileDiscarded {
+        /// The file, and who said so.
+        #[serde(flatten)]
+        decided: DecidedFact,
     }
     /// A file was read to its end, or a part of it was.
     "file.downloaded" FileDownloaded {
@@ -686,19 +696,9 @@ facts! {
     }
     /// A program that a rule started has ended.
     "program.ended" ProgramEnded {
-        /// The name of the rule, which may have been deleted since.
-        rule: Name,
-        /// Its path; its arguments may be secrets of somebody.
-        program: String,
-        /// Whether it counts as done: exit code 0, or 1 with a warning.
-        done: bool,
-        /// Exit code, signal or limit, in words.
-        how: String,
-        /// From its start to its end.
-        duration_ms: u64,
-        /// The last words of what it wrote.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        words: String,
+        /// Which program, and how it ended.
+        #[serde(flatten)]
+        program: ProgramFact,
     }
     /// An attempt of a job failed; it will be tried again.
     "job.retrying" JobRetrying {

@@ -164,6 +164,8 @@ impl StepSpec {
             | StepSpec::Mkdir(_)
             | StepSpec::Move(_)
             | StepSpec::Delete(_)
+            | StepSpec::Release(_)
+            | StepSpec::Quarantine(_)
             | StepSpec::Exec(_)
             | StepSpec::Gzip(_)
             | StepSpec::Zstd(_)

@@ -8,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::document::is_default;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::path::{StorePath, VPath};
@@ -180,6 +181,10 @@ pub const TRASH_NAME: &str = ".entrepot-trash";
 pub fn is_trash_name(name: &str) -> bool {
     name.eq_ignore_ascii_case(TRASH_NAME)
 }
+
+/// What the names begin with under which files lie there that are held; behind it the id of the
+/// transfer.
+pub const HELD_PREFIX: &str = "held-";
 
 /// What is removed below a mount is kept for some time, and can be put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -363,6 +368,10 @@ pub struct Mount {
     /// How much may lie there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
+    /// What is uploaded stays hidden until the step `release` of a rule on `file.held` lets it be
+    /// seen, so that it can be looked at first. What is there is not touched until then.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hold: bool,
     /// Also compute SHA-256 of each upload, beside BLAKE3.
     #[serde(default)]
     pub sha256: bool,
@@ -459,6 +468,7 @@ mod tests {
             prefix: prefix.to_owned(),
             rights: Rights::all(),
             quota: None,
+            hold: false,
             sha256: false,
             options: BTreeSet::new(),
             mode_mask: None,

@@ -144,6 +144,11 @@ impl Rule {
         }
     }
 
+    /// Whether its steps work on files that their mount holds.
+    fn is_of_held(&self) -> bool {
+        matches!(&self.when, When::Event(kind) if kind == "file.held")
+    }
+
     /// The steps of a list.
     pub fn list(&self, list: StepList) -> &[Step] {
         match list {
@@ -245,6 +250,18 @@ impl Rule {
         }
     }
 
+    fn check_timeout(&self, step: &Step) -> Result<(), StepFlaw> {
+        let elsewhere = match &step.spec {
+            _ if step.timeout.is_none() => return Ok(()),
+            _ if self.is_waited_for() => "a client waits for this rule: use 'exec.timeout_seconds'",
+            StepSpec::Call(_) => "the job rests meanwhile: limit the steps of the other rule",
+            StepSpec::Each(_) => "limit the steps inside it",
+            StepSpec::Approve(_) => "the job rests meanwhile: use 'approve.within'",
+            _ => return Ok(()),
+        };
+        Err(("timeout", elsewhere))
+    }
+
     fn check_steps(&self) -> Result<(), FieldError> {
         let waited = self.is_waited_for();
         if waited && !(self.otherwise.is_empty() && self.run_as.is_none()) {
@@ -259,10 +276,9 @@ impl Rule {
                 let text = format!("steps nest {} deep at most", crate::limits::STEP_DEPTH);
                 return Err(FieldError::new(place.field, text));
             }
+            let timed = self.check_timeout(step);
             let checked = match &step.spec {
-                _ if waited && step.timeout.is_some() => {
-                    Err(("timeout", "a client waits for this rule: use 'exec.timeout_seconds'"))
-                }
+                _ if timed.is_err() => timed,
                 spec if step.after_crash != AfterCrash::Run && (waited || !spec.is_unkeyed()) => {
                     Err((
                         "after_crash",
@@ -272,15 +288,6 @@ impl Rule {
                 }
                 StepSpec::Call(call) if call.rule == self.name => {
                     Err(("call.rule", "a rule cannot call itself"))
-                }
-                StepSpec::Call(_) if step.timeout.is_some() => {
-                    Err(("timeout", "the job rests meanwhile: limit the steps of the other rule"))
-                }
-                StepSpec::Each(_) if step.timeout.is_some() => {
-                    Err(("timeout", "limit the steps inside it"))
-                }
-                StepSpec::Approve(_) if step.timeout.is_some() => {
-                    Err(("timeout", "the job rests meanwhile: use 'approve.within'"))
                 }
                 StepSpec::Wait(_) if place.depth == 0 && place.following.is_empty() => {
                     Err(("wait", "nothing waits for it, let steps follow"))
@@ -293,6 +300,11 @@ impl Rule {
                     refuse.check(place.following)
                 }
                 StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
+                spec if self.is_of_held() => check_of_held(spec),
+                StepSpec::Release(_) | StepSpec::Quarantine(_) => Err((
+                    step.spec.word(),
+                    "only a rule on the event 'file.held' has a file that its mount holds",
+                )),
                 _ if FileThere::of(self) == FileThere::No => {
                     self.check_without_file(&step.spec, file)
                 }
@@ -310,6 +322,20 @@ impl Rule {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a step can work on a file that has no name yet.
+fn check_of_held(step: &StepSpec) -> Result<(), StepFlaw> {
+    const HIDDEN: &str = "the file is hidden and has no name yet: release it, and let a rule on \
+                          'file.uploaded' go on";
+    match step {
+        StepSpec::Move(_) => Err(("move", HIDDEN)),
+        StepSpec::Delete(delete) if delete.path.is_none() => Err(("delete.path", HIDDEN)),
+        StepSpec::Quarantine(it) if it.reason.trim().is_empty() => {
+            Err(("quarantine.reason", "say why, for whoever decides what becomes of the file"))
+        }
+        _ => Ok(()),
     }
 }
 

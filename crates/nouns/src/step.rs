@@ -3,6 +3,7 @@
 mod change;
 mod files;
 mod flow;
+mod held;
 mod keys;
 pub(crate) mod place;
 mod talk;
@@ -30,6 +31,7 @@ pub use flow::{
     ApproveSpec, CallSpec, CheckSpec, EachSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable,
     WaitSpec,
 };
+pub use held::{QuarantineSpec, ReleaseSpec};
 pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
@@ -284,6 +286,10 @@ steps! {
     "move" => Move(MoveSpec),
     /// Remove the file.
     "delete" => Delete(DeleteSpec),
+    /// Let a file be seen that its mount holds.
+    "release" => Release(ReleaseSpec),
+    /// Keep a file hidden that its mount holds, until an admin decides.
+    "quarantine" => Quarantine(QuarantineSpec),
     /// Run a program.
     "exec" => Exec(ExecSpec),
     /// Refuse the command; only in rules `before` a command.

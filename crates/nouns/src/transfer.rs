@@ -36,6 +36,8 @@ impl Direction {
 /// | --- | --- | --- | --- |
 /// | `active` | bytes are moving | staging | `partial`, `completed`, `failed` |
 /// | `partial` | cut; its owner may resume it | staging | `active`, `failed` (swept) |
+/// | `held` | whole, durable; a rule decides | hidden | `completed`, `quarantined`, `failed` |
+/// | `quarantined` | held, and no rule may release it | hidden | `completed`, `failed` |
 /// | `completed` | whole, durable, visible under its name | target | end |
 /// | `failed` | ended with an error; nothing is visible | nowhere | end |
 /// | `unknown` | after a crash neither name was there; nothing was promised | unknown | end |
@@ -46,6 +48,10 @@ pub enum TransferState {
     Active,
     /// Cut; its owner may resume it.
     Partial,
+    /// Whole, durable, and hidden until a rule releases it.
+    Held,
+    /// Held, and no rule may release it: somebody has to look.
+    Quarantined,
     /// Whole, durable, visible.
     Completed,
     /// Ended with an error.
@@ -56,9 +62,11 @@ pub enum TransferState {
 
 impl TransferState {
     /// All states, in the order of the table.
-    pub const ALL: [TransferState; 5] = [
+    pub const ALL: [TransferState; 7] = [
         TransferState::Active,
         TransferState::Partial,
+        TransferState::Held,
+        TransferState::Quarantined,
         TransferState::Completed,
         TransferState::Failed,
         TransferState::Unknown,
@@ -69,6 +77,8 @@ impl TransferState {
         match self {
             TransferState::Active => "active",
             TransferState::Partial => "partial",
+            TransferState::Held => "held",
+            TransferState::Quarantined => "quarantined",
             TransferState::Completed => "completed",
             TransferState::Failed => "failed",
             TransferState::Unknown => "unknown",

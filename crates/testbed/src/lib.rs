@@ -87,6 +87,7 @@ pub fn mount(called: &str, account: &str, path: &str, endpoint: &str) -> Mount {
         prefix: String::new(),
         rights: Rights::all(),
         quota: None,
+        hold: false,
         sha256: false,
         options: Default::default(),
         mode_mask: None,

@@ -582,6 +582,7 @@ pub(crate) fn ended_transfer(fact: &Fact) -> Option<TransferId> {
         | Fact::FileRecovered { file }
         | Fact::FileUnknown { file }
         | Fact::FileInterrupted { file, kept: false, .. } => Some(file.transfer),
+        Fact::FileHeld { held } => Some(held.file.transfer),
         _ => None,
     }
 }

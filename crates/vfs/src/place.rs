@@ -5,11 +5,12 @@ use std::sync::Arc;
 use entrepot_auth::{EffectiveMount, Principal};
 use entrepot_crypto::Sha256;
 use entrepot_nouns::mount::is_trash_name;
-use entrepot_nouns::{MountOption, Right, StorePath, VPath};
-use entrepot_storage::AnyStore;
+use entrepot_nouns::{MountOption, Right, StorePath, TransferId, VPath};
+use entrepot_storage::{AnyStore, StagedFile, StoreError};
 use uuid::Uuid;
 
 use crate::error::{Result, VfsError};
+use crate::trash::folder;
 use crate::{quota, stores};
 
 /// Whether a link that is the last name of a path is followed.
@@ -47,6 +48,33 @@ impl MountedPath {
     /// back; false if it is there. For when something was not found.
     pub(crate) async fn remake_prefix(&self) -> Result<bool> {
         stores::remake_prefix(&self.store, &self.mount.prefix).await
+    }
+
+    /// Makes what is missing of the directory that a file of this place is published in, as far as
+    /// it is ours to make; false if it is there.
+    pub(crate) async fn remake_directory(&self) -> Result<bool> {
+        let remade = self.remake_prefix().await?;
+        match self.path.parent().filter(|folder| folder.components().any(is_trash_name)) {
+            Some(hidden) => {
+                folder::make(&self.store, &hidden).await?;
+                Ok(true)
+            }
+            None => Ok(remade),
+        }
+    }
+
+    /// Begins a file that is to be published at `target`.
+    pub(crate) async fn stage(
+        &self,
+        transfer: TransferId,
+        target: &StorePath,
+    ) -> Result<Box<dyn StagedFile>> {
+        match self.store.stage(transfer, target).await {
+            Err(StoreError::NotFound) if self.remake_directory().await? => {
+                Ok(self.store.stage(transfer, target).await?)
+            }
+            staged => Ok(staged?),
+        }
     }
 
     /// Whether others change names at the endpoint too.

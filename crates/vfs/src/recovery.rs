@@ -193,7 +193,7 @@ impl Recovery {
         match outcome {
             Ok(Outcome::Happened(event)) => {
                 match &event.fact {
-                    Fact::FileRecovered { .. } => report.recovered += 1,
+                    Fact::FileRecovered { .. } | Fact::FileHeld { .. } => report.recovered += 1,
                     Fact::FileUnknown { .. } => report.unknown += 1,
                     _ => report.changes += 1,
                 }

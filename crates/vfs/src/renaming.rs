@@ -58,7 +58,11 @@ impl Vfs {
         old.need(Right::Rename)?;
         let names = &self.data_plane().names;
         let held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
-        let meta = old.store.stat(&old.path).await?;
+        let meta = match old.store.stat(&old.path).await {
+            Ok(meta) => Some(meta),
+            Err(StoreError::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        };
         let there = match new.store.stat(&new.path).await {
             Ok(meta) => Some(meta),
             Err(StoreError::NotFound) => None,
@@ -73,6 +77,10 @@ impl Vfs {
         if there.is_some() {
             new.need(Right::Overwrite)?;
         }
+        let Some(meta) = meta else {
+            let waiting = self.held_temporary(&old).ok_or(VfsError::NotFound)?;
+            return self.rename_temporary(waiting, &old, Located { place: &new, path: &to }).await;
+        };
         if meta.kind == EntryKind::Link {
             let (old, new) =
                 (Located { place: &old, path: &from }, Located { place: &new, path: &to });

@@ -41,7 +41,10 @@ pub(crate) use start::may_begin;
 pub struct Upload {
     vfs: Vfs,
     path: VPath,
+    /// Where it is published.
     place: MountedPath,
+    /// Of one that is held: the place of the name that it waits for.
+    held_for: Option<MountedPath>,
     staged: Box<dyn StagedFile>,
     moving: Arc<Moving>,
     existing: Existing,
@@ -66,6 +69,7 @@ pub struct Upload {
 struct Opened {
     path: VPath,
     place: MountedPath,
+    held_for: Option<MountedPath>,
     existing: Existing,
     expected: ExpectedSize,
     staged: Box<dyn StagedFile>,
@@ -134,12 +138,14 @@ impl Upload {
         };
         let (path, moving) = (path.clone(), start.moving(vfs, path, how.expected_size, slot));
         let expected = ExpectedSize::of(how.expected_size);
-        let opened = Opened { path, place, existing, expected, staged, moving, open };
+        let held_for = vfs.holds(&place).then(|| place.clone());
+        let place = vfs.upload_place(&place, start.transfer())?;
+        let opened = Opened { path, place, held_for, existing, expected, staged, moving, open };
         Ok(Upload::opened(vfs, start, opened))
     }
 
     fn opened(vfs: &Vfs, mut start: Start, opened: Opened) -> Upload {
-        let Opened { path, place, existing, expected, staged, moving, open } = opened;
+        let Opened { path, place, held_for, existing, expected, staged, moving, open } = opened;
         Upload {
             vfs: vfs.clone(),
             path,
@@ -150,6 +156,7 @@ impl Upload {
             size: start.size(),
             marks: Marks { synced: start.ranges.contiguous(), noted: start.ranges.end() },
             place,
+            held_for,
             staged,
             base: start.base,
             ranges: start.ranges,

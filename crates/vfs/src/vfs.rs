@@ -252,7 +252,10 @@ impl Vfs {
             Err(StoreError::NotFound) if place.is_prefix() && place.remake_prefix().await? => {
                 Ok(attributes(&place.store.stat(&place.path).await?, &place.mount))
             }
-            Err(StoreError::NotFound | StoreError::NotDirectory) => self.partial(&path, rights),
+            Err(StoreError::NotFound | StoreError::NotDirectory) => {
+                let kept = self.partial(&path, rights);
+                kept.or_else(|_| self.held_attributes(&place, rights))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -44,6 +44,7 @@ const LEAST: &[(&str, Role)] = &[
     ("replay-rule", Role::Operator),
     ("retry-job", Role::Operator),
     ("cancel-job", Role::Operator),
+    ("decide-held", Role::Operator),
     ("end-session", Role::Operator),
     ("limit-session", Role::Operator),
     ("limit-node", Role::Operator),
@@ -113,6 +114,7 @@ fn sample(word: &str) -> Request {
             json!({"id": id})
         }
         "answer-approval" => json!({"id": id, "verdict": "approved"}),
+        "decide-held" => json!({"id": id, "decision": "release"}),
         "limit-session" => json!({"id": id, "rates": "reset"}),
         "limit-node" => json!({"rates": "reset"}),
         "set-log-levels" => json!({"levels": {}}),

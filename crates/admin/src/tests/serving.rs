@@ -64,6 +64,10 @@ impl LiveNode for FakeNode {
         *self.levels.lock() = levels;
         Ok(())
     }
+
+    fn carry_out(&self, _order: HeldOrder) -> CarriedOut<'_> {
+        Box::pin(async { Err("nothing is held here".to_owned()) })
+    }
 }
 
 struct World {

@@ -181,6 +181,9 @@ impl Run<'_> {
         if !passed.is_done() {
             return;
         }
+        if let StepSpec::Release(_) = &step.spec {
+            self.released = true;
+        }
         if let (StepSpec::Wait(_), Some(record)) = (&step.spec, &passed.record) {
             self.rests_until = noted::rests_until(record);
         } else if let Some(path) = passed.path() {

@@ -32,11 +32,9 @@ impl Step for ExecSpec {
         let ended = ended.map_err(|error| not_run(&error))?;
         let mut scope = rules::caused_by(&run.job.event);
         scope.job = Some(run.job.id);
-        let fact = exec::told(self, &run.job.rule, &ended);
-        let said = match &fact {
-            Fact::ProgramEnded { words, how, .. } => format!("{how}: {words}"),
-            _ => String::new(),
-        };
+        let program = exec::told(self, &run.job.rule, &ended);
+        let said = format!("{}: {}", program.how, program.words);
+        let fact = Fact::ProgramEnded { program };
         run.seal(&run.shared.recorder.event(&scope, fact)).await?;
         let said = said.trim_end_matches(": ");
         match exec::meaning(self, &ended) {
@@ -77,7 +75,10 @@ async fn local_file(run: &mut Run<'_>) -> Result<String, StepError> {
     let path = run.path()?;
     source::verify(run, &path).await?;
     let hold = run.hold;
-    let local = hold.waiting(run.files().await?.local(&path)).await??;
+    let local = match run.held() {
+        Some(held) => source::local_held(run, held).await?,
+        None => hold.waiting(run.files().await?.local(&path)).await??,
+    };
     let local = local.and_then(|local| local.into_os_string().into_string().ok());
     local.ok_or_else(|| no_local(&path.to_string()))
 }

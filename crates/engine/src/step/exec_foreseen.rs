@@ -1,6 +1,7 @@
 //! What `exec` would do: the command line, and whether the node allows the program.
 
 use async_trait::async_trait;
+use entrepot_nouns::Fact;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin};
 
 use super::StepError;
@@ -16,8 +17,9 @@ impl Foresee for ExecSpec {
         if self.stdin == ExecStdin::File {
             foresight.input()?;
         }
-        if wants_file && foresight.noted.file.is_some() {
-            let why = "where the file lies that a step makes shows only then";
+        let is_held = matches!(foresight.event().fact, Fact::FileHeld { .. });
+        if wants_file && (is_held || foresight.noted.file.is_some()) {
+            let why = "where the file lies that a step makes, or a mount holds, shows only then";
             return Ok(Foreseen::open(format!("runs {:?}", self.argv), why));
         }
         if wants_file {

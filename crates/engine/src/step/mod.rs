@@ -15,6 +15,7 @@ mod extract;
 mod fetch;
 mod fetch_foreseen;
 mod flow;
+mod held;
 pub(crate) mod http;
 mod made;
 pub(crate) mod mail;
@@ -67,6 +68,8 @@ macro_rules! the_step {
             StepSpec::Mkdir(mkdir) => mkdir,
             StepSpec::Move(rename) => rename,
             StepSpec::Delete(delete) => delete,
+            StepSpec::Release(release) => release,
+            StepSpec::Quarantine(quarantine) => quarantine,
             StepSpec::Exec(exec) => exec,
             StepSpec::Refuse(refuse) => refuse,
             StepSpec::If(branch) => branch,

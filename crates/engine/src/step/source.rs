@@ -1,13 +1,17 @@
 //! The file a step works on: what the event says it is, and whether it still is that.
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_nouns::{Digests, Event, Fact, Timestamp, VPath};
+use entrepot_nouns::event::HeldFact;
+use entrepot_nouns::{Digests, Event, Fact, StorePath, Timestamp, VPath};
 use entrepot_storage::{ReadFile, StoreError};
+use entrepot_vfs::held_at;
 
 use super::StepError;
-use crate::files::Source;
+use crate::files::{AccountFiles, Source};
 use crate::limits::BLOCK_BYTES;
 use crate::noted::FileValue;
 use crate::run::Run;
@@ -32,6 +36,7 @@ impl Expected {
             }
             fact @ (Fact::FileRenamed { .. }
             | Fact::FileUploaded { .. }
+            | Fact::FileHeld { .. }
             | Fact::FileRecovered { .. }) => {
                 fact.file().map(|file| Expected { size: file.size, digests: file.digests })
             }
@@ -211,13 +216,47 @@ pub(crate) fn changed(path: &VPath) -> StepError {
 /// Opens the file of the event and looks at its size.
 pub(crate) async fn open(run: &mut Run<'_>, path: &VPath) -> Result<Box<dyn Source>, StepError> {
     let hold = run.hold;
-    let source = hold.waiting(run.files().await?.open(path)).await??;
+    let source = match run.held() {
+        Some(held) if held.file.path == path.as_str() => open_held(run, held).await?,
+        _ => hold.waiting(run.files().await?.open(path)).await??,
+    };
     if Expected::of(&run.job.event).is_some_and(|expected| expected.size != source.size())
         || is_another_version(&run.job.event.fact, path, source.as_ref())
     {
         return Err(changed(path));
     }
     Ok(source)
+}
+
+/// Opens a file where it is held.
+async fn open_held(run: &Run<'_>, held: &HeldFact) -> Result<Box<dyn Source>, StepError> {
+    let files = files_of(run, held).await?;
+    run.hold.waiting(files.open(&held_place(held)?)).await?
+}
+
+/// Where a file that is held lies on a disk of this machine, if it does.
+pub(super) async fn local_held(
+    run: &Run<'_>,
+    held: &HeldFact,
+) -> Result<Option<PathBuf>, StepError> {
+    let files = files_of(run, held).await?;
+    run.hold.waiting(files.local(&held_place(held)?)).await?
+}
+
+/// The files of the endpoint that has it.
+async fn files_of(run: &Run<'_>, held: &HeldFact) -> Result<Box<dyn AccountFiles>, StepError> {
+    let endpoint = run.endpoint(&held.endpoint).await?;
+    let access = &run.shared.file_access;
+    let opening = access.open_endpoint(&endpoint, run.shared.recorder.env());
+    run.hold.waiting(opening).await?
+}
+
+/// Where it is held, as a path of its endpoint.
+fn held_place(held: &HeldFact) -> Result<VPath, StepError> {
+    let refused = |text: String| StepError::permanent("EP0812", text);
+    let prefix: StorePath = held.prefix.parse().map_err(|_| refused(held.prefix.clone()))?;
+    let at = held_at(&prefix, held.file.transfer).map_err(|error| refused(error.to_string()))?;
+    format!("/{at}").parse().map_err(|_| refused(at.to_string()))
 }
 
 /// Whether a file was written after it was found in a watched folder; where a step put it its time

@@ -287,7 +287,7 @@ async fn a_program_reads_the_file_that_a_step_made() {
     let words: HashMap<bool, String> = told
         .into_iter()
         .map(|event| match event.fact {
-            entrepot_nouns::Fact::ProgramEnded { done, words, .. } => (done, words),
+            entrepot_nouns::Fact::ProgramEnded { program } => (program.done, program.words),
             fact => panic!("{fact:?}"),
         })
         .collect();

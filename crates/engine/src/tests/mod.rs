@@ -8,6 +8,7 @@ mod crashes;
 mod dry_run;
 mod expects;
 mod flow;
+mod held;
 mod jobs;
 mod lanes;
 mod made;

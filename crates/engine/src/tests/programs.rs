@@ -62,8 +62,8 @@ async fn a_program_reads_the_file_and_gets_each_argument_whole() {
         world.events("program.ended").await;
     }
     let told = world.events("program.ended").await;
-    let Fact::ProgramEnded { done, how, .. } = &told[0].fact else { panic!("{told:?}") };
-    assert_eq!((told.len(), done, how.as_str()), (1, &true, "exit code 1"));
+    let Fact::ProgramEnded { program } = &told[0].fact else { panic!("{told:?}") };
+    assert_eq!((told.len(), program.done, program.how.as_str()), (1, true, "exit code 1"));
     assert_eq!(told[0].job, Some(job.id));
 }
 

@@ -136,7 +136,7 @@ async fn a_condition_and_a_program_know_the_instant() {
     let mut words: Vec<_> = ended
         .into_iter()
         .map(|event| match event.fact {
-            Fact::ProgramEnded { words, .. } => words,
+            Fact::ProgramEnded { program } => program.words,
             fact => panic!("{fact:?}"),
         })
         .collect();

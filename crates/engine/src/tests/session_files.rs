@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, Retry, StepSpec};
+use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, ReleaseSpec, Retry, StepSpec, When};
 use entrepot_nouns::{
-    Account, AccountType, Event, Job, JobState, Mount, Quota, Right, Rights, Rule,
+    Account, AccountType, Event, Job, JobState, Mount, Quota, Right, Rights, Rule, TransferState,
 };
 use entrepot_storage::AnyStore;
 use entrepot_testbed::mount;
@@ -74,9 +74,10 @@ impl RealNode {
         let transfer = upload.finish().await.unwrap().transfer;
         session.close("done", 0, 0).await;
         self.recorded().await;
-        let uploaded = self.world.events("file.uploaded").await;
+        let mut told = self.world.events("file.held").await;
+        told.extend(self.world.events("file.uploaded").await);
         let of = |event: &Event| event.fact.file().is_some_and(|file| file.transfer == transfer);
-        uploaded.into_iter().find(of).unwrap()
+        told.into_iter().find(of).unwrap()
     }
 
     /// Waits until the database has all that was recorded, durable or not yet.
@@ -141,6 +142,43 @@ async fn a_job_sees_the_files_of_its_account_and_what_it_does_says_why() {
             assert_eq!(told.depth, event.depth + 1, "{kind}: it would never end");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_mount_holds_counts_as_uploaded_when_a_rule_releases_it() {
+    let mut real = RealNode::new(96).await;
+    real.upload_before("/a", b"old").await;
+    let holding = Mount { hold: true, ..mount("acme-home", "acme", "/", "home") };
+    real.world.put(&holding).await;
+    real.node.directory.refresh().await.unwrap();
+    let first = vec![deliver("partner", "looked/{name}", Existing::Replace), release()];
+    let when = When::Event("file.held".to_owned());
+    // Whoever scans need not see the files of those who send them.
+    let looks = Rule { run_as: Some(name("reader")), when, ..rule("looks", first) };
+    real.world.put(&looks).await;
+    real.world.put(&rule("goes", vec![deliver("partner", "sent/{name}", Existing::Replace)])).await;
+    real.start();
+    let held = real.upload("/a", b"newer").await;
+    assert_eq!(held.fact.kind(), "file.held");
+    let job = real.ended(&held, "looks").await;
+    assert_eq!((job.state, &job.error), (JobState::Done, &None));
+    real.recorded().await;
+    let uploaded = real.world.events("file.uploaded").await.pop().unwrap();
+    let (before, after) = (held.fact.file().unwrap(), uploaded.fact.file().unwrap());
+    assert_eq!((after.transfer, after.digests), (before.transfer, before.digests));
+    assert_eq!((uploaded.account, uploaded.job), (Some(name("acme")), Some(job.id)));
+    assert_eq!(uploaded.cause, Some(held.id));
+    let event = real.world.events("file.uploaded").await.pop().unwrap();
+    assert_eq!(real.ended(&event, "goes").await.state, JobState::Done);
+    let wanted = ["looked/a", "sent/a"].map(|path| (path.to_owned(), b"newer".to_vec()));
+    assert_eq!(files(&real.out).await, HashMap::from(wanted));
+    assert_eq!(files(&real.home).await, HashMap::from([("a".to_owned(), b"newer".to_vec())]));
+    let known = real.world.db.transfer(SITE, after.transfer).await.unwrap().unwrap();
+    assert_eq!(known.state, TransferState::Completed);
+}
+
+fn release() -> StepSpec {
+    StepSpec::Release(ReleaseSpec::default())
 }
 
 /// One case of [`what_an_account_may_not_do_fails_with_the_reason`].

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use entrepot_nouns::event::ExpiringFact;
 use entrepot_nouns::{Fact, Key, KeyType};
 
 use super::world::{World, name};
@@ -28,7 +29,7 @@ async fn a_key_that_ends_is_told_once_for_each_of_its_days_over_restarts() {
         world.projected().await;
         let events = world.events("key.expiring").await;
         let days = events.iter().map(|event| match &event.fact {
-            Fact::KeyExpiring { key, not_after, days } => {
+            Fact::KeyExpiring { end: ExpiringFact { key, not_after, days } } => {
                 assert_eq!((key.as_str(), *not_after), ("soon", start.plus(DAY * 29)));
                 *days
             }

@@ -15,7 +15,7 @@ use entrepot_db::{Claim, Db, DbError, EventFilter, Incarnation, LaneWant, NodeId
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::endpoint::MemoryTarget;
-use entrepot_nouns::event::FileFact;
+use entrepot_nouns::event::{FileFact, HeldFact};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{DeliverSpec, Existing, Retry, Step, StepSpec, When};
 use entrepot_nouns::{
@@ -110,7 +110,7 @@ impl FileAccess for SimFileAccess {
         env: &Env,
     ) -> Result<Box<dyn AccountFiles>, StepError> {
         let (name, store) = (endpoint.noun.name.clone(), self.store(endpoint).await?);
-        Ok(Box::new(EndpointFiles { endpoint: name, store, env: env.clone() }))
+        Ok(Box::new(EndpointFiles { endpoint: name, store, directory: None, env: env.clone() }))
     }
 
     async fn hold_name(
@@ -143,6 +143,12 @@ impl AccountFiles for SimAccountFiles {
         let existing = existing.into();
         let renamed = self.0.rename(&at(from), &at(to), existing).await;
         renamed.map(drop).map_err(|error| meaning(from, &error))
+    }
+    async fn release(&self, held: &HeldFact, existing: Existing) -> Result<(), StepError> {
+        let path: VPath = held.file.path.parse().unwrap();
+        let kept = entrepot_vfs::held_at(&held.prefix.parse().unwrap(), held.file.transfer);
+        let renamed = self.0.rename(&kept.unwrap(), &at(&path), existing.into()).await;
+        renamed.map(drop).map_err(|error| meaning(&path, &error))
     }
     async fn remove(&self, path: &VPath) -> Result<(), StepError> {
         self.0.remove(&at(path)).await.map_err(|error| meaning(path, &error))

@@ -144,6 +144,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "transfer list",
         &["entrepot transfer list --state failed", "entrepot transfers --account acme"],
     ),
+    ("transfer release", &["entrepot transfer release 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a11"]),
+    ("transfer discard", &["entrepot transfer discard 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a11"]),
     ("transfer show", &["entrepot transfer show 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a11"]),
     ("event", &["entrepot event list --kind login.refused", "entrepot event follow"]),
     (

@@ -16,6 +16,16 @@ pub(crate) enum TransferCommand {
         /// Its id, as `transfer list` shows it.
         id: TransferId,
     },
+    /// Let a file be seen that its mount holds, also one in quarantine.
+    Release {
+        /// The id of its transfer, as `transfer list --state held` shows it.
+        id: TransferId,
+    },
+    /// Delete a file for good that its mount holds.
+    Discard {
+        /// The id of its transfer, as `transfer list --state quarantined` shows it.
+        id: TransferId,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -17,7 +17,20 @@ impl Fact {
             | Fact::FileInterrupted { file, .. }
             | Fact::FileUnknown { file }
             | Fact::FileDelivered { file, .. } => Some(file),
+            Fact::FileHeld { held } | Fact::FileQuarantined { held, .. } => Some(&held.file),
+            Fact::FileReleased { decided } | Fact::FileDiscarded { decided } => {
+                Some(&decided.held.file)
+            }
             Fact::FileRenamed { file, .. } => file.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The file of an upload that is told of, to note what is known once it is published.
+    pub fn upload_mut(&mut self) -> Option<&mut FileFact> {
+        match self {
+            Fact::FileUploaded { file } => Some(file),
+            Fact::FileHeld { held } => Some(&mut held.file),
             _ => None,
         }
     }

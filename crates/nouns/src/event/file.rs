@@ -38,6 +38,31 @@ pub struct FileFact {
     pub temporary: bool,
 }
 
+/// A file that waits, hidden, until a rule releases it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldFact {
+    /// The file; `path` is the one that it gets when it is released.
+    #[serde(flatten)]
+    pub file: FileFact,
+    /// The endpoint that has it.
+    pub endpoint: Name,
+    /// The directory of the endpoint that the mount shows: the file lies hidden in it, under the
+    /// id of its transfer.
+    pub prefix: String,
+    /// The path at the endpoint that it gets when it is released.
+    pub stored: String,
+}
+
+/// What an admin decided about a file that is held.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DecidedFact {
+    /// The file, and where it lies.
+    #[serde(flatten)]
+    pub held: HeldFact,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
+}
+
 /// A file that events were written to before they were deleted: NDJSON, compressed by zstd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportedFile {

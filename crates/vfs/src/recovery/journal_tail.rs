@@ -101,17 +101,30 @@ impl JournalTail {
 
     fn event(&mut self, event: &Event) {
         let change = self.changes.remove(&event.id);
+        let arrived = match &event.fact {
+            Fact::FileUploaded { file } | Fact::FileRecovered { file } => Some(file),
+            Fact::FileHeld { held } => Some(&held.file),
+            _ => None,
+        };
         if let Some(ended) = crate::book::ended_transfer(&event.fact)
             && let Some(note) = self.partials.remove(&ended)
-            && let Fact::FileUploaded { file } | Fact::FileRecovered { file } = &event.fact
+            && let Some(file) = arrived
             && note.by_id.is_some()
         {
             self.finished.push(FinishedNote { note, file: file.clone() });
         }
-        if let (Some(change), Fact::FileUploaded { file } | Fact::FileRecovered { file }) =
-            (change, &event.fact)
-            && file.temporary
-        {
+        let Some(file) = arrived else { return };
+        let is_held = matches!(event.fact, Fact::FileHeld { .. });
+        if is_held {
+            // It waits for another name since.
+            self.temporaries.retain(|(_, known)| known.transfer != file.transfer);
+        }
+        if let (Some(mut change), true) = (change, file.temporary) {
+            if let Fact::FileHeld { held } = &event.fact
+                && let Ok(stored) = held.stored.parse()
+            {
+                change.target = stored;
+            }
             self.temporaries.push((change, file.clone()));
         }
     }

@@ -23,7 +23,8 @@ pub(super) enum Outcome {
 /// The outcome of a change at an endpoint that was deleted since: nobody can look there any more.
 pub(super) fn without_endpoint(change: &Change) -> Outcome {
     match &change.event.fact {
-        Fact::FileUploaded { file } => unknown(change, file),
+        Fact::FileUploaded { file } if change.source.is_none() => unknown(change, file),
+        Fact::FileHeld { held } => unknown(change, &held.file),
         _ => Outcome::NotDone,
     }
 }
@@ -40,8 +41,11 @@ pub(super) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
     let with_links = store.with_links();
     let store = with_links.as_ref().unwrap_or(store);
     let has_happened = match &change.event.fact {
-        Fact::FileUploaded { file } => return look_upload(store, change, file).await,
-        Fact::FileRemoved { .. } | Fact::DirectoryRemoved { .. } => {
+        Fact::FileUploaded { file } if change.source.is_none() => {
+            return look_upload(store, change, file).await;
+        }
+        Fact::FileHeld { held } => return look_upload(store, change, &held.file).await,
+        Fact::FileRemoved { .. } | Fact::DirectoryRemoved { .. } | Fact::FileDiscarded { .. } => {
             exists(store, &change.target).await?.is_none()
         }
         Fact::DirectoryCreated { .. } => {
@@ -68,7 +72,8 @@ pub(super) async fn look(store: &AnyStore, change: &Change) -> Result<Outcome, S
             let names = VersionNames { file, version: &change.target };
             versions::look(store, names).await? == Replacement::Done
         }
-        Fact::FileRestored { .. } => {
+        // What was held was released.
+        Fact::FileRestored { .. } | Fact::FileUploaded { .. } => {
             let Some(source) = &change.source else { return Ok(Outcome::NotDone) };
             let has_arrived = has_target(store, change).await?;
             if has_arrived {
@@ -147,7 +152,9 @@ async fn look_upload(
         // The staging name may have come back with the power, or hold the version before.
         store.discard_staged(file.transfer).await?;
         let mut event = change.event.clone();
-        event.fact = Fact::FileRecovered { file: file.clone() };
+        if let Fact::FileUploaded { file } = event.fact {
+            event.fact = Fact::FileRecovered { file };
+        }
         return Ok(Outcome::Happened(Box::new(event)));
     }
     // What is left of it lies where the store does not list it.

@@ -85,7 +85,7 @@ impl Vfs {
             spooled: !is_staged_in_place(&place),
             ticket: ticket_hash(&secret),
         };
-        let note = self.new_note(&path, &place, record);
+        let note = self.new_note(&path, &place, record)?;
         self.stage(&place, &note).await?;
         // Durable with the first byte that is acknowledged.
         plane.partials.keep(KeptPartial { note, reservation: Some(reservation), digest: None });
@@ -93,19 +93,20 @@ impl Vfs {
         Ok(CreatedUpload { upload: self.resumable(&id), ticket })
     }
 
-    fn new_note(&self, path: &VPath, place: &MountedPath, record: UploadRecord) -> Partial {
+    fn new_note(&self, path: &VPath, place: &MountedPath, record: UploadRecord) -> Result<Partial> {
         let plane = self.data_plane();
         let now = plane.env.now();
         let principal = self.0.session.live.principal();
         let days = u64::from(principal.policy.partial_days);
-        Partial {
-            transfer: plane.env.new_id::<TransferId>(),
+        let transfer: TransferId = plane.env.new_id();
+        Ok(Partial {
+            transfer,
             site: principal.site,
             account: principal.account.name.clone(),
             path: path.clone(),
             endpoint: place.mount.endpoint.noun.name.clone(),
             mount: place.mount.mount.name.clone(),
-            target: place.path.clone(),
+            target: self.upload_place(place, transfer)?.path,
             protocol: self.0.protocol(),
             contiguous: 0,
             synced: 0,
@@ -117,7 +118,7 @@ impl Vfs {
             digest: None,
             replaces: None,
             by_id: Some(Box::new(record)),
-        }
+        })
     }
 
     /// Makes the hidden file that the bytes go into, under a durable name.
@@ -133,12 +134,7 @@ impl Vfs {
             }
             spool.stage(note.transfer, &target).await?
         } else {
-            match place.store.stage(note.transfer, &target).await {
-                Err(StoreError::NotFound) if place.remake_prefix().await? => {
-                    place.store.stage(note.transfer, &target).await?
-                }
-                staged => staged?,
-            }
+            place.stage(note.transfer, &target).await?
         };
         named(&*staged).await
     }

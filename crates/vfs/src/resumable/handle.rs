@@ -191,7 +191,8 @@ impl ResumableUpload {
             Err(error) => return Err(error),
         };
         let same = |place: &MountedPath| {
-            place.path == note.target
+            let lies_at = self.vfs.upload_place(place, note.transfer);
+            lies_at.is_ok_and(|lies_at| lies_at.path == note.target)
                 && place.mount.mount.name == note.mount
                 && place.mount.endpoint.noun.name == note.endpoint
         };

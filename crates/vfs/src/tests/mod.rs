@@ -7,6 +7,7 @@ mod commands;
 mod cut;
 mod faults;
 mod ftp;
+mod hold;
 mod holes;
 mod in_order;
 mod links;

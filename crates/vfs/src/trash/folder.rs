@@ -36,7 +36,8 @@ pub(crate) async fn link_into(
     store.link(source, target).await
 }
 
-async fn make(store: &AnyStore, folder: &StorePath) -> StoreResult {
+/// Makes the folder; one that is there is what was wanted.
+pub(crate) async fn make(store: &AnyStore, folder: &StorePath) -> StoreResult {
     match store.make_directory(folder).await {
         Ok(()) | Err(StoreError::Exists) => Ok(()),
         Err(error) => Err(error),

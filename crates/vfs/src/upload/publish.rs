@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use entrepot_auth::EffectiveMount;
-use entrepot_nouns::event::Fact;
+use entrepot_nouns::event::{Fact, FileFact};
 use entrepot_nouns::{Digests, Displaced, EventId, Right, crash};
 use entrepot_storage::thread::Threads;
 use entrepot_storage::{CopyRange, Existing, Meta, Publish, StoreError, TakenBack};
@@ -19,7 +19,7 @@ use crate::error::{Result, VfsError};
 use crate::limits::{BLOCK_BYTES, ZEROS_AT_ONCE};
 use crate::meters::UploadEnd;
 use crate::node_quotas::{CountedChange, Filled};
-use crate::place::Located;
+use crate::place::{Located, MountedPath};
 use crate::quota::Filling;
 use crate::recount::Delta;
 use crate::unbroken::unbroken;
@@ -185,8 +185,11 @@ impl Upload {
 
     /// What is durable gets its name and its record.
     async fn publish(&mut self, digests: Digests) -> Result<Uploaded> {
-        let there = self.target().await?;
+        let there = self.wanted().await?;
         self.may_publish(there.as_ref())?;
+        if self.held_for.is_some() {
+            return self.publish_over(Replaced { there: None, aside: None }, digests).await;
+        }
         // Where it is written under its name, the file that had it is gone already.
         let is_whole = self.place.store.caps().staged_apart;
         let located = Located { place: &self.place, path: &self.path };
@@ -209,7 +212,7 @@ impl Upload {
         let mut file = self.fact(digests);
         file.identity = self.staged.identity().map(|identity| identity.0);
         file.displaced = there.as_ref().map(Meta::displaced);
-        let fact = Fact::FileUploaded { file };
+        let fact = self.published_fact(file);
         let mut change = self.vfs.change(&self.place, fact, self.staged.identity());
         change.left = self.left().map(Box::new);
         let mut event = change.event.clone();
@@ -224,7 +227,8 @@ impl Upload {
         };
         let counted = self.vfs.data_plane().quotas.begin(self.place.endpoint(), &self.place.path);
         let mut published = self.staged.publish_undoably(&how).await;
-        if published == Err(StoreError::NotFound) && self.place.remake_prefix().await == Ok(true) {
+        if published == Err(StoreError::NotFound) && self.place.remake_directory().await == Ok(true)
+        {
             published = self.staged.publish_undoably(&how).await;
         }
         let published = match published {
@@ -240,7 +244,7 @@ impl Upload {
         let displaced = published.displaced.or(aside);
         let replaced = displaced.is_some();
         let identity = published.identity.clone();
-        if let Fact::FileUploaded { file } = &mut event.fact {
+        if let Some(file) = event.fact.upload_mut() {
             file.identity = published.identity.map(|identity| identity.0);
             file.displaced = displaced;
         }
@@ -256,7 +260,7 @@ impl Upload {
         let durable = if self.place.is_shared() { book.sync(sequence).await } else { Ok(()) };
         crash::point("upload.recorded");
         if let Some(file) = event.fact.file().filter(|file| file.temporary) {
-            book.remember(self.vfs.temporary_key(&self.place), file.clone());
+            book.remember(self.vfs.temporary_key(self.wanted_place()), file.clone());
         }
         self.count(there.as_ref(), counted);
         self.end(UploadEnd::Completed);
@@ -271,6 +275,14 @@ impl Upload {
             replaced,
             published: true,
         })
+    }
+
+    /// What is told of the file when it is published.
+    fn published_fact(&self, file: FileFact) -> Fact {
+        match &self.held_for {
+            Some(wanted) => Fact::FileHeld { held: wanted.waiting(file) },
+            None => Fact::FileUploaded { file },
+        }
     }
 
     /// The file has its name, and the journal takes no record of that: it loses the name again, and
@@ -333,7 +345,8 @@ impl Upload {
         self.end(UploadEnd::Untouched);
         let (accessed, modified) = (self.wanted.accessed, self.wanted.modified);
         if accessed.is_some() || modified.is_some() {
-            match self.place.store.set_times(&self.place.path, accessed, modified).await {
+            let place = self.wanted_place();
+            match place.store.set_times(&place.path, accessed, modified).await {
                 Ok(()) | Err(StoreError::Unsupported(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -415,12 +428,19 @@ impl Upload {
         Ok(digest.finish())
     }
 
+    /// The place of the name that the client wants.
+    pub(super) fn wanted_place(&self) -> &MountedPath {
+        self.held_for.as_ref().unwrap_or(&self.place)
+    }
+
+    /// What has the name that the client wants.
+    async fn wanted(&self) -> Result<Option<Meta>> {
+        at(self.wanted_place()).await
+    }
+
+    /// What lies where the file is published.
     async fn target(&self) -> Result<Option<Meta>> {
-        match self.place.store.stat(&self.place.path).await {
-            Ok(meta) => Ok(Some(meta)),
-            Err(StoreError::NotFound) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        at(&self.place).await
     }
 
     /// The account may have changed since the upload began, and so may the file under it.
@@ -430,8 +450,10 @@ impl Upload {
         }
         let principal = self.vfs.0.session.live.principal();
         let name = &self.place.mount.mount.name;
+        let is_held = self.held_for.is_some();
         let same = |mount: &&EffectiveMount| {
             mount.mount.name == *name
+                && (mount.mount.hold == is_held || self.vfs.0.scope.job.is_some())
                 && mount.endpoint.id == self.place.endpoint()
                 && mount.prefix == self.place.mount.prefix
         };
@@ -461,5 +483,13 @@ impl Upload {
                 tracing::warn!(code = error.code(), %error, "a quota that fills is not recorded");
             }
         }
+    }
+}
+
+async fn at(place: &MountedPath) -> Result<Option<Meta>> {
+    match place.store.stat(&place.path).await {
+        Ok(meta) => Ok(Some(meta)),
+        Err(StoreError::NotFound) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }

@@ -7,7 +7,7 @@ use entrepot_auth::TransferPlace;
 use entrepot_crypto::Sha256;
 use entrepot_nouns::{Digests, VPath};
 use entrepot_storage::budget::Permit;
-use entrepot_storage::{Existing, StagedFile, StoreError};
+use entrepot_storage::{Existing, StagedFile};
 
 use super::create::ExpectedSize;
 use super::start::Start;
@@ -43,13 +43,17 @@ impl Upload {
         vfs: &Vfs,
         recorded: RecordedUpload,
     ) -> std::result::Result<Upload, NotOpened> {
-        let RecordedUpload { mut kept, path, place, existing, sha256 } = recorded;
+        let RecordedUpload { mut kept, path, place: wanted, existing, sha256 } = recorded;
+        let held_for = vfs.holds(&wanted).then(|| wanted.clone());
         let opened = async {
+            let place = vfs.upload_place(&wanted, kept.note.transfer)?;
             let (slot, open) = (vfs.0.transfer_slot()?, vfs.0.shares.open_file()?);
-            Ok((slot, open, staged(&place, &kept.note).await?))
+            let staged = staged(&place, &kept.note).await?;
+            Ok((place, slot, open, staged))
         };
-        let opened: Result<(TransferPlace, Permit, Box<dyn StagedFile>)> = opened.await;
-        let (slot, open, staged) = match opened {
+        let opened: Result<(MountedPath, TransferPlace, Permit, Box<dyn StagedFile>)> =
+            opened.await;
+        let (place, slot, open, staged) = match opened {
             Ok(opened) => opened,
             Err(error) => return Err(NotOpened { kept, error }),
         };
@@ -57,7 +61,7 @@ impl Upload {
         let start = Start::of_record(&mut kept, sha256);
         let moving = start.moving(vfs, &path, None, slot);
         let expected = ExpectedSize::of(Some(record.contiguous));
-        let opened = Opened { path, place, existing, expected, staged, moving, open };
+        let opened = Opened { path, place, held_for, existing, expected, staged, moving, open };
         let mut upload = Upload::opened(vfs, start, opened);
         upload.record = Some(Box::new(record));
         Ok(upload)
@@ -102,12 +106,7 @@ impl Upload {
 /// The staged file at the store: the one that has the bytes, or a new one for what is spooled.
 async fn staged(place: &MountedPath, note: &Partial) -> Result<Box<dyn StagedFile>> {
     if note.is_spooled() {
-        return match place.store.stage(note.transfer, &place.path).await {
-            Err(StoreError::NotFound) if place.remake_prefix().await? => {
-                Ok(place.store.stage(note.transfer, &place.path).await?)
-            }
-            staged => Ok(staged?),
-        };
+        return place.stage(note.transfer, &place.path).await;
     }
     let staged = place.store.resume(note.transfer, &place.path).await?;
     if staged.size() < note.contiguous {

@@ -90,7 +90,8 @@ impl Start {
         if start.staged.is_none() && how.intent == CreateIntent::Continue && there.is_some() {
             start.base = Some(base(vfs, place).await?);
         }
-        if there.is_none() && start.staged.is_none() {
+        // What is held lies beside what has the name.
+        if (there.is_none() || vfs.holds(place)) && start.staged.is_none() {
             start.reservation.add_file()?;
         }
         if let Err(error) = start.reservation.grow_to(how.expected_size.unwrap_or(0)) {
@@ -99,12 +100,10 @@ impl Start {
         }
         let staged = match start.staged.take() {
             Some(staged) => staged,
-            None => match place.store.stage(start.id, &place.path).await {
-                Err(StoreError::NotFound) if place.remake_prefix().await? => {
-                    place.store.stage(start.id, &place.path).await?
-                }
-                staged => staged?,
-            },
+            None => {
+                let target = vfs.upload_place(place, start.id)?;
+                target.stage(start.id, &target.path).await?
+            }
         };
         Ok((start, staged))
     }
@@ -151,6 +150,7 @@ impl Start {
         mut kept: KeptPartial,
     ) -> Result<()> {
         let trusted = kept.note.trusted(&vfs.data_plane().boot);
+        let place = &vfs.upload_place(place, kept.note.transfer)?;
         let resumed = if kept.note.target == place.path && trusted > 0 {
             reopen(place, &mut kept).await
         } else {
@@ -189,6 +189,11 @@ impl Start {
         self.digest = kept.digest;
         self.note = Some(kept.note);
         Ok(())
+    }
+
+    /// The transfer that the upload is.
+    pub(super) fn transfer(&self) -> TransferId {
+        self.id
     }
 
     /// Size of the file as the upload begins.

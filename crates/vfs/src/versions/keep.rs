@@ -54,6 +54,23 @@ impl Vfs {
         }
     }
 
+    /// As [`Vfs::keep_version`], of a file that an upload replaces which was held: a rule lets it,
+    /// and the client is who replaces.
+    ///
+    /// # Errors
+    /// As [`Vfs::keep_version`].
+    pub(crate) async fn keep_replaced(
+        &self,
+        replaced: Located<'_>,
+        there: Option<&Meta>,
+    ) -> Result<Option<KeptVersion>> {
+        let terms = replaced.place.mount.mount.versions;
+        match (there.filter(|there| there.kind == EntryKind::File), terms) {
+            (Some(there), Some(terms)) => self.keep(replaced, there, terms).await,
+            _ => Ok(None),
+        }
+    }
+
     async fn keep(
         &self,
         replaced: Located<'_>,

@@ -228,11 +228,9 @@ impl Operation {
 fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
     let body = |field: &str| raw.get(field).cloned().unwrap_or_default();
     Ok(match request {
-        Request::List { kind, filter, sort, after, limit } => {
-            nouns(*kind, filter, sort.as_ref(), after.as_ref(), *limit)
-        }
-        Request::Show { kind, name } => Operation::at(format!("get_{kind}"), name),
-        Request::Create { .. }
+        Request::List { .. }
+        | Request::Show { .. }
+        | Request::Create { .. }
         | Request::Replace { .. }
         | Request::Change { .. }
         | Request::Delete { .. } => of_noun(request, raw)?,
@@ -254,6 +252,7 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::Job { .. }
         | Request::RetryJob { .. }
         | Request::CancelJob { .. }
+        | Request::DecideHeld { .. }
         | Request::Approvals
         | Request::AnswerApproval { .. }
         | Request::SeenFiles { .. }
@@ -304,6 +303,9 @@ fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
         Request::RetryJob { id, rule } => Operation::at("retry_job", id)
             .with("rule", (*rule != RetryRule::Pinned).then_some(rule)),
         Request::CancelJob { id } => Operation::at("cancel_job", id),
+        Request::DecideHeld { id, decision } => {
+            Operation::at("decide_held", id).with_body(json!({ "decision": decision }))
+        }
         Request::Approvals => Operation::new("list_approvals"),
         Request::AnswerApproval { id, verdict, why } => Operation::at("answer_approval", id)
             .with_body(json!({ "verdict": verdict, "why": why })),
@@ -320,10 +322,14 @@ fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
     })
 }
 
-/// The same, of the changes of a noun.
+/// The same, of nouns.
 fn of_noun(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
     let noun = |kind: Kind| raw.pointer(&format!("/noun/{kind}")).cloned().unwrap_or_default();
     Ok(match request {
+        Request::List { kind, filter, sort, after, limit } => {
+            nouns(*kind, filter, sort.as_ref(), after.as_ref(), *limit)
+        }
+        Request::Show { kind, name } => Operation::at(format!("get_{kind}"), name),
         Request::Create { noun: it } => {
             Operation::new(format!("create_{}", it.kind())).with_body(noun(it.kind()))
         }
@@ -338,7 +344,7 @@ fn of_noun(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::Delete { kind, name, if_match } => {
             Operation::at(format!("delete_{kind}"), name).if_match(if_match)
         }
-        other => return Err(RemoteError::Request(format!("{other:?} changes no noun"))),
+        other => return Err(RemoteError::Request(format!("{other:?} is not of nouns"))),
     })
 }
 
@@ -609,6 +615,7 @@ mod tests {
                 one(json!({"id": id}))
             }
             "answer-approval" => one(json!({"id": id, "verdict": "refused", "why": "no"})),
+            "decide-held" => one(json!({"id": id, "decision": "discard"})),
             "limit-session" => {
                 vec![json!({"id": id, "rates": "reset"}), json!({"id": id, "rates": {"set": {}}})]
             }

@@ -144,6 +144,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         | Request::RetryJob { .. }
         | Request::Forget { .. }
         | Request::CancelJob { .. }
+        | Request::DecideHeld { .. }
         | Request::AnswerApproval { .. }
         | Request::EndSession { .. }
         | Request::LimitSession { .. }

@@ -361,6 +361,10 @@ fn of_transfers_and_events() -> Vec<Route> {
         Route::new(Method::GET, "/transfers/{id}", transfers::show)
             .about("transfers", "get_transfer", "Shows one.")
             .gives(schema::<entrepot_nouns::Transfer>()),
+        Route::new(Method::POST, "/transfers/{id}/decide", transfers::decide)
+            .about("transfers", "decide_held", "Releases or deletes a file that its mount holds.")
+            .body(schema::<transfers::Decided>())
+            .done(),
         Route::new(Method::GET, "/transfers/{id}/receipt", transfers::receipt)
             .about("transfers", "get_receipt", "Proof that its file arrived or left.")
             .gives(Schema::Object),

@@ -2,10 +2,12 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use entrepot_admin::{Request, Response as Answer, TransferQuery};
+use entrepot_admin::{HeldDecision, Request, Response as Answer, TransferQuery};
 use entrepot_nouns::TransferId;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::answer::{Fields, Page, json_answer, unexpected};
+use super::answer::{Fields, Page, change_answer, json_answer, unexpected};
 use super::call::Call;
 use super::query::word;
 use crate::problem::Problem;
@@ -35,6 +37,20 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         Answer::Transfer { transfer } => json_answer(StatusCode::OK, &transfer),
         _ => Err(unexpected()),
     }
+}
+
+/// What somebody decides about a file that its mount holds.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Decided {
+    /// What becomes of it.
+    decision: HeldDecision,
+}
+
+pub(crate) async fn decide(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    let Decided { decision } = call.json()?;
+    change_answer(call.ask(Request::DecideHeld { id: call.word()?, decision }).await?)
 }
 
 /// Proof that the file arrived or left.

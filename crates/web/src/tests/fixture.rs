@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_admin::{
-    Actor, Admin, AdminParts, LiveNode, LogLevels, NotRecorded, Problem, Request, Response,
-    ServingParts, TokenOrder,
+    Actor, Admin, AdminParts, CarriedOut, HeldOrder, LiveNode, LogLevels, NotRecorded, Problem,
+    Request, Response, ServingParts, TokenOrder,
 };
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::server::{Listening, ServerShared};
@@ -273,6 +273,10 @@ impl LiveNode for Steered {
 
     fn set_log_levels(&self, _: LogLevels) -> Result<(), String> {
         Ok(())
+    }
+
+    fn carry_out(&self, _order: HeldOrder) -> CarriedOut<'_> {
+        Box::pin(async { Err("nothing is held here".to_owned()) })
     }
 }
 

@@ -1,0 +1,65 @@
+//! What events say of nodes, and of what runs on them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::name::Name;
+use crate::time::Timestamp;
+
+/// A certificate that an authority has given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RenewedFact {
+    /// The listener that shows it.
+    pub listener: Name,
+    /// The names in it.
+    pub names: Vec<String>,
+    /// The directory of the authority.
+    pub directory: String,
+    /// Not valid from this moment on.
+    pub not_after: Timestamp,
+}
+
+/// A key that ends soon, or has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExpiringFact {
+    /// The key, by name.
+    pub key: Name,
+    /// Not valid from this moment on.
+    pub not_after: Timestamp,
+    /// It ends in so many days, or sooner.
+    pub days: u32,
+}
+
+/// A node that was taken off the list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RemovedFact {
+    /// The name that is free again.
+    pub name: Name,
+    /// The last record of its journal that is in the database.
+    pub projected: u64,
+    /// How many records behind that one its last heartbeat told of: events that are lost if
+    /// the journal is.
+    pub unprojected: u64,
+    /// It did not stop in good order: there may be more of them.
+    pub lost: bool,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
+}
+
+/// A program that a rule started and that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramFact {
+    /// The name of the rule, which may have been deleted since.
+    pub rule: Name,
+    /// Its path; its arguments may be secrets of somebody.
+    pub program: String,
+    /// Whether it counts as done: exit code 0, or 1 with a warning.
+    pub done: bool,
+    /// Exit code, signal or limit, in words.
+    pub how: String,
+    /// From its start to its end.
+    pub duration_ms: u64,
+    /// The last words of what it wrote.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub words: String,
+}
