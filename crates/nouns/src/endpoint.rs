@@ -1,5 +1,6 @@
 //! Endpoints: places we reach.
 
+mod object;
 mod service;
 
 use schemars::JsonSchema;
@@ -10,6 +11,7 @@ use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
 
+pub use object::{ObjectProvider, ObjectRequests, ObjectTarget};
 pub(crate) use service::header_flaw;
 pub use service::{
     MailTarget, MailTls, ScannerAddress, ScannerMethod, ScannerTarget, ScannerTls, WebTarget,
@@ -116,55 +118,6 @@ pub struct MemoryTarget {
     /// Most bytes it takes, then it is full. Unset: 64 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-}
-
-/// Whose object store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ObjectProvider {
-    /// Amazon S3 or any server that speaks it.
-    #[default]
-    S3,
-    /// Microsoft Azure Blob Storage.
-    Azure,
-    /// Google Cloud Storage.
-    Gcs,
-}
-
-/// A bucket of an object store.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ObjectTarget {
-    /// Which service the bucket is in; it decides how requests are signed.
-    #[serde(default)]
-    pub provider: ObjectProvider,
-    /// Bucket or container.
-    pub bucket: String,
-    /// Key prefix below which everything lies, without leading or trailing slash.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub prefix: String,
-    /// Base URL of an S3 compatible server; unset: the provider's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// Region; unset: `us-east-1`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
-    /// Access key id, or Azure account name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub access_key_id: Option<String>,
-    /// The secret key, sealed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_key_sealed: Option<Sealed>,
-    /// Accepted in documents and requests only: sealed on the way in, never stored or shown.
-    #[serde(default, skip_serializing)]
-    pub secret_key: Option<Secret>,
-    /// Allow `http://` and private addresses, for servers inside one's own network.
-    #[serde(default)]
-    pub allow_private: bool,
-    /// The bucket of S3 keeps each object for a time (Object Lock): it takes only objects with a
-    /// checksum, which is then sent.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub object_lock: bool,
 }
 
 /// An SFTP server.
@@ -538,9 +491,7 @@ impl Noun for Endpoint {
                     "give an absolute path, such as /srv/files",
                 ))
             }
-            EndpointTarget::Object(object) if object.bucket.is_empty() => {
-                Err(FieldError::new("target.object.bucket", "name a bucket"))
-            }
+            EndpointTarget::Object(object) => object.check(),
             EndpointTarget::Sftp(sftp) if sftp.host_keys.is_empty() => Err(FieldError::new(
                 "target.sftp.host_keys",
                 "pin the server's host key: ssh-keyscan prints it, compare it with its owner",

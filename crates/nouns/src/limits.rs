@@ -131,3 +131,17 @@ pub const APPROVAL_WHY_BYTES: usize = 1000;
 pub const EXPECT_ACCOUNTS: usize = 100;
 /// Most files that an `expect` waits for in one window.
 pub const EXPECT_FILES: u32 = 1_000_000;
+
+/// Size of the first parts of a file on an object store, in MiB: S3 takes no smaller ones.
+pub const OBJECT_PART_MIB: RangeInclusive<u32> = 5..=OBJECT_PARTS_MIB;
+/// Most MiB of the parts of one file that are in memory: with what the connections hold, a transfer
+/// stays within 16.
+pub const OBJECT_PARTS_MIB: u32 = 15;
+/// Connections of a node to one object store.
+pub const OBJECT_CONNECTIONS: RangeInclusive<u32> = 1..=1024;
+/// Time limits of requests to an object store, in seconds.
+pub const OBJECT_TIMEOUT_SECONDS: RangeInclusive<u32> = 1..=3600;
+/// Tries of one request to an object store.
+pub const OBJECT_ATTEMPTS: RangeInclusive<u32> = 1..=20;
+/// Pause before the second of them, in seconds.
+pub const OBJECT_BACKOFF_SECONDS: RangeInclusive<u32> = 0..=300;

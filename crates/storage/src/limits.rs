@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use entrepot_nouns::limits::OBJECT_PARTS_MIB;
+
 /// The hidden directory at the root of a directory endpoint (and of each file system mounted
 /// below it) that holds staged files. No path reaches it.
 pub const STAGING_NAME: &str = ".entrepot-staging";
@@ -48,15 +50,29 @@ pub const NAME_RACE_TRIES: u32 = 64;
 /// Size of a memory endpoint that names none.
 pub const MEMORY_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Smallest part of a multipart upload (the least S3 takes but for the last part).
+/// Smallest part of a multipart upload (the least S3 takes but for the last part), and the usual
+/// size of the first ones.
 pub const PART_BYTES: usize = 5 * 1024 * 1024;
 
-/// Parts after which the part size doubles, so that no object needs 10,000 parts (S3's most).
+/// Parts after which the part size doubles, and doubles again as far as it may, so that no object
+/// needs 10,000 parts (S3's most).
 pub const PARTS_A_SIZE: usize = 1000;
 
-/// Largest part, and so the memory of one upload. With it one object may have
+/// Most bytes of parts of one upload that are in memory, so that a transfer stays within 16 MiB
+/// with what connections hold. Only where an object has more than [`PARTS_SMALL`] parts, of more
+/// than 43 GiB at least, a part is larger.
+pub const PARTS_BYTES: usize = OBJECT_PARTS_MIB as usize * 1024 * 1024;
+
+/// Parts that are no larger than [`PARTS_BYTES`].
+pub const PARTS_SMALL: usize = 4000;
+
+/// Largest part, and so the memory of one upload of such an object. With it one object may have
 /// more than 400 GiB.
 pub const PART_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Where parts are sent side by side all are waited for after so many: an upload that is cut can
+/// be gone on with behind them.
+pub const PARTS_TO_REST: usize = 8;
 
 /// Most bytes copied from file to file by one call.
 pub const COPY_BYTES: u64 = 16 * 1024 * 1024;
@@ -72,14 +88,17 @@ pub const OBJECT_READ_AHEAD: usize = 4 * 1024 * 1024;
 /// is wanted.
 pub const OBJECT_READ_LEAST: usize = 64 * 1024;
 
-/// How long a connection to an object store may take to be made.
-pub const OBJECT_CONNECT: Duration = Duration::from_secs(10);
+/// How long a request to an object store is tried again: its signature is good for 15 minutes.
+pub const OBJECT_TRIED_FOR: Duration = Duration::from_secs(600);
 
-/// How long one request to an object store may take.
-pub const OBJECT_REQUEST: Duration = Duration::from_secs(120);
+/// Longest pause between two tries of a request, where the endpoint names no longer first one.
+pub const OBJECT_BACKOFF_MOST: Duration = Duration::from_secs(30);
 
-/// Tries of one request to an object store before it fails.
-pub const OBJECT_RETRIES: usize = 4;
+/// Shortest pause: what stands for none.
+pub const OBJECT_BACKOFF_LEAST: Duration = Duration::from_millis(1);
+
+/// Longest pause that a server gets by naming it (`Retry-After`).
+pub const OBJECT_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Largest object that S3 copies by one request, as a rename needs it.
 pub const OBJECT_COPY_BYTES: u64 = 5 * 1024 * 1024 * 1024;

@@ -132,6 +132,7 @@ impl Fixture {
                     secret_key: None,
                     allow_private: true,
                     object_lock: false,
+                    requests: Default::default(),
                 });
                 (target, SECRET_KEY)
             }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::connect::Backend;
 use super::describe::identity_of;
 use super::errors::store_error;
-use super::kept::Held;
+use super::kept::{Held, PartSizes};
 use super::running::Running;
 use crate::error::{Result, StoreError};
 use crate::store::Identity;
@@ -24,6 +24,10 @@ pub(super) struct Bucket {
     pub(super) backend: Backend,
     pub(super) prefix: Path,
     pub(super) env: Env,
+    /// Sizes of the parts of new uploads.
+    pub(super) sizes: PartSizes,
+    /// Parts of one upload that are sent at the same time.
+    pub(super) parts_at_once: usize,
     /// Uploads at work, and those that were dropped and can be resumed.
     pub(super) held: Mutex<HashMap<TransferId, Held>>,
     /// Objects get their names side by side; not while the old names of a directory go.

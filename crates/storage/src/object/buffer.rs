@@ -19,7 +19,9 @@ pub(super) struct PartBuffer {
     /// The piece that is being filled, behind the others.
     filling: BytesMut,
     len: usize,
-    /// Whose memory it is; `None`: nobody counts it.
+    /// Bytes of parts that were taken from here and are still on their way.
+    sending: usize,
+    /// Whose memory it is, that of parts on their way too; `None`: nobody counts it.
     memory: Option<Share>,
     permit: Option<Permit>,
 }
@@ -37,13 +39,24 @@ impl PartBuffer {
         self.len == 0
     }
 
+    /// Bytes of parts that are on their way.
+    pub(super) fn sending(&self) -> usize {
+        self.sending
+    }
+
+    /// A part of so many bytes is no longer on its way. Its memory is for what comes next, until
+    /// [`PartBuffer::settle`].
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.sending = self.sending.saturating_sub(bytes);
+    }
+
     /// Sees to it that it may hold `len` bytes, also after it was emptied meanwhile.
     ///
     /// # Errors
     /// [`StoreError::NoMemory`].
     pub(super) fn reserve(&mut self, len: usize) -> Result<()> {
         let Some(memory) = &self.memory else { return Ok(()) };
-        let wanted = len.next_multiple_of(PIECE_LEAST) as u64;
+        let wanted = self.sending.saturating_add(len).next_multiple_of(PIECE_LEAST) as u64;
         let granted = match &mut self.permit {
             Some(permit) => {
                 let more = wanted.saturating_sub(permit.amount());
@@ -59,9 +72,9 @@ impl PartBuffer {
 
     /// Gives back what was reserved and is not used.
     pub(super) fn settle(&mut self) {
-        let used = self.len.next_multiple_of(PIECE_LEAST) as u64;
+        let used = (self.sending + self.len).next_multiple_of(PIECE_LEAST) as u64;
         match &mut self.permit {
-            Some(_) if self.len == 0 => self.permit = None,
+            Some(_) if used == 0 => self.permit = None,
             Some(permit) => permit.shrink_to(used),
             None => {}
         }
@@ -95,18 +108,18 @@ impl PartBuffer {
         self.pieces.iter().cloned().collect()
     }
 
-    /// All of it, to be sent; nothing stays here but what was reserved.
+    /// All of it, to be sent; its memory counts until [`PartBuffer::sent`].
     pub(super) fn take_payload(&mut self) -> PutPayload {
         let payload = self.payload();
         self.pieces = Vec::new();
-        self.len = 0;
+        self.sending += std::mem::take(&mut self.len);
         payload
     }
 
-    /// Drops it all.
+    /// Drops it all, also what is on its way.
     pub(super) fn clear(&mut self) {
+        self.sending = 0;
         self.truncate(0);
-        self.permit = None;
     }
 
     /// Keeps the first `len` bytes.
@@ -183,6 +196,14 @@ mod tests {
         assert_eq!(budget.used(), 114_688);
         buffer.truncate(1);
         assert_eq!(budget.used(), PIECE_LEAST as u64);
+        buffer.reserve(60_000).unwrap();
+        buffer.take_payload();
+        buffer.reserve(60_000).unwrap();
+        assert_eq!(budget.used(), 65_536, "a part on its way is counted");
+        buffer.sent(1);
+        buffer.settle();
+        assert_eq!(budget.used(), 0);
+        buffer.reserve(1).unwrap();
         buffer.clear();
         assert_eq!(budget.used(), 0);
     }

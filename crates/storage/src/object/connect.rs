@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget};
+use entrepot_nouns::endpoint::{ObjectProvider, ObjectRequests, ObjectTarget};
 use object_store::aws::{AmazonS3Builder, Checksum};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::{
@@ -15,13 +15,14 @@ use object_store::client::{
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::multipart::MultipartStore;
-use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use super::requests::Requests;
 use crate::ResolvedSecrets;
 use crate::error::{Result, StoreError};
-use crate::limits::{OBJECT_CONNECT, OBJECT_REQUEST, OBJECT_RETRIES};
+use crate::limits::{OBJECT_BACKOFF_LEAST, OBJECT_BACKOFF_MOST, OBJECT_TRIED_FOR};
 
 /// The faces of one client that are used here.
 pub(super) struct Backend {
@@ -51,6 +52,7 @@ pub(super) fn connect(target: &ObjectTarget, secrets: &ResolvedSecrets) -> Resul
         allow_private: target.allow_private,
         fresh_only: fresh_only.clone(),
         provider: target.provider,
+        requests: target.requests.clone(),
     };
     let secret = match &secrets.secret {
         None => None,
@@ -59,15 +61,9 @@ pub(super) fn connect(target: &ObjectTarget, secrets: &ResolvedSecrets) -> Resul
                 .map_err(|_| StoreError::Denied("the secret key is not UTF-8 text".to_owned()))?,
         ),
     };
-    let options = ClientOptions::new()
-        .with_allow_http(target.allow_private)
-        .with_timeout(OBJECT_REQUEST)
-        .with_connect_timeout(OBJECT_CONNECT);
-    let retry = RetryConfig {
-        max_retries: OBJECT_RETRIES,
-        retry_timeout: OBJECT_REQUEST,
-        ..RetryConfig::default()
-    };
+    // The dialler keeps the time limits.
+    let options = ClientOptions::new().with_allow_http(target.allow_private);
+    let retry = retries(&target.requests);
     let provider = target.provider;
     match provider {
         ObjectProvider::S3 => {
@@ -93,6 +89,21 @@ pub(super) fn connect(target: &ObjectTarget, secrets: &ResolvedSecrets) -> Resul
         }
     }
     .map_err(|error| StoreError::Denied(format!("the endpoint cannot be used as written: {error}")))
+}
+
+/// How often the client library tries a request.
+fn retries(requests: &ObjectRequests) -> RetryConfig {
+    let first = requests.backoff().duration().max(OBJECT_BACKOFF_LEAST);
+    RetryConfig {
+        max_retries: requests.attempts().saturating_sub(1) as usize,
+        retry_timeout: OBJECT_TRIED_FOR,
+        backoff: BackoffConfig {
+            init_backoff: first,
+            // With a lower one the library could not draw a pause.
+            max_backoff: first.max(OBJECT_BACKOFF_MOST),
+            ..BackoffConfig::default()
+        },
+    }
 }
 
 fn s3(target: &ObjectTarget, secret: Option<&str>) -> Result<AmazonS3Builder> {
@@ -224,6 +235,7 @@ struct Dialler {
     allow_private: bool,
     fresh_only: FreshOnly,
     provider: ObjectProvider,
+    requests: ObjectRequests,
 }
 
 impl HttpConnector for Dialler {
@@ -232,8 +244,8 @@ impl HttpConnector for Dialler {
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .https_only(!self.allow_private)
-            .connect_timeout(OBJECT_CONNECT)
-            .timeout(OBJECT_REQUEST)
+            .connect_timeout(self.requests.connect_timeout().duration())
+            .pool_max_idle_per_host(self.requests.connections() as usize)
             .tcp_nodelay(true)
             .dns_resolver(Arc::new(Resolver { allow_private: self.allow_private }))
             .build()
@@ -242,7 +254,7 @@ impl HttpConnector for Dialler {
                 source: Box::new(source),
             })?;
         Ok(HttpClient::new(Guarded {
-            client: HttpClient::new(client),
+            requests: Requests::new(client, &self.requests),
             allow_private: self.allow_private,
             fresh_only: self.fresh_only.clone(),
             provider: self.provider,
@@ -253,7 +265,7 @@ impl HttpConnector for Dialler {
 /// Looks at each request before it leaves.
 #[derive(Debug)]
 struct Guarded {
-    client: HttpClient,
+    requests: Requests,
     allow_private: bool,
     fresh_only: FreshOnly,
     provider: ObjectProvider,
@@ -278,7 +290,7 @@ impl HttpService for Guarded {
                 request.headers_mut().insert(name, value);
             }
         }
-        self.client.execute(request).await
+        self.requests.send(request).await
     }
 }
 
@@ -313,16 +325,10 @@ mod tests {
 
     fn target(url: &str, allow_private: bool) -> ObjectTarget {
         ObjectTarget {
-            provider: ObjectProvider::S3,
-            bucket: "b".to_owned(),
-            prefix: String::new(),
             url: Some(url.to_owned()),
-            region: None,
             access_key_id: Some("id".to_owned()),
-            secret_key_sealed: None,
-            secret_key: None,
             allow_private,
-            object_lock: false,
+            ..ObjectTarget::new("b")
         }
     }
 

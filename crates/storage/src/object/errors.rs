@@ -16,6 +16,15 @@ pub(super) fn store_error(error: object_store::Error) -> StoreError {
             StoreError::Unsupported("the object store lacks this request")
         }
         // Only after the client's own tries: the network, or the far side in trouble.
-        other => StoreError::Unavailable(other.to_string().chars().take(300).collect()),
+        other => StoreError::Unavailable(told(&other)),
     }
+}
+
+/// The last cause, then what was done. A request has a long address: it may be cut.
+fn told(error: &object_store::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    format!("{cause} ({error})").chars().take(300).collect()
 }

@@ -8,10 +8,10 @@
 //!
 //! What it cannot do it says in its caps: writes must be in order, times are the store's own,
 //! rename is copy and delete, of a directory for each object in it ([`folder`]). A kept upload is
-//! resumed behind its last whole part: the ids of the upload and of its parts are remembered here
-//! and, in a ticket, by the caller over restarts ([`kept`]). Uploads that a dead process left
-//! without a word are removed by the bucket's lifecycle rule for incomplete multipart uploads,
-//! which every operator should set.
+//! resumed behind the last whole part with which no other was on its way: the ids of the upload and
+//! of its parts are remembered here and, in a ticket, by the caller over restarts ([`kept`]).
+//! Uploads that a dead process left without a word are removed by the bucket's lifecycle rule for
+//! incomplete multipart uploads, which every operator should set.
 
 mod bucket;
 mod buffer;
@@ -23,7 +23,9 @@ mod kept;
 mod listing;
 mod read;
 mod rename;
+mod requests;
 mod running;
+mod sending;
 mod staged;
 
 use std::collections::HashMap;
@@ -40,7 +42,7 @@ use parking_lot::Mutex;
 use self::bucket::Bucket;
 use self::describe::{directory_meta, file_meta, transfer_identity};
 use self::errors::store_error;
-use self::kept::{Held, Kept};
+use self::kept::{Held, Kept, PartSizes};
 use self::running::Running;
 use crate::ResolvedSecrets;
 use crate::budget::Share;
@@ -63,6 +65,8 @@ pub fn open(target: &ObjectTarget, secrets: &ResolvedSecrets, env: &Env) -> Resu
         backend,
         prefix,
         env: env.clone(),
+        sizes: PartSizes { first: (target.requests.part_size_mib() as usize) << 20 },
+        parts_at_once: target.requests.parts_at_once() as usize,
         held: Mutex::new(HashMap::new()),
         moves: tokio::sync::RwLock::default(),
         running: Running::default(),
@@ -143,7 +147,7 @@ impl Store for Objects {
         });
         let staged = kept.map(|(id, kept)| Staged {
             id,
-            size: kept.upload.whole(),
+            size: kept.upload.rested(),
             modified: kept.at,
             identity: kept.upload.labelled.then(|| transfer_identity(id)),
         });

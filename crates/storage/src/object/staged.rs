@@ -1,5 +1,6 @@
 //! Uploads to an object store: in order, through one buffer. What fits into one part is sent as a
-//! single put by the publish; more becomes a multipart upload, completed by the publish.
+//! single put by the publish; more becomes a multipart upload, completed by the publish. The next
+//! part is filled while others are sent, as far as the endpoint allows and memory goes.
 
 use std::sync::Arc;
 
@@ -14,10 +15,11 @@ use super::bucket::Bucket;
 use super::buffer::PartBuffer;
 use super::describe::{TRANSFER, transfer_identity};
 use super::errors::store_error;
-use super::kept::{Held, Kept, Upload, part_bytes};
+use super::kept::{Held, Kept, PartSizes, Upload};
+use super::sending::{Sending, Sent};
 use crate::budget::Share;
 use crate::error::{Result, StoreError};
-use crate::limits::PARTS_MOST;
+use crate::limits::{PARTS_BYTES, PARTS_MOST, PARTS_TO_REST};
 use crate::store::{EntryKind, Existing, Identity, Meta, Publish, Published, StagedFile};
 
 struct ObjectStaged {
@@ -33,9 +35,16 @@ struct State {
     /// `size` at the last sync.
     synced: Option<u64>,
     buffer: PartBuffer,
+    /// Sizes of the parts of an upload that is not begun yet.
+    sizes: PartSizes,
+    /// Most parts on their way.
+    at_once: usize,
+    sending: Sending,
     upload: Option<Upload>,
     /// A request failed: the parts may be incomplete.
     broken: bool,
+    /// Why, until a call says so.
+    failed: Option<StoreError>,
     ended: bool,
 }
 
@@ -74,7 +83,11 @@ pub(super) fn resume(
 }
 
 impl State {
-    fn check(&self) -> Result<()> {
+    fn check(&mut self) -> Result<()> {
+        self.note_ended();
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         match (self.ended, self.broken) {
             (true, _) => Err(StoreError::Unsupported("a change of a file that was published")),
             (_, true) => Err(StoreError::Io("an earlier part of this upload failed".to_owned())),
@@ -82,7 +95,7 @@ impl State {
         }
     }
 
-    fn check_write(&self, offset: u64, len: usize) -> Result<()> {
+    fn check_write(&mut self, offset: u64, len: usize) -> Result<()> {
         self.check()?;
         if offset.checked_add(len as u64).is_none_or(|end| i64::try_from(end).is_err()) {
             return Err(StoreError::Denied("the file is larger than may be".to_owned()));
@@ -93,18 +106,98 @@ impl State {
         Ok(())
     }
 
+    /// Sizes of the parts: those of an upload that was resumed stay as they were.
+    fn sizes(&self) -> PartSizes {
+        self.upload.as_ref().map_or(self.sizes, |upload| upload.sizes)
+    }
+
+    /// Bytes of the part at hand.
     fn part_bytes(&self) -> usize {
-        part_bytes(self.upload.as_ref().map_or(0, |upload| upload.parts.len()))
+        self.sizes().of(self.sending.next_number(self.upload.as_ref()))
+    }
+
+    /// True if the part at hand may take bytes beside those that are on their way.
+    fn may_fill(&self) -> bool {
+        let sending = self.sending.count();
+        let fits = self.buffer.sending().saturating_add(self.part_bytes()) <= PARTS_BYTES;
+        sending == 0 || (sending < self.at_once && fits)
     }
 
     fn room(&self) -> usize {
-        self.part_bytes().saturating_sub(self.buffer.len())
+        if self.may_fill() { self.part_bytes().saturating_sub(self.buffer.len()) } else { 0 }
     }
 
-    /// Memory for a write of `len` bytes, to the end of the part at hand and in the next ones: then
-    /// the write is done as a whole, or not begun.
+    /// Memory for `len` more bytes, to the end of the part at hand and in the next ones: then they
+    /// are taken as a whole, or not at all.
     fn reserve(&mut self, len: usize) -> Result<()> {
         self.buffer.reserve(self.buffer.len().saturating_add(len).min(self.part_bytes()))
+    }
+
+    /// The same; while there is none, parts on their way are waited for, which give theirs back.
+    async fn reserve_or_wait(&mut self, len: usize) -> Result<()> {
+        loop {
+            match self.reserve(len) {
+                Err(StoreError::NoMemory) if self.sending.count() > 0 => self.one_ended().await?,
+                other => return other,
+            }
+        }
+    }
+
+    /// Waits until a part on its way, if there is one, has arrived.
+    async fn one_ended(&mut self) -> Result<()> {
+        match self.sending.ended().await {
+            Some(ended) => self.note(ended),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until nothing is on its way.
+    async fn all_ended(&mut self) -> Result<()> {
+        while self.sending.count() > 0 {
+            self.one_ended().await?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, ended: Result<Sent>) -> Result<()> {
+        let noted = ended.and_then(|sent| {
+            self.buffer.sent(sent.bytes);
+            let upload = self.upload.as_mut();
+            upload.map_or(Ok(()), |upload| self.sending.arrived(sent, upload))
+        });
+        self.broken |= noted.is_err();
+        noted
+    }
+
+    /// Notes what arrived or failed meanwhile.
+    fn note_ended(&mut self) {
+        while let Some(ended) = self.sending.try_ended() {
+            if let Err(error) = self.note(ended) {
+                self.failed.get_or_insert(error);
+            }
+        }
+    }
+
+    async fn may_fill_again(&mut self) -> Result<()> {
+        while !self.may_fill() {
+            self.one_ended().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the next part may be filled, behind one that was begun. Where an upload that is
+    /// cut can be gone on with behind that one, it is noted now: the caller looks after each write.
+    async fn next_part(&mut self) -> Result<()> {
+        if self.sending.next_number(self.upload.as_ref()).is_multiple_of(PARTS_TO_REST) {
+            self.all_ended().await?;
+        }
+        self.may_fill_again().await?;
+        if self.sending.count() == 0
+            && let Some(upload) = &mut self.upload
+        {
+            upload.rest();
+        }
+        Ok(())
     }
 
     fn take(&mut self, data: &[u8]) {
@@ -116,11 +209,15 @@ impl State {
 impl ObjectStaged {
     fn new(bucket: &Arc<Bucket>, id: TransferId, key: Path, upload: Option<Upload>) -> Self {
         let state = Mutex::new(State {
-            size: upload.as_ref().map_or(0, Upload::whole),
+            size: upload.as_ref().map_or(0, Upload::rested),
             synced: None,
             buffer: PartBuffer::default(),
+            sizes: bucket.sizes,
+            at_once: bucket.parts_at_once,
+            sending: Sending::default(),
             upload,
             broken: false,
+            failed: None,
             ended: false,
         });
         ObjectStaged { bucket: Arc::clone(bucket), id, key, state }
@@ -137,7 +234,7 @@ impl ObjectStaged {
         attributes
     }
 
-    async fn begin(&self) -> Result<Upload> {
+    async fn begin(&self, sizes: PartSizes) -> Result<Upload> {
         let options = PutMultipartOptions { attributes: self.attributes(), ..Default::default() };
         let parts = &self.bucket.backend.parts;
         let (id, labelled) = match parts.create_multipart_opts(&self.key, options).await {
@@ -147,27 +244,23 @@ impl ObjectStaged {
             }
             Err(error) => return Err(store_error(error)),
         };
-        Ok(Upload { labelled, ..Upload::new(id) })
+        Ok(Upload { labelled, ..Upload::new(id, sizes) })
     }
 
-    /// Sends the buffer as a part.
+    /// Begins to send the buffer as a part.
     async fn send_part(&self, state: &mut State) -> Result<()> {
         if state.upload.is_none() {
-            state.upload = Some(self.begin().await?);
+            state.upload = Some(self.begin(state.sizes).await?);
         }
-        let Some(upload) = state.upload.as_mut() else { return Ok(()) };
-        if upload.parts.len() >= PARTS_MOST {
-            return Err(StoreError::Denied(
-                "the file has too many parts for one object".to_owned(),
-            ));
+        let Some(upload) = state.upload.as_ref() else { return Ok(()) };
+        if state.sending.next_number(Some(upload)) >= PARTS_MOST {
+            return Err(StoreError::Denied(format!(
+                "the file is larger than {PARTS_MOST} parts of one object hold, {} GiB here: a \
+                 larger 'part_size_mib' of the endpoint may help",
+                upload.sizes.largest() >> 30
+            )));
         }
-        let data = state.buffer.take_payload();
-        // Set first: if this future is dropped half way the part is lost with it.
-        state.broken = true;
-        let (number, bytes) = (upload.parts.len(), data.content_length());
-        let sent = self.bucket.backend.parts.put_part(&self.key, &upload.id, number, data).await;
-        upload.push(sent.map_err(store_error)?, bytes);
-        state.broken = false;
+        state.sending.start(&self.bucket, &self.key, upload, state.buffer.take_payload());
         Ok(())
     }
 
@@ -186,6 +279,7 @@ impl ObjectStaged {
         if !state.buffer.is_empty() {
             self.send_part(state).await?;
         }
+        state.all_ended().await?;
         let Some(upload) = &state.upload else { return Ok(()) };
         let _condition =
             (existing == Existing::Refuse).then(|| self.bucket.backend.fresh_only.mark(&upload.id));
@@ -204,6 +298,7 @@ impl ObjectStaged {
 impl Drop for ObjectStaged {
     fn drop(&mut self) {
         let state = self.state.get_mut();
+        state.note_ended();
         let mut held = self.bucket.held.lock();
         let doomed = matches!(held.remove(&self.id), Some(Held::Working { doomed: true }));
         let Some(mut upload) = state.upload.take().filter(|_| !state.ended) else { return };
@@ -218,9 +313,9 @@ impl Drop for ObjectStaged {
             });
             return;
         }
-        // A part that only the publish sends would lie in the way of the next one.
-        let whole = upload.whole();
-        upload.cut(whole);
+        // Parts behind would lie in the way of the next ones.
+        let rested = upload.rested();
+        upload.cut(rested);
         held.insert(self.id, Held::Kept(Kept { key, upload, at }));
     }
 }
@@ -241,7 +336,7 @@ impl StagedFile for ObjectStaged {
 
     fn kept(&self) -> Option<u64> {
         let state = self.state.try_lock();
-        Some(state.map_or(0, |state| state.upload.as_ref().map_or(0, Upload::whole)))
+        Some(state.map_or(0, |state| state.upload.as_ref().map_or(0, Upload::rested)))
     }
 
     fn ticket(&self) -> Option<String> {
@@ -261,12 +356,16 @@ impl StagedFile for ObjectStaged {
     async fn write_at(&self, offset: u64, mut data: Bytes) -> Result<()> {
         let mut state = self.state.lock().await;
         state.check_write(offset, data.len())?;
-        state.reserve(data.len())?;
+        state.reserve_or_wait(data.len()).await?;
         while !data.is_empty() {
-            if state.room() == 0 {
+            if state.buffer.len() >= state.part_bytes() {
                 self.send_part(&mut state).await?;
+                state.next_part().await?;
             }
+            // Also where an earlier write was dropped while it waited.
+            state.may_fill_again().await?;
             let part = data.split_to(state.room().min(data.len()));
+            state.reserve_or_wait(part.len()).await?;
             state.take(&part);
         }
         state.buffer.settle();
@@ -275,7 +374,7 @@ impl StagedFile for ObjectStaged {
 
     /// Only what no part was made of yet.
     async fn read_at(&self, offset: u64, mut buf: BytesMut, len: usize) -> Result<BytesMut> {
-        let state = self.state.lock().await;
+        let mut state = self.state.lock().await;
         state.check()?;
         let begin = state.size - state.buffer.len() as u64;
         let Some(from) = offset.checked_sub(begin) else {
@@ -292,6 +391,7 @@ impl StagedFile for ObjectStaged {
         if size == state.size {
             return Ok(());
         }
+        state.all_ended().await?;
         let begin = state.size - state.buffer.len() as u64;
         let left = size.checked_sub(begin).and_then(|left| usize::try_from(left).ok());
         match left.filter(|left| *left < state.buffer.len()) {
@@ -307,10 +407,12 @@ impl StagedFile for ObjectStaged {
         Ok(())
     }
 
-    /// Nothing to do but to note it: the bytes become durable with the request that publishes.
+    /// Waits for parts on their way, whose failure is told here. The bytes become durable with the
+    /// request that publishes.
     async fn sync(&self) -> Result<()> {
         let mut state = self.state.lock().await;
         state.check()?;
+        state.all_ended().await?;
         state.synced = Some(state.size);
         Ok(())
     }
@@ -360,6 +462,7 @@ impl StagedFile for ObjectStaged {
         if state.ended {
             return Err(StoreError::Unsupported("a change of a file that was published"));
         }
+        state.sending.stop().await;
         state.buffer.clear();
         if let Some(upload) = &state.upload {
             self.bucket.abort(&self.key, &upload.id).await?;

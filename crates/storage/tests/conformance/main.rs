@@ -5,9 +5,10 @@ mod modes;
 mod names;
 mod objects;
 mod publish;
+mod requests;
 mod write;
 
-pub(crate) use kinds::{each, on_server};
+pub(crate) use kinds::{at_url, each, on_server, on_server_with};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -77,6 +77,7 @@ async fn a_wrong_key_and_a_dead_server_are_told_apart() {
         access_key_id: Some("AKIDEXAMPLE".to_owned()),
         allow_private: true,
         object_lock: false,
+        requests: Default::default(),
         provider: Default::default(),
         prefix: String::new(),
         region: None,

@@ -28,6 +28,7 @@ pub(super) fn bucket(server: &S3Server, world: &World) -> AnyStore {
         secret_key: None,
         allow_private: true,
         object_lock: false,
+        requests: Default::default(),
     };
     let secret = Some(SECRET_KEY.to_owned().into());
     object::open(&target, &ResolvedSecrets { secret, private_key: None }, &world.env).unwrap()
